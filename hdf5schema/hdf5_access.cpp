@@ -68,7 +68,7 @@ void follow_no_external_links() {
   links.id = H5L_TYPE_EXTERNAL;
   links.comment = "external link, not followed";
   links.trav_func = [](const char*, hid_t, const void*, size_t, hid_t, hid_t) -> hid_t { return -1; };
-  check_hdf5(H5Lregister(&links), "H5Lregister");
+  if (H5Lregister(&links) < 0) throw Error("HDF5 cannot be kept from following links into other files");
 }
 
 }  // namespace
@@ -85,6 +85,8 @@ Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
   }();
   static_cast<void>(listening && prepared);
 }
+
+Hdf5Access::Hdf5Access(std::nothrow_t /*unused*/) noexcept : lock_(library_mutex()) {}
 
 const std::string& last_hdf5_reason() {
   return last_reason();

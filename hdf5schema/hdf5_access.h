@@ -3,6 +3,7 @@
 #pragma once
 
 #include <mutex>
+#include <new>
 #include <string>
 
 #include "hdf5schema/basics/error.h"
@@ -13,6 +14,8 @@ namespace reveal {
 class Hdf5Access {
  public:
   Hdf5Access();
+  /// For destructors: what they close was opened with the other one.
+  explicit Hdf5Access(std::nothrow_t) noexcept;
 
  private:
   std::unique_lock<std::recursive_mutex> lock_;

@@ -249,7 +249,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
 }
 
 TraceFile::~TraceFile() {
-  const Hdf5Access access;
+  const Hdf5Access access(std::nothrow);
   impl_.reset();
 }
 

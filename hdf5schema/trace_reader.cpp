@@ -229,12 +229,12 @@ TraceReader::TraceReader(const std::filesystem::path& path, Check check) : impl_
 }
 
 TraceReader::~TraceReader() {
-  const Hdf5Access access;
+  const Hdf5Access access(std::nothrow);
   impl_.reset();
 }
 TraceReader::TraceReader(TraceReader&&) noexcept = default;
 TraceReader& TraceReader::operator=(TraceReader&& other) noexcept {
-  const Hdf5Access access;
+  const Hdf5Access access(std::nothrow);
   impl_ = std::move(other.impl_);
   return *this;
 }

@@ -68,10 +68,10 @@ if [ "${1:-}" != quick ]; then
   format_check() { sources | xargs clang-format --dry-run -Werror; }
   step "clang-format" format_check
 
-  # By the dozen: most of the time goes into the headers they share.
+  # Many files at once: most of the time goes into the headers they share.
   tidy() {
     configure tidy -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG= -DCMAKE_CXX_COMPILER=clang++ -DCMAKE_C_COMPILER=clang \
-      -DREVEAL_TESTS=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $once || return
+      -DREVEAL_TESTS=OFF -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON $once -DCMAKE_UNITY_BUILD_BATCH_SIZE=40 || return
     ninja -C "$root/tidy" generated/postproc/report/assets.cpp >/dev/null || return
     sed -nE 's/^ *"file": "(.*)",?$/\1/p' "$root/tidy/compile_commands.json" | sort -u |
       xargs -P "$(nproc)" -n 1 clang-tidy -p "$root/tidy" --config-file=.clang-tidy --quiet 2>"$root/tidy.err" || { cat "$root/tidy.err"; return 1; }

@@ -18,25 +18,25 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostGpus = 64;
-constexpr std::size_t kMostProcesses = 128;
+constexpr std::size_t kMostGpuProcesses = 128;
 // The first drivers of R535 write elements of 32 bytes.
-constexpr std::size_t kRoomForProcesses = kMostProcesses * 32 / sizeof(nvml::ProcessInfo) + 1;
+constexpr std::size_t kRoomForProcesses = kMostGpuProcesses * 32 / sizeof(nvml::ProcessInfo) + 1;
 constexpr unsigned kLongestText = 96;
 constexpr unsigned long long kNotAvailable = ~0ULL;
 constexpr std::int64_t kMega = 1'000'000;
 
-struct Reason {
+struct ClockReason {
   std::uint64_t bit;
   const char* metric;
 };
-constexpr std::array kReasons = {Reason{nvml::kReasonIdle, "gpu.reason_idle"},
-                                 Reason{nvml::kReasonApplicationClocks, "gpu.reason_application_clocks"},
-                                 Reason{nvml::kReasonPowerCap, "gpu.reason_power_cap"},
-                                 Reason{nvml::kReasonHwSlowdown, "gpu.reason_hw_slowdown"},
-                                 Reason{nvml::kReasonSyncBoost, "gpu.reason_sync_boost"},
-                                 Reason{nvml::kReasonSwThermal, "gpu.reason_sw_thermal"},
-                                 Reason{nvml::kReasonHwThermal, "gpu.reason_hw_thermal"},
-                                 Reason{nvml::kReasonPowerBrake, "gpu.reason_power_brake"}};
+constexpr std::array kClockReasons = {ClockReason{nvml::kReasonIdle, "gpu.reason_idle"},
+                                      ClockReason{nvml::kReasonApplicationClocks, "gpu.reason_application_clocks"},
+                                      ClockReason{nvml::kReasonPowerCap, "gpu.reason_power_cap"},
+                                      ClockReason{nvml::kReasonHwSlowdown, "gpu.reason_hw_slowdown"},
+                                      ClockReason{nvml::kReasonSyncBoost, "gpu.reason_sync_boost"},
+                                      ClockReason{nvml::kReasonSwThermal, "gpu.reason_sw_thermal"},
+                                      ClockReason{nvml::kReasonHwThermal, "gpu.reason_hw_thermal"},
+                                      ClockReason{nvml::kReasonPowerBrake, "gpu.reason_power_brake"}};
 
 struct Gpu {
   nvml::Device device = nullptr;
@@ -225,7 +225,7 @@ class Driver {
     if (asked(library_.clock, nvml::kClockSm, &value)) line.add("gpu.sm_clock", std::uint64_t{value} * kMega);
     if (asked(library_.clock, nvml::kClockMemory, &value)) line.add("gpu.memory_clock", std::uint64_t{value} * kMega);
     if (asked(library_.reasons, &large)) {
-      for (const Reason& reason : kReasons) line.add(reason.metric, (large & reason.bit) != 0 ? 1 : 0);
+      for (const ClockReason& reason : kClockReasons) line.add(reason.metric, (large & reason.bit) != 0 ? 1 : 0);
     }
     add_fields(asked, line);
   }
@@ -330,13 +330,13 @@ class Driver {
   void add_processes(Gpu& gpu, std::string& answer) {
     Asked asked(gpu);
     std::vector<nvml::ProcessInfo> processes(kRoomForProcesses);
-    auto count = static_cast<unsigned>(kMostProcesses);
+    auto count = static_cast<unsigned>(kMostGpuProcesses);
     if (!asked(library_.processes, &count, processes.data())) return;
-    processes.resize(std::min<std::size_t>(count, kMostProcesses));
-    std::vector<nvml::ProcessUtilization> samples(kMostProcesses);
-    auto known = static_cast<unsigned>(kMostProcesses);
+    processes.resize(std::min<std::size_t>(count, kMostGpuProcesses));
+    std::vector<nvml::ProcessUtilization> samples(kMostGpuProcesses);
+    auto known = static_cast<unsigned>(kMostGpuProcesses);
     if (!asked(library_.process_utilization, samples.data(), &known, gpu.seen_process)) known = 0;
-    samples.resize(std::min<std::size_t>(known, kMostProcesses));
+    samples.resize(std::min<std::size_t>(known, kMostGpuProcesses));
     constexpr unsigned kAll = 100;  // percent; more is no measurement
     for (const nvml::ProcessInfo& process : processes) {
       Line line(answer, "process " + std::to_string(process.pid) + ' ' + std::to_string(gpu.index));

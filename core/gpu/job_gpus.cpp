@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kVisible = "CUDA_VISIBLE_DEVICES";
 constexpr std::array<std::string_view, 2> kOfSlurm = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
 constexpr std::string_view kSlurm = "slurm";
-constexpr std::size_t kMostLooks = 256;  // at environments of processes
+constexpr std::size_t kMostEnvironments = 256;  // that are looked at
 
 std::set<int> with_minors(std::span<const GpuIdentity> gpus, std::span<const int> minors) {
   std::set<int> indices;
@@ -57,7 +57,7 @@ std::string environment_of(KernelTree& fs, const Job& job) {
     std::size_t looks = 0;
     for (const bool launchers : {false, true}) {
       for (const auto& process : job.processes()) {
-        if (process->launcher != launchers || (launchers && seen) || looks == kMostLooks) continue;
+        if (process->launcher != launchers || (launchers && seen) || looks == kMostEnvironments) continue;
         ++looks;
         const std::string all = fs.unrecorded_text("/proc/" + std::to_string(process->pid) + "/environ");
         seen = seen || !all.empty();

@@ -21,7 +21,7 @@ namespace {
 constexpr std::string_view kWitness = "reveal-witness";  // of reveal-run, beside the job in its process group
 constexpr std::int64_t kPatience = 10 * kSecond;         // for the first launcher to appear
 constexpr std::int64_t kSlurmPatience = 600 * kSecond;   // between steps; the epilog ends the wait where there is one
-constexpr int kMostLooks = 20;                           // for the name of a step daemon, one each second
+constexpr int kMostNameLooks = 20;                       // for the name of a step daemon, one each second
 constexpr std::int64_t kRootsPeriod = kSecond;
 constexpr std::int64_t kScanPeriod = 60 * kSecond;  // of the whole process table, as a safety net
 constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
@@ -345,7 +345,7 @@ void Job::name_step_daemons() {
   std::erase_if(nameless_step_daemons_, [this](auto& waiting) {
     auto& [pid, looks] = waiting;
     const StepDaemon daemon = look_at_step_daemon(fs_, pid);
-    if (daemon.state == StepDaemon::State::nameless) return ++looks >= kMostLooks;
+    if (daemon.state == StepDaemon::State::nameless) return ++looks >= kMostNameLooks;
     if (daemon.state != StepDaemon::State::named) return true;
     if (!source_->slurm_node.empty() && !daemon.node.empty() && daemon.node != source_->slurm_node) return true;
     if (daemon.job != source_->slurm_job) {

@@ -8,7 +8,7 @@
 namespace reveal {
 namespace {
 
-constexpr int kMostAtOnce = 8;  // new processes with a slot between two looks: most of many are gone before the next
+constexpr int kMostNewAtOnce = 8;  // new processes with a slot between two looks: most of many are gone before the next
 constexpr std::int64_t kWorthASlot = 5;  // clock ticks used lately, to take the place of an idle process
 
 }  // namespace
@@ -37,7 +37,7 @@ void ProcessSlots::update(std::int64_t now_ns) {
   const bool due = now_ns >= next_assignment_ns_;
   // A new process is given a free slot at once: short steps would otherwise stay unseen for most of their life.
   if (due) entered_ = 0;
-  if (due || lost_a_rank || (generation_ != job_.generation() && entered_ < kMostAtOnce)) assign(now_ns);
+  if (due || lost_a_rank || (generation_ != job_.generation() && entered_ < kMostNewAtOnce)) assign(now_ns);
   generation_ = job_.generation();
   if (due) next_assignment_ns_ = now_ns + kSecond;
   std::int64_t total = 0;

@@ -16,7 +16,7 @@ namespace reveal {
 namespace {
 
 constexpr PerfEvent kTrial{.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK};
-constexpr std::size_t kFilesForOthers = 128;  // kernel texts beyond those that are open, the trace, its library
+constexpr std::size_t kFilesBesidePerf = 128;  // kernel texts beyond those that are open, the trace, its library
 
 /// The hierarchy by which perf knows a task's cgroup: its own of version 1 where that is mounted, else version 2.
 std::optional<Cgroup> perf_cgroup(const ProbeContext& context) {
@@ -140,7 +140,7 @@ std::size_t files_for_counters() {
   std::error_code error;
   const std::filesystem::directory_iterator open("/proc/self/fd", error);
   const auto used = error ? 256 : static_cast<std::size_t>(std::distance(begin(open), end(open)));
-  const std::size_t taken = used + kFilesForOthers;
+  const std::size_t taken = used + kFilesBesidePerf;
   return limit.rlim_cur > taken ? limit.rlim_cur - taken : 0;
 }
 

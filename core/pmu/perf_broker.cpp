@@ -22,7 +22,7 @@ namespace reveal {
 namespace {
 
 constexpr int kPatienceMs = 5000;
-constexpr int kMostAtOnce = 4096;      // questions: the broker has the job's end to watch, too
+constexpr int kMostQuestions = 4096;   // questions: the broker has the job's end to watch, too
 constexpr std::size_t kMostFiles = 2;  // the cgroup and the first event of the group
 
 /// Where Slurm's daemon, and nobody but root, makes the groups of jobs: version 2, also beside version 1, and
@@ -217,7 +217,7 @@ OpenPerf ask_perf_broker(int socket) {
 }
 
 void serve_perf_requests(int socket, const std::string& job) noexcept {
-  for (int served = 0; served < kMostAtOnce; ++served) {
+  for (int served = 0; served < kMostQuestions; ++served) {
     Question question;
     std::array<Descriptor, kMostFiles> files;
     using Got = Message<Question>::Got;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMostBlocks = 16;
 constexpr std::size_t kLinePoints = 160;
 constexpr std::size_t kMostLines = 150;
-constexpr std::size_t kMostChannels = 400;
+constexpr std::size_t kMostProfiled = 400;
 constexpr std::size_t kFewInstances = 8;
 constexpr std::int64_t kLatest = INT64_MAX / 2;      // sums of times stay numbers
 constexpr std::int64_t kMostForeignBlocks = 10'000;  // of a file that somebody else may have written
@@ -172,7 +172,7 @@ class Shaper {
     for (std::size_t i = 0; i < lively_.size(); ++i) {
       ProfileChannel& channel = profile_.channels[lively_[i].second];
       if (i >= kMostLines) channel.line.clear();
-      if (i < kMostChannels) kept.push_back(std::move(channel));
+      if (i < kMostProfiled) kept.push_back(std::move(channel));
     }
     profile_.channels_left_out = lively_.size() - kept.size();
     profile_.channels = std::move(kept);

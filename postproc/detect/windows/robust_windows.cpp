@@ -19,7 +19,7 @@ namespace {
 
 /// mean, standard deviation, minimum, maximum, median, skewness, kurtosis, slope and r of the trend, autocorrelations,
 /// mean absolute change, KPSS: places in features().
-constexpr std::array<std::size_t, kRobustFeatures> kFeatures{0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+constexpr std::array<std::size_t, kRobustFeatures> kUsedFeatures{0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
 constexpr std::array<bool, kRobustFeatures> kIsLevel{true, false, true, true, true};
 constexpr std::size_t kDailyFeatures = 2;  // mean and standard deviation say how much the time of day explains
 
@@ -31,7 +31,7 @@ constexpr double kNormalMeanDeviation = 1.2533;
 constexpr double kMinOfDeviation = 1e-3;
 constexpr std::size_t kMaxGramChannels = 4000;
 constexpr double kCorePercentile = 90;
-constexpr double kVarianceKept = 0.9;
+constexpr double kRobustVarianceKept = 0.9;
 constexpr Eigen::Index kMaxComponents = 40;
 constexpr std::size_t kMostKept = 16'000'000;  // features of all channels and windows: 64 MB
 
@@ -54,8 +54,8 @@ class RobustChannel {
   bool compute(std::span<const double> features) {
     bool varies = false;
     for (std::size_t f = 0; f < kRobustFeatures; ++f) {
-      varies |=
-          fill(features.subspan(kFeatures[f] * windows_, windows_), std::span(g_).subspan(f * windows_, windows_), f);
+      varies |= fill(features.subspan(kUsedFeatures[f] * windows_, windows_),
+                     std::span(g_).subspan(f * windows_, windows_), f);
     }
     return varies;
   }
@@ -154,7 +154,7 @@ class View {
         if (sizes[f] > sizes[largest]) largest = f;
       }
       z_.push_back(std::copysign(std::expm1(sizes[largest]), g[largest * n + w]));
-      feature_.push_back(static_cast<std::uint8_t>(kFeatures[largest]));
+      feature_.push_back(static_cast<std::uint8_t>(kUsedFeatures[largest]));
       std::partial_sort(sizes.begin(), sizes.begin() + kExplaining, sizes.end(), std::greater<>());
       const float three = sizes[0] + sizes[1] + sizes[2];
       evidence_.push_back(three / kEvidence);
@@ -177,7 +177,7 @@ class View {
     result_.components = principal_components(result_.gram, std::move(core), kMaxComponents);
     double held = 0;
     const PrincipalComponents& pc = result_.components;
-    while (result_.kept < pc.variances.size() && held < kVarianceKept * pc.total_variance) {
+    while (result_.kept < pc.variances.size() && held < kRobustVarianceKept * pc.total_variance) {
       held += pc.variances[result_.kept++];
     }
   }
@@ -194,7 +194,7 @@ class View {
 }  // namespace
 
 std::span<const std::size_t> robust_features() {
-  return kFeatures;
+  return kUsedFeatures;
 }
 
 RobustScale robust_scale(std::span<double> values) {

@@ -13,7 +13,7 @@ namespace {
 constexpr double kMinQuartile = 0.02;
 constexpr double kSmallestDistance = 1e-9;
 
-std::map<int, WindowDetector>& registry() {
+std::map<int, WindowDetector>& detector_registry() {
   static std::map<int, WindowDetector> all;
   return all;
 }
@@ -21,13 +21,13 @@ std::map<int, WindowDetector>& registry() {
 }  // namespace
 
 RegisteredWindowDetector::RegisteredWindowDetector(int order, const WindowDetector& detector) {
-  registry().emplace(order, detector);
+  detector_registry().emplace(order, detector);
 }
 
 const std::vector<WindowDetector>& window_detectors() {
   static const std::vector<WindowDetector> all = [] {
     std::vector<WindowDetector> list;
-    for (const auto& [order, detector] : registry()) list.push_back(detector);
+    for (const auto& [order, detector] : detector_registry()) list.push_back(detector);
     return list;
   }();
   return all;

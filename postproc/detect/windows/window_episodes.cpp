@@ -13,7 +13,7 @@ namespace reveal {
 
 namespace {
 
-struct Rule {
+struct RunRule {
   Tier tier;
   double floor;      // of the highest window, in the ranking's units
   double per_day;    // what a person can look at
@@ -21,11 +21,11 @@ struct Rule {
 };
 
 // Measured on servers and applications, see bench/detection/README.md.
-constexpr Rule kStrong{Tier::strong, 3, 4.0 / 7, 0.6};
-constexpr Rule kWeak{Tier::weak, 2, 8.0 / 7, 0};
+constexpr RunRule kStrongRun{Tier::strong, 3, 4.0 / 7, 0.6};
+constexpr RunRule kWeakRun{Tier::weak, 2, 8.0 / 7, 0};
 constexpr std::size_t kMaxThresholds = 2000;
-constexpr std::size_t kPerSubsystem = 10;
-constexpr double kCloseSecond = 0.6;
+constexpr std::size_t kReasonsPerSubsystem = 10;
+constexpr double kCloseRunnerUp = 0.6;
 constexpr double kDaySeconds = 86400;
 constexpr double kHysteresis = 0.35;  // a run goes on while windows stay above this share of the threshold
 
@@ -34,7 +34,7 @@ double peak(const std::vector<double>& score, std::size_t first, std::size_t las
                            score.begin() + static_cast<std::ptrdiff_t>(last) + 1);
 }
 
-std::vector<WindowRun> runs_above(const WindowRanking& ranking, const Rule& rule, double threshold) {
+std::vector<WindowRun> runs_above(const WindowRanking& ranking, const RunRule& rule, double threshold) {
   std::vector<WindowRun> runs;
   for (std::size_t w = 0; w < ranking.score.size(); ++w) {
     if (ranking.score[w] < kHysteresis * threshold) continue;
@@ -55,7 +55,7 @@ std::vector<WindowRun> runs_above(const WindowRanking& ranking, const Rule& rule
 }
 
 /// At the lowest threshold that keeps the number of runs within the budget.
-std::vector<WindowRun> runs_within_budget(const WindowRanking& ranking, const Rule& rule, double days) {
+std::vector<WindowRun> runs_within_budget(const WindowRanking& ranking, const RunRule& rule, double days) {
   const auto budget = std::max<std::size_t>(1, static_cast<std::size_t>(rule.per_day * days));
   std::vector<double> thresholds{rule.floor};
   for (const double score : ranking.score) {
@@ -95,11 +95,11 @@ void name_subsystems(const Telemetry& telemetry, Episode& episode) {
   std::array<std::size_t, kSubsystems> seen{};
   for (const Reason& reason : episode.reasons) {
     const auto subsystem = static_cast<std::size_t>(telemetry.channels[reason.channel].subsystem);
-    if (seen[subsystem]++ < kPerSubsystem) share[subsystem] += reason.share;
+    if (seen[subsystem]++ < kReasonsPerSubsystem) share[subsystem] += reason.share;
   }
   const auto first = std::max_element(share.begin(), share.end());
   episode.subsystem = episode.second_subsystem = static_cast<Subsystem>(first - share.begin());
-  double runner_up = kCloseSecond * *first;
+  double runner_up = kCloseRunnerUp * *first;
   for (std::size_t s = 0; s < kSubsystems; ++s) {
     if (share.begin() + static_cast<std::ptrdiff_t>(s) == first || share[s] <= runner_up) continue;
     runner_up = share[s];
@@ -110,8 +110,8 @@ void name_subsystems(const Telemetry& telemetry, Episode& episode) {
 }  // namespace
 
 std::vector<WindowRun> window_runs(const WindowRanking& ranking, double days) {
-  std::vector<WindowRun> runs = runs_within_budget(ranking, kStrong, days);
-  for (WindowRun& weak : runs_within_budget(ranking, kWeak, days)) {
+  std::vector<WindowRun> runs = runs_within_budget(ranking, kStrongRun, days);
+  for (WindowRun& weak : runs_within_budget(ranking, kWeakRun, days)) {
     const bool known = std::any_of(runs.begin(), runs.end(), [&](const WindowRun& other) {
       return weak.first <= other.last && other.first <= weak.last;
     });
