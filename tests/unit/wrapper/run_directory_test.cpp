@@ -101,7 +101,7 @@ TEST_F(RunDirectoryTest, AKilledRankDoesNotCount) {
               ::kill(::getpid(), SIGKILL);
               return 0;
             }),
-            -1);
+            128 + SIGKILL);
   RunDirectory run(kLaunch, path_, 1000ms);
   EXPECT_TRUE(run.locked());
   EXPECT_TRUE(run.leave(1000ms));
