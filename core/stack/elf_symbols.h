@@ -14,7 +14,7 @@ namespace reveal {
 
 /// Fills `into` with what the file has at `offset`; false if it does not have so much.
 using ReadFile = std::function<bool(std::uint64_t offset, std::span<std::byte> into)>;
-/// Of a file that stays open meanwhile.
+/// Reads a file that stays open meanwhile.
 [[nodiscard]] ReadFile reader_of(int file);
 
 struct FoundFunctions {
