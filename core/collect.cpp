@@ -132,9 +132,15 @@ class Collection {
   }
 
   CollectResult run() {
+    Sampler::Options sampling = sampler_options(options_);  // what is mistyped in it must not leave a file behind
+    if (options_.await_job) {
+      const Host host = Host::look(fs_);
+      sampling.found_job = std::make_unique<Job>(fs_, host, sampling.job, sampling.own_pid);
+      if (!options_.await_job(fs_, host, *sampling.found_job)) return {.kept = false};
+      start_ = clock_.now();
+    }
     TraceHeader header = options_.header;
     header.begin_utc_ns = start_.utc_ns;
-    Sampler::Options sampling = sampler_options(options_);  // what is mistyped in it must not leave a file behind
     Beginning beginning(options_.output);
     TraceWriter writer(options_.output, header,
                        {.max_bytes = options_.max_bytes, .retention = options_.retention, .waits = fs_.recorded()});

@@ -4,10 +4,12 @@
 #include <atomic>
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/job/job.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace.h"
 
@@ -17,6 +19,8 @@ struct CollectOptions {
   std::filesystem::path output;
   TraceHeader header;  // node, job and tags; times are filled in
   std::string job;     // "pid:N", "run:DIR", ""
+  /// Waits for the job, before anything is written; false: it did not come, and nothing is.
+  std::function<bool(KernelTree&, const Host&, Job&)> await_job;
   std::optional<std::chrono::nanoseconds> duration;
   std::vector<std::string> probes;
   std::string gpu_library;   // NVML; "": by its usual name

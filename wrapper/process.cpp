@@ -1,7 +1,6 @@
 #include "wrapper/process.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -12,7 +11,9 @@
 #include <string_view>
 #include <utility>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -41,8 +42,8 @@ void be_the_first_without_memory() noexcept {
   [[maybe_unused]] const auto written = file ? ::write(file.get(), "900", 3) : 0;
 }
 
-[[noreturn]] void become(char* const* argv, const ProgramStart& start, const BlockedSignals& signals, pid_t parent,
-                         int error_pipe) noexcept {
+int become(char* const* argv, const ProgramStart& start, const BlockedSignals& signals, pid_t parent,
+           int error_pipe) noexcept {
   using Role = ProgramStart::Role;
   const std::pair<int, int> streams[] = {
       {start.input, STDIN_FILENO}, {start.output, STDOUT_FILENO}, {start.error, STDERR_FILENO}};
@@ -54,8 +55,7 @@ void be_the_first_without_memory() noexcept {
     for (const int signal : kSignalsOfTheJob) ::signal(signal, SIG_IGN);
     leave_the_jobs_descriptors();
   } else {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    if (::getppid() != parent) ::kill(::getpid(), SIGKILL);  // it ended before it was asked to take us along
+    end_with_parent(parent);
   }
   if (start.role != Role::command) {
     be_the_first_without_memory();
@@ -65,7 +65,7 @@ void be_the_first_without_memory() noexcept {
   ::execvp(argv[0], argv);
   const int error_number = errno;
   [[maybe_unused]] const auto written = ::write(error_pipe, &error_number, sizeof error_number);
-  ::_exit(127);
+  return kCommandNotFound;
 }
 
 std::string read_small_file(const std::string& path) {
@@ -148,34 +148,26 @@ void EarlySignals::pass_on(pid_t to) const noexcept {
 
 StartedProgram start_program(char* const* argv, const ProgramStart& start, const BlockedSignals& signals) noexcept {
   // Closed by a successful exec, so reading nothing means that the program runs.
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return {-1, errno, true};
-  const Descriptor reader(ends[0]);
-  Descriptor writer(ends[1]);
+  Pipe problem = open_pipe();
+  if (!problem.read) return {-1, errno, true};
   const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid < 0) return {-1, errno, true};
-  if (pid == 0) become(argv, start, signals, parent, writer.get());
-  writer.close();
+  ChildProcess child = fork_child([&] { return become(argv, start, signals, parent, problem.write.get()); });
+  if (!child) return {-1, errno, true};
+  problem.write.close();
 
   int error_number = 0;
   ssize_t size = 0;
   do {
-    size = ::read(reader.get(), &error_number, sizeof error_number);
+    size = ::read(problem.read.get(), &error_number, sizeof error_number);
   } while (size < 0 && errno == EINTR);
-  if (size != sizeof error_number) return {pid, 0, false};
-  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  if (size != sizeof error_number) return {child.pid(), 0, false};
+  child.wait();
   return {-1, error_number, is_shortage(error_number)};
 }
 
 StartedProgram start_program(const std::vector<std::string>& words, const ProgramStart& start,
                              const BlockedSignals& signals) {
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  return start_program(argv.data(), start, signals);
+  return start_program(exec_pointers(words).data(), start, signals);
 }
 
 std::vector<std::string> environment_of_assistants() {

@@ -1,7 +1,6 @@
 #include "wrapper/profiled_run.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <exception>
 #include <optional>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/text.h"
 #include "wrapper/closing_report.h"
 #include "wrapper/collector.h"
@@ -148,24 +148,23 @@ void finish(Profile& profile, const Settings& settings, const Ended& ended, std:
 template <typename Work>
 WaitEnd in_a_child(Clock::time_point deadline, Work&& work) {
   const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child <= 0) {
-    if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-      if (::getppid() != parent) ::_exit(0);
-    }
+  ChildProcess child = fork_child([&] {
+    end_with_parent(parent);
     work();
-    if (child == 0) ::_exit(0);
+    return 0;
+  });
+  if (!child) {
+    work();
     return WaitEnd::ended;
   }
   constexpr auto kGrace = 500ms;  // its own limit is the same, and it can say more than we
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
-  WaitEnd end = wait_for_end(child, std::nullopt, left + kGrace).end;
+  WaitEnd end = wait_for_end(child.pid(), std::nullopt, left + kGrace).end;
   if (end == WaitEnd::interrupted) {
-    ::kill(child, SIGINT);
-    end = wait_for_end(child, std::nullopt, kInterruptLimit).end;
+    child.signal(SIGINT);
+    end = wait_for_end(child.pid(), std::nullopt, kInterruptLimit).end;
   }
-  if (end != WaitEnd::ended) ::kill(child, SIGKILL);
+  if (end != WaitEnd::ended) child.signal(SIGKILL);
   return end;
 }
 

@@ -1,9 +1,7 @@
 #include "wrapper/signal_witness.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -25,12 +23,11 @@ struct Record {
 };
 
 // All signals are blocked here as in the parent.
-[[noreturn]] void stand_by(int writer, pid_t parent) {
+int stand_by(int writer, pid_t parent) {
   ::prctl(PR_SET_NAME, "reveal-witness", 0, 0, 0);  // so that the collector does not take it for the job
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-  if (::getppid() != parent) ::_exit(0);
+  end_with_parent(parent);
   // It must keep neither the job's streams nor a lock of the wrapper alive.
-  if (::dup2(writer, STDIN_FILENO) < 0) ::_exit(0);
+  if (::dup2(writer, STDIN_FILENO) < 0) return 0;
   if (::close_range(1, ~0U, 0) != 0) {
     const int most = most_descriptors();
     for (int fd = 1; fd < most; ++fd) ::close(fd);
@@ -41,31 +38,26 @@ struct Record {
     siginfo_t signal{};
     if (::sigwaitinfo(&all, &signal) <= 0) continue;
     const Record record{signal.si_signo, signal.si_pid};
-    if (::write(STDIN_FILENO, &record, sizeof record) < 0 && errno == EPIPE) ::_exit(0);
+    if (::write(STDIN_FILENO, &record, sizeof record) < 0 && errno == EPIPE) return 0;
   }
 }
 
 }  // namespace
 
 SignalWitness::SignalWitness() noexcept {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0) return;
-  reader_ = Descriptor(ends[0]);
-  const Descriptor writer(ends[1]);
+  Pipe pipe = open_pipe(O_NONBLOCK);
+  if (!pipe.read) return;
   const pid_t parent = ::getpid();
-  pid_ = ::fork();
-  if (pid_ == 0) stand_by(writer.get(), parent);
+  child_ = fork_child([&] { return stand_by(pipe.write.get(), parent); });
+  reader_ = std::move(pipe.read);
 }
 
 SignalWitness::~SignalWitness() {
-  if (pid_ <= 0) return;
-  if (::kill(pid_, SIGKILL) != 0) return;  // it ends with us
-  while (::waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
-  }
+  if (child_.signal(SIGKILL)) child_.wait();  // otherwise it ends with us
 }
 
 bool SignalWitness::saw(const siginfo_t& signal, std::chrono::milliseconds limit) noexcept try {
-  if (pid_ <= 0) return false;
+  if (!child_) return false;
   const auto deadline = Clock::now() + limit;
   while (true) {
     Record record{};

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <vector>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
 
 namespace reveal {
@@ -23,9 +24,9 @@ class SignalWitness {
 
   /// True if the same sender sent it the same signal. The senders go from process to process, so it may still come.
   [[nodiscard]] bool saw(const siginfo_t& signal, std::chrono::milliseconds limit) noexcept;
-  [[nodiscard]] pid_t pid() const noexcept { return pid_; }
+  [[nodiscard]] pid_t pid() const noexcept { return child_.pid(); }
   /// Somebody killed it, and its status was collected: the pid may be another process's now.
-  void is_gone() noexcept { pid_ = -1; }
+  void is_gone() noexcept { child_ = {}; }
 
  private:
   struct Sighting {
@@ -34,7 +35,7 @@ class SignalWitness {
     std::chrono::steady_clock::time_point time;
   };
 
-  pid_t pid_ = -1;
+  ChildProcess child_;
   Descriptor reader_;
   std::vector<Sighting> sightings_;
 };

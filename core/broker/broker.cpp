@@ -168,16 +168,18 @@ class Broker {
   ChildProcess start_sampler() {
     const pid_t broker = ::getpid();
     PerfBrokerSockets sockets = make_perf_broker_sockets();
-    const pid_t pid = ::fork();
-    if (pid < 0) throw system_error("the sampler", errno);
-    if (pid > 0) {
-      ::setpgid(pid, pid);
-      requests_ = std::move(sockets.broker);
-      return ChildProcess(pid);
-    }
-    sockets.broker.close();
-    requests_.close();
-    int status = kSamplerFailed;
+    ChildProcess sampler = fork_child([&] {
+      sockets.broker.close();
+      requests_.close();
+      return become_sampler(broker, sockets.sampler.get());
+    });
+    if (!sampler) throw system_error("the sampler", errno);
+    ::setpgid(sampler.pid(), sampler.pid());
+    requests_ = std::move(sockets.broker);
+    return sampler;
+  }
+
+  [[nodiscard]] int become_sampler(pid_t broker, int perf_broker) const {
     try {
       lock_.close_in_child();
       signals_.restore_in_child();
@@ -185,15 +187,13 @@ class Broker {
       cage_.enter();
       offer_to_oom_killer();  // while it may: the job's memory matters more, and the broker's life more than ours
       become_user(options_.uid, options_.gid);
-      // Without its broker nobody would tell it to end.
-      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
-      if (::getppid() != broker) ::_exit(kTooShort);
+      end_with_parent(broker, SIGTERM);  // nobody else would tell it to end
       if (::chdir("/") != 0) throw system_error("/", errno);
-      status = sample_(free_trace(), sockets.sampler.get());
+      return sample_(free_trace(), perf_broker);
     } catch (const std::exception& error) {
       say(LOG_WARNING, options_, error.what());
     }
-    ::_exit(status);
+    return kSamplerFailed;
   }
 
   // One that was killed, or the same job before it was requeued, may have left a trace of this name.
@@ -232,30 +232,24 @@ class Broker {
 
   // As the user, by another program: its file system may hang, its data may be anything.
   void deliver(bool failed) {
-    int ready[2];
-    if (::pipe2(ready, O_CLOEXEC) != 0) return;
+    Pipe ready = open_pipe();
+    if (!ready.read) return;
     // Once the job is over its cpus are idle until the epilog is.
     const auto first = signals_.stop() || job_gone_ ? Cage::CpuShare::usual : Cage::CpuShare::low;
     cage_.deny_devices();
     cage_.set_cpu_share(first);
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      lock_.close_in_child();
-      become_deliverer(ready[1]);
-    }
-    ::close(ready[1]);
-    if (pid < 0) {
+    ChildProcess child = fork_child([&] { return become_deliverer(ready.write.get()); });
+    if (!child) {
       say(LOG_WARNING, options_,
           std::string("no delivery: ") + std::strerror(errno) + "; the trace stays in the spool");
-      ::close(ready[0]);
       return;
     }
-    ChildProcess child(pid);
+    ready.write.close();
     const auto begin = SteadyClock::now();
     bool answered = false;
     auto share = first;
     while (!child.status() && SteadyClock::now() < begin + kDeliverLimit) {
-      pollfd fd{ready[0], POLLIN, 0};
+      pollfd fd{ready.read.get(), POLLIN, 0};
       if (!answered && ::poll(&fd, 1, 20) > 0) {
         answered = true;
         finish(failed);
@@ -274,11 +268,11 @@ class Broker {
     if (!child.status()) say(LOG_WARNING, options_, "the delivery did not end in time; the rest stays in the spool");
     child.signal_group(SIGKILL);
     static_cast<void>(wait_for(child, signals_, kKillLimit));
-    ::close(ready[0]);
   }
 
-  [[noreturn]] void become_deliverer(int ready) const {
+  [[nodiscard]] int become_deliverer(int ready) const {
     try {
+      lock_.close_in_child();
       signals_.restore_in_child();
       ::setpgid(0, 0);
       cage_.enter();
@@ -290,7 +284,7 @@ class Broker {
       ::setenv("REVEAL_REQUEST", lock_.request().c_str(), 1);  // every user of the node can read a command line
       become_user(options_.uid, options_.gid, programs_of_deliverer(options_.config));
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // of a broker that is killed
-      if (::chdir("/") != 0) ::_exit(kSamplerFailed);
+      if (::chdir("/") != 0) return kSamplerFailed;
       ::fcntl(ready, F_SETFD, 0);
       const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "reveal";
       std::vector<std::string> words{own.string(),        "deliver",    spool_.string(),       "--job",
@@ -298,16 +292,12 @@ class Broker {
                                      options_.config,     "--ready-fd", std::to_string(ready), "--mail-state",
                                      mail_state_.string()};
       if (options_.orphan) words.emplace_back("--orphan");
-      std::vector<char*> argv;
-      argv.reserve(words.size() + 1);
-      for (std::string& word : words) argv.push_back(word.data());
-      argv.push_back(nullptr);
-      ::execv(argv[0], argv.data());
+      ::execv(own.c_str(), exec_pointers(words).data());
       say(LOG_WARNING, options_, own.string() + ": " + std::strerror(errno));
     } catch (const std::exception& error) {
       say(LOG_WARNING, options_, error.what());
     }
-    ::_exit(kSamplerFailed);
+    return kSamplerFailed;
   }
 
   const BrokerOptions& options_;

@@ -55,14 +55,11 @@ void keep_off_tasks(KernelTree& fs, const Job& job, const Host& host) {
 }
 
 /// False when there was none before the end.
-bool wait_for_job(const CollectOptions& options, const std::atomic<bool>& stop) {
-  KernelTree fs(options.root);
-  const Host host = Host::look(fs);
+bool wait_for_job(KernelTree& fs, const Host& host, Job& job, const std::atomic<bool>& stop) {
   const SystemClock clock;
-  Job job(fs, host, JobSource::parse(options.job), 0);
   std::chrono::milliseconds patience = kTaskPatience;
   while (!stop) {
-    job.update(clock.now());
+    job.update(clock.now(), Job::Count::no);
     const Sight sight = look_at(fs, job);
     if (sight == Sight::process) patience -= kJobLook;
     if (sight == Sight::task || patience <= 0ms) {
@@ -137,7 +134,7 @@ int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling, cons
   // A node of the job without a task, or a slow one, begins to record later than the others. All of them must come to
   // the same view of whether the job was too short, or its report would lack a node.
   options.watching_since_ns = SystemClock().now().monotonic_ns;
-  if (!wait_for_job(options, stop)) return kTooShort;
+  options.await_job = [&stop](KernelTree& fs, const Host& host, Job& job) { return wait_for_job(fs, host, job, stop); };
   options.max_bytes = sampling.max_bytes;
   options.min_seconds = sampling.min_seconds;
   options.retention = sampling.retention;

@@ -81,7 +81,7 @@ JobSource JobSource::parse(const std::string& argument) {
 
 Job::Job(KernelTree& fs, const Host& host, std::optional<JobSource> source, int own_pid)
     : fs_(fs),
-      host_(host),
+      tick_ns_(host.tick_ns),
       source_(std::move(source)),
       own_pid_(own_pid),
       load_average_(fs.open("/proc/loadavg", 128)) {
@@ -95,7 +95,7 @@ const JobProcess* Job::find(int pid) const noexcept {
   return found == by_pid_.end() ? nullptr : found->second;
 }
 
-void Job::update(TickTime now) {
+void Job::update(TickTime now, Count count) {
   if (began_ns_ < 0) began_ns_ = now.monotonic_ns;
   now_ns_ = now.monotonic_ns;
   ++ticks_;
@@ -109,7 +109,7 @@ void Job::update(TickTime now) {
   for (int attempt = 0; attempt < 3; ++attempt) {
     if (!read_processes(attempt > 0)) break;
   }
-  account();
+  if (count == Count::yes) account();
   if (root_alive()) {
     rootless_since_ns_ = -1;
   } else {
@@ -443,10 +443,11 @@ bool Job::heirs_reaped(std::span<const std::pair<int, int>> gone) {
 void Job::account() {
   std::int64_t ticks = base_ticks_;
   for (const auto& process : processes_) {
+    if (!counted_) process->found_ns = now_ns_;
     const ProcessStat& stat = process->stat;
     const std::int64_t own = stat.user_ticks + stat.system_ticks;
     // The first value is the one that later ones count from: nothing, of those that began since.
-    const bool before_birth = ticks_ == 1 && process->from_birth;
+    const bool before_birth = !counted_ && process->from_birth;
     if (!process->launcher && !before_birth) ticks += own;
     if (!before_birth) ticks += reaped_ticks(stat);
     if (ticks_ % 10 == 0) {
@@ -454,6 +455,7 @@ void Job::account() {
       process->weighed = own;
     }
   }
+  counted_ = true;
   if (processes_.empty() && !had_root_) {
     cpu_time_ns_ = kMissing;
     return;
@@ -461,7 +463,7 @@ void Job::account() {
   if (ticks >= last_ticks_) {
     short_for_ = 0;
     last_ticks_ = ticks;
-    cpu_time_ns_ = scaled(ticks, host_.tick_ns);
+    cpu_time_ns_ = scaled(ticks, tick_ns_);
     return;
   }
   // Its time went to a parent outside the job, or to one that ignores SIGCHLD: carried on here, once that is certain.
@@ -470,7 +472,7 @@ void Job::account() {
   if (++short_for_ < patience) return;
   short_for_ = 0;
   base_ticks_ += last_ticks_ - ticks;
-  cpu_time_ns_ = scaled(last_ticks_, host_.tick_ns);
+  cpu_time_ns_ = scaled(last_ticks_, tick_ns_);
 }
 
 }  // namespace reveal

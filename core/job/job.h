@@ -59,8 +59,9 @@ class Job {
   /// `own_pid` is never part of the job.
   Job(KernelTree& fs, const Host& host, std::optional<JobSource> source, int own_pid);
 
-  /// Once per tick, before the probes.
-  void update(TickTime now);
+  enum class Count : bool { no, yes };
+  /// Once per tick, before the probes. What counts, counts from the first update that is no mere look.
+  void update(TickTime now, Count count = Count::yes);
 
   /// All roots were seen and are gone, or none came within `kPatience`. Between two steps of a Slurm job there may be
   /// no process for long.
@@ -106,7 +107,7 @@ class Job {
   void account();
 
   KernelTree& fs_;
-  const Host& host_;
+  std::int64_t tick_ns_;
   std::optional<JobSource> source_;
   int own_pid_;
   KernelFile load_average_;
@@ -135,6 +136,7 @@ class Job {
   std::int64_t cpu_time_ns_ = kMissing;
   int short_for_ = 0;
   bool had_root_ = false;
+  bool counted_ = false;
   bool ended_ = false;
 };
 

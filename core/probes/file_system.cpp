@@ -10,8 +10,7 @@
 #include <optional>
 
 #include "core/kernel_text/kernel_words.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/worker_process.h"
+#include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal::probe::file_system {
@@ -90,7 +89,7 @@ std::string ask_file_systems(const std::string& root, std::string_view points) {
 class FileSystemProbe final : public Probe {
  public:
   explicit FileSystemProbe(const ProbeContext& context)
-      : context_(context), local_(context.fs, "statvfs/local", ask_file_systems) {
+      : context_(context), local_(context, ask_file_systems, {.probe = "file_system", .recorded_as = "statvfs/local"}) {
     if (!context.fs.live() && !context.fs.recorded()) {
       throw Unavailable("a copied tree has no data about its file systems");
     }
@@ -98,7 +97,7 @@ class FileSystemProbe final : public Probe {
     if (points_[0].empty() && points_[1].empty() && !context.fs.recorded()) {
       throw Unavailable("the mounts of this host cannot be read");
     }
-    if (local_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to read it");
+    local_.need();
     for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
   }
 
@@ -107,7 +106,6 @@ class FileSystemProbe final : public Probe {
     if (context_.job != nullptr && context_.job->generation() != generation_) follow_job();
     take(local_.answer());
     local_.ask(points_[0]);
-    if (local_.was_lost()) context_.sink.event("probe file_system", "probe_lost", "its child process was killed");
     if (remote_) {
       take(remote_->answer());
       watch_servers();
@@ -140,7 +138,8 @@ class FileSystemProbe final : public Probe {
       const bool local = std::find(kLocalTypes.begin(), kLocalTypes.end(), mount.type) != kLocalTypes.end();
       points_[local ? 0 : 1] += mount.point + '\n';
     }
-    if (!points_[1].empty() && !remote_) remote_.emplace(context_.fs, "statvfs/servers", ask_file_systems);
+    constexpr AskedChildWords kServers{.probe = "file_system", .recorded_as = "statvfs/servers"};
+    if (!points_[1].empty() && !remote_) remote_.emplace(context_, ask_file_systems, kServers);
   }
 
   void take(std::string_view answer) {
@@ -174,8 +173,8 @@ class FileSystemProbe final : public Probe {
   }
 
   void watch_servers() {
-    if (remote_->state() == WorkerProcess::State::lost) return;
-    unanswered_ = remote_->state() == WorkerProcess::State::busy ? std::min(unanswered_ + 1, kLooksUntilHung) : 0;
+    if (remote_->state() == AskedChild::State::lost) return;
+    unanswered_ = remote_->state() == AskedChild::State::busy ? std::min(unanswered_ + 1, kLooksUntilHung) : 0;
     const bool hangs = unanswered_ == kLooksUntilHung;
     if (families_[2]->channels().empty()) families_[2]->add(kAnswers[0].name);
     families_[2]->set(0, hangs ? 1 : 0);
@@ -185,8 +184,8 @@ class FileSystemProbe final : public Probe {
   }
 
   ProbeContext context_;
-  WorkerProcess local_;
-  std::optional<WorkerProcess> remote_;
+  AskedChild local_;
+  std::optional<AskedChild> remote_;
   std::uint64_t generation_ = 0;
   int unanswered_ = 0;  // looks in a row
   bool hung_ = false;

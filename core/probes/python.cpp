@@ -8,8 +8,7 @@
 
 #include "core/kernel_text/kernel_words.h"
 #include "core/python/python_worker.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/worker_process.h"
+#include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/layout.h"
 
@@ -38,9 +37,9 @@ constexpr char kElsewhere = '?';  // there was no room for the name of the place
 
 class PythonProbe final : public Probe {
  public:
-  PythonProbe(const ProbeContext& context, std::unique_ptr<WorkerProcess> worker)
+  explicit PythonProbe(const ProbeContext& context)
       : context_(context),
-        worker_(std::move(worker)),
+        child_(context, ask_python, {.probe = "python"}),
         period_(period_name(context.period)),
         family_(context.family(kFamilies[0])) {
     for (const MetricHelp& metric : kSamples) family_.add(metric.name, {}, "node", 0);
@@ -48,19 +47,15 @@ class PythonProbe final : public Probe {
 
   void sample() noexcept override try {
     family_.begin();
-    take(worker_->answer(), Late::yes);
+    take(child_.answer(), Late::yes);
     for (Row& row : rows_) add_letter(row, row.due ? std::string(1, kNotMeasured) : "");
     fill_gap();
     for (Row& row : rows_) {
       if (row.letters.size() >= kLetters) write(row);
     }
     const bool asked = ask();
-    unanswered_ = !asked && worker_->state() == WorkerProcess::State::busy ? unanswered_ + 1 : 0;
-    if (asked) take(worker_->answer_within(kForPlaces), Late::no);
-    if (worker_->was_lost()) {
-      context_.sink.event("probe python", "probe_lost", "its child process was killed");
-      gap_ = "its child process was killed: there is no data after that";
-    }
+    unanswered_ = !asked && child_.state() == AskedChild::State::busy ? unanswered_ + 1 : 0;
+    if (asked) take(child_.answer_within(kForPlaces), Late::no);
     family_.set(0, samples_);
     family_.set(1, unread_);
     family_.commit();
@@ -78,7 +73,7 @@ class PythonProbe final : public Probe {
   }
 
   [[nodiscard]] std::string caveat() const override {
-    std::string text = gap_;
+    std::string text = gap_.empty() ? child_.gaps() : gap_;
     std::map<std::string_view, std::string> by_reason;
     for (const auto& [instance, why] : why_not_) by_reason[why] += ' ' + instance;
     for (const auto& [why, instances] : by_reason) {
@@ -113,7 +108,7 @@ class PythonProbe final : public Probe {
     }
     std::erase_if(why_not_, [&asked](const auto& each) { return !asked.contains(each.first); });
     for (Row& row : rows_) row.due = true;
-    return worker_->ask(request_);
+    return child_.ask(request_);
   }
 
   void take(std::string_view answer, Late late) {
@@ -191,7 +186,7 @@ class PythonProbe final : public Probe {
   }
 
   ProbeContext context_;
-  std::unique_ptr<WorkerProcess> worker_;
+  AskedChild child_;
   std::string period_;
   Family& family_;
   std::vector<Row> rows_;
@@ -211,7 +206,7 @@ std::unique_ptr<Probe> open_python(const ProbeContext& context) {
   if (context.fs.fact("@python/open", [] { return std::string("ok"); }) != "ok") {
     throw Unavailable("it was not recorded");
   }
-  return std::make_unique<PythonProbe>(context, std::make_unique<WorkerProcess>(context.fs, "python", ask_python));
+  return std::make_unique<PythonProbe>(context);
 }
 
 const RegisteredProbe entry{

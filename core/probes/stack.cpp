@@ -7,8 +7,7 @@
 
 #include "core/kernel_text/kernel_words.h"
 #include "core/pmu/profiler_watch.h"
-#include "core/sampler/probe.h"
-#include "core/sampler/worker_process.h"
+#include "core/sampler/asked_child.h"
 #include "core/stack/stack_functions.h"
 #include "core/stack/stack_worker.h"
 #include "hdf5schema/basics/clocks.h"
@@ -58,8 +57,8 @@ constexpr std::array kColumns = {Column{0, "stack.calls"},   Column{1, "stack.by
 
 class StackProbe final : public Probe {
  public:
-  StackProbe(const ProbeContext& context, std::unique_ptr<WorkerProcess> worker, std::string_view opening)
-      : context_(context), worker_(std::move(worker)) {
+  StackProbe(const ProbeContext& context, std::unique_ptr<AskedChild> child, std::string_view opening)
+      : context_(context), child_(std::move(child)) {
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] = &context.family(kFamilies[i]);
       families_[i]->expect(kExpected * kFamilies[i].metrics.size());
@@ -71,19 +70,15 @@ class StackProbe final : public Probe {
 
   void sample() noexcept override try {
     for (Family* family : families_) family->begin();
-    take(worker_->answer());  // one that came late
-    if (ask()) take(worker_->answer_within(kForCounts));
-    if (worker_->was_lost()) {
-      context_.sink.event("probe stack", "probe_lost", "its child process was killed");
-      gap_ = "its child process was killed: there is no data after that";
-    }
+    take(child_->answer());  // one that came late
+    if (ask()) take(child_->answer_within(kForCounts));
     for (Family* family : families_) family->commit();
   } catch (const std::exception& error) {  // no memory
     gap_ = error.what();
   }
 
   [[nodiscard]] std::string caveat() const override {
-    std::string text = gap_;
+    std::string text = gap_.empty() ? child_->gaps() : gap_;
     const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
     if (stepped_back_) add("while the job's own profiler ran, no function was attached");
     if (functions_.empty()) add("no process has loaded a library whose calls are counted");
@@ -125,7 +120,7 @@ class StackProbe final : public Probe {
       request_ += slot.instance + ' ' + std::to_string(slot.pid) + ' ' + std::to_string(slot.start_ticks) + ' ' +
                   std::to_string(cpu_ns) + '\n';
     }
-    return worker_->ask(request_);
+    return child_->ask(request_);
   }
 
   void take(std::string_view answer) {
@@ -243,7 +238,7 @@ class StackProbe final : public Probe {
   }
 
   ProbeContext context_;
-  std::unique_ptr<WorkerProcess> worker_;
+  std::unique_ptr<AskedChild> child_;
   ProfilerWatch watch_;
   std::array<Family*, std::size(kFamilies)> families_{};
   std::vector<Place> places_;
@@ -260,15 +255,15 @@ std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
   if (!context.stack && !context.fs.recorded()) throw Unavailable("it is off by default (--stack)");
   if (context.job == nullptr) throw Unavailable("no job was named (--job)");
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to attach to");
-  auto worker = std::make_unique<WorkerProcess>(context.fs, "stack", ask_stack);
-  const std::string opening = context.fs.fact("@stack/open", [&worker] {
-    static_cast<void>(worker->ask("open"));
-    const std::string answer(worker->answer_within(kForTheCalibration));
+  auto child = std::make_unique<AskedChild>(context, ask_stack, AskedChildWords{.probe = "stack"});
+  const std::string opening = context.fs.fact("@stack/open", [&child] {
+    static_cast<void>(child->ask("open"));
+    const std::string answer(child->answer_within(kForTheCalibration));
     return answer.substr(0, answer.find('\n'));
   });
   std::string_view rest = opening;
   const std::string_view verdict = cut_word(rest);
-  if (verdict == "ok") return std::make_unique<StackProbe>(context, std::move(worker), opening);
+  if (verdict == "ok") return std::make_unique<StackProbe>(context, std::move(child), opening);
   if (context.fs.recorded()) throw Unavailable("it was not recorded");
   rest.remove_prefix(std::min<std::size_t>(1, rest.size()));
   throw Unavailable(verdict == "none" ? std::string(rest) : "its child process did not answer");

@@ -1,7 +1,5 @@
 #include "core/python/interpreter.h"
 
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -62,21 +60,6 @@ struct PythonSymbol {
 constexpr std::array<std::string_view, PythonSymbol::all> kPythonSymbols = {
     "_PyRuntime", "PyCode_Type", "PyUnicode_Type", "PyBytes_Type", "Py_Version"};
 
-FoundObjects objects_of(int file) {
-  const auto read = [file](std::uint64_t offset, std::span<std::byte> into) {
-    while (!into.empty()) {
-      if (offset > static_cast<std::uint64_t>(INT64_MAX)) return false;
-      const ssize_t got = ::pread(file, into.data(), into.size(), static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return false;
-      into = into.subspan(static_cast<std::size_t>(got));
-      offset += static_cast<std::uint64_t>(got);
-    }
-    return true;
-  };
-  return find_objects(read, kPythonSymbols);
-}
-
 std::string why_unread(MemoryRead result) {
   if (result == MemoryRead::refused) return why_refused();
   return result == MemoryRead::gone ? "it has ended" : "its memory could not be read";
@@ -87,7 +70,7 @@ FoundInterpreter interpreter_in(pid_t pid, const Candidate& candidate, const Rea
   const std::string name(file_name_of(mapping));
   const Descriptor file = open_mapped(pid, mapping);
   if (!file) return {std::nullopt, name + " cannot be read: " + std::strerror(errno)};
-  const FoundObjects objects = objects_of(file.get());
+  const FoundObjects objects = find_objects(reader_of(file.get()), kPythonSymbols);
   if (!objects.problem.empty()) return {std::nullopt, name + " cannot be read: " + objects.problem};
   const auto address = [&](PythonSymbol::Place symbol) {
     return objects.distances[symbol] == 0 ? 0 : mapping.begin + objects.distances[symbol];

@@ -81,6 +81,7 @@ class AskedChild : public WorkerProcess {
   }
   /// The sentence for the caveat of the probe; "" if all answers were complete.
   [[nodiscard]] std::string gaps() const {
+    if (state() == State::lost) return std::string(words_.lost) + ": there is no data after that";
     return gaps_ > 0 ? std::to_string(gaps_) + " readings were incomplete: " + gap_ : "";
   }
   /// The rest of a line, without the blanks before it and the lines behind it.

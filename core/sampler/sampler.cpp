@@ -54,7 +54,8 @@ Sampler::Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now)
   sink_.set_now(now.monotonic_ns);
   sink_.mute(true);
   if (options_.job || fs_.recorded()) {
-    job_ = std::make_unique<Job>(fs_, host_, options_.job, options_.own_pid);
+    job_ = std::move(options_.found_job);
+    if (!job_) job_ = std::make_unique<Job>(fs_, host_, options_.job, options_.own_pid);
     job_->update(now);
     if (fs_.recorded() && job_->processes().empty() && fs_.fact("@job/roots", [] { return std::string(); }).empty()) {
       job_.reset();  // recorded without a job

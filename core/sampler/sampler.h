@@ -24,6 +24,7 @@ class Sampler {
     std::chrono::nanoseconds interval = kDefaultInterval;
     std::vector<std::string> probes;  // names; empty: all
     std::optional<JobSource> job;     // ignored by recordings that know their job
+    std::unique_ptr<Job> found_job;   // this one, where somebody waited for it
     std::string gpu_library;          // NVML; "": by its usual name
     std::string metrics_file;         // what to record, and metrics of the site's own; "": everything, none
     bool stack = false;               // the probes "stack" and "python" are on; also if they are among `probes`

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
-#include <utility>
 
 namespace reveal {
 namespace {
@@ -30,17 +28,16 @@ int keep_only(int socket) {
   return kSocketOfChild;
 }
 
-[[noreturn]] void serve(int parent, const std::string& root, WorkerProcess::Work work, pid_t expected_parent) {
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != expected_parent) ::_exit(0);
+int serve(int socket_of_parent, const std::string& root, WorkerProcess::Work work, pid_t parent) {
+  end_with_parent(parent);
   ::signal(SIGTERM, SIG_DFL);
   ::signal(SIGINT, SIG_IGN);  // the parent decides
-  const int socket = keep_only(parent);
+  const int socket = keep_only(socket_of_parent);
   std::vector<char> request(kLongestRequest);
   while (true) {
     const ssize_t got = ::recv(socket, request.data(), request.size(), 0);
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) ::_exit(0);
+    if (got <= 0) return 0;
     std::string answer;
     try {
       answer = work(root, {request.data(), static_cast<std::size_t>(got)});
@@ -49,7 +46,7 @@ int keep_only(int socket) {
     }
     if (answer.size() > WorkerProcess::kLongestAnswer) answer.resize(WorkerProcess::kLongestAnswer);
     if (answer.empty()) answer = "\n";  // an empty message would be the end
-    if (::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) ::_exit(0);
+    if (::send(socket, answer.data(), answer.size(), MSG_NOSIGNAL) < 0) return 0;
   }
 }
 
@@ -62,13 +59,11 @@ WorkerProcess::WorkerProcess(KernelTree& fs, std::string name, Work work) : fs_(
     state_ = State::lost;
     return;
   }
+  const Descriptor socket_of_child(ends[1]);
+  socket_ = Descriptor(ends[0]);
   const std::string root = fs.root().empty() ? "" : std::filesystem::absolute(fs.root()).string();
   const pid_t parent = ::getpid();
-  const pid_t pid = ::fork();
-  if (pid == 0) serve(ends[1], root, work, parent);
-  child_ = ChildProcess(pid);
-  ::close(ends[1]);
-  socket_ = ends[0];
+  child_ = fork_child([&] { return serve(socket_of_child.get(), root, work, parent); });
   buffer_.resize(kLongestAnswer);
   if (!child_) lose();
 }
@@ -79,7 +74,7 @@ WorkerProcess::~WorkerProcess() {
 
 bool WorkerProcess::ask(std::string_view request) noexcept {
   if (fs_.recorded() || state_ != State::idle || request.empty() || request.size() > kLongestRequest) return false;
-  if (::send(socket_, request.data(), request.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
+  if (::send(socket_.get(), request.data(), request.size(), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) {
     if (errno != EAGAIN && errno != EINTR) lose();
     return false;
   }
@@ -98,14 +93,14 @@ std::string_view WorkerProcess::answer() noexcept {
 }
 
 std::string_view WorkerProcess::answer_within(std::chrono::milliseconds limit) noexcept {
-  pollfd waited{.fd = socket_, .events = POLLIN, .revents = 0};
+  pollfd waited{.fd = socket_.get(), .events = POLLIN, .revents = 0};
   if (state_ == State::busy) static_cast<void>(::poll(&waited, 1, static_cast<int>(limit.count())));
   return answer();
 }
 
 std::string_view WorkerProcess::receive() noexcept {
   if (state_ != State::busy) return {};
-  const ssize_t got = ::recv(socket_, buffer_.data(), buffer_.size(), MSG_DONTWAIT);
+  const ssize_t got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), MSG_DONTWAIT);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {};
   if (got <= 0) {
     lose();
@@ -118,7 +113,7 @@ std::string_view WorkerProcess::receive() noexcept {
 // Not waited for where it hangs inside the kernel: then nothing but the end of that call lets it go.
 void WorkerProcess::lose() noexcept {
   state_ = State::lost;
-  if (socket_ >= 0) ::close(std::exchange(socket_, -1));
+  socket_.close();
   constexpr std::chrono::milliseconds kForItsEnd{10};
   child_.kill(kForItsEnd);
   child_ = {};

@@ -11,6 +11,7 @@
 
 #include "core/kernel_text/kernel_tree.h"
 #include "hdf5schema/basics/child_process.h"
+#include "hdf5schema/basics/descriptor.h"
 
 namespace reveal {
 
@@ -48,7 +49,7 @@ class WorkerProcess {
   std::vector<char> buffer_;
   State state_ = State::idle;
   bool loss_told_ = false;
-  int socket_ = -1;
+  Descriptor socket_;
   ChildProcess child_;
 };
 

@@ -1,8 +1,10 @@
 #include "core/stack/elf_symbols.h"
 
 #include <elf.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <unordered_map>
 
@@ -144,6 +146,20 @@ std::string search_file(const ReadFile& read, ElfFile::Kind kind, std::span<cons
 }
 
 }  // namespace
+
+ReadFile reader_of(int file) {
+  return [file](std::uint64_t offset, std::span<std::byte> into) {
+    while (!into.empty()) {
+      if (offset > static_cast<std::uint64_t>(INT64_MAX)) return false;
+      const ssize_t got = ::pread(file, into.data(), into.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) return false;
+      into = into.subspan(static_cast<std::size_t>(got));
+      offset += static_cast<std::uint64_t>(got);
+    }
+    return true;
+  };
+}
 
 FoundFunctions find_functions(const ReadFile& read, std::span<const std::string_view> wanted) {
   FoundFunctions found;

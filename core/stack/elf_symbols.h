@@ -14,6 +14,8 @@ namespace reveal {
 
 /// Fills `into` with what the file has at `offset`; false if it does not have so much.
 using ReadFile = std::function<bool(std::uint64_t offset, std::span<std::byte> into)>;
+/// Reads a file that stays open meanwhile.
+[[nodiscard]] ReadFile reader_of(int file);
 
 struct FoundFunctions {
   /// Offsets in the file, in the order of `wanted`; 0, where the file's own header is: not found.

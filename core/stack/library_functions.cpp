@@ -1,11 +1,9 @@
 #include "core/stack/library_functions.h"
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -34,17 +32,7 @@ LibraryFunctions functions_in(int file, std::string_view name) {
       functions.push_back(i);
     }
   }
-  const auto read = [file](std::uint64_t offset, std::span<std::byte> into) {
-    while (!into.empty()) {
-      if (offset > static_cast<std::uint64_t>(INT64_MAX)) return false;
-      const ssize_t got = ::pread(file, into.data(), into.size(), static_cast<off_t>(offset));
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) return false;
-      into = into.subspan(static_cast<std::size_t>(got));
-      offset += static_cast<std::uint64_t>(got);
-    }
-    return true;
-  };
+  const ReadFile read = reader_of(file);
   FoundFunctions found = find_functions(read, symbols);
   known.problem = std::move(found.problem);
   for (std::size_t i = 0; i < found.offsets.size(); ++i) {

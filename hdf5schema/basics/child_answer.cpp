@@ -1,6 +1,5 @@
 #include "hdf5schema/basics/child_answer.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -26,46 +25,32 @@ bool write_all(int fd, std::string_view text) {
   return true;
 }
 
-[[noreturn]] void say(int fd, const std::function<std::string()>& answer) noexcept {
-  bool written = false;
-  try {
-    written = write_all(fd, answer());
-  } catch (...) {  // the stack above is the parent's: nothing may unwind into it
-  }
-  ::_exit(written ? 0 : 1);
-}
-
 }  // namespace
 
 ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit, std::size_t most) {
   ChildAnswer heard;
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
+  Pipe pipe = open_pipe();
+  ChildProcess child;
+  if (pipe.read) child = fork_child([&] { return write_all(pipe.write.get(), answer()) ? 0 : 1; });
+  if (!child) {
     heard.start_error = errno;
     return heard;
   }
-  const Descriptor reader(ends[0]);
-  Descriptor writer(ends[1]);
-  const pid_t child = ::fork();
-  if (child == 0) say(writer.get(), answer);
-  if (child < 0) heard.start_error = errno;
-  writer.close();
-  if (child < 0) return heard;
-  ChildProcess process(child);
+  pipe.write.close();
   const auto end = std::chrono::steady_clock::now() + limit;
   bool ended = false;
   while (heard.text.size() < most) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - std::chrono::steady_clock::now());
-    pollfd wait{reader.get(), POLLIN, 0};
+    pollfd wait{pipe.read.get(), POLLIN, 0};
     if (left.count() <= 0 || ::poll(&wait, 1, static_cast<int>(left.count())) <= 0) break;
     char part[16384];
-    const ssize_t got = ::read(reader.get(), part, sizeof part);
+    const ssize_t got = ::read(pipe.read.get(), part, sizeof part);
     ended = got == 0;
     if (got <= 0) break;
     heard.text.append(part, static_cast<std::size_t>(got));
   }
-  if (!ended) process.signal(SIGKILL);
-  heard.complete = process.wait(ended ? kAfterAnswer : kAfterKill) == 0 && ended;
+  if (!ended) child.signal(SIGKILL);
+  heard.complete = child.wait(ended ? kAfterAnswer : kAfterKill) == 0 && ended;
   return heard;
 }
 

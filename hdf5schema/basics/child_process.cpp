@@ -1,25 +1,22 @@
 #include "hdf5schema/basics/child_process.h"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 
 namespace reveal {
 
-constexpr int kUnknownEnd = 255 << 8;  // no success
-
-std::optional<int> ChildProcess::status() noexcept {
+std::optional<int> ChildProcess::look(int options) noexcept {
   if (status_ || pid_ <= 0) return status_;
   int status = 0;
-  const pid_t ended = ::waitpid(pid_, &status, WNOHANG);
-  if (ended == pid_) status_ = status;
-  if (ended < 0 && errno != EINTR) status_ = kUnknownEnd;  // somebody else waited for it
+  pid_t ended = 0;
+  do {
+    ended = ::waitpid(pid_, &status, options);
+  } while (ended < 0 && errno == EINTR);
+  if (ended != 0) status_ = ended < 0 ? kUnknownEnd : status;
   return status_;
 }
 
@@ -39,8 +36,8 @@ std::optional<int> ChildProcess::wait(std::chrono::milliseconds limit) noexcept 
   return status();
 }
 
-void ChildProcess::signal(int number) noexcept {
-  if (pid_ > 0 && !status()) ::kill(pid_, number);  // -1 would be everybody
+bool ChildProcess::signal(int number) noexcept {
+  return pid_ > 0 && !status() && ::kill(pid_, number) == 0;  // -1 would be everybody
 }
 
 void ChildProcess::signal_group(int number) noexcept {
@@ -50,6 +47,15 @@ void ChildProcess::signal_group(int number) noexcept {
 bool ChildProcess::kill(std::chrono::milliseconds limit) noexcept {
   signal(SIGKILL);
   return pid_ <= 0 || wait(limit).has_value();
+}
+
+void end_with_parent(pid_t parent, int signal) noexcept {
+  ::prctl(PR_SET_PDEATHSIG, signal, 0, 0, 0);
+  if (::getppid() != parent) ::kill(::getpid(), SIGKILL);
+}
+
+int exit_status(int waitpid_status) noexcept {
+  return WIFEXITED(waitpid_status) ? WEXITSTATUS(waitpid_status) : 128 + WTERMSIG(waitpid_status);
 }
 
 }  // namespace reveal

@@ -3,8 +3,11 @@
 #pragma once
 
 #include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -14,6 +17,9 @@ namespace reveal {
 
 class ChildProcess {
  public:
+  /// The status of a child that somebody else waited for. No child ends with it; as an exit_status() it is a failure.
+  static constexpr int kUnknownEnd = 0x1ff00;
+
   ChildProcess() = default;
   explicit ChildProcess(pid_t pid) noexcept : pid_(pid) {}
   ChildProcess(ChildProcess&& other) noexcept
@@ -31,21 +37,47 @@ class ChildProcess {
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   explicit operator bool() const noexcept { return pid_ > 0; }
 
-  /// As of waitpid(); nothing while it runs. 0 where somebody else reaps our children: nothing is known of them.
-  std::optional<int> status() noexcept;
+  /// As of waitpid(); nothing while it runs.
+  std::optional<int> status() noexcept { return look(WNOHANG); }
+  /// To its end, however long that takes.
+  int wait() noexcept { return look(0).value_or(kUnknownEnd); }
   /// Looks again until then; as precise as the kernel's pidfd, or 10 ms without one (before Linux 5.3).
   /// https://man7.org/linux/man-pages/man2/pidfd_open.2.html
   std::optional<int> wait(std::chrono::milliseconds limit) noexcept;
-  void signal(int number) noexcept;
+  /// False when it was not sent.
+  bool signal(int number) noexcept;
   /// Signals the child and all processes that it started and that stayed in the group it leads.
   void signal_group(int number) noexcept;
   /// False when it hangs inside the kernel: nothing but the end of that call lets it go.
   bool kill(std::chrono::milliseconds limit) noexcept;
 
  private:
+  std::optional<int> look(int options) noexcept;
+
   pid_t pid_ = -1;
   std::optional<int> status_;
   Descriptor end_;  // readable once it has ended
 };
+
+/// The child runs `work` and exits with what that returns, or with 1 if it throws. Nobody where there is no process to
+/// be had: errno says why.
+template <typename Work>
+[[nodiscard]] ChildProcess fork_child(Work&& work) noexcept {
+  const pid_t pid = ::fork();
+  if (pid != 0) return ChildProcess(pid);
+  int status = 1;
+  try {
+    status = work();
+  } catch (...) {  // the stack above is the parent's: nothing may unwind into it
+  }
+  ::_exit(status);
+}
+
+/// In a child: it gets this signal when its parent ends, even by SIGKILL, and ends at once if that was before.
+/// https://man7.org/linux/man-pages/man2/prctl.2.html (PR_SET_PDEATHSIG)
+void end_with_parent(pid_t parent, int signal = SIGKILL) noexcept;
+
+/// As a shell has it: 128 + n for signal n.
+[[nodiscard]] int exit_status(int waitpid_status) noexcept;
 
 }  // namespace reveal

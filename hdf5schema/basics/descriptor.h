@@ -2,6 +2,7 @@
 // have exactly the descriptors it would have had without us.
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <utility>
@@ -30,5 +31,16 @@ class Descriptor {
  private:
   int fd_ = -1;
 };
+
+struct Pipe {
+  Descriptor read, write;
+};
+
+/// Without ends where there are none to be had: errno says why.
+[[nodiscard]] inline Pipe open_pipe(int flags = 0) noexcept {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC | flags) != 0) return {};
+  return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
 
 }  // namespace reveal

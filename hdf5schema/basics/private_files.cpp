@@ -55,18 +55,22 @@ void copy_and_sync(const fs::path& from, const fs::path& to) {
   copy.publish(Synced::yes);
 }
 
-/// Why what stands there is no private directory of ours, "" if it is.
+/// Why what has this status is no private directory of ours, "" if it is.
+std::string flaw_of(const std::string& path, const struct stat& status, Privacy privacy) {
+  if (!S_ISDIR(status.st_mode)) return " is not a directory";
+  // Others could put links in the way of what is written there under our name.
+  if (status.st_uid != ::geteuid()) return " belongs to another user";
+  if ((status.st_mode & 022) != 0) return " can be written by others; try: chmod go-w " + path;
+  if (privacy == Privacy::others_do_not_enter && (status.st_mode & 077) != 0) return " can be entered by others";
+  return "";
+}
+
 std::string flaw_of(const std::string& path, Privacy privacy) {
   const bool links = privacy == Privacy::others_do_not_write;
   struct stat status {};
   if ((links ? ::stat(path.c_str(), &status) : ::lstat(path.c_str(), &status)) != 0)
     return std::string(": ") + std::strerror(errno);
-  if (!S_ISDIR(status.st_mode)) return " is not a directory";
-  // Others could put links in the way of what is written there under our name.
-  if (status.st_uid != ::geteuid()) return " belongs to another user";
-  if ((status.st_mode & 022) != 0) return " can be written by others; try: chmod go-w " + path;
-  if (!links && (status.st_mode & 077) != 0) return " can be entered by others";
-  return "";
+  return flaw_of(path, status, privacy);
 }
 
 }  // namespace
@@ -77,6 +81,17 @@ void make_private_directory(const std::string& path, Privacy privacy) {
   if (::mkdir(path.c_str(), 0700) == 0) return;
   if (errno != EEXIST) throw system_error(path, errno);
   if (const std::string flaw = flaw_of(path, privacy); !flaw.empty()) throw Error(path + flaw);
+}
+
+Descriptor open_private_directory(const std::string& path) {
+  if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) throw system_error(path, errno);
+  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!folder && (errno == ELOOP || errno == ENOTDIR)) throw Error(path + " is not a directory, or a link to one");
+  struct stat status {};
+  if (!folder || ::fstat(folder.get(), &status) != 0) throw system_error(path, errno);
+  const std::string flaw = flaw_of(path, status, Privacy::others_do_not_write);
+  if (!flaw.empty()) throw Error(path + flaw);
+  return folder;
 }
 
 std::string private_directory(const std::string& path) {
@@ -142,12 +157,14 @@ void NewFile::publish(Synced synced) {
   if (synced == Synced::yes) sync_directory(folder_, place_);
 }
 
-void publish_file(const fs::path& directory, const std::string& name, std::string_view content, Synced synced) {
+void publish_file(const fs::path& directory, const std::string& name, std::string_view content, Synced synced,
+                  mode_t mode) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
   if (status.st_uid != ::geteuid())
     throw Error((directory / name).string() + ": not written, the directory belongs to another user");
-  NewFile file(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp", 0600);
+  NewFile file(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp", mode);
+  ::fchmod(file.descriptor(), mode);  // whatever the umask
   file.write(content);
   file.publish(synced);
 }

@@ -21,6 +21,9 @@ enum class Privacy : std::uint8_t {
 /// Makes `path` (mode 0700) and what is missing above it. Throws Error if it cannot be made or is not private.
 void make_private_directory(const std::string& path, Privacy privacy);
 
+/// The same, opened, but made in a directory that is there, and through no link to one.
+[[nodiscard]] Descriptor open_private_directory(const std::string& path);
+
 /// The first of PATH, PATH.1, PATH.2, ... that others_do_not_enter, or can be made one. In /tmp anybody may take a name
 /// first, and keep it. All processes of a user on a node get the same. Throws Error.
 [[nodiscard]] std::string private_directory(const std::string& path);
@@ -52,10 +55,10 @@ class NewFile {
   bool hidden_there_ = false;
 };
 
-/// Writes `content` to directory/name as a NewFile for its owner alone. Throws Error; into a directory of somebody
-/// else's nothing is written.
+/// Writes `content` to directory/name as a NewFile, for its owner alone unless `mode` says otherwise. Throws Error;
+/// into a directory of somebody else's nothing is written.
 void publish_file(const std::filesystem::path& directory, const std::string& name, std::string_view content,
-                  Synced synced = Synced::no);
+                  Synced synced = Synced::no, mode_t mode = 0600);
 
 /// Throws Error if the names in it cannot be brought to the disk.
 void sync_directory(const std::filesystem::path& directory);

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,7 +10,6 @@
 #include <cerrno>
 #include <csignal>
 
-#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 
@@ -51,69 +48,32 @@ class NoSigpipe {
 };
 
 /// A program started with its standard streams closed would get its pipes there, where dup2 puts the child's.
-Descriptor above_standard_streams(int fd) {
-  Descriptor file(fd);
-  return fd > STDERR_FILENO ? std::move(file) : Descriptor(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-}
-
-struct Pipe {
-  Descriptor read, write;
-
-  void open() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error("pipe", errno);
-    read = above_standard_streams(ends[0]);
-    write = above_standard_streams(ends[1]);
-    if (!read || !write) throw system_error("pipe", errno);
+Pipe pipe_above_standard_streams() {
+  Pipe pipe = open_pipe();
+  for (Descriptor* end : {&pipe.read, &pipe.write}) {
+    if (*end && end->get() <= STDERR_FILENO) {
+      *end = Descriptor(::fcntl(end->get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    }
+    if (!*end) throw system_error("pipe", errno);
   }
-};
+  return pipe;
+}
 
 void never_block(const Descriptor& file) {
   if (file) ::fcntl(file.get(), F_SETFL, ::fcntl(file.get(), F_GETFL) | O_NONBLOCK);
 }
 
-std::vector<char*> pointers(std::vector<std::string>& words) {
-  std::vector<char*> all;
-  all.reserve(words.size() + 1);
-  for (std::string& word : words) all.push_back(word.data());
-  all.push_back(nullptr);
-  return all;
-}
-
-/// The three streams of the program, as file actions of posix_spawn().
-class Streams {
- public:
-  Streams() { posix_spawn_file_actions_init(&actions_); }
-  ~Streams() { posix_spawn_file_actions_destroy(&actions_); }
-  Streams(const Streams&) = delete;
-  Streams& operator=(const Streams&) = delete;
-
-  void from(const Descriptor& file, int stream) {
-    if (file) {
-      posix_spawn_file_actions_adddup2(&actions_, file.get(), stream);
-    } else {
-      posix_spawn_file_actions_addopen(&actions_, stream, "/dev/null", O_RDWR, 0);
-    }
-  }
-  [[nodiscard]] const posix_spawn_file_actions_t* get() const noexcept { return &actions_; }
-
- private:
-  posix_spawn_file_actions_t actions_{};
-};
-
 /// The errno of starting it, or 0.
-int start(const ProgramRun& run, const Streams& streams, const sigset_t& mask, pid_t& child) {
-  std::vector<std::string> command = run.command;
-  std::vector<std::string> environment = run.environment.value_or(std::vector<std::string>());
+int start(const ProgramRun& run, const SpawnStreams& streams, const sigset_t& mask, pid_t& child) {
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   const int group = run.limit ? POSIX_SPAWN_SETPGROUP : 0;
   posix_spawnattr_setflags(&attributes, static_cast<short>(POSIX_SPAWN_SETSIGMASK | group));
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setsigmask(&attributes, &mask);
-  const std::vector<char*> own_environment = pointers(environment);
-  const int failure = ::posix_spawnp(&child, run.command.front().c_str(), streams.get(), &attributes,
-                                     pointers(command).data(), run.environment ? own_environment.data() : environ);
+  const int failure =
+      ::posix_spawnp(&child, run.command.front().c_str(), streams.get(), &attributes, exec_pointers(run.command).data(),
+                     run.environment ? exec_pointers(*run.environment).data() : environ);
   posix_spawnattr_destroy(&attributes);
   return failure;
 }
@@ -176,15 +136,14 @@ ProgramEnd run_program(const ProgramRun& run) {
   const NoSigpipe quiet;
   Pipe input;
   Pipe output;
-  if (!run.input.empty()) input.open();
-  if (run.listen != ProgramRun::Listen::nothing) output.open();
+  if (!run.input.empty()) input = pipe_above_standard_streams();
+  if (run.listen != ProgramRun::Listen::nothing) output = pipe_above_standard_streams();
   pid_t pid = -1;
   {
-    const Descriptor nowhere;
-    Streams streams;
-    streams.from(input.read, STDIN_FILENO);
-    streams.from(run.listen == ProgramRun::Listen::output ? output.write : nowhere, STDOUT_FILENO);
-    if (run.listen != ProgramRun::Listen::output) streams.from(output.write, STDERR_FILENO);
+    SpawnStreams streams;
+    streams.set(STDIN_FILENO, input.read.get());
+    streams.set(STDOUT_FILENO, run.listen == ProgramRun::Listen::output ? output.write.get() : -1);
+    if (run.listen != ProgramRun::Listen::output) streams.set(STDERR_FILENO, output.write.get());
     if (const int failure = start(run, streams, quiet.former(), pid); failure != 0) return {.start_error = failure};
   }
   input.read.close();
@@ -197,8 +156,21 @@ ProgramEnd run_program(const ProgramRun& run) {
   return ended;
 }
 
-int exit_status(int waitpid_status) noexcept {
-  return WIFEXITED(waitpid_status) ? WEXITSTATUS(waitpid_status) : 128 + WTERMSIG(waitpid_status);
+std::vector<char*> exec_pointers(const std::vector<std::string>& words) {
+  std::vector<char*> pointers;
+  pointers.reserve(words.size() + 1);
+  // exec only reads them. NOLINTNEXTLINE(cppcoreguidelines-pro-type-const-cast)
+  for (const std::string& word : words) pointers.push_back(const_cast<char*>(word.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+void SpawnStreams::set(int stream, int fd) {
+  if (fd >= 0) {
+    posix_spawn_file_actions_adddup2(&actions_, fd, stream);
+  } else {
+    posix_spawn_file_actions_addopen(&actions_, stream, "/dev/null", stream == STDIN_FILENO ? O_RDONLY : O_WRONLY, 0);
+  }
 }
 
 }  // namespace reveal

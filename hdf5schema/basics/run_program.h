@@ -2,11 +2,15 @@
 // hold a node.
 #pragma once
 
+#include <spawn.h>
+
 #include <chrono>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "hdf5schema/basics/child_process.h"
 
 namespace reveal {
 
@@ -37,7 +41,23 @@ struct ProgramEnd {
 /// Waits for the program, not for what it leaves running. Throws Error when there are no pipes to be had.
 [[nodiscard]] ProgramEnd run_program(const ProgramRun& run);
 
-/// As a shell has it: 128 + n for signal n.
-[[nodiscard]] int exit_status(int waitpid_status) noexcept;
+/// Words as exec has them, or variables. Valid as long as they are.
+[[nodiscard]] std::vector<char*> exec_pointers(const std::vector<std::string>& words);
+
+/// Standard streams of a program, as file actions of posix_spawn(). Those that are not named are ours.
+class SpawnStreams {
+ public:
+  SpawnStreams() { posix_spawn_file_actions_init(&actions_); }
+  ~SpawnStreams() { posix_spawn_file_actions_destroy(&actions_); }
+  SpawnStreams(const SpawnStreams&) = delete;
+  SpawnStreams& operator=(const SpawnStreams&) = delete;
+
+  /// This descriptor; -1: /dev/null.
+  void set(int stream, int fd);
+  [[nodiscard]] const posix_spawn_file_actions_t* get() const noexcept { return &actions_; }
+
+ private:
+  posix_spawn_file_actions_t actions_{};
+};
 
 }  // namespace reveal

@@ -1,4 +1,3 @@
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -55,20 +54,6 @@ class Workplace {
 
   fs::path place_;
 };
-
-/// Read by a service of another user, so for all to read; written by rename, so never half.
-void write_for_all(const fs::path& file, const std::string& text) {
-  constexpr mode_t kForAll = 0644;
-  const fs::path directory = file.has_parent_path() ? file.parent_path() : fs::path(".");
-  struct stat status {};
-  if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
-  if (status.st_uid != ::geteuid()) throw Error(file.string() + ": not written, the directory belongs to another user");
-  const std::string name = file.filename().string();
-  NewFile written(directory, name, "." + name + "." + std::to_string(::getpid()) + ".tmp", kForAll);
-  ::fchmod(written.descriptor(), kForAll);
-  written.write(text);
-  written.publish(Synced::no);
-}
 
 class Check final : public Command {
  public:
@@ -163,7 +148,9 @@ class Check final : public Command {
   void put(const std::string& metrics) const {
     if (textfile_.empty()) return;
     try {
-      write_for_all(textfile_, metrics);
+      const fs::path file = textfile_;
+      constexpr mode_t kForAll = 0644;  // a service of another user reads it
+      publish_file(file.has_parent_path() ? file.parent_path() : ".", file.filename(), metrics, Synced::no, kForAll);
     } catch (const Error& error) {
       complain(error.what());
     }

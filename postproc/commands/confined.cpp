@@ -11,7 +11,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include <ctime>
 #include <new>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/commands/terminal.h"
@@ -319,11 +319,9 @@ extern "C" void pass_on(int signal) {
   if (g_child > 0) ::kill(g_child, signal);
 }
 
-int end_of(pid_t child, const std::string& place) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) throw Error(place + ": the end of the reading process is not known");
-  }
+int end_of(ChildProcess& child, const std::string& place) {
+  const int status = child.wait();
+  if (status == ChildProcess::kUnknownEnd) throw Error(place + ": the end of the reading process is not known");
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int signal = WTERMSIG(status);
   if (signal == SIGXCPU)
@@ -363,18 +361,14 @@ void need_own_directory(const std::string& directory) {
 
 int run_confined(const Inputs& inputs, const Foreign& foreign, const std::function<int()>& work) {
   const std::string place = inputs.paths.front().string();
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) throw system_error(place, errno);
-  const Descriptor reader(ends[0]);
-  Descriptor writer(ends[1]);
+  Pipe outputs = open_pipe();
+  if (!outputs.read) throw system_error(place, errno);
   std::fflush(nullptr);
-  const pid_t child = ::fork();
-  if (child < 0) throw system_error(place, errno);
-  if (child == 0) {
+  ChildProcess child = fork_child([&] {
     int status = inputs.failure;
     try {
       g_foreign = foreign;
-      send_outputs_to(writer.get());
+      send_outputs_to(outputs.write.get());
       confine(inputs);
       status = work();
     } catch (const std::bad_alloc&) {
@@ -383,16 +377,17 @@ int run_confined(const Inputs& inputs, const Foreign& foreign, const std::functi
       complain(error.what());
     }
     std::fflush(nullptr);
-    ::_exit(status);
-  }
-  writer.close();
+    return status;
+  });
+  if (!child) throw system_error(place, errno);
+  outputs.write.close();
   // The terminal signals both; the child has the last word.
-  g_child = child;
+  g_child = child.pid();
   struct sigaction action {};
   action.sa_handler = pass_on;
   ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGINT, SIG_IGN);
-  write_outputs_from(reader.get(), inputs.outputs);
+  write_outputs_from(outputs.read.get(), inputs.outputs);
   return end_of(child, place);
 }
 

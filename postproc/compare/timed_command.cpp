@@ -1,7 +1,5 @@
 #include "postproc/compare/timed_command.h"
 
-#include <fcntl.h>
-#include <spawn.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,14 +43,6 @@ extern "C" void stop_the_command(int signal, siginfo_t* from, void*) {
   }
 }
 
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
-  std::vector<char*> all;
-  all.reserve(words.size() + 1);
-  for (std::string& word : words) all.push_back(word.data());
-  all.push_back(nullptr);
-  return all;
-}
-
 /// Where the command would find the program: by the PATH of its own environment.
 std::string program_for(const std::string& word, const std::vector<std::string>& environment) {
   constexpr std::string_view kPath = "PATH=";
@@ -68,21 +58,13 @@ std::string program_for(const std::string& word, const std::vector<std::string>&
   return "";  // no such program
 }
 
-int start_command(std::vector<std::string>& words, std::vector<std::string>& environment, OutputOf output,
+int start_command(const std::vector<std::string>& words, const std::vector<std::string>& environment, OutputOf output,
                   pid_t& child) {
-  posix_spawn_file_actions_t streams;
-  posix_spawn_file_actions_init(&streams);
-  posix_spawn_file_actions_addopen(&streams, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  if (output == OutputOf::nowhere) {
-    posix_spawn_file_actions_addopen(&streams, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  } else {
-    posix_spawn_file_actions_adddup2(&streams, STDERR_FILENO, STDOUT_FILENO);
-  }
-  const std::string program = program_for(words.front(), environment);
-  const int failure = ::posix_spawn(&child, program.c_str(), &streams, nullptr, pointers_to(words).data(),
-                                    pointers_to(environment).data());
-  posix_spawn_file_actions_destroy(&streams);
-  return failure;
+  SpawnStreams streams;
+  streams.set(STDIN_FILENO, -1);
+  streams.set(STDOUT_FILENO, output == OutputOf::nowhere ? -1 : STDERR_FILENO);
+  return ::posix_spawn(&child, program_for(words.front(), environment).c_str(), streams.get(), nullptr,
+                       exec_pointers(words).data(), exec_pointers(environment).data());
 }
 
 /// It stays a zombie meanwhile: its number is nobody else's when a signal is passed on. True if it was paused.
@@ -120,15 +102,6 @@ bool outlives_the_command() {
   }
 }
 
-/// -1 where somebody else took it: nothing is known of its end then.
-int status_of(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return -1;
-  }
-  return exit_status(status);
-}
-
 }  // namespace
 
 ForegroundCommands::ForegroundCommands() {
@@ -154,7 +127,7 @@ int ForegroundCommands::stopped_by() noexcept {
   return g_stopped_by;
 }
 
-TimedRun ForegroundCommands::run(std::vector<std::string> words, std::vector<std::string> environment,
+TimedRun ForegroundCommands::run(const std::vector<std::string>& words, const std::vector<std::string>& environment,
                                  OutputOf output) {
   const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
   pid_t child = 0;
@@ -167,7 +140,8 @@ TimedRun ForegroundCommands::run(std::vector<std::string> words, std::vector<std
   run.paused = wait_for_end_of(child);
   run.seconds = static_cast<double>(read_clock(CLOCK_MONOTONIC) - begin) * 1e-9;
   g_command = 0;
-  run.status = status_of(child);
+  const int status = ChildProcess(child).wait();
+  run.status = status == ChildProcess::kUnknownEnd ? -1 : exit_status(status);
   run.left_processes = outlives_the_command();
   return run;
 }

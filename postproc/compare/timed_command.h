@@ -30,7 +30,7 @@ class ForegroundCommands {
   [[nodiscard]] static int stopped_by() noexcept;
   /// To its end, and that of what it leaves behind, which would slow the next one: for 10 s at most, and no more once
   /// something has outlived them. `environment`: "NAME=value". Its standard input is empty.
-  [[nodiscard]] static TimedRun run(std::vector<std::string> words, std::vector<std::string> environment,
+  [[nodiscard]] static TimedRun run(const std::vector<std::string>& words, const std::vector<std::string>& environment,
                                     OutputOf output);
 };
 

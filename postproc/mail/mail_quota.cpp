@@ -55,14 +55,7 @@ std::optional<std::string> shared_mail_state(const std::filesystem::path& home, 
 MailQuota::MailQuota(const std::string& directory, std::int64_t now_utc_ns)
     : path_(directory), now_seconds_(now_utc_ns / 1'000'000'000) {
   while (path_.size() > 1 && path_.back() == '/') path_.pop_back();  // "link/" would be followed
-  if (::mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) throw system_error(path_, errno);
-  folder_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | kNoLinks));
-  if (!folder_ && (errno == ELOOP || errno == ENOTDIR)) throw Error(path_ + " is not a directory, or a link to one");
-  if (!folder_) throw system_error(path_, errno);
-  struct stat status {};
-  if (::fstat(folder_.get(), &status) != 0) throw system_error(path_, errno);
-  if (status.st_uid != ::geteuid()) throw Error(path_ + " belongs to another user");
-  if ((status.st_mode & 022) != 0) throw Error(path_ + " can be written by others; try: chmod go-w " + path_);
+  folder_ = open_private_directory(path_);
   forget_old();
 }
 

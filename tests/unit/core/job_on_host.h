@@ -14,12 +14,12 @@ inline constexpr std::int64_t kTenth = 100'000'000;
 
 class JobOnHost : public testing::Test {
  protected:
-  void start(const JobSource& source) {
+  void start(const JobSource& source, Job::Count count = Job::Count::yes) {
     fs_ = std::make_unique<KernelTree>(host_.root());
     fs_->limit_kept_files(0);  // an open plain file outlives its removal
     machine_ = Host::look(*fs_);
     job_ = std::make_unique<Job>(*fs_, machine_, source, kCollector);
-    step();
+    job_->update({now_ += kTenth, 0}, count);
   }
   void step(int count = 1) {
     for (int i = 0; i < count; ++i) job_->update({now_ += kTenth, 0});

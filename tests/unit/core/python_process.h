@@ -1,11 +1,9 @@
 // A Python program of a few lines, run by the python3 of this machine, that tells when it has come where it should be.
 #pragma once
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "hdf5schema/basics/child_process.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace reveal {
@@ -26,44 +25,35 @@ class PythonProcess {
   explicit PythonProcess(const std::string& program, const std::string& python = kPython) {
     const std::filesystem::path script = folder_.path() / "job.py";
     std::ofstream(script) << program;
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
-    pid_ = ::fork();
-    if (pid_ < 0) throw std::runtime_error("no process");
-    if (pid_ == 0) {
-      ::dup2(ends[1], STDOUT_FILENO);
-      ::execl(python.c_str(), python.c_str(), "-u", "-S", "-E", script.c_str(), nullptr);
-      ::_exit(127);
-    }
-    ::close(ends[1]);
-    said_ = ends[0];
+    Pipe pipe = open_pipe();
+    child_ = fork_child([&] {
+      ::dup2(pipe.write.get(), STDOUT_FILENO);
+      return ::execl(python.c_str(), python.c_str(), "-u", "-S", "-E", script.c_str(), nullptr);
+    });
+    if (!pipe.read || !child_) throw std::runtime_error("no process");
+    said_ = std::move(pipe.read);
   }
-  ~PythonProcess() {
-    end();
-    ::close(said_);
-  }
+  ~PythonProcess() { end(); }
   PythonProcess(const PythonProcess&) = delete;
   PythonProcess& operator=(const PythonProcess&) = delete;
 
-  [[nodiscard]] int pid() const { return pid_; }
+  [[nodiscard]] int pid() const { return child_.pid(); }
   /// The next line it prints, "" at its end.
   [[nodiscard]] std::string line() const {
     std::string text;
     char letter = 0;
-    while (::read(said_, &letter, 1) == 1 && letter != '\n') text += letter;
+    while (::read(said_.get(), &letter, 1) == 1 && letter != '\n') text += letter;
     return text;
   }
   void end() {
-    if (pid_ <= 0) return;
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    pid_ = -1;
+    if (child_.signal(SIGKILL)) child_.wait();
+    child_ = {};
   }
 
  private:
   TemporaryDirectory folder_;
-  pid_t pid_ = -1;
-  int said_ = -1;
+  ChildProcess child_;
+  Descriptor said_;
 };
 
 /// One interpreter of each version that this machine has: in the PATH, or where pyenv puts them.

@@ -4,13 +4,14 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <csignal>
 #include <cstdint>
 #include <stdexcept>
+
+#include "hdf5schema/basics/child_process.h"
 
 namespace reveal {
 
@@ -25,25 +26,22 @@ class WorkProcess {
   static constexpr std::int64_t kSpinNs = 150'000'000;
 
   WorkProcess() {
-    if (::pipe(order_) != 0 || ::pipe(report_) != 0) throw std::runtime_error("no pipe");
-    pid_ = ::fork();
-    if (pid_ < 0) throw std::runtime_error("no process");
-    if (pid_ == 0) serve();
+    if (!order_.read || !report_.read) throw std::runtime_error("no pipe");
+    child_ = fork_child([this] { return serve(); });
+    if (!child_) throw std::runtime_error("no process");
   }
   ~WorkProcess() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-    for (const int fd : {order_[0], order_[1], report_[0], report_[1]}) ::close(fd);
+    if (child_.signal(SIGKILL)) child_.wait();
   }
   WorkProcess(const WorkProcess&) = delete;
   WorkProcess& operator=(const WorkProcess&) = delete;
 
-  [[nodiscard]] int pid() const { return pid_; }
+  [[nodiscard]] int pid() const { return child_.pid(); }
   /// Returns when it is done, its child included.
   [[nodiscard]] WorkDone work() const {
     char order = 'w';
     WorkDone done;
-    if (::write(order_[1], &order, 1) != 1 || ::read(report_[0], &done, sizeof done) != sizeof done) {
+    if (::write(order_.write.get(), &order, 1) != 1 || ::read(report_.read.get(), &done, sizeof done) != sizeof done) {
       throw std::runtime_error("the work process has gone");
     }
     return done;
@@ -75,26 +73,24 @@ class WorkProcess {
     const std::int64_t end = now.tv_sec * 1'000'000'000LL + now.tv_nsec + kSpinNs;
     while (now.tv_sec * 1'000'000'000LL + now.tv_nsec < end) ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   }
-  [[noreturn]] void serve() const {
+  [[nodiscard]] int serve() const {
     char order = 0;
-    while (::read(order_[0], &order, 1) == 1) {
+    while (::read(order_.read.get(), &order, 1) == 1) {
       const WorkDone before = charged();
       touch_and_spin();
-      const pid_t child = ::fork();
-      if (child == 0) {
+      fork_child([] {
         touch_and_spin();
-        ::_exit(0);
-      }
-      ::waitpid(child, nullptr, 0);
+        return 0;
+      }).wait();
       const WorkDone after = charged();
       const WorkDone done{after.cpu_ns - before.cpu_ns, after.minor_faults - before.minor_faults};
-      if (::write(report_[1], &done, sizeof done) != sizeof done) break;
+      if (::write(report_.write.get(), &done, sizeof done) != sizeof done) break;
     }
-    ::_exit(0);
+    return 0;
   }
 
-  int order_[2]{}, report_[2]{};
-  pid_t pid_ = -1;
+  Pipe order_ = open_pipe(), report_ = open_pipe();
+  ChildProcess child_;
 };
 
 }  // namespace reveal

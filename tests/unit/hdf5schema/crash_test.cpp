@@ -1,7 +1,6 @@
 // What is left of a trace when the collector is killed, and of a copy that is damaged.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <iterator>
 #include <random>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace_reader.h"
@@ -89,8 +89,7 @@ Killed record_and_die(const std::filesystem::path& directory, unsigned seed) {
       ::mmap(nullptr, sizeof(std::atomic<std::int64_t>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   auto* flushed = new (shared) std::atomic<std::int64_t>(0);
   const auto path = directory / ("kill" + std::to_string(seed) + ".h5");
-  const pid_t child = ::fork();
-  if (child == 0) {
+  fork_child([&] {
     std::mt19937 random(seed);
     TraceWriter writer(path, sample_header());
     record(writer, 100 * std::uniform_int_distribution(1, 12)(random), flushed);
@@ -98,10 +97,8 @@ Killed record_and_die(const std::filesystem::path& directory, unsigned seed) {
     const auto end =
         std::chrono::steady_clock::now() + std::chrono::microseconds(std::uniform_int_distribution(0, 4000)(random));
     while (std::chrono::steady_clock::now() < end) *flushed = writer.status().flushed_until_ns;
-    ::kill(::getpid(), SIGKILL);
-  }
-  int status = 0;
-  ::waitpid(child, &status, 0);
+    return ::kill(::getpid(), SIGKILL);
+  }).wait();
   Killed killed{path.string() + ".part", *flushed};
   ::munmap(shared, sizeof(std::atomic<std::int64_t>));
   return killed;

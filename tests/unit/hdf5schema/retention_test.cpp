@@ -1,6 +1,5 @@
 // What is kept of a trace where not everything is: its last minutes, or one row a minute.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -9,6 +8,7 @@
 #include <fstream>
 #include <vector>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/joined_trace.h"
 #include "hdf5schema/rewrite.h"
@@ -134,14 +134,11 @@ TEST(Retention, RollingLosesAtMostOneFlushWhenKilled) {
   const TemporaryDirectory directory;
   for (const int ticks : {300, 900, 1350, 2500}) {
     const auto path = directory.path() / ("killed" + std::to_string(ticks) + ".h5");
-    const pid_t child = ::fork();
-    if (child == 0) {
+    fork_child([&] {
       TraceWriter writer(path, sample_header(), {.retention = last_minute()});
       record(writer, ticks);
-      ::kill(::getpid(), SIGKILL);
-    }
-    int status = 0;
-    ::waitpid(child, &status, 0);
+      return ::kill(::getpid(), SIGKILL);
+    }).wait();
     const auto to = directory.path() / ("whole" + std::to_string(ticks) + ".h5");
     recover(path.string() + ".part", to);
     const TraceReader reader(to);

@@ -1,10 +1,10 @@
 #include "wrapper/process.h"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "hdf5schema/basics/child_answer.h"
+#include "hdf5schema/basics/child_process.h"
 #include "wrapper/closing_report.h"
 
 namespace reveal::tests::process_test {
@@ -15,11 +15,7 @@ using namespace std::chrono_literals;
 /// In a process of its own: the signals of the test program stay as they are.
 template <typename Work>
 bool in_another_process(Work&& work) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(work() ? 0 : 1);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  return exit_status(fork_child([&] { return work() ? 0 : 1; }).wait()) == 0;
 }
 
 bool pending(int signal) {

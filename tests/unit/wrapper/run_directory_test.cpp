@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <memory>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/private_files.h"
@@ -42,11 +42,7 @@ const Launch kLaunch{.key = "launch@n1", .node = "n1", .shared = true};
 /// Runs `work` as another process, as another rank would; its answer is its exit status.
 template <typename Work>
 int in_another_process(Work&& work) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(work());
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return exit_status(fork_child(work).wait());
 }
 
 TEST_F(RunDirectoryTest, TheOnlyRankIsTheLastOneAndLeavesNothing) {
@@ -105,7 +101,7 @@ TEST_F(RunDirectoryTest, AKilledRankDoesNotCount) {
               ::kill(::getpid(), SIGKILL);
               return 0;
             }),
-            -1);
+            128 + SIGKILL);
   RunDirectory run(kLaunch, path_, 1000ms);
   EXPECT_TRUE(run.locked());
   EXPECT_TRUE(run.leave(1000ms));

@@ -29,6 +29,22 @@ TEST_F(JobOnHost, SumsTheTreeUnderAProcessWithItsReapedChildren) {
   EXPECT_EQ(job_->processes().size(), 3U);
 }
 
+TEST_F(JobOnHost, CountsFromTheFirstUpdateThatIsNoMereLook) {
+  host_.collector_since(200);
+  host_.last_pid(900);
+  host_.process(500, 1, "launcher", 0, 0, 0, 300);
+  host_.process(501, 500, "python3", 40, 10, 0, 300);
+  start({.pid = 500}, Job::Count::no);
+  ASSERT_NE(job_->find(501), nullptr);
+  EXPECT_EQ(job_->cpu_time_ns(), kMissing);
+  host_.process(501, 500, "python3", 60, 10, 0, 300);
+  step();
+  EXPECT_EQ(job_->cpu_time_ns(), 0);  // both began since the collector did
+  EXPECT_EQ(job_->find(501)->found_ns, now_);
+  step();
+  EXPECT_EQ(job_->cpu_time_ns(), 70 * kTick);
+}
+
 TEST_F(JobOnHost, LeavesOutWhatLaunchersDidThemselvesAndTheCollector) {
   const std::filesystem::path run = host_.root() / "run";
   host_.write("/run/rank.500", "1\n");

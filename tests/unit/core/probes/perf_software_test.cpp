@@ -14,6 +14,7 @@
 #include <functional>
 
 #include "core/pmu/counted_events.h"
+#include "hdf5schema/basics/child_process.h"
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/work_process.h"
 
@@ -33,19 +34,15 @@ void expect_counted(const WorkDone& done, std::int64_t clock, std::int64_t fault
 
 /// Runs `test` in a process of its own, which may give up what it likes; its exit status says what went wrong.
 int in_child(const std::function<int()>& test) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    int status = 125;
+  ChildProcess child = fork_child([&] {
     try {
-      status = test();
+      return test();
     } catch (const std::exception& error) {
       std::fprintf(stderr, "%s\n", error.what());
     }
-    ::_exit(status);
-  }
-  int status = 0;
-  ::waitpid(pid, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 126;
+    return 125;
+  });
+  return exit_status(child.wait());
 }
 
 void become_nobody() {

@@ -75,6 +75,7 @@ TEST(AskedChild, TellsOnceThatItWasKilled) {
   EXPECT_EQ(probe.patient_answer(), "");
   EXPECT_EQ(probe.child.answer(), "");
   EXPECT_THROW(probe.child.need(), Unavailable);
+  EXPECT_EQ(probe.child.gaps(), "its child process was killed: there is no data after that");
   EXPECT_EQ(probe.events(), Events{"probe test probe_lost its child process was killed"});
 }
 

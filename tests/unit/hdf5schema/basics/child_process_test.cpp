@@ -4,8 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
-
-#include "hdf5schema/basics/run_program.h"
+#include <stdexcept>
 
 namespace reveal::tests::child_process_test {
 namespace {
@@ -13,18 +12,8 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-template <typename Work>
-ChildProcess child_that(Work work) {
-  const pid_t pid = ::fork();
-  if (pid == 0) {
-    work();
-    ::_exit(3);
-  }
-  return ChildProcess(pid);
-}
-
 TEST(ChildProcess, RemembersItsStatusAndIsNotSignalledAfterwards) {
-  ChildProcess child = child_that([] {});
+  ChildProcess child = fork_child([] { return 3; });
   ASSERT_TRUE(child.wait(60s));
   EXPECT_EQ(exit_status(*child.status()), 3);
   child.signal(SIGKILL);  // the number may be another's by now
@@ -32,30 +21,62 @@ TEST(ChildProcess, RemembersItsStatusAndIsNotSignalledAfterwards) {
 }
 
 TEST(ChildProcess, IsWaitedForNoLongerThanItIsSaid) {
-  ChildProcess child = child_that([] { ::pause(); });
+  ChildProcess child = fork_child([] { return ::pause(); });
   const auto begin = Clock::now();
   EXPECT_EQ(child.wait(50ms), std::nullopt);
   EXPECT_GE(Clock::now() - begin, 50ms);
   EXPECT_TRUE(child.kill(60s));
   EXPECT_EQ(exit_status(*child.status()), 128 + SIGKILL);
+  EXPECT_FALSE(child.signal(SIGKILL));
+}
+
+TEST(ChildProcess, FailsWhenItsWorkThrows) {
+  ChildProcess child = fork_child([]() -> int { throw std::runtime_error("not caught"); });
+  EXPECT_EQ(exit_status(child.wait()), 1);
+}
+
+TEST(ChildProcess, TellsAnEndThatNobodySawFromAnExitStatus) {
+  EXPECT_NE(fork_child([] { return 255; }).wait(), ChildProcess::kUnknownEnd);
+  EXPECT_EQ(ChildProcess().wait(), ChildProcess::kUnknownEnd);
+  EXPECT_EQ(ChildProcess(1).wait(), ChildProcess::kUnknownEnd);  // init is nobody's child here
+}
+
+TEST(ChildProcess, EndsWithItsParent) {
+  Pipe held = open_pipe();
+  ChildProcess parent = fork_child([] {
+    const Pipe ready = open_pipe();
+    const pid_t pid = ::getpid();
+    const ChildProcess child = fork_child([&] {
+      end_with_parent(pid);
+      return ::write(ready.write.get(), "+", 1) == 1 ? ::pause() : 1;
+    });
+    char byte = 0;
+    return child && ::read(ready.read.get(), &byte, 1) == 1 ? 0 : 1;
+  });
+  held.write.close();
+  EXPECT_EQ(exit_status(parent.wait()), 0);
+  char byte = 0;
+  EXPECT_EQ(::read(held.read.get(), &byte, 1), 0) << "the grandchild lives";
+  ChildProcess orphan = fork_child([] {
+    end_with_parent(-1);  // as if that had ended before
+    return 0;
+  });
+  EXPECT_EQ(exit_status(orphan.wait()), 128 + SIGKILL);
 }
 
 TEST(ChildProcess, EndsWithItsGroup) {
-  int ends[2];
-  ASSERT_EQ(::pipe(ends), 0);
-  ChildProcess child = child_that([&] {
+  Pipe pipe = open_pipe();
+  ChildProcess child = fork_child([&] {
     ::setpgid(0, 0);
     if (::fork() == 0) ::pause();  // holds the pipe, too
-    if (::write(ends[1], "+", 1) != 1) ::_exit(1);
-    ::pause();
+    return ::write(pipe.write.get(), "+", 1) == 1 ? ::pause() : 1;
   });
-  ::close(ends[1]);
+  pipe.write.close();
   char byte = 0;
-  ASSERT_EQ(::read(ends[0], &byte, 1), 1);
+  ASSERT_EQ(::read(pipe.read.get(), &byte, 1), 1);
   child.signal_group(SIGKILL);
-  EXPECT_EQ(::read(ends[0], &byte, 1), 0) << "the grandchild lives";
+  EXPECT_EQ(::read(pipe.read.get(), &byte, 1), 0) << "the grandchild lives";
   EXPECT_TRUE(child.wait(60s));
-  ::close(ends[0]);
 }
 
 TEST(ChildProcess, IsNobodyWithoutAProcess) {
