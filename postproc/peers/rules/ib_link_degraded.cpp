@@ -162,9 +162,9 @@ std::vector<JobFinding> check_job(const JobRuleContext& context, const Effective
   finding.sentence = "Nodes of the job have a slower fabric: " + listed(words, 3, "; ") + ".";
   finding.runner_up = {"node.config_drift", "a rate is not a setting: both ends of the link negotiated it"};
   const std::string& first = finding.instances.front();
-  const std::size_t slash = first.find('/');
-  if (slash == std::string::npos) return {finding};
-  return {{finding, {{"device", first.substr(0, slash)}, {"port", first.substr(slash + 1)}}}};
+  const std::size_t colon = first.find(':');
+  if (colon == std::string::npos) return {finding};
+  return {{finding, {{"device", first.substr(0, colon)}, {"port", first.substr(colon + 1)}}}};
 }
 
 const RegisteredJobRule kRule(
