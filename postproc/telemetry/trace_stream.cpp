@@ -65,7 +65,7 @@ struct TraceStream::Impl {
   std::optional<JoinedTrace> source;  // until it is closed
   NodeTrace trace;
   std::optional<Grid> grid;
-  DerivedState derived;
+  DerivedChannels derived;
   std::vector<FamilyRows> rows;                      // per family, read again and again
   std::vector<std::vector<std::size_t>> first_rows;  // per family and channel: the first one with a value
 };
@@ -162,7 +162,7 @@ TraceStream::TraceStream(const std::filesystem::path& path) : impl_(std::make_un
   impl_->open(path);
   if (samples() == 0) return;
   impl_->trace.telemetry.channels = read(0, 1).channels;
-  impl_->derived = {};  // a single sample decides nothing
+  impl_->derived = DerivedChannels();  // a single sample decides nothing
 }
 
 TraceStream::~TraceStream() = default;
@@ -189,7 +189,7 @@ void TraceStream::read(std::size_t begin, std::size_t count, Telemetry& piece) {
   } else {
     read_measured(begin, count, piece);
   }
-  append_derived(piece, impl_->derived);
+  impl_->derived.append_to(piece);
 }
 
 /// In fresh memory, in which channels that count nothing take none.
