@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "postproc/analysis/job_remedy.h"
 #include "postproc/history/pair_history.h"
 #include "postproc/history/run_identity.h"
 #include "postproc/history/run_index.h"
@@ -149,9 +151,11 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
         report.history.status == HistoryStatus::never_compared ? report.history.reason : report.history.sentence;
     said += fmt::format(" (only the runs in the same directory are known: {})", run.without_index);
   }
-  const auto found =
-      history_findings(report.history, report.job.nodes, {report.job.begin_utc_ns, report.job.end_utc_ns}, settings);
-  report.findings.insert(report.findings.end(), found.begin(), found.end());
+  for (Finding& finding :
+       history_findings(report.history, report.job.nodes, {report.job.begin_utc_ns, report.job.end_utc_ns}, settings)) {
+    finding.remedy = remedy_for(*find_rule(finding.id), job_values(finding, remedy_names(report.job)));
+    report.findings.push_back(std::move(finding));
+  }
   return run;
 }
 

@@ -1,48 +1,29 @@
 #include "postproc/analysis/job_remedy.h"
 
 #include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/rule.h"
 
 namespace reveal {
-
 namespace {
 
-JobValues values_of(const Finding& finding, const ReportJob& job) {
-  JobValues values = finding.values;
-  if (!job.id.empty()) values["job"] = job.id;
-  if (!job.command.empty()) values["command"] = job.command;
-  std::string nodes;
-  for (const std::string& node : finding.nodes) nodes += (nodes.empty() ? "" : ",") + node;
-  if (!nodes.empty()) values["nodes"] = nodes;
-  if (!finding.nodes.empty()) values["node"] = finding.nodes.front();
-  const auto peer = std::find_if(job.nodes.begin(), job.nodes.end(), [&](const std::string& node) {
-    return std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end();
-  });
-  if (peer != job.nodes.end()) values["peer"] = *peer;
-  return values;
-}
-
-}  // namespace
-
-Remedy job_remedy(const RuleSpec& rule, const Finding& finding, const ReportJob& job) {
-  return remedy_for(rule, values_of(finding, job));
-}
-
-namespace {
-
-void name_all(std::span<const RemedyLine> table, const JobValues& values, std::vector<std::string>& lines) {
-  constexpr std::string_view kNodes = "{nodes}";
+void name_nodes_in(std::span<const RemedyLine> table, const JobValues& values, std::vector<std::string>& lines) {
   for (const RemedyLine& row : table) {
-    const std::string_view begin = row.text.substr(0, row.text.find(kNodes));
-    if (begin.size() == row.text.size() || begin.find('{') != std::string_view::npos) continue;
-    const auto filled = lines_for({&row, 1}, values);
+    const auto names = [&row](std::string_view whom) { return row.text.find(whom) != std::string_view::npos; };
+    if (!names("{nodes}") && !names("{peer}")) continue;
+    const std::span<const RemedyLine> this_row(&row, 1);
     const auto old =
-        std::find_if(lines.begin(), lines.end(), [&](const auto& line) { return line.starts_with(begin); });
+        std::find_if(lines.begin(), lines.end(), [&](const std::string& line) { return is_one_of(line, this_row); });
+    const auto filled = lines_for(this_row, values);
     if (!filled.empty() && old != lines.end()) *old = filled.front();
   }
 }
 
-}  // namespace
-
+/// A finding of all nodes of a job of several is not mended by other nodes.
 void leave_no_node_out(const ReportJob& job, Finding& finding) {
   const auto is_affected = [&](const std::string& node) {
     return std::find(finding.nodes.begin(), finding.nodes.end(), node) != finding.nodes.end();
@@ -52,10 +33,21 @@ void leave_no_node_out(const ReportJob& job, Finding& finding) {
                 [](const std::string& line) { return line.find(" --exclude=") != std::string::npos; });
 }
 
-void name_all_nodes(const RuleSpec& rule, const ReportJob& job, Finding& finding) {
-  const JobValues values = values_of(finding, job);
-  name_all(rule.user_remedy, values, finding.remedy.user);
-  name_all(rule.admin_remedy, values, finding.remedy.admin);
+}  // namespace
+
+RemedyNames remedy_names(const ReportJob& job) {
+  return {job.id, job.command, job.nodes};
+}
+
+void name_nodes_in_remedies(Report& report) {
+  for (Finding& finding : report.findings) {
+    const RuleSpec* rule = find_rule(finding.id);
+    if (rule == nullptr) continue;
+    const JobValues values = job_values(finding, remedy_names(report.job));
+    name_nodes_in(rule->user_remedy, values, finding.remedy.user);
+    name_nodes_in(rule->admin_remedy, values, finding.remedy.admin);
+    leave_no_node_out(report.job, finding);
+  }
 }
 
 void take_texts_of_rules(Report& report) {
@@ -76,7 +68,7 @@ void take_texts_of_rules(Report& report) {
     keep(remedy.admin, rule->admin_remedy);
     remedy.verify = rule->verify;
     if (remedy.user.empty() && remedy.advice.empty() && remedy.admin.empty()) {
-      remedy = job_remedy(*rule, finding, report.job);
+      remedy = remedy_for(*rule, job_values(finding, remedy_names(report.job)));
     }
   }
 }

@@ -131,21 +131,6 @@ NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob&
   return nodes;
 }
 
-/// Findings that no single node makes: what to type needs the whole job.
-void add_remedies(const ReportJob& job, std::vector<Finding>& findings) {
-  for (Finding& finding : findings) {
-    const RuleSpec* rule = find_rule(finding.id);
-    if (rule == nullptr) continue;
-    if (rule->check == nullptr || finding.remedy == Remedy{}) {
-      finding.remedy = job_remedy(*rule, finding, job);
-      finding.values.clear();
-    } else if (finding.nodes.size() > 1) {
-      name_all_nodes(*rule, job, finding);
-    }
-    leave_no_node_out(job, finding);
-  }
-}
-
 /// Shares of the run are of the command's time, where that is known.
 void share_of_run(const ReportJob& job, std::vector<Finding>& findings) {
   if (job.ran_seconds.value_or(0) <= 0) return;
@@ -437,9 +422,13 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
     const double error = coverage.empty() ? kUnknown : coverage.front().clock_error_seconds.value_or(kUnknown);
     steps.push_back({summary.node, summary.steps, summary.boot_id, error});
   }
-  auto of_nodes =
-      run_job_rules({.comparison = report.comparison, .nodes = profiles, .job = job, .found = findings, .steps = steps},
-                    options.settings);
+  auto of_nodes = run_job_rules({.comparison = report.comparison,
+                                 .nodes = profiles,
+                                 .job = job,
+                                 .found = findings,
+                                 .steps = steps,
+                                 .names = remedy_names(report.job)},
+                                options.settings);
   void_where_kernel_is_shared(summaries, of_nodes);
   findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
   drop_explained_elsewhere(job, findings);
@@ -462,7 +451,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
 void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
   find_causes(report.findings);
   report.findings = merge_findings(std::move(report.findings));
-  add_remedies(report.job, report.findings);
+  name_nodes_in_remedies(report);
   describe_chains(report.findings);
   share_of_run(report.job, report.findings);
   report.timeline = merge_timelines(summaries, report);

@@ -6,7 +6,6 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <set>
 #include <span>
 
@@ -15,7 +14,7 @@
 #include "hdf5schema/version.h"
 #include "postproc/analysis/channel_totals.h"
 #include "postproc/analysis/job_totals.h"
-#include "postproc/analysis/long_analysis.h"
+#include "postproc/analysis/overview.h"
 #include "postproc/analysis/sufficiency.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/locality_map.h"
@@ -244,16 +243,13 @@ Snapshot compared_facts(const NodeTrace& trace) {
   return facts;
 }
 
-/// What a summary is made of. `telemetry` is the job, or for a long one the job with longer steps; `detection`, totals
-/// and `step_seconds` are of the trace's own samples.
+/// What a summary is made of. Detection and totals are of the trace's own samples.
 struct NodeView {
   const NodeTrace& trace;
-  const Telemetry& telemetry;
+  std::size_t samples = 0;
+  const Overview& overview;
   const Detection& detection;
   const TraceTotals& totals;
-  double step_seconds = 0.1;
-  std::size_t samples = 0;
-  std::size_t factor = 1;  // samples in one of the telemetry's
 };
 
 /// The same episodes on the samples that rules look at.
@@ -267,19 +263,20 @@ Detection on_longer_steps(Detection detection, std::size_t factor) {
 
 NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   const NodeTrace& trace = view.trace;
-  const Telemetry& telemetry = view.telemetry;
+  const Telemetry& telemetry = view.overview.telemetry();
+  const double step_seconds = trace.telemetry.step_seconds;
   NodeSummary summary;
   summary.node = telemetry.node;
   summary.tool_version = REVEAL_VERSION;
   summary.config_hash = config_hash(settings);
   summary.complete = trace.complete;
-  summary.seconds = static_cast<double>(view.samples) * view.step_seconds;
+  summary.seconds = static_cast<double>(view.samples) * step_seconds;
   summary.insufficient = view.detection.insufficient;
   if (summary.insufficient.empty()) summary.insufficient = why_not_enough(trace, view.totals.channels, view.samples);
   summary.boot_id = fact_in(trace.begin, "kernel.boot_id").value_or("");
   summary.addresses = addresses_in(trace.begin);
   summary.expected_nodes = expected_nodes(trace.begin);
-  summary.aggregates = aggregates(telemetry, view.step_seconds, view.totals.channels, summary.live_channels);
+  summary.aggregates = aggregates(telemetry, step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, compared_facts(trace));
   summary.sent_again = sent_again_of(telemetry);
   summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
@@ -287,7 +284,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);
   fill_mode(trace.begin, trace.end, part);
-  const Detection detection = on_longer_steps(view.detection, view.factor);
+  const Detection detection = on_longer_steps(view.detection, view.overview.factor());
   part.job.oom_kills = oom_kills(telemetry, view.totals.channels);
   RuleContext::Metrics asked_for;
   part.findings = run_rules({.telemetry = telemetry,
@@ -307,13 +304,13 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   const bool judged = summary.insufficient.empty();
   for (const Episode& episode : view.detection.episodes) {
     if (!judged || part.episodes.size() >= kMostNodeEpisodes) break;
-    part.episodes.push_back(report_episode(episode, telemetry, view.step_seconds));
+    part.episodes.push_back(report_episode(episode, telemetry, step_seconds));
   }
   if (judged && detection.episodes.size() > part.episodes.size()) {
     part.omitted["episodes"] = static_cast<double>(detection.episodes.size() - part.episodes.size());
   }
   part.timeline = timeline(telemetry, part.findings, detection);
-  part.overhead = {overhead(telemetry, view.step_seconds, summary.seconds, view.totals.channels)};
+  part.overhead = {overhead(telemetry, step_seconds, summary.seconds, view.totals.channels)};
   part.locality = {where_it_ran(telemetry, trace.begin, trace.end)};
   part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};
 
@@ -328,7 +325,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
     notes.insert(notes.begin(),
                  fmt::format("trace cut off after {:.1f} s: the collector did not close it", summary.seconds));
   }
-  if (view.factor > 1) {
+  if (view.overview.factor() > 1) {
     notes.push_back(
         fmt::format("long job: rules used means of {:.3g} s, the detectors used all samples", telemetry.step_seconds));
   }
@@ -338,46 +335,72 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   return summary;
 }
 
+/// 400 MB of numbers: an hour of 1,400 channels at 100 ms.
+constexpr std::size_t kMostHeld = 50'000'000;
+
+bool fits_in_memory(const TraceStream& stream) {
+  return stream.samples() * stream.trace().telemetry.channels.size() <= kMostHeld;
+}
+
+/// Bytes that analysing the trace takes; not much more for any trace seen.
+std::size_t memory_needed(const TraceStream& stream, bool in_one_piece) {
+  constexpr std::size_t kAnyway = 40'000'000;
+  constexpr std::size_t kBlockSamples = 15'000;  // that are scanned at once
+  constexpr std::size_t kPerScanned = 8;         // two series of single precision
+  constexpr std::size_t kInPieces = 600'000'000;
+  if (!in_one_piece) return kInPieces;
+  const std::size_t channels = stream.trace().telemetry.channels.size();
+  // A quarter of the channels counts nothing in any job seen (most often half), and takes no memory.
+  const std::size_t held = stream.samples() * channels * sizeof(double) / 4 * 3;
+  return kAnyway + held + std::min(stream.samples(), kBlockSamples) * channels * kPerScanned;
+}
+
 }  // namespace
 
-NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
-  const Telemetry& telemetry = trace.telemetry;
-  const Pipeline& pipeline = find_pipeline(settings.pipeline);
-  Detection detection;
-  if (telemetry.samples == 0) {
-    detection.insufficient = "no sample was recorded";
-  } else {
-    detection = pipeline.run(telemetry, {.keep_windows = false});
+NodeSummary analyse(const NodeTrace& trace, const JobSamples& samples, const AnalysisSettings& settings,
+                    std::size_t threads) {
+  const Telemetry& job = trace.telemetry;
+  const auto detecting =
+      find_pipeline(settings.pipeline).start(job, samples.count, {.keep_windows = false, .in_background = threads > 1});
+  TraceTotals totals{.channels = std::vector<ChannelTotals>(job.channels.size())};
+  Overview overview(job, samples.count);
+  const std::size_t at_once = samples.in_one_piece ? samples.count : detecting->piece_samples();
+  Telemetry piece;
+  for (std::size_t begin = 0; begin < samples.count; begin += at_once) {
+    samples.read(begin, std::min(at_once, samples.count - begin), piece);
+    detecting->add(piece);
+    totals.add(piece);
+    overview.add(piece);
   }
-  TraceTotals totals;
-  totals.add(telemetry);
-  return summarise({.trace = trace,
-                    .telemetry = telemetry,
-                    .detection = detection,
-                    .totals = totals,
-                    .step_seconds = telemetry.step_seconds,
-                    .samples = telemetry.samples},
-                   settings);
+  Detection detection = detecting->finish([&samples](std::size_t begin, std::size_t count) {
+    Telemetry again;
+    samples.read(begin, count, again);
+    return again;
+  });
+  if (samples.count == 0) detection.insufficient = "no sample was recorded";
+  return summarise(
+      {.trace = trace, .samples = samples.count, .overview = overview, .detection = detection, .totals = totals},
+      settings);
+}
+
+NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
+  const JobSamples samples{
+      .count = trace.telemetry.samples,
+      .read = [&trace](std::size_t /*begin*/, std::size_t /*count*/, Telemetry& piece) { piece = trace.telemetry; }};
+  return analyse(trace, samples, settings, 1);
 }
 
 NodeSummary analyse_file(const std::filesystem::path& path, const AnalysisSettings& settings, MemoryBudget& budget,
                          std::size_t threads) {
-  auto stream = std::make_unique<TraceStream>(path);
-  const MemoryBudget::Share share = budget.take(memory_needed(*stream));
-  if (!is_long(*stream) || !find_pipeline(settings.pipeline).in_pieces) {
-    const NodeTrace trace = held(*stream);
-    stream.reset();  // what it read last is as large as a part of the trace
-    return analyse(trace, settings);
-  }
-  const LongAnalysis pieces = analyse_pieces(*stream, threads);
-  return summarise({.trace = stream->trace(),
-                    .telemetry = pieces.overview,
-                    .detection = pieces.detection,
-                    .totals = pieces.totals,
-                    .step_seconds = stream->trace().telemetry.step_seconds,
-                    .samples = stream->samples(),
-                    .factor = pieces.factor},
-                   settings);
+  TraceStream stream(path);
+  const bool in_one_piece = find_pipeline(settings.pipeline).needs_whole_job || fits_in_memory(stream);
+  const MemoryBudget::Share share = budget.take(memory_needed(stream, in_one_piece));
+  const auto read = [&stream, in_one_piece](std::size_t begin, std::size_t count, Telemetry& piece) {
+    stream.read(begin, count, piece);
+    if (in_one_piece) stream.close();
+  };
+  return analyse(stream.trace(), {.count = stream.samples(), .in_one_piece = in_one_piece, .read = read}, settings,
+                 threads);
 }
 
 }  // namespace reveal

@@ -1,16 +1,31 @@
 // From one node's trace to its summary: detect, ask every rule, keep what the job's report needs.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <functional>
 
 #include "postproc/analysis/node_summary.h"
 #include "postproc/analysis/parallel.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/telemetry/load.h"
+#include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
 
+/// The samples of a node's job, which come in pieces that follow each other: in one where memory can hold the job.
+struct JobSamples {
+  std::size_t count = 0;
+  bool in_one_piece = true;
+  /// Reads samples [begin, begin + count); some once more, unless all are one piece.
+  std::function<void(std::size_t begin, std::size_t count, Telemetry& piece)> read;
+};
+
+/// `trace`: all but the samples. `threads`: of all nodes together.
+[[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const JobSamples& samples, const AnalysisSettings& settings,
+                                  std::size_t threads);
+/// A trace in memory, of which the analysis makes a copy.
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
 
 /// Loads, analyses and frees the trace, as soon as the budget has room for it. `threads`: of all nodes

@@ -2,8 +2,10 @@
 // literally. Same seed, same result, on any number of threads.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <string>
+#include <functional>
+#include <memory>
 #include <string_view>
 #include <vector>
 
@@ -19,13 +21,34 @@ struct DetectOptions {
   double prune_above = 0.5;    // mean |r| beyond which `paper` keeps one channel of several; 1 and more: it keeps all
   bool keep_windows = true;    // fill Detection::windows
   bool every_channel = false;  // reasons name all channels, not only the first kMaxReasons; windows have reasons too
+  bool in_background = false;  // scan beside the caller, who reads the next piece meanwhile: the same result, sooner
+};
+
+/// Samples [begin, begin + samples) of the job once more.
+using ReadAgain = std::function<Telemetry(std::size_t begin, std::size_t samples)>;
+
+/// The detection of one node's job. Its samples come in pieces that follow each other: a job in memory is one piece.
+class JobDetection {
+ public:
+  virtual ~JobDetection() = default;
+  /// A piece that is not the last one holds a multiple of this.
+  [[nodiscard]] virtual std::size_t piece_samples() const = 0;
+  /// A piece that is the whole job is borrowed: it outlives finish().
+  virtual void add(const Telemetry& piece) = 0;
+  /// `read`: not needed for a job in one piece.
+  [[nodiscard]] virtual Detection finish(const ReadAgain& read) = 0;
 };
 
 struct Pipeline {
   std::string_view name;
   std::string_view help;
-  Detection (*run)(const Telemetry&, const DetectOptions&);
-  bool in_pieces = false;  // a job that memory cannot hold may go through IntervalDetection in pieces
+  /// Begins the detection of a job of so many samples. `job` outlives it: node, step and channels; its values are not
+  /// looked at.
+  std::unique_ptr<JobDetection> (*start)(const Telemetry& job, std::size_t samples, const DetectOptions& options);
+  bool needs_whole_job = false;  // in one piece, even where memory is short
+
+  /// On a job in memory.
+  [[nodiscard]] Detection run(const Telemetry& job, const DetectOptions& options) const;
 };
 
 /// Throws Error naming the near one for an unknown name.

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -81,8 +80,6 @@ struct Finding {
   std::string first_cause;  // id of the one with which the chain begins and which describes it; "" likewise
   Remedy remedy;
   std::vector<std::string> sources;  // URLs where the fact can be checked
-  /// What a rule of the whole job knows for the lines of its remedy beside names; empty once they are filled.
-  std::map<std::string, std::string, std::less<>> values = {};
   bool operator==(const Finding&) const = default;
 };
 

@@ -2,43 +2,14 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
+#include <array>
 #include <cmath>
 
-#include "hdf5schema/basics/not_measured.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
-
-std::optional<Signal> quotient(const RuleContext& context, std::string_view name, std::string_view part,
-                               std::string_view whole) {
-  const auto above = context.total_if_measured(part);
-  const auto below = context.total_if_measured(whole);
-  if (!above || !below) return std::nullopt;
-  Signal signal{std::string(name), "ratio", *above};
-  bool any = false;
-  for (std::size_t t = 0; t < signal.values.size(); ++t) {
-    // Nothing was done, so nothing can be said of how it was done.
-    signal.values[t] = (*below)[t] > 0 ? (*above)[t] / (*below)[t] : kNaN;
-    any = any || !std::isnan(signal.values[t]);
-  }
-  return any ? std::optional(std::move(signal)) : std::nullopt;
-}
-
-bool add(const RuleContext& context, std::string_view metric, std::string_view package, std::vector<double>& sum) {
-  bool any = false;
-  for (const std::size_t channel : context.channels(metric, package)) {
-    const Signal each = channel_rate(context, channel, 1, "bytes/s");
-    for (std::size_t t = 0; t < sum.size(); ++t) {
-      if (std::isnan(each.values[t])) continue;
-      sum[t] = (std::isnan(sum[t]) ? 0 : sum[t]) + each.values[t];
-      any = true;
-    }
-  }
-  return any;
-}
 
 std::string words_of(const MemoryPicture& each) {
   const bool bytes = each.signal.unit == "bytes/s";
@@ -60,43 +31,22 @@ std::string words_of(const MemoryPicture& each) {
 
 }  // namespace
 
-std::optional<Signal> instructions_per_cycle(const RuleContext& context) {
-  return quotient(context, "pmu.ipc", "pmu.instructions", "pmu.cycles");
-}
-
 std::optional<Signal> stall_ratio(const RuleContext& context) {
-  if (auto of_memory = quotient(context, "pmu.l3_stall_ratio", "pmu.l3_stalls", "pmu.cycles")) return of_memory;
-  return quotient(context, "pmu.stall_ratio", "pmu.backend_stalls", "pmu.cycles");
+  if (auto of_memory = level(context, "pmu.l3_stall_ratio", "ratio")) return of_memory;
+  return level(context, "pmu.stall_ratio", "ratio");
 }
 
 std::optional<Signal> remote_share(const RuleContext& context) {
-  return quotient(context, "pmu.remote_share", "pmu.remote_dram", "pmu.llc_misses");
-}
-
-std::optional<Signal> memory_bandwidth(const RuleContext& context, std::string_view package) {
-  Signal signal{"platform.memory_bandwidth", "bytes/s", std::vector<double>(context.telemetry.samples, kNaN)};
-  bool any = add(context, "platform.memory_read", package, signal.values);
-  any = add(context, "platform.memory_written", package, signal.values) && any;
-  if (!any) {  // reads and writes are not told apart
-    std::fill(signal.values.begin(), signal.values.end(), kNaN);
-    any = add(context, "platform.memory_traffic", package, signal.values);
-  }
-  return any ? std::optional(std::move(signal)) : std::nullopt;
-}
-
-std::vector<Signal> memory_signals(const RuleContext& context) {
-  std::vector<Signal> signals;
-  for (auto* measured : {instructions_per_cycle, stall_ratio, remote_share}) {
-    if (auto signal = measured(context)) signals.push_back(*std::move(signal));
-  }
-  if (auto signal = memory_bandwidth(context)) signals.push_back(*std::move(signal));
-  return signals;
+  return level(context, "pmu.remote_share", "ratio");
 }
 
 std::vector<MemoryPicture> memory_picture(const RuleContext& context, Interval at) {
   std::vector<MemoryPicture> picture;
-  for (Signal& signal : memory_signals(context)) {
-    MemoryPicture each{std::move(signal), 0, std::nullopt};
+  for (std::optional<Signal>& signal :
+       std::array{level(context, "pmu.ipc", "ratio"), stall_ratio(context), remote_share(context),
+                  level(context, "platform.memory_bandwidth", "bytes/s")}) {
+    if (!signal) continue;
+    MemoryPicture each{*std::move(signal), 0, std::nullopt};
     each.inside = mean_inside(each.signal.values, at);
     if (std::isnan(each.inside)) continue;
     const Interval excluded[] = {at};

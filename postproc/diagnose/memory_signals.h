@@ -5,26 +5,18 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "postproc/diagnose/signals.h"
 
 namespace reveal {
 
-/// Named as the derived metrics of the same formula are ("pmu.ipc").
-[[nodiscard]] std::optional<Signal> instructions_per_cycle(const RuleContext& context);
 /// Part of the cycles that waited: for what the L3 did not have where that is counted, else for anything.
 [[nodiscard]] std::optional<Signal> stall_ratio(const RuleContext& context);
 /// Part of the accesses beyond the last-level cache that another socket answered.
 [[nodiscard]] std::optional<Signal> remote_share(const RuleContext& context);
-/// Bytes per second of the whole node, or of one package.
-[[nodiscard]] std::optional<Signal> memory_bandwidth(const RuleContext& context, std::string_view package = {});
 
-/// Those of the four that were measured.
-[[nodiscard]] std::vector<Signal> memory_signals(const RuleContext& context);
-
-/// One of them in an interval, and outside of it where there is an outside.
+/// One of the four that was measured, in an interval, and outside of it where there is an outside.
 struct MemoryPicture {
   Signal signal;
   double inside = 0;

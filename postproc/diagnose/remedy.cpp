@@ -74,4 +74,18 @@ Remedy remedy_for(const RuleSpec& rule, const JobValues& values) {
           std::string(rule.verify)};
 }
 
+JobValues job_values(const Finding& finding, const RemedyNames& job, JobValues more) {
+  if (!job.id.empty()) more["job"] = job.id;
+  if (!job.command.empty()) more["command"] = job.command;
+  std::string nodes;
+  for (const std::string& node : finding.nodes) nodes += (nodes.empty() ? "" : ",") + node;
+  if (!nodes.empty()) more["nodes"] = nodes;
+  if (!finding.nodes.empty()) more["node"] = finding.nodes.front();
+  const auto peer = std::find_if(job.nodes.begin(), job.nodes.end(), [&](const std::string& node) {
+    return std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end();
+  });
+  if (peer != job.nodes.end()) more["peer"] = *peer;
+  return more;
+}
+
 }  // namespace reveal

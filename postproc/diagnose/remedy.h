@@ -33,4 +33,13 @@ struct RemedyLine {
 struct RuleSpec;
 [[nodiscard]] Remedy remedy_for(const RuleSpec& rule, const JobValues& values);
 
+/// What the lines of a finding may name of its whole job.
+struct RemedyNames {
+  std::string_view id;
+  std::string_view command;
+  std::span<const std::string> nodes;
+};
+/// `more` and these names, among them "peer": a node that the finding is not about.
+[[nodiscard]] JobValues job_values(const Finding& finding, const RemedyNames& job, JobValues more = {});
+
 }  // namespace reveal

@@ -14,10 +14,11 @@ constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the sentinel is
 
 Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended) {
   const Telemetry& telemetry = block.telemetry;
-  IntervalDetection detection(telemetry, telemetry.samples, {.keep_windows = false},
-                              {.blocks_before = blocks_before, .starts = block.starts, .running = !ended, .asked = 0});
+  IntervalDetection detection(
+      telemetry, telemetry.samples, {.keep_windows = false},
+      {.blocks_before = blocks_before, .starts = block.starts, .running = !ended, .second_opinion = false});
   detection.add(telemetry);
-  return detection.finish();
+  return detection.finish({});
 }
 
 void ask_about_news(const LiveBlock& block, std::vector<AlertChange>& changes) {

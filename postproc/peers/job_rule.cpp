@@ -1,6 +1,5 @@
 #include "postproc/peers/job_rule.h"
 
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -26,8 +25,11 @@ std::vector<Finding> run_job_rules(const JobRuleContext& context, const Analysis
   for (const auto& [id, check] : job_checks()) {
     const EffectiveRule rule(id, settings);
     if (!rule.enabled()) continue;
-    std::vector<Finding> found = check(context, rule);
-    std::move(found.begin(), found.end(), std::back_inserter(findings));
+    for (JobFinding& found : check(context, rule)) {
+      found.finding.remedy =
+          remedy_for(*find_rule(id), job_values(found.finding, context.names, std::move(found.values)));
+      findings.push_back(std::move(found.finding));
+    }
   }
   return findings;
 }

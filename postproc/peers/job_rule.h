@@ -4,9 +4,11 @@
 
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "postproc/diagnose/effective_rule.h"
+#include "postproc/diagnose/remedy.h"
 #include "postproc/peers/peers.h"
 #include "postproc/peers/step_history.h"
 
@@ -27,8 +29,17 @@ struct JobRuleContext {
   TimeSpan job;
   std::span<const Finding> found = {};  // on single nodes
   std::span<const NodeSteps> steps = {};
+  RemedyNames names = {};
 };
-using JobCheck = std::vector<Finding> (*)(const JobRuleContext&, const EffectiveRule&);
+
+/// A finding without its remedy, and what the rule knows for the lines of it beside names.
+struct JobFinding {
+  JobFinding(Finding found, JobValues known = {}) : finding(std::move(found)), values(std::move(known)) {}
+
+  Finding finding;
+  JobValues values;
+};
+using JobCheck = std::vector<JobFinding> (*)(const JobRuleContext&, const EffectiveRule&);
 
 struct RegisteredJobRule {
   RegisteredJobRule(JobCheck check, RuleSpec spec);

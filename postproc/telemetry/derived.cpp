@@ -5,9 +5,11 @@
 #include <cmath>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/telemetry/outsider_cpu.h"
 
 namespace reveal {
 namespace {
@@ -224,6 +226,50 @@ Channel channel_of(const DerivedMetric& derived, const Inputs& inputs, const Tel
   return channel;
 }
 
+DerivedSeries series_of(const DerivedMetric& derived, Inputs inputs) {
+  return [&derived, inputs = std::move(inputs)](const Telemetry& piece) { return computed(piece, derived, inputs); };
+}
+
+using Rows = std::vector<DerivedChannels::Row>;
+
+bool holds(const Rows& rows, std::string_view metric) {
+  return std::any_of(rows.begin(), rows.end(), [metric](const auto& row) { return row.channel.metric == metric; });
+}
+
+bool holds(const Telemetry& telemetry, std::string_view metric, std::optional<std::string_view> instance = {}) {
+  return std::any_of(telemetry.channels.begin(), telemetry.channels.end(), [&](const Channel& channel) {
+    return channel.metric == metric && channel.instance == instance.value_or(channel.instance);
+  });
+}
+
+Rows detected_rows(const Telemetry& job) {
+  Rows rows;
+  for (const DerivedMetric& derived : kMetrics) {
+    if (!derived.detected_scope || holds(job, derived.metric) || holds(rows, derived.metric)) continue;
+    DerivedSeries series;
+    if (derived.series != nullptr) {
+      series = derived.series(job);
+    } else if (auto found = find_inputs(job, derived); !found.empty()) {
+      series = series_of(derived, std::move(found.front()));
+    }
+    if (series) rows.push_back({channel_of(derived, job.step_seconds), std::move(series)});
+  }
+  return rows;
+}
+
+Rows other_rows(const Telemetry& job) {
+  Rows rows;
+  for (const DerivedMetric& derived : kMetrics) {
+    if (derived.compute == nullptr || holds(rows, derived.metric)) continue;
+    for (Inputs& inputs : find_inputs(job, derived)) {
+      if (holds(job, derived.metric, inputs.instance)) continue;
+      Channel channel = channel_of(derived, inputs, job);
+      rows.push_back({std::move(channel), series_of(derived, std::move(inputs))});
+    }
+  }
+  return rows;
+}
+
 }  // namespace
 
 std::span<const DerivedMetric> derived_metrics() {
@@ -237,54 +283,17 @@ std::vector<std::string_view> inputs_of_derived(std::string_view metric) {
   return known == std::end(kMetrics) ? std::vector<std::string_view>() : inputs_of(*known);
 }
 
-void append_derived(Telemetry& telemetry, DerivedState& state) {
-  for (const DerivedMetric& derived : kMetrics) {
-    const auto is_it = [&](const Channel& channel) { return channel.metric == derived.metric; };
-    if (!derived.detected_scope || std::any_of(telemetry.channels.begin(), telemetry.channels.end(), is_it)) continue;
-    std::vector<double> values;
-    if (derived.series != nullptr) {
-      values = derived.series(telemetry, state);
-    } else if (const auto found = find_inputs(telemetry, derived); !found.empty()) {
-      values = computed(telemetry, derived, found.front());
-    }
-    if (values.empty()) continue;
-    telemetry.channels.push_back(channel_of(derived, telemetry.step_seconds));
-    telemetry.values.insert(telemetry.values.end(), values.begin(), values.end());
+void DerivedChannels::append_to(Telemetry& piece) {
+  if (!rows_) rows_ = which_ == Which::detected ? detected_rows(piece) : other_rows(piece);
+  for (const Row& row : *rows_) {
+    const std::vector<double> values = row.series(piece);
+    piece.channels.push_back(row.channel);
+    piece.values.insert(piece.values.end(), values.begin(), values.end());
   }
 }
 
 void append_derived(Telemetry& telemetry) {
-  DerivedState state;
-  append_derived(telemetry, state);
-}
-
-Telemetry derived_channels(const Telemetry& telemetry) {
-  Telemetry all{.node = telemetry.node,
-                .step_seconds = telemetry.step_seconds,
-                .begin_utc_ns = telemetry.begin_utc_ns,
-                .samples = telemetry.samples,
-                .channels = {},
-                .values = {}};
-  for (const DerivedMetric& derived : kMetrics) {
-    const auto is_it = [&](const Channel& channel) { return channel.metric == derived.metric; };
-    if (derived.compute == nullptr || std::any_of(all.channels.begin(), all.channels.end(), is_it)) continue;
-    for (const Inputs& inputs : find_inputs(telemetry, derived)) {
-      const bool appended =
-          std::any_of(telemetry.channels.begin(), telemetry.channels.end(),
-                      [&](const Channel& channel) { return is_it(channel) && channel.instance == inputs.instance; });
-      if (appended) continue;
-      all.channels.push_back(channel_of(derived, inputs, telemetry));
-      const std::vector<double> values = computed(telemetry, derived, inputs);
-      all.values.insert(all.values.end(), values.begin(), values.end());
-    }
-  }
-  return all;
-}
-
-void append_derived_metrics(Telemetry& telemetry) {
-  const Telemetry derived = derived_channels(telemetry);
-  telemetry.channels.insert(telemetry.channels.end(), derived.channels.begin(), derived.channels.end());
-  telemetry.values.insert(telemetry.values.end(), derived.values.begin(), derived.values.end());
+  DerivedChannels().append_to(telemetry);
 }
 
 }  // namespace reveal

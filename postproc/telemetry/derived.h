@@ -5,12 +5,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
-#include "postproc/telemetry/outsider_cpu.h"
 #include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
@@ -22,6 +22,9 @@ inline constexpr std::string_view kDerivedFamily = "derived";
 inline constexpr std::size_t kDerivedChannels = 16;
 
 inline constexpr std::size_t kMostDerivedInputs = 5;
+
+/// Computes one derived channel of a job's pieces, which follow each other.
+using DerivedSeries = std::function<std::vector<double>(const Telemetry& piece)>;
 
 struct DerivedMetric {
   /// Whether a value is computed from the sums of all instances' inputs, from their means, or for each instance.
@@ -40,24 +43,38 @@ struct DerivedMetric {
   /// Detectors, peers, history and rules look at the whole node's, too. The others are multiples of one channel, or of
   /// one that is here: they would vote twice.
   std::optional<Scope> detected_scope = std::nullopt;
-  /// Computes a whole series, instead of `compute`, and with any number of inputs.
-  std::vector<double> (*series)(const Telemetry&, DerivedState&) = nullptr;
+  /// Instead of `compute`, with any number of inputs, which it looks up in the job's first piece; null where an input
+  /// was not measured.
+  DerivedSeries (*series)(const Telemetry& first_piece) = nullptr;
 };
 
 [[nodiscard]] std::span<const DerivedMetric> derived_metrics();
 
-/// Appends those that detectors look at; a job that comes in pieces keeps the state.
-void append_derived(Telemetry& telemetry, DerivedState& state);
+/// The derived channels of one job. A metric with several rows has the first whose inputs were measured. NaN where an
+/// input is, and where nothing happened to divide by.
+class DerivedChannels {
+ public:
+  /// Those that detectors look at; or all others, for export.
+  enum class Which : std::uint8_t { detected, others };
+  explicit DerivedChannels(Which which = Which::detected) : which_(which) {}
+
+  /// To each piece of the job, in order: all have the channels of the first one, in which inputs are looked up.
+  void append_to(Telemetry& piece);
+
+  struct Row {
+    Channel channel;
+    DerivedSeries series;
+  };
+
+ private:
+  Which which_;
+  std::optional<std::vector<Row>> rows_;
+};
+
+/// Appends those that detectors look at to a job in one piece.
 void append_derived(Telemetry& telemetry);
 
 /// The metrics that a channel of append_derived() is computed from; none for a metric that is measured.
 [[nodiscard]] std::vector<std::string_view> inputs_of_derived(std::string_view metric);
-
-/// All others, on the same grid, for export. A metric with several rows has the first whose inputs were measured. NaN
-/// where an input is, and where nothing happened to divide by.
-[[nodiscard]] Telemetry derived_channels(const Telemetry& telemetry);
-
-/// Appends them to what was measured.
-void append_derived_metrics(Telemetry& telemetry);
 
 }  // namespace reveal

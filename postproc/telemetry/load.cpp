@@ -106,7 +106,9 @@ std::int64_t utc_offset_ns(const std::vector<ClockPair>& clocks, const TraceHead
 
 NodeTrace load_trace(const std::filesystem::path& path) {
   TraceStream stream(path);
-  return held(stream);
+  NodeTrace trace = stream.trace();
+  if (stream.samples() > 0) stream.read(0, stream.samples(), trace.telemetry);
+  return trace;
 }
 
 }  // namespace reveal

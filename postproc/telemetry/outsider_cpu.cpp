@@ -4,9 +4,12 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "hdf5schema/basics/not_measured.h"
 
@@ -22,20 +25,6 @@ std::optional<std::size_t> find(const Telemetry& telemetry, std::string_view met
   return std::nullopt;
 }
 
-/// Per cpu the channels of the given metrics; cpus that lack one are left out.
-std::map<std::string, std::vector<std::size_t>> per_cpu(const Telemetry& telemetry,
-                                                        std::span<const std::string_view> metrics) {
-  std::map<std::string, std::vector<std::size_t>> cpus;
-  for (const std::string_view metric : metrics) {
-    for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
-      const Channel& channel = telemetry.channels[i];
-      if (channel.metric == metric && !channel.instance.empty()) cpus[channel.instance].push_back(i);
-    }
-  }
-  std::erase_if(cpus, [&](const auto& cpu) { return cpu.second.size() != metrics.size(); });
-  return cpus;
-}
-
 // Guest time is already inside user.
 constexpr std::array<std::string_view, 3> kBusy{"cpu.user", "cpu.nice", "cpu.system"};
 constexpr std::array<std::string_view, 2> kInterrupts{"cpu.irq", "cpu.softirq"};
@@ -48,24 +37,42 @@ constexpr std::string_view kOurs = "self.cpu_time";
 constexpr double kBelowZero = -0.05;
 constexpr double kLowQuantile = 0.1;
 
-/// Adds the given cpu time of every cpu the job may use, in cpus. False when it is not known which these are.
-bool add_allowed(const Telemetry& telemetry, std::span<const std::string_view> metrics, Values& sum) {
-  const double to_cpus = 1e-9 / telemetry.step_seconds;
-  bool any = false;
-  for (const auto& [cpu, channels] : per_cpu(telemetry, metrics)) {
+/// A cpu that the job may use for some time, and what was done on it.
+struct Cpu {
+  std::size_t allowed;
+  std::vector<std::size_t> times;
+};
+
+/// The cpus of which all these metrics are there; none where it is not known which ones the job may use.
+std::vector<Cpu> cpus_of_job(const Telemetry& telemetry, std::span<const std::string_view> metrics) {
+  std::map<std::string, std::vector<std::size_t>> times;
+  for (const std::string_view metric : metrics) {
+    for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+      const Channel& channel = telemetry.channels[i];
+      if (channel.metric == metric && !channel.instance.empty()) times[channel.instance].push_back(i);
+    }
+  }
+  std::vector<Cpu> cpus;
+  for (auto& [cpu, channels] : times) {
     const auto allowed = find(telemetry, kAllowed, cpu);
-    if (!allowed) continue;
-    any = true;
-    const auto member = telemetry.series(*allowed);
+    if (allowed && channels.size() == metrics.size()) cpus.push_back({*allowed, std::move(channels)});
+  }
+  return cpus;
+}
+
+/// Adds the cpu time, in cpus, while the job might use them.
+void add_allowed(const Telemetry& telemetry, const std::vector<Cpu>& cpus, Values& sum) {
+  const double to_cpus = 1e-9 / telemetry.step_seconds;
+  for (const Cpu& cpu : cpus) {
+    const auto member = telemetry.series(cpu.allowed);
     for (std::size_t t = 0; t < telemetry.samples; ++t) {
       if (std::isnan(member[t])) {
         sum[t] = kNaN;
       } else if (member[t] > 0) {
-        for (const std::size_t channel : channels) sum[t] += telemetry.series(channel)[t] * to_cpus;
+        for (const std::size_t channel : cpu.times) sum[t] += telemetry.series(channel)[t] * to_cpus;
       }
     }
   }
-  return any;
 }
 
 double low_level(const Values& values, double step_seconds) {
@@ -81,28 +88,43 @@ double low_level(const Values& values, double step_seconds) {
   return means[static_cast<std::size_t>(kLowQuantile * static_cast<double>(means.size()))];
 }
 
+class OutsiderCpu {
+ public:
+  explicit OutsiderCpu(const Telemetry& job)
+      : job_(find(job, kOfJob, "")),
+        own_(find(job, kOurs, "")),
+        busy_(cpus_of_job(job, kBusy)),
+        interrupts_(cpus_of_job(job, kInterrupts)) {}
+
+  [[nodiscard]] bool measured() const { return job_ && !busy_.empty(); }
+
+  Values operator()(const Telemetry& piece) {
+    Values outsider(piece.samples, 0.0);
+    add_allowed(piece, busy_, outsider);
+    const double to_cpus = 1e-9 / piece.step_seconds;
+    const auto used = piece.series(*job_);
+    for (std::size_t t = 0; t < piece.samples; ++t) {
+      outsider[t] -= used[t] * to_cpus;
+      if (own_) outsider[t] -= piece.series(*own_)[t] * to_cpus;
+    }
+    if (!charged_) charged_ = low_level(outsider, piece.step_seconds) < kBelowZero;
+    if (*charged_) add_allowed(piece, interrupts_, outsider);
+    return outsider;
+  }
+
+ private:
+  std::optional<std::size_t> job_;
+  std::optional<std::size_t> own_;
+  std::vector<Cpu> busy_;
+  std::vector<Cpu> interrupts_;
+  std::optional<bool> charged_;  // interrupts, to whoever was running
+};
+
 }  // namespace
 
-std::vector<double> outsider_cpu(const Telemetry& telemetry, DerivedState& state) {
-  const auto job = find(telemetry, kOfJob, "");
-  if (!job) return {};
-  Values outsider(telemetry.samples, 0.0);
-  if (!add_allowed(telemetry, kBusy, outsider)) return {};
-  const double to_cpus = 1e-9 / telemetry.step_seconds;
-  const auto own = find(telemetry, kOurs, "");
-  const auto used = telemetry.series(*job);
-  for (std::size_t t = 0; t < telemetry.samples; ++t) {
-    outsider[t] -= used[t] * to_cpus;
-    if (own) outsider[t] -= telemetry.series(*own)[t] * to_cpus;
-  }
-  if (!state.interrupts_are_charged) {
-    state.interrupts_are_charged = low_level(outsider, telemetry.step_seconds) < kBelowZero;
-  }
-  if (*state.interrupts_are_charged) {
-    Values charged = outsider;
-    if (add_allowed(telemetry, kInterrupts, charged)) return charged;
-  }
-  return outsider;
+DerivedSeries outsider_cpu(const Telemetry& first_piece) {
+  OutsiderCpu outsider(first_piece);
+  return outsider.measured() ? DerivedSeries(std::move(outsider)) : DerivedSeries();
 }
 
 }  // namespace reveal

@@ -69,10 +69,11 @@ std::vector<std::string> write_csv(const std::filesystem::path& trace, const std
   std::vector<std::size_t> columns;
   std::vector<std::string> unmatched;
   std::string text;
+  DerivedChannels derived(DerivedChannels::Which::others);
   Telemetry piece;
   for (std::size_t begin = 0; begin < stream.samples(); begin += at_once) {
     stream.read(begin, std::min(at_once, stream.samples() - begin), piece);
-    append_derived_metrics(piece);
+    derived.append_to(piece);
     if (begin == 0) {
       columns = chosen(piece, metrics, unmatched);
       text = "time";

@@ -21,7 +21,7 @@ constexpr std::size_t kMostSamples = 27'000'000;
 /// 8 GiB of numbers.
 constexpr std::size_t kMostValues = std::size_t{1} << 30;
 /// What is read on the way to the grid is several times as large as what is kept.
-constexpr std::size_t kHeldPiece = 3'000;  // ticks
+constexpr std::size_t kTicksAtOnce = 3'000;
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 /// What cannot be read is named, and the rest is analysed.
@@ -62,29 +62,29 @@ struct TraceStream::Impl {
   void open(const std::filesystem::path& path);
   void read_around(std::size_t family, std::size_t begin, std::size_t count);
 
-  JoinedTrace source;
+  std::optional<JoinedTrace> source;  // until it is closed
   NodeTrace trace;
   std::optional<Grid> grid;
-  DerivedState derived;
+  DerivedChannels derived;
   std::vector<FamilyRows> rows;                      // per family, read again and again
   std::vector<std::vector<std::size_t>> first_rows;  // per family and channel: the first one with a value
 };
 
 void TraceStream::Impl::open(const std::filesystem::path& path) {
-  const TraceReader& reader = source.newest();
+  const TraceReader& reader = source->newest();
   trace.header = reader.header();
   trace.complete = reader.complete();
   std::vector<LostPart>& lost = trace.lost;
-  for (const TraceReader* each : source.in_order()) {
+  for (const TraceReader* each : source->in_order()) {
     for (const TraceReader::Damage& damage : each->damages()) lost.push_back(lost_part(damage));
   }
-  if (!source.left_out().empty()) lost.push_back({"earlier segment", "the previous segment: " + source.left_out()});
+  if (!source->left_out().empty()) lost.push_back({"earlier segment", "the previous segment: " + source->left_out()});
   std::vector<ClockPair> clocks;
   using Holds = LostPart::Holds;
   take(trace.begin, "node/begin", Holds::evidence, lost, [&] { return reader.snapshot_begin(); });
   take(trace.end, "node/end", Holds::evidence, lost, [&] { return reader.snapshot_end(); });
   take(trace.coverage, "coverage", Holds::nothing_judged, lost, [&] { return reader.coverage(); });
-  for (const TraceReader* each : source.in_order()) {
+  for (const TraceReader* each : source->in_order()) {
     std::vector<Event> events;
     std::vector<TrainingStep> steps;
     std::vector<ClockPair> pairs;
@@ -105,7 +105,7 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   telemetry.node = trace.header.node;
   telemetry.step_seconds = static_cast<double>(interval_ns) * 1e-9;
 
-  const JoinedFamily* pace = pace_of(source.families());
+  const JoinedFamily* pace = pace_of(source->families());
   if (pace == nullptr) {
     telemetry.begin_utc_ns = trace.header.begin_utc_ns;
     trace.notes.emplace_back("the trace holds fewer than two samples");
@@ -123,7 +123,7 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   telemetry.begin_utc_ns = grid->begin_utc_ns();
   trace.samples_expected = std::round(static_cast<double>(last - first) / static_cast<double>(interval_ns));
   trace.samples_present = static_cast<double>(pace->rows() - 1);
-  for (const JoinedFamily& family : source.families()) {
+  for (const JoinedFamily& family : source->families()) {
     first_rows.emplace_back(family.channels(), kNever);
     rows.push_back({family.newest().spec, family.newest().channels, {}, {}});
   }
@@ -131,7 +131,7 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
 
 /// Returns the rows that can fill samples [begin, begin + count), and one more on either side.
 void TraceStream::Impl::read_around(std::size_t index, std::size_t begin, std::size_t count) {
-  const JoinedFamily& family = source.families()[index];
+  const JoinedFamily& family = source->families()[index];
   const std::span<const std::int64_t> time_ns = family.times();
   FamilyRows& around = rows[index];
   std::vector<std::size_t>& first_row = first_rows[index];
@@ -162,7 +162,7 @@ TraceStream::TraceStream(const std::filesystem::path& path) : impl_(std::make_un
   impl_->open(path);
   if (samples() == 0) return;
   impl_->trace.telemetry.channels = read(0, 1).channels;
-  impl_->derived = {};  // a single sample decides nothing
+  impl_->derived = DerivedChannels();  // a single sample decides nothing
 }
 
 TraceStream::~TraceStream() = default;
@@ -182,13 +182,46 @@ Telemetry TraceStream::read(std::size_t begin, std::size_t count) {
 }
 
 void TraceStream::read(std::size_t begin, std::size_t count, Telemetry& piece) {
-  read_measured(begin, count, piece);
-  append_derived(piece, impl_->derived);
+  const auto at_once =
+      std::max<std::size_t>(1, kTicksAtOnce / static_cast<std::size_t>(ticks_in_step(impl_->trace.header.interval)));
+  if (count > at_once || count == samples()) {
+    read_in_parts(begin, count, at_once, piece);
+  } else {
+    read_measured(begin, count, piece);
+  }
+  impl_->derived.append_to(piece);
+}
+
+/// In fresh memory, in which channels that count nothing take none.
+void TraceStream::read_in_parts(std::size_t begin, std::size_t count, std::size_t at_once, Telemetry& piece) {
+  const Telemetry& job = impl_->trace.telemetry;
+  if (job.channels.size() * count > kMostValues) {
+    throw Error(
+        fmt::format("{}: {} channels of {} samples are too many to analyse", job.node, job.channels.size(), count));
+  }
+  piece = Telemetry(job);
+  piece.begin_utc_ns += static_cast<std::int64_t>(begin) * impl_->grid->step_ns();
+  piece.samples = count;
+  piece.values.reserve(job.channels.size() * count);
+  Telemetry part;
+  for (std::size_t at = 0; at < count; at += at_once) {
+    read_measured(begin + at, std::min(at_once, count - at), part);
+    piece.values.resize(part.channels.size() * count);
+    for (std::size_t c = 0; c < part.channels.size(); ++c) {
+      copy_onto_zeros(part.series(c), piece.series(c).subspan(at));
+    }
+  }
+  piece.channels = std::move(part.channels);
+}
+
+void TraceStream::close() {
+  impl_->source.reset();
+  impl_->rows = {};
 }
 
 void TraceStream::read_measured(std::size_t begin, std::size_t count, Telemetry& piece) {
   piece.node = impl_->trace.telemetry.node;
-  const std::vector<JoinedFamily>& families = impl_->source.families();
+  const std::vector<JoinedFamily>& families = impl_->source->families();
   std::size_t channels = kDerivedChannels;
   for (const JoinedFamily& family : families) channels += has_values(family) ? family.channels() : 0;
   piece.values.reserve(channels * count);
@@ -200,30 +233,6 @@ void TraceStream::read_measured(std::size_t begin, std::size_t count, Telemetry&
     return &impl_->rows[f];
   };
   lay_on_grid(*impl_->grid, begin, count, families.size(), rows_of, piece);
-}
-
-NodeTrace held(TraceStream& stream) {
-  NodeTrace trace = stream.trace();
-  if (trace.telemetry.channels.size() * stream.samples() > kMostValues) {
-    throw Error(fmt::format("{}: {} channels of {} samples are too many to analyse", trace.telemetry.node,
-                            trace.telemetry.channels.size(), stream.samples()));
-  }
-  Telemetry& telemetry = trace.telemetry;
-  telemetry.samples = stream.samples();
-  telemetry.values.reserve(telemetry.channels.size() * telemetry.samples);
-  Telemetry piece;
-  const auto together =
-      std::max<std::size_t>(1, kHeldPiece / static_cast<std::size_t>(ticks_in_step(trace.header.interval)));
-  for (std::size_t begin = 0; begin < telemetry.samples; begin += together) {
-    stream.read_measured(begin, std::min(together, telemetry.samples - begin), piece);
-    telemetry.values.resize(piece.channels.size() * telemetry.samples);
-    for (std::size_t c = 0; c < piece.channels.size(); ++c) {
-      copy_onto_zeros(piece.series(c), telemetry.series(c).subspan(begin));
-    }
-  }
-  telemetry.channels.resize(piece.channels.size());
-  append_derived(telemetry);
-  return trace;
 }
 
 }  // namespace reveal

@@ -1,4 +1,4 @@
-// A trace read piece by piece, for jobs that memory cannot hold: the same grid and the same values as at once.
+// A trace read piece by piece, or as one piece that is the whole job: the same grid and the same values.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ class TraceStream {
   TraceStream(const TraceStream&) = delete;
   TraceStream& operator=(const TraceStream&) = delete;
 
-  /// All but the values: telemetry.samples is 0.
+  /// All but the values: telemetry.samples is 0. Stays when the stream is closed.
   [[nodiscard]] const NodeTrace& trace() const;
   [[nodiscard]] std::size_t samples() const;
 
@@ -26,18 +26,18 @@ class TraceStream {
   /// counter's first increment in a piece is its first ever is known only from what came before.
   [[nodiscard]] Telemetry read(std::size_t begin, std::size_t count);
   /// The same into a piece that was read before, or an empty one.
+  /// Throws Error where the piece is larger than any machine could hold.
   void read(std::size_t begin, std::size_t count, Telemetry& piece);
+  /// Nothing is read any more: frees what was read last, which is as large as a part of the trace.
+  void close();
 
  private:
-  friend NodeTrace held(TraceStream& stream);
   /// All but the derived channels.
   void read_measured(std::size_t begin, std::size_t count, Telemetry& piece);
+  void read_in_parts(std::size_t begin, std::size_t count, std::size_t at_once, Telemetry& piece);
 
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-
-/// All of it in memory. Throws Error where that is more than any machine has.
-[[nodiscard]] NodeTrace held(TraceStream& stream);
 
 }  // namespace reveal

@@ -10,7 +10,6 @@
 #include "postproc/detect/scan/counter_episodes.h"
 #include "postproc/detect/scan/recurring.h"
 #include "postproc/detect/windows/window_episodes.h"
-#include "postproc/detect/windows/window_scores.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/coarser.h"
 
@@ -20,6 +19,10 @@ namespace {
 
 constexpr double kShortestScan = 20;          // seconds
 constexpr std::size_t kShortestPiece = 1000;  // each read of a piece has its own cost
+/// Episodes about which the window detectors are asked, the clearest first: .3 s each on 1,000 channels.
+constexpr std::size_t kMostAsked = 20;
+/// How many of these also get the channels that the detectors mean, unless windows are explained one by one.
+constexpr std::size_t kMostExplained = 3;
 
 }  // namespace
 
@@ -28,7 +31,7 @@ IntervalDetection::IntervalDetection(const Telemetry& job, std::size_t samples, 
     : job_(job),
       samples_(samples),
       options_(options),
-      policy_(std::move(policy)),
+      policy_(policy),
       scale_(scan_scale(job.step_seconds)),
       grid_(window_grid(options.window_seconds, options.stride_seconds, job.step_seconds, 0, samples)),
       counters_(job.channels, job.step_seconds, scale_),
@@ -63,7 +66,10 @@ std::size_t IntervalDetection::piece_samples() const {
 void IntervalDetection::add(const Telemetry& piece) {
   if (levels_.empty()) return;
   counters_.add(piece, 0);
-  if (piece.samples == samples_) whole_ = &piece;
+  if (piece.samples == samples_) {
+    whole_ = &piece;
+    if (policy_.second_opinion) windows_.emplace(piece, options_);
+  }
   add(piece, 0);
 }
 
@@ -129,11 +135,12 @@ void IntervalDetection::scan(Level& level) {
   };
   if (++level.next < level.blocks.size()) start_block(level, full);
   collect();  // one at a time: a scan needs as much memory as a window
-  scanned_ = std::async(policy_.scanning, [look, window = std::move(full)]() mutable {
+  const std::launch when = options_.in_background ? std::launch::async : std::launch::deferred;
+  scanned_ = std::async(when, [look, window = std::move(full)]() mutable {
     const Telemetry mine = std::move(window);  // gone when the scan is done
     return look(mine);
   });
-  if (policy_.scanning == std::launch::deferred) collect();
+  if (!options_.in_background) collect();
 }
 
 void IntervalDetection::collect() {
@@ -147,7 +154,7 @@ void IntervalDetection::collect() {
 
 /// Blocks come in the order in which they were filled, whoever scans them.
 void IntervalDetection::take(BlockScan found) {
-  if (policy_.on_block) policy_.on_block(found);
+  if (windows_) windows_->add(found);
   for (Episode& episode : found.episodes) {
     // In pieces, the samples of an interval that was seen on coarser ones are gone.
     if (whole_ != nullptr && found.block.factor > 1) fill_levels(*whole_, episode.begin, episode.end, episode.reasons);
@@ -164,11 +171,12 @@ void IntervalDetection::describe(Episode& episode) const {
 }
 
 void IntervalDetection::ask_window_detectors(const ReadAgain& read) {
+  const std::size_t explained = windows_ && windows_->ranked() ? 0 : kMostExplained;
   std::size_t asked = 0;
   for (Episode& episode : result_.episodes) {
     if (!deserves_second_opinion(episode)) continue;
-    if (asked == policy_.asked) break;
-    const Opinion wanted = asked++ < policy_.explained ? Opinion::votes_and_channels : Opinion::votes;
+    if (asked == kMostAsked) break;
+    const Opinion wanted = asked++ < explained ? Opinion::votes_and_channels : Opinion::votes;
     const Surroundings around = surroundings(episode, samples_, scale_);
     if (whole_ != nullptr) {
       add_second_opinion(*whole_, 0, around, options_, wanted, episode);
@@ -193,20 +201,9 @@ Detection IntervalDetection::finish(const ReadAgain& read) {
   for (Episode& episode : result_.episodes) {
     if (!result_.insufficient.empty()) episode.tier = Tier::none;
   }
-  ask_window_detectors(read);
+  if (policy_.second_opinion) ask_window_detectors(read);
+  if (windows_) windows_->finish(result_);
   return std::move(result_);
-}
-
-Detection detect_intervals(const Telemetry& telemetry, const DetectOptions& options) {
-  WindowScores windows(telemetry, options);
-  IntervalDetection::Policy policy{.on_block = [&](const BlockScan& found) { windows.add(found); }};
-  if (windows.ranked()) policy.explained = 0;
-  IntervalDetection detection(telemetry, telemetry.samples, options, policy);
-  const bool scanned = detection.is_long_enough();
-  detection.add(telemetry);
-  Detection result = detection.finish();
-  if (scanned) windows.finish(result);
-  return result;
 }
 
 }  // namespace reveal

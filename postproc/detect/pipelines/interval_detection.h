@@ -4,22 +4,23 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <future>
+#include <optional>
 #include <vector>
 
 #include "postproc/detect/pipeline.h"
 #include "postproc/detect/scan/error_counters.h"
 #include "postproc/detect/scan/scan_block.h"
 #include "postproc/detect/windows/second_opinion.h"
+#include "postproc/detect/windows/window_scores.h"
 #include "postproc/features/window_grid.h"
 #include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
 
-class IntervalDetection {
+class IntervalDetection final : public JobDetection {
  public:
-  /// All in which callers differ.
+  /// All in which a job that still runs differs.
   struct Policy {
     /// Blocks of the job that went by before. Live looks forget; each was one more chance to find something strange.
     std::size_t blocks_before = 0;
@@ -27,32 +28,18 @@ class IntervalDetection {
     bool starts = true;
     /// Live: what lasts to the last sample may go on, and there is no tear-down to be trimmed.
     bool running = false;
-    /// Episodes about which the window detectors are asked, the clearest first: .3 s each on 1,000 channels. None live:
-    /// looks repeat every second or so, and they are asked about what is told, when it is told.
-    std::size_t asked = 20;
-    /// How many of these episodes also get the channels that the detectors mean. 0 for `reveal score`: its windows are
-    /// ranked and explained one by one.
-    std::size_t explained = 3;
-    /// async: beside the caller, who reads the next piece meanwhile. The result is the same.
-    std::launch scanning = std::launch::deferred;
-    /// `reveal score` gives its windows what the scan of their block says.
-    std::function<void(const BlockScan&)> on_block = {};
+    /// Whether the window detectors are asked. Not live: looks repeat every second or so, and they are asked about
+    /// what is told, when it is told.
+    bool second_opinion = true;
   };
 
-  /// `samples`: of the job. `job` outlives it: node, step and channels; its values are not looked at.
+  /// As Pipeline::start.
   IntervalDetection(const Telemetry& job, std::size_t samples, const DetectOptions& options, Policy policy);
 
-  /// Else nothing can be scanned.
-  [[nodiscard]] bool is_long_enough() const { return !levels_.empty(); }
-  /// Pieces must hold a multiple of this, except the last one.
-  [[nodiscard]] std::size_t piece_samples() const;
-  /// The samples that follow those of the last call. A piece that is the whole job is borrowed: it outlives finish().
-  void add(const Telemetry& piece);
-
-  /// Samples [begin, begin + samples) of the job once more: the window detectors look at the minutes around an episode.
-  using ReadAgain = std::function<Telemetry(std::size_t begin, std::size_t samples)>;
-  /// `read`: not needed for a job in one piece.
-  [[nodiscard]] Detection finish(const ReadAgain& read = {});
+  [[nodiscard]] std::size_t piece_samples() const override;
+  void add(const Telemetry& piece) override;
+  /// The window detectors look once more at the minutes around an episode.
+  [[nodiscard]] Detection finish(const ReadAgain& read) override;
 
  private:
   /// The job at one resolution: the block that is being filled, then those before are forgotten.
@@ -86,12 +73,10 @@ class IntervalDetection {
   CounterWatch counters_;
   std::size_t reasons_;  // kept of an episode
   std::vector<Level> levels_;
-  const Telemetry* whole_ = nullptr;  // the job, if it came in one piece
-  std::future<BlockScan> scanned_;    // the last block
+  const Telemetry* whole_ = nullptr;     // the job, if it came in one piece
+  std::optional<WindowScores> windows_;  // of a job in one piece
+  std::future<BlockScan> scanned_;       // the last block
   Detection result_;
 };
-
-/// The pipeline `reveal`, on a job in memory.
-[[nodiscard]] Detection detect_intervals(const Telemetry& telemetry, const DetectOptions& options);
 
 }  // namespace reveal

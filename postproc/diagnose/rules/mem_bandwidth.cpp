@@ -7,7 +7,6 @@
 #include <set>
 
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
@@ -22,6 +21,23 @@ std::set<std::string> packages(const RuleContext& context) {
       names.insert(context.telemetry.channels[channel].instance);
   }
   return names;
+}
+
+/// Bytes per second that the memory of a package moved.
+std::optional<Signal> bandwidth_of(const RuleContext& context, const std::string& package) {
+  const auto moved = [&](std::string_view metric) -> std::optional<Signal> {
+    const auto channels = context.channels(metric, package);
+    if (channels.empty()) return std::nullopt;
+    return channel_rate(context, channels.front(), 1, "bytes/s");
+  };
+  auto traffic = moved("platform.memory_read");
+  if (const auto written = moved("platform.memory_written"); traffic && written) {
+    for (std::size_t t = 0; t < traffic->values.size(); ++t) traffic->values[t] += written->values[t];
+  } else {
+    traffic = moved("platform.memory_traffic");  // not told apart
+  }
+  if (traffic) traffic->metric = "platform.memory_bandwidth";
+  return traffic;
 }
 
 /// Part of the measured time in which a package moved nearly as much as it can, and how much then.
@@ -51,7 +67,7 @@ Full look_at(const RuleContext& context, const std::string& package, Signal traf
 std::vector<Full> full_packages(const RuleContext& context, double limit) {
   std::vector<Full> found;
   for (const std::string& package : packages(context)) {
-    auto traffic = memory_bandwidth(context, package);
+    auto traffic = bandwidth_of(context, package);
     if (!traffic) continue;
     Full full = look_at(context, package, *std::move(traffic), limit);
     if (full.share >= context.threshold("min_time") &&

@@ -63,8 +63,8 @@ Evidence evidence_of(const FactDifference& fact, TimeSpan job) {
 }
 
 /// What the others have, for the lines that set it: the first difference of each kind.
-std::map<std::string, std::string, std::less<>> usual_values(const std::vector<const FactDifference*>& facts) {
-  std::map<std::string, std::string, std::less<>> values;
+JobValues usual_values(const std::vector<const FactDifference*>& facts) {
+  JobValues values;
   for (const FactDifference* fact : facts) {
     const std::string_view key = fact->key;
     constexpr std::string_view kHugePages = "vm.";
@@ -95,7 +95,6 @@ Finding describe(const EffectiveRule& rule, const std::vector<const FactDifferen
   finding.confidence = Confidence::certain;
   finding.intervals = {job};
   finding.impact.how = "not known: only a run on nodes with the same configuration shows it";
-  finding.values = usual_values(facts);
   std::string list;
   for (const FactDifference* fact : facts) {
     if (finding.evidence.size() < kShown) {
@@ -109,24 +108,24 @@ Finding describe(const EffectiveRule& rule, const std::vector<const FactDifferen
   return finding;
 }
 
-std::vector<Finding> of_facts(const JobRuleContext& context, const EffectiveRule& rule, std::string_view id,
-                              Severity severity) {
+std::vector<JobFinding> of_facts(const JobRuleContext& context, const EffectiveRule& rule, std::string_view id,
+                                 Severity severity) {
   std::vector<const FactDifference*> facts;
   for (const FactDifference& fact : context.comparison.facts) {
     if (rule_for(fact.key) == id && !is_alike(fact)) facts.push_back(&fact);
   }
   if (facts.empty()) return {};
-  return {describe(rule, facts, severity, context.job)};
+  return {{describe(rule, facts, severity, context.job), usual_values(facts)}};
 }
 
-std::vector<Finding> check_huge_pages(const JobRuleContext& context, const EffectiveRule& rule) {
+std::vector<JobFinding> check_huge_pages(const JobRuleContext& context, const EffectiveRule& rule) {
   return of_facts(context, rule, kHugePagesId, Severity::notice);
 }
-std::vector<Finding> check_mtu(const JobRuleContext& context, const EffectiveRule& rule) {
+std::vector<JobFinding> check_mtu(const JobRuleContext& context, const EffectiveRule& rule) {
   return of_facts(context, rule, kMtuId, Severity::notice);
 }
 /// Most settings cost nothing: a remark, which the finding of a slow node takes up.
-std::vector<Finding> check_drift(const JobRuleContext& context, const EffectiveRule& rule) {
+std::vector<JobFinding> check_drift(const JobRuleContext& context, const EffectiveRule& rule) {
   return of_facts(context, rule, kDriftId, Severity::info);
 }
 

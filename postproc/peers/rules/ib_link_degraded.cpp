@@ -119,7 +119,7 @@ bool is_comparable(const JobRuleContext& context, const FactDifference& fact, co
   });
 }
 
-std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRule& rule) {
+std::vector<JobFinding> check_job(const JobRuleContext& context, const EffectiveRule& rule) {
   std::set<std::string> nodes;
   std::set<std::string> ports;
   std::set<std::string> reported;  // a port that is down has a low rate, too
@@ -156,15 +156,15 @@ std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRul
   finding.severity = Severity::notice;
   finding.confidence = Confidence::certain;
   finding.instances.assign(ports.begin(), ports.end());
-  if (const std::string& first = finding.instances.front(); first.find('/') != std::string::npos) {
-    finding.values = {{"device", first.substr(0, first.find('/'))}, {"port", first.substr(first.find('/') + 1)}};
-  }
   finding.intervals = {context.job};
   finding.impact.how = "not known: only a run without these nodes shows it";
   finding.evidence = std::move(evidence);
   finding.sentence = "Nodes of the job have a slower fabric: " + listed(words, 3, "; ") + ".";
   finding.runner_up = {"node.config_drift", "a rate is not a setting: both ends of the link negotiated it"};
-  return {finding};
+  const std::string& first = finding.instances.front();
+  const std::size_t colon = first.find(':');
+  if (colon == std::string::npos) return {finding};
+  return {{finding, {{"device", first.substr(0, colon)}, {"port", first.substr(colon + 1)}}}};
 }
 
 const RegisteredJobRule kRule(

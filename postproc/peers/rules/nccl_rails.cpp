@@ -240,7 +240,7 @@ std::vector<IdlePort> idle_ports(const JobRuleContext& context, const EffectiveR
   return idle;
 }
 
-std::vector<Finding> check_job(const JobRuleContext& context, const EffectiveRule& rule) {
+std::vector<JobFinding> check_job(const JobRuleContext& context, const EffectiveRule& rule) {
   const std::vector<IdlePort> idle = idle_ports(context, rule);
   if (idle.empty()) return {};
   std::set<std::string> nodes;

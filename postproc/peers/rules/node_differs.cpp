@@ -51,12 +51,12 @@ Finding differs(const PeerComparison& comparison, const std::vector<const PeerDe
   return finding;
 }
 
-std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& rule) {
+std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
   std::map<std::string, std::vector<const PeerDeviation*>> by_node;
   for (const PeerDeviation& deviation : context.comparison.deviations) {
     if (deviation.telling) by_node[deviation.node].push_back(&deviation);
   }
-  std::vector<Finding> findings;
+  std::vector<JobFinding> findings;
   for (const auto& [node, telling] : by_node) {
     std::set<std::string> metrics;
     for (const PeerDeviation* deviation : telling) metrics.insert(base_metric(deviation->channel));

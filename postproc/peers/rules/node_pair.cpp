@@ -141,8 +141,8 @@ Finding describe(const Pair& pair, const std::vector<PairDifference>& difference
   return finding;
 }
 
-std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& rule) {
-  std::vector<Finding> findings;
+std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
+  std::vector<JobFinding> findings;
   for (const Pair& pair : pairs_in(context)) {
     auto differences = pair_differences(*pair.first, *pair.second, rule);
     const auto settings = pair_settings(*pair.first, *pair.second);

@@ -59,11 +59,11 @@ bool has_known_cause(const Finding& straggler, std::span<const Finding> found) {
   });
 }
 
-std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& rule) {
+std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
   if (!context.comparison.straggler.node.empty()) return {straggles(context.comparison, context.job, rule)};
   auto passing = transient_stragglers(context.comparison, context.nodes, context.found, rule);
   std::erase_if(passing, [&](const Finding& one) { return has_known_cause(one, context.found); });
-  return passing;
+  return {passing.begin(), passing.end()};
 }
 
 const RegisteredJobRule kStraggler(

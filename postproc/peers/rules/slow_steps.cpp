@@ -357,12 +357,12 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
   return finding;
 }
 
-std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& rule) {
+std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
   const std::vector<Rank> ranks = ranks_of(context);
   const std::vector<std::vector<Seen>> groups = by_time(context);
   if (groups.empty()) return {};
   const Begins begins = begins_of_all(ranks);
-  std::vector<Finding> findings;
+  std::vector<JobFinding> findings;
   for (const std::vector<Seen>& group : groups) {
     const Seen& clearest = group.front();
     std::set<std::pair<std::string_view, std::string_view>> showing;

@@ -9,6 +9,7 @@
 
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/diagnose/rule.h"
+#include "postproc/telemetry/derived.h"
 
 namespace reveal {
 
@@ -33,8 +34,15 @@ class RuleRecording {
     return add({.metric = metric, .instance = instance, .role = role, .kind = Kind::gauge}, level);
   }
 
+  /// As a trace is read.
+  [[nodiscard]] Telemetry with_derived() const {
+    Telemetry all = telemetry;
+    append_derived(all);
+    return all;
+  }
   [[nodiscard]] std::vector<Finding> findings(std::string_view rule, std::span<const Finding> before = {}) const {
-    const RuleContext::Node node{telemetry, detection, begin, end, events};
+    const Telemetry all = with_derived();
+    const RuleContext::Node node{all, detection, begin, end, events};
     const RuleSpec* spec = find_rule(rule);
     return spec->check(RuleContext(*spec, node, before, {}));
   }

@@ -15,6 +15,21 @@
 
 namespace reveal {
 
+/// Samples [begin, begin + samples) of the job.
+inline Telemetry cut(const Telemetry& job, std::size_t begin, std::size_t samples) {
+  Telemetry piece{.node = job.node,
+                  .step_seconds = job.step_seconds,
+                  .begin_utc_ns = job.begin_utc_ns,
+                  .samples = samples,
+                  .channels = job.channels,
+                  .values = {}};
+  for (std::size_t c = 0; c < job.channels.size(); ++c) {
+    const auto values = job.series(c).subspan(begin, samples);
+    piece.values.insert(piece.values.end(), values.begin(), values.end());
+  }
+  return piece;
+}
+
 class SyntheticNode {
  public:
   /// What somebody wants during one step, in cpus or per second.

@@ -13,6 +13,11 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
+Telemetry with_others(Telemetry telemetry) {
+  DerivedChannels(DerivedChannels::Which::others).append_to(telemetry);
+  return telemetry;
+}
+
 /// Two samples of half a second.
 class Node {
  public:
@@ -26,7 +31,14 @@ class Node {
     telemetry_.values.insert(telemetry_.values.end(), {first, second});
     return *this;
   }
-  [[nodiscard]] Telemetry derived() const { return derived_channels(telemetry_); }
+  /// Without what was measured.
+  [[nodiscard]] Telemetry derived() const {
+    Telemetry all = with_others(telemetry_);
+    all.channels.erase(all.channels.begin(),
+                       all.channels.begin() + static_cast<std::ptrdiff_t>(measured().channels.size()));
+    all.values.erase(all.values.begin(), all.values.begin() + static_cast<std::ptrdiff_t>(measured().values.size()));
+    return all;
+  }
   [[nodiscard]] const Telemetry& measured() const { return telemetry_; }
 
  private:
@@ -135,7 +147,7 @@ TEST(DerivedMetrics, KnowHowBusyTheNodeAndEachCpuWere) {
   EXPECT_EQ(telemetry.channels[11].scope, Scope::node);
   EXPECT_EQ(values(telemetry, "cpu.utilization")[0], 0.5);
   EXPECT_TRUE(std::isnan(values(telemetry, "cpu.utilization")[1]));
-  append_derived_metrics(telemetry);
+  telemetry = with_others(telemetry);
   EXPECT_EQ(telemetry.channels.size(), 14U);
   EXPECT_EQ(values(telemetry, "cpu.utilization", "cpu0")[0], 0.2);
   EXPECT_EQ(values(telemetry, "cpu.utilization", "cpu1")[0], 0.8);
@@ -173,14 +185,26 @@ TEST(DerivedMetrics, TakeTheFirstRowWhoseInputsWereMeasured) {
 TEST(DerivedMetrics, AreAppendedAsChannelsOfTheDerivedFamily) {
   Node node;
   node.add("pmu.cycles", 10, 10).add("pmu.instructions", 20, 5);
-  Telemetry telemetry = node.measured();
-  append_derived_metrics(telemetry);
+  const Telemetry telemetry = with_others(node.measured());
   ASSERT_EQ(telemetry.channels.size(), 3U);
   EXPECT_EQ(telemetry.channels[2].family, "derived");
   EXPECT_EQ(telemetry.channels[2].kind, Kind::gauge);
   EXPECT_EQ(values(telemetry, "pmu.ipc"), (std::vector<double>{2, 0.5}));
-  append_derived_metrics(telemetry);  // nothing is derived from what was derived, and nothing twice
-  EXPECT_EQ(telemetry.channels.size(), 3U);
+  EXPECT_EQ(with_others(telemetry).channels.size(), 3U)
+      << "nothing is derived from what was derived, and nothing twice";
+}
+
+TEST(DerivedMetrics, AreComputedOfEachPieceOfAJob) {
+  DerivedChannels derived;
+  Node node;
+  node.add("pmu.cycles", 10, 10).add("pmu.instructions", 20, 5);
+  Telemetry piece = node.measured();
+  derived.append_to(piece);
+  EXPECT_EQ(values(piece, "pmu.ipc"), (std::vector<double>{2, 0.5}));
+  piece = node.measured();
+  piece.values[0] = 40;
+  derived.append_to(piece);
+  EXPECT_EQ(values(piece, "pmu.ipc"), (std::vector<double>{0.5, 0.5}));
 }
 
 TEST(DerivedMetrics, SayUnitFormulaInputsAndSource) {

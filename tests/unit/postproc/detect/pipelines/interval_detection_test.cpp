@@ -10,20 +10,6 @@
 namespace reveal::tests::interval_detection_test {
 namespace {
 
-Telemetry cut(const Telemetry& job, std::size_t begin, std::size_t samples) {
-  Telemetry piece{.node = job.node,
-                  .step_seconds = job.step_seconds,
-                  .begin_utc_ns = job.begin_utc_ns,
-                  .samples = samples,
-                  .channels = job.channels,
-                  .values = {}};
-  for (std::size_t c = 0; c < job.channels.size(); ++c) {
-    const auto values = job.series(c).subspan(begin, samples);
-    piece.values.insert(piece.values.end(), values.begin(), values.end());
-  }
-  return piece;
-}
-
 /// Three quarters of an hour, with an outsider of twenty seconds and one of eight minutes.
 Telemetry disturbed_job() {
   return SyntheticNode().record(2700, [](double second, SyntheticNode::Demand& demand) {
@@ -57,18 +43,19 @@ void expect_same(const Detection& pieces, const Detection& whole) {
 
 TEST(IntervalDetection, FindsInPiecesWhatTheJobInMemoryShows) {
   const Telemetry job = disturbed_job();
-  const Detection whole = detect_intervals(job, {.keep_windows = false});
+  const Pipeline& pipeline = find_pipeline("reveal");
+  const Detection whole = pipeline.run(job, {.keep_windows = false});
   ASSERT_TRUE(std::any_of(whole.episodes.begin(), whole.episodes.end(), [](const Episode& episode) {
     return episode.tier == Tier::strong && episode.begin > 4980 && episode.end < 5220;
   }));
 
   const Telemetry shape = cut(job, 0, 0);
-  for (const std::launch scanning : {std::launch::deferred, std::launch::async}) {
-    IntervalDetection detection(shape, job.samples, {.keep_windows = false}, {.scanning = scanning});
-    for (std::size_t begin = 0; begin < job.samples; begin += detection.piece_samples()) {
-      detection.add(cut(job, begin, std::min(detection.piece_samples(), job.samples - begin)));
+  for (const bool in_background : {false, true}) {
+    const auto detection = pipeline.start(shape, job.samples, {.keep_windows = false, .in_background = in_background});
+    for (std::size_t begin = 0; begin < job.samples; begin += detection->piece_samples()) {
+      detection->add(cut(job, begin, std::min(detection->piece_samples(), job.samples - begin)));
     }
-    expect_same(detection.finish([&](std::size_t begin, std::size_t samples) { return cut(job, begin, samples); }),
+    expect_same(detection->finish([&](std::size_t begin, std::size_t samples) { return cut(job, begin, samples); }),
                 whole);
   }
 }
@@ -80,7 +67,7 @@ std::size_t reported(double period) {
     const double since = std::fmod(second + period - 500, period);
     if (second >= 500 && since < 25) demand.outsider[0] = 0.9;
   });
-  const Detection detection = detect_intervals(job, {.keep_windows = false});
+  const Detection detection = find_pipeline("reveal").run(job, {.keep_windows = false});
   std::size_t reported = 0;
   std::size_t recurring = 0;
   for (const Episode& episode : detection.episodes) {

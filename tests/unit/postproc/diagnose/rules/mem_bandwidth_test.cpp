@@ -33,7 +33,8 @@ R node_with(const Job& job) {
 }
 
 std::vector<Finding> of(const R& node, double stream = 200) {
-  const RuleContext::Node all{node.telemetry, node.detection, node.begin, node.end, node.events};
+  const Telemetry telemetry = node.with_derived();
+  const RuleContext::Node all{telemetry, node.detection, node.begin, node.end, node.events};
   const std::vector<RuleContext::Override> site{{"stream", stream}};
   const RuleSpec* spec = find_rule("mem.bw_saturated");
   return spec->check(RuleContext(*spec, all, {}, site));
