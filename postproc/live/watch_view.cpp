@@ -8,6 +8,7 @@
 
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/metric_facts.h"
+#include "postproc/words/ink.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
@@ -22,9 +23,6 @@ constexpr std::size_t kTopChannels = 3;
 constexpr std::size_t kMostNodes = 8;
 constexpr std::size_t kRoomForAlerts = 12;  // lines, with the title
 constexpr std::string_view kCausesLater = "alerts show changes; the report at the end names their cause";
-
-enum class Ink : std::uint8_t { plain, bold, dim, red, yellow };
-constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m"};
 
 Ink ink_of(const Alert& alert) {
   if (alert.state == AlertState::withdrawn) return Ink::dim;
@@ -86,9 +84,7 @@ class Lines {
 
   void add(std::string_view text, Ink ink = Ink::plain) {
     if (lines_.size() >= style_.height) return;
-    std::string line = printable(text, style_.width);
-    const bool painted = style_.colour && ink != Ink::plain;
-    lines_.push_back(painted ? std::string(kInks[static_cast<std::size_t>(ink)]) + line + "\x1b[0m" : line);
+    lines_.push_back(painted(printable(text, style_.width), ink, style_.colour));
   }
   std::vector<std::string> take() { return std::move(lines_); }
   [[nodiscard]] std::size_t left() const { return style_.height - std::min(style_.height, lines_.size()); }
