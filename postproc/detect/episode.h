@@ -32,6 +32,9 @@ inline constexpr std::string_view kMethodNames[] = {"GAP", "COUNT", "R-Z", "R-MA
 [[nodiscard]] constexpr std::string_view name_of(Method method) noexcept {
   return kMethodNames[static_cast<std::size_t>(method)];
 }
+[[nodiscard]] inline std::optional<Method> method_of(std::string_view name) noexcept {
+  return enumerator_of<Method>(kMethodNames, name);
+}
 
 /// Why an interval may be no news.
 enum class Label : std::uint8_t {

@@ -177,7 +177,7 @@ std::vector<ReportEpisode> episodes() {
   first.first_window = 60;
   first.last_window = 76;
   first.span = span(62, 77);
-  first.methods = {"GAP", "Z", "MAHA"};
+  first.methods = {Method::interval_scan, Method::paper_z, Method::paper_mahalanobis};
   first.agreement = 3;
   first.score = 41.3;
   first.tier = Tier::strong;
@@ -189,7 +189,7 @@ std::vector<ReportEpisode> episodes() {
   second.node = "n02";
   second.first_window = second.last_window = 108;
   second.span = span(108, 111);
-  second.methods = {"Z", "IF"};
+  second.methods = {Method::paper_z, Method::paper_forest};
   second.agreement = 2;
   second.score = 6.4;
   second.tier = Tier::weak;
@@ -410,7 +410,6 @@ Report hostile() {
   report.findings[0].evidence[0].observed = std::numeric_limits<double>::infinity();
   report.findings[0].evidence[1].unit = script;
   report.episodes[0].claim = script;
-  report.episodes[0].methods = {image};
   report.timeline[0].name = "</script><script>alert(2)</script>";
   report.timeline[1].unit = "<b>";
   report.timeline[2].values.assign(report.timeline[2].values.size(), kGap);

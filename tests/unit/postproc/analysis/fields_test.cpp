@@ -58,6 +58,10 @@ class Filler {
     visit(values);
     values = {static_cast<Enum>(next() % 2), static_cast<Enum>(1)};
   }
+  template <class T>
+  void known(std::string_view key, std::vector<T>& values) {
+    (*this)(key, values);
+  }
   void explained(std::string_view key, std::optional<double>& value, std::string& reason) {
     (*this)(key, reason);
     visit(value);  // unknown, because a reason is kept with an unknown number only
