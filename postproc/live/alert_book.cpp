@@ -8,6 +8,9 @@
 namespace reveal {
 namespace {
 
+constexpr std::string_view kStateNames[] = {"open", "closed", "withdrawn"};
+constexpr std::string_view kNewsNames[] = {"opened", "closed", "revised", "withdrawn"};
+
 constexpr std::int64_t kApart = 2 * kSecond;      // episodes nearer than this are one: before, it is not over
 constexpr std::int64_t kMoved = 2 * kSecond;      // a border that moves by less is not news
 constexpr std::int64_t kBlockEdge = 5 * kSecond;  // what begins here is half forgotten and no longer judged
@@ -31,9 +34,20 @@ Alert alert_of(const Episode& episode, const LiveBlock& block) {
 
 }  // namespace
 
+std::string_view name_of(AlertState state) {
+  return kStateNames[static_cast<std::size_t>(state)];
+}
+
+std::optional<AlertState> alert_state_of(std::string_view name) {
+  return enumerator_of<AlertState>(kStateNames, name);
+}
+
 std::string_view name_of(AlertNews news) {
-  constexpr std::string_view kNames[] = {"opened", "closed", "revised", "withdrawn"};
-  return kNames[static_cast<std::size_t>(news)];
+  return kNewsNames[static_cast<std::size_t>(news)];
+}
+
+std::optional<AlertNews> alert_news_of(std::string_view name) {
+  return enumerator_of<AlertNews>(kNewsNames, name);
 }
 
 AlertBook::Entry* AlertBook::find(const Alert& alert, const std::vector<const Entry*>& taken) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,10 +14,13 @@
 namespace reveal {
 
 enum class AlertState : std::uint8_t { open, closed, withdrawn };
+[[nodiscard]] std::string_view name_of(AlertState state);
+[[nodiscard]] std::optional<AlertState> alert_state_of(std::string_view name);
 
 /// Why an alert is published (again).
 enum class AlertNews : std::uint8_t { opened, closed, revised, withdrawn };
 [[nodiscard]] std::string_view name_of(AlertNews news);
+[[nodiscard]] std::optional<AlertNews> alert_news_of(std::string_view name);
 
 /// An episode as it was seen last, on the node's clock: samples count from where a look began.
 struct Alert {

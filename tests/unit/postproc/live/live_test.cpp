@@ -7,10 +7,12 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/trace_writer.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/json/json_fields.h"
 #include "postproc/live/alert_book.h"
 #include "postproc/live/cpu_budget.h"
 #include "postproc/live/live_detector.h"
 #include "postproc/live/live_trace.h"
+#include "postproc/live/watch_view.h"
 #include "postproc/telemetry/row_store.h"
 #include "synthetic_node.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
@@ -238,6 +240,32 @@ TEST(AlertBook, KeepsTheNamesOfItsChannelsWhereverTheNextLookHasThem) {
   const Alert alert = book.published().at(0);
   ASSERT_EQ(alert.episode.reasons.size(), 1U);
   EXPECT_EQ(alert.channels.at(alert.episode.reasons[0].channel).name(), "cpu.user/cpu0");
+}
+
+TEST(AlertNotice, IsOneLineOrOneObject) {
+  AlertNotice notice{.news = AlertNews::opened,
+                     .published_utc_ns = 96 * kSecond,
+                     .node = "n01",
+                     .number = 2,
+                     .tier = Tier::strong,
+                     .begin_utc_ns = 84 * kSecond,
+                     .end_utc_ns = 90 * kSecond,
+                     .subsystem = Subsystem::network,
+                     .methods = {Method::interval_scan, Method::neighbours},
+                     .claim = "it rose",
+                     .reasons = {{"net.rx_bytes/eth0", "bytes/s", 2e6, kNaN, 1}}};
+  EXPECT_EQ(alert_line(notice),
+            "00:01:36 opened n01 #2 network strong since 00:01:24 (6 s so far): it rose [GAP+KNN; net.rx_bytes/eth0]");
+  const Json json = parse_json(alert_json(notice), "an alert");
+  EXPECT_EQ(json.at("begin"), "1970-01-01T00:01:24Z");
+  EXPECT_EQ(json.at("methods"), (Json{"GAP", "KNN"}));
+  EXPECT_TRUE(json.at("reasons").at(0).at("expected").is_null());
+  EXPECT_EQ(json.at("reasons").at(0).at("expected_reason"), "not measured");
+  notice.news = AlertNews::withdrawn;
+  notice.state = AlertState::withdrawn;
+  EXPECT_EQ(alert_line(notice),
+            "00:01:36 withdrawn n01 #2 network strong 00:01:24 to 00:01:30 (6 s): no longer different from the rest of "
+            "the job");
 }
 
 /// Plays a telemetry second by second into live detection.
