@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "postproc/detect/episode.h"
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 #include "postproc/detect/scan/reference_means.h"
 #include "postproc/detect/scan/scan_series.h"
 #include "postproc/telemetry/telemetry.h"

@@ -1,11 +1,11 @@
-// Events that happen two or three times: each hides the others from the gap scan, since each lies within the range that
-// the others open.
+// Events that happen two or three times: each hides the others from the interval scan, since each lies within the range
+// that the others open.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 
 namespace reveal {
 

@@ -1,4 +1,4 @@
-// The gap scan's clock. Its constants were measured in seconds on 10 Hz telemetry; this turns them into samples.
+// The interval scan's clock. Its constants were measured in seconds on 10 Hz telemetry; this turns them into samples.
 #pragma once
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 
 #include "postproc/detect/pipeline.h"
 #include "postproc/detect/scan/error_counters.h"
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 #include "postproc/detect/scan/neighbour_ratio.h"
 #include "postproc/numerics/normal_scores.h"
 

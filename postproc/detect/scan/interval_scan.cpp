@@ -1,4 +1,4 @@
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 
 #include <algorithm>
 #include <cmath>

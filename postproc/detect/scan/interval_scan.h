@@ -1,5 +1,6 @@
-// The gap scan: over all intervals, how far does the mean inside lie beyond EVERY five-second mean outside it? Phases
-// that recur (epochs, checkpoints, the flusher) lie inside the outside range and count nothing.
+// The interval scan, GAP in reports: over all intervals, how far does the mean inside lie beyond EVERY five-second mean
+// outside it? Phases that recur (epochs, checkpoints, the flusher) lie within the range of these means and count
+// nothing. It is a scan statistic in time (Kulldorff, A spatial scan statistic, 1997) whose test statistic is that gap.
 #pragma once
 
 #include <cstddef>

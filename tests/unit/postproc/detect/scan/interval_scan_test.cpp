@@ -1,4 +1,4 @@
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "postproc/detect/scan/series_scan.h"
 #include "postproc/numerics/normal_scores.h"
 
-namespace reveal::tests::gap_scan_test {
+namespace reveal::tests::interval_scan_test {
 namespace {
 
 constexpr ScanScale kTenHertz{.samples_per_second = 10};
@@ -91,7 +91,7 @@ TEST(NormalScores, ShareTheMeanRankAmongTiesAndLeaveMissingAtZero) {
 }
 
 // The oracle of the specification: 0 everywhere, 1 in [b, b + 100) of 600.
-TEST(GapScan, MeasuresTheDistanceBeyondEveryOutsideMean) {
+TEST(IntervalScan, MeasuresTheDistanceBeyondEveryOutsideMean) {
   std::vector<double> x(600, 0.0);
   std::fill(x.begin() + 200, x.begin() + 300, 1.0);
   std::vector<float> g(600);
@@ -105,7 +105,7 @@ TEST(GapScan, MeasuresTheDistanceBeyondEveryOutsideMean) {
   EXPECT_EQ(scan.gap(190, 240), 0);  // outside means reach the ones
 }
 
-TEST(GapScan, EqualsItsDefinitionOnRandomSeries) {
+TEST(IntervalScan, EqualsItsDefinitionOnRandomSeries) {
   std::vector<float> g(240);
   normal_scores(noise(240, 7), g);
   const double v = variance_of(g);
@@ -139,7 +139,7 @@ TEST(GapScan, EqualsItsDefinitionOnRandomSeries) {
   }
 }
 
-TEST(GapScan, ScoresManyIntervalsAsOneByOne) {
+TEST(IntervalScan, ScoresManyIntervalsAsOneByOne) {
   for (const auto& [step, outside] : {std::pair{5U, 50U}, {5U, 30U}, {3U, 20U}, {7U, 17U}}) {
     std::vector<float> g(803);
     normal_scores(noise(g.size(), step), g);
@@ -157,7 +157,7 @@ TEST(GapScan, ScoresManyIntervalsAsOneByOne) {
   }
 }
 
-TEST(GapScan, SumsOfAWholeSeriesGiveTheSameDistance) {
+TEST(IntervalScan, SumsOfAWholeSeriesGiveTheSameDistance) {
   Telemetry t = quiet(3, 900);
   const ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
   ReferenceMeans outside(input, kTenHertz);
@@ -170,7 +170,7 @@ TEST(GapScan, SumsOfAWholeSeriesGiveTheSameDistance) {
   EXPECT_EQ(outside.z(0, 0, 900), 0);  // nothing is left outside
 }
 
-TEST(GapScan, CountsRecurringPhasesAsNothing) {
+TEST(IntervalScan, CountsRecurringPhasesAsNothing) {
   std::vector<double> x = noise(1200, 3);
   for (std::size_t t = 0; t < x.size(); ++t) x[t] += t % 300 < 100 ? 5 : 0;
   std::vector<float> g(x.size());
@@ -188,7 +188,7 @@ double best_score(const Telemetry& t) {
   return best;
 }
 
-TEST(GapScan, IsUnchangedByIncreasingTransformsOfCounters) {
+TEST(IntervalScan, IsUnchangedByIncreasingTransformsOfCounters) {
   Telemetry t = quiet(40, 600);
   for (std::size_t c = 0; c < 40; c += 2) {
     for (std::size_t s = 200; s < 300; ++s) t.series(c)[s] += 2;
@@ -199,7 +199,7 @@ TEST(GapScan, IsUnchangedByIncreasingTransformsOfCounters) {
   EXPECT_DOUBLE_EQ(best_score(t), before);
 }
 
-TEST(GapScan, IsHardlyMovedByOneWildSample) {
+TEST(IntervalScan, IsHardlyMovedByOneWildSample) {
   Telemetry t = quiet(40, 600);
   for (std::size_t c = 0; c < 40; c += 2) {
     for (std::size_t s = 200; s < 300; ++s) t.series(c)[s] += 2;
@@ -220,7 +220,7 @@ std::vector<std::size_t> lengths(const ScanScale& scale, std::size_t samples) {
   return all;
 }
 
-TEST(GapScan, LooksForLongEventsInLongJobsOnly) {
+TEST(IntervalScan, LooksForLongEventsInLongJobsOnly) {
   const std::vector<std::size_t> short_job{30, 40, 50, 70, 100, 140, 200};
   EXPECT_EQ(lengths(kTenHertz, 600), short_job);
   const std::vector<std::size_t> long_job{30, 40, 50, 70, 100, 140, 200, 280, 400, 600, 800, 1200, 1600, 2400};
@@ -230,20 +230,20 @@ TEST(GapScan, LooksForLongEventsInLongJobsOnly) {
   EXPECT_EQ(lengths(scan_scale(1), 150).front(), 3U);
 }
 
-TEST(GapScan, AveragesMoreSeriesOnLargerNodes) {
+TEST(IntervalScan, AveragesMoreSeriesOnLargerNodes) {
   EXPECT_EQ(combined_series(60, ScanOf::job), 20U);
   EXPECT_EQ(combined_series(400, ScanOf::job), 20U);
   EXPECT_EQ(combined_series(1000, ScanOf::job), 50U);
 }
 
-TEST(GapScan, AveragesFewerSeriesInJobsOfFewChannels) {
+TEST(IntervalScan, AveragesFewerSeriesInJobsOfFewChannels) {
   EXPECT_EQ(combined_series(59, ScanOf::job), 19U);
   EXPECT_EQ(combined_series(30, ScanOf::job), 10U);
   EXPECT_EQ(combined_series(2, ScanOf::job), 3U);
   EXPECT_EQ(combined_series(30, ScanOf::stream), 20U);
 }
 
-TEST(GapScan, SeesAnEventThatNeverEnds) {
+TEST(IntervalScan, SeesAnEventThatNeverEnds) {
   Telemetry t = quiet(40, 1000);
   for (std::size_t c = 0; c < 40; c += 2) {
     for (std::size_t s = 400; s < 1000; ++s) t.series(c)[s] += 2;
@@ -260,7 +260,7 @@ TEST(GapScan, SeesAnEventThatNeverEnds) {
   EXPECT_GT(best->score, 4.7);
 }
 
-TEST(GapScan, SeesEachOfTwoLikeEventsWithoutTheOther) {
+TEST(IntervalScan, SeesEachOfTwoLikeEventsWithoutTheOther) {
   Telemetry t = quiet(40, 1200);
   for (std::size_t c = 0; c < 40; c += 2) {
     for (std::size_t s = 300; s < 400; ++s) t.series(c)[s] += 3;
@@ -275,7 +275,7 @@ TEST(GapScan, SeesEachOfTwoLikeEventsWithoutTheOther) {
   EXPECT_NEAR(score_without(input, second, {first}, kTenHertz), score_without(input, first, {second}, kTenHertz), 1);
 }
 
-TEST(GapScan, RefinesAnIntervalToOneSample) {
+TEST(IntervalScan, RefinesAnIntervalToOneSample) {
   Telemetry t = quiet(20, 600);
   for (std::size_t c = 0; c < 20; ++c) {
     for (std::size_t s = 213; s < 331; ++s) t.series(c)[s] += c % 2 == 0 ? 6 : -6;
@@ -358,4 +358,4 @@ TEST(ScanSeries, DetectsWithOneOfNearCopiesInsideASubsystem) {
 }
 
 }  // namespace
-}  // namespace reveal::tests::gap_scan_test
+}  // namespace reveal::tests::interval_scan_test
