@@ -18,9 +18,9 @@ struct ScoredInterval {
   double score = 0;
 };
 
-/// Lengths that are measured against outside means of the same size.
+/// Lengths that are measured against reference means of the same size.
 struct ScanLengths {
-  std::size_t outside = 50;  // samples of an outside mean; no length is shorter
+  std::size_t reference = 50;  // samples of a reference mean; no length is shorter
   std::vector<std::size_t> lengths;
 };
 
@@ -52,6 +52,6 @@ struct ScanOptions {
                                              std::vector<float>& rest);
 
 /// Finds begin and end to one sample, by the weighted sum of the series that differ most.
-[[nodiscard]] ScoredInterval refine(ReferenceMeans& outside, const ScoredInterval& interval, const ScanScale& scale);
+[[nodiscard]] ScoredInterval refine(ReferenceMeans& reference, const ScoredInterval& interval, const ScanScale& scale);
 
 }  // namespace reveal

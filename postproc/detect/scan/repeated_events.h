@@ -19,7 +19,7 @@ inline constexpr std::size_t kMostRepeats = 3;  // more like ones belong to the 
 
 /// Groups of two or three like intervals that lie beyond all the rest, their scores without each other. More than three
 /// like ones belong to the job.
-[[nodiscard]] std::vector<std::vector<ScoredInterval>> find_repeats(ReferenceMeans& outside, const ScanScale& scale,
+[[nodiscard]] std::vector<std::vector<ScoredInterval>> find_repeats(ReferenceMeans& reference, const ScanScale& scale,
                                                                     double least);
 
 }  // namespace reveal

@@ -56,8 +56,8 @@ struct Selected {
 
 class Selection {
  public:
-  Selection(ReferenceMeans& outside, const ScanScale& scale, const ScanBlock& block)
-      : outside_(outside),
+  Selection(ReferenceMeans& reference, const ScanScale& scale, const ScanBlock& block)
+      : reference_(reference),
         scale_(scale),
         block_(block),
         apart_(scale.samples(kApartSeconds)),
@@ -78,7 +78,7 @@ class Selection {
       }
       if (ended_after_all_ && is_longer_than_closed(candidate)) continue;
       if (is_refused(candidate)) continue;
-      ScoredInterval refined = refine(outside_, candidate, scale_);
+      ScoredInterval refined = refine(reference_, candidate, scale_);
       if (near_taken(refined)) refined = candidate;
       const bool open_end = is_longer_than_closed(candidate);
       if (open_end && refined.end + edge_ < block_.samples) {
@@ -86,7 +86,7 @@ class Selection {
         continue;
       }
       const bool edge = is_start(refined) || is_end(refined);
-      if (!edge && !is_distinct(outside_.input(), refined, {}, scale_)) {
+      if (!edge && !is_distinct(reference_.input(), refined, {}, scale_)) {
         refused_.push_back(candidate);
         if (refused_.size() == kMostRefused) break;
         continue;
@@ -142,7 +142,7 @@ class Selection {
     if (std::none_of(selected_.begin(), selected_.end(), is_edge)) selected_.push_back({interval, true, false, {}});
   }
 
-  ReferenceMeans& outside_;
+  ReferenceMeans& reference_;
   const ScanScale& scale_;
   const ScanBlock& block_;
   std::size_t apart_;
@@ -166,7 +166,7 @@ class Scan {
         filled_(filled),
         input_(scan_input(telemetry, block.begin - offset, block.samples, scale)),
         correlation_(input_, scale),
-        outside_(input_, scale) {
+        reference_(input_, scale) {
     // The analyser does not see into the constructor of correlation_.
     mark_detecting(input_, correlation_);  // NOLINT(clang-analyzer-optin.cplusplus.UninitializedObject)
   }
@@ -177,7 +177,7 @@ class Scan {
       if (static_cast<double>(interval.end - interval.begin) > kMostOfBlock * static_cast<double>(block_.samples))
         interval.score /= kOpenEndFactor;
     }
-    std::vector<Selected> chosen = Selection(outside_, scale_, block_).run(result.intervals);
+    std::vector<Selected> chosen = Selection(reference_, scale_, block_).run(result.intervals);
     add_repeats(chosen);
     if (chosen.empty()) return result;
 
@@ -208,7 +208,7 @@ class Scan {
   void add_repeats(std::vector<Selected>& chosen) {
     if (block_.samples < scale_.samples(kRepeatJobSeconds)) return;
     const std::size_t edge = scale_.samples(kStartSeconds);
-    for (const std::vector<ScoredInterval>& group : find_repeats(outside_, scale_, kRepeatFactor * kStrong)) {
+    for (const std::vector<ScoredInterval>& group : find_repeats(reference_, scale_, kRepeatFactor * kStrong)) {
       for (const ScoredInterval& one : group) {
         const auto overlaps = [&](const Selected& s) {
           return one.begin < s.interval.end && s.interval.begin < one.end;
@@ -236,7 +236,8 @@ class Scan {
 
   [[nodiscard]] Episode episode_of(const Selected& selected, const NeighbourRatio& neighbours) {
     const ScoredInterval& interval = selected.interval;
-    Attribution attribution = attribute(telemetry_, outside_, correlation_, block_.begin - offset_, interval, filled_);
+    Attribution attribution =
+        attribute(telemetry_, reference_, correlation_, block_.begin - offset_, interval, filled_);
     Episode episode{.begin = (block_.begin + interval.begin) * block_.factor,
                     .end = (block_.begin + interval.end) * block_.factor,
                     .methods = {Method::interval_scan},
@@ -265,7 +266,7 @@ class Scan {
   std::size_t filled_;  // reasons with their levels
   ScanInput input_;
   SeriesCorrelation correlation_;
-  ReferenceMeans outside_;
+  ReferenceMeans reference_;
 };
 
 }  // namespace

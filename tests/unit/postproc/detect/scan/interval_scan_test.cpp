@@ -102,7 +102,7 @@ TEST(IntervalScan, MeasuresTheDistanceBeyondEveryOutsideMean) {
   const double high = g[0];
   EXPECT_NEAR(scan.gap(200, 300), (inside - high) / std::sqrt(v / 100), 1e-4);
   EXPECT_EQ(scan.gap(0, 100), 0);    // the ones are outside: the range holds every mean
-  EXPECT_EQ(scan.gap(190, 240), 0);  // outside means reach the ones
+  EXPECT_EQ(scan.gap(190, 240), 0);  // reference means reach the ones
 }
 
 TEST(IntervalScan, EqualsItsDefinitionOnRandomSeries) {
@@ -160,14 +160,14 @@ TEST(IntervalScan, ScoresManyIntervalsAsOneByOne) {
 TEST(IntervalScan, SumsOfAWholeSeriesGiveTheSameDistance) {
   Telemetry t = quiet(3, 900);
   const ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
-  ReferenceMeans outside(input, kTenHertz);
+  ReferenceMeans reference(input, kTenHertz);
   for (std::size_t i = 0; i < input.series.size(); ++i) {
     const SeriesScan scan(input.of(i), input.series[i].variance, input.series[i].hold, 50);
     for (const auto& [b, e] : {std::pair{0U, 60U}, {0U, 50U}, {33U, 60U}, {400U, 777U}, {840U, 900U}, {60U, 900U}}) {
-      EXPECT_NEAR(outside.z(i, b, e), scan.z(b, e), 1e-9) << b;
+      EXPECT_NEAR(reference.z(i, b, e), scan.z(b, e), 1e-9) << b;
     }
   }
-  EXPECT_EQ(outside.z(0, 0, 900), 0);  // nothing is left outside
+  EXPECT_EQ(reference.z(0, 0, 900), 0);  // nothing is left outside
 }
 
 TEST(IntervalScan, CountsRecurringPhasesAsNothing) {
@@ -213,7 +213,7 @@ std::vector<std::size_t> lengths(const ScanScale& scale, std::size_t samples) {
   std::vector<std::size_t> all;
   for (const ScanLengths& size : scan_options(scale, samples).sizes) {
     for (const std::size_t length : size.lengths) {
-      EXPECT_GE(length, size.outside);
+      EXPECT_GE(length, size.reference);
       all.push_back(length);
     }
   }
@@ -282,8 +282,8 @@ TEST(IntervalScan, RefinesAnIntervalToOneSample) {
   }
   ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
   mark_detecting(input, SeriesCorrelation(input, kTenHertz));
-  ReferenceMeans outside(input, kTenHertz);
-  const ScoredInterval refined = refine(outside, {230, 300, 9}, kTenHertz);
+  ReferenceMeans reference(input, kTenHertz);
+  const ScoredInterval refined = refine(reference, {230, 300, 9}, kTenHertz);
   EXPECT_EQ(refined.begin, 213U);
   EXPECT_EQ(refined.end, 331U);
   EXPECT_EQ(refined.score, 9);
