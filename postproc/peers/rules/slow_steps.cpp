@@ -177,7 +177,7 @@ struct Late {
   std::vector<std::size_t> ranks;
   double seconds = 0;  // later than usual, for each step; of the latest
   double passes = 1;   // that this rank made for each one of the others'
-  bool told = false;   // whether it can be told at all
+  bool known = false;  // whether it can be told at all
 };
 
 /// How much later each rank began the steps inside than usual, against the reference. Numbers of ranks may be off by a
@@ -239,7 +239,7 @@ Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t r
     return late;
   if (!(most_ahead(begins, places.usual).ratio <= kInStep)) return late;
   if (const Ahead ahead = most_ahead(begins, places.inside); ahead.ratio >= kRepeats) {
-    return {.ranks = {ahead.rank}, .passes = ahead.ratio, .told = true};
+    return {.ranks = {ahead.rank}, .passes = ahead.ratio, .known = true};
   }
   double noise = 0;
   const std::vector<double> growth = growth_of(ranks, begins, reference, places, slow, noise);
@@ -247,7 +247,7 @@ Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t r
   const double least = *std::min_element(growth.begin(), growth.end());
   const double most = *std::max_element(growth.begin(), growth.end());
   if (most - least > kPossible * slow.extra() + kClear * noise) return late;
-  late.told = kClear * noise < kMost * slow.extra();
+  late.known = kClear * noise < kMost * slow.extra();
   for (std::size_t r = 0; r < growth.size(); ++r) {
     const double later = growth[r] - least;
     if (later < kMost * slow.extra() || later < kClear * noise) continue;
@@ -289,9 +289,9 @@ std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::op
   }
   if (waiting && *waiting >= kMost * extra) {
     return fmt::format("{} {} were spent in calls that wait for other ranks or the GPU.",
-                       late.told ? "No rank was late; of this time," : "Of this time,", milliseconds(*waiting));
+                       late.known ? "No rank was late; of this time," : "Of this time,", milliseconds(*waiting));
   }
-  const std::string who = late.told ? "No rank was late" : "Which rank was late cannot be told";
+  const std::string who = late.known ? "No rank was late" : "Which rank was late cannot be told";
   if (!cpu) return who + "; what the time was spent with is not known.";
   return fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files, a GPU or a cpu.",
                      who);
