@@ -78,9 +78,9 @@ void replay(const std::string& path, double share) {
     most_cost = std::max(most_cost, detector.last_cost_seconds());
   }
   const double seconds = static_cast<double>(last_ns - first_ns) * 1e-9;
-  fmt::print("{}: {:.0f} s, {} looks, {} skipped, {} alarms of the sentinel, {:.1f} % of a core, costliest {:.2f} s\n",
-             path, seconds, budget.looks(), budget.skipped(), detector.alarms(), 100 * budget.spent_seconds() / seconds,
-             most_cost);
+  fmt::print(
+      "{}: {:.0f} s, {} looks, {} skipped, {} alarms of the pre-filter, {:.1f} % of a core, costliest {:.2f} s\n", path,
+      seconds, budget.looks(), budget.skipped(), detector.alarms(), 100 * budget.spent_seconds() / seconds, most_cost);
   for (const PublishedAlert& published : all) fmt::print("{}", line_of(published, first_ns));
 
   const Detection report = find_pipeline("reveal").run(trace.telemetry, {.keep_windows = false});

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kStride = kSecond;        // a window of the detectors ends every second
 constexpr std::int64_t kUrgent = 12 * kSecond;   // after an alarm: an interval needs some seconds to stand out
-constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the sentinel is not asked about one by one
+constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the pre-filter does not check one by one
 
 Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended) {
   const Telemetry& telemetry = block.telemetry;

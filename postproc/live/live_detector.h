@@ -37,7 +37,7 @@ class LiveDetector {
   PreFilter pre_filter_;
   AlertBook book_;
   std::int64_t first_ns_ = 0;
-  std::int64_t asked_ns_ = 0;  // the sentinel's last window
+  std::int64_t asked_ns_ = 0;  // the pre-filter's last window
   std::int64_t urgent_until_ns_ = 0;
   std::int64_t seen_ns_ = 0;
   std::int64_t seen_before_ns_ = 0;

@@ -196,12 +196,12 @@ void fields(auto& v, Visited<decltype(v), ReportEpisode>& episode) {
   v.known("detectors", episode.detectors);
 }
 
-void fields(auto& v, Visited<decltype(v), PeerGroup>& role) {
-  v("nodes", role.nodes);
-  v("compared", role.compared);
-  v.word("reason", role.reason);
-  v("seconds_in_common", role.seconds);
-  v("channels", role.channels);
+void fields(auto& v, Visited<decltype(v), PeerGroup>& group) {
+  v("nodes", group.nodes);
+  v("compared", group.compared);
+  v.word("reason", group.reason);
+  v("seconds_in_common", group.seconds);
+  v("channels", group.channels);
 }
 
 void fields(auto& v, Visited<decltype(v), PeerDeviation>& deviation) {
