@@ -155,7 +155,7 @@ class Shaper {
                           .unit = unit,
                           .subsystem = channel.subsystem,
                           .kind = channel.kind,
-                          .inherited = is_inherited(channel),
+                          .carried_over = is_carried_over(channel),
                           .mean = four_digits(mean)};
     if (low != high) {
       shaped.blocks = blocks(values);

@@ -11,7 +11,7 @@ void fields(auto& v, Visited<decltype(v), ProfileChannel>& channel) {
   v("unit", channel.unit);
   v.name("subsystem", channel.subsystem, subsystem_of);
   v.name("kind", channel.kind, kind_of);
-  v("inherited", channel.inherited);
+  v("inherited", channel.carried_over);
   v("mean", channel.mean);
   v("blocks", channel.blocks);
   v("low", channel.low);

@@ -304,7 +304,7 @@ std::pair<std::string, std::string> quantities_of(std::string_view metric, doubl
   return {text(first), text(second)};
 }
 
-bool is_inherited(const Channel& channel) {
+bool is_carried_over(const Channel& channel) {
   return !per_second(channel) && channel.subsystem == Subsystem::memory &&
          (channel.scope == Scope::node || channel.scope == Scope::numa);
 }

@@ -74,6 +74,6 @@ template <typename T>
                                                                 std::string_view unit);
 
 /// A level that depends on what ran on the node before the job: free memory, page cache.
-[[nodiscard]] bool is_inherited(const Channel& channel);
+[[nodiscard]] bool is_carried_over(const Channel& channel);
 
 }  // namespace reveal

@@ -272,7 +272,7 @@ TEST(Peers, SeeASettingThatDiffers) {
   auto profiles = job.record();
   for (NodeProfile& profile : profiles) {
     profile.channels.push_back(
-        {.name = "zz.hugepages", .unit = "count", .subsystem = Subsystem::memory, .inherited = true, .mean = 512});
+        {.name = "zz.hugepages", .unit = "count", .subsystem = Subsystem::memory, .carried_over = true, .mean = 512});
     profile.facts = {{"cpu.governor", profile.node == "n0004" ? "powersave" : "performance"},
                      {"host.id", profile.node}};
   }
@@ -335,7 +335,7 @@ TEST(Peers, IgnoreMemoryThatEarlierJobsLeft) {
   SpmdJob job;
   auto profiles = job.record();
   for (std::size_t n = 0; n < profiles.size(); ++n) {
-    ProfileChannel free{.name = "zz.mem.free", .unit = "bytes", .subsystem = Subsystem::memory, .inherited = true};
+    ProfileChannel free{.name = "zz.mem.free", .unit = "bytes", .subsystem = Subsystem::memory, .carried_over = true};
     free.mean = n == 2 ? 4e9 : 200e9;
     free.blocks.assign(job.blocks, static_cast<float>(free.mean));
     free.blocks[0] *= 1.01F;
