@@ -31,7 +31,7 @@ void fields(auto& v, Visited<decltype(v), AlertNotice>& notice) {
   v("claim", notice.claim);
   v("reasons", notice.reasons);
   v.time("window_end", notice.window_end_utc_ns);
-  v.time("last_look", notice.last_look_utc_ns);
+  v.time("last_look", notice.last_run_utc_ns);
 }
 
 }  // namespace reveal

@@ -56,7 +56,7 @@ std::vector<AlertChange> LiveDetector::advance(const RowStore& rows, const Trace
   std::vector<AlertChange> changes;
   if (const auto block = rows.block(header, utc_minus_monotonic_ns)) {
     const auto passed = static_cast<std::size_t>((block->first_ns - std::min(first_ns_, block->first_ns)) /
-                                                 std::chrono::nanoseconds(kLookBlock).count());
+                                                 std::chrono::nanoseconds(kLiveBlock).count());
     changes = book_.update(look_at(*block, passed, ended), *block, ended);
     ask_about_news(*block, changes);
   }

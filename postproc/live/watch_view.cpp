@@ -61,7 +61,7 @@ std::string cost_of(const WatchPage& page) {
       fmt::format("; watching {}, {}",
                   std::isfinite(page.watching_percent) ? fmt::format("{:.1f} % of a core", page.watching_percent)
                                                        : "not known yet",
-                  counted(static_cast<double>(page.budget.looks()), "look"));
+                  counted(static_cast<double>(page.budget.runs()), "detection run"));
   if (page.budget.skipped() > 0) text += fmt::format(", {} skipped", page.budget.skipped());
   return text;
 }
@@ -108,10 +108,10 @@ void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) 
 std::string without_alerts(const WatchPage& page) {
   double longest = 0;
   for (const auto& node : page.nodes) longest = std::max(longest, node->job_seconds());
-  if (page.budget.looks() == 0 || longest < kFirstAlertSeconds) {
+  if (page.budget.runs() == 0 || longest < kFirstAlertSeconds) {
     return fmt::format("no alerts yet: {} recorded, one minute is needed", duration(longest));
   }
-  return fmt::format("no alert: no abnormal interval in {} detection runs", page.budget.looks());
+  return fmt::format("no alert: no abnormal interval in {} detection runs", page.budget.runs());
 }
 
 void draw_alert(const AlertNotice& notice, Lines& lines) {
@@ -185,7 +185,7 @@ std::string end_json(const WatchPage& page, const std::string& how) {
             {"told", iso_time(page.now_utc_ns)},
             {"how", how},
             {"watching_cpu_percent_of_core", nullptr},
-            {"looks", page.budget.looks()},
+            {"looks", page.budget.runs()},
             {"looks_skipped", page.budget.skipped()},
             {"nodes", Json::array()}};
   if (std::isfinite(page.watching_percent)) json["watching_cpu_percent_of_core"] = page.watching_percent;

@@ -50,7 +50,7 @@ const std::vector<MetricFact>& meters() {
 }
 
 WatchedNode::WatchedNode(const std::filesystem::path& trace)
-    : folder_(trace.parent_path()), trace_(trace, kLookBlock), history_(meters().size()) {}
+    : folder_(trace.parent_path()), trace_(trace, kLiveBlock), history_(meters().size()) {}
 
 double WatchedNode::job_seconds() const {
   const std::int64_t newest = trace_.rows().newest_ns();
@@ -73,7 +73,7 @@ std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_po
     notice.begin_utc_ns = trace_.utc_of(change.alert.begin_ns);
     notice.end_utc_ns = trace_.utc_of(change.alert.end_ns);
     notice.window_end_utc_ns = trace_.utc_of(detector_.seen_until_ns());
-    notice.last_look_utc_ns = detector_.seen_before_ns() > 0 ? trace_.utc_of(detector_.seen_before_ns()) : 0;
+    notice.last_run_utc_ns = detector_.seen_before_ns() > 0 ? trace_.utc_of(detector_.seen_before_ns()) : 0;
   }
   read_meters();
   read_status(now);
