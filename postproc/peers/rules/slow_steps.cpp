@@ -32,10 +32,10 @@ struct Seen {
 /// A rank of the job.
 struct Rank {
   const NodeSteps* of = nullptr;
-  const StepCourse* course = nullptr;
+  const StepTrend* trend = nullptr;
 
   [[nodiscard]] std::string_view node() const { return of->node; }
-  [[nodiscard]] std::string name() const { return fmt::format("{} on {}", course->rank, node()); }
+  [[nodiscard]] std::string name() const { return fmt::format("{} on {}", trend->rank, node()); }
 };
 
 /// By how much times of two ranks may be apart that are the same.
@@ -86,7 +86,7 @@ std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
   std::vector<Rank> ranks;
   for (const NodeSteps& node : context.steps) {
-    for (const StepCourse& course : node.history.ranks) ranks.push_back({&node, &course});
+    for (const StepTrend& trend : node.history.ranks) ranks.push_back({&node, &trend});
   }
   return ranks;
 }
@@ -119,28 +119,27 @@ Begins begins_of_all(const std::vector<Rank>& ranks) {
   constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
   Begins all;
   for (const Rank& rank : ranks) {
-    const StepCourse& course = *rank.course;
-    const bool power = course.point_steps > 0 && (course.point_steps & (course.point_steps - 1)) == 0;
-    if (!power || course.point_steps > kMostSteps || course.first_point < 0 ||
-        course.first_point > kMostSteps / course.point_steps)
+    const StepTrend& trend = *rank.trend;
+    const bool power = trend.point_steps > 0 && (trend.point_steps & (trend.point_steps - 1)) == 0;
+    if (!power || trend.point_steps > kMostSteps || trend.first_point < 0 ||
+        trend.first_point > kMostSteps / trend.point_steps)
       return {};
-    all.point_steps = std::max(all.point_steps, course.point_steps);
+    all.point_steps = std::max(all.point_steps, trend.point_steps);
   }
   std::int64_t end = kMostSteps;
   std::vector<std::vector<double>> begins;
   begins.reserve(ranks.size());
   for (const Rank& rank : ranks) {
-    const std::int64_t fold = all.point_steps / rank.course->point_steps;
-    begins.push_back(begins_of(*rank.course));
-    all.first_point = std::max(all.first_point, (rank.course->first_point + fold - 1) / fold);
-    end = std::min(end, (rank.course->first_point + std::ssize(begins.back())) / fold);
+    const std::int64_t fold = all.point_steps / rank.trend->point_steps;
+    begins.push_back(begins_of(*rank.trend));
+    all.first_point = std::max(all.first_point, (rank.trend->first_point + fold - 1) / fold);
+    end = std::min(end, (rank.trend->first_point + std::ssize(begins.back())) / fold);
   }
   if (end <= all.first_point) return {};
   all.of_rank.reserve(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    all.of_rank.push_back(folded(begins[r], ranks[r].course->first_point,
-                                 all.point_steps / ranks[r].course->point_steps, all.first_point,
-                                 static_cast<std::size_t>(end - all.first_point)));
+    all.of_rank.push_back(folded(begins[r], ranks[r].trend->first_point, all.point_steps / ranks[r].trend->point_steps,
+                                 all.first_point, static_cast<std::size_t>(end - all.first_point)));
   }
   return all;
 }
@@ -338,7 +337,7 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
     if (late.ranks.empty()) nodes.emplace(one.node);
   }
   Finding finding = rule.finding({nodes.begin(), nodes.end()});
-  for (const std::size_t rank : late.ranks) finding.instances.push_back(ranks[rank].course->rank);
+  for (const std::size_t rank : late.ranks) finding.instances.push_back(ranks[rank].trend->rank);
   finding.intervals = {{slow.begin_utc_ns, slow.end_utc_ns}};
   finding.confidence = late.ranks.empty() ? Confidence::possible : Confidence::likely;
   finding.severity = Severity::notice;
@@ -370,7 +369,7 @@ std::vector<Finding> check(const JobRuleContext& context, const EffectiveRule& r
     // Ranks work in step: what only a few show is their own.
     if (2 * showing.size() < ranks.size()) continue;
     const auto reference = std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) {
-      return rank.node() == clearest.node && rank.course->rank == clearest.slow->rank;
+      return rank.node() == clearest.node && rank.trend->rank == clearest.slow->rank;
     });
     if (reference == ranks.end()) continue;
     const double extra = clearest.slow->extra();
