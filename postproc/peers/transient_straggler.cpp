@@ -239,7 +239,7 @@ Finding describe(const Trends& trends, std::size_t member, const Stretch& stretc
     evidence.expected = four_digits(expected);
     evidence.unit = "cpus";
     evidence.span = finding.intervals.front();
-    evidence.detectors = {"PEERS"};
+    evidence.detectors = {Method::peer_comparison};
     finding.evidence.push_back(std::move(evidence));
   };
   fact("mean of this node", stretch.own, stretch.own_usual);

@@ -115,7 +115,7 @@ void fields(auto& v, Visited<decltype(v), Evidence>& evidence) {
   v("expected", evidence.expected, "no expected value is known");
   v("unit", evidence.unit);
   v.inlined(evidence.span);
-  v("detectors", evidence.detectors);
+  v.names("detectors", evidence.detectors, method_of);
   v("score", evidence.score, "not found by a detector");
 }
 

@@ -135,7 +135,7 @@ Table evidence_table(const Finding& finding, const Report& report) {
     const bool setting = one.feature == "value" && !one.observed;  // a text, where channels have their instance
     Cell channel{{code(setting ? one.metric : channel_name(one.metric, one.instance))}};
     if (several_nodes(report) && !one.node.empty()) channel.lines[0].push_back({" on " + one.node});
-    const std::string by = one.detectors.empty() ? "" : listed(one.detectors, 6, "+");
+    const std::string by = one.detectors.empty() ? "" : listed(names_of(one.detectors), 6, "+");
     const bool timed = one.span.begin_utc_ns != 0;
     table.rows.push_back(
         {channel, cell(setting ? one.instance : quantity_of(one.metric, one.observed, one.unit), ": "),

@@ -52,7 +52,7 @@ std::array<Evidence, 2> evidence_of(const Pair& pair, std::string_view metric, c
     both[i].node = (i == 0 ? pair.first : pair.second)->node;
     both[i].feature = feature;
     both[i].span = job;
-    both[i].detectors = {"PEERS"};
+    both[i].detectors = {Method::peer_comparison};
   }
   return both;
 }

@@ -306,7 +306,7 @@ Evidence evidence_of(const Seen& one, std::string metric, std::string feature, d
   evidence.expected = four_digits(expected * 1e9);
   evidence.unit = "ns";
   evidence.span = {one.slow->begin_utc_ns, one.slow->end_utc_ns};
-  evidence.detectors = {"interval search"};
+  evidence.detectors = {Method::interval_search};
   return evidence;
 }
 
