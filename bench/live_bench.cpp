@@ -1,7 +1,7 @@
 // Replays recorded traces through live detection, second by second, and compares with the report's detection:
 //   live_bench [--share PERCENT] TRACE.h5...
-// For each trace: the published alerts with their times (seconds of the job), the processor time of the looks, and for
-// every clear episode of the report whether it was published live, and how far begin and end differ.
+// For each trace: the published alerts with their times (seconds of the job), the processor time of the detection runs,
+// and for every clear episode of the report whether it was published live, and how far begin and end differ.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ std::string line_of(const PublishedAlert& published, std::int64_t first_ns) {
 void replay(const std::string& path, double share) {
   const TraceReader reader(path);
   const NodeTrace trace = load_trace(path);
-  RowStore rows(kLookBlock);
+  RowStore rows(kLiveBlock);
   struct Source {
     std::size_t place;
     const TraceReader::Family* family;
@@ -78,9 +78,11 @@ void replay(const std::string& path, double share) {
     most_cost = std::max(most_cost, detector.last_cost_seconds());
   }
   const double seconds = static_cast<double>(last_ns - first_ns) * 1e-9;
-  fmt::print("{}: {:.0f} s, {} looks, {} skipped, {} alarms of the sentinel, {:.1f} % of a core, costliest {:.2f} s\n",
-             path, seconds, budget.looks(), budget.skipped(), detector.alarms(), 100 * budget.spent_seconds() / seconds,
-             most_cost);
+  fmt::print(
+      "{}: {:.0f} s, {} detection runs, {} skipped, {} alarms of the pre-filter, {:.1f} % of a core, costliest {:.2f} "
+      "s\n",
+      path, seconds, budget.runs(), budget.skipped(), detector.alarms(), 100 * budget.spent_seconds() / seconds,
+      most_cost);
   for (const PublishedAlert& published : all) fmt::print("{}", line_of(published, first_ns));
 
   const Detection report = find_pipeline("reveal").run(trace.telemetry, {.keep_windows = false});

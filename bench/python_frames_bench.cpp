@@ -53,22 +53,22 @@ void measure(const char* name, const char* program) {
     MainThread thread(counted, *found.interpreter);
     static_cast<void>(thread.look());
     calls = 0;
-    std::map<Standing::State, int> states;
+    std::map<StackSample::State, int> states;
     std::vector<std::int64_t> each;
     each.reserve(kLooks);
     std::string place;
     for (int i = 0; i < kLooks; ++i) {
       const std::int64_t before = read_clock(CLOCK_MONOTONIC);
-      const Standing standing = thread.look();
+      const StackSample stack = thread.look();
       each.push_back(read_clock(CLOCK_MONOTONIC) - before);
-      ++states[standing.state];
-      if (standing.state == Standing::State::known) place = place_of(standing.frames);
+      ++states[stack.state];
+      if (stack.state == StackSample::State::known) place = place_of(stack.frames);
     }
     std::sort(each.begin(), each.end());
     std::printf("%s: search %.1f ms; a look %.1f us (median; 99 %%: %.1f us), %.1f system calls; %.2f %% unread; %s\n",
                 name, static_cast<double>(search_ns) / 1e6, static_cast<double>(each[kLooks / 2]) / 1e3,
                 static_cast<double>(each[kLooks * 99 / 100]) / 1e3, static_cast<double>(calls) / kLooks,
-                100.0 * (kLooks - states[Standing::State::known]) / kLooks, place.c_str());
+                100.0 * (kLooks - states[StackSample::State::known]) / kLooks, place.c_str());
   }
   ::kill(pid, SIGKILL);
   ::waitpid(pid, nullptr, 0);

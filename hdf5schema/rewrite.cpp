@@ -9,7 +9,7 @@
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/disk_space.h"
 #include "hdf5schema/joined_trace.h"
-#include "hdf5schema/summary.h"
+#include "hdf5schema/minute_trace.h"
 #include "hdf5schema/trace_file.h"
 #include "hdf5schema/trace_reader.h"
 
@@ -214,7 +214,7 @@ bool compact(const std::filesystem::path& trace, const std::filesystem::path& to
   if (retention.form == Retention::Form::summary) {
     const TraceReader reader(trace);
     require_whole(trace, reader);
-    finish(to, write_summary(reader, to));
+    finish(to, write_minute_trace(reader, to));
     return true;
   }
   JoinedTrace source(trace);

@@ -19,7 +19,7 @@ void copy_into(const std::filesystem::path& trace, const std::filesystem::path& 
 /// What a rewritten trace is to keep.
 struct Retention {
   /// full: everything. rolling: the rows of the last `keep`, of this segment and the one before. summary: one row a
-  /// minute (summary.h).
+  /// minute (minute_trace.h).
   enum class Form : std::uint8_t { full, rolling, summary };
   Form form = Form::full;
   std::chrono::nanoseconds keep{0};

@@ -67,6 +67,10 @@ forbid . 'slurm/slurm\.h' "<slurm/slurm.h> belongs to one file" '^\./(postproc/d
 nameless=$(grep -rnE '(finding|Finding)[a-z_]*\.(id|title) = "' postproc --include='*.cpp' --include='*.h')
 [ -z "$nameless" ] || complain "a finding that is no row of the rule table: $nameless"
 
+painted=$(grep -rnE '(\\x1b|\\033)\[[0-9;{}]*m' core hdf5schema postproc wrapper --include='*.cpp' --include='*.h' |
+  grep -v '^postproc/words/ink\.cpp:')
+[ -z "$painted" ] || complain "colours are those of postproc/words/ink.h: $painted"
+
 # Probes, rules and tests repeat each other's names: a namespace each, so that a dozen can be compiled as one file.
 for folder in core/probes:probe postproc/diagnose/rules:rule postproc/peers/rules:rule tests/unit:tests; do
   while read -r file; do

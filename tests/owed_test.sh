@@ -19,7 +19,7 @@ done
 # A detector is named by its enumerator, or as reports print it.
 episode=postproc/detect/episode.h
 methods=($(sed -n '/^enum class Method /,/^};/p' $episode | grep -oE '^  [a-z_]+'))
-labels=($(sed -n '/ kMethodNames\[\]/,/;$/p' $episode | grep -oE '"[A-Z-]+"'))
+mapfile -t labels < <(sed -n '/ kMethodNames\[\]/,/;$/p' $episode | grep -oE '"[^"]+"')
 [ ${#methods[@]} -gt 0 ] && [ ${#methods[@]} -eq ${#labels[@]} ] || { echo "owed: names of detectors in $episode"; owed=1; }
 for i in "${!methods[@]}"; do
   grep -rqE "Method::${methods[i]}\b|${labels[i]}" tests/unit/postproc/detect ||

@@ -121,7 +121,7 @@ std::string probes_problem(const std::string& probes) {
 
 namespace {
 
-std::vector<std::string> collector_command(const Settings& settings, const Launch& launch,
+std::vector<std::string> collector_command(const RunSettings& settings, const Launch& launch,
                                            const JobDirectory& directory, const std::string& run_directory,
                                            std::span<const std::string> command, const Environment& environment) {
   std::vector<std::string> words{find_program("reveal-collect"),
@@ -155,7 +155,7 @@ std::vector<std::string> collector_command(const Settings& settings, const Launc
   return words;
 }
 
-pid_t start_collector(const Settings& settings, const Launch& launch, std::span<const std::string> command,
+pid_t start_collector(const RunSettings& settings, const Launch& launch, std::span<const std::string> command,
                       const RunDirectory& run, const BlockedSignals& signals, const Environment& environment,
                       const std::function<void(const std::string&)>& say) {
   const std::string wanted = choose_job_directory(settings, environment);
@@ -187,7 +187,7 @@ pid_t start_collector(const Settings& settings, const Launch& launch, std::span<
 
 }  // namespace
 
-pid_t ensure_collector(const Settings& settings, const Launch& launch, std::span<const std::string> command,
+pid_t ensure_collector(const RunSettings& settings, const Launch& launch, std::span<const std::string> command,
                        const RunDirectory& run, const BlockedSignals& signals, const Environment& environment,
                        const std::function<void(const std::string&)>& say) {
   if (const std::string known = run.read(kPidFile); !known.empty()) {

@@ -21,7 +21,7 @@ namespace reveal {
 
 /// Starts the collector unless another rank did, and writes down its pid and the directory for the other ranks. Returns
 /// the pid if it is our child, else -1. `say` hears what the user must know. Throws Error if it cannot be started.
-pid_t ensure_collector(const Settings& settings, const Launch& launch, std::span<const std::string> command,
+pid_t ensure_collector(const RunSettings& settings, const Launch& launch, std::span<const std::string> command,
                        const RunDirectory& run, const BlockedSignals& signals, const Environment& environment,
                        const std::function<void(const std::string&)>& say);
 

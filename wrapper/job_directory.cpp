@@ -65,7 +65,7 @@ std::string make_spool(const std::string& job_directory) {
 
 }  // namespace
 
-std::string choose_job_directory(const Settings& settings, const Environment& environment) {
+std::string choose_job_directory(const RunSettings& settings, const Environment& environment) {
   std::string name;
   if (!settings.output.empty()) {
     name = expand_pattern(settings.output, environment);

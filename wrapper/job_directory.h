@@ -17,7 +17,7 @@ struct JobDirectory {
 };
 
 /// The directory's name by the settings, or the default for this job; absolute, not yet made.
-[[nodiscard]] std::string choose_job_directory(const Settings& settings, const Environment& environment);
+[[nodiscard]] std::string choose_job_directory(const RunSettings& settings, const Environment& environment);
 
 /// Makes the directory (mode 0700). A trace of this node that is already there is never touched: then the next free
 /// "NAME-2", "NAME-3" is taken. Throws Error if nothing can be written, or if the directory is not ours alone to

@@ -47,7 +47,7 @@ std::string pid_namespace() {
 
 }  // namespace
 
-std::string node_name(const Settings& settings, const Environment& environment) {
+std::string node_name(const RunSettings& settings, const Environment& environment) {
   std::string name = settings.node;
   if (name.empty()) name = environment("SLURMD_NODENAME");
   return file_name_part(name.empty() ? short_host_name() : name);

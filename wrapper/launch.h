@@ -21,7 +21,7 @@ struct Launch {
   [[nodiscard]] bool speaks() const noexcept { return rank.value_or(0) == 0; }
 };
 
-[[nodiscard]] std::string node_name(const Settings& settings, const Environment& environment);
+[[nodiscard]] std::string node_name(const RunSettings& settings, const Environment& environment);
 [[nodiscard]] Launch identify_launch(const std::string& node, const Environment& environment);
 
 }  // namespace reveal

@@ -58,7 +58,7 @@ double seconds_since_boot() noexcept {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-void begin(Profile& profile, const Settings& settings, std::span<const std::string> command,
+void begin(Profile& profile, const RunSettings& settings, std::span<const std::string> command,
            const BlockedSignals& signals, const Environment& environment, const Lines& lines) {
   const std::string base = run_directory_base(environment);
   profile.run.emplace(profile.launch, base, kStartLimit);
@@ -102,7 +102,7 @@ void forget(const Profile& profile) noexcept try {
 } catch (const std::exception&) {  // no memory: it ends with us
 }
 
-ReportOrder order_for(const std::string& directory, const Settings& settings, const Ended& ended) {
+ReportOrder order_for(const std::string& directory, const RunSettings& settings, const Ended& ended) {
   return {.directory = directory,
           .node = {},
           .status = ended.status,
@@ -113,7 +113,7 @@ ReportOrder order_for(const std::string& directory, const Settings& settings, co
 }
 
 /// Closing, copying and explaining: a process of its own does it, because a file system may not answer.
-void finish(Profile& profile, const Settings& settings, const Ended& ended, std::optional<int> collector_status,
+void finish(Profile& profile, const RunSettings& settings, const Ended& ended, std::optional<int> collector_status,
             const BlockedSignals& signals, const Lines& lines, Clock::time_point deadline) {
   const CollectorResult collected = await_collector(profile.launch, *profile.run, collector_status);
   profile.run.reset();
@@ -168,7 +168,7 @@ WaitEnd in_a_child(Clock::time_point deadline, Work&& work) {
   return end;
 }
 
-void close_run(Profile& profile, const Settings& settings, Ended ended, std::optional<int> collector_status,
+void close_run(Profile& profile, const RunSettings& settings, Ended ended, std::optional<int> collector_status,
                const BlockedSignals& signals, const Lines& lines) {
   const auto deadline = Clock::now() + settings.report_limit;
   // The rank that failed tells how the launch ended, not the one that happened to end last.
@@ -211,7 +211,7 @@ void close_run(Profile& profile, const Settings& settings, Ended ended, std::opt
 
 int run_profiled(const RunOrder& order, char* const* command, const Environment& environment,
                  const BlockedSignals& signals) noexcept {
-  const Settings& settings = order.settings;
+  const RunSettings& settings = order.settings;
   const Lines lines(settings.quiet);
   try {
     if (const std::string problem = probes_problem(settings.probes); !problem.empty()) {

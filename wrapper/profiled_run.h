@@ -11,7 +11,7 @@
 namespace reveal {
 
 struct RunOrder {
-  Settings settings;
+  RunSettings settings;
   std::vector<std::string> warnings;  // printed first, by one rank of the launch only
 };
 

@@ -31,8 +31,8 @@ std::string help_of(const RunOption& option) {
   return shown ? help + " (default " + std::string(option.key.fallback) + ")" : help;
 }
 
-Settings settings_of(const Config& config) {
-  Settings settings;
+RunSettings settings_of(const Config& config) {
+  RunSettings settings;
   settings.output = config.text(config_key("run", "output"));
   settings.node = config.text(config_key("run", "node"));
   settings.interval = config.text(config_key("run", "interval"));

@@ -15,7 +15,7 @@ namespace reveal {
 
 constexpr std::string_view kRetainSummary = "summary";
 
-struct Settings {
+struct RunSettings {
   std::string output;  // a pattern, see expand_pattern; "": the default directory
   std::string node;    // "": SLURMD_NODENAME, else the host name
   std::string interval = "100ms";
@@ -47,6 +47,6 @@ struct RunOption {
 /// What is said of it in --help.
 [[nodiscard]] std::string help_of(const RunOption& option);
 
-[[nodiscard]] Settings settings_of(const Config& config);
+[[nodiscard]] RunSettings settings_of(const Config& config);
 
 }  // namespace reveal

@@ -123,7 +123,7 @@ def is_clean(args, truth: dict) -> bool:
     return truth["machine"]["outside_cpus"] <= allowed and truth["machine"]["steal_percent"] <= args.steal
 
 
-def record_side_by_side(args):
+def record_in_parallel(args):
     """As many copies of ourselves as there are to be jobs at once, each with cpus of its own and its part of the runs."""
     cpus = sorted(os.sched_getaffinity(0))
     if args.jobs > len(cpus):
@@ -306,7 +306,7 @@ def main() -> int:
                 record(args, *run)
             return 0
         if args.jobs > 1:
-            record_side_by_side(args)
+            record_in_parallel(args)
             recorded = [recorded_before(args, *run) for run in runs]
         else:
             recorded = [record(args, *run) for run in runs]

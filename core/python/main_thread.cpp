@@ -138,44 +138,44 @@ std::string place_of(std::span<const PythonFrame> frames) {
 MainThread::MainThread(ReadMemory read, const Interpreter& interpreter)
     : read_(std::move(read)), interpreter_(interpreter) {}
 
-Standing MainThread::look() {
-  Standing standing;
+StackSample MainThread::look() {
+  StackSample stack;
   // A frame that is left meanwhile may lead anywhere.
-  const auto moved = [&standing] {
-    return standing.state == Standing::State::torn || standing.state == Standing::State::unmapped;
+  const auto moved = [&stack] {
+    return stack.state == StackSample::State::torn || stack.state == StackSample::State::unmapped;
   };
   for (int i = 0; i < kTries && moved(); ++i) {
     window_.clear();
     try {
-      standing = look_once();
+      stack = look_once();
     } catch (const Failed& failed) {
-      standing.state = failed.state;
+      stack.state = failed.state;
     }
   }
-  if (standing.state == Standing::State::unmapped) thread_ = 0;
-  return standing;
+  if (stack.state == StackSample::State::unmapped) thread_ = 0;
+  return stack;
 }
 
-Standing MainThread::look_once() {
+StackSample MainThread::look_once() {
   if (thread_ == 0) find_thread();
-  if (thread_ == 0) return {.state = Standing::State::no_frame, .frames = {}};
+  if (thread_ == 0) return {.state = StackSample::State::no_frame, .frames = {}};
   const std::uint64_t frame = innermost_frame();
-  if (frame == 0) return {.state = Standing::State::no_frame, .frames = {}};
+  if (frame == 0) return {.state = StackSample::State::no_frame, .frames = {}};
   const std::vector<Frame> frames = frames_from(frame);
-  if (frames.empty()) return {.state = Standing::State::no_frame, .frames = {}};
+  if (frames.empty()) return {.state = StackSample::State::no_frame, .frames = {}};
   std::vector<Code> codes = codes_of(frames);
   std::vector<PythonFrame> named = names_of(codes);
   const auto own = std::find_if(named.begin(), named.end(), [](const PythonFrame& each) { return !each.library; });
-  Standing standing{.state = Standing::State::known, .frames = {}};
+  StackSample stack{.state = StackSample::State::known, .frames = {}};
   std::vector<Code> wanted;
   if (own != named.end() && own != named.begin()) {
-    standing.frames.push_back(*own);
+    stack.frames.push_back(*own);
     wanted.push_back(codes[static_cast<std::size_t>(own - named.begin())]);
   }
-  standing.frames.push_back(named.front());
+  stack.frames.push_back(named.front());
   wanted.push_back(codes.front());
-  set_lines(wanted, standing.frames);
-  return standing;
+  set_lines(wanted, stack.frames);
+  return stack;
 }
 
 void MainThread::find_thread() {
@@ -220,7 +220,7 @@ std::uint64_t MainThread::innermost_frame() {
   read(pieces);
   if (words[1] != thread_name_) {  // it ended, or forked: its memory is another one's
     thread_ = 0;
-    throw Failed{Standing::State::torn};
+    throw Failed{StackSample::State::torn};
   }
   if (layout.cframe_frame == PythonLayout::kNone || words[0] == 0) return words[0];
   return word_at(words[0] + layout.cframe_frame);
@@ -272,7 +272,7 @@ std::vector<MainThread::Code> MainThread::codes_of(std::span<const Frame> frames
   codes.reserve(frames.size());
   for (std::size_t i = 0; i < frames.size(); ++i) {
     const std::span<const std::byte> head = pieces[i].into;
-    if (value_in<std::uint64_t>(head, kObjectType) != interpreter_.code_type) throw Failed{Standing::State::torn};
+    if (value_in<std::uint64_t>(head, kObjectType) != interpreter_.code_type) throw Failed{StackSample::State::torn};
     Code code{.name = value_in<std::uint64_t>(head, layout.code_name),
               .file = value_in<std::uint64_t>(head, layout.code_file),
               .lines = value_in<std::uint64_t>(head, layout.code_lines),
@@ -284,7 +284,7 @@ std::vector<MainThread::Code> MainThread::codes_of(std::span<const Frame> frames
       code.instruction = static_cast<std::int64_t>(frames[i].instruction - begin);
       const bool within = units > 0 && units < kMostUnits && code.instruction >= -kUnit &&
                           code.instruction < kUnit * units && code.instruction % kUnit == 0;
-      if (!within) throw Failed{Standing::State::torn};
+      if (!within) throw Failed{StackSample::State::torn};
     } else {
       code.instruction = static_cast<std::int64_t>(frames[i].instruction);
       if (layout.lines == LineTable::ranges && code.instruction > 0) code.instruction *= 2;
@@ -321,7 +321,7 @@ std::vector<PythonFrame> MainThread::names_of(std::span<const Code> codes) {
     const bool is_text = value_in<std::uint64_t>(each.head, kObjectType) == interpreter_.text_type && compact &&
                          (width == 1 || (!ascii && (width == 2 || width == 4))) && length >= 0 &&
                          length <= kLettersOfText;
-    if (!is_text) throw Failed{Standing::State::torn};
+    if (!is_text) throw Failed{StackSample::State::torn};
     const std::int64_t letters = std::min(length, each.most);
     const bool from_end = each.most == kLettersOfPath;
     const std::uint64_t begin = ascii ? interpreter_.layout.text_ascii : interpreter_.layout.text_compact;
@@ -355,7 +355,7 @@ void MainThread::set_lines(std::span<const Code> codes, std::span<PythonFrame> f
   for (std::size_t i = 0; i < codes.size(); ++i) {
     const auto size = value_in<std::int64_t>(heads[i], kObjectSize);
     const bool is_bytes = value_in<std::uint64_t>(heads[i], kObjectType) == interpreter_.bytes_type && size >= 0;
-    if (!is_bytes) throw Failed{Standing::State::torn};
+    if (!is_bytes) throw Failed{StackSample::State::torn};
     if (size > kLongestLineTable) continue;
     tables[i].resize(static_cast<std::size_t>(size));
     if (size > 0) pieces.push_back({codes[i].lines + kBytesBegin, tables[i]});
@@ -373,11 +373,11 @@ void MainThread::read(std::span<const MemoryPiece> pieces) {
     case MemoryRead::whole:
       return;
     case MemoryRead::unmapped:
-      throw Failed{Standing::State::unmapped};
+      throw Failed{StackSample::State::unmapped};
     case MemoryRead::refused:
-      throw Failed{Standing::State::refused};
+      throw Failed{StackSample::State::refused};
     case MemoryRead::gone:
-      throw Failed{Standing::State::gone};
+      throw Failed{StackSample::State::gone};
   }
 }
 

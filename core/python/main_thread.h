@@ -21,7 +21,7 @@ struct PythonFrame {
   bool library = false;  // of Python itself, or installed as a package: not the job's own code
 };
 
-struct Standing {
+struct StackSample {
   enum class State : std::uint8_t {
     known,
     no_frame,  // the thread runs no Python: before the program, or after it
@@ -41,7 +41,7 @@ class MainThread {
   static constexpr std::size_t kMostFrames = 16;
 
   MainThread(ReadMemory read, const Interpreter& interpreter);
-  [[nodiscard]] Standing look();
+  [[nodiscard]] StackSample look();
 
  private:
   struct Frame {
@@ -54,10 +54,10 @@ class MainThread {
     std::int64_t instruction = 0;  // bytes behind the first one
   };
   struct Failed {
-    Standing::State state;
+    StackSample::State state;
   };
 
-  [[nodiscard]] Standing look_once();
+  [[nodiscard]] StackSample look_once();
   void find_thread();
   [[nodiscard]] std::uint64_t innermost_frame();
   [[nodiscard]] std::vector<Frame> frames_from(std::uint64_t frame);

@@ -53,21 +53,21 @@ std::string answer_of(const std::string& instance, Sampled& process) {
   if (!still_runs(process)) return said("torn");
   if (!process.thread) search(process, read_clock(CLOCK_MONOTONIC));
   if (!process.thread) return said("why", process.why_not);
-  const Standing standing = process.thread->look();
-  switch (standing.state) {
-    case Standing::State::known: {
-      const std::string place = place_of(standing.frames);
-      return said("at", place.size() <= kLongestPlace ? place : place_of(std::span(standing.frames).first(1)));
+  const StackSample stack = process.thread->look();
+  switch (stack.state) {
+    case StackSample::State::known: {
+      const std::string place = place_of(stack.frames);
+      return said("at", place.size() <= kLongestPlace ? place : place_of(std::span(stack.frames).first(1)));
     }
-    case Standing::State::no_frame:
+    case StackSample::State::no_frame:
       return said("idle");
-    case Standing::State::refused:
+    case StackSample::State::refused:
       return said("why", why_refused());
-    case Standing::State::unmapped:  // it may be another program by now
+    case StackSample::State::unmapped:  // it may be another program by now
       process.thread.reset();
       break;
-    case Standing::State::torn:
-    case Standing::State::gone:
+    case StackSample::State::torn:
+    case StackSample::State::gone:
       break;
   }
   return said("torn");

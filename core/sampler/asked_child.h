@@ -48,7 +48,7 @@ class AskedChild : public WorkerProcess {
     return true;
   }
   [[nodiscard]] std::string_view answer() {
-    if (!opening_.empty()) return told_ = std::exchange(opening_, {});
+    if (!opening_.empty()) return current_ = std::exchange(opening_, {});
     const std::string_view text = WorkerProcess::answer();
     if (was_lost()) sink_.event("probe " + std::string(words_.probe), "probe_lost", std::string(words_.lost));
     return text;
@@ -93,7 +93,7 @@ class AskedChild : public WorkerProcess {
  private:
   TraceSink& sink_;
   AskedChildWords words_;
-  std::string opening_, told_, gap_;
+  std::string opening_, current_, gap_;
   std::int64_t gaps_ = 0;
   std::int64_t asked_ns_ = 0;
   std::int64_t next_ns_ = 0;

@@ -159,8 +159,8 @@ void PerCpu::choose_rows() {
   }
   std::stable_sort(busiest.begin(), busiest.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   for (const auto& [total, row] : busiest) {
-    row->standing = metrics_ < options_.most_metrics ? Standing::own : Standing::pooled;
-    if (row->standing == Standing::pooled) continue;
+    row->placement = metrics_ < options_.most_metrics ? Placement::own : Placement::pooled;
+    if (row->placement == Placement::pooled) continue;
     ++metrics_;
     choose_cpus(*row);
   }
@@ -191,13 +191,13 @@ void PerCpu::store(Row& row) {
     if (cell.channel != Family::kNoChannel) values_.set(cell.channel, cell.now);
   }
   if (!summarised()) return;
-  if (row.standing == Standing::waiting) {
+  if (row.placement == Placement::waiting) {
     if (options_.only_what_happened && !moved(row)) return;
     const bool room = metrics_ < options_.most_metrics || &row == &pool_;
-    row.standing = room ? Standing::own : Standing::pooled;
+    row.placement = room ? Placement::own : Placement::pooled;
     metrics_ += room ? 1 : 0;
   }
-  if (row.standing == Standing::pooled) {
+  if (row.placement == Placement::pooled) {
     pool(row);
     return;
   }

@@ -67,12 +67,12 @@ class PerCpu {
                                                  Family::kNoChannel, Family::kNoChannel, Family::kNoChannel};
     std::array<std::int64_t, kChannels> totals{};
   };
-  enum class Standing : std::uint8_t { waiting, own, pooled };
+  enum class Placement : std::uint8_t { waiting, own, pooled };
   struct Row {
     std::string metric;
     std::vector<Cell> cells;  // by cpu
     std::size_t cursor = 0;
-    Standing standing = Standing::waiting;
+    Placement placement = Placement::waiting;
     std::array<Group, 2> groups;  // of others, of the job
   };
   struct Summary;

@@ -11,8 +11,8 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostNotes = 16;
-constexpr std::size_t kForANote = 100;      // bytes
-constexpr std::size_t kMostUntold = 4'096;  // of an instance that wait to be told
+constexpr std::size_t kForANote = 100;       // bytes
+constexpr std::size_t kMostWaiting = 4'096;  // of an instance that wait to be reported
 
 void add_counts(CallCounts& sum, const CallCounts& more) {
   sum.calls += more.calls;
@@ -79,12 +79,12 @@ bool CallLedger::is_off(std::size_t function) const {
   return off_.contains(function);
 }
 
-void CallLedger::note(std::string sentence, Told told) {
+void CallLedger::note(std::string sentence, Keep keep) {
   for (char& letter : sentence) {
     if (std::isprint(static_cast<unsigned char>(letter)) == 0) letter = '?';
   }
   const std::lock_guard lock(mutex_);
-  if (told == Told::always || notes_.size() < kMostNotes) notes_.insert(std::move(sentence));
+  if (keep == Keep::always || notes_.size() < kMostNotes) notes_.insert(std::move(sentence));
 }
 
 void CallLedger::untimed_process() {
@@ -206,7 +206,7 @@ void CallLedger::end_step(Instance& instance, const CallCounters::NumberedStep* 
     ended.bytes = grown(knows_bytes(instance), step.bytes, next->step.bytes);
   }
   instance.begun.reset();
-  if (instance.steps.size() == kMostUntold) {
+  if (instance.steps.size() == kMostWaiting) {
     ++steps_lost_;
   } else {
     instance.steps.push_back(ended);
@@ -238,7 +238,7 @@ bool CallLedger::knows_bytes(const Instance& instance) const {
 
 void CallLedger::append_steps(std::string& text) {
   for (auto& [name, instance] : instances_) {
-    std::size_t told = 0;
+    std::size_t reported = 0;
     for (const Step& step : instance.steps) {
       std::string line = "step " + name;
       append_number(line, step.number);
@@ -249,9 +249,9 @@ void CallLedger::append_steps(std::string& text) {
       line += '\n';
       if (text.size() + line.size() > longest_) break;
       text += line;
-      ++told;
+      ++reported;
     }
-    instance.steps.erase(instance.steps.begin(), instance.steps.begin() + static_cast<std::ptrdiff_t>(told));
+    instance.steps.erase(instance.steps.begin(), instance.steps.begin() + static_cast<std::ptrdiff_t>(reported));
   }
 }
 

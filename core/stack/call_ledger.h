@@ -34,8 +34,8 @@ class CallLedger {
   [[nodiscard]] bool is_off(std::size_t function) const;
 
   /// A sentence for the reader of the report. It may have the name of a user's file in it.
-  enum class Told : bool { if_there_is_room, always };
-  void note(std::string sentence, Told told = Told::if_there_is_room);
+  enum class Keep : bool { if_there_is_room, always };
+  void note(std::string sentence, Keep keep = Keep::if_there_is_room);
   /// The calls of one more process are counted and not timed.
   void untimed_process();
   /// These are not measured, because probing them would cost too much.
@@ -65,7 +65,7 @@ class CallLedger {
     std::optional<CallCounters::NumberedStep> begun;  // the step that is under way
     // For all of them:
     std::uint64_t steps_before = 0;  // of earlier processes
-    std::vector<Step> steps;         // to be told
+    std::vector<Step> steps;         // to be reported
   };
 
   // With the lock held.

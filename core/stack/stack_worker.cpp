@@ -286,7 +286,7 @@ class StackWatch {
                      std::to_string(static_cast<std::int64_t>(calls[function])) + " calls took " +
                      std::to_string(static_cast<std::int64_t>(cost / 1e6)) + " ms while the processes used " +
                      std::to_string(static_cast<std::int64_t>(cpu_ns / 1e6)) + " ms of cpu time (limit .5 %)",
-                 CallLedger::Told::always);
+                 CallLedger::Keep::always);
     ledger_.switch_off(function);
   }
 

@@ -123,7 +123,7 @@ void tell(const Account& account, Finding& loss) {
                                .expected = std::nullopt,
                                .unit = "count",
                                .span = span,
-                               .detectors = {"kernel counter"},
+                               .detectors = {Method::kernel_counter},
                                .score = std::nullopt});
     };
     add("tcp.peer.retransmits", sender.again.segments);

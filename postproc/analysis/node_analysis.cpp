@@ -108,7 +108,7 @@ ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry,
                     .first_window = episode.first_window,
                     .last_window = episode.last_window,
                     .span = {at(episode.begin), at(episode.end)},
-                    .methods = names_of(episode.methods),
+                    .methods = episode.methods,
                     .agreement = episode.agreement,
                     .score = episode.score,
                     .tier = episode.tier,
@@ -118,7 +118,7 @@ ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry,
                     .claim = episode.claim,
                     .detectors = {}};
   for (const DetectorShares& view : episode.contributions) {
-    out.detectors.push_back({std::string(name_of(view.method)), {}});
+    out.detectors.push_back({view.method, {}});
     for (const ChannelShare& part : view.channels) {
       const Channel& channel = telemetry.channels.at(part.channel);
       out.detectors.back().channels.push_back({channel.metric, channel.instance, four_digits(part.share)});

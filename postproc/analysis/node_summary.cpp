@@ -55,7 +55,7 @@ std::string render_summary(NodeSummary summary) {
     }
     if (round == 3) {
       cut("courses", 1);
-      for (ProfileChannel& channel : summary.profile.channels) channel.line.clear();
+      for (ProfileChannel& channel : summary.profile.channels) channel.sparkline.clear();
     }
     if (auto& timeline = summary.part.timeline; round >= 4 && !timeline.empty()) {
       cut("timelines", 1);

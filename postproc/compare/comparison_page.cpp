@@ -7,6 +7,7 @@
 
 #include "hdf5schema/basics/fold.h"
 #include "postproc/compare/comparison_fields.h"
+#include "postproc/words/ink.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
 
@@ -85,12 +86,13 @@ std::string interval_words(const MeanDifference& difference, std::string_view un
 
 std::string headline_of(TimeChange change, const TextStyle& style) {
   struct Word {
-    const char* text;
-    const char* colour;
+    std::string_view text;
+    Ink ink;
   };
-  constexpr Word kWords[] = {{"NO DIFFERENCE SHOWN", "32"}, {"SLOWER", "31"}, {"FASTER", "32"}, {"NOT KNOWN", "33"}};
+  constexpr Word kWords[] = {
+      {"NO DIFFERENCE SHOWN", Ink::green}, {"SLOWER", Ink::red}, {"FASTER", Ink::green}, {"NOT KNOWN", Ink::yellow}};
   const Word& word = kWords[static_cast<std::size_t>(change)];
-  return style.colour ? fmt::format("\033[1;{}m{}\033[0m", word.colour, word.text) : word.text;
+  return painted(word.text, word.ink, style.colour);
 }
 
 std::string comparison_as_text(const JobComparison& comparison, const TextStyle& style) {

@@ -90,8 +90,8 @@ class EndOfNode {
   }
 
   void ready() noexcept {
-    if (end_.ready_fd < 0 || told_) return;
-    told_ = true;
+    if (end_.ready_fd < 0 || reported_) return;
+    reported_ = true;
     [[maybe_unused]] const auto written = ::write(end_.ready_fd, "+", 1);
     ::close(end_.ready_fd);
   }
@@ -197,7 +197,7 @@ class EndOfNode {
 
   const JobEnd& end_;
   Config config_;  // [slurm] was read by the collector before, who said what is wrong there
-  bool told_ = false;
+  bool reported_ = false;
 };
 
 }  // namespace

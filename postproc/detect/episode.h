@@ -14,7 +14,7 @@
 
 namespace reveal {
 
-/// A detector. One name, one detector: reports say who saw an interval, and readers ask why that one says so.
+/// What saw an interval or a fact. One name, one detector: reports name it, and readers ask why it says so.
 enum class Method : std::uint8_t {
   interval_scan,  // these find intervals
   error_counters,
@@ -26,11 +26,42 @@ enum class Method : std::uint8_t {
   paper_z,  // of the pipeline `paper` alone
   paper_mahalanobis,
   paper_forest,
+  interval_search,  // in findings alone: a rule's search in its own signal
+  kernel_counter,
+  kernel_state,
+  driver_counter,
+  driver_event,
+  own_request,
+  snapshot,
+  environment,
+  peer_comparison,
+  run_history,
 };
-inline constexpr std::string_view kMethodNames[] = {"GAP", "COUNT", "R-Z", "R-MAHA", "R-IF",
-                                                    "KNN", "KNN-L", "Z",   "MAHA",   "IF"};
+inline constexpr std::string_view kMethodNames[] = {"GAP",
+                                                    "COUNT",
+                                                    "R-Z",
+                                                    "R-MAHA",
+                                                    "R-IF",
+                                                    "KNN",
+                                                    "KNN-L",
+                                                    "Z",
+                                                    "MAHA",
+                                                    "IF",
+                                                    "interval search",
+                                                    "kernel counter",
+                                                    "kernel state",
+                                                    "driver counter",
+                                                    "driver event",
+                                                    "the collector's own request",
+                                                    "snapshot",
+                                                    "environment",
+                                                    "PEERS",
+                                                    "HISTORY"};
 [[nodiscard]] constexpr std::string_view name_of(Method method) noexcept {
   return kMethodNames[static_cast<std::size_t>(method)];
+}
+[[nodiscard]] inline std::optional<Method> method_of(std::string_view name) noexcept {
+  return enumerator_of<Method>(kMethodNames, name);
 }
 
 /// Why an interval may be no news.

@@ -37,7 +37,7 @@ Evidence evidence_of(const RuleContext& context, const EventCount& count) {
           .expected = 0,
           .unit = "count",
           .span = context.span(count.at.begin, count.at.end),
-          .detectors = {"kernel counter"},
+          .detectors = {Method::kernel_counter},
           .score = std::nullopt};
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hdf5schema/vocabulary.h"
+#include "postproc/detect/episode.h"
 
 namespace reveal {
 
@@ -34,7 +35,7 @@ struct Evidence {
   std::optional<double> expected;
   std::string unit;  // a Unit name, "/s" appended for rates: "bytes/s"
   TimeSpan span;
-  std::vector<std::string> detectors;
+  std::vector<Method> detectors;
   std::optional<double> score;
   bool operator==(const Evidence&) const = default;
 };

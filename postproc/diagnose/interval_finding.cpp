@@ -67,8 +67,8 @@ void add_contrast(const RuleContext& context, Finding& finding, const std::optio
   }
 }
 
-std::vector<std::string> seen_by(const std::optional<Confirmation>& confirmed) {
-  std::vector<std::string> detectors{"interval search"};
+std::vector<Method> seen_by(const std::optional<Confirmation>& confirmed) {
+  std::vector<Method> detectors{Method::interval_search};
   if (confirmed) detectors.insert(detectors.end(), confirmed->methods.begin(), confirmed->methods.end());
   return detectors;
 }

@@ -43,6 +43,6 @@ void add_contrast(const RuleContext& context, Finding& finding, const std::optio
                   std::span<const Interval> excluded);
 
 /// The rule's own search, and the general detectors that saw the same.
-[[nodiscard]] std::vector<std::string> seen_by(const std::optional<Confirmation>& confirmed);
+[[nodiscard]] std::vector<Method> seen_by(const std::optional<Confirmation>& confirmed);
 
 }  // namespace reveal

@@ -147,9 +147,9 @@ Vectors vectors_of(const Facts& facts, const NumaLayout& layout, const std::vect
 
 void add_interrupts(const Facts& facts, const NumaLayout& layout, Places& places) {
   std::map<std::string, std::vector<std::string>> devices;
-  std::size_t told = 0;
+  std::size_t seen = 0;
   for (const std::string& number : facts.names("irq.", ".device")) {
-    if (++told <= kMostVectors) devices[facts.value("irq." + number + ".device")].push_back(number);
+    if (++seen <= kMostVectors) devices[facts.value("irq." + number + ".device")].push_back(number);
   }
   for (const auto& [device, numbers] : devices) {
     const Vectors vectors = vectors_of(facts, layout, numbers);

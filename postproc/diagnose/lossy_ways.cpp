@@ -147,7 +147,7 @@ void locate_loss(const RuleContext& context, Finding& finding, Interval at, std:
     if (way.excess() < kLeastShare * all) break;
     Evidence evidence = evidence_of(context, way.lost, {way.inside, way.usual, 0}, at);
     evidence.instance = way.peer;
-    evidence.detectors = {"kernel counter"};
+    evidence.detectors = {Method::kernel_counter};
     finding.evidence.push_back(std::move(evidence));
   }
 }

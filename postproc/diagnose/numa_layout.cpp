@@ -108,15 +108,15 @@ NumaMemory numa_memory(const RuleContext& context, int node) {
 }
 
 NumaLayout numa_layout(const Snapshot& facts, std::string_view job_cpus) {
-  constexpr std::size_t kMostCpusTold = 65'536;  // each belongs to one node
+  constexpr std::size_t kMostCpusListed = 65'536;  // each belongs to one node
   NumaLayout layout;
-  std::size_t told = 0;
+  std::size_t seen = 0;
   for (const auto& [key, value] : facts) {
     const auto node = node_in_key(key, ".cpus");
-    if (!node || told > kMostCpusTold) continue;
+    if (!node || seen > kMostCpusListed) continue;
     const std::vector<int> cpus = parse_cpu_list(value);
     for (const int cpu : cpus) layout.node_of_cpu[cpu] = *node;
-    told += cpus.size();
+    seen += cpus.size();
   }
   for (const auto& [cpu, node] : layout.node_of_cpu) layout.nodes.push_back(node);
   layout.nodes = sorted_once(std::move(layout.nodes));

@@ -110,7 +110,7 @@ Evidence snapshot_fact(const RuleContext& context, std::string metric, std::stri
                        std::optional<double> expected, std::string unit) {
   Evidence evidence =
       fact(context, std::move(metric), std::move(instance), "value", observed, expected, std::move(unit));
-  evidence.detectors = {"snapshot"};
+  evidence.detectors = {Method::snapshot};
   return evidence;
 }
 
@@ -120,7 +120,7 @@ std::optional<Confirmation> confirmed_by(const Detection& detection, Interval at
     const Interval theirs{episode.begin, episode.end};
     const double both = static_cast<double>(overlap(at, theirs));
     const double either = static_cast<double>(at.length() + theirs.length()) - both;
-    if (both >= kSameThing * either) return Confirmation{names_of(episode.methods), episode.score};
+    if (both >= kSameThing * either) return Confirmation{episode.methods, episode.score};
   }
   return std::nullopt;
 }

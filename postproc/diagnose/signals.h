@@ -63,9 +63,9 @@ struct Contrast {
 [[nodiscard]] Evidence snapshot_fact(const RuleContext& context, std::string metric, std::string instance,
                                      double observed, std::optional<double> expected, std::string unit);
 
-/// Names of the general detectors that saw the same interval, and their score; nothing when none did.
+/// The general detectors that saw the same interval, and their score; nothing when none did.
 struct Confirmation {
-  std::vector<std::string> methods;
+  std::vector<Method> methods;
   double score = 0;
 };
 [[nodiscard]] std::optional<Confirmation> confirmed_by(const Detection& detection, Interval at);

@@ -45,7 +45,7 @@ Evidence evidence_of(const HistoryChange& change, TimeSpan job) {
   evidence.expected = change.expected;
   evidence.unit = change.unit;
   evidence.span = job;
-  evidence.detectors = {"HISTORY"};
+  evidence.detectors = {Method::run_history};
   evidence.score = shown_score(change.t);
   return evidence;
 }

@@ -10,6 +10,7 @@
 #include "postproc/history/history.h"
 #include "postproc/numerics/median.h"
 #include "postproc/peers/node_pair.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -49,7 +50,7 @@ void name_unusual_node(const std::vector<const RunRecord*>& baseline, Finding& f
     const bool second_is_usual = std::abs(*second.observed - *usual) <= kSameLevel * difference;
     if (first_is_usual == second_is_usual) continue;
     unusual.insert(first_is_usual ? second.node : first.node);
-    words.push_back(fmt::format("{} of {}", metric->words, quantity(*usual, first.unit)));
+    words.push_back(fmt::format("{} of {}", compared_words(metric->metric), quantity(*usual, first.unit)));
     for (Evidence* one : {&first, &second}) {
       one->expected = four_digits(*usual);
       one->feature = "mean, expected as in earlier runs";

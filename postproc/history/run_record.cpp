@@ -45,7 +45,7 @@ void summarise_nodes(const std::vector<const NodeProfile*>& nodes, RunRecord& re
     for (const std::string& zero : node->zeros) ++zeros[zero];
     for (const ProfileChannel& channel : node->channels) {
       // One device's share is chance; the node's total is the job's.
-      if (channel.inherited || channel.name.find('/') != std::string::npos) continue;
+      if (channel.carried_over || channel.name.find('/') != std::string::npos) continue;
       Sum& sum = sums[channel.name];
       if (sum.nodes == 0) sum.channel = {channel.name, channel.unit, channel.subsystem, channel.kind, 0};
       if (sum.channel.unit != channel.unit) continue;

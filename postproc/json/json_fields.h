@@ -80,6 +80,10 @@ class JsonWriter {
   void explained(std::string_view key, std::optional<double> value, const std::string& reason) {
     number(key, value, reason);
   }
+  template <class T>
+  void known(std::string_view key, const std::vector<T>& values) {
+    (*this)(key, values);
+  }
   /// notes[key]: why the number is null, or else where it comes from.
   void noted(std::string_view key, std::optional<double> value, const std::map<std::string, std::string>& notes);
   void pairs(std::string_view key, const Pairs& values, std::string_view first, std::string_view second);
@@ -182,6 +186,13 @@ class JsonReader {
       if (const auto known = of_name(text)) values.push_back(*known);
     }
   }
+  /// Leaves out what has a name of a later version.
+  template <class T>
+  void known(std::string_view key, std::vector<T>& values) {
+    const Json* json = find(key);
+    if (json == nullptr || json->is_null()) return;
+    for (const Json& one : list(key, *json)) read_known(JsonReader(one, document_), values);
+  }
   void explained(std::string_view key, std::optional<double>& value, std::string& reason);
   void noted(std::string_view key, std::optional<double>& value, std::map<std::string, std::string>& notes);
   void pairs(std::string_view key, Pairs& values, std::string_view first, std::string_view second);
@@ -194,11 +205,7 @@ class JsonReader {
     for (const Json& row : list(key, *json)) {
       JsonReader reader(list(key, row), document_);
       reader.row_ = true;
-      try {
-        fields(reader, rows.emplace_back());
-      } catch (const UnknownName&) {
-        rows.pop_back();  // of a later version
-      }
+      read_known(reader, rows);
     }
   }
   void object(std::string_view key, auto fill) {
@@ -258,6 +265,14 @@ class JsonReader {
     }
   }
   void read(std::string_view key, const Json& json, bool& value) const;
+  template <class T>
+  static void read_known(JsonReader reader, std::vector<T>& values) {
+    try {
+      fields(reader, values.emplace_back());
+    } catch (const UnknownName&) {
+      values.pop_back();
+    }
+  }
   template <class T>
   void read_element(const Json& json, std::vector<T>& values) const {
     if constexpr (std::floating_point<T>) {

@@ -8,14 +8,17 @@
 namespace reveal {
 namespace {
 
+constexpr std::string_view kStateNames[] = {"open", "closed", "withdrawn"};
+constexpr std::string_view kNewsNames[] = {"opened", "closed", "revised", "withdrawn"};
+
 constexpr std::int64_t kApart = 2 * kSecond;      // episodes nearer than this are one: before, it is not over
 constexpr std::int64_t kMoved = 2 * kSecond;      // a border that moves by less is not news
 constexpr std::int64_t kBlockEdge = 5 * kSecond;  // what begins here is half forgotten and no longer judged
 constexpr std::int64_t kLeastHistory = kFirstAlertSeconds * kSecond;
 constexpr double kMostShare = 0.25;  // of the history: what is longer may be how the job is
 constexpr double kSame = 0.5;        // of the shorter one must be common to two sightings of one alert
-constexpr int kMissed = 3;           // looks in a row until an alert is taken back
-constexpr int kSeenWeak = 2;         // looks until a weak one is worth a word
+constexpr int kMissed = 3;           // detection runs in a row until an alert is taken back
+constexpr int kSeenWeak = 2;         // detection runs until a weak one is worth a word
 constexpr std::size_t kReasons = 5;
 
 Alert alert_of(const Episode& episode, const LiveBlock& block) {
@@ -31,9 +34,20 @@ Alert alert_of(const Episode& episode, const LiveBlock& block) {
 
 }  // namespace
 
+std::string_view name_of(AlertState state) {
+  return kStateNames[static_cast<std::size_t>(state)];
+}
+
+std::optional<AlertState> alert_state_of(std::string_view name) {
+  return enumerator_of<AlertState>(kStateNames, name);
+}
+
 std::string_view name_of(AlertNews news) {
-  constexpr std::string_view kNames[] = {"opened", "closed", "revised", "withdrawn"};
-  return kNames[static_cast<std::size_t>(news)];
+  return kNewsNames[static_cast<std::size_t>(news)];
+}
+
+std::optional<AlertNews> alert_news_of(std::string_view name) {
+  return enumerator_of<AlertNews>(kNewsNames, name);
 }
 
 AlertBook::Entry* AlertBook::find(const Alert& alert, const std::vector<const Entry*>& taken) {
@@ -59,14 +73,14 @@ void AlertBook::publish(Entry& entry, AlertNews news, std::vector<AlertChange>& 
   changes.push_back({news, entry.alert});
 }
 
-/// After a look that saw it.
+/// After a detection run that saw it.
 void AlertBook::settle(Entry& entry, bool ended, std::vector<AlertChange>& changes) {
   const Alert& now = entry.alert;
   const Alert& said = entry.last_published;
   if (!entry.published) {
     // A change that goes on may be the program's next phase: only a strong one is published before its end.
     const bool ripe = now.episode.tier == Tier::strong ? now.state == AlertState::closed || !entry.again
-                                                       : now.state == AlertState::closed && entry.looks >= kSeenWeak;
+                                                       : now.state == AlertState::closed && entry.runs >= kSeenWeak;
     if (now.episode.tier != Tier::none && (ripe || ended))
       publish(entry, now.state == AlertState::open ? AlertNews::opened : AlertNews::closed, changes);
     return;
@@ -102,7 +116,7 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
     if (alert.episode.tier == Tier::none) alert.episode.tier = known->alert.episode.tier;
     alert.state = !ended && alert.end_ns + kApart > newest ? AlertState::open : AlertState::closed;
     known->alert = std::move(alert);
-    ++known->looks;
+    ++known->runs;
     known->missed = -1;
     seen.push_back(known);
     settle(*known, ended, changes);
@@ -111,13 +125,13 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
     const bool judged = entry.alert.begin_ns >= block.first_ns + (block.starts ? 0 : kBlockEdge);
     entry.missed = judged ? entry.missed + 1 : 0;
     if (!entry.published || entry.missed == 0) {
-      if (!entry.published && entry.missed > 0) entry.looks = 0;
+      if (!entry.published && entry.missed > 0) entry.runs = 0;
       continue;
     }
     if (entry.missed < kMissed && !ended) continue;
     entry.alert.state = AlertState::withdrawn;
     entry.again = true;
-    entry.looks = 0;
+    entry.runs = 0;
     publish(entry, AlertNews::withdrawn, changes);
   }
   return changes;
@@ -126,7 +140,7 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
 bool AlertBook::expects_news() const {
   return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
     return (entry.published && (entry.alert.state == AlertState::open || entry.missed > 0)) ||
-           (!entry.published && entry.looks > 0 && entry.missed == 0);
+           (!entry.published && entry.runs > 0 && entry.missed == 0);
   });
 }
 

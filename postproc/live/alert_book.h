@@ -1,9 +1,10 @@
-// The alerts of a running job: episodes come and change with every look; each alert is printed once, and a withdrawal
-// is printed, too.
+// The alerts of a running job: episodes come and change with every detection run; each alert is printed once, and a
+// withdrawal is printed, too.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -13,12 +14,15 @@
 namespace reveal {
 
 enum class AlertState : std::uint8_t { open, closed, withdrawn };
+[[nodiscard]] std::string_view name_of(AlertState state);
+[[nodiscard]] std::optional<AlertState> alert_state_of(std::string_view name);
 
 /// Why an alert is published (again).
 enum class AlertNews : std::uint8_t { opened, closed, revised, withdrawn };
 [[nodiscard]] std::string_view name_of(AlertNews news);
+[[nodiscard]] std::optional<AlertNews> alert_news_of(std::string_view name);
 
-/// An episode as it was seen last, on the node's clock: samples count from where a look began.
+/// An episode as it was seen last, on the node's clock: samples count from where a detection run began.
 struct Alert {
   int number = 0;  // within the node; 0: not published yet
   AlertState state = AlertState::open;
@@ -38,10 +42,10 @@ inline constexpr int kFirstAlertSeconds = 60;
 
 class AlertBook {
  public:
-  /// What is new after a look at this block. `ended`: the job is over, nothing will change any more.
+  /// What is new after a detection run on this block. `ended`: the job is over, nothing will change any more.
   [[nodiscard]] std::vector<AlertChange> update(const Detection& detection, const LiveBlock& block, bool ended);
 
-  /// An alert is open or not published yet: the next look should not wait.
+  /// An alert is open or not published yet: the next detection run should not wait.
   [[nodiscard]] bool expects_news() const;
   [[nodiscard]] std::vector<Alert> published() const;
 
@@ -51,8 +55,8 @@ class AlertBook {
     Alert last_published;
     bool published = false;
     bool again = false;  // withdrawn once: it must come back strong, and over
-    int looks = 0;       // in which it was seen
-    int missed = 0;      // looks in a row
+    int runs = 0;        // in which it was seen
+    int missed = 0;      // detection runs in a row
   };
   Entry* find(const Alert& alert, const std::vector<const Entry*>& taken);
   void settle(Entry& entry, bool ended, std::vector<AlertChange>& changes);

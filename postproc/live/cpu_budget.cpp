@@ -22,7 +22,7 @@ bool CpuBudget::allows(Need need, double now_seconds, double cost_seconds) {
 void CpuBudget::spend(double cost_seconds) {
   saved_ -= cost_seconds;
   spent_ += cost_seconds;
-  ++looks_;
+  ++runs_;
 }
 
 }  // namespace reveal

@@ -15,12 +15,12 @@ class CpuBudget {
     routine,  // waits until its cost was saved up
     urgent,   // may borrow
   };
-  /// `now_seconds` of any clock that does not step; `cost_seconds`: what the last look of this kind took.
+  /// `now_seconds` of any clock that does not step; `cost_seconds`: what the last run of this kind took.
   [[nodiscard]] bool allows(Need need, double now_seconds, double cost_seconds);
   void spend(double cost_seconds);
 
   [[nodiscard]] double spent_seconds() const { return spent_; }
-  [[nodiscard]] std::int64_t looks() const { return looks_; }
+  [[nodiscard]] std::int64_t runs() const { return runs_; }
   /// Urgent ones that had to wait.
   [[nodiscard]] std::int64_t skipped() const { return skipped_; }
 
@@ -29,7 +29,7 @@ class CpuBudget {
   double saved_ = 0;
   double last_seconds_ = -1;
   double spent_ = 0;
-  std::int64_t looks_ = 0;
+  std::int64_t runs_ = 0;
   std::int64_t skipped_ = 0;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kStride = kSecond;        // a window of the detectors ends every second
 constexpr std::int64_t kUrgent = 12 * kSecond;   // after an alarm: an interval needs some seconds to stand out
-constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the sentinel is not asked about one by one
+constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the pre-filter does not check one by one
 
 Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended) {
   const Telemetry& telemetry = block.telemetry;
@@ -57,7 +57,7 @@ std::vector<AlertChange> LiveDetector::advance(const RowStore& rows, const Trace
   std::vector<AlertChange> changes;
   if (const auto block = rows.block(header, utc_minus_monotonic_ns)) {
     const auto passed = static_cast<std::size_t>((block->first_ns - std::min(first_ns_, block->first_ns)) /
-                                                 std::chrono::nanoseconds(kLookBlock).count());
+                                                 std::chrono::nanoseconds(kLiveBlock).count());
     changes = book_.update(look_at(*block, passed, ended), *block, ended);
     ask_about_news(*block, changes);
   }

@@ -1,5 +1,5 @@
-// Live detection of one node: decides when to look, looks, and says what is news. Files and clocks are its caller's, so
-// that a recorded trace can be replayed through it.
+// Live detection of one node: decides when detection runs, runs it, and returns what is news. Files and clocks are its
+// caller's, so that a recorded trace can be replayed through it.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@
 
 namespace reveal {
 
-/// What a look sees of the job; the report's blocks are up to 25 minutes long.
-inline constexpr std::chrono::seconds kLookBlock{600};
+/// What a detection run sees of the job; the report's blocks are up to 25 minutes long.
+inline constexpr std::chrono::seconds kLiveBlock{600};
 
 class LiveDetector {
  public:
@@ -25,7 +25,7 @@ class LiveDetector {
                                                  CpuBudget& budget);
 
   [[nodiscard]] const AlertBook& book() const { return book_; }
-  /// Until when the last look saw the job, and the one before it; monotonic, 0: none.
+  /// Until when the last detection run saw the job, and the one before it; monotonic, 0: none.
   [[nodiscard]] std::int64_t seen_until_ns() const { return seen_ns_; }
   [[nodiscard]] std::int64_t seen_before_ns() const { return seen_before_ns_; }
   [[nodiscard]] double last_cost_seconds() const { return cost_; }
@@ -37,7 +37,7 @@ class LiveDetector {
   PreFilter pre_filter_;
   AlertBook book_;
   std::int64_t first_ns_ = 0;
-  std::int64_t asked_ns_ = 0;  // the sentinel's last window
+  std::int64_t asked_ns_ = 0;  // the pre-filter's last window
   std::int64_t urgent_until_ns_ = 0;
   std::int64_t seen_ns_ = 0;
   std::int64_t seen_before_ns_ = 0;

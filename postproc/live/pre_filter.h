@@ -1,5 +1,5 @@
 // A cheap question asked every second: does much of the node lie outside everything it did before? It decides nothing;
-// it only says that the next look of the detectors should not wait.
+// it only says that the next detection run should not wait.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace reveal {
 
 class PreFilter {
  public:
-  /// Looks at the window that ends here; windows come in the order of time.
+  /// Checks the window that ends here; windows come in the order of time.
   [[nodiscard]] bool alarmed_by(const RowStore& rows, std::int64_t until_ns);
 
  private:

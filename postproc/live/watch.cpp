@@ -169,7 +169,7 @@ class Watch {
     if (options_.form == WatchForm::lines) put_line(alert_line(notice));
     if (options_.form == WatchForm::json) put_line(alert_json(notice));
     const auto known = std::find_if(alerts_.begin(), alerts_.end(), [&](const AlertNotice& other) {
-      return other.node == notice.node && other.change.alert.number == notice.change.alert.number;
+      return other.node == notice.node && other.number == notice.number;
     });
     if (known != alerts_.end()) alerts_.erase(known);
     alerts_.push_back(std::move(notice));

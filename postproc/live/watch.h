@@ -13,7 +13,7 @@ struct WatchOptions {
   std::filesystem::path directory;
   WatchForm form = WatchForm::lines;
   bool colour = false;
-  double share = 0.1;  // of one core, for the looks of the detectors
+  double share = 0.1;  // of one core, for the detectors
 };
 
 enum class WatchEnd : std::uint8_t {

@@ -4,10 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "postproc/live/alert_fields.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/metric_facts.h"
+#include "postproc/words/ink.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
@@ -15,20 +16,15 @@
 namespace reveal {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::size_t kSparkWidth = 30;
 constexpr std::size_t kTopChannels = 3;
 constexpr std::size_t kMostNodes = 8;
 constexpr std::size_t kRoomForAlerts = 12;  // lines, with the title
 constexpr std::string_view kCausesLater = "alerts show changes; the report at the end names their cause";
 
-enum class Ink : std::uint8_t { plain, bold, dim, red, yellow };
-constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m"};
-
-Ink ink_of(const Alert& alert) {
-  if (alert.state == AlertState::withdrawn) return Ink::dim;
-  return alert.episode.tier == Tier::strong ? Ink::red : Ink::yellow;
+Ink ink_of(const AlertNotice& notice) {
+  if (notice.state == AlertState::withdrawn) return Ink::dim;
+  return notice.tier == Tier::strong ? Ink::red : Ink::yellow;
 }
 
 std::string seconds_of(std::int64_t nanoseconds) {
@@ -37,7 +33,7 @@ std::string seconds_of(std::int64_t nanoseconds) {
 
 std::string times_of(const AlertNotice& notice) {
   const std::string length = seconds_of(notice.end_utc_ns - notice.begin_utc_ns);
-  if (notice.change.alert.state == AlertState::open)
+  if (notice.state == AlertState::open)
     return fmt::format("since {} ({} so far)", clock_time(notice.begin_utc_ns), length);
   return fmt::format("{} to {} ({})", clock_time(notice.begin_utc_ns), clock_time(notice.end_utc_ns), length);
 }
@@ -65,7 +61,7 @@ std::string cost_of(const WatchPage& page) {
       fmt::format("; watching {}, {}",
                   std::isfinite(page.watching_percent) ? fmt::format("{:.1f} % of a core", page.watching_percent)
                                                        : "not known yet",
-                  counted(static_cast<double>(page.budget.looks()), "look"));
+                  counted(static_cast<double>(page.budget.runs()), "detection run"));
   if (page.budget.skipped() > 0) text += fmt::format(", {} skipped", page.budget.skipped());
   return text;
 }
@@ -86,9 +82,7 @@ class Lines {
 
   void add(std::string_view text, Ink ink = Ink::plain) {
     if (lines_.size() >= style_.height) return;
-    std::string line = printable(text, style_.width);
-    const bool painted = style_.colour && ink != Ink::plain;
-    lines_.push_back(painted ? std::string(kInks[static_cast<std::size_t>(ink)]) + line + "\x1b[0m" : line);
+    lines_.push_back(painted(printable(text, style_.width), ink, style_.colour));
   }
   std::vector<std::string> take() { return std::move(lines_); }
   [[nodiscard]] std::size_t left() const { return style_.height - std::min(style_.height, lines_.size()); }
@@ -114,21 +108,18 @@ void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) 
 std::string without_alerts(const WatchPage& page) {
   double longest = 0;
   for (const auto& node : page.nodes) longest = std::max(longest, node->job_seconds());
-  if (page.budget.looks() == 0 || longest < kFirstAlertSeconds) {
+  if (page.budget.runs() == 0 || longest < kFirstAlertSeconds) {
     return fmt::format("no alerts yet: {} recorded, one minute is needed", duration(longest));
   }
-  return fmt::format("no alert: no abnormal interval in {} detection runs", page.budget.looks());
+  return fmt::format("no alert: no abnormal interval in {} detection runs", page.budget.runs());
 }
 
 void draw_alert(const AlertNotice& notice, Lines& lines) {
-  const Alert& alert = notice.change.alert;
-  const std::string_view state = alert.state == AlertState::open     ? "OPEN"
-                                 : alert.state == AlertState::closed ? "closed"
-                                                                     : "withdrawn";
-  lines.add(fmt::format("  {:9} {} #{}  {} {}  {}", state, notice.node, alert.number, name_of(alert.episode.subsystem),
-                        name_of(alert.episode.tier), times_of(notice)),
-            ink_of(alert));
-  if (alert.state != AlertState::withdrawn) lines.add("            " + alert.episode.claim);
+  const std::string_view state = notice.state == AlertState::open ? "OPEN" : name_of(notice.state);
+  lines.add(fmt::format("  {:9} {} #{}  {} {}  {}", state, notice.node, notice.number, name_of(notice.subsystem),
+                        name_of(notice.tier), times_of(notice)),
+            ink_of(notice));
+  if (notice.state != AlertState::withdrawn) lines.add("            " + notice.claim);
 }
 
 }  // namespace
@@ -153,53 +144,23 @@ std::string sparkline(const std::deque<double>& values, std::size_t width) {
 }
 
 std::string alert_line(const AlertNotice& notice) {
-  const Alert& alert = notice.change.alert;
-  std::string line = fmt::format("{} {} {} #{} {} {} {}", clock_time(notice.published_utc_ns),
-                                 name_of(notice.change.news), notice.node, alert.number,
-                                 name_of(alert.episode.subsystem), name_of(alert.episode.tier), times_of(notice));
-  if (notice.change.news == AlertNews::withdrawn) {
+  std::string line =
+      fmt::format("{} {} {} #{} {} {} {}", clock_time(notice.published_utc_ns), name_of(notice.news), notice.node,
+                  notice.number, name_of(notice.subsystem), name_of(notice.tier), times_of(notice));
+  if (notice.news == AlertNews::withdrawn) {
     return printable(line + ": no longer different from the rest of the job", 1000);
   }
-  if (!alert.episode.claim.empty()) line += ": " + alert.episode.claim;
+  if (!notice.claim.empty()) line += ": " + notice.claim;
   std::vector<std::string> channels;
-  for (const Channel& channel : alert.channels) {
-    if (channels.size() < kTopChannels) channels.push_back(channel.name());
+  for (const AlertNotice::Reason& reason : notice.reasons) {
+    if (channels.size() < kTopChannels) channels.push_back(reason.channel);
   }
-  line += fmt::format(" [{}; {}]", joined(names_of(alert.episode.methods), "+"), joined(channels, ", "));
+  line += fmt::format(" [{}; {}]", joined(names_of(notice.methods), "+"), joined(channels, ", "));
   return printable(line, 1000);
 }
 
 std::string alert_json(const AlertNotice& notice) {
-  const Alert& alert = notice.change.alert;
-  constexpr std::string_view kStates[] = {"open", "closed", "withdrawn"};
-  Json json{{"schema", "reveal.alert/1"},
-            {"news", name_of(notice.change.news)},
-            {"told", iso_time(notice.published_utc_ns)},
-            {"node", notice.node},
-            {"number", alert.number},
-            {"state", kStates[static_cast<std::size_t>(alert.state)]},
-            {"tier", name_of(alert.episode.tier)},
-            {"begin", iso_time(notice.begin_utc_ns)},
-            {"end", iso_time(notice.end_utc_ns)},
-            {"subsystem", name_of(alert.episode.subsystem)},
-            {"score", alert.episode.score},
-            {"methods", names_of(alert.episode.methods)},
-            {"labels", names_of(alert.episode.labels)},
-            {"claim", alert.episode.claim},
-            {"reasons", Json::array()},
-            {"window_end", iso_time(notice.window_end_utc_ns)},
-            {"last_look", nullptr}};
-  if (notice.last_look_utc_ns > 0) json["last_look"] = iso_time(notice.last_look_utc_ns);
-  for (const Reason& reason : alert.episode.reasons) {
-    const Channel& channel = alert.channels[reason.channel];
-    const std::string unit = unit_of(channel);
-    Json entry{{"channel", channel.name()}, {"unit", unit}, {"observed", nullptr}, {"expected", nullptr}};
-    if (std::isfinite(reason.observed)) entry["observed"] = reason.observed;
-    if (std::isfinite(reason.expected)) entry["expected"] = reason.expected;
-    entry["share"] = reason.share;
-    json["reasons"].push_back(entry);
-  }
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(JsonWriter::whole(notice));
 }
 
 std::string watch_line(std::int64_t now_utc_ns, const std::string& text) {
@@ -210,7 +171,7 @@ std::string watch_line(std::int64_t now_utc_ns, const std::string& text) {
 std::string watch_json(std::int64_t now_utc_ns, std::string_view news, const std::string& text) {
   const Json json{
       {"schema", "reveal.watch/1"}, {"news", std::string(news)}, {"told", iso_time(now_utc_ns)}, {"how", text}};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 std::string end_line(const WatchPage& page, const std::string& how) {
@@ -224,12 +185,12 @@ std::string end_json(const WatchPage& page, const std::string& how) {
             {"told", iso_time(page.now_utc_ns)},
             {"how", how},
             {"watching_cpu_percent_of_core", nullptr},
-            {"looks", page.budget.looks()},
+            {"looks", page.budget.runs()},
             {"looks_skipped", page.budget.skipped()},
             {"nodes", Json::array()}};
   if (std::isfinite(page.watching_percent)) json["watching_cpu_percent_of_core"] = page.watching_percent;
   for (const auto& node : page.nodes) json["nodes"].push_back(node_json(*node));
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style) {

@@ -18,6 +18,26 @@ constexpr std::size_t kHistory = 60;
 constexpr auto kStatusPeriod = 5s;
 constexpr std::size_t kLargestStatus = 64 << 10;
 
+/// Without the times, which the node's clock gives.
+AlertNotice notice_of(const AlertChange& change) {
+  const Episode& episode = change.alert.episode;
+  AlertNotice notice{.news = change.news,
+                     .number = change.alert.number,
+                     .state = change.alert.state,
+                     .tier = episode.tier,
+                     .subsystem = episode.subsystem,
+                     .score = episode.score,
+                     .methods = episode.methods,
+                     .labels = episode.labels,
+                     .claim = episode.claim};
+  notice.reasons.reserve(episode.reasons.size());
+  for (const Reason& reason : episode.reasons) {
+    const Channel& channel = change.alert.channels.at(reason.channel);
+    notice.reasons.push_back({channel.name(), unit_of(channel), reason.observed, reason.expected, reason.share});
+  }
+  return notice;
+}
+
 }  // namespace
 
 const std::vector<MetricFact>& meters() {
@@ -30,7 +50,7 @@ const std::vector<MetricFact>& meters() {
 }
 
 WatchedNode::WatchedNode(const std::filesystem::path& trace)
-    : folder_(trace.parent_path()), trace_(trace, kLookBlock), history_(meters().size()) {}
+    : folder_(trace.parent_path()), trace_(trace, kLiveBlock), history_(meters().size()) {}
 
 double WatchedNode::job_seconds() const {
   const std::int64_t newest = trace_.rows().newest_ns();
@@ -45,16 +65,15 @@ std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_po
   ended_ = trace_.state() == LiveState::closed;
   const double seconds = std::chrono::duration<double>(now.time_since_epoch()).count();
   std::vector<AlertNotice> notices;
-  for (AlertChange& change :
+  for (const AlertChange& change :
        detector_.advance(trace_.rows(), trace_.header(), trace_.utc_of(0), seconds, ended_, budget)) {
-    AlertNotice& notice = notices.emplace_back();
+    AlertNotice& notice = notices.emplace_back(notice_of(change));
     notice.node = trace_.node();
     notice.published_utc_ns = utc_now_ns();
     notice.begin_utc_ns = trace_.utc_of(change.alert.begin_ns);
     notice.end_utc_ns = trace_.utc_of(change.alert.end_ns);
     notice.window_end_utc_ns = trace_.utc_of(detector_.seen_until_ns());
-    notice.last_look_utc_ns = detector_.seen_before_ns() > 0 ? trace_.utc_of(detector_.seen_before_ns()) : 0;
-    notice.change = std::move(change);
+    notice.last_run_utc_ns = detector_.seen_before_ns() > 0 ? trace_.utc_of(detector_.seen_before_ns()) : 0;
   }
   read_meters();
   read_status(now);

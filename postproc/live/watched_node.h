@@ -18,22 +18,38 @@ namespace reveal {
 /// The numbers of the view; nothing where the node does not measure one.
 [[nodiscard]] const std::vector<MetricFact>& meters();
 
-/// A change with the times of its node: UTC.
+/// An alert as it is published.
 struct AlertNotice {
-  AlertChange change;
-  std::string node;
+  AlertNews news = AlertNews::opened;
   std::int64_t published_utc_ns = 0;
+  std::string node;
+  int number = 0;  // within the node
+  AlertState state = AlertState::open;
+  Tier tier = Tier::none;
   std::int64_t begin_utc_ns = 0;
-  std::int64_t end_utc_ns = 0;
-  std::int64_t window_end_utc_ns = 0;  // of the newest row that the look knew
-  std::int64_t last_look_utc_ns = 0;   // of the newest row that the look before knew
+  std::int64_t end_utc_ns = 0;  // so far, while it is open
+  Subsystem subsystem = Subsystem::cpu;
+  double score = 0;
+  std::vector<Method> methods;
+  std::vector<Label> labels;
+  std::string claim;
+  struct Reason {
+    std::string channel, unit;
+    std::optional<double> observed, expected;
+    double share = 0;
+    bool operator==(const Reason&) const = default;
+  };
+  std::vector<Reason> reasons;
+  std::int64_t window_end_utc_ns = 0;  // of the newest row that the detection run knew
+  std::int64_t last_run_utc_ns = 0;    // of the newest row that the detection run before knew
+  bool operator==(const AlertNotice&) const = default;
 };
 
 class WatchedNode {
  public:
   explicit WatchedNode(const std::filesystem::path& trace);
 
-  /// Returns the new alerts; `now_utc_ns` is when they are published.
+  /// Returns what to publish now.
   [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, CpuBudget& budget);
 
   [[nodiscard]] const LiveTrace& trace() const { return trace_; }

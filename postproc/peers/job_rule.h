@@ -25,7 +25,7 @@ struct NodeSteps {
 /// Everything such a rule may look at.
 struct JobRuleContext {
   const PeerComparison& comparison;
-  std::span<const NodeProfile* const> nodes;  // their snapshots' facts, whole-job levels and courses
+  std::span<const NodeProfile* const> nodes;  // their snapshots' facts, whole-job levels and trends
   TimeSpan job;
   std::span<const Finding> found = {};  // on single nodes
   std::span<const NodeSteps> steps = {};

@@ -26,7 +26,6 @@ inline constexpr std::string_view kNoMajority =
 struct PairMetric {
   enum class Worse : std::uint8_t { less, more };
 
-  std::string_view words;
   std::string_view metric;
   std::string_view rules = {};  // whose finding on the worse node alone says why
   std::string_view model = {};  // the setting by which nodes differ in it by nature

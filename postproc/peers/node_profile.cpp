@@ -19,13 +19,13 @@ namespace {
 
 constexpr std::int64_t kMostBlocks = 16;
 constexpr std::size_t kLinePoints = 160;
-constexpr std::size_t kMostLines = 150;
+constexpr std::size_t kMostSparklines = 150;
 constexpr std::size_t kMostProfiled = 400;
 constexpr std::size_t kFewInstances = 8;
 constexpr std::int64_t kLatest = INT64_MAX / 2;      // sums of times stay numbers
 constexpr std::int64_t kMostForeignBlocks = 10'000;  // of a file that somebody else may have written
-constexpr std::size_t kMostForeignLine = 100'000;
-constexpr int kLineLevels = 64;
+constexpr std::size_t kMostForeignSparkline = 100'000;
+constexpr int kSparklineLevels = 64;
 constexpr char kFirstLevel = '0';  // '0' to 'o' in ASCII, without quotes; a backslash must be escaped, and JSON does it
 constexpr char kNoLevel = '~';
 constexpr double kCut = 0.01;  // of a line's values at both ends: one spike must not flatten the rest
@@ -138,7 +138,7 @@ class Shaper {
     blocks_ = blocks;
     half_block_ = static_cast<double>(profile.block_ns) / static_cast<double>(step_ns) / 2;
     per_point_ = std::max<std::size_t>(1, (telemetry.samples + kLinePoints - 1) / kLinePoints);
-    profile.line_step_ns = step_ns * static_cast<std::int64_t>(per_point_);
+    profile.sparkline_step_ns = step_ns * static_cast<std::int64_t>(per_point_);
   }
 
   void add(const std::string& name, const std::string& unit, const Channel& channel, const Values& values) {
@@ -155,7 +155,7 @@ class Shaper {
                           .unit = unit,
                           .subsystem = channel.subsystem,
                           .kind = channel.kind,
-                          .inherited = is_inherited(channel),
+                          .carried_over = is_carried_over(channel),
                           .mean = four_digits(mean)};
     if (low != high) {
       shaped.blocks = blocks(values);
@@ -171,7 +171,7 @@ class Shaper {
     std::vector<ProfileChannel> kept;
     for (std::size_t i = 0; i < lively_.size(); ++i) {
       ProfileChannel& channel = profile_.channels[lively_[i].second];
-      if (i >= kMostLines) channel.line.clear();
+      if (i >= kMostSparklines) channel.sparkline.clear();
       if (i < kMostProfiled) kept.push_back(std::move(channel));
     }
     profile_.channels_left_out = lively_.size() - kept.size();
@@ -216,11 +216,11 @@ class Shaper {
     if (!(range > 0)) return;
     for (const double point : points) {
       if (std::isnan(point)) {
-        channel.line += kNoLevel;
+        channel.sparkline += kNoLevel;
         continue;
       }
-      const double level = std::clamp((point - channel.low) / range, 0.0, 1.0) * (kLineLevels - 1);
-      channel.line += static_cast<char>(kFirstLevel + std::lround(level));
+      const double level = std::clamp((point - channel.low) / range, 0.0, 1.0) * (kSparklineLevels - 1);
+      channel.sparkline += static_cast<char>(kFirstLevel + std::lround(level));
     }
   }
 
@@ -328,21 +328,22 @@ NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin) {
   return profile;
 }
 
-double line_value(const ProfileChannel& channel, std::size_t i) {
-  if (i >= channel.line.size() || channel.line[i] == kNoLevel) return kNaN;
-  const double level = static_cast<double>(channel.line[i] - kFirstLevel) / (kLineLevels - 1);
+double sparkline_value(const ProfileChannel& channel, std::size_t i) {
+  if (i >= channel.sparkline.size() || channel.sparkline[i] == kNoLevel) return kNaN;
+  const double level = static_cast<double>(channel.sparkline[i] - kFirstLevel) / (kSparklineLevels - 1);
   return channel.low + std::clamp(level, 0.0, 1.0) * (channel.high - channel.low);
 }
 
 void check_profile(NodeProfile& profile) {
-  const bool sound = profile.block_ns > 0 && profile.line_step_ns > 0 && profile.end_utc_ns >= profile.begin_utc_ns &&
-                     profile.begin_utc_ns >= 0 && profile.end_utc_ns <= kLatest && profile.block_ns <= kLatest &&
+  const bool sound = profile.block_ns > 0 && profile.sparkline_step_ns > 0 &&
+                     profile.end_utc_ns >= profile.begin_utc_ns && profile.begin_utc_ns >= 0 &&
+                     profile.end_utc_ns <= kLatest && profile.block_ns <= kLatest &&
                      (profile.end_utc_ns - profile.begin_utc_ns) / profile.block_ns <= kMostForeignBlocks;
   if (!sound) throw Error("a profile without a time axis");
   profile.first_block = profile.begin_utc_ns / profile.block_ns;
   for (const ProfileChannel& channel : profile.channels) {
     if (!std::isfinite(channel.mean) || channel.blocks.size() > std::size_t{kMostForeignBlocks} ||
-        channel.line.size() > kMostForeignLine) {
+        channel.sparkline.size() > kMostForeignSparkline) {
       throw Error("a profile with impossible numbers");
     }
   }

@@ -22,10 +22,10 @@ struct ProfileChannel {
   std::string unit;  // as shown to people: "cpus", "bytes/s", "Hz"
   Subsystem subsystem = Subsystem::cpu;
   Kind kind = Kind::gauge;
-  bool inherited = false;  // a level that depends on what ran on the node before the job: free memory, page cache
+  bool carried_over = false;  // a level that depends on what ran on the node before the job: free memory, page cache
   double mean = 0;
   std::vector<float> blocks;  // means of NodeProfile's blocks, NaN where less than half is covered; empty: constant
-  std::string line;           // the course over the job, see line_value(); may be empty
+  std::string sparkline;      // the trend over the job, see sparkline_value(); may be empty
   double low = 0, high = 0;   // what the line's ends stand for
   bool operator==(const ProfileChannel&) const = default;
 };
@@ -39,7 +39,7 @@ struct NodeProfile {
   std::int64_t end_utc_ns = 0;
   std::int64_t block_ns = 0;     // 2^k seconds, so that blocks of a short-lived node fold into those of its peers
   std::int64_t first_block = 0;  // block i of a channel covers [(first_block + i) * block_ns, ...) UTC
-  std::int64_t line_step_ns = 0;
+  std::int64_t sparkline_step_ns = 0;
   std::vector<ProfileChannel> channels;  // by name
   std::size_t channels_left_out = 0;
   std::vector<std::string> zeros;                          // measured, and 0 all the time; by name
@@ -58,7 +58,7 @@ inline constexpr std::string_view kOwnTime = "job.own_time";
 [[nodiscard]] NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin);
 
 /// Point `i` of a channel's line, NaN where there is none.
-[[nodiscard]] double line_value(const ProfileChannel& channel, std::size_t i);
+[[nodiscard]] double sparkline_value(const ProfileChannel& channel, std::size_t i);
 
 /// Differences of `unit` below this are negligible: the scale on which "twice as much" begins to matter.
 [[nodiscard]] double unit_floor(std::string_view unit, Kind kind);

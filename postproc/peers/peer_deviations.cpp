@@ -122,7 +122,7 @@ Evidence evidence_of(const PeerDeviation& deviation, TimeSpan span) {
   evidence.expected = deviation.expected;
   evidence.unit = deviation.unit;
   evidence.span = span;
-  evidence.detectors = {"PEERS"};
+  evidence.detectors = {Method::peer_comparison};
   evidence.score = shown_score(deviation.t);
   return evidence;
 }

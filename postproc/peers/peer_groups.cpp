@@ -32,7 +32,7 @@ class Distance {
     for (std::size_t c = 0; c < table_.columns.size(); ++c) {
       const ProfileTable::Column& column = table_.columns[c];
       const auto subsystem = static_cast<std::size_t>(column.subsystem);
-      if (column.inherited || subsystem >= kSubsystemCount || std::isnan(a[c]) || std::isnan(b[c])) continue;
+      if (column.carried_over || subsystem >= kSubsystemCount || std::isnan(a[c]) || std::isnan(b[c])) continue;
       if (std::max(a[c], b[c]) < kActive) continue;
       differences_[subsystem].push_back(std::min(std::abs(a[c] - b[c]), static_cast<float>(kMostPerChannel)));
     }
@@ -111,7 +111,7 @@ ProfileTable tabulate(const std::vector<const NodeProfile*>& nodes) {
   for (const NodeProfile* node : nodes) {
     for (const ProfileChannel& channel : node->channels) {
       if (!index.try_emplace(channel.name, table.columns.size()).second) continue;
-      table.columns.push_back({channel.name, channel.unit, channel.subsystem, channel.kind, channel.inherited,
+      table.columns.push_back({channel.name, channel.unit, channel.subsystem, channel.kind, channel.carried_over,
                                unit_floor(channel.unit, channel.kind)});
     }
   }

@@ -16,7 +16,7 @@ struct ProfileTable {
     std::string unit;
     Subsystem subsystem = Subsystem::cpu;
     Kind kind = Kind::gauge;
-    bool inherited = false;
+    bool carried_over = false;
     double floor = 1;
   };
   std::vector<Column> columns;

@@ -106,8 +106,8 @@ bool ColumnTest::collect(std::size_t column) {
       static_cast<double>(measured_.size()) < kLeastMeasured * static_cast<double>(overlap.members.size())) {
     return false;
   }
-  // What nodes inherited from earlier jobs differs by nature, unless it is a setting.
-  if (table.columns[column].inherited && !constant_) return false;
+  // What nodes carried over from earlier jobs differs by nature, unless it is a setting.
+  if (table.columns[column].carried_over && !constant_) return false;
   if (*std::max_element(level_.begin(), level_.end()) < kNextToNothing) return false;
   standard_errors(column);
   return true;

@@ -88,7 +88,7 @@ struct PeerComparison {
 /// Null for a node that was not there.
 [[nodiscard]] const PeerGroup* group_of(const PeerComparison& comparison, const std::string& node);
 
-/// Whether the peers of `node` did the same at the same time: the share of them whose course of every one of `channels`
+/// Whether the peers of `node` did the same at the same time: the share of them whose trend of every one of `channels`
 /// changed alike. Nothing when that cannot be told.
 [[nodiscard]] std::optional<double> share_of_peers_alike(const NodeProfile& node,
                                                          const std::vector<const NodeProfile*>& peers, TimeSpan span,

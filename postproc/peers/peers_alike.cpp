@@ -1,4 +1,4 @@
-// An event of one node, or a phase of the job: whether the peers' courses moved at the same time.
+// An event of one node, or a phase of the job: whether the peers' trends moved at the same time.
 #include <algorithm>
 #include <cmath>
 
@@ -10,7 +10,7 @@
 namespace reveal {
 namespace {
 
-/// How much a channel's course rose in a span against the time before and after it, and by how much it might have done
+/// How much a channel's trend rose in a span against the time before and after it, and by how much it might have done
 /// so by chance.
 struct Rise {
   double by = kNaN;
@@ -19,15 +19,17 @@ struct Rise {
 
 Rise rise_in(const NodeProfile& profile, const ProfileChannel& channel, TimeSpan span) {
   constexpr std::int64_t kAroundPoints = 5;
-  if (profile.line_step_ns <= 0 || channel.line.empty()) return {};
-  const auto first = static_cast<std::ptrdiff_t>((span.begin_utc_ns - profile.begin_utc_ns) / profile.line_step_ns);
-  const auto last = static_cast<std::ptrdiff_t>((span.end_utc_ns - 1 - profile.begin_utc_ns) / profile.line_step_ns);
+  if (profile.sparkline_step_ns <= 0 || channel.sparkline.empty()) return {};
+  const auto first =
+      static_cast<std::ptrdiff_t>((span.begin_utc_ns - profile.begin_utc_ns) / profile.sparkline_step_ns);
+  const auto last =
+      static_cast<std::ptrdiff_t>((span.end_utc_ns - 1 - profile.begin_utc_ns) / profile.sparkline_step_ns);
   const auto around = std::max<std::ptrdiff_t>(kAroundPoints, 2 * (last - first + 1));
   std::vector<double> inside;
   std::vector<double> outside;
   for (std::ptrdiff_t i = std::max<std::ptrdiff_t>(0, first - around);
-       i <= last + around && i < static_cast<std::ptrdiff_t>(channel.line.size()); ++i) {
-    const double value = line_value(channel, static_cast<std::size_t>(i));
+       i <= last + around && i < static_cast<std::ptrdiff_t>(channel.sparkline.size()); ++i) {
+    const double value = sparkline_value(channel, static_cast<std::size_t>(i));
     if (!std::isnan(value)) (i >= first && i <= last ? inside : outside).push_back(value);
   }
   if (inside.empty() || outside.size() < 3) return {};

@@ -11,12 +11,12 @@ void fields(auto& v, Visited<decltype(v), ProfileChannel>& channel) {
   v("unit", channel.unit);
   v.name("subsystem", channel.subsystem, subsystem_of);
   v.name("kind", channel.kind, kind_of);
-  v("inherited", channel.inherited);
+  v("inherited", channel.carried_over);
   v("mean", channel.mean);
   v("blocks", channel.blocks);
   v("low", channel.low);
   v("high", channel.high);
-  v("line", channel.line);
+  v("line", channel.sparkline);
 }
 
 void fields(auto& v, Visited<decltype(v), NodeProfile>& profile) {
@@ -25,7 +25,7 @@ void fields(auto& v, Visited<decltype(v), NodeProfile>& profile) {
   v("end_utc_ns", profile.end_utc_ns);
   v("block_ns", profile.block_ns);
   v("first_block", profile.first_block);
-  v("line_step_ns", profile.line_step_ns);
+  v("line_step_ns", profile.sparkline_step_ns);
   v.table("channel_columns", "channels", profile.channels);
   v("channels_left_out", profile.channels_left_out);
   v("zeros", profile.zeros);

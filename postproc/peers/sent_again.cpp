@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostSlots = 1000;       // of all peers
 constexpr std::int64_t kMostNumber = 500'000;  // of a slot: a summary keeps six digits
 
-using Course = std::map<std::int64_t, AgainInSpan>;  // by slot
+using Trend = std::map<std::int64_t, AgainInSpan>;  // by slot
 
 bool was_counted(std::span<const double> series) {
   return std::any_of(series.begin(), series.end(), [](double value) { return !std::isnan(value); });
@@ -29,8 +29,8 @@ const Channel* duplicates_of(const Telemetry& telemetry, const std::string& peer
   return nullptr;
 }
 
-Course course_of(const Telemetry& telemetry, std::size_t segments, std::size_t duplicates, double slot_seconds) {
-  Course course;
+Trend trend_of(const Telemetry& telemetry, std::size_t segments, std::size_t duplicates, double slot_seconds) {
+  Trend trend;
   const auto again = telemetry.series(segments);
   const auto twice = telemetry.series(duplicates);
   for (std::size_t t = 0; t < telemetry.samples; ++t) {
@@ -38,16 +38,16 @@ Course course_of(const Telemetry& telemetry, std::size_t segments, std::size_t d
     const double had = std::isnan(twice[t]) ? 0 : twice[t];
     if (sent <= 0 && had <= 0) continue;
     const double second = static_cast<double>(t) * telemetry.step_seconds;
-    AgainInSpan& slot = course[static_cast<std::int64_t>(second / slot_seconds)];
+    AgainInSpan& slot = trend[static_cast<std::int64_t>(second / slot_seconds)];
     slot.segments += sent;
     slot.duplicates += had;
   }
-  return course;
+  return trend;
 }
 
-Course in_longer_slots(const Course& course) {
-  Course longer;
-  for (const auto& [slot, again] : course) {
+Trend in_longer_slots(const Trend& trend) {
+  Trend longer;
+  for (const auto& [slot, again] : trend) {
     longer[slot / 2].segments += again.segments;
     longer[slot / 2].duplicates += again.duplicates;
   }
@@ -61,35 +61,35 @@ SentAgain sent_again_of(const Telemetry& telemetry) {
   SentAgain all{.begin_utc_ns = telemetry.begin_utc_ns,
                 .slot_ns = std::llround(slot_seconds * static_cast<double>(kSecond)),
                 .peers = {}};
-  std::map<std::string, Course> courses;
+  std::map<std::string, Trend> trends;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const Channel& channel = telemetry.channels[i];
     if (channel.metric != "tcp.peer.retransmits" || !was_counted(telemetry.series(i))) continue;
     const Channel* duplicates = duplicates_of(telemetry, channel.instance);
     if (duplicates == nullptr) continue;
-    courses[channel.instance] =
-        course_of(telemetry, i, static_cast<std::size_t>(duplicates - telemetry.channels.data()), slot_seconds);
+    trends[channel.instance] =
+        trend_of(telemetry, i, static_cast<std::size_t>(duplicates - telemetry.channels.data()), slot_seconds);
   }
-  const auto too_many = [&courses] {
+  const auto too_many = [&trends] {
     std::size_t slots = 0;
     std::int64_t last = 0;
-    for (const auto& [peer, course] : courses) {
-      slots += course.size();
-      if (!course.empty()) last = std::max(last, course.rbegin()->first);
+    for (const auto& [peer, trend] : trends) {
+      slots += trend.size();
+      if (!trend.empty()) last = std::max(last, trend.rbegin()->first);
     }
     return last > 0 && (slots > kMostSlots || last > kMostNumber);
   };
   while (too_many()) {
-    for (auto& [peer, course] : courses) course = in_longer_slots(course);
+    for (auto& [peer, trend] : trends) trend = in_longer_slots(trend);
     all.slot_ns *= 2;
   }
-  for (const auto& [peer, course] : courses) {
+  for (const auto& [peer, trend] : trends) {
     SentAgainTo& to = all.peers.emplace_back();
     to.peer = peer;
-    to.slots.reserve(course.size());
-    to.segments.reserve(course.size());
-    to.duplicates.reserve(course.size());
-    for (const auto& [slot, again] : course) {
+    to.slots.reserve(trend.size());
+    to.segments.reserve(trend.size());
+    to.duplicates.reserve(trend.size());
+    for (const auto& [slot, again] : trend) {
       to.slots.push_back(static_cast<double>(slot));
       to.segments.push_back(again.segments);
       to.duplicates.push_back(again.duplicates);

@@ -6,13 +6,13 @@
 
 namespace reveal {
 
-void fields(auto& v, Visited<decltype(v), StepCourse>& course) {
-  v("rank", course.rank);
-  v("steps", course.steps);
-  v("point_steps", course.point_steps);
-  v("first_point", course.first_point);
-  v("begin_utc_ns", course.begin_utc_ns);
-  v("begins", course.begins);
+void fields(auto& v, Visited<decltype(v), StepTrend>& trend) {
+  v("rank", trend.rank);
+  v("steps", trend.steps);
+  v("point_steps", trend.point_steps);
+  v("first_point", trend.first_point);
+  v("begin_utc_ns", trend.begin_utc_ns);
+  v("begins", trend.begins);
 }
 
 void fields(auto& v, Visited<decltype(v), SlowSteps>& slow) {

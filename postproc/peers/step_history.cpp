@@ -57,8 +57,8 @@ std::int64_t point_steps_of(const std::map<std::string, RankSteps>& ranks) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(last / points + 1)));
 }
 
-StepCourse course_of(const std::string& rank, const RankSteps& steps, std::int64_t point_steps, std::int64_t utc_ns) {
-  StepCourse course{.rank = rank, .steps = std::ssize(steps), .point_steps = point_steps, .begins = {}};
+StepTrend trend_of(const std::string& rank, const RankSteps& steps, std::int64_t point_steps, std::int64_t utc_ns) {
+  StepTrend trend{.rank = rank, .steps = std::ssize(steps), .point_steps = point_steps, .begins = {}};
   std::int64_t last_begin = 0;
   std::int64_t next_point = -1;  // -1: there is none so far
   for (std::size_t i = 0; i < steps.size();) {
@@ -71,18 +71,18 @@ StepCourse course_of(const std::string& rank, const RankSteps& steps, std::int64
     if (count < point_steps) continue;
     const std::int64_t begin = first_ns + std::llround(later / static_cast<double>(count));
     if (next_point < 0) {
-      course.first_point = point;
-      course.begin_utc_ns = begin + utc_ns;
+      trend.first_point = point;
+      trend.begin_utc_ns = begin + utc_ns;
     } else {
-      for (; next_point < point; ++next_point) course.begins += "- ";
-      course.begins += std::to_string((begin - last_begin) / 1000) + ' ';
+      for (; next_point < point; ++next_point) trend.begins += "- ";
+      trend.begins += std::to_string((begin - last_begin) / 1000) + ' ';
     }
     next_point = point + 1;
     // What rounding took away is not lost.
-    last_begin = course.begins.empty() ? begin : last_begin + (begin - last_begin) / 1000 * 1000;
+    last_begin = trend.begins.empty() ? begin : last_begin + (begin - last_begin) / 1000 * 1000;
   }
-  if (!course.begins.empty()) course.begins.pop_back();
-  return course;
+  if (!trend.begins.empty()) trend.begins.pop_back();
+  return trend;
 }
 
 /// Medians of the values around each, so that one slow step among others counts nothing.
@@ -134,9 +134,9 @@ std::vector<double> cpus_of_rank(const Telemetry& telemetry, const std::string& 
 }
 
 /// A rank's steps with what is needed to tell which of them are slow.
-class RankCourse {
+class RankTrend {
  public:
-  RankCourse(const std::string& rank, const RankSteps& steps, std::int64_t utc_ns, const Telemetry& telemetry)
+  RankTrend(const std::string& rank, const RankSteps& steps, std::int64_t utc_ns, const Telemetry& telemetry)
       : rank_(rank), steps_(steps), utc_ns_(utc_ns), telemetry_(telemetry), cpus_(cpus_of_rank(telemetry, rank)) {
     seconds_.reserve(steps.size());
     waiting_.reserve(steps.size());
@@ -232,21 +232,21 @@ StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, 
   StepHistory history;
   if (trace.utc_minus_monotonic_ns < -kMostStepNumber || trace.utc_minus_monotonic_ns > kMostStepNumber) return history;
   for (const auto& [rank, steps] : ranks) {
-    history.ranks.push_back(course_of(rank, steps, point_steps, trace.utc_minus_monotonic_ns));
+    history.ranks.push_back(trend_of(rank, steps, point_steps, trace.utc_minus_monotonic_ns));
     if (!rule.enabled()) continue;
-    const auto slow = RankCourse(rank, steps, trace.utc_minus_monotonic_ns, telemetry).slow(rule);
+    const auto slow = RankTrend(rank, steps, trace.utc_minus_monotonic_ns, telemetry).slow(rule);
     history.slow.insert(history.slow.end(), slow.begin(), slow.end());
   }
   return history;
 }
 
-std::vector<double> begins_of(const StepCourse& course) {
+std::vector<double> begins_of(const StepTrend& trend) {
   constexpr std::int64_t kLongestPoint = std::int64_t{1} << 50;  // microseconds
   std::vector<double> begins;
-  if (course.begin_utc_ns == 0) return begins;
-  std::int64_t at = course.begin_utc_ns / 1000;
+  if (trend.begin_utc_ns == 0) return begins;
+  std::int64_t at = trend.begin_utc_ns / 1000;
   begins.push_back(static_cast<double>(at) * 1e-6);
-  std::string_view rest = course.begins;
+  std::string_view rest = trend.begins;
   for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
     const auto later = parse_int(word);
     const bool known = later && *later >= 0 && *later <= kLongestPoint && at < INT64_MAX / 2;

@@ -14,14 +14,14 @@
 namespace reveal {
 
 /// When the steps of one rank began.
-struct StepCourse {
+struct StepTrend {
   std::string rank;
   std::int64_t steps = 0;         // seen
   std::int64_t point_steps = 1;   // a power of two; point i has the steps i * point_steps + 1 to (i + 1) * point_steps
   std::int64_t first_point = 0;   // of `begins`
   std::int64_t begin_utc_ns = 0;  // of the first point: the mean begin of its steps
   std::string begins;             // of each point after it, microseconds since the one before; "-": not all were seen
-  bool operator==(const StepCourse&) const = default;
+  bool operator==(const StepTrend&) const = default;
 };
 
 /// Steps of one rank that took longer than the others of it.
@@ -40,7 +40,7 @@ struct SlowSteps {
 };
 
 struct StepHistory {
-  std::vector<StepCourse> ranks;
+  std::vector<StepTrend> ranks;
   std::vector<SlowSteps> slow;
   bool operator==(const StepHistory&) const = default;
 };
@@ -49,7 +49,7 @@ struct StepHistory {
 [[nodiscard]] StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry,
                                           const EffectiveRule& rule);
 
-/// Begins by point, in seconds UTC; NaN where they are not known. The first one is `course.first_point`'s.
-[[nodiscard]] std::vector<double> begins_of(const StepCourse& course);
+/// Begins by point, in seconds UTC; NaN where they are not known. The first one is `trend.first_point`'s.
+[[nodiscard]] std::vector<double> begins_of(const StepTrend& trend);
 
 }  // namespace reveal

@@ -25,7 +25,7 @@ constexpr double kEqual = 0.15;
 constexpr double kNoLess = 0.95;
 
 /// Own time of the members of one group on common points of wall time.
-struct Courses {
+struct Trends {
   std::vector<const NodeProfile*> nodes;
   std::vector<std::vector<double>> own;
   std::int64_t begin_utc_ns = 0;
@@ -33,7 +33,7 @@ struct Courses {
 
   [[nodiscard]] std::size_t points() const { return own.empty() ? 0 : own.front().size(); }
   [[nodiscard]] TimeSpan span(Interval at) const { return {time_of(at.begin), time_of(at.end)}; }
-  /// Its part in the courses; empty where it is not in them.
+  /// Its part in the trends; empty where it is not in them.
   [[nodiscard]] Interval interval(const TimeSpan& span) const {
     const auto point = [this](std::int64_t utc_ns) {
       const std::int64_t end = time_of(points());
@@ -46,42 +46,43 @@ struct Courses {
   }
 };
 
-Courses courses_of(const PeerGroup& group, std::span<const NodeProfile* const> nodes) {
-  Courses courses;
+Trends trends_of(const PeerGroup& group, std::span<const NodeProfile* const> nodes) {
+  Trends trends;
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
   for (const NodeProfile* node : nodes) {
     if (std::find(group.nodes.begin(), group.nodes.end(), node->node) == group.nodes.end()) continue;
     const ProfileChannel* channel = node->find(kOwnTime);
-    if (channel == nullptr || channel->line.empty() || node->line_step_ns <= 0) continue;
-    courses.nodes.push_back(node);
-    courses.step_ns = std::max(courses.step_ns, node->line_step_ns);
-    courses.begin_utc_ns = std::max(courses.begin_utc_ns, node->begin_utc_ns);
+    if (channel == nullptr || channel->sparkline.empty() || node->sparkline_step_ns <= 0) continue;
+    trends.nodes.push_back(node);
+    trends.step_ns = std::max(trends.step_ns, node->sparkline_step_ns);
+    trends.begin_utc_ns = std::max(trends.begin_utc_ns, node->begin_utc_ns);
     end = std::min(end, node->end_utc_ns);
   }
-  courses.begin_utc_ns += kEdgeNs;
+  trends.begin_utc_ns += kEdgeNs;
   end -= kEdgeNs;
-  if (courses.nodes.size() < 2 || end <= courses.begin_utc_ns || courses.step_ns <= 0) return {};
-  const auto points = static_cast<std::size_t>((end - courses.begin_utc_ns) / courses.step_ns);
-  for (const NodeProfile* node : courses.nodes) {
+  if (trends.nodes.size() < 2 || end <= trends.begin_utc_ns || trends.step_ns <= 0) return {};
+  const auto points = static_cast<std::size_t>((end - trends.begin_utc_ns) / trends.step_ns);
+  for (const NodeProfile* node : trends.nodes) {
     const ProfileChannel& channel = *node->find(kOwnTime);
     std::vector<double> own(points, kNaN);
     for (std::size_t i = 0; i < points; ++i) {
       const std::int64_t middle =
-          courses.begin_utc_ns + static_cast<std::int64_t>(i) * courses.step_ns + courses.step_ns / 2;
-      own[i] = line_value(channel, static_cast<std::size_t>((middle - node->begin_utc_ns) / node->line_step_ns));
+          trends.begin_utc_ns + static_cast<std::int64_t>(i) * trends.step_ns + trends.step_ns / 2;
+      own[i] =
+          sparkline_value(channel, static_cast<std::size_t>((middle - node->begin_utc_ns) / node->sparkline_step_ns));
     }
-    courses.own.push_back(std::move(own));
+    trends.own.push_back(std::move(own));
   }
-  return courses;
+  return trends;
 }
 
-std::vector<double> of_the_others(const Courses& courses, std::size_t member) {
-  std::vector<double> others(courses.points(), kNaN);
+std::vector<double> of_the_others(const Trends& trends, std::size_t member) {
+  std::vector<double> others(trends.points(), kNaN);
   std::vector<double> now;
   for (std::size_t i = 0; i < others.size(); ++i) {
     now.clear();
-    for (std::size_t other = 0; other < courses.own.size(); ++other) {
-      if (other != member && !std::isnan(courses.own[other][i])) now.push_back(courses.own[other][i]);
+    for (std::size_t other = 0; other < trends.own.size(); ++other) {
+      if (other != member && !std::isnan(trends.own[other][i])) now.push_back(trends.own[other][i]);
     }
     others[i] = median_of(now);
   }
@@ -90,7 +91,7 @@ std::vector<double> of_the_others(const Courses& courses, std::size_t member) {
 
 struct Stretch {
   Interval at;
-  std::optional<double> score = std::nullopt;  // where the course itself was searched
+  std::optional<double> score = std::nullopt;  // where the trend itself was searched
   double own = 0, own_usual = 0;
   double others = 0, others_usual = 0;
 };
@@ -106,12 +107,12 @@ Stretch stretch_at(std::span<const double> own, std::span<const double> others, 
           .others_usual = mean_outside(others, excluded)};
 }
 
-std::vector<Stretch> stretches(const Courses& courses, std::size_t member, const EffectiveRule& rule, bool lasting) {
-  const std::vector<double>& own = courses.own[member];
-  const std::vector<double> others = of_the_others(courses, member);
+std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const EffectiveRule& rule, bool lasting) {
+  const std::vector<double>& own = trends.own[member];
+  const std::vector<double> others = of_the_others(trends, member);
   std::vector<double> against(own.size());
   for (std::size_t i = 0; i < own.size(); ++i) against[i] = own[i] - others[i];
-  const double points_per_second = 1e9 / static_cast<double>(courses.step_ns);
+  const double points_per_second = 1e9 / static_cast<double>(trends.step_ns);
   const auto points = [&](double seconds) {
     return static_cast<std::size_t>(std::max(1.0, std::round(seconds * points_per_second)));
   };
@@ -152,11 +153,11 @@ struct Suspect {
 };
 
 /// Members that rose against their peers.
-std::vector<Suspect> risen(const Courses& courses, const EffectiveRule& rule) {
+std::vector<Suspect> risen(const Trends& trends, const EffectiveRule& rule) {
   std::vector<Suspect> all;
-  for (std::size_t member = 0; member < courses.nodes.size(); ++member) {
-    auto found = stretches(courses, member, rule, true);
-    if (found.empty()) found = stretches(courses, member, rule, false);
+  for (std::size_t member = 0; member < trends.nodes.size(); ++member) {
+    auto found = stretches(trends, member, rule, true);
+    if (found.empty()) found = stretches(trends, member, rule, false);
     for (const Stretch& stretch : found) all.push_back({member, stretch});
   }
   return all;
@@ -175,9 +176,9 @@ std::optional<Suspect> strongest_of(const std::vector<Suspect>& all) {
 }
 
 /// Whether this member worked on while every other one slept more than usual.
-std::optional<Stretch> worked_on(const Courses& courses, std::size_t member, Interval at, const EffectiveRule& rule) {
+std::optional<Stretch> worked_on(const Trends& trends, std::size_t member, Interval at, const EffectiveRule& rule) {
   const std::vector<Interval> excluded = {at};
-  const Stretch stretch = stretch_at(courses.own[member], of_the_others(courses, member), at, excluded);
+  const Stretch stretch = stretch_at(trends.own[member], of_the_others(trends, member), at, excluded);
   if (std::isnan(stretch.own) || std::isnan(stretch.own_usual) || std::isnan(stretch.others) ||
       std::isnan(stretch.others_usual)) {
     return std::nullopt;
@@ -186,43 +187,43 @@ std::optional<Stretch> worked_on(const Courses& courses, std::size_t member, Int
   if (stretch.own < kNoLess * stretch.own_usual) return std::nullopt;
   const double least =
       std::max(rule.threshold("min_passing"), rule.threshold("min_passing_share") * stretch.others_usual);
-  for (std::size_t other = 0; other < courses.own.size(); ++other) {
+  for (std::size_t other = 0; other < trends.own.size(); ++other) {
     if (other == member) continue;
-    const double inside = mean_inside(courses.own[other], at);
-    const double usual = mean_outside(courses.own[other], excluded);
+    const double inside = mean_inside(trends.own[other], at);
+    const double usual = mean_outside(trends.own[other], excluded);
     if (!(inside * (1 + kEqual) < stretch.own) || !(usual - inside >= least)) return std::nullopt;
   }
   return stretch;
 }
 
 /// While the detectors saw another one of them deviate without a known cause: in the longest such interval.
-std::optional<Suspect> working_on(const Courses& courses, std::span<const Finding> found, const EffectiveRule& rule) {
-  const double least = rule.threshold("min_passing_seconds") * 1e9 / static_cast<double>(courses.step_ns);
+std::optional<Suspect> working_on(const Trends& trends, std::span<const Finding> found, const EffectiveRule& rule) {
+  const double least = rule.threshold("min_passing_seconds") * 1e9 / static_cast<double>(trends.step_ns);
   std::optional<Suspect> longest;
   for (const Finding& finding : found) {
     if (finding.id != kUnexplained || finding.intervals.size() != 1) continue;
     const auto deviated = [&finding](const NodeProfile* node) {
       return std::find(finding.nodes.begin(), finding.nodes.end(), node->node) != finding.nodes.end();
     };
-    if (std::none_of(courses.nodes.begin(), courses.nodes.end(), deviated)) continue;
-    const Interval at = courses.interval(finding.intervals.front());
+    if (std::none_of(trends.nodes.begin(), trends.nodes.end(), deviated)) continue;
+    const Interval at = trends.interval(finding.intervals.front());
     // As above: not from the start, and what is usual takes longer.
-    if (at.begin == 0 || static_cast<double>(at.length()) < least || 2 * at.length() > courses.points()) continue;
+    if (at.begin == 0 || static_cast<double>(at.length()) < least || 2 * at.length() > trends.points()) continue;
     if (longest && longest->stretch.at.length() >= at.length()) continue;
-    for (std::size_t member = 0; member < courses.nodes.size(); ++member) {
-      if (deviated(courses.nodes[member])) continue;
-      if (const auto stretch = worked_on(courses, member, at, rule)) longest = Suspect{member, *stretch};
+    for (std::size_t member = 0; member < trends.nodes.size(); ++member) {
+      if (deviated(trends.nodes[member])) continue;
+      if (const auto stretch = worked_on(trends, member, at, rule)) longest = Suspect{member, *stretch};
     }
   }
   return longest;
 }
 
-Finding describe(const Courses& courses, std::size_t member, const Stretch& stretch, const EffectiveRule& rule) {
-  const std::string& node = courses.nodes[member]->node;
+Finding describe(const Trends& trends, std::size_t member, const Stretch& stretch, const EffectiveRule& rule) {
+  const std::string& node = trends.nodes[member]->node;
   Finding finding = rule.finding({node});
-  const double length = static_cast<double>(stretch.at.length()) * static_cast<double>(courses.step_ns) * 1e-9;
-  const double job = courses.nodes[member]->seconds();
-  finding.intervals = {courses.span(stretch.at)};
+  const double length = static_cast<double>(stretch.at.length()) * static_cast<double>(trends.step_ns) * 1e-9;
+  const double job = trends.nodes[member]->seconds();
+  finding.intervals = {trends.span(stretch.at)};
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
   finding.impact.seconds = length * (1 - stretch.others / stretch.others_usual);
@@ -238,7 +239,7 @@ Finding describe(const Courses& courses, std::size_t member, const Stretch& stre
     evidence.expected = four_digits(expected);
     evidence.unit = "cpus";
     evidence.span = finding.intervals.front();
-    evidence.detectors = {"PEERS"};
+    evidence.detectors = {Method::peer_comparison};
     finding.evidence.push_back(std::move(evidence));
   };
   fact("mean of this node", stretch.own, stretch.own_usual);
@@ -260,11 +261,11 @@ std::vector<Finding> transient_stragglers(const PeerComparison& comparison, std:
                                           std::span<const Finding> found, const EffectiveRule& rule) {
   std::vector<Finding> findings;
   for (const PeerGroup& group : comparison.groups) {
-    const Courses courses = courses_of(group, nodes);
-    if (courses.points() < kLeastPoints) continue;
-    const std::vector<Suspect> all = risen(courses, rule);
-    const auto suspect = all.empty() ? working_on(courses, found, rule) : strongest_of(all);
-    if (suspect) findings.push_back(describe(courses, suspect->member, suspect->stretch, rule));
+    const Trends trends = trends_of(group, nodes);
+    if (trends.points() < kLeastPoints) continue;
+    const std::vector<Suspect> all = risen(trends, rule);
+    const auto suspect = all.empty() ? working_on(trends, found, rule) : strongest_of(all);
+    if (suspect) findings.push_back(describe(trends, suspect->member, suspect->stretch, rule));
   }
   return findings;
 }

@@ -115,7 +115,7 @@ void fields(auto& v, Visited<decltype(v), Evidence>& evidence) {
   v("expected", evidence.expected, "no expected value is known");
   v("unit", evidence.unit);
   v.inlined(evidence.span);
-  v("detectors", evidence.detectors);
+  v.names("detectors", evidence.detectors, method_of);
   v("score", evidence.score, "not found by a detector");
 }
 
@@ -176,7 +176,7 @@ void fields(auto& v, Visited<decltype(v), ReportEpisode::Contribution>& part) {
 }
 
 void fields(auto& v, Visited<decltype(v), ReportEpisode::DetectorView>& view) {
-  v("method", view.method);
+  v.name("method", view.method, method_of);
   v("channels", view.channels);
 }
 
@@ -185,7 +185,7 @@ void fields(auto& v, Visited<decltype(v), ReportEpisode>& episode) {
   v("first_window", episode.first_window);
   v("last_window", episode.last_window);
   v.inlined(episode.span);
-  v("methods", episode.methods);
+  v.names("methods", episode.methods, method_of);
   v("agreement", episode.agreement);
   v("score", episode.score);
   v.name("tier", episode.tier, tier_of);
@@ -193,15 +193,15 @@ void fields(auto& v, Visited<decltype(v), ReportEpisode>& episode) {
   v.name("subsystem", episode.subsystem, subsystem_of);
   v("reasons", episode.reasons);
   v("claim", episode.claim);
-  v("detectors", episode.detectors);
+  v.known("detectors", episode.detectors);
 }
 
-void fields(auto& v, Visited<decltype(v), PeerGroup>& role) {
-  v("nodes", role.nodes);
-  v("compared", role.compared);
-  v.word("reason", role.reason);
-  v("seconds_in_common", role.seconds);
-  v("channels", role.channels);
+void fields(auto& v, Visited<decltype(v), PeerGroup>& group) {
+  v("nodes", group.nodes);
+  v("compared", group.compared);
+  v.word("reason", group.reason);
+  v("seconds_in_common", group.seconds);
+  v("channels", group.channels);
 }
 
 void fields(auto& v, Visited<decltype(v), PeerDeviation>& deviation) {

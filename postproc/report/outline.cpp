@@ -135,7 +135,7 @@ Table evidence_table(const Finding& finding, const Report& report) {
     const bool setting = one.feature == "value" && !one.observed;  // a text, where channels have their instance
     Cell channel{{code(setting ? one.metric : channel_name(one.metric, one.instance))}};
     if (several_nodes(report) && !one.node.empty()) channel.lines[0].push_back({" on " + one.node});
-    const std::string by = one.detectors.empty() ? "" : listed(one.detectors, 6, "+");
+    const std::string by = one.detectors.empty() ? "" : listed(names_of(one.detectors), 6, "+");
     const bool timed = one.span.begin_utc_ns != 0;
     table.rows.push_back(
         {channel, cell(setting ? one.instance : quantity_of(one.metric, one.observed, one.unit), ": "),
@@ -342,7 +342,7 @@ Cell reasons_of(const ReportEpisode& episode) {
   }
   if (!episode.detectors.empty()) reasons.fold = "by detector";
   for (const ReportEpisode::DetectorView& view : episode.detectors) {
-    reasons.folded.push_back(prose(view.method + ":"));
+    reasons.folded.push_back(prose(std::string(name_of(view.method)) + ":"));
     for (const ReportEpisode::Contribution& part : view.channels) {
       reasons.folded.push_back(
           {{channel_name(part.metric, part.instance), true}, {fmt::format(" {:.1f} %", 100 * part.share)}});
@@ -371,7 +371,7 @@ Section episodes_section(const Report& report) {
   for (const ReportEpisode& episode : report.episodes) {
     Cell time = cell(when(episode.span, report.job));
     if (several_nodes(report)) time.lines.insert(time.lines.begin(), prose(episode.node));
-    Cell methods = cell(listed(episode.methods, 6, "+"), " [", "]");
+    Cell methods = cell(listed(names_of(episode.methods), 6, "+"), " [", "]");
     for (const Label label : episode.labels) methods.lines.push_back(prose(std::string(name_of(label))));
     table.rows.push_back({time, cell(std::string(name_of(episode.subsystem)), ", "), methods, reasons_of(episode),
                           cell(episode.claim, ": ")});

@@ -90,7 +90,7 @@ struct ReportEpisode {
   std::string node;
   std::size_t first_window = 0, last_window = 0;
   TimeSpan span;
-  std::vector<std::string> methods;
+  std::vector<Method> methods;
   int agreement = 0;
   double score = 0;
   Tier tier = Tier::none;
@@ -111,7 +111,7 @@ struct ReportEpisode {
     bool operator==(const Contribution&) const = default;
   };
   struct DetectorView {
-    std::string method;
+    Method method = Method::interval_scan;
     std::vector<Contribution> channels;
     bool operator==(const DetectorView&) const = default;
   };

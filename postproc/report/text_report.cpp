@@ -10,6 +10,7 @@
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
+#include "postproc/words/ink.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -27,9 +28,6 @@ struct Limits {
 };
 constexpr Limits kOfPage{.notes = 3, .times = 2, .steps = 2, .sentence = 140};
 constexpr Limits kOfAll{.notes = 100, .times = 20, .steps = 200, .sentence = kLongestLine};
-
-enum class Ink : std::uint8_t { plain, bold, dim, red, yellow, green };
-constexpr std::string_view kInks[] = {"", "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;33m", "\x1b[1;32m"};
 
 Ink ink_of(VerdictStatus status) {
   switch (status) {
@@ -165,10 +163,7 @@ class Page {
     text_ += paint(right, ink) + "\n";
   }
 
-  [[nodiscard]] std::string paint(std::string_view text, Ink ink) const {
-    if (!style_.colour || ink == Ink::plain) return std::string(text);
-    return std::string(kInks[static_cast<std::size_t>(ink)]) + std::string(text) + "\x1b[0m";
-  }
+  [[nodiscard]] std::string paint(std::string_view text, Ink ink) const { return painted(text, ink, style_.colour); }
 
   /// As it is, whatever its length.
   void line(std::string_view text) { text_ += printable(text, kLongestLine) + "\n"; }

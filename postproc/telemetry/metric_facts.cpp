@@ -15,8 +15,15 @@ using enum MetricFact::Of;
 // clang-format off: a row per metric
 constexpr MetricFact kFacts[] = {
     {.metric = "job.cpu_time", .unit = "cpus", .meter = "job cpu", .meter_unit = "ns/s", .usual_timeline = true},
-    {.metric = "job.outsider_cpu", .unit = "cpus", .usual_timeline = true},
-    {.metric = "job.wait_time", .meter = "job waits for cpu", .meter_unit = "ns/s", .usual_timeline = true},
+    {.metric = "job.outsider_cpu",
+     .compared = "cpu time of processes outside the job",
+     .unit = "cpus",
+     .usual_timeline = true},
+    {.metric = "job.wait_time",
+     .compared = "time the job waited for a cpu",
+     .meter = "job waits for cpu",
+     .meter_unit = "ns/s",
+     .usual_timeline = true},
     {.metric = "job.own_time", .unit = "cpus", .peers = PeerMeaning::work},
     {.metric = "job.processes", .peers = PeerMeaning::work},
     {.metric = "job.threads", .peers = PeerMeaning::work},
@@ -42,6 +49,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "cpu.iowait", .words = "CPU time waiting for io"},
     {.metric = "cpu.softirq", .words = "CPU time in softirqs"},
     {.metric = "cpu.steal", .words = "CPU time taken by the hypervisor"},
+    {.metric = "cpu.frequency", .compared = "cpu clock"},
     {.metric = "cpu.*", .unit = "cpus"},
     {.metric = "cpu.user*", .prune_rank = 2},
     {.metric = "cpu.system*", .prune_rank = 4},
@@ -56,7 +64,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "pmu.remote_share", .words = "Share of memory accesses to another NUMA node"},
     {.metric = "pmu.clock_ratio", .words = "CPU clock against its nominal one"},
     {.metric = "platform.busy", .words = "Share of time in which cpus were not idle"},
-    {.metric = "platform.busy_frequency", .words = "Clock of busy cpus"},
+    {.metric = "platform.busy_frequency", .words = "Clock of busy cpus", .compared = "cpu clock"},
     {.metric = "platform.memory_bandwidth", .words = "Memory bandwidth", .unit = "bytes/s", .peers = PeerMeaning::work},
 
     {.metric = "mem.available",
@@ -95,6 +103,8 @@ constexpr MetricFact kFacts[] = {
     {.metric = "disk.reads", .words = "Disk reads"},
     {.metric = "disk.writes", .words = "Disk writes"},
     {.metric = "disk.queue_time", .words = "Waiting time in the disk's queue"},
+    {.metric = "disk.read_time", .compared = "time of a disk read"},
+    {.metric = "disk.write_time", .compared = "time of a disk write"},
     {.metric = "disk.flushes", .words = "Disk flushes (fsync)"},
     {.metric = "disk.read*", .prune_rank = 19},
     {.metric = "disk.write*", .prune_rank = 21},
@@ -112,7 +122,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "gpu.memory*", .prune_rank = 8},
     {.metric = "gpu.power", .words = "Power of the GPU"},
     {.metric = "gpu.energy", .words = "Power of the GPU by its energy"},
-    {.metric = "gpu.sm_clock", .words = "Clock of the GPU"},
+    {.metric = "gpu.sm_clock", .words = "Clock of the GPU", .compared = "GPU clock"},
     {.metric = "gpu.temperature", .words = "Temperature of the GPU"},
     {.metric = "gpu.reason_power_cap", .words = "GPU held by its power limit"},
     {.metric = "gpu.reason_sw_thermal", .words = "GPU slowed down by the driver for heat"},
@@ -130,6 +140,8 @@ constexpr MetricFact kFacts[] = {
     {.metric = "edac.corrected*", .error_count = 10},
     {.metric = "throttle.core_count*", .error_count = 10},
     {.metric = "throttle.package_count*", .error_count = 10},
+    {.metric = "throttle.core_time", .compared = "time slowed down for heat, by core"},
+    {.metric = "throttle.package_time", .compared = "time slowed down for heat"},
     {.metric = "cgroup.cpu_throttled_periods", .error_count = 10},
     {.metric = "softnet.dropped", .error_count = 10},
     {.metric = "ib.link_downed", .error_count = 1},
@@ -144,7 +156,8 @@ constexpr MetricFact kFacts[] = {
     {.metric = "numa_*", .peers = PeerMeaning::work},
     {.metric = "memory_numa.*", .peers = PeerMeaning::work},
     {.metric = "memory_stat.*", .peers = PeerMeaning::work},
-    {.metric = "cgroup.memory_some", .peers = PeerMeaning::node},
+    {.metric = "cgroup.cpu_throttled_time", .compared = "time throttled by the cpu quota"},
+    {.metric = "cgroup.memory_some", .compared = "time the job waited for memory", .peers = PeerMeaning::node},
     {.metric = "cgroup.memory_full", .peers = PeerMeaning::node},
     {.metric = "cgroup.memory_*", .peers = PeerMeaning::work},
     {.metric = "cgroup.page_faults", .peers = PeerMeaning::work},
@@ -160,6 +173,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "fs.*", .peers = PeerMeaning::work},
     {.metric = "kernel.*", .peers = PeerMeaning::work},
     {.metric = "lustre.*", .peers = PeerMeaning::work},
+    {.metric = "nfs.round_trip_time", .compared = "time of an NFS request"},
     {.metric = "nfs.retransmissions", .peers = PeerMeaning::node},
     {.metric = "nfs.rpc_retransmissions", .peers = PeerMeaning::node},
     {.metric = "nfs.timeouts", .peers = PeerMeaning::node},
@@ -168,12 +182,16 @@ constexpr MetricFact kFacts[] = {
     {.metric = "vmstat.pgmajfault", .summed_in_paper = true},
     {.metric = "process.minor_faults", .summed_in_paper = true},
     {.metric = "process.major_faults", .summed_in_paper = true},
-    {.metric = "vmstat.allocstall_normal", .peers = PeerMeaning::node},
-    {.metric = "vmstat.allocstall_movable", .peers = PeerMeaning::node},
+    {.metric = "vmstat.allocstall_normal",
+     .compared = "allocations that had to free memory first",
+     .peers = PeerMeaning::node},
+    {.metric = "vmstat.allocstall_movable",
+     .compared = "allocations that had to free memory first",
+     .peers = PeerMeaning::node},
     {.metric = "vmstat.compact_stall", .peers = PeerMeaning::node},
     {.metric = "vmstat.compact_fail", .peers = PeerMeaning::node},
     {.metric = "vmstat.oom_kill", .peers = PeerMeaning::node},
-    {.metric = "vmstat.pswpin", .peers = PeerMeaning::node},
+    {.metric = "vmstat.pswpin", .compared = "pages read from swap", .peers = PeerMeaning::node},
     {.metric = "vmstat.pswpout", .peers = PeerMeaning::node},
     {.metric = "vmstat.thp_fault_fallback", .peers = PeerMeaning::node},
     {.metric = "vmstat.*", .peers = PeerMeaning::work},
@@ -245,6 +263,15 @@ std::string_view words_for(std::string_view metric) {
   return words.empty() ? metric : words;
 }
 
+std::string compared_words(std::string_view metric) {
+  const std::string_view own = fact_of(metric, &MetricFact::compared);
+  if (!own.empty()) return std::string(own);
+  std::string words(words_for(metric));
+  const bool is_word = words.size() > 1 && words[1] >= 'a' && words[1] <= 'z';  // "CPU" and "TCP" stay
+  if (is_word && words[0] >= 'A' && words[0] <= 'Z') words[0] = static_cast<char>(words[0] - 'A' + 'a');
+  return words;
+}
+
 bool per_second(const Channel& channel) {
   return channel.kind == Kind::counter || channel.kind == Kind::event;
 }
@@ -277,7 +304,7 @@ std::pair<std::string, std::string> quantities_of(std::string_view metric, doubl
   return {text(first), text(second)};
 }
 
-bool is_inherited(const Channel& channel) {
+bool is_carried_over(const Channel& channel) {
   return !per_second(channel) && channel.subsystem == Subsystem::memory &&
          (channel.scope == Scope::node || channel.scope == Scope::numa);
 }

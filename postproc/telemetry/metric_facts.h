@@ -25,10 +25,11 @@ struct MetricFact {
   /// use, meet no metric of ours.
   enum class Of : std::uint8_t { ours, other_data, any_name };
 
-  std::string_view metric;      // "cpu.user"; "disk.read*" is a prefix; "*drop*" a part, in any case of letters
-  std::string_view words = {};  // where the metric's own name would puzzle the reader
-  std::string_view unit = {};   // where it is not what the kind and the unit of the channel give
-  std::string_view meter = {};  // label in `reveal watch`
+  std::string_view metric;         // "cpu.user"; "disk.read*" is a prefix; "*drop*" a part, in any case of letters
+  std::string_view words = {};     // where the metric's own name would puzzle the reader
+  std::string_view compared = {};  // what is compared of two nodes, where it is called otherwise
+  std::string_view unit = {};      // where it is not what the kind and the unit of the channel give
+  std::string_view meter = {};     // label in `reveal watch`
   std::string_view meter_unit = {};
   int prune_rank = 0;            // of correlated metrics the paper's pipeline keeps the one of the lowest rank
   double error_count = 0;        // an error counter: the count from which a burst is worth a word
@@ -53,6 +54,9 @@ template <typename T>
 /// "CPU user time", or the metric's own name.
 [[nodiscard]] std::string_view words_for(std::string_view metric);
 
+/// The same within a sentence that compares two nodes: "cpu clock", "time of a disk read".
+[[nodiscard]] std::string compared_words(std::string_view metric);
+
 /// Whether values on the grid are increments, and shown as a rate.
 [[nodiscard]] bool per_second(const Channel& channel);
 
@@ -70,6 +74,6 @@ template <typename T>
                                                                 std::string_view unit);
 
 /// A level that depends on what ran on the node before the job: free memory, page cache.
-[[nodiscard]] bool is_inherited(const Channel& channel);
+[[nodiscard]] bool is_carried_over(const Channel& channel);
 
 }  // namespace reveal

@@ -1,5 +1,5 @@
-// The newest rows of one node's trace, as many as a look needs; older ones are forgotten, so that a look costs the same
-// after an hour and after a week.
+// The newest rows of one node's trace, as many as a detection run needs; older ones are forgotten, so that a run costs
+// the same after an hour and after a week.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace reveal {
 
-/// The part of a job that a look sees, on the grid of the report.
+/// The part of a job that a detection run sees, on the grid of the report.
 struct LiveBlock {
   Telemetry telemetry;
   std::int64_t first_ns = 0;  // monotonic, of the tick at which sample 0 begins

@@ -178,6 +178,12 @@ expect 0 - env COLUMNS=50 "$reveal" show job
 expect 0 - env TERM=dumb "$reveal" show job --color=always
 grep -q "$(printf '\033')" out || fail "no colour although it was asked for"
 expect 2 'excludes' "$reveal" show job --color=always --no-color
+if command -v script >/dev/null; then
+  on_terminal() { env TERM=xterm "$@" script -qec "'$reveal' show job" /dev/null </dev/null; }
+  on_terminal NO_COLOR= | grep -qF "$(printf '\033[')" || fail "no colour on a terminal"
+  on_terminal NO_COLOR=1 | grep -qF "$(printf '\033[')" && fail "colour although NO_COLOR is set"
+  on_terminal TERM=dumb | grep -qF "$(printf '\033[')" && fail "colour on a terminal that has none"
+fi
 mkdir torn
 head -c 500 job/report.json >torn/report.json
 expect 1 'report.json: not JSON' "$reveal" show torn

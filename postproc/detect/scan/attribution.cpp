@@ -57,12 +57,12 @@ void name_subsystems(const ScanInput& input, const SeriesCorrelation& correlatio
 
 }  // namespace
 
-Attribution attribute(const Telemetry& telemetry, ReferenceMeans& outside, const SeriesCorrelation& correlation,
+Attribution attribute(const Telemetry& telemetry, ReferenceMeans& reference, const SeriesCorrelation& correlation,
                       std::size_t offset, const ScoredInterval& interval, std::size_t filled) {
-  const ScanInput& input = outside.input();
+  const ScanInput& input = reference.input();
   std::vector<double> z(input.series.size());
   for (std::size_t i = 0; i < z.size(); ++i) {
-    if (!is_memory_level(input.series[i])) z[i] = outside.z(i, interval.begin, interval.end);
+    if (!is_memory_level(input.series[i])) z[i] = reference.z(i, interval.begin, interval.end);
   }
 
   Attribution result;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "postproc/detect/episode.h"
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 #include "postproc/detect/scan/reference_means.h"
 #include "postproc/detect/scan/scan_series.h"
 #include "postproc/telemetry/telemetry.h"
@@ -28,7 +28,7 @@ struct Attribution {
 
 /// `offset`: sample of the telemetry where the scan input begins; the interval counts from there. `filled`: reasons
 /// with their levels; those that a claim may be about have them anyway.
-[[nodiscard]] Attribution attribute(const Telemetry& telemetry, ReferenceMeans& outside,
+[[nodiscard]] Attribution attribute(const Telemetry& telemetry, ReferenceMeans& reference,
                                     const SeriesCorrelation& correlation, std::size_t offset,
                                     const ScoredInterval& interval, std::size_t filled);
 

@@ -36,7 +36,7 @@ class ShiftMeter {
       : begin_(begin),
         end_(end),
         samples_(samples),
-        outside_(std::min(scale.samples(kOutsideSeconds), end - begin)),
+        reference_length_(std::min(scale.samples(kReferenceSeconds), end - begin)),
         reach_(std::min(scale.samples(kEdgeSeconds), end - begin)) {}
 
   [[nodiscard]] bool knows_edge(std::size_t at) const { return at >= reach_ && at + reach_ <= samples_; }
@@ -46,7 +46,7 @@ class ShiftMeter {
 
   SeriesShift measure(std::span<const float> scores, const ScanSeries& series) {
     scan_.assign(scores, series.variance, series.hold);
-    scan_.set_outside(outside_);
+    scan_.set_reference_length(reference_length_);
     const double gap = scan_.gap(begin_, end_);  // in deviations of white noise
     if (gap <= 0) return {};
     prefix_.assign(1, 0);
@@ -101,7 +101,7 @@ class ShiftMeter {
   std::size_t begin_;
   std::size_t end_;
   std::size_t samples_;
-  std::size_t outside_;
+  std::size_t reference_length_;
   std::size_t reach_;
   SeriesScan scan_;
   std::vector<double> prefix_;

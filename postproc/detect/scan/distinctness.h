@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 
 namespace reveal {
 

@@ -44,7 +44,7 @@ void prefix_sums(std::span<const float> scores, std::vector<double>& prefix) {
 }  // namespace
 
 ReferenceMeans::ReferenceMeans(const ScanInput& input, const ScanScale& scale)
-    : input_(input), length_(scale.samples(kOutsideSeconds)), sums_(input.series.size()), prefix_{0.0} {}
+    : input_(input), length_(scale.samples(kReferenceSeconds)), sums_(input.series.size()), prefix_{0.0} {}
 
 void ReferenceMeans::sum_up(std::size_t series) {
   Sums& sums = sums_[series];
@@ -55,7 +55,7 @@ void ReferenceMeans::sum_up(std::size_t series) {
 
 double ReferenceMeans::z(std::size_t series, std::size_t begin, std::size_t end) {
   const ScanSeries& about = input_.series[series];
-  if (end - begin < length_ || input_.samples < length_) {  // outside means are no longer than the interval
+  if (end - begin < length_ || input_.samples < length_) {  // reference means are no longer than the interval
     return SeriesScan(input_.of(series), about.variance, about.hold, length_).z(begin, end);
   }
   const double variance = about.variance * about.hold;

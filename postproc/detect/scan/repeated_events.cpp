@@ -22,7 +22,7 @@ double score_without(const ScanInput& input, const ScoredInterval& interval, con
                      const ScanScale& scale) {
   std::size_t cut = 0;  // samples before the interval
   for (const ScoredInterval& other : others) cut += other.begin < interval.begin ? other.end - other.begin : 0;
-  const std::size_t outside = std::min(scale.samples(kOutsideSeconds), interval.end - interval.begin);
+  const std::size_t reference = std::min(scale.samples(kReferenceSeconds), interval.end - interval.begin);
   std::vector<float> gaps;
   std::vector<float> rest;
   SeriesScan scan;
@@ -30,7 +30,7 @@ double score_without(const ScanInput& input, const ScoredInterval& interval, con
     const ScanSeries& series = input.series[i];
     if (!series.detects) continue;
     scan.assign(cut_out(input.of(i), others, rest), series.variance, series.hold);
-    scan.set_outside(outside);
+    scan.set_reference_length(reference);
     gaps.push_back(scan.gap(interval.begin - cut, interval.end - cut));
   }
   const std::size_t combined = combined_series(gaps.size(), input.of_what);
@@ -63,11 +63,11 @@ bool overlap(const ScoredInterval& a, const ScoredInterval& b) {
 
 }  // namespace
 
-std::vector<std::vector<ScoredInterval>> find_repeats(ReferenceMeans& outside, const ScanScale& scale, double least) {
-  const ScanInput& input = outside.input();
+std::vector<std::vector<ScoredInterval>> find_repeats(ReferenceMeans& reference, const ScanScale& scale, double least) {
+  const ScanInput& input = reference.input();
   // A third of the job shows one of them without the other; thirds overlap by half, lengths and begins are rough.
   ScanOptions options{.step = scale.samples(kRepeatStepSeconds), .samples = input.samples / 3};
-  options.sizes.push_back({.outside = scale.samples(kOutsideSeconds)});
+  options.sizes.push_back({.reference = scale.samples(kReferenceSeconds)});
   for (const double seconds : kRepeatLengthsSeconds) options.sizes[0].lengths.push_back(scale.samples(seconds));
   const auto detecting = static_cast<std::size_t>(
       std::count_if(input.series.begin(), input.series.end(), [](const ScanSeries& s) { return s.detects; }));
@@ -79,7 +79,7 @@ std::vector<std::vector<ScoredInterval>> find_repeats(ReferenceMeans& outside, c
     for (const ScoredInterval& interval : intervals) {
       if (interval.score < least) break;
       if (std::any_of(found.begin(), found.end(), [&](auto& other) { return overlap(interval, other); })) continue;
-      const ScoredInterval refined = refine(outside, interval, scale);
+      const ScoredInterval refined = refine(reference, interval, scale);
       if (std::any_of(found.begin(), found.end(), [&](auto& other) { return overlap(refined, other); })) continue;
       found.push_back(refined);
     }

@@ -1,11 +1,11 @@
-// Events that happen two or three times: each hides the others from the gap scan, since each lies within the range that
-// the others open.
+// Events that happen two or three times: each hides the others from the interval scan, since each lies within the range
+// that the others open.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 
 namespace reveal {
 
@@ -19,7 +19,7 @@ inline constexpr std::size_t kMostRepeats = 3;  // more like ones belong to the 
 
 /// Groups of two or three like intervals that lie beyond all the rest, their scores without each other. More than three
 /// like ones belong to the job.
-[[nodiscard]] std::vector<std::vector<ScoredInterval>> find_repeats(ReferenceMeans& outside, const ScanScale& scale,
+[[nodiscard]] std::vector<std::vector<ScoredInterval>> find_repeats(ReferenceMeans& reference, const ScanScale& scale,
                                                                     double least);
 
 }  // namespace reveal

@@ -6,7 +6,7 @@
 
 #include "postproc/detect/scan/attribution.h"
 #include "postproc/detect/scan/distinctness.h"
-#include "postproc/detect/scan/novelty.h"
+#include "postproc/detect/scan/neighbour_ratio.h"
 #include "postproc/detect/scan/reference_means.h"
 #include "postproc/detect/scan/repeated_events.h"
 #include "postproc/detect/scan/scan_series.h"
@@ -16,19 +16,19 @@ namespace reveal {
 namespace {
 
 // What is said is decided by three numbers: how far the interval lies beyond everything outside (the scan's score S),
-// how unfamiliar its seconds are (the novelty ratio R), and how many blocks were searched. Measured on 16 labelled jobs
-// of a minute and on jobs of ten minutes made of them: the weakest event has S 4.1 with R 2.2 or S 4.9 with R 1.1, the
-// strongest undisturbed job S 2.9 with R 0.9; bench/detection/jobs.py says it again.
+// how unfamiliar its seconds are (the nearest-neighbour ratio R), and how many blocks were searched. Measured on 16
+// labelled jobs of a minute and on jobs of ten minutes made of them: the weakest event has S 4.1 with R 2.2 or S 4.9
+// with R 1.1, the strongest undisturbed job S 2.9 with R 0.9; bench/detection/jobs.py says it again.
 constexpr double kStrong = 4.7;  // of S * R
-constexpr double kStrongNovelty = 1.07;
-constexpr double kWeakNovelty = 1.0;
-constexpr double kMostNovelty = 2;    // R counts no further: it cannot replace a distance
+constexpr double kStrongRatio = 1.07;
+constexpr double kWeakRatio = 1.0;
+constexpr double kMostRatio = 2;      // R counts no further: it cannot replace a distance
 constexpr double kLeastScore = 3.3;   // of S, whatever R
 constexpr double kPerBlock = 0.6;     // on kStrong per e-fold of blocks: the scale of the largest S of undisturbed jobs
 constexpr double kMostOfBlock = 0.4;  // of a block: longer intervals never end
 constexpr double kShortFactor = 1.25;   // below five seconds, where bursts live
 constexpr double kOpenEndFactor = 1.5;  // a change that stays may be the program's next phase
-constexpr double kOpenEndNovelty = 1.2;
+constexpr double kOpenEndRatio = 1.2;
 constexpr double kFurther = 0.6;           // of the best score
 constexpr std::size_t kMostRefused = 50;   // intervals of series that wander
 constexpr double kSameShare = 0.5;         // of two intervals together: what is true of one is of the other
@@ -51,13 +51,13 @@ struct Selected {
   ScoredInterval interval;
   bool edge = false;      // of the job: its start or its tear-down
   bool open_end = false;  // longer than a closed interval may be, and lasts as long as the job
-  std::vector<Novelty::Span> repeats;
+  std::vector<NeighbourRatio::Span> repeats;
 };
 
 class Selection {
  public:
-  Selection(ReferenceMeans& outside, const ScanScale& scale, const ScanBlock& block)
-      : outside_(outside),
+  Selection(ReferenceMeans& reference, const ScanScale& scale, const ScanBlock& block)
+      : reference_(reference),
         scale_(scale),
         block_(block),
         apart_(scale.samples(kApartSeconds)),
@@ -78,7 +78,7 @@ class Selection {
       }
       if (ended_after_all_ && is_longer_than_closed(candidate)) continue;
       if (is_refused(candidate)) continue;
-      ScoredInterval refined = refine(outside_, candidate, scale_);
+      ScoredInterval refined = refine(reference_, candidate, scale_);
       if (near_taken(refined)) refined = candidate;
       const bool open_end = is_longer_than_closed(candidate);
       if (open_end && refined.end + edge_ < block_.samples) {
@@ -86,7 +86,7 @@ class Selection {
         continue;
       }
       const bool edge = is_start(refined) || is_end(refined);
-      if (!edge && !is_distinct(outside_.input(), refined, {}, scale_)) {
+      if (!edge && !is_distinct(reference_.input(), refined, {}, scale_)) {
         refused_.push_back(candidate);
         if (refused_.size() == kMostRefused) break;
         continue;
@@ -142,7 +142,7 @@ class Selection {
     if (std::none_of(selected_.begin(), selected_.end(), is_edge)) selected_.push_back({interval, true, false, {}});
   }
 
-  ReferenceMeans& outside_;
+  ReferenceMeans& reference_;
   const ScanScale& scale_;
   const ScanBlock& block_;
   std::size_t apart_;
@@ -166,7 +166,7 @@ class Scan {
         filled_(filled),
         input_(scan_input(telemetry, block.begin - offset, block.samples, scale)),
         correlation_(input_, scale),
-        outside_(input_, scale) {
+        reference_(input_, scale) {
     // The analyser does not see into the constructor of correlation_.
     mark_detecting(input_, correlation_);  // NOLINT(clang-analyzer-optin.cplusplus.UninitializedObject)
   }
@@ -177,14 +177,14 @@ class Scan {
       if (static_cast<double>(interval.end - interval.begin) > kMostOfBlock * static_cast<double>(block_.samples))
         interval.score /= kOpenEndFactor;
     }
-    std::vector<Selected> chosen = Selection(outside_, scale_, block_).run(result.intervals);
+    std::vector<Selected> chosen = Selection(reference_, scale_, block_).run(result.intervals);
     add_repeats(chosen);
     if (chosen.empty()) return result;
 
-    const Novelty novelty(input_, scale_);
+    const NeighbourRatio neighbours(input_, scale_);
     for (const Selected& selected : chosen) {
       result.chosen.push_back(selected.interval);
-      result.episodes.push_back(episode_of(selected, novelty));
+      result.episodes.push_back(episode_of(selected, neighbours));
     }
     return result;
   }
@@ -208,14 +208,14 @@ class Scan {
   void add_repeats(std::vector<Selected>& chosen) {
     if (block_.samples < scale_.samples(kRepeatJobSeconds)) return;
     const std::size_t edge = scale_.samples(kStartSeconds);
-    for (const std::vector<ScoredInterval>& group : find_repeats(outside_, scale_, kRepeatFactor * kStrong)) {
+    for (const std::vector<ScoredInterval>& group : find_repeats(reference_, scale_, kRepeatFactor * kStrong)) {
       for (const ScoredInterval& one : group) {
         const auto overlaps = [&](const Selected& s) {
           return one.begin < s.interval.end && s.interval.begin < one.end;
         };
         if (one.score < kRepeatFactor * kLeastScore || one.begin < edge || one.end + edge > block_.samples) continue;
         if (std::any_of(chosen.begin(), chosen.end(), overlaps)) continue;
-        std::vector<Novelty::Span> repeats;
+        std::vector<NeighbourRatio::Span> repeats;
         for (const ScoredInterval& other : group) {
           if (other.begin != one.begin) repeats.push_back({other.begin, other.end});
         }
@@ -224,19 +224,20 @@ class Scan {
     }
   }
 
-  [[nodiscard]] Tier tier_of(const Selected& selected, double novelty, double seconds) const {
-    double strength = selected.interval.score * std::min(novelty, kMostNovelty);
+  [[nodiscard]] Tier tier_of(const Selected& selected, double ratio, double seconds) const {
+    double strength = selected.interval.score * std::min(ratio, kMostRatio);
     if (seconds < kShortSeconds) strength /= kShortFactor;
     if (!selected.repeats.empty()) strength /= kRepeatFactor;
     const double searched = kPerBlock * std::log(static_cast<double>(searched_));
-    const double least = selected.open_end ? kOpenEndNovelty : kStrongNovelty;
-    if (seconds >= kShortestStrongSeconds && novelty >= least && strength >= kStrong + searched) return Tier::strong;
-    return novelty >= kWeakNovelty && strength >= kWeakScore + searched ? Tier::weak : Tier::none;
+    const double least = selected.open_end ? kOpenEndRatio : kStrongRatio;
+    if (seconds >= kShortestStrongSeconds && ratio >= least && strength >= kStrong + searched) return Tier::strong;
+    return ratio >= kWeakRatio && strength >= kWeakScore + searched ? Tier::weak : Tier::none;
   }
 
-  [[nodiscard]] Episode episode_of(const Selected& selected, const Novelty& novelty) {
+  [[nodiscard]] Episode episode_of(const Selected& selected, const NeighbourRatio& neighbours) {
     const ScoredInterval& interval = selected.interval;
-    Attribution attribution = attribute(telemetry_, outside_, correlation_, block_.begin - offset_, interval, filled_);
+    Attribution attribution =
+        attribute(telemetry_, reference_, correlation_, block_.begin - offset_, interval, filled_);
     Episode episode{.begin = (block_.begin + interval.begin) * block_.factor,
                     .end = (block_.begin + interval.end) * block_.factor,
                     .methods = {Method::interval_scan},
@@ -249,7 +250,7 @@ class Scan {
       episode.labels.push_back(Label::edge);
       return episode;
     }
-    const double ratio = novelty.ratio(interval.begin, interval.end, selected.repeats);
+    const double ratio = neighbours.ratio(interval.begin, interval.end, selected.repeats);
     const double seconds = static_cast<double>((episode.end - episode.begin)) / scale_.samples_per_second;
     if (seconds < kShortSeconds) episode.labels.push_back(Label::brief);
     if (!selected.repeats.empty()) episode.labels.push_back(Label::recurring);
@@ -265,7 +266,7 @@ class Scan {
   std::size_t filled_;  // reasons with their levels
   ScanInput input_;
   SeriesCorrelation correlation_;
-  ReferenceMeans outside_;
+  ReferenceMeans reference_;
 };
 
 }  // namespace

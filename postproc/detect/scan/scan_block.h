@@ -1,13 +1,13 @@
-// The gap scan of one block: samples of a job, or all of it, at one resolution, from which intervals come that stand
-// out. It knows nothing of other blocks, so the same code serves a job in memory, a trace of days read piece by piece,
-// and a job that still runs. What is carried from block to block is the telemetry itself: blocks overlap.
+// The interval scan of one block: samples of a job, or all of it, at one resolution, from which intervals come that
+// stand out. It knows nothing of other blocks, so the same code serves a job in memory, a trace of days read piece by
+// piece, and a job that still runs. What is carried from block to block is the telemetry itself: blocks overlap.
 #pragma once
 
 #include <cstddef>
 #include <vector>
 
 #include "postproc/detect/episode.h"
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 #include "postproc/detect/scan/scan_scale.h"
 #include "postproc/telemetry/telemetry.h"
 

@@ -1,4 +1,4 @@
-// The gap scan's clock. Its constants were measured in seconds on 10 Hz telemetry; this turns them into samples.
+// The interval scan's clock. Its constants were measured in seconds on 10 Hz telemetry; this turns them into samples.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct ScanScale {
 
 /// Length of the means outside an interval, with which it is compared; a shorter interval is compared with means of its
 /// own length.
-inline constexpr double kOutsideSeconds = 5;
+inline constexpr double kReferenceSeconds = 5;
 
 /// Slower than one sample per second (server monitoring) a "second" of the scan is two samples, so that the shortest
 /// event still has ten, and nothing is trimmed.

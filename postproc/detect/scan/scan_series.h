@@ -1,5 +1,6 @@
-// Prepares telemetry for the gap scan: every channel becomes one or more series of normal scores (its increments or
-// rate, its level where that does not drift, its contrast against the same quantity of other ranks, cpus, namespaces).
+// Prepares telemetry for the interval scan: every channel becomes one or more series of normal scores (its increments
+// or rate, its level where that does not drift, its contrast against the same quantity of other ranks, cpus,
+// namespaces).
 #pragma once
 
 #include <cstddef>

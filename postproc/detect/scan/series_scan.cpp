@@ -50,7 +50,7 @@ REVEAL_WIDE void beyond(const Ends& at, double length, float noise, std::size_t 
     const Narrow below = low - inside;
     Narrow far = above < below ? below : above;
     far = zero < far ? far : zero;
-    far = high < low ? zero : far;  // no outside mean is left
+    far = high < low ? zero : far;  // no reference mean is left
     *reinterpret_cast<Narrow*>(out + i) = far / noise;
   }
   for (; i < count; ++i) {
@@ -69,9 +69,9 @@ void take_every(std::span<const double> from, std::size_t first, std::size_t ste
 
 }  // namespace
 
-SeriesScan::SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t outside_length) {
+SeriesScan::SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t reference_length) {
   assign(scores, variance, hold);
-  set_outside(outside_length);
+  set_reference_length(reference_length);
 }
 
 void SeriesScan::assign(std::span<const float> scores, double variance, double hold) {
@@ -83,8 +83,8 @@ void SeriesScan::assign(std::span<const float> scores, double variance, double h
   begin_step_ = 0;
 }
 
-void SeriesScan::set_outside(std::size_t length) {
-  outside_length_ = length;
+void SeriesScan::set_reference_length(std::size_t length) {
+  reference_length_ = length;
   reference_means_.resize(samples_ < length ? 0 : samples_ - length + 1);
   sliding_means(prefix_.data(), length, reference_means_.size(), reference_means_.data());
   before_.step = after_.step = 0;
@@ -104,15 +104,15 @@ float SeriesScan::gap(std::size_t begin, std::size_t end) const {
     }
   };
   const std::size_t n = reference_means_.size();
-  look_at(0, begin < outside_length_ ? 0 : std::min(n, begin - outside_length_ + 1));
+  look_at(0, begin < reference_length_ ? 0 : std::min(n, begin - reference_length_ + 1));
   look_at(end, n);
   if (low > high || variance_ <= 0) return 0;
   const auto inside = static_cast<float>(mean(begin, end));
   return std::max({0.0F, inside - high, low - inside}) / noise(end - begin);
 }
 
-/// Entry i: of the means that end at or before sample i * step + phase - outside length, for the first i at which there
-/// is one; none before.
+/// Entry i: of the means that end at or before sample i * step + phase - reference length, for the first i at which
+/// there is one; none before.
 void SeriesScan::extremes_before(std::size_t phase, std::size_t step) {
   if (before_.step == step && before_.phase == phase) return;
   const std::size_t n = reference_means_.size();
@@ -125,8 +125,8 @@ void SeriesScan::extremes_before(std::size_t phase, std::size_t step) {
   float low = INFINITY;
   std::size_t s = 0;
   for (std::size_t i = 0; i < count; ++i) {
-    if (i * step + phase < outside_length_) continue;
-    const std::size_t last = std::min(n, i * step + phase - outside_length_ + 1);
+    if (i * step + phase < reference_length_) continue;
+    const std::size_t last = std::min(n, i * step + phase - reference_length_ + 1);
     float most = -INFINITY;  // of the new ones: short chains of comparisons run beside each other
     float least = INFINITY;
     for (; s < last; ++s) {
@@ -190,13 +190,13 @@ void SeriesScan::open_gaps(std::size_t first, std::size_t step, std::span<float>
 }
 
 double SeriesScan::z(std::size_t begin, std::size_t end) const {
-  const std::size_t outside = std::min(outside_length_, end - begin);
+  const std::size_t reference = std::min(reference_length_, end - begin);
   double sum = 0;
   double squares = 0;
   double n = 0;
-  for (std::size_t s = 0; s + outside <= samples_; ++s) {
-    if (s + outside > begin && s < end) continue;
-    const double m = mean(s, s + outside);
+  for (std::size_t s = 0; s + reference <= samples_; ++s) {
+    if (s + reference > begin && s < end) continue;
+    const double m = mean(s, s + reference);
     sum += m;
     squares += m * m;
     n += 1;
@@ -205,7 +205,7 @@ double SeriesScan::z(std::size_t begin, std::size_t end) const {
   const double center = sum / n;
   const double spread = std::max(0.0, squares / n - center * center);
   const auto length = static_cast<double>(end - begin);
-  return (mean(begin, end) - center) / std::sqrt(spread * static_cast<double>(outside) / length + variance_ / length);
+  return (mean(begin, end) - center) / std::sqrt(spread * static_cast<double>(reference) / length + variance_ / length);
 }
 
 }  // namespace reveal

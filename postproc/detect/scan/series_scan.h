@@ -11,18 +11,18 @@ namespace reveal {
 class SeriesScan {
  public:
   SeriesScan() = default;
-  SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t outside_length);
+  SeriesScan(std::span<const float> scores, double variance, double hold, std::size_t reference_length);
 
-  /// Another series in the same memory; set_outside() follows.
+  /// Another series in the same memory; set_reference_length() follows.
   void assign(std::span<const float> scores, double variance, double hold);
-  /// Measures against outside means of another length from here on.
-  void set_outside(std::size_t length);
+  /// Measures against reference means of another length from here on.
+  void set_reference_length(std::size_t length);
 
-  /// In white-noise units; 0 when the interval's mean lies within the range of the outside means, or when no outside
+  /// In white-noise units; 0 when the interval's mean lies within the range of the reference means, or when no outside
   /// mean is left.
   [[nodiscard]] float gap(std::size_t begin, std::size_t end) const;
 
-  /// Signed distance from the mean of the outside means, in units of what varies there plus white noise.
+  /// Signed distance from the mean of the reference means, in units of what varies there plus white noise.
   [[nodiscard]] double z(std::size_t begin, std::size_t end) const;
 
   /// gap() of the intervals that begin at 0, step, 2 * step, ... and have one length.
@@ -31,7 +31,7 @@ class SeriesScan {
   void open_gaps(std::size_t first, std::size_t step, std::span<float> out);
 
  private:
-  /// The largest and smallest outside mean on one side of positions a step apart.
+  /// The largest and smallest reference mean on one side of positions a step apart.
   struct Extremes {
     std::size_t step = 0;
     std::size_t phase = 0;  // of the first position
@@ -46,10 +46,10 @@ class SeriesScan {
 
   std::size_t samples_ = 0;
   double variance_ = 0;  // of one independent measurement
-  std::size_t outside_length_ = 0;
+  std::size_t reference_length_ = 0;
   std::vector<double> prefix_;             // sums of scores
   std::vector<float> reference_means_;     // that begin at s
-  Extremes before_;                        // of outside means that begin at or before a position
+  Extremes before_;                        // of reference means that begin at or before a position
   Extremes after_;                         // ... at or after it
   std::size_t begin_step_ = 0;             // 0: at_begin_ is of another series
   std::vector<double> at_begin_, at_end_;  // prefix sums, a step apart

@@ -23,7 +23,7 @@ Finding of_setting(const RuleContext& context, const std::string& key, const std
                               .node = context.telemetry.node,
                               .feature = "value",
                               .span = finding.intervals.front(),
-                              .detectors = {"snapshot"}});
+                              .detectors = {Method::snapshot}});
   return finding;
 }
 

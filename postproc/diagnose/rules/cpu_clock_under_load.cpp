@@ -148,7 +148,7 @@ std::vector<Finding> check_cap(const RuleContext& context) {
                               .expected = most->made_for,
                               .unit = "W",
                               .span = finding.intervals.front(),
-                              .detectors = {"snapshot"}});
+                              .detectors = {Method::snapshot}});
   add_clock(context, *most, finding);
   finding.sentence = fmt::format(
       "Package {} of {} is limited to {} W; its nominal limit is {} W. It ran at the lowered limit for {} % of the "

@@ -35,7 +35,7 @@ Finding describe(const RuleContext& context, const Signal& steal, const Signal& 
            fmt::format("the hypervisor took {} % of the time in which a cpu had work", number(100 * share)));
   finding.confidence = Confidence::certain;
   Evidence evidence = evidence_of(context, steal, elevation);
-  evidence.detectors = {"kernel counter"};
+  evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, used, elevation.at, all);
   finding.sentence = fmt::format(

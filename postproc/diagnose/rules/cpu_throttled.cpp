@@ -79,7 +79,7 @@ Finding describe(const RuleContext& context, const Held& held, const Elevation& 
                              number(elevation.inside)));
   Evidence evidence = evidence_of(context, held.signal, elevation);
   evidence.instance = held.instance;
-  evidence.detectors = {"kernel counter"};
+  evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, used, elevation.at, all);
   finding.sentence =

@@ -49,7 +49,7 @@ std::vector<Finding> check_memory(const RuleContext& context) {
       finding.intervals = {context.span(count.at.begin, count.at.end)};
       finding.impact.how = "not known: results computed from this memory may be wrong";
       finding.evidence.push_back(evidence_of(context, count));
-      finding.evidence.back().detectors = {"driver counter"};
+      finding.evidence.back().detectors = {Method::driver_counter};
       finding.sentence = fmt::format("The memory of {} on {} had {} that could not be corrected while the job ran.",
                                      gpu_name(context, gpu), context.telemetry.node, counted(count.total, "error"));
       findings.push_back(std::move(finding));

@@ -101,7 +101,7 @@ std::vector<Finding> check_links(const RuleContext& context) {
       finding.intervals = {context.span(count.at.begin, count.at.end)};
       finding.impact.how = "none seen: the link sends damaged data again";
       finding.evidence.push_back(evidence_of(context, count));
-      finding.evidence.back().detectors = {"driver counter"};
+      finding.evidence.back().detectors = {Method::driver_counter};
       finding.sentence =
           fmt::format("NVLink {} on {} counted {} while the job ran.", instance, context.telemetry.node,
                       counted(count.total, metric == "nvlink.recoveries" ? "new training" : "checksum error"));

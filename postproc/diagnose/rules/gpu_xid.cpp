@@ -82,7 +82,7 @@ Finding lost_gpu(const RuleContext& context, const std::string& gpu, const Repor
   finding.severity = Severity::critical;
   finding.impact.how = "not known: the work on the GPU at that time has failed";
   finding.evidence.push_back(fact(context, "gpu.xid", gpu, "total", reported.total, 0, "count"));
-  finding.evidence.back().detectors = {"driver event"};
+  finding.evidence.back().detectors = {Method::driver_event};
   finding.sentence =
       fmt::format("The driver lost {} on {} while the job ran: {}{}.", gpu_name(context, gpu), context.telemetry.node,
                   reported.lost.starts_with("it needs a reset") ? "it needs a reset" : "it fell off the bus",
@@ -112,7 +112,7 @@ std::vector<Finding> check_xid(const RuleContext& context) {
     finding.evidence.push_back(reported.counted ? evidence_of(context, *reported.counted)
                                                 : fact(context, "gpu.xid", gpu, "total", reported.total, 0, "count"));
     finding.evidence.back().observed = reported.total;
-    finding.evidence.back().detectors = {"driver event"};
+    finding.evidence.back().detectors = {Method::driver_event};
     finding.sentence =
         fmt::format("The driver reported {} of {} on {} while the job ran{}: {}.",
                     counted(reported.total, hardware ? "critical error" : "error"), gpu_name(context, gpu),

@@ -63,7 +63,7 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
                               .expected = std::nullopt,
                               .unit = files ? "count" : "bytes",
                               .span = finding.intervals.front(),
-                              .detectors = {"snapshot"}});
+                              .detectors = {Method::snapshot}});
   finding.sentence =
       fmt::format("The file system of {} on {} had {} left ({} %), measured {} after the recording began.", place,
                   context.telemetry.node, files ? number(least.left) + " files" : quantity(least.left, "bytes"),

@@ -288,7 +288,7 @@ Finding describe_no_answer(const RuleContext& context, Interval at, const std::s
                               .expected = 0,
                               .unit = "count",
                               .span = finding.intervals.front(),
-                              .detectors = {"the collector's own request"},
+                              .detectors = {Method::own_request},
                               .score = std::nullopt});
   set_cost(context, finding, cost_of(context, finding, at, all), at);
   finding.sentence =

@@ -50,7 +50,7 @@ std::vector<Finding> check(const RuleContext& context) {
     // Whoever stopped them meant to: nothing that is urgent to anybody else.
     finding.severity = std::min(finding.severity, Severity::warning);
     Evidence evidence = evidence_of(context, stopped, {share, elevation.outside, 0}, at);
-    evidence.detectors = {"kernel state"};
+    evidence.detectors = {Method::kernel_state};
     finding.evidence.push_back(std::move(evidence));
     if (change) finding.evidence.push_back(evidence_of(context, *used, *change, at));
     finding.sentence = fmt::format(

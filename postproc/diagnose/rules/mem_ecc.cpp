@@ -60,7 +60,7 @@ std::vector<Finding> since_start(const RuleContext& context) {
                               .expected = 0,
                               .unit = "count",
                               .span = finding.intervals.front(),
-                              .detectors = {"snapshot"}});
+                              .detectors = {Method::snapshot}});
   finding.sentence =
       fmt::format("The memory of {} has had {} since the node was started{}.", context.telemetry.node,
                   counted(fatal ? uncorrected : corrected, fatal ? "uncorrected error" : "corrected error"),

@@ -62,7 +62,7 @@ std::vector<Finding> check(const RuleContext& context) {
                                 .expected = 0,
                                 .unit = "bytes",
                                 .span = finding.intervals.front(),
-                                .detectors = {"snapshot"}});
+                                .detectors = {Method::snapshot}});
   }
   finding.sentence = fmt::format(
       "{} of {} ({} % of its memory) were reserved as huge pages and not used{}; they look like used "

@@ -143,7 +143,7 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
                       .expected = before,
                       .unit = "bytes",
                       .span = finding.intervals.front(),
-                      .detectors = {"interval search"}};
+                      .detectors = {Method::interval_search}};
   Evidence retained_per_second = held;
   retained_per_second.feature = "growth of the memory that is never freed; expected: its growth at other times";
   retained_per_second.observed = pace;

@@ -201,7 +201,7 @@ std::vector<Finding> check_none(const RuleContext& context) {
                        .expected = std::nullopt,
                        .unit = "ratio",
                        .span = finding.intervals.front(),
-                       .detectors = {"snapshot"},
+                       .detectors = {Method::snapshot},
                        .score = std::nullopt}};
   for (const MemoryPicture& each : memory_picture(context, whole)) {
     finding.evidence.push_back(evidence_of(context, each, whole));

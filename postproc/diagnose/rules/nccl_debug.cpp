@@ -62,7 +62,7 @@ std::vector<Finding> check(const RuleContext& context) {
                                 .node = context.telemetry.node,
                                 .feature = "value",
                                 .span = context.span(0, context.telemetry.samples),
-                                .detectors = {"environment"}});
+                                .detectors = {Method::environment}});
   }
   if (finding.instances.empty()) return {};
   finding.sentence += fmt::format(" (environment of the job on {}).", context.telemetry.node);

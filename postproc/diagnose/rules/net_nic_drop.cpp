@@ -67,7 +67,7 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
                        context.seconds(elevation.at.length()));
   Evidence evidence = evidence_of(context, drops.signal, elevation);
   evidence.instance = drops.interface;
-  evidence.detectors = {"interval search", "kernel counter"};
+  evidence.detectors = {Method::interval_search, Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   if (ring.now && ring.most) {
     finding.evidence.push_back(snapshot_fact(context, "net." + drops.interface + ".rx_ring", drops.interface,

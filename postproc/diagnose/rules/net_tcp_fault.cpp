@@ -67,7 +67,7 @@ std::vector<Finding> all_along(const RuleContext& context, const Signal& queued,
   const auto observed = [&](const Signal& signal, double value) {
     Evidence evidence = evidence_of(context, signal, {.inside = value, .outside = kNaN}, whole);
     evidence.expected.reset();
-    evidence.detectors = {"kernel counter"};
+    evidence.detectors = {Method::kernel_counter};
     return evidence;
   };
   finding.evidence = {observed(queued, out_of_order), observed(received, arrived), observed(*twice, duplicates)};

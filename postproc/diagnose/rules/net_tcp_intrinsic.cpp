@@ -136,7 +136,7 @@ Evidence counted_evidence(const RuleContext& context, std::string metric, double
           .expected = std::nullopt,
           .unit = "count",
           .span = span,
-          .detectors = {"kernel counter"},
+          .detectors = {Method::kernel_counter},
           .score = std::nullopt};
 }
 

@@ -27,7 +27,7 @@ std::optional<Finding> describe(const RuleContext& context, const std::string& i
                        context.seconds(elevation.at.length()));
   Evidence evidence = evidence_of(context, drops, elevation);
   evidence.instance = interface;
-  evidence.detectors = {"interval search", "kernel counter"};
+  evidence.detectors = {Method::interval_search, Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   finding.sentence = fmt::format(
       "The queue of {} in front of {} dropped {} packets a second for {}, {} % of those to be sent (usually {} a "

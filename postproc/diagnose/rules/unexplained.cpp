@@ -83,7 +83,7 @@ std::vector<Finding> check(const RuleContext& context) {
       evidence.expected = reason.expected;
       evidence.unit = unit_of(channel);
       evidence.span = span;
-      evidence.detectors = names_of(episode.methods);
+      evidence.detectors = episode.methods;
       evidence.score = reason.z;
       strongest += fmt::format("{}{} {} instead of {}", strongest.empty() ? "" : ", ", channel.name(),
                                quantity_of(channel.metric, reason.observed, evidence.unit),

@@ -59,7 +59,7 @@ Evidence evidence_of(const FactDifference& fact, TimeSpan job) {
           .node = fact.nodes.front(),
           .feature = "value",
           .span = job,
-          .detectors = {"PEERS"}};
+          .detectors = {Method::peer_comparison}};
 }
 
 /// What the others have, for the lines that set it: the first difference of each kind.

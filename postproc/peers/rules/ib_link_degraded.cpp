@@ -49,7 +49,7 @@ Finding at_port(const RuleContext& context, const RdmaPort& port, double gigabit
                               .expected = expected,
                               .unit = "Gb/s",
                               .span = finding.intervals.front(),
-                              .detectors = {"snapshot"}});
+                              .detectors = {Method::snapshot}});
   return finding;
 }
 
@@ -147,7 +147,7 @@ std::vector<JobFinding> check_job(const JobRuleContext& context, const Effective
         one.unit = "Gb/s";
       }
       one.span = context.job;
-      one.detectors = {"PEERS"};
+      one.detectors = {Method::peer_comparison};
       evidence.push_back(std::move(one));
     }
   }

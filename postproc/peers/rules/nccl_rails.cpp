@@ -264,7 +264,7 @@ std::vector<JobFinding> check_job(const JobRuleContext& context, const Effective
     evidence.expected = one.usual;
     evidence.unit = "bytes/s";
     evidence.span = context.job;
-    evidence.detectors = {"PEERS"};
+    evidence.detectors = {Method::peer_comparison};
     finding.evidence.push_back(std::move(evidence));
   }
   finding.sentence =

@@ -11,6 +11,7 @@
 #include "hdf5schema/basics/text.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/peer_overlap.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -51,7 +52,7 @@ std::array<Evidence, 2> evidence_of(const Pair& pair, std::string_view metric, c
     both[i].node = (i == 0 ? pair.first : pair.second)->node;
     both[i].feature = feature;
     both[i].span = job;
-    both[i].detectors = {"PEERS"};
+    both[i].detectors = {Method::peer_comparison};
   }
   return both;
 }
@@ -109,8 +110,8 @@ Finding describe(const Pair& pair, const std::vector<PairDifference>& difference
   finding.impact.how = "not known: the nodes differ, but no other node was seen waiting";
   std::vector<std::string> words;
   for (const PairDifference& one : differences) {
-    words.push_back(fmt::format("{} ({} on {}, {} on {})", one.metric->words, quantity(one.first, one.unit), first,
-                                quantity(one.second, one.unit), second));
+    words.push_back(fmt::format("{} ({} on {}, {} on {})", compared_words(one.metric->metric),
+                                quantity(one.first, one.unit), first, quantity(one.second, one.unit), second));
     if (words.size() > kMostShown) continue;
     add_evidence(pair, one, context.job, finding);
   }

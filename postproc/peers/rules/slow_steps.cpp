@@ -32,10 +32,10 @@ struct Seen {
 /// A rank of the job.
 struct Rank {
   const NodeSteps* of = nullptr;
-  const StepCourse* course = nullptr;
+  const StepTrend* trend = nullptr;
 
   [[nodiscard]] std::string_view node() const { return of->node; }
-  [[nodiscard]] std::string name() const { return fmt::format("{} on {}", course->rank, node()); }
+  [[nodiscard]] std::string name() const { return fmt::format("{} on {}", trend->rank, node()); }
 };
 
 /// By how much times of two ranks may be apart that are the same.
@@ -86,7 +86,7 @@ std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
   std::vector<Rank> ranks;
   for (const NodeSteps& node : context.steps) {
-    for (const StepCourse& course : node.history.ranks) ranks.push_back({&node, &course});
+    for (const StepTrend& trend : node.history.ranks) ranks.push_back({&node, &trend});
   }
   return ranks;
 }
@@ -119,28 +119,27 @@ Begins begins_of_all(const std::vector<Rank>& ranks) {
   constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
   Begins all;
   for (const Rank& rank : ranks) {
-    const StepCourse& course = *rank.course;
-    const bool power = course.point_steps > 0 && (course.point_steps & (course.point_steps - 1)) == 0;
-    if (!power || course.point_steps > kMostSteps || course.first_point < 0 ||
-        course.first_point > kMostSteps / course.point_steps)
+    const StepTrend& trend = *rank.trend;
+    const bool power = trend.point_steps > 0 && (trend.point_steps & (trend.point_steps - 1)) == 0;
+    if (!power || trend.point_steps > kMostSteps || trend.first_point < 0 ||
+        trend.first_point > kMostSteps / trend.point_steps)
       return {};
-    all.point_steps = std::max(all.point_steps, course.point_steps);
+    all.point_steps = std::max(all.point_steps, trend.point_steps);
   }
   std::int64_t end = kMostSteps;
   std::vector<std::vector<double>> begins;
   begins.reserve(ranks.size());
   for (const Rank& rank : ranks) {
-    const std::int64_t fold = all.point_steps / rank.course->point_steps;
-    begins.push_back(begins_of(*rank.course));
-    all.first_point = std::max(all.first_point, (rank.course->first_point + fold - 1) / fold);
-    end = std::min(end, (rank.course->first_point + std::ssize(begins.back())) / fold);
+    const std::int64_t fold = all.point_steps / rank.trend->point_steps;
+    begins.push_back(begins_of(*rank.trend));
+    all.first_point = std::max(all.first_point, (rank.trend->first_point + fold - 1) / fold);
+    end = std::min(end, (rank.trend->first_point + std::ssize(begins.back())) / fold);
   }
   if (end <= all.first_point) return {};
   all.of_rank.reserve(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
-    all.of_rank.push_back(folded(begins[r], ranks[r].course->first_point,
-                                 all.point_steps / ranks[r].course->point_steps, all.first_point,
-                                 static_cast<std::size_t>(end - all.first_point)));
+    all.of_rank.push_back(folded(begins[r], ranks[r].trend->first_point, all.point_steps / ranks[r].trend->point_steps,
+                                 all.first_point, static_cast<std::size_t>(end - all.first_point)));
   }
   return all;
 }
@@ -177,7 +176,7 @@ struct Late {
   std::vector<std::size_t> ranks;
   double seconds = 0;  // later than usual, for each step; of the latest
   double passes = 1;   // that this rank made for each one of the others'
-  bool told = false;   // whether it can be told at all
+  bool known = false;  // whether it can be told at all
 };
 
 /// How much later each rank began the steps inside than usual, against the reference. Numbers of ranks may be off by a
@@ -239,7 +238,7 @@ Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t r
     return late;
   if (!(most_ahead(begins, places.usual).ratio <= kInStep)) return late;
   if (const Ahead ahead = most_ahead(begins, places.inside); ahead.ratio >= kRepeats) {
-    return {.ranks = {ahead.rank}, .passes = ahead.ratio, .told = true};
+    return {.ranks = {ahead.rank}, .passes = ahead.ratio, .known = true};
   }
   double noise = 0;
   const std::vector<double> growth = growth_of(ranks, begins, reference, places, slow, noise);
@@ -247,7 +246,7 @@ Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t r
   const double least = *std::min_element(growth.begin(), growth.end());
   const double most = *std::max_element(growth.begin(), growth.end());
   if (most - least > kPossible * slow.extra() + kClear * noise) return late;
-  late.told = kClear * noise < kMost * slow.extra();
+  late.known = kClear * noise < kMost * slow.extra();
   for (std::size_t r = 0; r < growth.size(); ++r) {
     const double later = growth[r] - least;
     if (later < kMost * slow.extra() || later < kClear * noise) continue;
@@ -289,9 +288,9 @@ std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::op
   }
   if (waiting && *waiting >= kMost * extra) {
     return fmt::format("{} {} were spent in calls that wait for other ranks or the GPU.",
-                       late.told ? "No rank was late; of this time," : "Of this time,", milliseconds(*waiting));
+                       late.known ? "No rank was late; of this time," : "Of this time,", milliseconds(*waiting));
   }
-  const std::string who = late.told ? "No rank was late" : "Which rank was late cannot be told";
+  const std::string who = late.known ? "No rank was late" : "Which rank was late cannot be told";
   if (!cpu) return who + "; what the time was spent with is not known.";
   return fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files, a GPU or a cpu.",
                      who);
@@ -307,7 +306,7 @@ Evidence evidence_of(const Seen& one, std::string metric, std::string feature, d
   evidence.expected = four_digits(expected * 1e9);
   evidence.unit = "ns";
   evidence.span = {one.slow->begin_utc_ns, one.slow->end_utc_ns};
-  evidence.detectors = {"interval search"};
+  evidence.detectors = {Method::interval_search};
   return evidence;
 }
 
@@ -338,7 +337,7 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
     if (late.ranks.empty()) nodes.emplace(one.node);
   }
   Finding finding = rule.finding({nodes.begin(), nodes.end()});
-  for (const std::size_t rank : late.ranks) finding.instances.push_back(ranks[rank].course->rank);
+  for (const std::size_t rank : late.ranks) finding.instances.push_back(ranks[rank].trend->rank);
   finding.intervals = {{slow.begin_utc_ns, slow.end_utc_ns}};
   finding.confidence = late.ranks.empty() ? Confidence::possible : Confidence::likely;
   finding.severity = Severity::notice;
@@ -370,7 +369,7 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
     // Ranks work in step: what only a few show is their own.
     if (2 * showing.size() < ranks.size()) continue;
     const auto reference = std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) {
-      return rank.node() == clearest.node && rank.course->rank == clearest.slow->rank;
+      return rank.node() == clearest.node && rank.trend->rank == clearest.slow->rank;
     });
     if (reference == ranks.end()) continue;
     const double extra = clearest.slow->extra();

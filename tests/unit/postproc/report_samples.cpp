@@ -158,9 +158,27 @@ Finding outsider_finding() {
   finding.intervals = {span(62, 77)};
   finding.impact = {7.1, 5.9, "run delay of rank 1 inside the interval; the slowest rank decides"};
   finding.evidence = {
-      {"job.outsider_cpu", "cpu1", "n01", "mean", 0.982, 0.004, "count", span(62, 77), {"GAP", "Z", "MAHA"}, 41.3},
-      {"process.run_delay", "rank1", "n01", "mean", 471e6, 2.0e6, "ns/s", span(62, 77), {"GAP", "Z"}, 38.0},
-      {"net.rx_bytes", "eth0", "n02", "level", 64e6, 118e6, "bytes/s", span(62.2, 77.1), {"GAP"}, 9.2},
+      {"job.outsider_cpu",
+       "cpu1",
+       "n01",
+       "mean",
+       0.982,
+       0.004,
+       "count",
+       span(62, 77),
+       {Method::interval_scan, Method::paper_z, Method::paper_mahalanobis},
+       41.3},
+      {"process.run_delay",
+       "rank1",
+       "n01",
+       "mean",
+       471e6,
+       2.0e6,
+       "ns/s",
+       span(62, 77),
+       {Method::interval_scan, Method::paper_z},
+       38.0},
+      {"net.rx_bytes", "eth0", "n02", "level", 64e6, 118e6, "bytes/s", span(62.2, 77.1), {Method::interval_scan}, 9.2},
       {"job.cpus_allowed", "", "n01", "configuration", 4, std::nullopt, "count", {}, {}, std::nullopt}};
   finding.runner_up = {"cpu.throttled", "the cgroup's cpu.stat counted no throttled period"};
   finding.remedy.user = {"#SBATCH --exclusive", "srun --cpu-bind=cores --cpus-per-task=2 ./train.sh"};
@@ -177,7 +195,7 @@ std::vector<ReportEpisode> episodes() {
   first.first_window = 60;
   first.last_window = 76;
   first.span = span(62, 77);
-  first.methods = {"GAP", "Z", "MAHA"};
+  first.methods = {Method::interval_scan, Method::paper_z, Method::paper_mahalanobis};
   first.agreement = 3;
   first.score = 41.3;
   first.tier = Tier::strong;
@@ -189,7 +207,7 @@ std::vector<ReportEpisode> episodes() {
   second.node = "n02";
   second.first_window = second.last_window = 108;
   second.span = span(108, 111);
-  second.methods = {"Z", "IF"};
+  second.methods = {Method::paper_z, Method::paper_forest};
   second.agreement = 2;
   second.score = 6.4;
   second.tier = Tier::weak;
@@ -218,7 +236,8 @@ Report outsider(double timeline_step_seconds) {
   note.nodes = {"n02"};
   note.intervals = {span(108, 111)};
   note.impact = {std::nullopt, std::nullopt, "the job's own writing cannot be told from others'"};
-  note.evidence = {{"mem.dirty", "", "n02", "maximum", 2.04e9, 0.11e9, "bytes", span(108, 111), {"Z"}, 6.4}};
+  note.evidence = {
+      {"mem.dirty", "", "n02", "maximum", 2.04e9, 0.11e9, "bytes", span(108, 111), {Method::paper_z}, 6.4}};
   note.remedy.admin = {"vm.dirty_background_bytes = 268435456"};
   note.remedy.verify = "mem.dirty stays under 256 MiB between checkpoints";
   report.findings.push_back(note);
@@ -250,15 +269,15 @@ Report chain() {
   add("irq.imbalance", "Interrupts of a device pile up on one cpu",
       "Cpu 3 of n01 handled 0.97 of the interrupts of eth0 for 15 s.", 62, Severity::notice,
       {std::nullopt, std::nullopt, "not known: no other node was seen waiting"},
-      {"irq.softirq_share", "cpu3", "n01", "mean", 0.97, 0.26, "ratio", {}, {"GAP"}, 22});
+      {"irq.softirq_share", "cpu3", "n01", "mean", 0.97, 0.26, "ratio", {}, {Method::interval_scan}, 22});
   add("irq.softirq_saturation", "A cpu could not handle its packets in time",
       "The backlog of cpu 3 on n01 dropped 912 packets in 14.6 s.", 62.4, Severity::notice,
       {std::nullopt, std::nullopt, "not known: see what was sent again"},
-      {"softnet.dropped", "cpu3", "n01", "sum", 912, 0, "count", {}, {"COUNT"}, std::nullopt});
+      {"softnet.dropped", "cpu3", "n01", "sum", 912, 0, "count", {}, {Method::error_counters}, std::nullopt});
   add("net.tcp_retrans_fault", "Packets are lost on their way to a node",
       "Segments to n01 were lost for 14 s: 960 came out of order, 0.4 % of them.", 63, Severity::warning,
       {9.1, 7.6, "time the ranks waited longer than usual for data"},
-      {"tcpext.TCPOFOQueue", "", "n01", "sum", 960, 3, "count", {}, {"GAP"}, 18});
+      {"tcpext.TCPOFOQueue", "", "n01", "sum", 960, 3, "count", {}, {Method::interval_scan}, 18});
   find_causes(report.findings);
   describe_chains(report.findings);
   judge(report, {});
@@ -410,7 +429,6 @@ Report hostile() {
   report.findings[0].evidence[0].observed = std::numeric_limits<double>::infinity();
   report.findings[0].evidence[1].unit = script;
   report.episodes[0].claim = script;
-  report.episodes[0].methods = {image};
   report.timeline[0].name = "</script><script>alert(2)</script>";
   report.timeline[1].unit = "<b>";
   report.timeline[2].values.assign(report.timeline[2].values.size(), kGap);

@@ -64,7 +64,7 @@ struct SpmdJob {
       profile.end_utc_ns = kBegin + kBlock * static_cast<std::int64_t>(blocks);
       profile.block_ns = kBlock;
       profile.first_block = kBegin / kBlock;
-      profile.line_step_ns = kBlock;
+      profile.sparkline_step_ns = kBlock;
       for (std::size_t c = 0; c < channels; ++c) {
         const double factor =
             (n == odd_node && is_shifted(c) ? 1 + shift : 1) * std::exp(channel_spread[c] * normal(random));

@@ -55,7 +55,7 @@ TEST(Launch, KeysAreFileNames) {
 }
 
 TEST(Launch, NodeNameFromSettingThenSlurmThenHost) {
-  Settings settings;
+  RunSettings settings;
   EXPECT_EQ(node_name(settings, with({{"SLURMD_NODENAME", "n07"}})), "n07");
   EXPECT_FALSE(node_name(settings, with({})).empty());
   settings.node = "a/b";

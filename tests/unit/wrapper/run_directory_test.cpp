@@ -214,7 +214,7 @@ TEST_F(JobDirectoryTest, WhatCannotBeDeliveredStaysInTheSpool) {
 TEST_F(JobDirectoryTest, DefaultNamesTheJob) {
   const Environment slurm = [](const char* name) { return std::string(name) == "SLURM_JOB_ID" ? "4711" : ""; };
   EXPECT_EQ(choose_job_directory({}, slurm), (fs::current_path() / "reveal-4711").string());
-  Settings settings;
+  RunSettings settings;
   settings.output = "/x/y/";
   EXPECT_EQ(choose_job_directory(settings, slurm), "/x/y");
 }

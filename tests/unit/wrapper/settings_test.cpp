@@ -8,7 +8,7 @@
 namespace reveal::tests::settings_test {
 namespace {
 
-TEST(Settings, ExpandsSlurmPatterns) {
+TEST(RunSettings, ExpandsSlurmPatterns) {
   const auto environment = with({{"SLURM_JOB_ID", "4711"},
                                  {"SLURM_ARRAY_JOB_ID", "4700"},
                                  {"SLURM_ARRAY_TASK_ID", "11"},
@@ -18,22 +18,22 @@ TEST(Settings, ExpandsSlurmPatterns) {
   EXPECT_EQ(expand_pattern("%A_%a/100%%", environment), "4700_11/100%");
 }
 
-TEST(Settings, PatternValuesCannotLeaveTheDirectory) {
+TEST(RunSettings, PatternValuesCannotLeaveTheDirectory) {
   EXPECT_EQ(expand_pattern("out/%x", with({{"SLURM_JOB_NAME", "../../etc"}})), "out/_.._.._etc");
   EXPECT_EQ(expand_pattern("out/%x", with({{"SLURM_JOB_NAME", "a b\n\x1b[0m"}})), "out/a_b___0m");
 }
 
-TEST(Settings, PatternsWithoutAJobAreStillUnique) {
+TEST(RunSettings, PatternsWithoutAJobAreStillUnique) {
   EXPECT_NE(expand_pattern("%j", with({})), "");
   EXPECT_EQ(expand_pattern("%a", with({})), "0");
 }
 
-TEST(Settings, RefusesPatternsThatSlurmDoesNotKnow) {
+TEST(RunSettings, RefusesPatternsThatSlurmDoesNotKnow) {
   EXPECT_THROW(static_cast<void>(expand_pattern("%z", with({}))), Error);
   EXPECT_THROW(static_cast<void>(expand_pattern("out%", with({}))), Error);
 }
 
-TEST(Settings, FileNamePartsAreNeverEmptyOrHidden) {
+TEST(RunSettings, FileNamePartsAreNeverEmptyOrHidden) {
   EXPECT_EQ(file_name_part("n03.cluster"), "n03.cluster");
   EXPECT_EQ(file_name_part(""), "_");
   EXPECT_EQ(file_name_part(".."), "_..");
@@ -41,7 +41,7 @@ TEST(Settings, FileNamePartsAreNeverEmptyOrHidden) {
   EXPECT_EQ(file_name_part(std::string(300, 'x')).size(), 100U);
 }
 
-TEST(Settings, ReadsTheEnvironment) {
+TEST(RunSettings, ReadsTheEnvironment) {
   Config config;
   config.read_environment(with({{"REVEAL_INTERVAL", "1s"},
                                 {"REVEAL_REPORT", "no"},
@@ -49,7 +49,7 @@ TEST(Settings, ReadsTheEnvironment) {
                                 {"REVEAL_TAG", "a=1,b=2=3"},
                                 {"REVEAL_STACK", "on"}}));
   EXPECT_TRUE(config.problems().empty());
-  const Settings settings = settings_of(config);
+  const RunSettings settings = settings_of(config);
   EXPECT_EQ(settings.interval, "1s");
   EXPECT_FALSE(settings.report);
   EXPECT_TRUE(settings.quiet);
@@ -58,9 +58,9 @@ TEST(Settings, ReadsTheEnvironment) {
   EXPECT_EQ(settings.tags[1], std::make_pair(std::string("b"), std::string("2=3")));
 }
 
-TEST(Settings, AreTheDefaultsOfTheKeys) {
-  const Settings read = settings_of(Config());
-  const Settings settings;
+TEST(RunSettings, AreTheDefaultsOfTheKeys) {
+  const RunSettings read = settings_of(Config());
+  const RunSettings settings;
   EXPECT_EQ(read.stack, settings.stack);
   EXPECT_EQ(read.interval, settings.interval);
   EXPECT_EQ(read.report_limit, settings.report_limit);
@@ -71,17 +71,17 @@ TEST(Settings, AreTheDefaultsOfTheKeys) {
   EXPECT_TRUE(read.tags.empty());
 }
 
-TEST(Settings, StrongerSourcesReplaceTagsByKey) {
+TEST(RunSettings, StrongerSourcesReplaceTagsByKey) {
   Config config;
   config.read("[run]\ntag = [\"site=x\", \"run=1\"]\n", "reveal.conf", ConfigOwner::site);
   config.read_environment(with({{"REVEAL_TAG", "run=2"}}));
-  const Settings settings = settings_of(config);
+  const RunSettings settings = settings_of(config);
   ASSERT_EQ(settings.tags.size(), 2U);
   EXPECT_EQ(settings.tags[0].second, "x");
   EXPECT_EQ(settings.tags[1].second, "2");
 }
 
-TEST(Settings, BoundTheInterval) {
+TEST(RunSettings, BoundTheInterval) {
   Config config;
   const ConfigKey& interval = config_key("run", "interval");
   EXPECT_EQ(config.set(interval, {"10ms"}, "--interval"), "");
@@ -89,7 +89,7 @@ TEST(Settings, BoundTheInterval) {
   EXPECT_EQ(settings_of(config).interval, "10ms");
 }
 
-TEST(Settings, HaveAnOptionForEveryKey) {
+TEST(RunSettings, HaveAnOptionForEveryKey) {
   std::size_t keys = 0;
   for (const ConfigKey& key : kConfigKeys) keys += key.section == "run" ? 1 : 0;
   EXPECT_EQ(run_options().size(), keys);

@@ -50,10 +50,10 @@ std::string watched(MainThread& thread, const std::set<std::string>& lines, int 
   for (int i = 0; i < 1'000'000 && (known < looks || seen.size() < places); ++i) {
     if (i > 10'000)
       std::this_thread::sleep_for(std::chrono::microseconds(100));  // on a busy machine it waits for a cpu
-    const Standing standing = thread.look();
-    if (standing.state != Standing::State::known) continue;
+    const StackSample stack = thread.look();
+    if (stack.state != StackSample::State::known) continue;
     ++known;
-    const std::string place = place_of(standing.frames);
+    const std::string place = place_of(stack.frames);
     if (!lines.contains(place)) return place;
     seen.insert(place);
   }
@@ -259,11 +259,11 @@ TEST(Python, ThatEndsOrBecomesAnotherProgramMeanwhileIsLeftOut) {
     if (!found.interpreter) continue;
     MainThread thread(memory_of(pid), *found.interpreter);
     for (int i = 0; i < 10'000; ++i) {
-      const Standing standing = thread.look();
-      if (standing.state == Standing::State::gone || standing.state == Standing::State::unmapped) break;
-      if (standing.state != Standing::State::known) continue;
+      const StackSample stack = thread.look();
+      if (stack.state == StackSample::State::gone || stack.state == StackSample::State::unmapped) break;
+      if (stack.state != StackSample::State::known) continue;
       ++known;
-      EXPECT_TRUE(functions.contains(standing.frames.front().function)) << place_of(standing.frames);
+      EXPECT_TRUE(functions.contains(stack.frames.front().function)) << place_of(stack.frames);
     }
   }
   EXPECT_EQ(processes, 1000);

@@ -175,9 +175,9 @@ std::vector<PythonLayout> layouts() {
 
 std::string place_in(MadeProcess& process) {
   MainThread thread(process.reader(), process.interpreter());
-  const Standing standing = thread.look();
-  return standing.state == Standing::State::known ? place_of(standing.frames)
-                                                  : "state " + std::to_string(static_cast<int>(standing.state));
+  const StackSample stack = thread.look();
+  return stack.state == StackSample::State::known ? place_of(stack.frames)
+                                                  : "state " + std::to_string(static_cast<int>(stack.state));
 }
 
 TEST(MainThread, StandsInItsInnermostFrameAndInTheJobsOwn) {
@@ -191,9 +191,9 @@ TEST(MainThread, StandsInItsInnermostFrameAndInTheJobsOwn) {
 TEST(MainThread, IsReadByAHandfulOfCallsOnceItIsFound) {
   MadeProcess process(layout_of_minor(11).value());
   MainThread thread(process.reader(), process.interpreter());
-  ASSERT_EQ(thread.look().state, Standing::State::known);
+  ASSERT_EQ(thread.look().state, StackSample::State::known);
   process.reads = 0;
-  ASSERT_EQ(thread.look().state, Standing::State::known);
+  ASSERT_EQ(thread.look().state, StackSample::State::known);
   EXPECT_LE(process.reads, 12);
 }
 
@@ -218,7 +218,7 @@ TEST(MainThread, HasNoFrameBeforeAndAfterTheProgram) {
     Interpreter interpreter = other.interpreter();
     interpreter.main_thread = 99;
     MainThread thread(other.reader(), interpreter);
-    EXPECT_EQ(thread.look().state, Standing::State::no_frame) << layout.minor;
+    EXPECT_EQ(thread.look().state, StackSample::State::no_frame) << layout.minor;
   }
 }
 
@@ -293,10 +293,10 @@ TEST(MainThread, NeitherCrashesNorLoopsOnMemoryOfAnyKind) {
       }
       MainThread thread(process.reader(), process.interpreter());
       for (int look = 0; look < 2; ++look) {
-        const Standing standing = thread.look();
-        EXPECT_LE(standing.frames.size(), 2U);
-        EXPECT_TRUE(is_plain(place_of(standing.frames)));
-        for (const PythonFrame& frame : standing.frames) EXPECT_GE(frame.line, 0);
+        const StackSample stack = thread.look();
+        EXPECT_LE(stack.frames.size(), 2U);
+        EXPECT_TRUE(is_plain(place_of(stack.frames)));
+        for (const PythonFrame& frame : stack.frames) EXPECT_GE(frame.line, 0);
       }
       ASSERT_LE(process.reads, 7000);  // six searches through a thousand threads
     }
@@ -306,7 +306,7 @@ TEST(MainThread, NeitherCrashesNorLoopsOnMemoryOfAnyKind) {
         process.put(kBase + at, random() % 2 == 0 ? random() : kBase + random() % kSize);
       }
       MainThread thread(process.reader(), process.interpreter());
-      EXPECT_NE(thread.look().state, Standing::State::known);
+      EXPECT_NE(thread.look().state, StackSample::State::known);
       ASSERT_LE(process.reads, 7000);
     }
   }

@@ -22,10 +22,10 @@ std::string repeat_or_hang(const std::string& root, std::string_view request) {
   return (root.empty() ? "" : "below a root: ") + std::string(request);
 }
 
-std::string patient_answer(WorkerProcess& aside) {
+std::string patient_answer(WorkerProcess& worker) {
   for (int i = 0; i < 2000; ++i) {
-    if (const std::string_view text = aside.answer(); !text.empty()) return std::string(text);
-    if (aside.state() != WorkerProcess::State::busy) return "";
+    if (const std::string_view text = worker.answer(); !text.empty()) return std::string(text);
+    if (worker.state() != WorkerProcess::State::busy) return "";
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   return "too late";
@@ -34,34 +34,34 @@ std::string patient_answer(WorkerProcess& aside) {
 TEST(WorkerProcess, AnswersOneRequestAfterTheOther) {
   const TestHost host;
   KernelTree fs(host.root());
-  WorkerProcess aside(fs, "test", repeat_or_hang);
-  EXPECT_EQ(aside.answer(), "");
-  ASSERT_TRUE(aside.ask("one"));
-  EXPECT_FALSE(aside.ask("two")) << "one is under way";
-  EXPECT_EQ(patient_answer(aside), "below a root: one");
-  ASSERT_TRUE(aside.ask("fail"));
-  EXPECT_EQ(patient_answer(aside), "\n");
-  ASSERT_TRUE(aside.ask("three"));
-  EXPECT_EQ(patient_answer(aside), "below a root: three");
+  WorkerProcess worker(fs, "test", repeat_or_hang);
+  EXPECT_EQ(worker.answer(), "");
+  ASSERT_TRUE(worker.ask("one"));
+  EXPECT_FALSE(worker.ask("two")) << "one is under way";
+  EXPECT_EQ(patient_answer(worker), "below a root: one");
+  ASSERT_TRUE(worker.ask("fail"));
+  EXPECT_EQ(patient_answer(worker), "\n");
+  ASSERT_TRUE(worker.ask("three"));
+  EXPECT_EQ(patient_answer(worker), "below a root: three");
 }
 
 TEST(WorkerProcess, IsBusyWhileItsWorkHangsAndLetsItsOwnerGo) {
   KernelTree fs;
-  WorkerProcess aside(fs, "test", repeat_or_hang);
-  ASSERT_TRUE(aside.ask("hang"));
-  EXPECT_EQ(aside.answer(), "");
-  EXPECT_EQ(aside.state(), WorkerProcess::State::busy);
+  WorkerProcess worker(fs, "test", repeat_or_hang);
+  ASSERT_TRUE(worker.ask("hang"));
+  EXPECT_EQ(worker.answer(), "");
+  EXPECT_EQ(worker.state(), WorkerProcess::State::busy);
 }
 
 TEST(WorkerProcess, IsLostWhenSomebodyKillsIt) {
   KernelTree fs;
-  WorkerProcess aside(fs, "test", repeat_or_hang);
-  ASSERT_TRUE(aside.ask("die"));
-  EXPECT_EQ(patient_answer(aside), "");
-  EXPECT_EQ(aside.state(), WorkerProcess::State::lost);
-  EXPECT_FALSE(aside.ask("one"));
-  EXPECT_TRUE(aside.was_lost());
-  EXPECT_FALSE(aside.was_lost()) << "it is told once";
+  WorkerProcess worker(fs, "test", repeat_or_hang);
+  ASSERT_TRUE(worker.ask("die"));
+  EXPECT_EQ(patient_answer(worker), "");
+  EXPECT_EQ(worker.state(), WorkerProcess::State::lost);
+  EXPECT_FALSE(worker.ask("one"));
+  EXPECT_TRUE(worker.was_lost());
+  EXPECT_FALSE(worker.was_lost()) << "it is told once";
 }
 
 }  // namespace

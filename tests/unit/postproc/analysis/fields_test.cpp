@@ -9,6 +9,8 @@
 
 #include "postproc/analysis/summary_fields.h"
 #include "postproc/history/run_fields.h"
+#include "postproc/live/alert_fields.h"
+#include "postproc/live/watch_view.h"
 #include "report_samples.h"
 
 namespace reveal::tests::fields_test {
@@ -57,6 +59,10 @@ class Filler {
   void names(std::string_view /*key*/, std::vector<Enum>& values, auto /*of_name*/) {
     visit(values);
     values = {static_cast<Enum>(next() % 2), static_cast<Enum>(1)};
+  }
+  template <class T>
+  void known(std::string_view key, std::vector<T>& values) {
+    (*this)(key, values);
   }
   void explained(std::string_view key, std::optional<double>& value, std::string& reason) {
     (*this)(key, reason);
@@ -162,6 +168,8 @@ TEST(Fields, NameEveryMember) {
   static_cast<void>(full_summary(filler));
   RunRecord record;
   filler.whole(record);
+  AlertNotice alert;
+  filler.whole(alert);
   std::set<std::type_index> seen;
   for (const auto& [type, members] : filler.members()) {
     // The node of a profile is that of the summary.
@@ -169,7 +177,7 @@ TEST(Fields, NameEveryMember) {
     EXPECT_EQ(filler.visited(type) + of_its_place, members) << type.name();
     seen.insert(type);
   }
-  EXPECT_GT(seen.size(), 25U);
+  EXPECT_GT(seen.size(), 27U);
   EXPECT_TRUE(seen.contains(typeid(ReportEpisode::Contribution)));
 }
 
@@ -216,6 +224,17 @@ TEST(Fields, SayWhyANumberOrATimeIsUnknown) {
     for (const char* object : {"comparison", "history"}) EXPECT_TRUE(json.contains(std::string(object) + "_reason"));
     expect_reasons(json, words);
   }
+}
+
+TEST(Fields, KeepEveryMemberOfAnAlert) {
+  Filler filler;
+  AlertNotice before;
+  filler.whole(before);
+  const Json json = parse_json(alert_json(before), "an alert");
+  AlertNotice after;
+  JsonReader reader(json, "an alert");
+  fields(reader, after);
+  EXPECT_EQ(after, before);
 }
 
 TEST(Fields, KeepEveryMemberOfARun) {

@@ -43,22 +43,22 @@ struct Job {
                      {.metric = "tcp.peer.out_of_order", .instance = "10.0.0.1", .node = "n2", .observed = 500}};
   }
 
-  [[nodiscard]] std::vector<Finding> told(const AnalysisSettings& settings = {}) const {
-    std::vector<Finding> findings = {loss};
-    ask_senders(summaries, settings, findings);
-    return findings;
+  [[nodiscard]] std::vector<Finding> findings(const AnalysisSettings& settings = {}) const {
+    std::vector<Finding> found = {loss};
+    ask_senders(summaries, settings, found);
+    return found;
   }
 };
 
 TEST(LostSegments, AreNoneWhereNearlyAllThatWasSentAgainHadArrived) {
-  EXPECT_TRUE(Job(4237, 4117).told().empty()) << "as measured on a busy link that changes the order";
-  EXPECT_TRUE(Job(1526, 1420).told().empty()) << "the same with a hundred lost ones among a million";
-  EXPECT_TRUE(Job(0, 0).told().empty()) << "what was lost must be sent again";
-  EXPECT_TRUE(Job(4, 0).told().empty()) << "a handful";
+  EXPECT_TRUE(Job(4237, 4117).findings().empty()) << "as measured on a busy link that changes the order";
+  EXPECT_TRUE(Job(1526, 1420).findings().empty()) << "the same with a hundred lost ones among a million";
+  EXPECT_TRUE(Job(0, 0).findings().empty()) << "what was lost must be sent again";
+  EXPECT_TRUE(Job(4, 0).findings().empty()) << "a handful";
 }
 
 TEST(LostSegments, AreConfirmedByWhoSentThemAgain) {
-  const auto found = Job(289, 52).told();  // as measured at a loss of 1 %
+  const auto found = Job(289, 52).findings();  // as measured at a loss of 1 %
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].sentence, "n2 lost. n1 sent 289 segments to it again, of which 52 had arrived already.");
   ASSERT_EQ(found[0].evidence.size(), 4U);
@@ -70,25 +70,25 @@ TEST(LostSegments, AreConfirmedByWhoSentThemAgain) {
 }
 
 TEST(LostSegments, AreFoundAmongManyThatOvertookEachOther) {
-  EXPECT_EQ(Job(8000, 7000).told().size(), 1U) << "one of a thousand was lost";
-  EXPECT_TRUE(Job(8000, 7700).told().empty()) << "one of four thousand: reports of duplicates are lost, too";
+  EXPECT_EQ(Job(8000, 7000).findings().size(), 1U) << "one of a thousand was lost";
+  EXPECT_TRUE(Job(8000, 7700).findings().empty()) << "one of four thousand: reports of duplicates are lost, too";
 }
 
 TEST(LostSegments, AreJudgedByTheSitesThresholds) {
   const auto settings = analysis_settings(config_of("[rule.\"net.tcp_retrans_fault\"]\nmin_missing_share = 0.9\n"));
-  EXPECT_EQ(Job(289, 52).told().size(), 1U);
-  EXPECT_TRUE(Job(289, 52).told(settings).empty());
+  EXPECT_EQ(Job(289, 52).findings().size(), 1U);
+  EXPECT_TRUE(Job(289, 52).findings(settings).empty());
 }
 
 void expect_as_it_was(const Job& job) {
-  const auto found = job.told();
+  const auto found = job.findings();
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0], job.loss);
 }
 
 TEST(LostSegments, StayTheReceiversWordWhereNobodyKnowsBetter) {
   const Job known(4237, 4117);
-  ASSERT_TRUE(known.told().empty());
+  ASSERT_TRUE(known.findings().empty());
   Job job = known;
   job.summaries.erase(job.summaries.begin());
   expect_as_it_was(job);  // the sender is no node of the job
@@ -115,7 +115,7 @@ TEST(LostSegments, AreNotNumberedByLongerTimesThanTheirs) {
   job.summaries[0].sent_again.peers[0].slots = {0, 3};
   expect_as_it_was(job);
   job.summaries[0].sent_again.peers[0].duplicates = {0, 289};
-  EXPECT_TRUE(job.told().empty()) << "in all of the sixteen seconds hardly any was lost";
+  EXPECT_TRUE(job.findings().empty()) << "in all of the sixteen seconds hardly any was lost";
 }
 
 TEST(LostSegments, AreNobodyElsesFindings) {
@@ -150,25 +150,25 @@ NodeTrace sender(double again, double duplicates) {
   return trace;
 }
 
-std::string losses_told(double again, double duplicates) {
+std::string losses_reported(double again, double duplicates) {
   std::vector<NodeSummary> summaries;
   for (NodeTrace trace : {sender(again, duplicates), receiver()}) {
     trace.telemetry.begin_utc_ns = kBegin;
     trace.samples_expected = trace.samples_present = static_cast<double>(trace.telemetry.samples);
     summaries.push_back(parse_summary(render_summary(analyse(trace, {}))));
   }
-  std::string told;
+  std::string text;
   for (const Finding& finding : merge_summaries(summaries, {}, {}).findings) {
-    if (finding.id == "net.tcp_retrans_fault") told += finding.sentence;
+    if (finding.id == "net.tcp_retrans_fault") text += finding.sentence;
   }
-  return told;
+  return text;
 }
 
-TEST(LostSegments, AreToldFromOvertakingOnesInTheReportOfAJob) {
-  EXPECT_EQ(losses_told(300, 295), "");
-  const std::string told = losses_told(60, 1);
-  EXPECT_NE(told.find("lost them on the way from n1 to n2. n1 sent "), std::string::npos) << told;
-  EXPECT_TRUE(told.ends_with(" had arrived already.")) << told;
+TEST(LostSegments, AreDistinguishedFromOvertakingOnesInTheReportOfAJob) {
+  EXPECT_EQ(losses_reported(300, 295), "");
+  const std::string text = losses_reported(60, 1);
+  EXPECT_NE(text.find("lost them on the way from n1 to n2. n1 sent "), std::string::npos) << text;
+  EXPECT_TRUE(text.ends_with(" had arrived already.")) << text;
 }
 
 }  // namespace

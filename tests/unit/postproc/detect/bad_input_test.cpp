@@ -8,8 +8,8 @@
 
 #include "postproc/detect/pipeline.h"
 #include "postproc/detect/scan/error_counters.h"
-#include "postproc/detect/scan/gap_scan.h"
-#include "postproc/detect/scan/novelty.h"
+#include "postproc/detect/scan/interval_scan.h"
+#include "postproc/detect/scan/neighbour_ratio.h"
 #include "postproc/numerics/normal_scores.h"
 
 namespace reveal::tests::bad_input_test {
@@ -181,7 +181,7 @@ TEST(ErrorCounters, AreErrorsAndNotInterruptsOrRetransmissions) {
   EXPECT_EQ(least_count("mem.dirty"), 0);
 }
 
-TEST(Novelty, IsAboveOneOnlyWhereSecondsHaveNoLike) {
+TEST(NeighbourRatio, IsAboveOneOnlyWhereSecondsHaveNoLike) {
   Telemetry t = noise(40, 1200);
   for (std::size_t c = 0; c < 40; ++c) {
     for (std::size_t s = 0; s < 1200; ++s) t.series(c)[s] += s % 300 < 60 ? 2000 : 0;  // a phase that recurs
@@ -190,10 +190,10 @@ TEST(Novelty, IsAboveOneOnlyWhereSecondsHaveNoLike) {
   const ScanScale scale{.samples_per_second = 10};
   ScanInput input = scan_input(t, 0, t.samples, scale);
   mark_detecting(input, SeriesCorrelation(input, scale));
-  const Novelty novelty(input, scale);
-  EXPECT_GT(novelty.ratio(700, 820), 1.3);
-  EXPECT_LT(novelty.ratio(300, 360), 1);
-  EXPECT_EQ(novelty.ratio(0, 1200), 0);  // nothing is left to compare with
+  const NeighbourRatio neighbours(input, scale);
+  EXPECT_GT(neighbours.ratio(700, 820), 1.3);
+  EXPECT_LT(neighbours.ratio(300, 360), 1);
+  EXPECT_EQ(neighbours.ratio(0, 1200), 0);  // nothing is left to compare with
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "postproc/detect/scan/gap_scan.h"  // with the next one: two types of one name would not compile
+#include "postproc/detect/scan/interval_scan.h"  // with the next one: two types of one name would not compile
 
 namespace reveal::tests::elevation_test {
 namespace {

@@ -409,8 +409,9 @@ TEST(RuleUnexplained, IsSilentWhereARuleSpoke) {
   const auto found = run_rules({telemetry, detection, nothing, nothing, {}}, {}, not_checked);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].id, "cpu.outsider");
-  EXPECT_NE(std::find(found[0].evidence[0].detectors.begin(), found[0].evidence[0].detectors.end(), "GAP"),
-            found[0].evidence[0].detectors.end());
+  EXPECT_NE(
+      std::find(found[0].evidence[0].detectors.begin(), found[0].evidence[0].detectors.end(), Method::interval_scan),
+      found[0].evidence[0].detectors.end());
 }
 
 TEST(Rules, EveryRuleIsCompleteAsATableRow) {

@@ -7,10 +7,12 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/trace_writer.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/json/json_fields.h"
 #include "postproc/live/alert_book.h"
 #include "postproc/live/cpu_budget.h"
 #include "postproc/live/live_detector.h"
 #include "postproc/live/live_trace.h"
+#include "postproc/live/watch_view.h"
 #include "postproc/telemetry/row_store.h"
 #include "synthetic_node.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
@@ -76,7 +78,7 @@ TEST(RowStore, ChannelsThatAppearAreKeptUntilTheTraceNamesThem) {
   EXPECT_EQ(dirty[2], 41);
 }
 
-TEST(RowStore, OfRowsCloserThanTheStepsOfALookKeepsOneForEach) {
+TEST(RowStore, OfRowsCloserThanTheStepsOfADetectionRunKeepsOneForEach) {
   using namespace std::chrono_literals;
   constexpr std::int64_t kFine = 20'000'000;
   constexpr std::int64_t kOffset = 30'000'000;  // steps of the wall clock do not begin where those of the monotonic do
@@ -113,7 +115,7 @@ TEST(RowStore, OfRowsCloserThanTheStepsOfALookKeepsOneForEach) {
   EXPECT_DOUBLE_EQ(rows.level("vm.faults", time_of(20), time_of(30)).value(), 100);
 }
 
-TEST(RowStore, ForgetsWhatIsOlderThanALookNeeds) {
+TEST(RowStore, ForgetsWhatIsOlderThanADetectionRunNeeds) {
   RowStore rows(std::chrono::seconds(10));
   const std::size_t family = rows.learn(gauge_family(), keys({"mem.free"}));
   for (std::int64_t t = 1; t <= 5000; ++t)
@@ -126,7 +128,7 @@ TEST(RowStore, ForgetsWhatIsOlderThanALookNeeds) {
   EXPECT_EQ(block->time_of(100), 5000 * kTick);
 }
 
-TEST(CpuBudget, UrgentLooksBorrowAndWhatDoesNotFitIsCounted) {
+TEST(CpuBudget, UrgentRunsBorrowAndWhatDoesNotFitIsCounted) {
   CpuBudget budget(0.1);
   EXPECT_FALSE(budget.allows(CpuBudget::Need::routine, 100, 0.5));
   EXPECT_TRUE(budget.allows(CpuBudget::Need::routine, 105, 0.5));  // five seconds saved half a second
@@ -145,17 +147,17 @@ TEST(CpuBudget, UrgentLooksBorrowAndWhatDoesNotFitIsCounted) {
   EXPECT_LT(spent, 0.1 * 1000 + 10);  // the share, and what may be borrowed
 }
 
-/// A look at a job of 100 s in which an episode was seen.
-struct Look {
+/// A detection run on a job of 100 s in which an episode was seen.
+struct DetectionRun {
   LiveBlock block;
   Detection detection;
-  explicit Look(double now_seconds) {
+  explicit DetectionRun(double now_seconds) {
     block.starts = true;
     block.telemetry.step_seconds = 0.1;
     block.telemetry.samples = static_cast<std::size_t>(now_seconds * 10);
     block.telemetry.channels.push_back({.metric = "cpu.user", .instance = "cpu0"});
   }
-  Look& with(double begin, double end, Tier tier) {
+  DetectionRun& with(double begin, double end, Tier tier) {
     detection.episodes.push_back({.begin = static_cast<std::size_t>(begin * 10),
                                   .end = static_cast<std::size_t>(end * 10),
                                   .methods = {Method::interval_scan},
@@ -167,9 +169,9 @@ struct Look {
   }
 };
 
-std::vector<AlertNews> published(AlertBook& book, const Look& look, bool ended = false) {
+std::vector<AlertNews> published(AlertBook& book, const DetectionRun& run, bool ended = false) {
   std::vector<AlertNews> news;
-  for (const AlertChange& change : book.update(look.detection, look.block, ended)) news.push_back(change.news);
+  for (const AlertChange& change : book.update(run.detection, run.block, ended)) news.push_back(change.news);
   return news;
 }
 
@@ -177,14 +179,14 @@ using News = std::vector<AlertNews>;
 
 TEST(AlertBook, TellsOnceWhenItOpensAndOnceWhenItCloses) {
   AlertBook book;
-  EXPECT_EQ(published(book, Look(90)), News{});
-  EXPECT_EQ(published(book, Look(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
-  EXPECT_EQ(published(book, Look(91).with(84, 91, Tier::strong)), News{});
+  EXPECT_EQ(published(book, DetectionRun(90)), News{});
+  EXPECT_EQ(published(book, DetectionRun(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
+  EXPECT_EQ(published(book, DetectionRun(91).with(84, 91, Tier::strong)), News{});
   EXPECT_TRUE(book.expects_news());
-  EXPECT_EQ(published(book, Look(100).with(84, 97, Tier::strong)), News{AlertNews::closed});
-  EXPECT_EQ(published(book, Look(101).with(84.5, 97.3, Tier::strong)), News{});
+  EXPECT_EQ(published(book, DetectionRun(100).with(84, 97, Tier::strong)), News{AlertNews::closed});
+  EXPECT_EQ(published(book, DetectionRun(101).with(84.5, 97.3, Tier::strong)), News{});
   EXPECT_FALSE(book.expects_news());
-  EXPECT_EQ(published(book, Look(102).with(84.5, 97.3, Tier::strong), true), News{});
+  EXPECT_EQ(published(book, DetectionRun(102).with(84.5, 97.3, Tier::strong), true), News{});
   ASSERT_EQ(book.published().size(), 1U);
   EXPECT_EQ(book.published()[0].number, 1);
   EXPECT_EQ(book.published()[0].begin_ns, 84'500'000'000);
@@ -192,21 +194,21 @@ TEST(AlertBook, TellsOnceWhenItOpensAndOnceWhenItCloses) {
 
 TEST(AlertBook, TakesBackOnlyBySayingSo) {
   AlertBook book;
-  EXPECT_EQ(published(book, Look(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
-  EXPECT_EQ(published(book, Look(91).with(84, 91, Tier::none)), News{});  // weaker, but still there
-  EXPECT_EQ(published(book, Look(92)), News{});
-  EXPECT_EQ(published(book, Look(93)), News{});
-  EXPECT_EQ(published(book, Look(94)), News{AlertNews::withdrawn});
-  EXPECT_EQ(published(book, Look(95)), News{});
-  EXPECT_EQ(published(book, Look(96).with(84, 96, Tier::strong)), News{});  // this time it must be over
-  EXPECT_EQ(published(book, Look(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
+  EXPECT_EQ(published(book, DetectionRun(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
+  EXPECT_EQ(published(book, DetectionRun(91).with(84, 91, Tier::none)), News{});  // weaker, but still there
+  EXPECT_EQ(published(book, DetectionRun(92)), News{});
+  EXPECT_EQ(published(book, DetectionRun(93)), News{});
+  EXPECT_EQ(published(book, DetectionRun(94)), News{AlertNews::withdrawn});
+  EXPECT_EQ(published(book, DetectionRun(95)), News{});
+  EXPECT_EQ(published(book, DetectionRun(96).with(84, 96, Tier::strong)), News{});  // this time it must be over
+  EXPECT_EQ(published(book, DetectionRun(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
 }
 
 TEST(AlertBook, ForgottenIsNotWithdrawn) {
   AlertBook book;
-  EXPECT_EQ(published(book, Look(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
-  for (int look = 0; look < 5; ++look) {
-    Look later(100);
+  EXPECT_EQ(published(book, DetectionRun(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
+  for (int run = 0; run < 5; ++run) {
+    DetectionRun later(100);
     later.block.starts = false;
     later.block.first_ns = 90 * kSecond;
     EXPECT_EQ(published(book, later), News{});
@@ -215,23 +217,23 @@ TEST(AlertBook, ForgottenIsNotWithdrawn) {
 
 TEST(AlertBook, IsSilentWhileLittleIsKnown) {
   AlertBook book;
-  EXPECT_EQ(published(book, Look(50).with(40, 46, Tier::strong)), News{});
-  EXPECT_EQ(published(book, Look(90).with(40, 80, Tier::strong)), News{});  // nearly half of what was seen
-  EXPECT_EQ(published(book, Look(90).with(40, 80, Tier::strong), true), News{AlertNews::closed});
+  EXPECT_EQ(published(book, DetectionRun(50).with(40, 46, Tier::strong)), News{});
+  EXPECT_EQ(published(book, DetectionRun(90).with(40, 80, Tier::strong)), News{});  // nearly half of what was seen
+  EXPECT_EQ(published(book, DetectionRun(90).with(40, 80, Tier::strong), true), News{AlertNews::closed});
 }
 
 TEST(AlertBook, AWeakOneIsWorthAWordWhenItIsOverAndSeenTwice) {
   AlertBook book;
-  EXPECT_EQ(published(book, Look(90).with(84, 90, Tier::weak)), News{});
-  EXPECT_EQ(published(book, Look(95).with(84, 92, Tier::weak)), News{AlertNews::closed});
-  EXPECT_EQ(published(book, Look(96).with(84, 92, Tier::strong)), News{AlertNews::revised});
+  EXPECT_EQ(published(book, DetectionRun(90).with(84, 90, Tier::weak)), News{});
+  EXPECT_EQ(published(book, DetectionRun(95).with(84, 92, Tier::weak)), News{AlertNews::closed});
+  EXPECT_EQ(published(book, DetectionRun(96).with(84, 92, Tier::strong)), News{AlertNews::revised});
 }
 
-TEST(AlertBook, KeepsTheNamesOfItsChannelsWhereverTheNextLookHasThem) {
+TEST(AlertBook, KeepsTheNamesOfItsChannelsWhereverTheNextRunHasThem) {
   AlertBook book;
-  Look first = Look(90).with(84, 90, Tier::strong);
+  DetectionRun first = DetectionRun(90).with(84, 90, Tier::strong);
   EXPECT_EQ(published(book, first), News{AlertNews::opened});
-  Look second = Look(91).with(84, 91, Tier::strong);  // a device appeared
+  DetectionRun second = DetectionRun(91).with(84, 91, Tier::strong);  // a device appeared
   second.block.telemetry.channels.insert(second.block.telemetry.channels.begin(), {.metric = "disk.reads"});
   second.detection.episodes[0].reasons[0].channel = 1;
   EXPECT_EQ(published(book, second), News{});
@@ -240,9 +242,35 @@ TEST(AlertBook, KeepsTheNamesOfItsChannelsWhereverTheNextLookHasThem) {
   EXPECT_EQ(alert.channels.at(alert.episode.reasons[0].channel).name(), "cpu.user/cpu0");
 }
 
+TEST(AlertNotice, IsOneLineOrOneObject) {
+  AlertNotice notice{.news = AlertNews::opened,
+                     .published_utc_ns = 96 * kSecond,
+                     .node = "n01",
+                     .number = 2,
+                     .tier = Tier::strong,
+                     .begin_utc_ns = 84 * kSecond,
+                     .end_utc_ns = 90 * kSecond,
+                     .subsystem = Subsystem::network,
+                     .methods = {Method::interval_scan, Method::neighbours},
+                     .claim = "it rose",
+                     .reasons = {{"net.rx_bytes/eth0", "bytes/s", 2e6, kNaN, 1}}};
+  EXPECT_EQ(alert_line(notice),
+            "00:01:36 opened n01 #2 network strong since 00:01:24 (6 s so far): it rose [GAP+KNN; net.rx_bytes/eth0]");
+  const Json json = parse_json(alert_json(notice), "an alert");
+  EXPECT_EQ(json.at("begin"), "1970-01-01T00:01:24Z");
+  EXPECT_EQ(json.at("methods"), (Json{"GAP", "KNN"}));
+  EXPECT_TRUE(json.at("reasons").at(0).at("expected").is_null());
+  EXPECT_EQ(json.at("reasons").at(0).at("expected_reason"), "not measured");
+  notice.news = AlertNews::withdrawn;
+  notice.state = AlertState::withdrawn;
+  EXPECT_EQ(alert_line(notice),
+            "00:01:36 withdrawn n01 #2 network strong 00:01:24 to 00:01:30 (6 s): no longer different from the rest of "
+            "the job");
+}
+
 /// Plays a telemetry second by second into live detection.
 struct Replay {
-  RowStore rows{kLookBlock};
+  RowStore rows{kLiveBlock};
   LiveDetector detector;
   CpuBudget budget{4};
   std::vector<AlertChange> published;
@@ -307,7 +335,7 @@ TEST(LiveDetector, IsSilentOnAnUndisturbedJob) {
   const SyntheticNode node;
   const Replay live(node.record(180, SyntheticNode::training));
   EXPECT_TRUE(live.published.empty());
-  EXPECT_GT(live.budget.looks(), 30);
+  EXPECT_GT(live.budget.runs(), 30);
 }
 
 /// A trace as the collector writes it, a flush every hundred rows. It is written elsewhere and copied after each flush:
@@ -351,7 +379,7 @@ TEST(LiveTrace, FollowsFlushesToTheEnd) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "n01.h5";
   std::chrono::steady_clock::time_point now{std::chrono::hours(1)};
-  LiveTrace live(path, kLookBlock);
+  LiveTrace live(path, kLiveBlock);
   live.poll(now);
   EXPECT_EQ(live.state(), LiveState::waiting);
   EXPECT_EQ(live.node(), "n01");
@@ -383,7 +411,7 @@ TEST(LiveTrace, RowsShownEarlyJoinTheFlushedOnes) {
   std::chrono::steady_clock::time_point now{std::chrono::hours(1)};
   GrowingTrace trace(path);
   trace.grow_to(100);
-  LiveTrace live(path, kLookBlock);
+  LiveTrace live(path, kLiveBlock);
   live.poll(now);
   LiveRowsWriter early(path, {"memory/vmstat"});
   const auto show = [&](std::int64_t row) {
@@ -408,7 +436,7 @@ TEST(LiveTrace, LeavesNoMarkerBehind) {
   GrowingTrace trace(path);
   trace.grow_to(100);
   {
-    LiveTrace live(path, kLookBlock);
+    LiveTrace live(path, kLiveBlock);
     live.poll(std::chrono::steady_clock::time_point(std::chrono::hours(1)));
     EXPECT_TRUE(std::filesystem::exists(watch_marker_path(path)));
   }

@@ -272,7 +272,7 @@ TEST(Peers, SeeASettingThatDiffers) {
   auto profiles = job.record();
   for (NodeProfile& profile : profiles) {
     profile.channels.push_back(
-        {.name = "zz.hugepages", .unit = "count", .subsystem = Subsystem::memory, .inherited = true, .mean = 512});
+        {.name = "zz.hugepages", .unit = "count", .subsystem = Subsystem::memory, .carried_over = true, .mean = 512});
     profile.facts = {{"cpu.governor", profile.node == "n0004" ? "powersave" : "performance"},
                      {"host.id", profile.node}};
   }
@@ -335,7 +335,7 @@ TEST(Peers, IgnoreMemoryThatEarlierJobsLeft) {
   SpmdJob job;
   auto profiles = job.record();
   for (std::size_t n = 0; n < profiles.size(); ++n) {
-    ProfileChannel free{.name = "zz.mem.free", .unit = "bytes", .subsystem = Subsystem::memory, .inherited = true};
+    ProfileChannel free{.name = "zz.mem.free", .unit = "bytes", .subsystem = Subsystem::memory, .carried_over = true};
     free.mean = n == 2 ? 4e9 : 200e9;
     free.blocks.assign(job.blocks, static_cast<float>(free.mean));
     free.blocks[0] *= 1.01F;
@@ -397,13 +397,13 @@ NodeProfile with_line(const std::string& node, double level) {
   profile.begin_utc_ns = 1'000'000'000'000;
   profile.end_utc_ns = profile.begin_utc_ns + 160'000'000'000;
   profile.block_ns = 16'000'000'000;
-  profile.line_step_ns = 1'000'000'000;
+  profile.sparkline_step_ns = 1'000'000'000;
   ProfileChannel one{.name = "net.rx_bytes", .unit = "bytes/s", .subsystem = Subsystem::network, .mean = 10};
   one.low = 0;
   one.high = 63;
   for (int t = 0; t < 160; ++t) {
     const double value = t >= 80 && t < 90 ? level : 10;
-    one.line += static_cast<char>('0' + static_cast<int>(value));
+    one.sparkline += static_cast<char>('0' + static_cast<int>(value));
   }
   profile.channels = {one};
   return profile;
@@ -440,7 +440,7 @@ TEST(PeersProfile, ComesBackAsItWasWritten) {
   NodeProfile written = job.record()[0];
   written.channels[0].blocks[3] = std::numeric_limits<float>::quiet_NaN();
   written.channels[1].blocks.clear();
-  written.channels[2].line = "0Zo~\\";
+  written.channels[2].sparkline = "0Zo~\\";
   written.zeros = {"a", "b"};
   written.facts = {{"kernel.release", "6.1"}};
   const NodeProfile read = read_profile(text_of(written));
@@ -448,7 +448,7 @@ TEST(PeersProfile, ComesBackAsItWasWritten) {
   EXPECT_TRUE(std::isnan(read.channels[0].blocks[3]));
   EXPECT_NEAR(read.channels[0].blocks[4] / written.channels[0].blocks[4], 1, 1e-3);
   EXPECT_TRUE(read.channels[1].blocks.empty());
-  EXPECT_EQ(read.channels[2].line, written.channels[2].line);
+  EXPECT_EQ(read.channels[2].sparkline, written.channels[2].sparkline);
   EXPECT_EQ(read.zeros, written.zeros);
   EXPECT_EQ(read.facts, written.facts);
   EXPECT_EQ(read.first_block, written.first_block);

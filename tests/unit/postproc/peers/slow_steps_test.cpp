@@ -276,7 +276,7 @@ TEST(RuleSlowSteps, BelievesNoTable) {
   }
   const auto found = found_in(traces);
   EXPECT_LE(found.size(), 1U);
-  StepCourse course{.rank = "r", .begin_utc_ns = kLarge, .begins = "5 - 99999999999999999999 x -7 1"};
+  StepTrend course{.rank = "r", .begin_utc_ns = kLarge, .begins = "5 - 99999999999999999999 x -7 1"};
   EXPECT_EQ(begins_of(course).size(), 7U);
   StepHistory foreign{.ranks = {course, {.rank = "s", .point_steps = 3, .begin_utc_ns = 1, .begins = "1 1"}},
                       .slow = {{.rank = "r", .first = -kLarge, .last = kLarge, .seconds = 1}}};
@@ -288,7 +288,7 @@ TEST(StepHistory, KeepsWhenPointsOfStepsBegan) {
   const std::vector<NodeTrace> traces = Training().record();
   const StepHistory history = step_history_of(traces[0], traces[0].telemetry, EffectiveRule(kRule, {}));
   ASSERT_EQ(history.ranks.size(), 2U);
-  const StepCourse& course = history.ranks[0];
+  const StepTrend& course = history.ranks[0];
   EXPECT_EQ(course.rank, "rank0");
   EXPECT_EQ(course.steps, 1499);
   EXPECT_EQ(course.point_steps, 2);

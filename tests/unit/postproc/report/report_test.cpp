@@ -83,9 +83,10 @@ TEST(Report, SurvivesTheRoundTripThroughJson) {
 
 TEST(Report, ReadsTheWordsForIntervalsOfOlderReports) {
   std::string text = render_json(samples::outsider(1));
-  for (const auto& [now, then] : {std::pair("\"tier\": \"strong\"", "\"tier\": \"finding\""),
-                                  std::pair("\"tier\": \"weak\"", "\"tier\": \"notice\""),
-                                  std::pair("\"EDGE\"", "\"EDGE\", \"OF_A_LATER_VERSION\"")}) {
+  for (const auto& [now, then] :
+       {std::pair("\"tier\": \"strong\"", "\"tier\": \"finding\""),
+        std::pair("\"tier\": \"weak\"", "\"tier\": \"notice\""),
+        std::pair("\"EDGE\"", "\"EDGE\", \"OF_A_LATER_VERSION\""), std::pair("\"IF\"", "\"IF\", \"<script>\"")}) {
     const std::size_t at = text.find(now);
     ASSERT_NE(at, std::string::npos) << now;
     text.replace(at, std::string_view(now).size(), then);
@@ -93,8 +94,10 @@ TEST(Report, ReadsTheWordsForIntervalsOfOlderReports) {
   const Report report = parse_report(text);
   ASSERT_EQ(report.episodes.size(), 2U);
   EXPECT_EQ(report.episodes[0].tier, Tier::strong);
-  EXPECT_EQ(report.episodes[0].methods, (std::vector<std::string>{"GAP", "Z", "MAHA"}));
+  EXPECT_EQ(report.episodes[0].methods,
+            (std::vector{Method::interval_scan, Method::paper_z, Method::paper_mahalanobis}));
   EXPECT_EQ(report.episodes[1].tier, Tier::weak);
+  EXPECT_EQ(report.episodes[1].methods, (std::vector{Method::paper_z, Method::paper_forest}));
   EXPECT_EQ(report.episodes[1].labels, std::vector<Label>{Label::edge});
 }
 

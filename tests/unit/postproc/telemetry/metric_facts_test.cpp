@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "listed_metrics.h"
+#include "postproc/peers/node_pair.h"
 #include "postproc/peers/node_profile.h"
 
 namespace reveal::tests::metric_facts_test {
@@ -33,8 +34,8 @@ TEST(MetricFacts, OfOtherDataMeetNoMetricOfOurs) {
 
 TEST(MetricFacts, HaveNoRowWithoutAFact) {
   for (const MetricFact& row : metric_facts()) {
-    const bool says = !row.words.empty() || !row.unit.empty() || !row.meter.empty() || row.prune_rank > 0 ||
-                      row.error_count > 0 || row.summed_in_paper || row.usual_timeline ||
+    const bool says = !row.words.empty() || !row.compared.empty() || !row.unit.empty() || !row.meter.empty() ||
+                      row.prune_rank > 0 || row.error_count > 0 || row.summed_in_paper || row.usual_timeline ||
                       row.peers != PeerMeaning::unsaid;
     EXPECT_TRUE(says) << row.metric;
     EXPECT_EQ(row.meter.empty(), row.meter_unit.empty()) << row.metric;
@@ -47,6 +48,14 @@ TEST(MetricFacts, TakeTheFirstRowThatHasTheFact) {
   EXPECT_EQ(fact_of("disk.reads_merged", &MetricFact::prune_rank), 19);
   EXPECT_EQ(fact_of("NET.RX_DROPPED", &MetricFact::error_count), 10);
   EXPECT_EQ(fact_of("cpu.utilization", &MetricFact::unit), "ratio") << "and not that of cpu.*";
+}
+
+TEST(MetricFacts, NameWhatIsComparedOfTwoNodes) {
+  EXPECT_EQ(compared_words("cpu.steal"), "CPU time taken by the hypervisor");
+  EXPECT_EQ(compared_words("pmu.stall_ratio"), "share of cycles that waited for memory or units");
+  EXPECT_EQ(compared_words("disk.read_time"), "time of a disk read") << "not the sum of all";
+  EXPECT_EQ(compared_words("disk.discards"), "disk.discards");
+  for (const PairMetric& row : pair_metrics()) EXPECT_NE(compared_words(row.metric), row.metric);
 }
 
 Channel channel(const char* metric, Kind kind, Unit unit) {

@@ -76,10 +76,13 @@ TEST(SecondOpinion, OnChannelsIsInTheDataAndBehindADisclosureOnThePageOnly) {
   Report report = samples::outsider(1);
   ASSERT_FALSE(report.episodes.empty());
   const std::string text = render_text(report);
-  report.episodes[0].detectors = {{"MAHA", {{"disk.io_time", "vda", 0.41}, {"cpu.user", "cpu1", -0.2}}}};
-  const Report read = parse_report(render_json(report));
-  ASSERT_EQ(read.episodes[0].detectors.size(), 1U);
-  EXPECT_EQ(read.episodes[0].detectors[0].method, "MAHA");
+  const std::vector<ReportEpisode::Contribution> shares{{"disk.io_time", "vda", 0.41}, {"cpu.user", "cpu1", -0.2}};
+  report.episodes[0].detectors = {{Method::neighbours, shares}, {Method::robust_mahalanobis, shares}};
+  std::string json = render_json(report);
+  json.replace(json.find("\"KNN\""), 5, "\"LATER\"");
+  const Report read = parse_report(json);
+  ASSERT_EQ(read.episodes[0].detectors.size(), 1U) << "the reader drops a detector that it does not know";
+  EXPECT_EQ(read.episodes[0].detectors[0].method, Method::robust_mahalanobis);
   ASSERT_EQ(read.episodes[0].detectors[0].channels.size(), 2U);
   EXPECT_EQ(read.episodes[0].detectors[0].channels[0].instance, "vda");
   EXPECT_EQ(read.episodes[0].detectors[0].channels[1].share, -0.2);

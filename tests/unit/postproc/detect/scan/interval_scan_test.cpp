@@ -1,4 +1,4 @@
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "postproc/detect/scan/series_scan.h"
 #include "postproc/numerics/normal_scores.h"
 
-namespace reveal::tests::gap_scan_test {
+namespace reveal::tests::interval_scan_test {
 namespace {
 
 constexpr ScanScale kTenHertz{.samples_per_second = 10};
@@ -91,7 +91,7 @@ TEST(NormalScores, ShareTheMeanRankAmongTiesAndLeaveMissingAtZero) {
 }
 
 // The oracle of the specification: 0 everywhere, 1 in [b, b + 100) of 600.
-TEST(GapScan, MeasuresTheDistanceBeyondEveryOutsideMean) {
+TEST(IntervalScan, MeasuresTheDistanceBeyondEveryOutsideMean) {
   std::vector<double> x(600, 0.0);
   std::fill(x.begin() + 200, x.begin() + 300, 1.0);
   std::vector<float> g(600);
@@ -102,10 +102,10 @@ TEST(GapScan, MeasuresTheDistanceBeyondEveryOutsideMean) {
   const double high = g[0];
   EXPECT_NEAR(scan.gap(200, 300), (inside - high) / std::sqrt(v / 100), 1e-4);
   EXPECT_EQ(scan.gap(0, 100), 0);    // the ones are outside: the range holds every mean
-  EXPECT_EQ(scan.gap(190, 240), 0);  // outside means reach the ones
+  EXPECT_EQ(scan.gap(190, 240), 0);  // reference means reach the ones
 }
 
-TEST(GapScan, EqualsItsDefinitionOnRandomSeries) {
+TEST(IntervalScan, EqualsItsDefinitionOnRandomSeries) {
   std::vector<float> g(240);
   normal_scores(noise(240, 7), g);
   const double v = variance_of(g);
@@ -139,7 +139,7 @@ TEST(GapScan, EqualsItsDefinitionOnRandomSeries) {
   }
 }
 
-TEST(GapScan, ScoresManyIntervalsAsOneByOne) {
+TEST(IntervalScan, ScoresManyIntervalsAsOneByOne) {
   for (const auto& [step, outside] : {std::pair{5U, 50U}, {5U, 30U}, {3U, 20U}, {7U, 17U}}) {
     std::vector<float> g(803);
     normal_scores(noise(g.size(), step), g);
@@ -157,20 +157,20 @@ TEST(GapScan, ScoresManyIntervalsAsOneByOne) {
   }
 }
 
-TEST(GapScan, SumsOfAWholeSeriesGiveTheSameDistance) {
+TEST(IntervalScan, SumsOfAWholeSeriesGiveTheSameDistance) {
   Telemetry t = quiet(3, 900);
   const ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
-  ReferenceMeans outside(input, kTenHertz);
+  ReferenceMeans reference(input, kTenHertz);
   for (std::size_t i = 0; i < input.series.size(); ++i) {
     const SeriesScan scan(input.of(i), input.series[i].variance, input.series[i].hold, 50);
     for (const auto& [b, e] : {std::pair{0U, 60U}, {0U, 50U}, {33U, 60U}, {400U, 777U}, {840U, 900U}, {60U, 900U}}) {
-      EXPECT_NEAR(outside.z(i, b, e), scan.z(b, e), 1e-9) << b;
+      EXPECT_NEAR(reference.z(i, b, e), scan.z(b, e), 1e-9) << b;
     }
   }
-  EXPECT_EQ(outside.z(0, 0, 900), 0);  // nothing is left outside
+  EXPECT_EQ(reference.z(0, 0, 900), 0);  // nothing is left outside
 }
 
-TEST(GapScan, CountsRecurringPhasesAsNothing) {
+TEST(IntervalScan, CountsRecurringPhasesAsNothing) {
   std::vector<double> x = noise(1200, 3);
   for (std::size_t t = 0; t < x.size(); ++t) x[t] += t % 300 < 100 ? 5 : 0;
   std::vector<float> g(x.size());
@@ -188,7 +188,7 @@ double best_score(const Telemetry& t) {
   return best;
 }
 
-TEST(GapScan, IsUnchangedByIncreasingTransformsOfCounters) {
+TEST(IntervalScan, IsUnchangedByIncreasingTransformsOfCounters) {
   Telemetry t = quiet(40, 600);
   for (std::size_t c = 0; c < 40; c += 2) {
     for (std::size_t s = 200; s < 300; ++s) t.series(c)[s] += 2;
@@ -199,7 +199,7 @@ TEST(GapScan, IsUnchangedByIncreasingTransformsOfCounters) {
   EXPECT_DOUBLE_EQ(best_score(t), before);
 }
 
-TEST(GapScan, IsHardlyMovedByOneWildSample) {
+TEST(IntervalScan, IsHardlyMovedByOneWildSample) {
   Telemetry t = quiet(40, 600);
   for (std::size_t c = 0; c < 40; c += 2) {
     for (std::size_t s = 200; s < 300; ++s) t.series(c)[s] += 2;
@@ -213,14 +213,14 @@ std::vector<std::size_t> lengths(const ScanScale& scale, std::size_t samples) {
   std::vector<std::size_t> all;
   for (const ScanLengths& size : scan_options(scale, samples).sizes) {
     for (const std::size_t length : size.lengths) {
-      EXPECT_GE(length, size.outside);
+      EXPECT_GE(length, size.reference);
       all.push_back(length);
     }
   }
   return all;
 }
 
-TEST(GapScan, LooksForLongEventsInLongJobsOnly) {
+TEST(IntervalScan, LooksForLongEventsInLongJobsOnly) {
   const std::vector<std::size_t> short_job{30, 40, 50, 70, 100, 140, 200};
   EXPECT_EQ(lengths(kTenHertz, 600), short_job);
   const std::vector<std::size_t> long_job{30, 40, 50, 70, 100, 140, 200, 280, 400, 600, 800, 1200, 1600, 2400};
@@ -230,20 +230,20 @@ TEST(GapScan, LooksForLongEventsInLongJobsOnly) {
   EXPECT_EQ(lengths(scan_scale(1), 150).front(), 3U);
 }
 
-TEST(GapScan, AveragesMoreSeriesOnLargerNodes) {
+TEST(IntervalScan, AveragesMoreSeriesOnLargerNodes) {
   EXPECT_EQ(combined_series(60, ScanOf::job), 20U);
   EXPECT_EQ(combined_series(400, ScanOf::job), 20U);
   EXPECT_EQ(combined_series(1000, ScanOf::job), 50U);
 }
 
-TEST(GapScan, AveragesFewerSeriesInJobsOfFewChannels) {
+TEST(IntervalScan, AveragesFewerSeriesInJobsOfFewChannels) {
   EXPECT_EQ(combined_series(59, ScanOf::job), 19U);
   EXPECT_EQ(combined_series(30, ScanOf::job), 10U);
   EXPECT_EQ(combined_series(2, ScanOf::job), 3U);
   EXPECT_EQ(combined_series(30, ScanOf::stream), 20U);
 }
 
-TEST(GapScan, SeesAnEventThatNeverEnds) {
+TEST(IntervalScan, SeesAnEventThatNeverEnds) {
   Telemetry t = quiet(40, 1000);
   for (std::size_t c = 0; c < 40; c += 2) {
     for (std::size_t s = 400; s < 1000; ++s) t.series(c)[s] += 2;
@@ -260,7 +260,7 @@ TEST(GapScan, SeesAnEventThatNeverEnds) {
   EXPECT_GT(best->score, 4.7);
 }
 
-TEST(GapScan, SeesEachOfTwoLikeEventsWithoutTheOther) {
+TEST(IntervalScan, SeesEachOfTwoLikeEventsWithoutTheOther) {
   Telemetry t = quiet(40, 1200);
   for (std::size_t c = 0; c < 40; c += 2) {
     for (std::size_t s = 300; s < 400; ++s) t.series(c)[s] += 3;
@@ -275,15 +275,15 @@ TEST(GapScan, SeesEachOfTwoLikeEventsWithoutTheOther) {
   EXPECT_NEAR(score_without(input, second, {first}, kTenHertz), score_without(input, first, {second}, kTenHertz), 1);
 }
 
-TEST(GapScan, RefinesAnIntervalToOneSample) {
+TEST(IntervalScan, RefinesAnIntervalToOneSample) {
   Telemetry t = quiet(20, 600);
   for (std::size_t c = 0; c < 20; ++c) {
     for (std::size_t s = 213; s < 331; ++s) t.series(c)[s] += c % 2 == 0 ? 6 : -6;
   }
   ScanInput input = scan_input(t, 0, t.samples, kTenHertz);
   mark_detecting(input, SeriesCorrelation(input, kTenHertz));
-  ReferenceMeans outside(input, kTenHertz);
-  const ScoredInterval refined = refine(outside, {230, 300, 9}, kTenHertz);
+  ReferenceMeans reference(input, kTenHertz);
+  const ScoredInterval refined = refine(reference, {230, 300, 9}, kTenHertz);
   EXPECT_EQ(refined.begin, 213U);
   EXPECT_EQ(refined.end, 331U);
   EXPECT_EQ(refined.score, 9);
@@ -358,4 +358,4 @@ TEST(ScanSeries, DetectsWithOneOfNearCopiesInsideASubsystem) {
 }
 
 }  // namespace
-}  // namespace reveal::tests::gap_scan_test
+}  // namespace reveal::tests::interval_scan_test

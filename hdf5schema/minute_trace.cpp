@@ -1,4 +1,4 @@
-#include "hdf5schema/summary.h"
+#include "hdf5schema/minute_trace.h"
 
 #include <algorithm>
 #include <bit>
@@ -52,7 +52,7 @@ double last_of(const Minute& minute) {
   return minute.last;
 }
 
-/// A family of the summary, from the minutes of one of the trace.
+/// A family of the minute trace, from the minutes of one of the trace.
 struct Aggregate {
   const char* suffix;  // of the path, and with a dot of the metrics
   double (*value)(const Minute&);
@@ -247,7 +247,7 @@ class Summary {
 
 }  // namespace
 
-std::vector<TraceFile::Written> write_summary(const TraceReader& trace, const std::filesystem::path& to) {
+std::vector<TraceFile::Written> write_minute_trace(const TraceReader& trace, const std::filesystem::path& to) {
   return Summary(trace, to).write();
 }
 

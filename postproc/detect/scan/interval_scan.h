@@ -1,5 +1,6 @@
-// The gap scan: over all intervals, how far does the mean inside lie beyond EVERY five-second mean outside it? Phases
-// that recur (epochs, checkpoints, the flusher) lie inside the outside range and count nothing.
+// The interval scan, GAP in reports: over all intervals, how far does the mean inside lie beyond EVERY five-second mean
+// outside it? Phases that recur (epochs, checkpoints, the flusher) lie within the range of these means and count
+// nothing. It is a scan statistic in time (Kulldorff, A spatial scan statistic, 1997) whose test statistic is that gap.
 #pragma once
 
 #include <cstddef>
@@ -17,9 +18,9 @@ struct ScoredInterval {
   double score = 0;
 };
 
-/// Lengths that are measured against outside means of the same size.
+/// Lengths that are measured against reference means of the same size.
 struct ScanLengths {
-  std::size_t outside = 50;  // samples of an outside mean; no length is shorter
+  std::size_t reference = 50;  // samples of a reference mean; no length is shorter
   std::vector<std::size_t> lengths;
 };
 
@@ -51,6 +52,6 @@ struct ScanOptions {
                                              std::vector<float>& rest);
 
 /// Finds begin and end to one sample, by the weighted sum of the series that differ most.
-[[nodiscard]] ScoredInterval refine(ReferenceMeans& outside, const ScoredInterval& interval, const ScanScale& scale);
+[[nodiscard]] ScoredInterval refine(ReferenceMeans& reference, const ScoredInterval& interval, const ScanScale& scale);
 
 }  // namespace reveal

@@ -13,6 +13,7 @@ namespace reveal {
 /// which every absolute value follows as before; states as the minute's last; gauges as its mean. PATH_min, PATH_max
 /// and, of gauges, PATH_last hold the extremes of a row's value (of an increment, where the family has increments) and
 /// the last one, under the metrics' names with ".min", ".max", ".last". Returns what a reader must find. Throws Error.
-[[nodiscard]] std::vector<TraceFile::Written> write_summary(const TraceReader& trace, const std::filesystem::path& to);
+[[nodiscard]] std::vector<TraceFile::Written> write_minute_trace(const TraceReader& trace,
+                                                                 const std::filesystem::path& to);
 
 }  // namespace reveal

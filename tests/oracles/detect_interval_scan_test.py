@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""`reveal score` against a plain numpy version of the gap scan, written from its definition: same score, same interval.
+"""`reveal score` against a plain numpy version of the interval scan, written from its definition: same score, same interval.
 
 A series of 700 samples at 10 Hz: counters, drifting and steady gauges, channels of two cpus, near copies, ties, and one
 disturbance that raises or lowers part of the channels."""

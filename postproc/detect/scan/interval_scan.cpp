@@ -1,4 +1,4 @@
-#include "postproc/detect/scan/gap_scan.h"
+#include "postproc/detect/scan/interval_scan.h"
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +12,7 @@ namespace reveal {
 namespace {
 
 constexpr double kStepSeconds = 0.5;
-constexpr double kShortOutsideSeconds = 3;  // of the shortest lengths
+constexpr double kShortReferenceSeconds = 3;  // of the shortest lengths
 constexpr double kShortLengthsSeconds[] = {3, 4};
 constexpr double kLengthsSeconds[] = {5, 7, 10, 14, 20, 28};
 constexpr double kLongLengthSeconds = 40;  // 40, 60, 80, 120, 160, 240, ...
@@ -73,7 +73,7 @@ class LargestGaps {
 ScanOptions scan_options(const ScanScale& scale, std::size_t samples) {
   ScanOptions options{.step = scale.samples(kStepSeconds)};
   const double longest = kMaxShare * static_cast<double>(samples);
-  ScanLengths some{.outside = scale.samples(kShortOutsideSeconds)};
+  ScanLengths some{.reference = scale.samples(kShortReferenceSeconds)};
   const auto add = [&](double seconds) {
     const std::size_t length = scale.samples(seconds);
     if (static_cast<double>(length) <= longest) some.lengths.push_back(length);
@@ -81,7 +81,7 @@ ScanOptions scan_options(const ScanScale& scale, std::size_t samples) {
   };
   for (const double seconds : kShortLengthsSeconds) add(seconds);
   if (!some.lengths.empty()) options.sizes.push_back(std::exchange(some, {}));
-  some.outside = scale.samples(kOutsideSeconds);
+  some.reference = scale.samples(kReferenceSeconds);
   for (const double seconds : kLengthsSeconds) add(seconds);
   for (double seconds = kLongLengthSeconds; add(seconds) && add(1.5 * seconds);) seconds *= 2;
   if (!some.lengths.empty()) options.sizes.push_back(std::move(some));
@@ -127,7 +127,7 @@ std::vector<ScoredInterval> scan_intervals(const ScanInput& input, const ScanOpt
     std::size_t first = 0;
     scan.assign(input.of(i).subspan(options.first, samples), series.variance, series.hold);
     for (const ScanLengths& size : options.sizes) {
-      scan.set_outside(size.outside);
+      scan.set_reference_length(size.reference);
       for (const std::size_t length : size.lengths) {
         gaps.resize((samples - length) / options.step + 1);
         scan.gaps(length, options.step, gaps);
@@ -159,11 +159,11 @@ std::span<const float> cut_out(std::span<const float> scores, std::span<const Sc
   return rest;
 }
 
-ScoredInterval refine(ReferenceMeans& outside, const ScoredInterval& interval, const ScanScale& scale) {
-  const ScanInput& input = outside.input();
+ScoredInterval refine(ReferenceMeans& reference, const ScoredInterval& interval, const ScanScale& scale) {
+  const ScanInput& input = reference.input();
   std::vector<std::pair<double, std::size_t>> loudest;  // z, series
   for (std::size_t i = 0; i < input.series.size(); ++i) {
-    if (input.series[i].detects) loudest.emplace_back(outside.z(i, interval.begin, interval.end), i);
+    if (input.series[i].detects) loudest.emplace_back(reference.z(i, interval.begin, interval.end), i);
   }
   const std::size_t used = std::min(kRefiningSeries, loudest.size());
   std::partial_sort(loudest.begin(), loudest.begin() + static_cast<std::ptrdiff_t>(used), loudest.end(),

@@ -1,4 +1,4 @@
-#include "postproc/detect/scan/novelty.h"
+#include "postproc/detect/scan/neighbour_ratio.h"
 
 #include <algorithm>
 #include <cmath>
@@ -51,7 +51,7 @@ Eigen::VectorXf shared_variance(const Eigen::MatrixXf& seconds) {
 
 }  // namespace
 
-Novelty::Novelty(const ScanInput& input, const ScanScale& scale) : window_(scale.samples(1)) {
+NeighbourRatio::NeighbourRatio(const ScanInput& input, const ScanScale& scale) : window_(scale.samples(1)) {
   Eigen::MatrixXf seconds = seconds_of(input, window_);
   if (seconds.rows() == 0 || seconds.cols() == 0) return;
   const Eigen::VectorXf weight = shared_variance(seconds);
@@ -71,7 +71,7 @@ Novelty::Novelty(const ScanInput& input, const ScanScale& scale) : window_(scale
   distances_ = distances_.array().max(0.0F).sqrt();
 }
 
-double Novelty::unlike(const Span& span, const std::vector<bool>& left_out) const {
+double NeighbourRatio::unlike(const Span& span, const std::vector<bool>& left_out) const {
   const auto n = static_cast<std::size_t>(distances_.rows());
   std::vector<Eigen::Index> outside;
   for (std::size_t s = 0; s < n; ++s) {
@@ -90,7 +90,7 @@ double Novelty::unlike(const Span& span, const std::vector<bool>& left_out) cons
   return sum / static_cast<double>(span.end - span.begin);
 }
 
-double Novelty::ratio(std::size_t begin, std::size_t end, std::span<const Span> repeats) const {
+double NeighbourRatio::ratio(std::size_t begin, std::size_t end, std::span<const Span> repeats) const {
   const auto n = static_cast<std::size_t>(distances_.rows());
   const auto seconds = [&](std::size_t samples) { return (samples + window_ / 2) / window_; };
   std::size_t length = std::max(kMinSeconds, seconds(end - begin));

@@ -1,5 +1,6 @@
-// A second opinion about an interval, from moments instead of means: how far is each second inside from the most
-// similar second outside? An epoch, a checkpoint or a burst has its like elsewhere in the job; a disturbance has not.
+// The nearest-neighbour ratio of an interval, from moments instead of means: how far is each second inside from the
+// most similar second outside? An epoch, a checkpoint or a burst has its like elsewhere in the job; a disturbance has
+// not.
 #pragma once
 
 #include <Eigen/Core>
@@ -11,10 +12,10 @@
 
 namespace reveal {
 
-class Novelty {
+class NeighbourRatio {
  public:
   /// Uses the detecting series; channels count by how much they share with others, since lone noise has no like either.
-  Novelty(const ScanInput& input, const ScanScale& scale);
+  NeighbourRatio(const ScanInput& input, const ScanScale& scale);
 
   struct Span {
     std::size_t begin = 0;
