@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kForCounts{5};  // it takes a fifth of one; 
 
 constexpr MetricHelp kCalls[] = {
     {"stack.calls", "Calls of a function by a process (instance \"rank0/ncclAllReduce\")."},
-    {"stack.steps", "Training steps of a process: passes of PyTorch's backward."},
+    {"stack.steps", "Backward passes of PyTorch in a process: one or several for each training step."},
 };
 constexpr MetricHelp kTime[] = {
     {"stack.time", "Time in calls that returned, of all threads; on the CPU's side, not the GPU's."}};
@@ -31,7 +31,7 @@ constexpr MetricHelp kErrors[] = {{"stack.errors", "Calls that returned an error
 constexpr MetricHelp kDurations[] = {
     {"stack.longest", "Longest call that returned since the previous row."},
     {"stack.in_flight", "Duration so far of the oldest call that has not returned; 0: no such call."},
-    {"stack.step_time", "Mean duration of the training steps that ended since the row before."},
+    {"stack.step_time", "Mean time from one backward pass to the next, of those that ended since the row before."},
 };
 
 constexpr const char* kStackSource = "BPF uprobes";

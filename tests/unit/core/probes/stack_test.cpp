@@ -49,6 +49,7 @@ struct Order {
     gloo,
     gloo_throws,
     step,
+    step_within,
     first_byte
   };
   Call call = Call::load;
@@ -183,6 +184,12 @@ class ToyProcess {
         return 0;
       case Call::step:
         return functions.backward();
+      case Call::step_within:
+        std::thread([&] {
+          ::pthread_setname_np(::pthread_self(), "pt_autograd_0");
+          static_cast<void>(functions.backward());
+        }).join();
+        return 0;
       case Call::map_header:
         return map_header();
       case Call::load:
@@ -413,6 +420,7 @@ TraceHeader header_of_steps() {
 
 TEST(Stack, TellsWhenEveryStepBeganAndWhatItWaited) {
   constexpr int kWaited = 10;
+  constexpr int kWithin = 5;
   const TemporaryDirectory directory;
   TraceWriter trace(directory.path() / "t.h5", header_of_steps());
   std::vector<std::int64_t> before;
@@ -426,6 +434,7 @@ TEST(Stack, TellsWhenEveryStepBeganAndWhatItWaited) {
     for (int step = 0; step < kWaited; ++step) {
       before.push_back(read_clock(CLOCK_MONOTONIC));
       EXPECT_EQ(toy.ask({.call = Call::step}), 0);
+      EXPECT_EQ(toy.ask({.call = Call::step_within, .times = kWithin}), 0);  // parts of it
       EXPECT_EQ(toy.ask({.call = Call::pause}), 0);
     }
     EXPECT_EQ(toy.ask({.call = Call::step}), 0);
