@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
 
 #include "core/kernel_text/kernel_words.h"
 #include "core/pmu/profiler_watch.h"
@@ -76,6 +77,7 @@ class StackProbe final : public Probe {
     if (worker_->was_lost()) {
       context_.sink.event("probe stack", "probe_lost", "its child process was killed");
       gap_ = "its child process was killed: there is no data after that";
+      miss_steps("the probe's process was killed");
     }
     for (Family* family : families_) family->commit();
   } catch (const std::exception& error) {  // no memory
@@ -114,10 +116,16 @@ class StackProbe final : public Probe {
     std::int64_t sum_ns = 0, ended = 0;  // of those in one answer
   };
 
+  /// From now on the count of steps is less than what was made. Said once.
+  void miss_steps(std::string_view why) {
+    if (!std::exchange(steps_missed_, true)) context_.sink.event("probe stack", "steps_incomplete", std::string(why));
+  }
+
   bool ask() {
     request_ = "calls\n";
     const bool step_back = watch_.step_back(context_.sink.now(), context_.job, -1);
     stepped_back_ = stepped_back_ || step_back;
+    if (step_back) miss_steps("the job's own profiler ran");
     for (const ProcessSlot& slot : context_.slots->slots()) {
       if (slot.process == nullptr || step_back) continue;
       const std::int64_t ticks = slot.process->stat.user_ticks + slot.process->stat.system_ticks;
@@ -137,7 +145,7 @@ class StackProbe final : public Probe {
       const std::string_view what = cut_word(line);
       line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
       any = any || what == "functions";
-      if (what == "functions" && !line.empty()) functions_ = line;
+      if (what == "functions") take_functions(line);
       if (what == "note") new_notes_.append(new_notes_.empty() ? "" : "; ").append(line);
       if (what == "none") gap_ = line;
       if (what == "count") take_counts(line);
@@ -146,6 +154,13 @@ class StackProbe final : public Probe {
     }
     for (Clock& clock : clocks_) tell_step_time(clock);
     if (any) notes_.swap(new_notes_);
+  }
+
+  void take_functions(std::string_view line) {
+    static const std::string clock = ' ' + std::string(stack_functions()[step_function()].name) + ' ';
+    const bool detached = (' ' + std::string(line) + ' ').find(clock) == std::string::npos;
+    if (detached && !clocks_.empty()) miss_steps("it was detached, because counting cost too much");
+    if (!line.empty()) functions_ = line;
   }
 
   void take_counts(std::string_view line) {
@@ -254,6 +269,7 @@ class StackProbe final : public Probe {
   std::string gap_;
   Snapshot facts_;
   bool stepped_back_ = false;
+  bool steps_missed_ = false;
 };
 
 std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
