@@ -398,7 +398,7 @@ bool samples(PythonBench& bench, std::int64_t count) {
   return bench.value("python.samples") >= count;
 }
 
-/// Of processes for which a text occurs in a row.
+/// Which processes have a row with this text.
 std::set<std::string> processes_in(const std::vector<Event>& events, std::string_view text) {
   std::set<std::string> processes;
   for (const Event& event : events) {
