@@ -281,9 +281,18 @@ CheckedDataset::Column CheckedDataset::int64_column(const char* name) const {
 }
 
 std::vector<char> CheckedDataset::read(Hdf5Size length) const {
+  std::vector<char> elements;
+  read(length, [&](std::span<const char> piece) {
+    if (elements.empty()) elements.reserve(length * impl_->width);
+    elements.insert(elements.end(), piece.begin(), piece.end());
+  });
+  return elements;
+}
+
+void CheckedDataset::read(Hdf5Size length, const std::function<void(std::span<const char>)>& take) const {
   if (impl_->rank != 1) throw Error("has the wrong shape");
   if (length > impl_->extent[0]) throw Error("is shorter than it should be");
-  if (length == 0) return {};
+  if (length == 0) return;
   const std::size_t width = impl_->width;
   {
     const Hdf5Access access;
@@ -291,21 +300,23 @@ std::vector<char> CheckedDataset::read(Hdf5Size length) const {
     const hsize_t most = impl_->filters.empty() ? stored : stored * kMostInflated;
     if (length > most / width) throw Error("claims to be longer than the file");
   }
-  std::vector<char> elements(length * width);
   if (impl_->chunk_bytes == 0) {
     const Hdf5Access access;
     const hsize_t first = 0;
+    std::vector<char> elements(length * width);
     H5::DataSpace space = impl_->dataset.getSpace();
     space.selectHyperslab(H5S_SELECT_SET, &length, &first);
     impl_->dataset.read(elements.data(), impl_->type, H5::DataSpace(1, &length), space);
-    return elements;
+    take(elements);
+    return;
   }
   std::vector<unsigned char> bytes;
   for (hsize_t first = 0; first < length; first += impl_->chunk[0]) {
     if (!read_chunk(&first, bytes)) throw Error("a part of it is missing");
-    std::memcpy(elements.data() + first * width, bytes.data(), std::min(impl_->chunk[0], length - first) * width);
+    const std::span<const unsigned char> rows =
+        std::span(bytes).first(std::min(impl_->chunk[0], length - first) * width);
+    take({reinterpret_cast<const char*>(rows.data()), rows.size()});
   }
-  return elements;
 }
 
 bool CheckedDataset::read_chunk(const Hdf5Size* offset, std::vector<unsigned char>& bytes) const {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -43,6 +44,8 @@ class CheckedDataset {
 
   /// The first `length` elements of a table. Throws Error if some of them are not in the file.
   [[nodiscard]] std::vector<char> read(Hdf5Size length) const;
+  /// The same piece by piece, in order.
+  void read(Hdf5Size length, const std::function<void(std::span<const char>)>& take) const;
 
   /// The chunk at `offset` as it was before the filters; false if it is not stored.
   bool read_chunk(const Hdf5Size* offset, std::vector<unsigned char>& bytes) const;

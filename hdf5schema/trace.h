@@ -62,6 +62,9 @@ struct ChannelKey {
   std::int64_t died_ns = 0;
 };
 
+/// Code of the events that say where Python's main threads stood.
+inline constexpr std::string_view kPythonFrames = "python_frames";
+
 struct Event {
   std::int64_t time_ns = 0;  // monotonic axis
   std::string object;        // "process 4711", "probe cpu", "clock"

@@ -37,7 +37,8 @@ constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20;       // of one fa
 constexpr std::size_t kMostPairs = 1 << 14;                         // of a snapshot: each is looked for among all
 constexpr std::size_t kMostClocks = 1 << 20;
 constexpr std::size_t kMostCoverage = 1 << 12;
-constexpr std::size_t kMostEvents = 250'000;  // that are read
+constexpr std::size_t kMostEvents = 250'000;  // that are read; of Python's frames as many beside the others
+constexpr std::size_t kMostEventRows = 1 << 22;
 constexpr std::size_t kMostAttributes = 1024;
 constexpr std::size_t kLongestAttribute = 1 << 16;
 
@@ -532,17 +533,27 @@ std::vector<Event> TraceReader::events() const {
     const CheckedDataset table(impl_->file, "events");
     if (table.extent().size() != 1) throw Error("has the wrong shape");
     const hsize_t there = impl_->unclosed ? columns_within(table, 1) : table.extent()[0];
-    const std::size_t length = std::min<hsize_t>(there, kMostEvents);
-    const std::vector<char> records = table.read(length);
-    const std::vector<std::int64_t> times = numbers_of(records, table.width(), table.int64_column("time_ns"));
-    const std::vector<std::string> objects = texts_of(records, table.width(), table.text_column("object"));
-    const std::vector<std::string> codes = texts_of(records, table.width(), table.text_column("code"));
-    const std::vector<std::string> texts = texts_of(records, table.width(), table.text_column("text"));
+    const std::size_t length = std::min<hsize_t>(there, kMostEventRows);
     std::vector<Event> events;
-    for (std::size_t i = 0; i < times.size(); ++i) events.push_back({times[i], objects[i], codes[i], texts[i]});
-    if (there > length)
-      events.push_back({times.back(), "trace", "events_lost",
-                        std::to_string(there - length) + " events behind the first " + std::to_string(length)});
+    std::size_t frames = 0;
+    std::int64_t last = 0;
+    table.read(length, [&](std::span<const char> records) {
+      const std::vector<std::int64_t> times = numbers_of(records, table.width(), table.int64_column("time_ns"));
+      std::vector<std::string> objects = texts_of(records, table.width(), table.text_column("object"));
+      std::vector<std::string> codes = texts_of(records, table.width(), table.text_column("code"));
+      std::vector<std::string> texts = texts_of(records, table.width(), table.text_column("text"));
+      for (std::size_t i = 0; i < times.size(); ++i) {
+        const bool is_frames = codes[i] == kPythonFrames;
+        if ((is_frames ? frames : events.size() - frames) == kMostEvents) continue;
+        frames += is_frames ? 1 : 0;
+        last = times[i];
+        events.push_back({times[i], std::move(objects[i]), std::move(codes[i]), std::move(texts[i])});
+      }
+    });
+    if (there > events.size())
+      events.push_back(
+          {last, "trace", "events_lost",
+           std::to_string(there - events.size()) + " events behind the first " + std::to_string(events.size())});
     return events;
   } catch (...) {
     throw Error(impl_->path.string() + ": events: " + failure_reason());

@@ -1,4 +1,5 @@
-// Where the main thread of each rank's Python stands: function, file and line, read once a second out of its memory.
+// Where the main threads of the job's Python processes stand: function, file and line, read once a second out of their
+// memory: of those that are measured one by one, since a script or a launcher may lie between the rank and its Python.
 // Nothing is attached, and the process is never stopped. Off unless it is asked for.
 // https://man7.org/linux/man-pages/man2/process_vm_readv.2.html
 #include <algorithm>
@@ -47,11 +48,12 @@ class PythonProbe final : public Probe {
 
   void sample() noexcept override try {
     family_.begin();
-    take(child_.answer(), Late::yes);
+    const std::string_view late = child_.answer();
+    if (unanswered_ < kOld) take(late, Late::yes);
     for (Row& row : rows_) add_letter(row, row.due ? std::string(1, kNotMeasured) : "");
     fill_gap();
     for (Row& row : rows_) {
-      if (row.letters.size() >= kLetters) write(row);
+      if (row.letters.size() >= kLetters || room_in(row) < kLeastRoom) write(row);
     }
     const bool asked = ask();
     unanswered_ = !asked && child_.state() == AskedChild::State::busy ? unanswered_ + 1 : 0;
@@ -82,27 +84,27 @@ class PythonProbe final : public Probe {
     if (unanswered_ >= kPatience) {  // memory that the job keeps from being read: userfaultfd(2), a dead file server
       text += (text.empty() ? "" : "; ") + std::string("nothing is known since a read of a process's memory hangs");
     }
-    if (text.empty() && samples_ == 0 && unread_ == 0) text = "no process of the job runs Python 3.8 to 3.13";
+    if (text.empty() && samples_ == 0 && unread_ == 0)
+      text = "none of the processes that are measured one by one runs Python 3.8 to 3.13";
     return text;
   }
 
  private:
   enum class Late : bool { no, yes };
-  static constexpr int kPatience = 10;  // looks
-  static constexpr std::size_t kLetters = 10;
-  static constexpr std::size_t kMostLetters = 2 * kLetters;
+  static constexpr int kOld = 2;               // looks after which an answer tells nothing about the one before
+  static constexpr int kPatience = 10;         // looks
+  static constexpr std::size_t kLetters = 60;  // few events: a trace has those of days
+  static constexpr std::size_t kLeastRoom = 10;
   static constexpr std::size_t kMostRows = 64;
   static constexpr std::size_t kMostPlaces = 26;
+  static constexpr std::size_t kBeforePlace = 3;  // " a="
   static constexpr std::size_t kText = sizeof EventRecord::text - 1;
 
   bool ask() {
     request_.clear();
-    const std::vector<ProcessSlot>& slots = context_.slots->slots();
-    const auto is_rank = [](const ProcessSlot& slot) { return slot.process != nullptr && slot.role == "rank"; };
-    const bool ranks = std::any_of(slots.begin(), slots.end(), is_rank);
     std::set<std::string_view> asked;
-    for (const ProcessSlot& slot : slots) {
-      if (slot.process == nullptr || (ranks && !is_rank(slot))) continue;
+    for (const ProcessSlot& slot : context_.slots->slots()) {
+      if (slot.process == nullptr) continue;
       request_ += slot.instance + ' ' + std::to_string(slot.pid) + ' ' + std::to_string(slot.start_ticks) + '\n';
       asked.insert(slot.instance);
     }
@@ -146,12 +148,16 @@ class PythonProbe final : public Probe {
     const auto known = std::find(row.places.begin(), row.places.end(), place);
     const auto letter = static_cast<char>('a' + (known - row.places.begin()));
     if (known != row.places.end()) return letter;
-    constexpr std::size_t kBeforePlace = 3;  // " a="
-    std::size_t used = period_.size() + 1 + kMostLetters + kBeforePlace + place.size();
-    for (const std::string& each : row.places) used += kBeforePlace + each.size();
-    if (used > kText || row.places.size() == kMostPlaces) return kElsewhere;
+    if (room_in(row) < kLeastRoom + kBeforePlace + place.size() || row.places.size() == kMostPlaces) return kElsewhere;
     row.places.push_back(place);
     return letter;
+  }
+
+  /// For more letters, or a place.
+  [[nodiscard]] std::size_t room_in(const Row& row) const {
+    std::size_t used = period_.size() + 1 + row.letters.size();
+    for (const std::string& each : row.places) used += kBeforePlace + each.size();
+    return kText - std::min(kText, used);
   }
 
   static void add_letter(Row& row, const std::string& letter) {
@@ -167,9 +173,11 @@ class PythonProbe final : public Probe {
     last_ns_ = now;
     for (Row& row : rows_) {
       if (row.letters.empty() || missed <= 0) continue;
-      if (missed > static_cast<std::int64_t>(kLetters))
+      if (missed >= static_cast<std::int64_t>(room_in(row))) {
         row = Row{.instance = row.instance, .letters = {}, .places = {}};
-      if (!row.letters.empty()) row.letters.append(static_cast<std::size_t>(missed), kNotMeasured);
+      } else {
+        row.letters.append(static_cast<std::size_t>(missed), kNotMeasured);
+      }
     }
   }
 
@@ -180,7 +188,7 @@ class PythonProbe final : public Probe {
       for (std::size_t i = 0; i < row.places.size(); ++i) {
         text.append(1, ' ').append(1, static_cast<char>('a' + i)).append(1, '=').append(row.places[i]);
       }
-      context_.sink.event(row.instance, "python_frames", std::move(text), TraceSink::Budget::of_object);
+      context_.sink.event(row.instance, std::string(kPythonFrames), std::move(text), TraceSink::Budget::of_object);
     }
     row = Row{.instance = row.instance, .letters = {}, .places = {}, .due = row.due};
   }
@@ -211,7 +219,7 @@ std::unique_ptr<Probe> open_python(const ProbeContext& context) {
 
 const RegisteredProbe entry{
     {.name = "python",
-     .help = "Where the main thread of each rank's Python stands (function, file, line); off unless asked for",
+     .help = "Where the main thread of each Python process stands (function, file, line); off unless asked for",
      .period = 1s,
      .may_block = true,
      .families = kFamilies,

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <utility>
 
 #include "core/kernel_text/kernel_words.h"
 #include "core/pmu/profiler_watch.h"
@@ -21,7 +22,7 @@ constexpr std::chrono::milliseconds kForCounts{5};  // it takes a fifth of one; 
 
 constexpr MetricHelp kCalls[] = {
     {"stack.calls", "Calls of a function by a process (instance \"rank0/ncclAllReduce\")."},
-    {"stack.steps", "Training steps of a process: passes of PyTorch's backward."},
+    {"stack.steps", "Backward passes of PyTorch in a process: one or several for each training step."},
 };
 constexpr MetricHelp kTime[] = {
     {"stack.time", "Time in calls that returned, of all threads; on the CPU's side, not the GPU's."}};
@@ -30,7 +31,7 @@ constexpr MetricHelp kErrors[] = {{"stack.errors", "Calls that returned an error
 constexpr MetricHelp kDurations[] = {
     {"stack.longest", "Longest call that returned since the previous row."},
     {"stack.in_flight", "Duration so far of the oldest call that has not returned; 0: no such call."},
-    {"stack.step_time", "Mean duration of the training steps that ended since the row before."},
+    {"stack.step_time", "Mean time from one backward pass to the next, of those that ended since the row before."},
 };
 
 constexpr const char* kStackSource = "BPF uprobes";
@@ -72,6 +73,7 @@ class StackProbe final : public Probe {
     for (Family* family : families_) family->begin();
     take(child_->answer());  // one that came late
     if (ask()) take(child_->answer_within(kForCounts));
+    if (child_->state() == AskedChild::State::lost) miss_steps("the probe's process was killed");
     for (Family* family : families_) family->commit();
   } catch (const std::exception& error) {  // no memory
     gap_ = error.what();
@@ -109,10 +111,16 @@ class StackProbe final : public Probe {
     std::int64_t sum_ns = 0, ended = 0;  // of those in one answer
   };
 
+  /// From now on the count of steps is less than what was made. Said once.
+  void miss_steps(std::string_view why) {
+    if (!std::exchange(steps_missed_, true)) context_.sink.event("probe stack", "steps_incomplete", std::string(why));
+  }
+
   bool ask() {
     request_ = "calls\n";
     const bool step_back = watch_.step_back(context_.sink.now(), context_.job, -1);
     stepped_back_ = stepped_back_ || step_back;
+    if (step_back) miss_steps("the job's own profiler ran");
     for (const ProcessSlot& slot : context_.slots->slots()) {
       if (slot.process == nullptr || step_back) continue;
       const std::int64_t ticks = slot.process->stat.user_ticks + slot.process->stat.system_ticks;
@@ -132,7 +140,7 @@ class StackProbe final : public Probe {
       const std::string_view what = cut_word(line);
       line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
       any = any || what == "functions";
-      if (what == "functions" && !line.empty()) functions_ = line;
+      if (what == "functions") take_functions(line);
       if (what == "note") new_notes_.append(new_notes_.empty() ? "" : "; ").append(line);
       if (what == "none") gap_ = line;
       if (what == "count") take_counts(line);
@@ -141,6 +149,13 @@ class StackProbe final : public Probe {
     }
     for (Clock& clock : clocks_) tell_step_time(clock);
     if (any) notes_.swap(new_notes_);
+  }
+
+  void take_functions(std::string_view line) {
+    static const std::string clock = ' ' + std::string(stack_functions()[step_function()].name) + ' ';
+    const bool detached = (' ' + std::string(line) + ' ').find(clock) == std::string::npos;
+    if (detached && !clocks_.empty()) miss_steps("it was detached, because counting cost too much");
+    if (!line.empty()) functions_ = line;
   }
 
   void take_counts(std::string_view line) {
@@ -249,6 +264,7 @@ class StackProbe final : public Probe {
   std::string gap_;
   Snapshot facts_;
   bool stepped_back_ = false;
+  bool steps_missed_ = false;
 };
 
 std::unique_ptr<Probe> open_stack(const ProbeContext& context) {

@@ -60,9 +60,9 @@ struct PythonSymbol {
 constexpr std::array<std::string_view, PythonSymbol::all> kPythonSymbols = {
     "_PyRuntime", "PyCode_Type", "PyUnicode_Type", "PyBytes_Type", "Py_Version"};
 
-std::string why_unread(MemoryRead result) {
-  if (result == MemoryRead::refused) return why_refused();
-  return result == MemoryRead::gone ? "it has ended" : "its memory could not be read";
+FoundInterpreter unread(MemoryRead result) {
+  if (result == MemoryRead::refused) return {std::nullopt, why_refused(), true};
+  return {std::nullopt, result == MemoryRead::gone ? "it has ended" : "its memory could not be read"};
 }
 
 FoundInterpreter interpreter_in(pid_t pid, const Candidate& candidate, const ReadMemory& read) {
@@ -85,7 +85,7 @@ FoundInterpreter interpreter_in(pid_t pid, const Candidate& candidate, const Rea
     std::uint64_t number = 0;
     const MemoryPiece piece{address(PythonSymbol::version), std::as_writable_bytes(std::span(&number, 1))};
     if (const MemoryRead result = read(std::span(&piece, 1)); result != MemoryRead::whole) {
-      return {std::nullopt, why_unread(result)};
+      return unread(result);
     }
     minor = static_cast<int>((number >> 16U) & 0xffU);
   }
@@ -101,7 +101,7 @@ FoundInterpreter interpreter_in(pid_t pid, const Candidate& candidate, const Rea
     std::array<std::byte, kDebugOffsets> begin{};
     const MemoryPiece piece{found.runtime, begin};
     if (const MemoryRead result = read(std::span(&piece, 1)); result != MemoryRead::whole) {
-      return {std::nullopt, why_unread(result)};
+      return unread(result);
     }
     layout = layout_in(begin);
     if (!layout) return {std::nullopt, "it is a build of Python 3.13 without the global interpreter lock"};
@@ -137,11 +137,11 @@ std::optional<int> minor_in_name(std::string_view file_name) noexcept {
 FoundInterpreter find_interpreter(pid_t pid, const ReadMemory& read) {
   FoundInterpreter first;
   const std::vector<Candidate> candidates = candidates_of(pid);
-  if (candidates.empty() && (errno == EACCES || errno == EPERM)) return {std::nullopt, why_refused()};
+  if (candidates.empty() && (errno == EACCES || errno == EPERM)) return unread(MemoryRead::refused);
   for (const Candidate& candidate : candidates) {
     FoundInterpreter found = interpreter_in(pid, candidate, read);
     if (found.interpreter) return found;
-    if (first.problem.empty()) first.problem = std::move(found.problem);
+    if (first.problem.empty()) first = std::move(found);
   }
   return first;
 }

@@ -25,6 +25,7 @@ struct FoundInterpreter {
   std::optional<Interpreter> interpreter;
   /// Why not, as the end of "not measured, because ..."; "": the process is no Python.
   std::string problem;
+  bool refused = false;  // by the kernel
 };
 
 [[nodiscard]] FoundInterpreter find_interpreter(pid_t pid, const ReadMemory& read);

@@ -11,7 +11,7 @@ namespace reveal {
 namespace {
 
 constexpr int kTries = 3;
-constexpr int kMostThreads = 1024;
+constexpr int kMostThreads = 1 << 16;  // the main thread is the last one of the list
 constexpr int kMostInterpreters = 64;
 constexpr std::size_t kMostHops = 2 * MainThread::kMostFrames;  // place holders between frames included
 constexpr std::uint64_t kPage = 4096;
@@ -207,6 +207,7 @@ void MainThread::find_thread() {
     }
     thread = words[0];
   }
+  if (thread != 0) throw Failed{StackSample::State::lost};
 }
 
 std::uint64_t MainThread::innermost_frame() {

@@ -28,6 +28,7 @@ struct StackSample {
     torn,      // it moved on each time it was read
     unmapped,  // the process has begun another program, or the interpreter is not the one it was taken for
     refused,
+    lost,  // among more threads than are looked through
     gone
   };
   State state = State::torn;

@@ -129,6 +129,11 @@ constexpr const char* kNoSuchCounts = "no such counts";
 constexpr std::int16_t kIndex = -8;     // of the counts, a word of 32 bits
 constexpr std::int16_t kPending = -24;  // a PendingCall
 constexpr std::int16_t kBegin = -32;    // of the call
+constexpr std::int16_t kThread = -48;   // its name, sixteen letters
+
+/// "pt_autog", as PyTorch names the threads in which it runs the passes of GPUs ("pt_autograd_0"): a pass that begins
+/// there is a part of another one, as with reentrant checkpointing.
+constexpr std::uint64_t kAutogradThread = 0x676f'7475'615f'7470;
 
 /// With r6 the registers of the process: r7 the index, r6 its counts.
 void find_counts(Assembler& code, const CallMaps& maps) {
@@ -193,6 +198,16 @@ void sum_parts_of_step(Assembler& code, const CallMaps& maps) {
   }
 }
 
+/// Leaves out what is called in PyTorch's own threads.
+void leave_out_parts_of_passes(Assembler& code) {
+  code.set_stack(r1, kThread);
+  code.set(r2, 16);
+  code.call(BPF_FUNC_get_current_comm);
+  code.load(r1, r10, kThread);
+  code.set_wide(r2, kAutogradThread);
+  code.jump_if(BPF_JEQ, r1, r2, Assembler::kEnd);
+}
+
 /// Appends the step that begins now, and since kBegin, to its process's ring.
 void begin_step(Assembler& code, const CallMaps& maps) {
   constexpr auto kSteps = static_cast<std::int16_t>(offsetof(StepRing, steps));
@@ -238,6 +253,7 @@ std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps
       code.move_low_half(r9, r9);  // an enumeration: the upper half of the register is anything
     }
   }
+  if (shape.clock) leave_out_parts_of_passes(code);
   find_counts(code, maps);
   code.count_one(r6, REVEAL_COUNT(calls));
   count_bytes(code, shape.rule);

@@ -358,7 +358,9 @@ std::vector<CallCounters::NumberedStep> CallCounters::take_steps(std::size_t pro
     step.waiting_ns = std::atomic_ref(shared.waiting_ns).load(std::memory_order_relaxed);
     step.bytes = std::atomic_ref(shared.bytes).load(std::memory_order_relaxed);
     if (step.begin_ns != 0) {
-      steps.push_back({number, step});
+      // Of 256 steps ago, where nobody took it and the new one is not written yet.
+      const bool stale = !steps.empty() && step.begin_ns < steps.back().step.begin_ns;
+      if (!stale) steps.push_back({number, step});
     } else if (end - number <= kAtOnce) {
       break;
     }

@@ -97,6 +97,12 @@ void CallLedger::slow(std::span<const std::size_t> functions) {
   slow_.insert(functions.begin(), functions.end());
 }
 
+void CallLedger::failed(std::size_t function, std::string_view why) {
+  note(std::string(functions_[function].name) + " is not measured: " + std::string(why));
+  const std::lock_guard lock(mutex_);
+  failed_.insert(function);
+}
+
 std::string CallLedger::answer() {
   const std::lock_guard lock(mutex_);
   std::string text = "functions";
@@ -121,8 +127,9 @@ std::string CallLedger::answer() {
   std::string_view rest = counts;
   std::string_view line;
   std::size_t left_out = 0;
+  const std::size_t room = longest_ - (has_steps() ? longest_ / 4 : 0);
   while (next_line(rest, line)) {
-    if (text.size() + line.size() + kForANote > longest_) {
+    if (text.size() + line.size() + kForANote > room) {
       ++left_out;
     } else {
       text.append(line).append(1, '\n');
@@ -213,13 +220,19 @@ void CallLedger::end_step(Instance& instance, const CallCounters::NumberedStep* 
   }
 }
 
+/// Its calls are not in a sum: by a library that some process has, they may well be made.
+bool CallLedger::is_missed(std::size_t function) const {
+  return slow_.contains(function) || failed_.contains(function) || off_.contains(function);
+}
+
 /// A process that never called a function of which we know waits by other means, or not at all.
 bool CallLedger::knows_waiting(const Instance& instance) const {
   bool called = false;
   for (std::size_t function = 0; function < functions_.size(); ++function) {
     const Row& row = instance.rows[function];
-    if (functions_[function].part != PartOfStep::waiting || !row.counted) continue;
-    if (!row.timed || off_.contains(function)) return false;
+    if (functions_[function].part != PartOfStep::waiting) continue;
+    if (is_missed(function) || (row.counted && !row.timed)) return false;
+    if (!row.counted) continue;
     called = called || (row.index && counters_.calls(*row.index) > 0);
   }
   return called;
@@ -229,15 +242,28 @@ bool CallLedger::knows_bytes(const Instance& instance) const {
   bool called = false;
   for (std::size_t function = 0; function < functions_.size(); ++function) {
     const Row& row = instance.rows[function];
-    if (functions_[function].rule != ByteRule::nccl_count || !row.counted) continue;
-    if (off_.contains(function) || (row.index && counters_.unsized(*row.index) > 0)) return false;
+    if (functions_[function].rule != ByteRule::nccl_count) continue;
+    if (is_missed(function)) return false;
+    if (!row.counted) continue;
+    if (row.index && counters_.unsized(*row.index) > 0) return false;
     called = called || (row.index && counters_.calls(*row.index) > 0);
   }
   return called;
 }
 
+bool CallLedger::has_steps() const {
+  return std::any_of(instances_.begin(), instances_.end(), [](const auto& each) { return !each.second.steps.empty(); });
+}
+
+/// One instance after the other begins, so that none waits for ever.
 void CallLedger::append_steps(std::string& text) {
-  for (auto& [name, instance] : instances_) {
+  std::vector<std::pair<const std::string, Instance>*> order;
+  order.reserve(instances_.size());
+  for (auto& each : instances_) order.push_back(&each);
+  if (order.empty()) return;
+  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(answers_++ % order.size()), order.end());
+  for (auto* const each : order) {
+    auto& [name, instance] = *each;
     std::size_t reported = 0;
     for (const Step& step : instance.steps) {
       std::string line = "step " + name;

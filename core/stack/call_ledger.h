@@ -40,6 +40,8 @@ class CallLedger {
   void untimed_process();
   /// These are not measured, because probing them would cost too much.
   void slow(std::span<const std::size_t> functions);
+  /// It could not be attached in a process.
+  void failed(std::size_t function, std::string_view why);
 
   /// The lines of an answer: see ask_stack(). Steps for which there is no room are in the next one.
   [[nodiscard]] std::string answer();
@@ -74,9 +76,11 @@ class CallLedger {
                     const CallCounts& sum, const std::map<std::size_t, std::int64_t>& pending) const;
   void take_steps(Instance& instance);
   void end_step(Instance& instance, const CallCounters::NumberedStep* next);
+  [[nodiscard]] bool is_missed(std::size_t function) const;
   [[nodiscard]] bool knows_waiting(const Instance& instance) const;
   [[nodiscard]] bool knows_bytes(const Instance& instance) const;
   void append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const;
+  [[nodiscard]] bool has_steps() const;
   void append_steps(std::string& text);
 
   CallCounters& counters_;
@@ -85,10 +89,11 @@ class CallLedger {
 
   mutable std::mutex mutex_;
   std::map<std::string, Instance> instances_;
-  std::set<std::size_t> attached_, slow_, off_;  // functions
+  std::set<std::size_t> attached_, slow_, failed_, off_;  // functions
   std::set<std::string> notes_;
   int untimed_processes_ = 0;
   std::uint64_t steps_lost_ = 0;
+  std::size_t answers_ = 0;
 };
 
 }  // namespace reveal

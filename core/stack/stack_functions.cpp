@@ -85,7 +85,8 @@ constexpr StackFunction kFunctions[] = {
     {"gloo.reduce", kGloo, {"_ZN4gloo6reduceERNS_13ReduceOptionsE"}, kMayThrow},
     {"gloo.alltoall", kGloo, {"_ZN4gloo8alltoallERNS_15AlltoallOptionsE"}, kMayThrow},
 
-    // https://pytorch.org/docs/stable/notes/autograd.html One call for each backward pass: the steps of a training.
+    // https://pytorch.org/docs/stable/notes/autograd.html One call for each backward pass: a step of the training, or a
+    // part of it.
     {"torch.backward",
      kTorch,
      {"_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"},

@@ -245,7 +245,7 @@ class StackWatch {
       // If it belongs to another process by now, it is detached at once.
       if (links.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return;
       if (links.error != 0) {
-        ledger_.note(std::string(functions_[function].name) + " is not measured: " + std::strerror(links.error));
+        ledger_.failed(function, std::strerror(links.error));
         continue;
       }
       for (const CallCounters::Point& point : points) attached.insert(point.offset);

@@ -9,6 +9,8 @@
 
 #include "hdf5schema/basics/text.h"
 #include "postproc/telemetry/snapshot_facts.h"
+#include "postproc/words/quantity.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -60,6 +62,14 @@ class Node {
     if (!most) return most;
     for (const TrainingStep& step : trace_.steps) most = std::max(*most, static_cast<double>(step.number));
     return most;
+  }
+
+  /// Why steps were made that are not counted; "": none are known.
+  [[nodiscard]] std::string_view why_steps_are_missing() const {
+    for (const Event& event : trace_.events) {
+      if (event.object == "probe stack" && event.code == "steps_incomplete") return event.text;
+    }
+    return "";
   }
 
   [[nodiscard]] bool worked(std::string_view probe) const {
@@ -200,6 +210,12 @@ void put_waiting(const Node& node, JobTotals& totals) {
 /// Ranks work in step: the one with the most tells how many there were.
 void put_steps(const Node& node, JobTotals& totals) {
   const auto steps = node.most_steps();
+  if (const std::string_view why = node.why_steps_are_missing(); !why.empty()) {
+    put(totals, "steps", std::nullopt,
+        fmt::format("{} backward passes or more: they were not counted all the time ({})", number(steps.value_or(0)),
+                    printable(why)));
+    return;
+  }
   put(totals, "steps", steps,
       steps                  ? "backward passes of PyTorch, of the rank that made the most"
       : node.worked("stack") ? "no backward pass of PyTorch was seen"

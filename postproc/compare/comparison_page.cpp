@@ -102,7 +102,7 @@ std::string comparison_as_text(const JobComparison& comparison, const TextStyle&
   text.replace(0, plain.size(), headline_of(comparison.change, style));
   text += "\n";
   text += page_row(comparison.run_time.name, number_words(comparison.run_time), style);
-  text += page_row("step time", number_words(comparison.step_time), style);
+  text += page_row("pass time", number_words(comparison.step_time), style);
   text += page_row("anomalous", number_words(comparison.anomalous), style);
   text += causes_as_text(comparison.causes, style);
   for (const std::string& note : comparison.notes) text += page_row("note", note, style);

@@ -119,9 +119,13 @@ std::string why_no_steps(const Runs& runs) {
 }
 
 ComparedNumber step_times(const Runs& before, const Runs& after) {
-  ComparedNumber time{
-      "step time", "s", numbers_of_runs(before, seconds_per_step), numbers_of_runs(after, seconds_per_step), {},
-      "",          ""};
+  ComparedNumber time{"time per backward pass",
+                      "s",
+                      numbers_of_runs(before, seconds_per_step),
+                      numbers_of_runs(after, seconds_per_step),
+                      {},
+                      "",
+                      ""};
   if (!time.known()) time.reason = why_no_steps(time.before.empty() ? before : after);
   add_interval(time, 0);
   return time;

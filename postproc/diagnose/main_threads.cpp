@@ -3,7 +3,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <numeric>
 
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
@@ -14,32 +16,42 @@ namespace {
 constexpr std::size_t kThreadsOfNode = 64;  // of a node
 constexpr std::size_t kPlacesOfThread = 5;
 constexpr std::size_t kSentencesOfFinding = 4;
-constexpr double kFewestSamples = 5;    // while the finding lasted
+constexpr double kFewestSamples = 8;    // while the finding lasted
 constexpr double kMostlyThere = 0.5;    // of them in one place
 constexpr double kAlways = 0.9;         // where there is no other time
 constexpr double kMoreThanElse = 0.25;  // than of those at other times
+constexpr double kClear = 3;            // standard errors, so that chance does not tell a difference
+constexpr double kMostUnread = 1.0 / 3;
 
-using SamplesByPlace = std::map<std::int32_t, double>;  // samples by place
+/// Samples by place; the last one counts those without a name.
+using SamplesByPlace = std::vector<double>;
+
+std::size_t index_of(const PythonSamples& process, std::int32_t place) {
+  return place == PythonSamples::kElsewhere ? process.places.size() : static_cast<std::size_t>(place);
+}
 
 double samples_in(const SamplesByPlace& counts) {
-  double sum = 0;
-  for (const auto& [place, samples] : counts) sum += samples;
-  return sum;
+  return std::accumulate(counts.begin(), counts.end(), 0.0);
 }
 
 /// The most frequent place that has a name.
-std::pair<std::int32_t, double> most_frequent(const SamplesByPlace& counts) {
-  std::pair<std::int32_t, double> most{PythonSamples::kElsewhere, 0};
-  for (const auto& [place, samples] : counts) {
-    if (place != PythonSamples::kElsewhere && samples > most.second) most = {place, samples};
-  }
-  return most;
+std::size_t most_frequent(const SamplesByPlace& counts) {
+  return static_cast<std::size_t>(std::max_element(counts.begin(), counts.end() - 1) - counts.begin());
 }
 
-bool lasted_at(const Finding& finding, std::int64_t utc_ns) {
-  return std::any_of(finding.intervals.begin(), finding.intervals.end(), [utc_ns](const TimeSpan& span) {
-    return utc_ns >= span.begin_utc_ns && utc_ns < span.end_utc_ns;
-  });
+/// `spans`: united().
+bool lasted_at(const std::vector<TimeSpan>& spans, std::int64_t utc_ns) {
+  const auto after = std::upper_bound(spans.begin(), spans.end(), utc_ns,
+                                      [](std::int64_t at, const TimeSpan& span) { return at < span.begin_utc_ns; });
+  return after != spans.begin() && utc_ns < std::prev(after)->end_utc_ns;
+}
+
+/// Whether a place has a larger part of these samples than of those at other times, beyond chance.
+bool is_more(double there, double all, double elsewhere_there, double elsewhere) {
+  if (elsewhere == 0) return there >= kAlways * all;
+  const double both = (there + elsewhere_there) / (all + elsewhere);
+  const double error = std::sqrt(both * (1 - both) * (1 / all + 1 / elsewhere));
+  return there / all - elsewhere_there / elsewhere >= std::max(kMoreThanElse, kClear * error);
 }
 
 /// Processes that stood in the same place, and in the same other one at other times.
@@ -62,24 +74,23 @@ std::string told_of(const std::pair<std::string, std::string>& places, const Sta
 std::vector<std::string> told_all(std::span<const PythonSamples> processes, std::int64_t utc_minus_monotonic_ns,
                                   const Finding& finding) {
   std::map<std::pair<std::string, std::string>, StandingTogether> groups;
+  const std::vector<TimeSpan> spans = united(finding.intervals);
+  const auto lasts = [&](std::int64_t time_ns) { return lasted_at(spans, time_ns + utc_minus_monotonic_ns); };
   for (const PythonSamples& process : processes) {
-    SamplesByPlace inside;
-    SamplesByPlace outside;
-    for (const PythonSamples::Sample& sample : process.samples) {
-      const bool lasts = lasted_at(finding, sample.time_ns + utc_minus_monotonic_ns);
-      ++(lasts ? inside : outside)[sample.place];
-    }
-    const auto [place, samples] = most_frequent(inside);
+    if (process.places.empty()) continue;
+    SamplesByPlace inside(process.places.size() + 1, 0);
+    SamplesByPlace outside = inside;
+    for (const PythonSamples::Sample& sample : process.samples)
+      ++(lasts(sample.time_ns) ? inside : outside)[index_of(process, sample.place)];
+    const auto unread = static_cast<double>(std::count_if(process.unread.begin(), process.unread.end(), lasts));
+    const std::size_t place = most_frequent(inside);
+    const double samples = inside[place];
     const double all = samples_in(inside);
-    if (place == PythonSamples::kElsewhere || all < kFewestSamples || samples < kMostlyThere * all) continue;
-    const double others = samples_in(outside);
-    const bool unlike =
-        others > 0 ? samples / all - outside[place] / others >= kMoreThanElse : samples >= kAlways * all;
-    if (!unlike) continue;
-    const auto elsewhere = most_frequent(outside);
-    const bool known = elsewhere.second > 0 && elsewhere.first != place;
-    StandingTogether& group = groups[{process.places[static_cast<std::size_t>(place)],
-                                      known ? process.places[static_cast<std::size_t>(elsewhere.first)] : ""}];
+    if (all < kFewestSamples || samples < kMostlyThere * all || unread > kMostUnread * (all + unread)) continue;
+    if (!is_more(samples, all, outside[place], samples_in(outside))) continue;
+    const std::size_t elsewhere = most_frequent(outside);
+    const bool known = outside[elsewhere] > 0 && elsewhere != place;
+    StandingTogether& group = groups[{process.places[place], known ? process.places[elsewhere] : ""}];
     group.processes.push_back(process.process);
     group.there += samples;
     group.all += all;
@@ -100,15 +111,15 @@ std::vector<std::string> told_all(std::span<const PythonSamples> processes, std:
 std::vector<PythonThread> python_threads(std::span<const PythonSamples> processes, const std::string& node) {
   std::vector<PythonThread> threads;
   for (const PythonSamples& process : processes.first(std::min(processes.size(), kThreadsOfNode))) {
-    SamplesByPlace counts;
-    for (const PythonSamples::Sample& sample : process.samples) ++counts[sample.place];
+    SamplesByPlace counts(process.places.size() + 1, 0);
+    for (const PythonSamples::Sample& sample : process.samples) ++counts[index_of(process, sample.place)];
     PythonThread thread{
         .node = node, .process = process.process, .samples = static_cast<double>(process.samples.size()), .places = {}};
-    counts.erase(PythonSamples::kElsewhere);
-    while (!counts.empty() && thread.places.size() < kPlacesOfThread) {
-      const auto [place, samples] = most_frequent(counts);
-      thread.places.push_back({process.places[static_cast<std::size_t>(place)], samples});
-      counts.erase(place);
+    while (thread.places.size() < std::min(kPlacesOfThread, process.places.size())) {
+      const std::size_t place = most_frequent(counts);
+      if (counts[place] == 0) break;
+      thread.places.push_back({process.places[place], counts[place]});
+      counts[place] = 0;
     }
     threads.push_back(std::move(thread));
   }
@@ -117,10 +128,12 @@ std::vector<PythonThread> python_threads(std::span<const PythonSamples> processe
 
 void add_main_threads(std::span<const PythonSamples> processes, std::int64_t utc_minus_monotonic_ns,
                       std::span<Finding> findings) {
+  const std::int64_t offset = std::clamp(utc_minus_monotonic_ns, -PythonSamples::kFarthest,
+                                         PythonSamples::kFarthest);  // a trace may hold anything
   for (Finding& finding : findings) {
     const bool lasts = finding.kind == FindingKind::anomaly || finding.kind == FindingKind::peer;
     if (!lasts || finding.intervals.empty()) continue;
-    finding.main_threads = told_all(processes, utc_minus_monotonic_ns, finding);
+    finding.main_threads = told_all(processes, offset, finding);
   }
 }
 

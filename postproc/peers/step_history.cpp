@@ -18,9 +18,10 @@ constexpr std::int64_t kMostPoints = 4096;
 constexpr std::int64_t kMostPointsOfRank = 1024;
 constexpr std::int64_t kMostStepNumber = INT64_MAX / 3;     // numbers and times: sums of two are within the type
 constexpr std::int64_t kLongestTaken = 86'400'000'000'000;  // of a step, ns
-constexpr std::size_t kSmoothed = 9;  // steps: a checkpoint or a validation between two of them is no slower step
-constexpr std::size_t kWarmUp = 5;    // steps
-constexpr double kCpuWindow = 5;      // s
+constexpr std::size_t kSmoothed = 9;    // steps: a checkpoint or a validation between two of them is no slower step
+constexpr std::size_t kWarmUp = 5;      // steps
+constexpr double kCpuWindow = 5;        // s
+constexpr std::size_t kLeastCells = 3;  // of the grid, whole ones, to tell the cpu time of an interval
 
 /// A rank's steps in order: a trace may hold anything.
 using RankSteps = std::vector<const TrainingStep*>;
@@ -121,8 +122,17 @@ InAndOut medians(const std::vector<double>& values, Interval at, std::span<const
   return {mostly_known(inside) ? median_of(inside) : kNaN, mostly_known(outside) ? median_of(outside) : kNaN};
 }
 
-/// Cpus that a process used, by grid step.
+/// Steps that have more to do for a GPU take no more cpu time: it tells nothing where there is one.
+bool may_use_gpu(const Telemetry& telemetry) {
+  return std::any_of(telemetry.channels.begin(), telemetry.channels.end(), [](const Channel& channel) {
+    const std::string_view function = std::string_view(channel.instance).substr(channel.instance.rfind('/') + 1);
+    return channel.metric.starts_with("gpu.") || (channel.metric == "stack.calls" && function.starts_with("cu"));
+  });
+}
+
+/// Cpus that a process used, by grid step; empty where they do not tell how much it had to do.
 std::vector<double> cpus_of_rank(const Telemetry& telemetry, const std::string& rank) {
+  if (may_use_gpu(telemetry)) return {};
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     if (telemetry.channels[i].metric != "process.cpu_time" || telemetry.channels[i].instance != rank) continue;
     const std::span<const double> series = telemetry.series(i);
@@ -196,8 +206,9 @@ class RankTrend {
     }
     std::vector<Interval> busy;
     busy.reserve(all.size());
-    for (const Interval& each : all) busy.push_back(on_grid(each));
-    const double cpus = mean_inside(cpus_, on_grid(elevation.at));
+    for (const Interval& each : all) busy.push_back(touched(each));
+    const Interval whole = within(elevation.at);
+    const double cpus = whole.length() < kLeastCells ? kNaN : mean_inside(cpus_, whole);
     const auto window = static_cast<std::size_t>(std::max(1.0, kCpuWindow / telemetry_.step_seconds));
     const std::vector<double> usual = reference_means(cpus_, busy, window);
     if (!std::isnan(cpus) && !usual.empty()) {
@@ -207,14 +218,19 @@ class RankTrend {
     return slow;
   }
 
-  /// The grid's steps in which these of the training were.
-  [[nodiscard]] Interval on_grid(Interval at) const {
-    const auto place = [&](std::int64_t begin_ns) {
-      const double seconds = static_cast<double>(begin_ns + utc_ns_ - telemetry_.begin_utc_ns) * 1e-9;
-      const double samples = static_cast<double>(telemetry_.samples);
-      return static_cast<std::size_t>(std::clamp(seconds / telemetry_.step_seconds, 0.0, samples));
-    };
-    return {place(steps_[at.begin]->begin_ns), place(steps_[at.end - 1]->begin_ns)};
+  /// In steps of the grid.
+  [[nodiscard]] double on_grid(std::size_t step) const {
+    const double seconds = static_cast<double>(steps_[step]->begin_ns + utc_ns_ - telemetry_.begin_utc_ns) * 1e-9;
+    return std::clamp(seconds / telemetry_.step_seconds, 0.0, static_cast<double>(cpus_.size()));
+  }
+
+  /// The grid's steps that lie in these of the training, and those in which a part of them does.
+  [[nodiscard]] Interval within(Interval at) const {
+    const auto begin = static_cast<std::size_t>(std::ceil(on_grid(at.begin)));
+    return {begin, std::max(begin, static_cast<std::size_t>(on_grid(at.end - 1)))};
+  }
+  [[nodiscard]] Interval touched(Interval at) const {
+    return {static_cast<std::size_t>(on_grid(at.begin)), static_cast<std::size_t>(std::ceil(on_grid(at.end - 1)))};
   }
 
   const std::string& rank_;
@@ -247,7 +263,8 @@ std::vector<double> begins_of(const StepTrend& trend) {
   std::int64_t at = trend.begin_utc_ns / 1000;
   begins.push_back(static_cast<double>(at) * 1e-6);
   std::string_view rest = trend.begins;
-  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
+  for (std::string_view word = next_word(rest); !word.empty() && std::ssize(begins) < kMostPoints;
+       word = next_word(rest)) {
     const auto later = parse_int(word);
     const bool known = later && *later >= 0 && *later <= kLongestPoint && at < INT64_MAX / 2;
     if (known) at += *later;

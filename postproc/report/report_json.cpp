@@ -25,7 +25,7 @@ const Json& units_of_keys() {
       {"memory_peak", "bytes"},
       {"memory_limit", "bytes"},
       {"wait_share", "seconds per second, summed over tasks"},
-      {"steps", "steps of the job"},
+      {"steps", "backward passes of PyTorch: one or several for each training step"},
       {"numa_node", "index of the NUMA node"},
       {"percent", "percent of the expected value, or of the run"},
       {"t", "standard errors of the difference"},

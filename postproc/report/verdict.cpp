@@ -54,10 +54,22 @@ std::string same_time(std::vector<std::string> nodes, const std::vector<std::str
   return nodes.empty() ? "" : fmt::format(" The same happened on {} at that time.", node_list(nodes));
 }
 
+/// Processes of other nodes have the same names.
+void name_node(Finding& finding, const std::vector<std::string>& nodes) {
+  for (std::string& sentence : finding.main_threads) {
+    if (nodes.size() == 1) sentence = nodes.front() + ": " + sentence;
+  }
+}
+
 Finding merged(std::vector<Finding> same) {
   std::sort(same.begin(), same.end(), comes_first);
   Finding whole = std::move(same.front());
   const std::vector<std::string> first = whole.nodes;
+  const auto elsewhere = [&first](const Finding& one) { return one.nodes != first; };
+  if (std::any_of(same.begin() + 1, same.end(), elsewhere)) {
+    name_node(whole, first);
+    for (std::size_t i = 1; i < same.size(); ++i) name_node(same[i], same[i].nodes);
+  }
   std::map<std::string, double> lost;  // per node
   std::map<std::string, double> percent;
   const auto account = [&](const Finding& finding) {

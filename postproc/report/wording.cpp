@@ -101,7 +101,8 @@ std::vector<std::string> used(const JobTotals& totals) {
   if (totals.wait_share && totals.seconds) parts.push_back("its threads waited " + waited(totals) + " for a cpu");
   if (totals.network_bytes) parts.push_back("network " + amount(totals.network_bytes));
   if (totals.energy_joules) parts.push_back("energy " + quantity(totals.energy_joules, "J"));
-  if (totals.steps) parts.push_back(counted(*totals.steps, "step"));
+  if (totals.steps)
+    parts.push_back(number(*totals.steps) + (*totals.steps == 1 ? " backward pass" : " backward passes"));
   return parts;
 }
 

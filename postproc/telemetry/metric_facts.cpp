@@ -34,7 +34,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "process.threads", .peers = PeerMeaning::work},
     {.metric = "process.rss", .meter = "job memory", .meter_unit = "bytes", .peers = PeerMeaning::work},
     // Who calls what, and how often, is the program's business; steps are made together.
-    {.metric = "stack.steps", .words = "Training steps", .peers = PeerMeaning::work},
+    {.metric = "stack.steps", .words = "Backward passes", .peers = PeerMeaning::work},
     {.metric = "stack.step_time", .words = "Duration of the training steps", .peers = PeerMeaning::work},
     {.metric = "stack.errors", .peers = PeerMeaning::node},
     {.metric = "stack.*", .peers = PeerMeaning::work},

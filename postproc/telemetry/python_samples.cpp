@@ -11,9 +11,9 @@
 namespace reveal {
 namespace {
 
-constexpr std::string_view kCode = "python_frames";
 constexpr std::size_t kMostProcesses = 1024;
 constexpr std::size_t kMostPlaces = 10'000;  // of one process
+constexpr std::size_t kMostLetters = 192;    // of one event
 constexpr std::size_t kLongestPlace = 192;
 
 struct Known {
@@ -35,18 +35,22 @@ struct Known {
 void add_samples(const Event& event, Known& known) {
   std::string_view rest = event.text;
   const auto period = parse_duration(next_word(rest));
-  const std::string_view letters = next_word(rest);
+  const std::string_view letters = next_word(rest).substr(0, kMostLetters);
   if (!period || *period <= std::chrono::nanoseconds(0) || *period > std::chrono::hours(1)) return;
   std::map<char, std::int32_t> places;
   for (std::string_view word = next_word(rest); word.size() > 2 && word[1] == '='; word = next_word(rest)) {
     places[word.front()] = known.number_of(word.substr(2));
   }
   for (std::size_t i = 0; i < letters.size(); ++i) {
-    if (letters[i] == '-') continue;
     const auto before_event = static_cast<std::int64_t>(letters.size() - i);
+    const std::int64_t time = event.time_ns - before_event * period->count();
+    if (letters[i] == '-') {
+      known.samples.unread.push_back(time);
+      continue;
+    }
     const auto place = places.find(letters[i]);
-    known.samples.samples.push_back({.time_ns = event.time_ns - before_event * period->count(),
-                                     .place = place == places.end() ? PythonSamples::kElsewhere : place->second});
+    known.samples.samples.push_back(
+        {.time_ns = time, .place = place == places.end() ? PythonSamples::kElsewhere : place->second});
   }
 }
 
@@ -55,7 +59,9 @@ void add_samples(const Event& event, Known& known) {
 std::vector<PythonSamples> python_samples(std::span<const Event> events) {
   std::map<std::string, Known> known;
   for (const Event& event : events) {
-    if (event.code != kCode || event.object.empty()) continue;
+    constexpr std::int64_t kFarthest = PythonSamples::kFarthest / 2;
+    if (event.code != kPythonFrames || event.object.empty()) continue;
+    if (event.time_ns < -kFarthest || event.time_ns > kFarthest) continue;
     if (known.size() == kMostProcesses && !known.contains(event.object)) continue;
     add_samples(event, known[event.object]);
   }

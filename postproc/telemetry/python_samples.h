@@ -12,15 +12,17 @@
 namespace reveal {
 
 struct PythonSamples {
-  static constexpr std::int32_t kElsewhere = -1;  // the trace had no room for its name
+  static constexpr std::int64_t kFarthest = INT64_MAX / 3;  // of times, so that they can be added
+  static constexpr std::int32_t kElsewhere = -1;            // the trace had no room for its name
 
   struct Sample {
     std::int64_t time_ns = 0;  // on the axis of the events
     std::int32_t place = kElsewhere;
   };
-  std::string process;              // "rank0"
-  std::vector<std::string> places;  // "load (data.py:88)", "train (train.py:40), in wait (threading.py:320)"
-  std::vector<Sample> samples;      // in the order of the events
+  std::string process;               // "rank0"
+  std::vector<std::string> places;   // "load (data.py:88)", "train (train.py:40), in wait (threading.py:320)"
+  std::vector<Sample> samples;       // in the order of the events
+  std::vector<std::int64_t> unread;  // times at which nothing could be read
 };
 
 /// Returns the samples of every process that has some, by name. Other and damaged events are skipped.

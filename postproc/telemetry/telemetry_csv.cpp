@@ -104,13 +104,15 @@ void write_python_csv(const std::filesystem::path& trace, const std::function<vo
   if (processes.empty()) {
     throw Error(trace.string() + ": the main threads of Python were not measured (reveal-run --stack)");
   }
+  const std::int64_t offset =
+      std::clamp(stream.trace().utc_minus_monotonic_ns, -PythonSamples::kFarthest, PythonSamples::kFarthest);
   out("time,process,place\n");
   for (const PythonSamples& process : processes) {
     std::string text;
     for (const PythonSamples::Sample& sample : process.samples) {
       const bool named = sample.place != PythonSamples::kElsewhere;
-      text += iso_milliseconds(sample.time_ns + stream.trace().utc_minus_monotonic_ns) + ',' + quoted(process.process) +
-              ',' + (named ? quoted(process.places[static_cast<std::size_t>(sample.place)]) : "") + '\n';
+      text += iso_milliseconds(sample.time_ns + offset) + ',' + quoted(process.process) + ',' +
+              (named ? quoted(process.places[static_cast<std::size_t>(sample.place)]) : "") + '\n';
     }
     out(text);
   }

@@ -22,6 +22,7 @@ constexpr double kClear = 3;                // spreads
 constexpr double kMost = 0.5;               // of the extra time
 constexpr std::size_t kLeastInside = 2;     // points
 constexpr std::size_t kLeastUsual = 5;
+constexpr std::size_t kMostIntervals = 64;  // a summary may hold anything
 
 /// One rank's slow steps.
 struct Seen {
@@ -72,7 +73,7 @@ std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
     const auto group = std::find_if(groups.begin(), groups.end(),
                                     [&](const auto& other) { return overlap(*other.front().slow, *one.slow); });
     if (group == groups.end()) {
-      groups.push_back({one});
+      if (groups.size() < kMostIntervals) groups.push_back({one});
     } else {
       group->push_back(one);
     }
@@ -83,11 +84,18 @@ std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
   return groups;
 }
 
+/// Without processes that made a few passes beside the training, as to try out a library.
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
+  constexpr double kFew = 0.1;  // of the steps of the middle rank
   std::vector<Rank> ranks;
   for (const NodeSteps& node : context.steps) {
     for (const StepTrend& trend : node.history.ranks) ranks.push_back({&node, &trend});
   }
+  std::vector<double> steps;
+  steps.reserve(ranks.size());
+  for (const Rank& rank : ranks) steps.push_back(static_cast<double>(rank.trend->steps));
+  const double few = kFew * median_of(std::move(steps));
+  std::erase_if(ranks, [few](const Rank& rank) { return static_cast<double>(rank.trend->steps) < few; });
   return ranks;
 }
 
@@ -179,11 +187,17 @@ struct Late {
   bool known = false;  // whether it can be told at all
 };
 
+/// A rank that begins a part of the step behind the others, as in a pipeline, is later by as much of what each step
+/// takes longer: `scaled` is without that.
+struct Growth {
+  double plain = 0, scaled = 0;
+};
+
 /// How much later each rank began the steps inside than usual, against the reference. Numbers of ranks may be off by a
 /// few steps: those that were made before a rank was looked at. NaN where it may be the clock that is off.
-std::vector<double> growth_of(const std::vector<Rank>& ranks, const Begins& begins, std::size_t reference,
+std::vector<Growth> growth_of(const std::vector<Rank>& ranks, const Begins& begins, std::size_t reference,
                               const Places& places, const SlowSteps& slow, double& noise) {
-  std::vector<double> growth;
+  std::vector<Growth> growth;
   growth.reserve(ranks.size());
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const std::vector<double>& its = begins.of_rank[r];
@@ -193,7 +207,8 @@ std::vector<double> growth_of(const std::vector<Rank>& ranks, const Begins& begi
     const double off = std::round(apart / slow.usual_seconds);
     const double usual = apart - off * slow.usual_seconds;
     const bool clock = off != 0 && std::abs(apart) <= clock_error(ranks[r], ranks[reference]);
-    growth.push_back(clock ? kNaN : median_at(behind, places.inside) - off * slow.seconds - usual);
+    const double plain = clock ? kNaN : median_at(behind, places.inside) - off * slow.seconds - usual;
+    growth.push_back({plain, plain - usual * slow.extra() / slow.usual_seconds});
     std::vector<double> distance(behind.size());
     for (std::size_t p = 0; p < behind.size(); ++p)
       distance[p] = std::abs(behind[p] - off * slow.usual_seconds - usual);
@@ -233,22 +248,25 @@ Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t r
   constexpr double kRepeats = 1.4;
   constexpr double kPossible = 1.5;  // a rank that is waited for is late by what the others' steps take longer
   Late late;
+  if (begins.of_rank.size() < 2) return late;
   const Places places = places_of(begins, slow, groups);
-  if (begins.of_rank.size() < 2 || places.inside.size() < kLeastInside || places.usual.size() < kLeastUsual)
-    return late;
+  if (places.inside.size() < kLeastInside || places.usual.size() < kLeastUsual) return late;
   if (!(most_ahead(begins, places.usual).ratio <= kInStep)) return late;
   if (const Ahead ahead = most_ahead(begins, places.inside); ahead.ratio >= kRepeats) {
     return {.ranks = {ahead.rank}, .passes = ahead.ratio, .known = true};
   }
   double noise = 0;
-  const std::vector<double> growth = growth_of(ranks, begins, reference, places, slow, noise);
-  if (std::any_of(growth.begin(), growth.end(), [](double each) { return std::isnan(each); })) return late;
-  const double least = *std::min_element(growth.begin(), growth.end());
-  const double most = *std::max_element(growth.begin(), growth.end());
-  if (most - least > kPossible * slow.extra() + kClear * noise) return late;
+  const std::vector<Growth> growth = growth_of(ranks, begins, reference, places, slow, noise);
+  if (std::any_of(growth.begin(), growth.end(), [](const Growth& each) { return std::isnan(each.plain); })) return late;
+  const auto by_plain = [](const Growth& a, const Growth& b) { return a.plain < b.plain; };
+  const auto by_scaled = [](const Growth& a, const Growth& b) { return a.scaled < b.scaled; };
+  const Growth least{std::min_element(growth.begin(), growth.end(), by_plain)->plain,
+                     std::min_element(growth.begin(), growth.end(), by_scaled)->scaled};
+  const double most = std::max_element(growth.begin(), growth.end(), by_plain)->plain;
+  if (most - least.plain > kPossible * slow.extra() + kClear * noise) return late;
   late.known = kClear * noise < kMost * slow.extra();
   for (std::size_t r = 0; r < growth.size(); ++r) {
-    const double later = growth[r] - least;
+    const double later = std::min(growth[r].plain - least.plain, growth[r].scaled - least.scaled);
     if (later < kMost * slow.extra() || later < kClear * noise) continue;
     late.ranks.push_back(r);
     late.seconds = std::max(late.seconds, later);
@@ -273,8 +291,7 @@ std::string milliseconds(double seconds) {
 }
 
 /// What the time was spent with, as far as that is known.
-std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::optional<double> waiting,
-                       std::optional<double> cpu, double extra) {
+std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::optional<double> waiting, double extra) {
   std::vector<std::string> names;
   names.reserve(late.ranks.size());
   for (const std::size_t rank : late.ranks) names.push_back(ranks[rank].name());
@@ -286,14 +303,15 @@ std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::op
     return fmt::format("The other ranks waited for {}, which began each backward pass {} later than usual.",
                        listed(names, 3), milliseconds(late.seconds));
   }
-  if (waiting && *waiting >= kMost * extra) {
-    return fmt::format("{} {} were spent in calls that wait for other ranks or the GPU.",
-                       late.known ? "No rank was late; of this time," : "Of this time,", milliseconds(*waiting));
+  constexpr double kWithin = 1.2;  // threads beside the training wait, too
+  if (waiting && *waiting >= kMost * extra && *waiting <= kWithin * extra) {
+    return fmt::format("{} {} were spent in calls that wait for other ranks.",
+                       late.known ? "No rank was late; of this time," : "Of this time,",
+                       milliseconds(std::min(*waiting, extra)));
   }
-  const std::string who = late.known ? "No rank was late" : "Which rank was late cannot be told";
-  if (!cpu) return who + "; what the time was spent with is not known.";
-  return fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files, a GPU or a cpu.",
-                     who);
+  if (ranks.size() == 1) return "The process did not compute longer: it waited, for the network, files or a cpu.";
+  return fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files or a cpu.",
+                     late.known ? "No rank was late" : "Which rank was late cannot be told");
 }
 
 Evidence evidence_of(const Seen& one, std::string metric, std::string feature, double observed, double expected) {
@@ -348,7 +366,7 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
   finding.impact.how = fmt::format("{} steps of {} instead of {}", number(slow.steps()), milliseconds(slow.seconds),
                                    milliseconds(slow.usual_seconds));
   finding.sentence = fmt::format(
-      "Each training step took {} longer from step {} to {}, {} in all ({} instead of {} for each). {}",
+      "Each training step (backward pass) took {} longer from step {} to {}, {} in all ({} instead of {} for each). {}",
       milliseconds(slow.extra()), number(static_cast<double>(slow.first)), number(static_cast<double>(slow.last)),
       duration(lost), milliseconds(slow.seconds), milliseconds(slow.usual_seconds), part);
   add_evidence(group, finding);
@@ -367,7 +385,7 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
     std::set<std::pair<std::string_view, std::string_view>> showing;
     for (const Seen& one : group) showing.emplace(one.node, one.slow->rank);
     // Ranks work in step: what only a few show is their own.
-    if (2 * showing.size() < ranks.size()) continue;
+    if (ranks.size() > 1 && 2 * showing.size() <= ranks.size()) continue;
     const auto reference = std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) {
       return rank.node() == clearest.node && rank.trend->rank == clearest.slow->rank;
     });
@@ -377,10 +395,11 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
         late_in(ranks, begins, static_cast<std::size_t>(reference - ranks.begin()), groups, *clearest.slow);
     const auto waiting = growth_in(group, &SlowSteps::waiting, &SlowSteps::usual_waiting);
     const auto cpu = growth_in(group, &SlowSteps::cpu, &SlowSteps::usual_cpu);
-    const bool waits = waiting && *waiting >= kMost * extra;
-    // Every rank computes longer: the program has more to do in each step, as with longer sequences.
-    if (late.ranks.empty() && !waits && cpu && *cpu >= kMost * extra) continue;
-    findings.push_back(describe(context, rule, ranks, group, late, part_words(ranks, late, waiting, cpu, extra)));
+    // Every rank computes longer: the program has more to do in each step, as with longer sequences. Where that is not
+    // known, it may be so.
+    const bool computes_longer = !cpu || *cpu >= kMost * extra;
+    if (late.ranks.empty() && computes_longer) continue;
+    findings.push_back(describe(context, rule, ranks, group, late, part_words(ranks, late, waiting, extra)));
   }
   return findings;
 }
@@ -391,7 +410,8 @@ const RegisteredJobRule kSlowSteps(
         .id = "stack.slow_steps",
         .title = "Training steps took longer for a while",
         .looks_for = "Intervals in which the training steps of most ranks took longer than the others (the table of "
-                     "steps: --stack), and the rank that began them late.",
+                     "steps: --stack), and the rank that began them late. Without such a rank only where the cpu time "
+                     "of a step is known not to have grown, and no GPU is there that may have had more to do.",
         .kind = FindingKind::peer,
         .subsystem = Subsystem::process,
         .order = 600,

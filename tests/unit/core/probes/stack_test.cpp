@@ -49,6 +49,7 @@ struct Order {
     gloo,
     gloo_throws,
     step,
+    step_within,
     first_byte
   };
   Call call = Call::load;
@@ -183,6 +184,12 @@ class ToyProcess {
         return 0;
       case Call::step:
         return functions.backward();
+      case Call::step_within:
+        std::thread([&] {
+          ::pthread_setname_np(::pthread_self(), "pt_autograd_0");
+          static_cast<void>(functions.backward());
+        }).join();
+        return 0;
       case Call::map_header:
         return map_header();
       case Call::load:
@@ -413,6 +420,7 @@ TraceHeader header_of_steps() {
 
 TEST(Stack, TellsWhenEveryStepBeganAndWhatItWaited) {
   constexpr int kWaited = 10;
+  constexpr int kWithin = 5;
   const TemporaryDirectory directory;
   TraceWriter trace(directory.path() / "t.h5", header_of_steps());
   std::vector<std::int64_t> before;
@@ -426,6 +434,7 @@ TEST(Stack, TellsWhenEveryStepBeganAndWhatItWaited) {
     for (int step = 0; step < kWaited; ++step) {
       before.push_back(read_clock(CLOCK_MONOTONIC));
       EXPECT_EQ(toy.ask({.call = Call::step}), 0);
+      EXPECT_EQ(toy.ask({.call = Call::step_within, .times = kWithin}), 0);  // parts of it
       EXPECT_EQ(toy.ask({.call = Call::pause}), 0);
     }
     EXPECT_EQ(toy.ask({.call = Call::step}), 0);
@@ -494,10 +503,13 @@ TEST(Stack, NamesNoFunctionThatIsOff) {
   EXPECT_EQ(ledger.answer(), "functions\n");
   ledger.attached("rank0", step_function(), 0, false);
   EXPECT_EQ(ledger.answer(), "functions torch.backward\n");
+  ledger.failed(0, "Permission denied");
+  const std::string first(stack_functions().front().name);
+  EXPECT_EQ(ledger.answer(), "functions torch.backward\nnote " + first + " is not measured: Permission denied\n");
   ledger.ended("rank0");
   ledger.attached("rank0", step_function(), 1, false);
   ledger.switch_off(step_function());
-  EXPECT_EQ(ledger.answer(), "functions\n");
+  EXPECT_TRUE(ledger.answer().starts_with("functions\n"));
 }
 
 TEST(Stack, KeepsWhatAProcessCountedUntilItsEnd) {
@@ -549,6 +561,31 @@ TEST(Stack, DetachesWhatCostsTheJobTooMuch) {
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), kMissing);
   EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 5, .bytes = 1}), 0);
   ASSERT_TRUE(bench.counts("cudaMalloc", 10));
+}
+
+TEST(Stack, SaysThatStepsWereMissedSinceTheirCountingWasDetached) {
+  const TemporaryDirectory directory;
+  TraceWriter trace(directory.path() / "t.h5", header_of_steps());
+  {
+    const ToyProcess toy;
+    StackBench bench(toy.pid(), &trace);
+    SKIP_WITHOUT_BPF(bench);
+    trace.start();
+    ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+    ASSERT_TRUE(bench.attached("torch.backward"));
+    EXPECT_EQ(toy.ask({.call = Call::step, .times = 5}), 0);
+    ASSERT_TRUE(bench.steps(5));
+    EXPECT_EQ(toy.ask({.call = Call::step, .times = 300'000}), 0);
+    ASSERT_TRUE(bench.until([&] {
+      return bench.coverage().reason.find("torch.backward was detached: counting ") != std::string::npos;
+    })) << bench.coverage().reason;
+    bench.sample();
+    trace.close();
+  }
+  const std::vector<Event> events = TraceReader(directory.path() / "t.h5").events();
+  EXPECT_TRUE(std::any_of(events.begin(), events.end(), [](const Event& event) {
+    return event.object == "probe stack" && event.code == "steps_incomplete";
+  }));
 }
 
 TEST(Stack, LeavesNothingAttachedWhenTheCollectorIsKilled) {

@@ -160,6 +160,12 @@ TEST(JobTotals, CountTheStepsOfTheRankThatMadeTheMost) {
   EXPECT_EQ(node.totals().steps, 35);
   const JobTotals whole = whole_job(std::vector<JobTotals>{node.totals(), node.totals()});
   EXPECT_EQ(whole.steps, 35) << "the nodes make them together";
+  node.trace.events = {{1, "probe other", "steps_incomplete", "why"}};
+  EXPECT_EQ(node.totals().steps, 35);
+  node.trace.events = {{1, "probe stack", "steps_incomplete", "the job's own profiler ran"}};
+  EXPECT_EQ(node.totals().steps, std::nullopt);
+  EXPECT_EQ(node.totals().notes.at("steps"),
+            "35 backward passes or more: they were not counted all the time (the job's own profiler ran)");
 }
 
 }  // namespace

@@ -257,7 +257,7 @@ TEST(ComparisonPage, FoldsAndSaysEverything) {
             "\n"
             "  run time     80.5 s (80, 81) before, 94.5 s (94, 95) after; difference +14 s\n"
             "               (95 % interval 11 to 17)\n"
-            "  step time    not known: not measured\n"
+            "  pass time    not known: not measured\n"
             "  anomalous    0 % (0, 0) before, 16 % (15, 17) after; difference +16 percentage\n"
             "               points (95 % interval 3.29 to 28.7)\n"
             "  appeared     cpu.outsider: A process outside the job ran on its cpus; found in\n"

@@ -57,8 +57,30 @@ TEST(MainThreads, ThatStoodAsEverAreNotMentioned) {
   audit.kind = FindingKind::audit;
   EXPECT_TRUE(sentences({process("rank0", "load (data.py:88)", "step (train.py:40)")}, audit).empty());
   Finding brief = finding();
-  brief.intervals.front().end_utc_ns = brief.intervals.front().begin_utc_ns + 4 * kSecond;
+  brief.intervals.front().end_utc_ns = brief.intervals.front().begin_utc_ns + 7 * kSecond;
   EXPECT_TRUE(sentences({process("rank0", "load (data.py:88)", "step (train.py:40)")}, brief).empty());
+  brief.intervals.front().end_utc_ns += kSecond;
+  EXPECT_EQ(sentences({process("rank0", "load (data.py:88)", "step (train.py:40)")}, brief).size(), 1U);
+}
+
+TEST(MainThreads, ThatStoodSomewhereElseByChanceAreNotMentioned) {
+  // Half of the samples in each of two places, always: of ten samples eight may well be in one.
+  PythonSamples rank = process("rank0", "load (data.py:88)", "step (train.py:40)");
+  for (std::size_t i = 0; i < rank.samples.size(); ++i) rank.samples[i].place = static_cast<std::int32_t>(i % 2);
+  for (std::size_t i = 50; i < 60; ++i) rank.samples[i].place = i < 58 ? 0 : 1;
+  Finding brief = finding();
+  brief.intervals.front().end_utc_ns = brief.intervals.front().begin_utc_ns + 10 * kSecond;
+  EXPECT_TRUE(sentences({rank}, brief).empty());
+  for (std::size_t i = 50; i < 60; ++i) rank.samples[i].place = 0;
+  EXPECT_EQ(sentences({rank}, brief).size(), 1U);
+}
+
+TEST(MainThreads, ThatCouldHardlyBeReadAreNotMentioned) {
+  PythonSamples rank = process("rank0", "load (data.py:88)", "step (train.py:40)");
+  for (std::int64_t second = 50; second < 64; ++second) rank.unread.push_back(second * kSecond);
+  EXPECT_EQ(sentences({rank}).size(), 1U);
+  for (std::int64_t second = 64; second < 68; ++second) rank.unread.push_back(second * kSecond);
+  EXPECT_TRUE(sentences({rank}).empty());
 }
 
 TEST(MainThreads, ThatStoodNowhereMostlyAreNotMentioned) {
@@ -86,6 +108,8 @@ TEST(MainThreads, HaveTheirMostFrequentPlacesInTheReport) {
                                                .samples = 120,
                                                .places = {{"step (train.py:40)", 90}, {"load (data.py:88)", 30}}}};
   EXPECT_EQ(python_threads(processes, "n1"), expected);
+  PythonSamples unnamed{.process = "rank1", .places = {}, .samples = {{.time_ns = 1}}};
+  EXPECT_TRUE(python_threads(std::vector{unnamed}, "n1").at(0).places.empty());
 }
 
 }  // namespace

@@ -121,6 +121,14 @@ Training with_a_late_rank(std::size_t late) {
   return job;
 }
 
+/// All ranks sleep until the network has brought what they wait for.
+Training that_waits() {
+  Training job;
+  job.took = Training::slow_from_400_to_600();
+  job.cpus = [](std::size_t, int step) { return is_slow(step) ? 0.8 * kUsual / (kUsual + kExtra) : 0.8; };
+  return job;
+}
+
 TEST(RuleSlowSteps, NamesTheRankForWhichTheOthersWait) {
   const auto found = found_in(with_a_late_rank(3));
   ASSERT_EQ(found.size(), 1U);
@@ -165,10 +173,7 @@ TEST(RuleSlowSteps, NamesItWhereTheFirstStepsOfARankWereNotSeen) {
 }
 
 TEST(RuleSlowSteps, NamesNoRankWhereAllOfThemWaited) {
-  Training job;
-  job.took = Training::slow_from_400_to_600();
-  job.cpus = [](std::size_t, int step) { return is_slow(step) ? 0.8 * kUsual / (kUsual + kExtra) : 0.8; };
-  const auto found = found_in(job);
+  const auto found = found_in(that_waits());
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].nodes, (std::vector<std::string>{"n1", "n2"}));
   EXPECT_TRUE(found[0].instances.empty());
@@ -178,12 +183,118 @@ TEST(RuleSlowSteps, NamesNoRankWhereAllOfThemWaited) {
 }
 
 TEST(RuleSlowSteps, TellsHowLongCallsWaited) {
-  Training job;
-  job.took = Training::slow_from_400_to_600();
-  job.waits = [](std::size_t, int step) { return is_slow(step) ? 0.04 : 0.01; };  // while they spin
+  Training job = that_waits();
+  job.waits = [](std::size_t, int step) { return is_slow(step) ? 0.04 : 0.01; };
   const auto found = found_in(job);
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].sentence.find("30 ms were spent in calls that wait"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("30 ms were spent in calls that wait for other ranks."), std::string::npos)
+      << found[0].sentence;
+  job.waits = [](std::size_t, int step) { return is_slow(step) ? 0.08 : 0.01; };  // of several threads
+  ASSERT_EQ(found_in(job).size(), 1U);
+  EXPECT_EQ(found_in(job)[0].sentence.find("70 ms"), std::string::npos);
+}
+
+std::vector<NodeTrace> with_channel(std::vector<NodeTrace> traces, const std::string& metric,
+                                    const std::string& instance) {
+  for (NodeTrace& trace : traces) {
+    trace.telemetry.channels.push_back({.metric = metric, .instance = instance});
+    trace.telemetry.values.insert(trace.telemetry.values.end(), trace.telemetry.samples, 0.0);
+  }
+  return traces;
+}
+
+TEST(RuleSlowSteps, TakesLongerWorkOfAGpuForTheJobsOwn) {
+  // A stage with longer sequences, in the middle or to the end: the cpus sleep until the GPU is done.
+  Training job = that_waits();
+  job.waits = [](std::size_t, int step) { return is_slow(step) ? 0.04 : 0.01; };
+  EXPECT_EQ(found_in(job).size(), 1U) << "no GPU";
+  EXPECT_TRUE(found_in(with_channel(job.record(), "gpu.power", "gpu0")).empty());
+  EXPECT_TRUE(found_in(with_channel(job.record(), "stack.calls", "rank0/cudaStreamSynchronize")).empty());
+  EXPECT_EQ(found_in(with_channel(job.record(), "stack.calls", "rank0/gloo.allreduce")).size(), 1U);
+  job.took = [](int step) { return kUsual + (step >= 1000 ? kExtra : 0); };
+  job.cpus = [](std::size_t, int step) { return step >= 1000 ? 0.8 * kUsual / (kUsual + kExtra) : 0.8; };
+  EXPECT_TRUE(found_in(with_channel(job.record(), "gpu.power", "gpu0")).empty());
+  EXPECT_EQ(found_in(with_channel(with_a_late_rank(3).record(), "gpu.power", "gpu0")).size(), 1U) << "a late rank";
+}
+
+TEST(RuleSlowSteps, NamesNoStageOfAPipeline) {
+  // A stage begins its passes a part of the step behind the first one: with longer steps, longer.
+  for (const std::vector<double>& places :
+       {std::vector<double>{0, .2, .4, .6}, std::vector<double>{0, 0, .3, -.3}, std::vector<double>{0, .3, .6, .9}}) {
+    Training job;
+    job.took = Training::slow_from_400_to_600();
+    job.later = [&](std::size_t rank, int step) { return places[rank] * job.took(step); };
+    EXPECT_TRUE(found_in(job).empty()) << places[3] << ": more to do";
+    job.cpus = that_waits().cpus;
+    const auto found = found_in(job);
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_TRUE(found[0].instances.empty()) << places[3] << ' ' << found[0].sentence;
+  }
+  Training late = with_a_late_rank(3);
+  late.later = [&](std::size_t rank, int step) {
+    return .2 * static_cast<double>(rank) * late.took(step) + (rank == 3 && is_slow(step) ? kExtra : 0);
+  };
+  const auto found = found_in(late);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"}) << "a stage that is late";
+}
+
+TEST(RuleSlowSteps, IsSilentWhereTheCpuTimeOfTheIntervalIsNotKnown) {
+  std::vector<NodeTrace> traces = that_waits().record();
+  for (NodeTrace& trace : traces) trace.telemetry.channels.front().metric = "process.other";
+  for (NodeTrace& trace : traces) trace.telemetry.channels.back().metric = "process.other";
+  EXPECT_TRUE(found_in(traces).empty());
+  traces = that_waits().record();
+  for (NodeTrace& trace : traces) {  // as of a day: the interval has no three whole steps of the grid
+    Telemetry& telemetry = trace.telemetry;
+    constexpr std::size_t kFold = 100;
+    std::vector<double> values;
+    for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+      for (std::size_t t = 0; t < telemetry.samples / kFold; ++t)
+        values.push_back(telemetry.values[i * telemetry.samples + t * kFold] * kFold);
+    }
+    telemetry.samples /= kFold;
+    telemetry.step_seconds *= kFold;
+    telemetry.values.assign(values.begin(), values.end());
+  }
+  EXPECT_TRUE(found_in(traces).empty());
+}
+
+TEST(RuleSlowSteps, IsSilentOnOneOfTwoTrainingsBesideEachOther) {
+  Training job = that_waits();
+  job.nodes = 1;
+  EXPECT_EQ(found_in(job).size(), 1U);
+  std::vector<NodeTrace> two = job.record();
+  Training healthy;
+  healthy.nodes = 1;
+  std::vector<NodeTrace> other = healthy.record();
+  std::erase_if(two[0].steps, [](const TrainingStep& step) { return step.rank == "rank1"; });
+  for (const TrainingStep& step : other[0].steps) {
+    if (step.rank == "rank1") two[0].steps.push_back(step);
+  }
+  EXPECT_TRUE(found_in(two).empty());
+}
+
+TEST(RuleSlowSteps, LeavesOutAProcessThatMadeAFewPasses) {
+  std::vector<NodeTrace> traces = with_a_late_rank(3).record();
+  for (std::int64_t number = 1; number <= 2; ++number) {
+    traces[0].steps.push_back({.rank = "slot4",
+                               .number = number,
+                               .begin_ns = number * kSecond,
+                               .duration_ns = kSecond,
+                               .waiting_ns = kMissing});
+  }
+  const auto found = found_in(traces);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+}
+
+TEST(RuleSlowSteps, SaysNothingOfOtherRanksWhereThereIsOne) {
+  Training job = that_waits();
+  job.nodes = job.ranks_of_node = 1;
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("The process did not compute longer"), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleSlowSteps, TellsOfARankThatRepeatsItsPasses) {

@@ -28,6 +28,7 @@ TEST(PythonSamples, AreALetterForEachSecondBeforeTheEvent) {
             (std::vector<std::string>{"load (data.py:88)", "train (train.py:40), in wait (threading.py:320)",
                                       "step (train.py:41)"}));
   ASSERT_EQ(rank.samples.size(), 6U);
+  EXPECT_EQ(rank.unread, std::vector<std::int64_t>{108 * kSecond});
   const std::int64_t times[] = {105'000, 106'000, 107'000, 109'000, 121'000, 121'500};  // ms
   const std::int32_t places[] = {0, 0, 1, PythonSamples::kElsewhere, 2, 0};
   for (std::size_t i = 0; i < rank.samples.size(); ++i) {
@@ -42,6 +43,9 @@ TEST(PythonSamples, OfADamagedTraceAreLeftOut) {
     EXPECT_TRUE(python_samples(std::vector<Event>{row(5, "rank0", text)}).empty()) << text;
   }
   EXPECT_TRUE(python_samples(std::vector<Event>{row(5, "", "1s a a=f(x.py:1)")}).empty());
+  for (const std::int64_t time : {INT64_MIN, INT64_MAX}) {
+    EXPECT_TRUE(python_samples(std::vector<Event>{{time, "rank0", "python_frames", "1h a a=f(x.py:1)"}}).empty());
+  }
   // What the collector appends where it left rows out is no place.
   const auto found = python_samples(std::vector<Event>{row(5, "rank0", "1s ab a=f(x.py:1) (3 before it left out)")});
   ASSERT_EQ(found.size(), 1U);
