@@ -37,6 +37,9 @@ constexpr std::array kFileFacts = {
     FileFact{"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost"},
     FileFact{"cpu.no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo"},
     FileFact{"cpu.most_performance", "/sys/devices/system/cpu/intel_pstate/max_perf_pct"},
+    FileFact{"firmware.version", "/sys/class/dmi/id/bios_version"},
+    FileFact{"firmware.date", "/sys/class/dmi/id/bios_date"},
+    FileFact{"machine.model", "/sys/class/dmi/id/product_name"},
     FileFact{"cpu.idle_driver", "/sys/devices/system/cpu/cpuidle/current_driver"},
     FileFact{"numa.nodes", "/sys/devices/system/node/online"},
     FileFact{"vm.dirty_ratio", "/proc/sys/vm/dirty_ratio"},
@@ -164,8 +167,7 @@ std::uint64_t hash_of(std::string_view text) noexcept {
 }
 
 // "model name : AMD EPYC" of /proc/cpuinfo; other architectures use other words.
-std::string cpu_model(KernelTree& fs) {
-  const std::string text = fs.text("/proc/cpuinfo").value_or("");
+std::string cpu_model(std::string_view text) {
   for (const std::string_view key : {"model name", "Model Name", "cpu model", "Processor", "cpu\t"}) {
     std::string_view rest = text;
     std::string_view line;
@@ -199,21 +201,55 @@ void add_interrupts(KernelTree& fs, Facts& facts) {
   }
 }
 
+using CpusByValue = std::map<std::string, std::vector<int>, std::less<>>;
+
 // "performance", or "performance 0-63; powersave 64-127".
+std::string value_of_cpus(const CpusByValue& cpus) {
+  std::string text;
+  for (const auto& [value, members] : cpus) {
+    text += (text.empty() ? "" : "; ") + value;
+    if (cpus.size() > 1) text += ' ' + format_cpu_list(members);
+  }
+  return text;
+}
+
 void add_governors(KernelTree& fs, const Host& host, Facts& facts) {
-  std::map<std::string, std::vector<int>> cpus;
+  CpusByValue cpus;
   for (const int cpu : host.cpus_online) {
     const std::string governor =
         fs.word("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/scaling_governor");
     if (governor.empty()) return;
     cpus[governor].push_back(cpu);
   }
-  std::string text;
-  for (const auto& [governor, members] : cpus) {
-    text += (text.empty() ? "" : "; ") + governor;
-    if (cpus.size() > 1) text += ' ' + format_cpu_list(members);
+  facts.add("cpu.governor", value_of_cpus(cpus));
+}
+
+// Revision of the microcode; cores with different ones are a failed update. x86 only.
+std::string microcode(std::string_view cpuinfo) {
+  CpusByValue cpus;
+  std::string_view line;
+  int cpu = 0;
+  while (next_line(cpuinfo, line)) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    std::string_view value = line.substr(colon + 1);
+    if (line.starts_with("processor")) cpu = static_cast<int>(parse_int(next_word(value)).value_or(0));
+    if (line.starts_with("microcode")) cpus[std::string(next_word(value))].push_back(cpu);
   }
-  facts.add("cpu.governor", text);
+  return value_of_cpus(cpus);
+}
+
+// What the kernel does about each flaw of the processor, and what its command line demands for all of them: some of it
+// costs much time. The rest of the command line may hold secrets.
+void add_mitigations(KernelTree& fs, Facts& facts) {
+  constexpr std::string_view kFolder = "/sys/devices/system/cpu/vulnerabilities";
+  for (const std::string& flaw : fs.list(kFolder)) {
+    facts.add("cpu.vulnerability." + flaw, fs.word(std::string(kFolder) + '/' + flaw));
+  }
+  facts.add("kernel.mitigations", fs.fact("@mitigations", [&fs]() -> std::string {
+    const std::string text = fs.unrecorded_text("/proc/cmdline");
+    return text.empty() ? "" : mitigations_option(text);
+  }));
 }
 
 // Adds the power limits of whole packages, in microwatts: "cpu.power_limit.0" and what the processor is made for. The
@@ -348,6 +384,15 @@ Snapshot allowed_environment(std::string_view environ) {
   return kept;
 }
 
+std::string mitigations_option(std::string_view command_line) {
+  constexpr std::string_view kOption = "mitigations=";
+  std::string value = "not set";
+  for (std::string_view word = next_word(command_line); !word.empty() && word != "--"; word = next_word(command_line)) {
+    if (word.starts_with(kOption)) value = word.substr(kOption.size());
+  }
+  return value;
+}
+
 Snapshot job_snapshot(KernelTree& fs, const Host& host, const Job& job) {
   Facts facts;
   add_job(fs, host, job, facts);
@@ -359,7 +404,9 @@ Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job) {
   for (const FileFact& fact : kFileFacts) facts.add(std::string(fact.key), fs.word(fact.path));
   facts.add("kernel.command_line_hash",
             fs.fact("@cmdline", [&fs] { return hexadecimal(hash_of(fs.unrecorded_text("/proc/cmdline"))); }));
-  facts.add("cpu.model", cpu_model(fs));
+  const std::string cpuinfo = fs.text("/proc/cpuinfo").value_or("");
+  facts.add("cpu.model", cpu_model(cpuinfo));
+  facts.add("cpu.microcode", microcode(cpuinfo));
   facts.add("cpu.count", std::to_string(host.cpus_online.size()));
   std::int64_t kibibytes = 0;
   if (parse_counter(field_of(fs.text("/proc/meminfo").value_or(""), "MemTotal"), kibibytes) &&
@@ -371,6 +418,7 @@ Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job) {
   facts.add("irq.irqbalance", irqbalance(fs));
   add_huge_pages(fs, facts);
   add_governors(fs, host, facts);
+  add_mitigations(fs, facts);
   add_power_limits(fs, facts);
   add_interrupts(fs, facts);
   facts.add_all(network_links(fs));

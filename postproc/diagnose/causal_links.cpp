@@ -20,6 +20,8 @@ constexpr std::string_view kSlowSteps = "training steps that took longer";
 constexpr CausalLink kLinks[] = {
     {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "unused huge pages"},
     {"mem.hugepages_inconsistent", "node.differs", "a node that differs from the others"},
+    // Only with the node for which the others wait it is worth acting on.
+    {"node.config_drift", "node.straggler", "other nodes that waited for this one", true},
     {"ib.link_errors", "ib.link_degraded", "a link that came back slower", false, true},
     {"ib.link_errors", "rdma.retries", "RDMA requests that were repeated"},
     {"ib.link_degraded", "ib.congestion_xmit_wait", "ports that had to wait for this link"},
