@@ -30,10 +30,6 @@ constexpr std::array kFileFacts = {
     FileFact{"cpu.online", "/sys/devices/system/cpu/online"},
     FileFact{"cpu.isolated", "/sys/devices/system/cpu/isolated"},
     FileFact{"cpu.smt", "/sys/devices/system/cpu/smt/control"},
-    FileFact{"cpu.frequency_driver", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"},
-    FileFact{"cpu.frequency_limit", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"},
-    FileFact{"cpu.frequency_most", "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"},
-    FileFact{"cpu.energy_preference", "/sys/devices/system/cpu/cpu0/cpufreq/energy_performance_preference"},
     FileFact{"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost"},
     FileFact{"cpu.no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo"},
     FileFact{"cpu.most_performance", "/sys/devices/system/cpu/intel_pstate/max_perf_pct"},
@@ -62,6 +58,15 @@ constexpr std::array kFileFacts = {
     FileFact{"net.rps_flow_entries", "/proc/sys/net/core/rps_sock_flow_entries"},
     FileFact{"net.netdev_max_backlog", "/proc/sys/net/core/netdev_max_backlog"},
     FileFact{"net.busy_poll", "/proc/sys/net/core/busy_poll"},
+};
+
+// Facts of each cpu, in its folder "cpufreq".
+constexpr std::array kClockFacts = {
+    FileFact{"cpu.governor", "scaling_governor"},
+    FileFact{"cpu.frequency_driver", "scaling_driver"},
+    FileFact{"cpu.frequency_limit", "scaling_max_freq"},
+    FileFact{"cpu.frequency_most", "cpuinfo_max_freq"},
+    FileFact{"cpu.energy_preference", "energy_performance_preference"},
 };
 
 // Exact names only: a pattern would let tokens through.
@@ -203,40 +208,45 @@ void add_interrupts(KernelTree& fs, Facts& facts) {
 
 using CpusByValue = std::map<std::string, std::vector<int>, std::less<>>;
 
-// "performance", or "performance 0-63; powersave 64-127".
-std::string value_of_cpus(const CpusByValue& cpus) {
+// "performance", or "performance 0-63; powersave 64-127" where the cpus differ or some have no value.
+std::string value_of_cpus(const CpusByValue& cpus, std::size_t all) {
   std::string text;
   for (const auto& [value, members] : cpus) {
     text += (text.empty() ? "" : "; ") + value;
-    if (cpus.size() > 1) text += ' ' + format_cpu_list(members);
+    if (members.size() < all) text += ' ' + format_cpu_list(members);
   }
   return text;
 }
 
-void add_governors(KernelTree& fs, const Host& host, Facts& facts) {
-  CpusByValue cpus;
-  for (const int cpu : host.cpus_online) {
-    const std::string governor =
-        fs.word("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/scaling_governor");
-    if (governor.empty()) return;
-    cpus[governor].push_back(cpu);
+void add_clock_settings(KernelTree& fs, const Host& host, Facts& facts) {
+  for (const FileFact& fact : kClockFacts) {
+    CpusByValue cpus;
+    for (const int cpu : host.cpus_online) {
+      std::string path = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/";
+      const std::string value = fs.word(path.append(fact.path));
+      if (!value.empty()) cpus[value].push_back(cpu);
+    }
+    facts.add(std::string(fact.key), value_of_cpus(cpus, host.cpus_online.size()));
   }
-  facts.add("cpu.governor", value_of_cpus(cpus));
 }
 
 // Revision of the microcode; cores with different ones are a failed update. x86 only.
 std::string microcode(std::string_view cpuinfo) {
   CpusByValue cpus;
   std::string_view line;
+  std::size_t all = 0;
   int cpu = 0;
   while (next_line(cpuinfo, line)) {
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
     std::string_view value = line.substr(colon + 1);
-    if (line.starts_with("processor")) cpu = static_cast<int>(parse_int(next_word(value)).value_or(0));
+    if (line.starts_with("processor")) {
+      cpu = static_cast<int>(parse_int(next_word(value)).value_or(0));
+      ++all;
+    }
     if (line.starts_with("microcode")) cpus[std::string(next_word(value))].push_back(cpu);
   }
-  return value_of_cpus(cpus);
+  return value_of_cpus(cpus, all);
 }
 
 // What the kernel does about each flaw of the processor, and what its command line demands for all of them: some of it
@@ -417,7 +427,7 @@ Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job) {
   facts.add("reveal.capabilities", std::string(field_of(fs.text("/proc/self/status").value_or(""), "CapEff")));
   facts.add("irq.irqbalance", irqbalance(fs));
   add_huge_pages(fs, facts);
-  add_governors(fs, host, facts);
+  add_clock_settings(fs, host, facts);
   add_mitigations(fs, facts);
   add_power_limits(fs, facts);
   add_interrupts(fs, facts);

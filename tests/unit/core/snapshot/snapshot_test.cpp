@@ -278,6 +278,26 @@ TEST(Firmware, MicrocodeAndMitigationsAreThoseOfTheNode) {
   EXPECT_EQ(value_of(take_snapshot(fs, looked, nullptr), "cpu.microcode"), "0x1 0; 0x2 1");
 }
 
+TEST(ClockSettings, AreThoseOfEachCpu) {
+  const TestHost host;
+  host.write("/sys/devices/system/cpu/online", "0-3\n");
+  const auto put = [&](int cpu, const std::string& file, const std::string& value) {
+    host.write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/" + file, value + "\n");
+  };
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    put(cpu, "scaling_driver", "acpi-cpufreq");
+    put(cpu, "scaling_governor", cpu < 3 ? "performance" : "powersave");
+    if (cpu > 0) put(cpu, "scaling_max_freq", "3000000");
+  }
+  KernelTree fs(host.root());
+  const Host looked = Host::look(fs);
+  const Snapshot facts = take_snapshot(fs, looked, nullptr);
+  EXPECT_EQ(value_of(facts, "cpu.governor"), "performance 0-2; powersave 3");
+  EXPECT_EQ(value_of(facts, "cpu.frequency_driver"), "acpi-cpufreq");
+  EXPECT_EQ(value_of(facts, "cpu.frequency_limit"), "3000000 1-3") << "of cpu0 nothing is known";
+  EXPECT_EQ(value_of(facts, "cpu.energy_preference"), "no such fact");
+}
+
 TEST(Firmware, IsNotToldWhereNothingTellsIt) {
   const TestHost host;
   KernelTree fs(host.root());
