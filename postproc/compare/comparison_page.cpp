@@ -52,15 +52,15 @@ std::string number_words(const ComparedNumber& compared) {
 /// One row for each number that both sides have; the others share one, by their reasons.
 std::string hardware_as_text(const std::vector<ComparedNumber>& numbers, const TextStyle& style) {
   std::string text;
-  std::vector<NotChecked> unknown;
+  std::vector<NotChecked> missing;
   for (const ComparedNumber& one : numbers) {
     if (one.known()) {
       text += page_row(text.empty() ? "hardware" : "", one.name + ": " + number_words(one), style);
     } else {
-      unknown.push_back({one.name, one.reason});
+      missing.push_back({one.name, one.reason});
     }
   }
-  for (const NotChecked& group : by_reason(unknown)) {
+  for (const NotChecked& group : by_reason(missing)) {
     text += page_row(text.empty() ? "hardware" : "", fmt::format("{}: not known: {}", group.rule, group.reason), style);
   }
   return text;
