@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
@@ -30,6 +31,8 @@ constexpr std::size_t kMostSearched = 16;  // processes, of a job that has no TM
 /// A file system can fill up in seconds; a server may be busy for some.
 constexpr std::chrono::seconds kPeriod{5};
 constexpr int kLooksUntilHung = 2;
+/// The first look waits so long for local file systems: a recording of two seconds has no second one.
+constexpr std::chrono::milliseconds kFirstLook{100};
 
 constexpr MetricHelp kBytes[] = {
     {"fs.total", "Size of the file system; like all metrics of this probe, it was read in the previous row."},
@@ -122,12 +125,13 @@ class FileSystemProbe final : public Probe {
     }
     if (local_.state() == WorkerProcess::State::lost) throw Unavailable("no child process could be started to read it");
     for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
+    local_.ask(requests_[0]);
   }
 
   void sample() noexcept override {
     for (Family* family : families_) family->begin();
     if (context_.job != nullptr && context_.job->generation() != generation_) follow_job();
-    take(local_.answer());
+    take(std::exchange(is_first_look_, false) ? local_.answer_within(kFirstLook) : local_.answer());
     local_.ask(requests_[0]);
     if (local_.was_lost()) context_.sink.event("probe file_system", "probe_lost", "its child process was killed");
     if (remote_) {
@@ -235,6 +239,7 @@ class FileSystemProbe final : public Probe {
   WorkerProcess local_;
   std::optional<WorkerProcess> remote_;
   std::uint64_t generation_ = 0;
+  bool is_first_look_ = true;
   int unanswered_ = 0;  // looks in a row
   bool hung_ = false;
   std::array<std::string, 2> points_;    // of local ones, of servers; one a line

@@ -103,6 +103,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::storage,
     .order = 14,
     .proof = Proof::real,
+    .checks_node = true,
     .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
                    {"min_left", 1024, "MB", "most free space, in addition"},
                    {"min_files", 10000, "files", "free inodes below which it also counts as full"}},
