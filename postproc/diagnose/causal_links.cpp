@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -248,6 +249,17 @@ std::string_view words_of(const Finding& effect) {
   return link == std::end(kLinks) ? std::string_view() : link->words;
 }
 
+/// How large the effect was: the time that it cost, else what was measured of it first; "" where nothing was.
+std::string size_of(const Finding& effect) {
+  if (effect.impact.seconds.value_or(0) > 0) return fmt::format(" (about {} lost)", duration(*effect.impact.seconds));
+  const auto measured = std::find_if(effect.evidence.begin(), effect.evidence.end(),
+                                     [](const Evidence& one) { return one.observed.has_value(); });
+  if (measured == effect.evidence.end()) return "";
+  std::string words = fmt::format(" ({}: {}", measured->metric, quantity(measured->observed, measured->unit));
+  if (measured->expected) words += " instead of " + quantity(measured->expected, measured->unit);
+  return words + ")";
+}
+
 /// The chain costs at least what its dearest part does.
 void take_over(const Finding& effect, Finding& first) {
   first.severity = std::max(first.severity, effect.severity);
@@ -300,12 +312,16 @@ void describe_chains(std::vector<Finding>& findings) {
   for (Finding& first : findings) {
     if (!first.first_cause.empty()) continue;
     std::vector<std::string> chain;
+    const Finding* last = nullptr;
     for (const Finding* effect : effects_of(first, findings)) {
       const std::string words(words_of(*effect));
-      if (std::find(chain.begin(), chain.end(), words) == chain.end()) chain.push_back(words);
+      if (std::find(chain.begin(), chain.end(), words) == chain.end()) {
+        chain.push_back(words);
+        last = effect;
+      }
       take_over(*effect, first);
     }
-    if (!chain.empty()) first.sentence += fmt::format(" This led to {}.", joined(chain, ", then "));
+    if (last != nullptr) first.sentence += fmt::format(" This led to {}{}.", joined(chain, ", then "), size_of(*last));
   }
 }
 
