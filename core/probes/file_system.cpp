@@ -166,8 +166,8 @@ class FileSystemProbe final : public Probe {
     return folders;
   }
 
-  /// Of the first process that has one: a batch script may set it for what it starts. Processes that were asked once
-  /// are not asked again.
+  /// Returns the TMPDIR of the first process that has one: a batch script may set it for what it starts. No process is
+  /// asked twice.
   std::string temporary_folder() {
     for (const auto& process : context_.job->processes()) {
       if (!tmpdir_.empty() || searched_.size() >= kMostSearched) break;

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -249,15 +250,18 @@ std::string_view words_of(const Finding& effect) {
   return link == std::end(kLinks) ? std::string_view() : link->words;
 }
 
-/// How large the effect was: the time that it cost, else what was measured of it first; "" where nothing was.
+/// How large the effect was: what was measured of it first, else the time that it cost; "" where nothing was. The time
+/// that all of it cost stands beside the finding anyway.
 std::string size_of(const Finding& effect) {
-  if (effect.impact.seconds.value_or(0) > 0) return fmt::format(" (about {} lost)", duration(*effect.impact.seconds));
   const auto measured = std::find_if(effect.evidence.begin(), effect.evidence.end(),
                                      [](const Evidence& one) { return one.observed.has_value(); });
-  if (measured == effect.evidence.end()) return "";
-  std::string words = fmt::format(" ({}: {}", measured->metric, quantity(measured->observed, measured->unit));
-  if (measured->expected) words += " instead of " + quantity(measured->expected, measured->unit);
-  return words + ")";
+  if (measured == effect.evidence.end()) {
+    const double lost = effect.impact.seconds.value_or(0);
+    return lost > 0 ? fmt::format(" (about {} lost)", duration(lost)) : "";
+  }
+  const auto words = [&](std::optional<double> value) { return quantity_of(measured->metric, value, measured->unit); };
+  return fmt::format(" ({}: {}{})", words_for(measured->metric), words(measured->observed),
+                     measured->expected ? " instead of " + words(measured->expected) : "");
 }
 
 /// The chain costs at least what its dearest part does.

@@ -85,8 +85,9 @@ TEST(CausalLinks, EndTheChainWithWhatWasMeasuredOfItsLastEffect) {
   const std::string chain = "irq.softirq_saturation was seen. This led to lost packets that TCP sent again";
   const Evidence segments{.metric = "tcp.RetransSegs", .observed = 120, .expected = 3, .unit = "count/s"};
   const Evidence unknown{.metric = "tcp.TCPTimeouts", .unit = "count/s"};
-  EXPECT_EQ(sentence_with({unknown, segments}, std::nullopt), chain + " (tcp.RetransSegs: 120/s instead of 3/s).");
-  EXPECT_EQ(sentence_with({segments}, 4), chain + " (about 4 s lost).");
+  EXPECT_EQ(sentence_with({unknown, segments}, std::nullopt),
+            chain + " (TCP segments sent again: 120/s instead of 3/s).");
+  EXPECT_EQ(sentence_with({unknown}, 4), chain + " (about 4 s lost).");
   EXPECT_EQ(sentence_with({unknown}, std::nullopt), chain + ".") << "not measured is not 0";
 }
 

@@ -49,7 +49,7 @@ TEST(NodeCheck, OfABadNodeTellsTheWorstFirstAndNamesTheRest) {
   EXPECT_NE(text.find("not possible  "), std::string::npos) << text;
 }
 
-NodeCheck of(const RuleRecording& node) {
+NodeCheck check_of(const RuleRecording& node) {
   return check_node({node.telemetry, node.detection, node.begin, node.end, node.events}, {});
 }
 
@@ -60,7 +60,7 @@ TEST(NodeCheck, SeesAFullFileSystemAndBadMemoryOfAGpuWithoutAJob) {
     recording.gauge("fs.available", "/tmp", RuleRecording::always(available), "node");
     recording.gauge("gpu.utilization", "gpu0", RuleRecording::always(0), "node");
     recording.gauge("gpu.remap_failed", "gpu0", RuleRecording::always(remap_failed), "node");
-    return of(recording);
+    return check_of(recording);
   };
   const NodeCheck well = node(50e9, 0);
   EXPECT_EQ(status_of(well), NodeStatus::ok) << check_line(well);
@@ -82,12 +82,12 @@ TEST(NodeCheck, SeesLinksThatAreDownOrNarrowWithoutAJob) {
   node.begin = node.end = {{"rdma.mlx5_0.1.link_layer", "InfiniBand"},
                            {"rdma.mlx5_0.1.rate", "50 Gb/sec (1X HDR)"},
                            {"rdma.mlx5_0.1.state", "ACTIVE"}};
-  const NodeCheck check = of(node);
+  const NodeCheck check = check_of(node);
   std::vector<std::string> ids;
   for (const Finding& finding : check.findings) ids.push_back(finding.id);
   EXPECT_EQ(ids, (std::vector<std::string>{"ib.link_degraded", "gpu.nvlink_down"}));
   node.begin[1].second = node.end[1].second = "200 Gb/sec (4X HDR)";
-  EXPECT_EQ(of(node).findings.size(), 1U);
+  EXPECT_EQ(check_of(node).findings.size(), 1U);
 }
 
 TEST(NodeCheck, TakesANoticeForAWarning) {
