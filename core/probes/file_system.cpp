@@ -1,5 +1,7 @@
-// How full the file systems are that a job writes to: its working directory, /tmp and /dev/shm. Asked in child
-// processes, one for local file systems and one for those of servers, because a dead server hangs who asks.
+// How full the file systems are that a job writes to: those of its working directory, TMPDIR, /tmp and /dev/shm. Asked
+// in child processes, one for local file systems and one for those of servers, because a dead server hangs who asks.
+// The job's own folders are asked for: XFS and ext4 show the quota of a folder's project as the size of the file system
+// there. Quotas of users and groups show in no statvfs.
 // https://man7.org/linux/man-pages/man3/statvfs.3.html
 #include <sys/statvfs.h>
 
@@ -8,6 +10,8 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/asked_child.h"
@@ -20,11 +24,14 @@ constexpr std::array<std::string_view, 2> kFolders = {"/tmp", "/dev/shm"};
 constexpr std::array<std::string_view, 12> kLocalTypes = {"ext2", "ext3", "ext4",    "xfs",  "btrfs", "tmpfs",
                                                           "zfs",  "f2fs", "overlay", "vfat", "ramfs", "devtmpfs"};
 
-constexpr std::size_t kMostMounts = 16;  // a job may go from one to the next
+constexpr std::size_t kMostMounts = 16;    // a job may go from one to the next
+constexpr std::size_t kMostSearched = 16;  // processes, of a job that has no TMPDIR
 
 /// A file system can fill up in seconds; a server may be busy for some.
 constexpr std::chrono::seconds kPeriod{5};
 constexpr int kLooksUntilHung = 2;
+/// The first look waits so long for local file systems: a recording of two seconds has no second one.
+constexpr std::chrono::milliseconds kFirstLook{100};
 
 constexpr MetricHelp kBytes[] = {
     {"fs.total", "Size of the file system; like all metrics of this probe, it was read in the previous row."},
@@ -68,13 +75,31 @@ Mount mount_of(std::string_view mountinfo, const std::string& folder) {
   return mount;
 }
 
-// One line each: "point total free available files files_free".
-std::string ask_file_systems(const std::string& root, std::string_view points) {
+/// "/scratch/4711" of "HOME=/home/u\0TMPDIR=/scratch/4711\0"; "" where it is no folder's full name.
+std::string tmpdir_of(std::string_view environ) {
+  constexpr std::string_view kName = "TMPDIR=";
+  while (!environ.empty()) {
+    const std::string_view entry = environ.substr(0, environ.find('\0'));
+    environ.remove_prefix(std::min(entry.size() + 1, environ.size()));
+    if (!entry.starts_with(kName)) continue;
+    const std::string_view folder = entry.substr(kName.size());
+    return folder.starts_with('/') ? std::string(folder) : "";
+  }
+  return "";
+}
+
+// Lines "point\tfolder on it", answered by one line each: "point total free available files files_free". A folder that
+// is gone, or that only the job's namespace has, is asked for at its mount point.
+std::string ask_file_systems(const std::string& root, std::string_view request) {
   std::string answer;
-  std::string_view point;
-  while (next_line(points, point)) {
+  std::string_view line;
+  while (next_line(request, line)) {
+    const std::string_view point = line.substr(0, line.find('\t'));
+    const std::string folder = root + std::string(line.substr(std::min(point.size() + 1, line.size())));
     struct statvfs status {};
-    if (::statvfs((root + std::string(point)).c_str(), &status) != 0) continue;
+    if (::statvfs(folder.c_str(), &status) != 0 && ::statvfs((root + std::string(point)).c_str(), &status) != 0) {
+      continue;
+    }
     const auto unit = static_cast<std::uint64_t>(status.f_frsize);
     answer += point;
     for (const std::uint64_t value : {status.f_blocks * unit, status.f_bfree * unit, status.f_bavail * unit,
@@ -99,17 +124,18 @@ class FileSystemProbe final : public Probe {
     }
     local_.need();
     for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
+    local_.ask(requests_[0]);
   }
 
   void sample() noexcept override {
     for (Family* family : families_) family->begin();
     if (context_.job != nullptr && context_.job->generation() != generation_) follow_job();
-    take(local_.answer());
-    local_.ask(points_[0]);
+    take(std::exchange(is_first_look_, false) ? local_.answer_within(kFirstLook) : local_.answer());
+    local_.ask(requests_[0]);
     if (remote_) {
       take(remote_->answer());
       watch_servers();
-      remote_->ask(points_[1]);
+      remote_->ask(requests_[1]);
     }
     for (Family* family : families_) family->commit();
   }
@@ -120,16 +146,40 @@ class FileSystemProbe final : public Probe {
     std::int32_t files = Family::kNoChannel;
   };
 
-  void follow_job() {
-    std::vector<std::string> folders(kFolders.begin(), kFolders.end());
-    if (context_.job != nullptr) {
-      generation_ = context_.job->generation();
-      for (const auto& process : context_.job->processes()) {
-        const auto folder = context_.fs.link("/proc/" + std::to_string(process->pid) + "/cwd");
-        if (folder && !process->launcher) folders.push_back(*folder);
-        if (folders.size() > kFolders.size()) break;
-      }
+  /// Its own folders, which may have a quota.
+  std::vector<std::string> folders_of_job() {
+    std::vector<std::string> folders;
+    if (context_.job == nullptr) return folders;
+    generation_ = context_.job->generation();
+    for (const auto& process : context_.job->processes()) {
+      if (process->launcher) continue;
+      const auto folder = context_.fs.link("/proc/" + std::to_string(process->pid) + "/cwd");
+      if (!folder) continue;
+      folders.push_back(*folder);
+      break;
     }
+    if (const std::string folder = temporary_folder(); !folder.empty()) folders.push_back(folder);
+    // They are sent in lines.
+    std::erase_if(folders, [](const std::string& folder) { return folder.find_first_of("\t\n") != std::string::npos; });
+    return folders;
+  }
+
+  /// Returns the TMPDIR of the first process that has one: a batch script may set it for what it starts. No process is
+  /// asked twice.
+  std::string temporary_folder() {
+    for (const auto& process : context_.job->processes()) {
+      if (!tmpdir_.empty() || searched_.size() >= kMostSearched) break;
+      if (process->launcher || !searched_.insert(process->pid).second) continue;
+      const std::string environ = "/proc/" + std::to_string(process->pid) + "/environ";
+      tmpdir_ = context_.fs.fact("@tmpdir/" + std::to_string(process->pid),
+                                 [&] { return tmpdir_of(context_.fs.unrecorded_text(environ)); });
+    }
+    return tmpdir_;
+  }
+
+  void follow_job() {
+    std::vector<std::string> folders = folders_of_job();
+    folders.insert(folders.end(), kFolders.begin(), kFolders.end());
     const std::string mountinfo = context_.fs.text("/proc/self/mountinfo").value_or("");
     for (const std::string& folder : folders) {
       const Mount mount = mount_of(mountinfo, folder);
@@ -137,6 +187,7 @@ class FileSystemProbe final : public Probe {
       places_[mount.point] = {};
       const bool local = std::find(kLocalTypes.begin(), kLocalTypes.end(), mount.type) != kLocalTypes.end();
       points_[local ? 0 : 1] += mount.point + '\n';
+      requests_[local ? 0 : 1] += mount.point + '\t' + folder + '\n';
     }
     constexpr AskedChildWords kServers{.probe = "file_system", .recorded_as = "statvfs/servers"};
     if (!points_[1].empty() && !remote_) remote_.emplace(context_, ask_file_systems, kServers);
@@ -187,9 +238,13 @@ class FileSystemProbe final : public Probe {
   AskedChild local_;
   std::optional<AskedChild> remote_;
   std::uint64_t generation_ = 0;
+  bool is_first_look_ = true;
   int unanswered_ = 0;  // looks in a row
   bool hung_ = false;
-  std::array<std::string, 2> points_;  // of local ones, of servers; one a line
+  std::array<std::string, 2> points_;    // of local ones, of servers; one a line
+  std::array<std::string, 2> requests_;  // likewise, each with a folder on it
+  std::string tmpdir_;
+  std::set<int> searched_;
   std::map<std::string, Place, std::less<>> places_;
   std::array<Family*, std::size(kFamilies)> families_{};
 };

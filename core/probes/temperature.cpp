@@ -41,6 +41,15 @@ std::string as_instance(std::string text) {
   return text;
 }
 
+/// In whole degrees.
+std::int64_t degrees_of(std::string_view line) noexcept {
+  const bool below_zero = line.starts_with('-');
+  std::int64_t thousandths = 0;
+  if (!parse_counter(line.substr(below_zero ? 1 : 0), thousandths)) return kMissing;
+  const std::int64_t rounded = thousandths / 1000 + (thousandths % 1000 >= 500 ? 1 : 0);
+  return below_zero ? -rounded : rounded;
+}
+
 class TemperatureProbe final : public Probe {
  public:
   explicit TemperatureProbe(const ProbeContext& context) {
@@ -81,6 +90,9 @@ class TemperatureProbe final : public Probe {
     core_values_->commit();
   }
 
+  /// At which the processor slows down, where the driver tells it: AMD's mostly does not.
+  [[nodiscard]] Snapshot facts() const override { return limits_; }
+
  private:
   struct Sensor {
     std::string name;
@@ -94,23 +106,22 @@ class TemperatureProbe final : public Probe {
       const std::string label = fs.word(folder + '/' + sensor + "_label");
       Sensor found{chip + '.' + as_instance(label.empty() ? sensor : label), fs.open_each_time(folder + '/' + file)};
       if (degrees(found) == kMissing) continue;
-      (label.starts_with("Core ") ? cores_ : packages_).push_back(std::move(found));
+      const std::int64_t limit = degrees_of(fs.word(folder + '/' + sensor + "_crit"));
+      const bool of_core = label.starts_with("Core ");
+      if (!of_core && limit != kMissing) limits_.emplace_back("temperature_limit." + found.name, std::to_string(limit));
+      (of_core ? cores_ : packages_).push_back(std::move(found));
     }
   }
 
   static std::int64_t degrees(Sensor& sensor) noexcept {
     std::string_view text = sensor.file.read();
     std::string_view line;
-    if (!next_line(text, line)) return kMissing;
-    const bool below_zero = line.starts_with('-');
-    std::int64_t thousandths = 0;
-    if (!parse_counter(line.substr(below_zero ? 1 : 0), thousandths)) return kMissing;
-    const std::int64_t rounded = thousandths / 1000 + (thousandths % 1000 >= 500 ? 1 : 0);
-    return below_zero ? -rounded : rounded;
+    return next_line(text, line) ? degrees_of(line) : kMissing;
   }
 
   int chips_ = 0;
   std::vector<Sensor> packages_, cores_;
+  Snapshot limits_;
   Family* package_family_ = nullptr;
   std::optional<PerCpu> core_values_;
 };

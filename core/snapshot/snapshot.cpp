@@ -30,13 +30,12 @@ constexpr std::array kFileFacts = {
     FileFact{"cpu.online", "/sys/devices/system/cpu/online"},
     FileFact{"cpu.isolated", "/sys/devices/system/cpu/isolated"},
     FileFact{"cpu.smt", "/sys/devices/system/cpu/smt/control"},
-    FileFact{"cpu.frequency_driver", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver"},
-    FileFact{"cpu.frequency_limit", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_max_freq"},
-    FileFact{"cpu.frequency_most", "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"},
-    FileFact{"cpu.energy_preference", "/sys/devices/system/cpu/cpu0/cpufreq/energy_performance_preference"},
     FileFact{"cpu.boost", "/sys/devices/system/cpu/cpufreq/boost"},
     FileFact{"cpu.no_turbo", "/sys/devices/system/cpu/intel_pstate/no_turbo"},
     FileFact{"cpu.most_performance", "/sys/devices/system/cpu/intel_pstate/max_perf_pct"},
+    FileFact{"firmware.version", "/sys/class/dmi/id/bios_version"},
+    FileFact{"firmware.date", "/sys/class/dmi/id/bios_date"},
+    FileFact{"machine.model", "/sys/class/dmi/id/product_name"},
     FileFact{"cpu.idle_driver", "/sys/devices/system/cpu/cpuidle/current_driver"},
     FileFact{"numa.nodes", "/sys/devices/system/node/online"},
     FileFact{"vm.dirty_ratio", "/proc/sys/vm/dirty_ratio"},
@@ -59,6 +58,15 @@ constexpr std::array kFileFacts = {
     FileFact{"net.rps_flow_entries", "/proc/sys/net/core/rps_sock_flow_entries"},
     FileFact{"net.netdev_max_backlog", "/proc/sys/net/core/netdev_max_backlog"},
     FileFact{"net.busy_poll", "/proc/sys/net/core/busy_poll"},
+};
+
+// Facts of each cpu, in its folder "cpufreq".
+constexpr std::array kClockFacts = {
+    FileFact{"cpu.governor", "scaling_governor"},
+    FileFact{"cpu.frequency_driver", "scaling_driver"},
+    FileFact{"cpu.frequency_limit", "scaling_max_freq"},
+    FileFact{"cpu.frequency_most", "cpuinfo_max_freq"},
+    FileFact{"cpu.energy_preference", "energy_performance_preference"},
 };
 
 // Exact names only: a pattern would let tokens through.
@@ -164,8 +172,7 @@ std::uint64_t hash_of(std::string_view text) noexcept {
 }
 
 // "model name : AMD EPYC" of /proc/cpuinfo; other architectures use other words.
-std::string cpu_model(KernelTree& fs) {
-  const std::string text = fs.text("/proc/cpuinfo").value_or("");
+std::string cpu_model(std::string_view text) {
   for (const std::string_view key : {"model name", "Model Name", "cpu model", "Processor", "cpu\t"}) {
     std::string_view rest = text;
     std::string_view line;
@@ -199,21 +206,60 @@ void add_interrupts(KernelTree& fs, Facts& facts) {
   }
 }
 
-// "performance", or "performance 0-63; powersave 64-127".
-void add_governors(KernelTree& fs, const Host& host, Facts& facts) {
-  std::map<std::string, std::vector<int>> cpus;
-  for (const int cpu : host.cpus_online) {
-    const std::string governor =
-        fs.word("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/scaling_governor");
-    if (governor.empty()) return;
-    cpus[governor].push_back(cpu);
-  }
+using CpusByValue = std::map<std::string, std::vector<int>, std::less<>>;
+
+// "performance", or "performance 0-63; powersave 64-127" where the cpus differ or some have no value.
+std::string value_of_cpus(const CpusByValue& cpus, std::size_t all) {
   std::string text;
-  for (const auto& [governor, members] : cpus) {
-    text += (text.empty() ? "" : "; ") + governor;
-    if (cpus.size() > 1) text += ' ' + format_cpu_list(members);
+  for (const auto& [value, members] : cpus) {
+    text += (text.empty() ? "" : "; ") + value;
+    if (members.size() < all) text += ' ' + format_cpu_list(members);
   }
-  facts.add("cpu.governor", text);
+  return text;
+}
+
+void add_clock_settings(KernelTree& fs, const Host& host, Facts& facts) {
+  for (const FileFact& fact : kClockFacts) {
+    CpusByValue cpus;
+    for (const int cpu : host.cpus_online) {
+      std::string path = "/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/";
+      const std::string value = fs.word(path.append(fact.path));
+      if (!value.empty()) cpus[value].push_back(cpu);
+    }
+    facts.add(std::string(fact.key), value_of_cpus(cpus, host.cpus_online.size()));
+  }
+}
+
+// Revision of the microcode; cores with different ones are a failed update. x86 only.
+std::string microcode(std::string_view cpuinfo) {
+  CpusByValue cpus;
+  std::string_view line;
+  std::size_t all = 0;
+  int cpu = 0;
+  while (next_line(cpuinfo, line)) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    std::string_view value = line.substr(colon + 1);
+    if (line.starts_with("processor")) {
+      cpu = static_cast<int>(parse_int(next_word(value)).value_or(0));
+      ++all;
+    }
+    if (line.starts_with("microcode")) cpus[std::string(next_word(value))].push_back(cpu);
+  }
+  return value_of_cpus(cpus, all);
+}
+
+// What the kernel does about each flaw of the processor, and what its command line demands for all of them: some of it
+// costs much time. The rest of the command line may hold secrets.
+void add_mitigations(KernelTree& fs, Facts& facts) {
+  constexpr std::string_view kFolder = "/sys/devices/system/cpu/vulnerabilities";
+  for (const std::string& flaw : fs.list(kFolder)) {
+    facts.add("cpu.vulnerability." + flaw, fs.word(std::string(kFolder) + '/' + flaw));
+  }
+  facts.add("kernel.mitigations", fs.fact("@mitigations", [&fs]() -> std::string {
+    const std::string text = fs.unrecorded_text("/proc/cmdline");
+    return text.empty() ? "" : mitigations_option(text);
+  }));
 }
 
 // Adds the power limits of whole packages, in microwatts: "cpu.power_limit.0" and what the processor is made for. The
@@ -348,6 +394,15 @@ Snapshot allowed_environment(std::string_view environ) {
   return kept;
 }
 
+std::string mitigations_option(std::string_view command_line) {
+  constexpr std::string_view kOption = "mitigations=";
+  std::string value = "not set";
+  for (std::string_view word = next_word(command_line); !word.empty() && word != "--"; word = next_word(command_line)) {
+    if (word.starts_with(kOption)) value = word.substr(kOption.size());
+  }
+  return value;
+}
+
 Snapshot job_snapshot(KernelTree& fs, const Host& host, const Job& job) {
   Facts facts;
   add_job(fs, host, job, facts);
@@ -359,7 +414,9 @@ Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job) {
   for (const FileFact& fact : kFileFacts) facts.add(std::string(fact.key), fs.word(fact.path));
   facts.add("kernel.command_line_hash",
             fs.fact("@cmdline", [&fs] { return hexadecimal(hash_of(fs.unrecorded_text("/proc/cmdline"))); }));
-  facts.add("cpu.model", cpu_model(fs));
+  const std::string cpuinfo = fs.text("/proc/cpuinfo").value_or("");
+  facts.add("cpu.model", cpu_model(cpuinfo));
+  facts.add("cpu.microcode", microcode(cpuinfo));
   facts.add("cpu.count", std::to_string(host.cpus_online.size()));
   std::int64_t kibibytes = 0;
   if (parse_counter(field_of(fs.text("/proc/meminfo").value_or(""), "MemTotal"), kibibytes) &&
@@ -370,7 +427,8 @@ Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job) {
   facts.add("reveal.capabilities", std::string(field_of(fs.text("/proc/self/status").value_or(""), "CapEff")));
   facts.add("irq.irqbalance", irqbalance(fs));
   add_huge_pages(fs, facts);
-  add_governors(fs, host, facts);
+  add_clock_settings(fs, host, facts);
+  add_mitigations(fs, facts);
   add_power_limits(fs, facts);
   add_interrupts(fs, facts);
   facts.add_all(network_links(fs));

@@ -42,6 +42,9 @@ namespace reveal {
 /// "cpu_threads.N": the cpus of each core that has several; "0,64 1,65".
 [[nodiscard]] Snapshot core_threads(KernelTree& fs, const std::vector<int>& cpus);
 
+/// The value of the option "mitigations=" of the kernel, the last one counts; "not set" without one.
+[[nodiscard]] std::string mitigations_option(std::string_view command_line);
+
 /// The environment variables whose values may be kept, from "NAME=value\0NAME=value\0".
 [[nodiscard]] Snapshot allowed_environment(std::string_view environ);
 

@@ -222,13 +222,45 @@ void put_steps(const Node& node, JobTotals& totals) {
                              : "the job reports no steps");
 }
 
+void put_counters(const Node& node, JobTotals& totals) {
+  struct Counter {
+    const char* key;
+    std::string_view metric;
+  };
+  constexpr Counter kCounters[] = {{"instructions", "pmu.instructions"},
+                                   {"cycles", "pmu.cycles"},
+                                   {"stalled_cycles", "pmu.backend_stalls"},
+                                   {"cache_misses", "pmu.llc_misses"},
+                                   {"remote_reads", "pmu.remote_dram"}};
+  for (const Counter& counter : kCounters) {
+    const auto sum = node.sum(counter.metric);
+    put(totals, counter.key, sum,
+        sum                            ? "the processors' counters, of the job's tasks"
+        : node.worked("perf_hardware") ? "the processor does not count it"
+                                       : node.why("perf_hardware"));
+  }
+}
+
+std::optional<double> memory_traffic(const Node& node) {
+  const auto read = node.sum("platform.memory_read");
+  const auto written = node.sum("platform.memory_written");
+  if (read && written) return *read + *written;
+  return node.sum("platform.memory_traffic");
+}
+
 void put_node(const Node& node, bool shared, JobTotals& totals) {
   constexpr std::string_view kShared = "other jobs use the node";
   if (shared) {
-    put(totals, "network_bytes", std::nullopt, std::string(kShared));
-    put(totals, "energy_joules", std::nullopt, std::string(kShared));
+    for (const char* key : {"network_bytes", "energy_joules", "memory_traffic"}) {
+      put(totals, key, std::nullopt, std::string(kShared));
+    }
     return;
   }
+  const auto memory_bytes = memory_traffic(node);
+  put(totals, "memory_traffic", memory_bytes,
+      memory_bytes                   ? "the node's memory controllers, read and written"
+      : node.worked("perf_platform") ? "the memory controllers of this machine are not counted"
+                                     : node.why("perf_platform"));
   const auto traffic = node.traffic();
   put(totals, "network_bytes", traffic,
       traffic ? "interfaces of the node, in and out; without RDMA" : node.why("network"));
@@ -258,6 +290,7 @@ JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels,
   put_io(node, row);
   put_waiting(node, row);
   put_steps(node, row);
+  put_counters(node, row);
   put_node(node, shared, row);
   return row;
 }

@@ -26,12 +26,6 @@ std::vector<std::string> own_environment() {
   return variables;
 }
 
-std::string command_as_typed(const std::vector<std::string>& words) {
-  std::string text = option_word(words.front());
-  for (std::size_t i = 1; i < words.size(); ++i) text += " " + option_word(words[i]);
-  return text;
-}
-
 class Try final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
@@ -70,8 +64,8 @@ class Try final : public Command {
     const TriedLine line = parsed(lines);
     std::string script;
     if (!script_.empty()) script = read_text_file(script_, kLargestScript, FileOf::anybody, Follow::yes);
-    Trial trial{.line = as_typed(line), .command = command_as_typed(command_), .warmup = warmup_};
-    announce(trial);
+    Trial trial{.line = as_typed(line), .command = as_typed(TriedLine{}, command_), .warmup = warmup_};
+    announce(line, trial);
     const int stopped_by = make_runs(line, trial);
     conclude_trial(trial);
     if (trial.change == TimeChange::faster) advise(line, script, trial);
@@ -104,9 +98,9 @@ class Try final : public Command {
     throw Error(directory + ": no finding \"" + id + "\"; see reveal show " + typed(directory));
   }
 
-  void announce(const Trial& trial) const {
+  void announce(const TriedLine& line, const Trial& trial) const {
     complain("A: " + trial.command);
-    complain("B: " + trial.line + (trial.line.empty() ? "" : " ") + trial.command);
+    complain("B: " + as_typed(line, command_));
     complain(counted(static_cast<double>(runs_), "pair") + " of runs in the order ABBA, after " +
              counted(static_cast<double>(warmup_), "run") + " to warm up");
   }
@@ -134,8 +128,7 @@ class Try final : public Command {
 
   /// Nothing when a signal ended it.
   std::optional<double> seconds_of_run(const TriedLine& line, const std::string& name) {
-    std::vector<std::string> words = line.prefix;
-    words.insert(words.end(), command_.begin(), command_.end());
+    const std::vector<std::string> words = command_with(line, command_);
     for (std::size_t pauses = 0; ForegroundCommands::stopped_by() == 0; ++pauses) {
       if (pauses > kMostPauses) throw Error(name + " was paused each time: its run time is not known");
       const TimedRun run = ForegroundCommands::run(words, environment_with(line, own_environment()),
@@ -165,7 +158,7 @@ class Try final : public Command {
   }
 
   void advise(const TriedLine& line, const std::string& script, Trial& trial) const {
-    trial.keep = as_typed(line) + " " + trial.command;
+    trial.keep = as_typed(line, command_);
     if (!script_.empty()) trial.patch = script_patch(script_, script, line, command_);
   }
 
@@ -184,8 +177,9 @@ const RegisteredCommand kTryCommand{
      .examples = "  reveal try --with 'taskset -c 0' --runs 2 -- ./train.sh\n"
                  "  reveal try --with 'export OMP_NUM_THREADS=4' --runs 3 --script job.sh -- ./solver input.nml\n"
                  "  reveal try --from reveal-4711 -- ./train.sh --epochs 1\n"
-                 "reveal shows the line and runs it unchanged, without a shell: NAME=VALUE, export, unset, or a "
-                 "program with\narguments that runs the command. Several --with are tried together. --from takes the "
+                 "reveal shows the line and runs it unchanged, without a shell: NAME=VALUE, export, unset, a program "
+                 "with\narguments that runs the command, or options of the launcher that the command begins with. "
+                 "Several --with are tried together. --from takes the "
                  "line from your\nown report, and only if the rule table contains it (reveal rules ID). A run that "
                  "fails ends the trial.\nCtrl-C ends the running command and the trial and prints the results so far; "
                  "a second Ctrl-C kills a\ncommand that ignored the first.\nExit status: 0 the time is the same or "

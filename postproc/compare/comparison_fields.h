@@ -51,6 +51,7 @@ void fields(auto& v, Visited<decltype(v), JobComparison>& comparison) {
   v("sentence", comparison.sentence);
   v("run_time", comparison.run_time);
   v("step_time", comparison.step_time);
+  v("hardware", comparison.hardware);
   v("anomalous", comparison.anomalous);
   v("causes", comparison.causes);
   v("notes", comparison.notes);

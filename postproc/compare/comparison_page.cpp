@@ -7,6 +7,7 @@
 
 #include "hdf5schema/basics/fold.h"
 #include "postproc/compare/comparison_fields.h"
+#include "postproc/report/wording.h"
 #include "postproc/words/ink.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
@@ -29,11 +30,13 @@ std::string value_words(double value, std::string_view unit) {
 /// "80.3 s (80.1, 79.4, 81.2)": the mean, and what it is the mean of.
 std::string side_words(const std::vector<double>& values, std::string_view unit) {
   if (values.empty()) return std::string(kNotMeasured);
-  std::string words = value_words(arithmetic_mean(values), unit);
+  const double mean = arithmetic_mean(values);
+  const double factor = scale_for(mean, unit).factor;
+  std::string words = value_words(mean, unit);
   if (values.size() == 1) return words;
   words += " (";
   for (std::size_t i = 0; i < std::min(values.size(), kMostRunsShown); ++i) {
-    words += (i == 0 ? "" : ", ") + number(values[i]);
+    words += (i == 0 ? "" : ", ") + number(values[i] * factor);
   }
   if (values.size() > kMostRunsShown) words += fmt::format(" and {} more", values.size() - kMostRunsShown);
   return words + ")";
@@ -45,6 +48,23 @@ std::string number_words(const ComparedNumber& compared) {
                                   side_words(compared.after, compared.unit));
   if (compared.difference) words += "; " + interval_words(*compared.difference, compared.unit);
   return words;
+}
+
+/// One row for each number that both sides have; the others share one, by their reasons.
+std::string hardware_as_text(const std::vector<ComparedNumber>& numbers, const TextStyle& style) {
+  std::string text;
+  std::vector<NotChecked> missing;
+  for (const ComparedNumber& one : numbers) {
+    if (one.known()) {
+      text += page_row(text.empty() ? "hardware" : "", one.name + ": " + number_words(one), style);
+    } else {
+      missing.push_back({one.name, one.reason});
+    }
+  }
+  for (const NotChecked& group : by_reason(missing)) {
+    text += page_row(text.empty() ? "hardware" : "", fmt::format("{}: not known: {}", group.rule, group.reason), style);
+  }
+  return text;
 }
 
 std::string found_words(const CauseOnSide& side) {
@@ -78,10 +98,11 @@ std::string causes_as_text(const std::vector<ComparedCause>& causes, const TextS
 }  // namespace
 
 std::string interval_words(const MeanDifference& difference, std::string_view unit) {
-  const std::string_view shown = unit == "percent" ? " percentage points" : unit == "s" ? " s" : unit;
+  const Scale scale = scale_for(std::max(std::abs(difference.low), std::abs(difference.high)), unit);
+  const std::string shown = unit == "percent" ? " percentage points" : scale.unit.empty() ? "" : " " + scale.unit;
   return fmt::format("difference {}{}{} ({:.0f} % interval {} to {})", difference.difference > 0 ? "+" : "",
-                     number(difference.difference), shown, 100 * kConfidence, number(difference.low),
-                     number(difference.high));
+                     number(difference.difference * scale.factor), shown, 100 * kConfidence,
+                     number(difference.low * scale.factor), number(difference.high * scale.factor));
 }
 
 std::string headline_of(TimeChange change, const TextStyle& style) {
@@ -103,6 +124,7 @@ std::string comparison_as_text(const JobComparison& comparison, const TextStyle&
   text += "\n";
   text += page_row(comparison.run_time.name, number_words(comparison.run_time), style);
   text += page_row("pass time", number_words(comparison.step_time), style);
+  text += hardware_as_text(comparison.hardware, style);
   text += page_row("anomalous", number_words(comparison.anomalous), style);
   text += causes_as_text(comparison.causes, style);
   for (const std::string& note : comparison.notes) text += page_row("note", note, style);

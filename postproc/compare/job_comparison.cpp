@@ -109,10 +109,11 @@ std::optional<double> seconds_per_step(const Report& report) {
   return seconds ? unless_failed(report, *seconds / *report.totals.front().steps) : std::nullopt;
 }
 
-std::string why_no_steps(const Runs& runs) {
+/// Why no run has this number of its totals.
+std::string why_no(const char* key, const Runs& runs) {
   for (const ComparedRun& run : runs) {
     if (run.report.totals.empty()) continue;
-    const auto note = run.report.totals.front().notes.find("steps");
+    const auto note = run.report.totals.front().notes.find(key);
     if (note != run.report.totals.front().notes.end()) return note->second;
   }
   return std::string(kNotMeasured);
@@ -126,9 +127,45 @@ ComparedNumber step_times(const Runs& before, const Runs& after) {
                       {},
                       "",
                       ""};
-  if (!time.known()) time.reason = why_no_steps(time.before.empty() ? before : after);
+  if (!time.known()) time.reason = why_no("steps", time.before.empty() ? before : after);
   add_interval(time, 0);
   return time;
+}
+
+/// A quotient of two totals of the whole job.
+struct Quotient {
+  std::string_view name;
+  std::string_view unit;
+  double scale;
+  std::optional<double> JobTotals::*part;
+  std::optional<double> JobTotals::*whole;
+  const char* key;  // of the part
+};
+constexpr Quotient kQuotients[] = {
+    {"instructions per cycle", "ratio", 1, &JobTotals::instructions, &JobTotals::cycles, "instructions"},
+    {"stalled cycles", "percent", 100, &JobTotals::stalled_cycles, &JobTotals::cycles, "stalled_cycles"},
+    {"remote memory reads", "percent", 100, &JobTotals::remote_reads, &JobTotals::cache_misses, "remote_reads"},
+    {"memory bandwidth", "bytes/s", 1, &JobTotals::memory_traffic, &JobTotals::seconds, "memory_traffic"},
+};
+
+std::vector<ComparedNumber> hardware_numbers(const Runs& before, const Runs& after) {
+  std::vector<ComparedNumber> numbers;
+  for (const Quotient& quotient : kQuotients) {
+    const auto value = [&quotient](const Report& report) -> std::optional<double> {
+      if (report.totals.empty()) return std::nullopt;
+      const auto part = report.totals.front().*quotient.part;
+      const auto whole = report.totals.front().*quotient.whole;
+      if (!part || !whole || !(*whole > 0)) return std::nullopt;
+      return unless_failed(report, quotient.scale * *part / *whole);
+    };
+    ComparedNumber compared{std::string(quotient.name), std::string(quotient.unit), {}, {}, {}, "", ""};
+    compared.before = numbers_of_runs(before, value);
+    compared.after = numbers_of_runs(after, value);
+    if (!compared.known()) compared.reason = why_no(quotient.key, compared.before.empty() ? before : after);
+    add_interval(compared, 0);
+    numbers.push_back(std::move(compared));
+  }
+  return numbers;
 }
 
 bool was_judged(const Report& report) {
@@ -399,6 +436,7 @@ JobComparison compare_jobs(const std::vector<ComparedRun>& before, const std::ve
   comparison.change = time_change(comparison.run_time.difference);
   comparison.sentence = sentence_about_time(comparison);
   comparison.step_time = step_times(before, after);
+  comparison.hardware = hardware_numbers(before, after);
   comparison.anomalous = anomalous_shares(before, after);
   comparison.causes = compare_causes(before, after);
   note_differences(before, after, comparison.notes);

@@ -62,9 +62,10 @@ struct JobComparison {
   TimeChange change = TimeChange::not_known;
   std::string sentence;
   ComparedNumber run_time, step_time;
-  ComparedNumber anomalous;           // share of the time in strong intervals, explained or not
-  std::vector<ComparedCause> causes;  // appeared, went, stayed, not known; the gravest first
-  std::vector<std::string> notes;     // what else is not the same, and what was left out
+  std::vector<ComparedNumber> hardware;  // how well processors and memory were used: instructions per cycle and so on
+  ComparedNumber anomalous;              // share of the time in strong intervals, explained or not
+  std::vector<ComparedCause> causes;     // appeared, went, stayed, not known; the gravest first
+  std::vector<std::string> notes;        // what else is not the same, and what was left out
   bool operator==(const JobComparison&) const = default;
 };
 

@@ -47,7 +47,8 @@ std::vector<WordInLine> words_in(const std::string& line) {
 struct PlaceInScript {
   std::size_t line = 0;
   std::size_t column = 0;
-  std::size_t alike = 0;  // words of the command that stand there one after the other
+  std::size_t first_word = 0;  // its length
+  std::size_t alike = 0;       // words of the command that stand there one after the other
 };
 
 /// Words that start the command behind them.
@@ -80,7 +81,8 @@ std::vector<PlaceInScript> places_of(const std::vector<std::string>& lines, std:
     const std::vector<WordInLine> words = words_in(lines[i]);
     for (std::size_t k = 0; k < words.size(); ++k) {
       const std::size_t alike = words_alike(words, k, command);
-      if (alike > 0 && is_run(lines[i], words[k].begin)) places.push_back({i, words[k].begin, alike});
+      if (alike > 0 && is_run(lines[i], words[k].begin))
+        places.push_back({i, words[k].begin, words[k].text.size(), alike});
     }
   }
   return places;
@@ -110,10 +112,15 @@ std::vector<std::string> variable_lines(const TriedLine& line, const std::string
   return lines;
 }
 
-std::string with_prefix(const std::string& text, std::size_t column, const std::vector<std::string>& prefix) {
-  std::string words;
-  for (const std::string& word : prefix) words += option_word(word) + " ";
-  return text.substr(0, column) + words + text.substr(column);
+/// The line of the script with more words before the command at `column`, and behind its first word.
+std::string with_words(const std::string& text, const PlaceInScript& place, const TriedLine& line) {
+  std::string before;
+  for (const std::string& word : line.prefix) before += option_word(word) + " ";
+  std::string behind;
+  for (const std::string& word : line.options) behind += " " + option_word(word);
+  const std::size_t end = place.column + place.first_word;
+  return text.substr(0, place.column) + before + text.substr(place.column, place.first_word) + behind +
+         text.substr(end);
 }
 
 /// Lines of the hunk, each behind its sign.
@@ -164,9 +171,9 @@ std::string diff_at(const std::string& name, const ScriptLines& script, const Pl
     if (i == insert) {
       for (const std::string& more : variable_lines(line, script.lines[i])) hunk.add(more, before_all);
     }
-    if (i == place.line && !line.prefix.empty()) {
+    if (i == place.line && !(line.prefix.empty() && line.options.empty())) {
       hunk.remove(i);
-      hunk.add(with_prefix(script.lines[i], place.column, line.prefix), i);
+      hunk.add(with_words(script.lines[i], place, line), i);
     } else {
       hunk.keep(i);
     }

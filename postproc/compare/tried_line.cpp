@@ -18,8 +18,9 @@ constexpr std::string_view kOnlyAShellCanInQuotes = "$`\n";
 
 /// Programs of a rule's line that run the command behind their own words. Another program (ps, df, scontrol) shows or
 /// changes something itself.
-constexpr std::string_view kWrappers[] = {"numactl", "taskset", "nice",   "ionice",  "chrt", "setarch",   "prlimit",
-                                          "stdbuf",  "env",     "mpirun", "mpiexec", "srun", "hwloc-bind"};
+constexpr std::string_view kTorchrun = "torchrun";
+constexpr std::string_view kWrappers[] = {"numactl", "taskset", "nice",   "ionice",  "chrt", "setarch",    "prlimit",
+                                          "stdbuf",  "env",     "mpirun", "mpiexec", "srun", "hwloc-bind", kTorchrun};
 
 [[noreturn]] void needs_a_shell(std::string_view line, char c) {
   throw Error(fmt::format("\"{}\": {} needs a shell; quote it if it is meant literally, or put the line into a script",
@@ -100,8 +101,30 @@ bool begins_the_command(const std::string& word, const std::string& command) {
   return word == "..." || word == "COMMAND" || (!command.empty() && word == command);
 }
 
-bool is_wrapper(const std::string& program) {
+bool is_wrapper(std::string_view program) {
   return std::find(std::begin(kWrappers), std::end(kWrappers), program) != std::end(kWrappers);
+}
+
+/// torchrun runs a script of Python, and no interpreter.
+bool can_wrap(std::string_view program, std::string_view command) {
+  return is_wrapper(program) && (program != kTorchrun || command.ends_with(".py"));
+}
+
+bool is_own_launcher(const std::string& word, std::string_view command) {
+  return is_wrapper(word) && word == command.substr(command.rfind('/') + 1);  // npos + 1 is 0
+}
+
+/// Options behind a launcher with which the command begins, too. Of words behind them only the report's name of the
+/// program may stand there: "-n 4" cannot be told from an option and a program.
+std::vector<std::string> options_of(std::vector<std::string>::const_iterator word,
+                                    std::vector<std::string>::const_iterator end, std::string_view line) {
+  const auto dots = std::find_if(word, end, [](const std::string& one) { return one == "..." || one == "COMMAND"; });
+  const auto last = std::find_if(word, dots, [](const std::string& one) { return !one.starts_with('-'); });
+  if (dots - last > 1) {
+    throw Error(fmt::format("\"{}\": the command begins with this program itself; give only options, as --name=value",
+                            printable(line, 100)));
+  }
+  return {word, last};
 }
 
 }  // namespace
@@ -129,6 +152,10 @@ TriedLine parse_tried_line(std::string_view line, const std::string& command) {
   } else {
     auto word = words.begin();
     for (; word != words.end() && is_assignment(*word); ++word) tried.set.push_back(assignment(*word));
+    if (word != words.end() && is_own_launcher(*word, command)) {
+      tried.options = options_of(word + 1, words.end(), line);
+      word = words.end();
+    }
     const auto end = std::find_if(word, words.end(), [&](const auto& one) { return begins_the_command(one, command); });
     tried.prefix.assign(word, end);
   }
@@ -142,6 +169,7 @@ TriedLine joined(const std::vector<TriedLine>& lines) {
     all.set.insert(all.set.end(), line.set.begin(), line.set.end());
     all.unset.insert(all.unset.end(), line.unset.begin(), line.unset.end());
     all.prefix.insert(all.prefix.end(), line.prefix.begin(), line.prefix.end());
+    all.options.insert(all.options.end(), line.options.begin(), line.options.end());
   }
   return all;
 }
@@ -152,7 +180,7 @@ std::string line_to_try(const Finding& finding, const std::string& command) {
     if (rule == nullptr || !is_one_of(line, rule->user_remedy)) continue;
     try {
       const TriedLine tried = parse_tried_line(line, command);
-      if (tried.prefix.empty() || is_wrapper(tried.prefix.front())) return line;
+      if (tried.prefix.empty() || can_wrap(tried.prefix.front(), command)) return line;
     } catch (const Error&) {
       continue;  // a line that is typed elsewhere: sbatch, ps, a pipe
     }
@@ -167,12 +195,40 @@ std::string option_word(const std::string& word) {
   return quoted.erase(quoted.find('_'), 1);
 }
 
-std::string as_typed(const TriedLine& line) {
+namespace {
+
+void append(std::string& text, const std::string& word) {
+  text += (text.empty() ? "" : " ") + word;
+}
+
+std::string typed_environment(const TriedLine& line) {
   std::string text;
-  const auto add = [&text](const std::string& word) { text += (text.empty() ? "" : " ") + word; };
-  for (const std::string& name : line.unset) add("env -u " + name);
-  for (const auto& [name, value] : line.set) add(name + "=" + (value.empty() ? "" : option_word(value)));
-  for (const std::string& word : line.prefix) add(option_word(word));
+  for (const std::string& name : line.unset) append(text, "env -u " + name);
+  for (const auto& [name, value] : line.set) append(text, name + "=" + (value.empty() ? "" : option_word(value)));
+  return text;
+}
+
+}  // namespace
+
+std::string as_typed(const TriedLine& line) {
+  std::string text = typed_environment(line);
+  for (const std::string& word : line.prefix) append(text, option_word(word));
+  if (!line.options.empty()) append(text, "...");
+  for (const std::string& word : line.options) append(text, option_word(word));
+  return text;
+}
+
+std::vector<std::string> command_with(const TriedLine& line, std::span<const std::string> command) {
+  std::vector<std::string> words = line.prefix;
+  words.push_back(command.front());
+  words.insert(words.end(), line.options.begin(), line.options.end());
+  words.insert(words.end(), command.begin() + 1, command.end());
+  return words;
+}
+
+std::string as_typed(const TriedLine& line, std::span<const std::string> command) {
+  std::string text = typed_environment(line);
+  for (const std::string& word : command_with(line, command)) append(text, option_word(word));
   return text;
 }
 

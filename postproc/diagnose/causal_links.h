@@ -33,7 +33,8 @@ struct CausalLink {
 /// intervals of a rule, one may have a cause and the other none.
 void find_causes(std::vector<Finding>& findings);
 
-/// The first cause of a chain gets the words of the chain, and the chain's greatest severity and cost.
+/// The first cause of a chain gets the words of the chain, which end with the size of the last effect, and the chain's
+/// greatest severity and cost.
 void describe_chains(std::vector<Finding>& findings);
 
 /// The findings of the chain that begins with this one, else those that it led to directly; in order of their onset.

@@ -121,6 +121,8 @@ class RuleContext {
   [[nodiscard]] double page_bytes() const;                               // of the node; 4096 in traces that do not say
   /// The trace shows a node alone: nobody named a job to the recorder.
   [[nodiscard]] bool without_job() const;
+  /// What ran meanwhile, for sentences: "the job", or "the recording" of a node alone.
+  [[nodiscard]] std::string_view watched() const { return without_job() ? "the recording" : "the job"; }
   /// What is known of the job to fill remedies with.
   [[nodiscard]] JobValues values() const;
   /// A finding with the rule's texts filled in; `more` values for its remedy.

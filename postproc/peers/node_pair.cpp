@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
 
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
@@ -145,38 +146,49 @@ constexpr std::array kPairMetrics = {
                .work = "job.cpu_time"},
 };
 
-// Names, addresses and moments differ between any two nodes; these settings decide how fast a node is.
-constexpr std::array kSettings = {
-    "cpu.boost",
-    "cpu.energy_preference",
-    "cpu.frequency_limit",
-    "cpu.governor",
-    "cpu.model",
-    "cpu.most_performance",
-    "cpu.no_turbo",
-    "cpu.power_limit.*",
-    "cpu.smt",
-    "gpu.models",
-    "irq.irqbalance",
-    "kernel.clocksource",
-    "kernel.numa_balancing",
-    "kernel.release",
-    "net.*.mtu",
-    "net.tcp_congestion_control",
-    "numa.*.hugepages-1048576kB",
-    "rdma.*.rate",
-    "rdma.*.state",
-    "vm.dirty_*",
-    "vm.hugepages-*",
-    "vm.swappiness",
-    "vm.transparent_hugepage*",
-    "vm.zone_reclaim_mode",
+constexpr std::string_view kFlaw = "cpu.vulnerability.";
+constexpr std::string_view kMitigations = "kernel.mitigations";
+
+struct Setting {
+  const char* pattern;
+  SettingWeight weight = SettingWeight::may_slow;
 };
 
-bool matters(const std::string& key) {
-  return std::any_of(kSettings.begin(), kSettings.end(),
-                     [&](const char* pattern) { return ::fnmatch(pattern, key.c_str(), 0) == 0; });
-}
+// Names, addresses and moments differ between any two nodes; these settings decide how fast a node is.
+constexpr Setting kSettings[] = {
+    {"cpu.boost", SettingWeight::slows},
+    {"cpu.energy_preference", SettingWeight::slows},
+    {"cpu.frequency_driver"},
+    {"cpu.frequency_limit", SettingWeight::slows},
+    {"cpu.governor", SettingWeight::slows},
+    {"cpu.microcode"},
+    {"cpu.model"},
+    {"cpu.most_performance", SettingWeight::slows},
+    {"cpu.no_turbo", SettingWeight::slows},
+    {"cpu.power_limit.*", SettingWeight::slows},
+    {"cpu.smt"},
+    {"cpu.vulnerability.*", SettingWeight::slows},
+    {"firmware.*"},
+    {"gpu.models"},
+    {"gpu_driver.*"},
+    {"irq.irqbalance"},
+    {"kernel.clocksource", SettingWeight::slows},
+    {"kernel.mitigations", SettingWeight::slows},
+    {"kernel.numa_balancing"},
+    {"kernel.release"},
+    {"machine.model"},
+    {"net.*.mtu"},
+    {"net.tcp_congestion_control"},
+    {"numa.*.hugepages-1048576kB"},
+    {"numa.nodes", SettingWeight::slows},
+    {"rdma.*.rate"},
+    {"rdma.*.state"},
+    {"vm.dirty_*"},
+    {"vm.hugepages-*"},
+    {"vm.swappiness"},
+    {"vm.transparent_hugepage*"},
+    {"vm.zone_reclaim_mode"},
+};
 
 /// Levels of one node, in the blocks that both nodes have in common.
 class Levels {
@@ -307,14 +319,29 @@ std::vector<PairDifference> pair_differences(const NodeProfile& first, const Nod
   return differences;
 }
 
+SettingWeight weight_of_setting(const std::string& key) {
+  const auto found = std::find_if(std::begin(kSettings), std::end(kSettings),
+                                  [&](const Setting& one) { return ::fnmatch(one.pattern, key.c_str(), 0) == 0; });
+  return found == std::end(kSettings) ? SettingWeight::none : found->weight;
+}
+
+bool follows_from(std::string_view key, std::string_view other) noexcept {
+  return key.starts_with(kFlaw) && other == kMitigations;
+}
+
 std::vector<PairSetting> pair_settings(const NodeProfile& first, const NodeProfile& second) {
   std::vector<PairSetting> settings;
   for (const auto& [key, value] : first.facts) {
     const auto other = std::lower_bound(second.facts.begin(), second.facts.end(), key,
                                         [](const auto& fact, const std::string& name) { return fact.first < name; });
-    if (other == second.facts.end() || other->first != key || other->second == value || !matters(key)) continue;
-    settings.push_back({key, value, other->second});
+    if (other == second.facts.end() || other->first != key || other->second == value) continue;
+    if (weight_of_setting(key) != SettingWeight::none) settings.push_back({key, value, other->second});
   }
+  const auto shown = settings;
+  std::erase_if(settings, [&](const PairSetting& setting) {
+    return std::any_of(shown.begin(), shown.end(),
+                       [&](const PairSetting& one) { return follows_from(setting.key, one.key); });
+  });
   return settings;
 }
 

@@ -62,6 +62,14 @@ struct PairDifference {
 [[nodiscard]] std::vector<PairDifference> pair_differences(const NodeProfile& first, const NodeProfile& second,
                                                            const EffectiveRule& rule);
 
+/// What is known of a setting in which nodes differ: nothing, that it may make one slower, or that it does.
+enum class SettingWeight : std::uint8_t { none, may_slow, slows };
+[[nodiscard]] SettingWeight weight_of_setting(const std::string& key);
+
+/// Whether the first setting only follows from the second: what is done about each flaw of a processor, from the option
+/// that decides about all of them.
+[[nodiscard]] bool follows_from(std::string_view key, std::string_view other) noexcept;
+
 struct PairSetting {
   std::string key, first, second;
 };

@@ -62,6 +62,9 @@ struct JobTotals {
   std::optional<double> read_bytes, written_bytes, network_bytes;
   std::optional<double> wait_share;  // seconds in each second in which tasks were ready and had no cpu, over all tasks
   std::optional<double> steps, energy_joules;
+  std::optional<double> instructions, cycles, stalled_cycles, cache_misses,
+      remote_reads;                      // by the processors' counters
+  std::optional<double> memory_traffic;  // in bytes, of the node's memory controllers
   std::map<std::string, std::string> notes;
   bool operator==(const JobTotals&) const = default;
 };
@@ -83,6 +86,12 @@ inline constexpr TotalsNumber kTotalsNumbers[] = {
     {"wait_share", &JobTotals::wait_share},
     {"steps", &JobTotals::steps},
     {"energy_joules", &JobTotals::energy_joules},
+    {"instructions", &JobTotals::instructions},
+    {"cycles", &JobTotals::cycles},
+    {"stalled_cycles", &JobTotals::stalled_cycles},
+    {"cache_misses", &JobTotals::cache_misses},
+    {"remote_reads", &JobTotals::remote_reads},
+    {"memory_traffic", &JobTotals::memory_traffic},
 };
 
 /// An episode in words and clock times, ready to print.

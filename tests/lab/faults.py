@@ -541,13 +541,27 @@ def small_disk(lab, victim: int, megabytes: float):
 
 
 @contextlib.contextmanager
+def small_tmpdir(lab, _victim: int, megabytes: float):
+    """A setting: TMPDIR is a file system of its own, the job works elsewhere."""
+    folder = os.path.join(lab.scratch, "tmpdir")
+    os.makedirs(folder, exist_ok=True)
+    run("mount", "-t", "tmpfs", "-o", f"size={int(megabytes)}m", "tmpfs", folder)
+    lab.environment["TMPDIR"] = folder
+    try:
+        yield {"TMPDIR": folder}
+    finally:
+        run("umount", "-l", folder)
+
+
+@contextlib.contextmanager
 def fill(lab, victim: int, percent: float):
-    path = os.path.join(lab.data(victim), "filled")
-    status = os.statvfs(lab.data(victim))
+    folder = lab.environment.get("TMPDIR", lab.data(victim))
+    path = os.path.join(folder, "filled")
+    status = os.statvfs(folder)
     size = int(status.f_bavail * status.f_frsize * percent / 100)
     with open(path, "wb") as file:
         os.posix_fallocate(file.fileno(), 0, size)
-    yield {"bytes_filled": size, "bytes_left": os.statvfs(lab.data(victim)).f_bavail * status.f_frsize}
+    yield {"bytes_filled": size, "bytes_left": os.statvfs(folder).f_bavail * status.f_frsize}
     with contextlib.suppress(OSError):
         os.unlink(path)
 
@@ -693,6 +707,11 @@ SCENARIOS = {
                      nodes=1, setting=small_disk, setting_amount=600, lasting=True, least_seconds=25),
     "full_half": Scenario("look-alike of full: half of it", fill, 50, workloads=STEADY, nodes=1, setting=small_disk,
                           setting_amount=600, lasting=True),
+    "full_tmpdir": Scenario("the file system of the job's TMPDIR is filled", fill, 99.9, "storage", (), "io.fs_full",
+                            workloads=STEADY, nodes=1, setting=small_tmpdir, setting_amount=600, lasting=True,
+                            least_seconds=25),
+    "full_tmpdir_half": Scenario("look-alike of full_tmpdir: half of it", fill, 50, workloads=STEADY, nodes=1,
+                                 setting=small_tmpdir, setting_amount=600, lasting=True),
     "hang": Scenario("the server of the job's files does not answer", no_answer, 0, "storage", ("process",),
                      "io.nfs_slow_server", workloads=("copy", "sort"), nodes=1, setting=file_server,
                      least_seconds=30, outside=0.5),

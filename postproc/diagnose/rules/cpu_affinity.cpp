@@ -66,7 +66,9 @@ std::vector<Finding> check(const RuleContext& context) {
   if (std::isnan(used_cpus)) throw Unavailable("not measured: job.cpu_time");
   if (used_cpus < context.threshold("min_own_share") * allowed * busy_share) return {};
 
-  Finding finding = context.finding();
+  const bool binds =
+      !(context.snapshot_value("env.OMP_PROC_BIND") + context.snapshot_value("env.GOMP_CPU_AFFINITY")).empty();
+  Finding finding = context.finding(binds ? JobValues{{"binds_threads", "yes"}} : JobValues{});
   finding.severity = Severity::warning;
   finding.confidence = Confidence::certain;
   finding.intervals = {context.span(whole.begin, whole.end)};
@@ -110,10 +112,6 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.runner_up = {
       "", fmt::format("too many threads: the job could never use {} of {} cpus, so the cpu mask limits it first",
                       number(owned - allowed), number(owned))};
-  if (!context.snapshot_value("env.OMP_PROC_BIND").empty() ||
-      !context.snapshot_value("env.GOMP_CPU_AFFINITY").empty()) {
-    finding.remedy.user.emplace_back("unset OMP_PROC_BIND GOMP_CPU_AFFINITY   # they bind the threads of this job");
-  }
   return {finding};
 }
 
@@ -137,7 +135,8 @@ const RegisteredRule kRule{{
         {"srun --cpus-per-task={cpus_per_task} {command} ...   # since Slurm 22.05 srun does not inherit sbatch -c",
          "export SRUN_CPUS_PER_TASK={cpus_per_task}            # the same for every srun of the script",
          {"srun --cpu-bind=none {command} ...                   # for a launcher that binds by itself", "job"},
-         {"taskset -cp $$                                       # the cpus that this shell passes on", "!job"}},
+         {"taskset -cp $$                                       # the cpus that this shell passes on", "!job"},
+         {"unset OMP_PROC_BIND GOMP_CPU_AFFINITY   # they bind the threads of this job", "binds_threads"}},
     .advice = {{"Start the job without taskset, or from a shell that may use more cpus.", "!job"}},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # masks that follow the allocation", "job"}},
     .verify = "job.cpus_allowed equals job.cpus_owned and no allowed cpu is above 90 % while others idle",

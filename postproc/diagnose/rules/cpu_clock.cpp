@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
+#include <map>
 #include <optional>
 
 #include "hdf5schema/basics/error.h"
@@ -13,8 +15,9 @@
 namespace reveal::rule::cpu_clock {
 namespace {
 
-Finding of_setting(const RuleContext& context, const std::string& key, const std::string& value) {
-  Finding finding = context.finding({{key, value}, {"most", context.snapshot_value("cpu.frequency_most")}});
+Finding of_setting(const RuleContext& context, const std::string& key, const std::string& value, JobValues more = {}) {
+  more.emplace(key, value);
+  Finding finding = context.finding(more);
   finding.severity = Severity::notice;
   finding.confidence = Confidence::certain;
   finding.intervals = {context.span(0, context.telemetry.samples)};
@@ -47,59 +50,134 @@ bool holds_down(std::string_view driver, std::string_view governor) {
   return governor.starts_with("conservative");
 }
 
+/// A setting that cpus may have differently: "performance", or "performance 0-3; powersave 4-7".
+class SettingOfCpus {
+ public:
+  explicit SettingOfCpus(std::string text) {
+    if (text.find(' ') == std::string::npos) {
+      all_ = std::move(text);
+      return;
+    }
+    for (std::string_view rest = text; !rest.empty();) {
+      std::string_view part = rest.substr(0, rest.find(';'));
+      rest.remove_prefix(std::min(part.size() + 1, rest.size()));
+      const std::string value(next_word(part));
+      for (const int cpu : parse_cpu_list(part)) each_[cpu] = value;
+    }
+  }
+
+  [[nodiscard]] const std::string& on(int cpu) const {
+    const auto at = each_.find(cpu);
+    return at == each_.end() ? all_ : at->second;
+  }
+  [[nodiscard]] std::vector<int> cpus() const {
+    std::vector<int> cpus;
+    for (const auto& [cpu, value] : each_) cpus.push_back(cpu);
+    return cpus;
+  }
+
+ private:
+  std::string all_;  // "" where the cpus differ
+  std::map<int, std::string> each_;
+};
+
+constexpr int kAnyCpu = -1;
+
+/// How the clocks of the job's cpus are set, of all where no job is known.
+struct Clocks {
+  explicit Clocks(const RuleContext& context)
+      : governor(context.snapshot_value("cpu.governor")),
+        driver(context.snapshot_value("cpu.frequency_driver")),
+        limit(context.snapshot_value("cpu.frequency_limit")),
+        most(context.snapshot_value("cpu.frequency_most")),
+        preference(context.snapshot_value("cpu.energy_preference")) {
+    cpus = parse_cpu_list(context.snapshot_value("job.cpus_allowed"));
+    if (cpus.empty()) cpus = parse_cpu_list(context.snapshot_value("cpu.online"));
+    if (cpus.empty()) cpus = governor.cpus();
+    if (cpus.empty()) cpus = {kAnyCpu};
+  }
+
+  SettingOfCpus governor, driver, limit, most, preference;
+  std::vector<int> cpus;
+};
+
 /// What holds the clocks down, the first that does.
 struct Holding {
   std::string key;
   std::string value;
   std::string words;
+  std::vector<int> cpus = {};  // empty: all of them
 };
 
-/// Compares the driver's limit with what the processor can do, in kHz; empty where the limit is no lower.
-std::string lowered_limit(const RuleContext& context) {
-  const auto limit = parse_int(context.snapshot_value("cpu.frequency_limit"));
-  const auto most = parse_int(context.snapshot_value("cpu.frequency_most"));
-  constexpr double kLowered = 0.98;  // some drivers round
-  if (!limit || !most || static_cast<double>(*limit) >= kLowered * static_cast<double>(*most)) return "";
-  return fmt::format("the highest clock is limited to {} of {}", quantity(1e3 * static_cast<double>(*limit), "Hz"),
-                     quantity(1e3 * static_cast<double>(*most), "Hz"));
+/// The cpus of which this is true; nothing if there are none.
+template <typename Test>
+std::optional<std::vector<int>> cpus_where(const Clocks& clocks, const Test& test) {
+  std::vector<int> cpus;
+  std::copy_if(clocks.cpus.begin(), clocks.cpus.end(), std::back_inserter(cpus), test);
+  if (cpus.empty()) return std::nullopt;
+  return cpus;
 }
 
-std::optional<Holding> holding(const RuleContext& context) {
+/// Compares the driver's limit with what the processor can do, in kHz.
+bool is_lowered(const Clocks& clocks, int cpu) {
+  const auto limit = parse_int(clocks.limit.on(cpu));
+  const auto most = parse_int(clocks.most.on(cpu));
+  constexpr double kLowered = 0.98;  // some drivers round
+  return limit && most && static_cast<double>(*limit) < kLowered * static_cast<double>(*most);
+}
+
+std::string clock_words(const std::string& kilohertz) {
+  return quantity(1e3 * static_cast<double>(parse_int(kilohertz).value_or(0)), "Hz");
+}
+
+std::optional<Holding> holding(const RuleContext& context, const Clocks& clocks) {
   const auto fact = [&](std::string_view key) { return context.snapshot_value(key); };
-  const std::string governor = fact("cpu.governor");
-  const std::string preference = fact("cpu.energy_preference");
-  const std::string most = fact("cpu.most_performance");
-  if (holds_down(fact("cpu.frequency_driver"), governor)) {
+  if (const auto cpus =
+          cpus_where(clocks, [&](int cpu) { return holds_down(clocks.driver.on(cpu), clocks.governor.on(cpu)); })) {
+    const std::string& governor = clocks.governor.on(cpus->front());
     return Holding{"cpu.governor", governor,
-                   fmt::format("governor {} of driver {}", governor, fact("cpu.frequency_driver"))};
+                   fmt::format("governor {} of driver {}", governor, clocks.driver.on(cpus->front())), *cpus};
   }
   // Without turbo the highest clock is the base clock, on drivers that count it in: boost is the name for that.
   if (fact("cpu.boost") == "0")
     return Holding{"cpu.boost", "0", "boost is off, so no cpu may run above its base clock"};
   if (fact("cpu.no_turbo") == "1")
     return Holding{"cpu.no_turbo", "1", "turbo is off, so no cpu may run above its base clock"};
-  if (const std::string limited = lowered_limit(context); !limited.empty()) {
-    return Holding{"cpu.frequency_limit", fact("cpu.frequency_limit"), limited};
+  if (const auto cpus = cpus_where(clocks, [&](int cpu) { return is_lowered(clocks, cpu); })) {
+    const std::string& limit = clocks.limit.on(cpus->front());
+    return Holding{"cpu.frequency_limit", limit,
+                   fmt::format("the highest clock is limited to {} of {}", clock_words(limit),
+                               clock_words(clocks.most.on(cpus->front()))),
+                   *cpus};
   }
-  if (!most.empty() && most != "100") {
+  if (const std::string most = fact("cpu.most_performance"); !most.empty() && most != "100") {
     return Holding{"cpu.most_performance", most, "the driver may use " + most + " % of their performance"};
   }
-  if (preference == "power" || preference == "balance_power") {
-    return Holding{"cpu.energy_preference", preference, "their energy preference is " + preference};
+  if (const auto cpus = cpus_where(clocks, [&](int cpu) {
+        return clocks.preference.on(cpu) == "power" || clocks.preference.on(cpu) == "balance_power";
+      })) {
+    const std::string& preference = clocks.preference.on(cpus->front());
+    return Holding{"cpu.energy_preference", preference, "their energy preference is " + preference, *cpus};
   }
   return std::nullopt;
 }
 
 std::vector<Finding> check_frequency(const RuleContext& context) {
-  if (context.snapshot_value("cpu.governor").empty()) {
+  const Clocks clocks(context);
+  if (!cpus_where(clocks, [&](int cpu) { return !clocks.governor.on(cpu).empty(); })) {
     throw Unavailable("not measured: cpu.governor (no cpufreq driver, or a virtual machine)");
   }
-  const auto held = holding(context);
+  const auto held = holding(context, clocks);
   if (!held) return {};
-  Finding finding = of_setting(context, held->key, held->value);
+  const bool some = !held->cpus.empty() && held->cpus.size() < clocks.cpus.size();
+  JobValues values{{"most", clocks.most.on(some ? held->cpus.front() : clocks.cpus.front())}};
+  if (some) values["cpus"] = format_cpu_list(held->cpus);
+  Finding finding = of_setting(context, held->key, held->value, values);
   finding.impact.how = "not known: only a run with another setting shows it";
-  finding.sentence =
-      fmt::format("A setting limits the clocks of the cpus of {}: {}.", context.telemetry.node, held->words);
+  const std::string which = some ? fmt::format("cpus {} of {}, {} of the {} compared", values["cpus"],
+                                               context.telemetry.node, held->cpus.size(), clocks.cpus.size())
+                                 : "the cpus of " + context.telemetry.node;
+  finding.sentence = fmt::format("A setting limits the clocks of {}: {}.", which, held->words);
   finding.runner_up = {"cpu.thermal_throttle", "heat: the kernel counts it separately"};
   return {finding};
 }
@@ -129,7 +207,8 @@ const RegisteredRule kSource{{
 const RegisteredRule kFrequency{{
     .id = "cpu.governor_powersave",
     .title = "The frequency policy limits the clocks of the cpus",
-    .looks_for = "A setting that limits the clocks: cpu.governor with cpu.frequency_driver, cpu.boost, cpu.no_turbo, "
+    .looks_for = "A setting that limits the clocks of the job's cpus, or of some of them: cpu.governor with "
+                 "cpu.frequency_driver, cpu.boost, cpu.no_turbo, "
                  "cpu.frequency_limit below cpu.frequency_most, cpu.most_performance, cpu.energy_preference.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
@@ -138,12 +217,14 @@ const RegisteredRule kFrequency{{
     .proof = Proof::guest,
     .checks_node = true,
     .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
-    .admin_remedy = {{"cpupower frequency-set -g performance", "cpu.governor"},
+    .admin_remedy = {{"cpupower frequency-set -g performance", "cpu.governor,!cpus"},
+                     {"cpupower -c {cpus} frequency-set -g performance", "cpu.governor,cpus"},
                      {"echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",
                       "cpu.energy_preference"},
                      {"echo 1 > /sys/devices/system/cpu/cpufreq/boost", "cpu.boost"},
                      {"echo 0 > /sys/devices/system/cpu/intel_pstate/no_turbo", "cpu.no_turbo"},
-                     {"cpupower frequency-set -u {most}   # kHz", "cpu.frequency_limit"},
+                     {"cpupower frequency-set -u {most}   # kHz", "cpu.frequency_limit,!cpus"},
+                     {"cpupower -c {cpus} frequency-set -u {most}   # kHz", "cpu.frequency_limit,cpus"},
                      {"echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct", "cpu.most_performance"},
                      "tuned-adm profile hpc-compute   # if tuned runs: it restores these settings"},
     .verify = "governor, limits and boost are the same on all nodes, and the job runs faster",

@@ -10,53 +10,13 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/causal_links.h"
+#include "postproc/diagnose/clock_signal.h"
 #include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::cpu_clock_under_load {
 namespace {
-
-/// Cycles that ran against cycles at the nominal clock: what turbostat calls Bzy_MHz.
-std::optional<Signal> counted_clock(const RuleContext& context) {
-  const auto ran = context.total_if_measured("platform.aperf");
-  const auto nominal = context.total_if_measured("platform.mperf");
-  const auto all = context.total_if_measured("platform.tsc");
-  const auto cpus = static_cast<double>(context.channels("platform.tsc").size());
-  if (!ran || !nominal || !all) return std::nullopt;
-  Signal clock{"platform.busy_frequency", "Hz", *ran};
-  for (std::size_t t = 0; t < clock.values.size(); ++t) {
-    const double rate = (*all)[t] / cpus / context.telemetry.step_seconds;
-    clock.values[t] = (*nominal)[t] > 0 ? (*ran)[t] / (*nominal)[t] * rate : kNaN;
-  }
-  return clock;
-}
-
-bool may_use(const RuleContext& context, const std::string& cpu) {
-  const auto allowed = context.channels("job.cpu_allowed", cpu);
-  return cpu.empty() || allowed.empty() ||
-         mean_inside(context.telemetry.series(allowed.front()), {0, context.telemetry.samples}) > 0.5;
-}
-
-/// Mean over the cpus of the job, as the driver reports it: a hint, where nothing is counted.
-std::optional<Signal> reported_clock(const RuleContext& context) {
-  Signal clock{"cpu.frequency", "Hz", std::vector<double>(context.telemetry.samples, 0.0)};
-  double cpus = 0;
-  for (const std::size_t channel : context.channels("cpu.frequency")) {
-    if (!may_use(context, context.telemetry.channels[channel].instance)) continue;
-    const auto series = context.telemetry.series(channel);
-    for (std::size_t t = 0; t < series.size(); ++t) clock.values[t] += series[t];
-    ++cpus;
-  }
-  if (cpus == 0) return std::nullopt;
-  for (double& value : clock.values) value /= cpus;
-  return clock;
-}
-
-std::optional<Signal> clock_of(const RuleContext& context) {
-  auto counted = counted_clock(context);
-  return counted ? std::move(counted) : reported_clock(context);
-}
 
 struct Package {
   std::string name;

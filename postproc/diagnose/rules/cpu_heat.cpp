@@ -1,10 +1,14 @@
-// Heat made the cpus slow down: Intel's kernel driver counts how often, and since Linux 5.10 for how long.
+// Heat made the cpus slow down: Intel's kernel driver counts how often, and since Linux 5.10 for how long. No driver
+// counts it on other cpus: there the temperature is near the limit while the clock is lower at the same load.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/clock_signal.h"
 #include "postproc/diagnose/event_count.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
@@ -36,10 +40,157 @@ Throttled throttled(const RuleContext& context) {
   return result;
 }
 
+/// A sensor of a package, and the temperature at which this one slows down.
+struct Sensor {
+  std::size_t channel = 0;
+  double limit = 0;
+};
+
+/// "k10temp0" of "k10temp0.Tctl"
+std::string_view chip_of(std::string_view instance) {
+  return instance.substr(0, instance.find('.'));
+}
+
+/// Those whose limit is known: by the driver, or as that of AMD's processors. Tctl may stand above the real
+/// temperature: it is taken where the chip shows no other.
+std::vector<Sensor> sensors(const RuleContext& context) {
+  constexpr std::string_view kControl = ".Tctl";
+  const auto channels = context.channels("temperature.package");
+  const auto has_real_one = [&](std::string_view chip) {
+    return std::any_of(channels.begin(), channels.end(), [&](std::size_t channel) {
+      const std::string& instance = context.telemetry.channels[channel].instance;
+      return chip_of(instance) == chip && !instance.ends_with(kControl);
+    });
+  };
+  std::vector<Sensor> known;
+  for (const std::size_t channel : channels) {
+    const std::string& instance = context.telemetry.channels[channel].instance;
+    const bool of_amd = instance.starts_with("k10temp") || instance.starts_with("zenpower");
+    const auto limit = parse_int(context.snapshot_value("temperature_limit." + instance));
+    if ((!of_amd && !limit) || (instance.ends_with(kControl) && has_real_one(chip_of(instance)))) continue;
+    known.push_back({channel, limit ? static_cast<double>(*limit) : context.threshold("limit")});
+  }
+  return known;
+}
+
+/// The mean where `where` is true, and in how many steps that is.
+struct PartMean {
+  double mean = kNaN;
+  std::size_t steps = 0;
+};
+template <typename Where>
+PartMean mean_where(std::span<const double> series, const Where& where) {
+  double sum = 0;
+  PartMean part;
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    if (std::isnan(series[t]) || !where(t)) continue;
+    sum += series[t];
+    ++part.steps;
+  }
+  if (part.steps > 0) part.mean = sum / static_cast<double>(part.steps);
+  return part;
+}
+
+std::optional<Signal> package_power(const RuleContext& context) {
+  auto power = rate(context, "energy.package", 1e-6, "W");
+  return power ? std::move(power) : rate(context, "platform.energy_package", 1e-6, "W");
+}
+
+/// Steps in which the sensor is near its limit.
+std::vector<bool> hot_steps(const RuleContext& context, const Sensor& sensor) {
+  const auto series = context.telemetry.series(sensor.channel);
+  const double near = sensor.limit - context.threshold("near_limit");
+  std::vector<bool> hot(series.size());
+  std::transform(series.begin(), series.end(), hot.begin(), [near](double degrees) { return degrees >= near; });
+  return hot;
+}
+
+std::vector<TimeSpan> spans_of(const RuleContext& context, const std::vector<bool>& steps) {
+  std::vector<TimeSpan> spans;
+  for (std::size_t t = 0; t < steps.size(); ++t) {
+    if (!steps[t]) continue;
+    const std::size_t begin = t;
+    while (t < steps.size() && steps[t]) ++t;
+    spans.push_back(context.span(begin, t));
+  }
+  return spans;
+}
+
+/// More cpus at work, or heavier instructions, make a processor hotter and its clock lower by design: only at the same
+/// load, and at no more power, the heat is the reason.
+std::vector<Finding> check_sensor(const RuleContext& context, const Sensor& sensor, const Signal& clock,
+                                  const std::vector<double>& load) {
+  constexpr double kSameLoad = 0.1;
+  constexpr double kMorePower = 1.02;
+  const std::vector<bool> hot = hot_steps(context, sensor);
+  const double hot_load = mean_where(load, [&](std::size_t t) { return hot[t]; }).mean;
+  const auto is_alike = [&](std::size_t t) { return std::abs(load[t] - hot_load) <= kSameLoad * hot_load; };
+  const auto is_hot = [&](std::size_t t) { return hot[t] && is_alike(t); };
+  const auto is_cool = [&](std::size_t t) { return !hot[t] && is_alike(t); };
+  const PartMean slow = mean_where(clock.values, is_hot);
+  const PartMean usual = mean_where(clock.values, is_cool);
+  const double least = context.threshold("min_hot_seconds");
+  if (context.seconds(slow.steps) < least || context.seconds(usual.steps) < least) return {};
+  const double fall = 1 - slow.mean / usual.mean;
+  if (!(fall >= context.threshold("min_slower"))) return {};
+  const auto power = package_power(context);
+  const double hot_power = power ? mean_where(power->values, is_hot).mean : kNaN;
+  const double cool_power = power ? mean_where(power->values, is_cool).mean : kNaN;
+  if (hot_power > kMorePower * cool_power) return {};
+
+  const std::string& instance = context.telemetry.channels[sensor.channel].instance;
+  const double degrees = mean_where(context.telemetry.series(sensor.channel), is_hot).mean;
+  Finding finding = context.finding();
+  finding.intervals = spans_of(context, hot);
+  finding.instances = {instance};
+  finding.confidence = hot_power < cool_power / kMorePower ? Confidence::likely : Confidence::possible;
+  set_loss(context, finding, fall * context.seconds(slow.steps),
+           fmt::format("at the same load the clock was {} instead of {}", quantity(slow.mean, "Hz"),
+                       quantity(usual.mean, "Hz")));
+  const Interval whole{0, context.telemetry.samples};
+  finding.evidence.push_back(
+      evidence_of(context, Signal{"temperature.package", "Cel", {}}, Contrast{degrees, sensor.limit, 0}, whole));
+  finding.evidence.back().instance = instance;
+  finding.evidence.push_back(evidence_of(context, clock, Contrast{slow.mean, usual.mean, 0}, whole));
+  if (power && !std::isnan(hot_power) && !std::isnan(cool_power)) {
+    finding.evidence.push_back(
+        evidence_of(context, Signal{"platform.package_power", "W", {}}, Contrast{hot_power, cool_power, 0}, whole));
+  }
+  finding.sentence = fmt::format(
+      "{} of {} was at {} C, near its limit of {} C, for {}; meanwhile the clock of the cpus was {} instead of {} at "
+      "the same load.",
+      instance, context.telemetry.node, number(degrees), number(sensor.limit), duration(context.seconds(slow.steps)),
+      quantity(slow.mean, "Hz"), quantity(usual.mean, "Hz"));
+  finding.runner_up = {"cpu.power_cap", power ? "a power limit: the power did not rise with the heat"
+                                              : "a power limit: the power was not measured"};
+  return {finding};
+}
+
+/// The sensor that cost most; several show the same heat.
+std::vector<Finding> check_sensors(const RuleContext& context) {
+  const std::vector<Sensor> known = sensors(context);
+  if (known.empty()) {
+    throw Unavailable(
+        "not measured: throttle.core_time and throttle.package_time (no Intel cpu, or a virtual machine), or "
+        "temperature.package with a known limit");
+  }
+  const Signal clock = needed(clock_of(context), "the clock of the cpus (platform.aperf, cpu.frequency)");
+  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const std::vector<double> load = over_seconds(context, used.values);
+  std::vector<Finding> worst;
+  for (const Sensor& sensor : known) {
+    std::vector<Finding> found = check_sensor(context, sensor, clock, load);
+    const auto cost = [](const std::vector<Finding>& one) {
+      return one.empty() ? -1 : one.front().impact.seconds.value_or(0);
+    };
+    if (cost(found) > cost(worst)) worst = std::move(found);
+  }
+  return worst;
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   if (context.channels("throttle.core_time").empty() && context.channels("throttle.package_time").empty()) {
-    throw Unavailable(
-        "not measured: throttle.core_time and throttle.package_time (no Intel cpu, or a virtual machine)");
+    return check_sensors(context);
   }
   const Throttled found = throttled(context);
   const double share = found.hottest.total / job_seconds(context);
@@ -69,20 +220,29 @@ const RegisteredRule kRule{{
     .id = "cpu.thermal_throttle",
     .title = "Heat slows the cpus down",
     .looks_for = "Time in which a core or a package was slowed down for its heat: throttle.core_time, "
-                 "throttle.package_time.",
+                 "throttle.package_time. Where the kernel does not count it (AMD): a sensor near its limit "
+                 "(temperature.package) while the clock is lower than at the same load before or after.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 24,
-    .look_alikes = "cpu.power_cap,cpu.governor_powersave",
+    .look_alikes = "cpu.power_cap,cpu.governor_powersave,more or heavier work",
     .proof = Proof::test_double,
     .thresholds = {{"min_share", 0.005, "ratio", "least share of the run in which one core or package was throttled"},
-                   {"severe_share", 0.05, "ratio", "share from which it is a warning"}},
+                   {"severe_share", 0.05, "ratio", "share from which it is a warning"},
+                   {"limit", 95, "Cel", "not counted: limit of an AMD processor whose driver does not tell it"},
+                   {"near_limit", 5, "Cel", "not counted: distance from the limit within which it counts as hot"},
+                   {"min_slower", 0.05, "ratio", "not counted: least fall of the clock at the same load"},
+                   {"min_hot_seconds", 10, "s", "not counted: least time near the limit, and away from it"},
+                   kMinLostSeconds,
+                   kMinLostPercent},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the node is repaired", "job"}},
     .advice = {"Tell the administrators: a node that is too hot slows down every job on it."},
     .admin_remedy = {"ipmitool sdr type Temperature; ipmitool sdr type Fan   # inlet, heat sink, fans",
                      {"scontrol update nodename={nodes} state=drain reason=heat", "job"}},
-    .verify = "core_throttle_total_time_ms of all cpus no longer grows under the same load",
-    .sources = {"https://docs.kernel.org/admin-guide/thermal/intel_thermal_throttle.html"},
+    .verify = "core_throttle_total_time_ms of all cpus no longer grows under the same load; on AMD the temperature "
+              "stays below its limit",
+    .sources = {"https://docs.kernel.org/admin-guide/thermal/intel_thermal_throttle.html",
+                "https://docs.kernel.org/hwmon/k10temp.html"},
     .check = check,
 }};
 

@@ -50,8 +50,9 @@ std::vector<Finding> check_memory(const RuleContext& context) {
       finding.impact.how = "not known: results computed from this memory may be wrong";
       finding.evidence.push_back(evidence_of(context, count));
       finding.evidence.back().detectors = {Method::driver_counter};
-      finding.sentence = fmt::format("The memory of {} on {} had {} that could not be corrected while the job ran.",
-                                     gpu_name(context, gpu), context.telemetry.node, counted(count.total, "error"));
+      finding.sentence =
+          fmt::format("The memory of {} on {} had {} that could not be corrected while {} ran.", gpu_name(context, gpu),
+                      context.telemetry.node, counted(count.total, "error"), context.watched());
       findings.push_back(std::move(finding));
       continue;
     }
@@ -61,7 +62,7 @@ std::vector<Finding> check_memory(const RuleContext& context) {
       const bool failed = state.severity >= Severity::warning;
       Finding finding = gpu_finding(context, gpu, failed ? bad_for_jobs(context) : JobValues{});
       finding.severity = state.severity;
-      finding.impact.how = failed ? "none seen: no error of it while the job ran"
+      finding.impact.how = failed ? fmt::format("none seen: no error of it while {} ran", context.watched())
                                   : "none: memory that is to be replaced affects neither speed nor results";
       finding.evidence.push_back(fact(context, std::string(state.metric), gpu, "value", 1, 0, "count"));
       finding.sentence = fmt::format("{} on {} {}.", gpu_name(context, gpu), context.telemetry.node, state.words);
@@ -85,6 +86,7 @@ const RegisteredRule kEcc{{
     .order = 13,
     .look_alikes = "corrected errors alone",
     .proof = Proof::test_double,
+    .checks_node = true,
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the GPU was reset or replaced", "avoid_node"}},
     .advice = {{"After uncorrected errors, start again from a checkpoint that is older than the errors.",
                 "wrong_results"}},

@@ -84,7 +84,7 @@ std::vector<Finding> check_links(const RuleContext& context) {
         fact(context, "nvlink.active", gpu, "active links", alive, std::max<double>(count, expected), "count"));
     finding.sentence = fmt::format("{} of {} on {} {} down{}: {}.", counted(static_cast<double>(down.size()), "NVLink"),
                                    gpu_name(context, gpu), context.telemetry.node, fell ? "went" : "is",
-                                   fell ? " while the job ran and did not come up again"
+                                   fell ? fmt::format(" while {} ran and did not come up again", context.watched())
                                         : ", and other GPUs of the same model have more active links",
                                    listed(down));
     finding.runner_up = {"", "a board without these links: other GPUs of the model have them, or they were up before"};
@@ -102,9 +102,9 @@ std::vector<Finding> check_links(const RuleContext& context) {
       finding.impact.how = "none seen: the link sends damaged data again";
       finding.evidence.push_back(evidence_of(context, count));
       finding.evidence.back().detectors = {Method::driver_counter};
-      finding.sentence =
-          fmt::format("NVLink {} on {} counted {} while the job ran.", instance, context.telemetry.node,
-                      counted(count.total, metric == "nvlink.recoveries" ? "new training" : "checksum error"));
+      finding.sentence = fmt::format(
+          "NVLink {} on {} counted {} while {} ran.", instance, context.telemetry.node,
+          counted(count.total, metric == "nvlink.recoveries" ? "new training" : "checksum error"), context.watched());
       findings.push_back(std::move(finding));
       break;  // the worst of a kind
     }
@@ -122,6 +122,7 @@ const RegisteredRule kNvlink{{
     .order = 14,
     .look_alikes = "a board without NVLink or with fewer links,a link that came up again",
     .proof = Proof::test_double,
+    .checks_node = true,
     .thresholds = {{"min_errors", 10, "errors", "errors of one link from which it is reported"}},
     .user_remedy = {{"sbatch --exclude={nodes} ...   # until the links are up", "avoid_node"},
                     "nvidia-smi nvlink -s -i {gpu}; nvidia-smi topo -m"},

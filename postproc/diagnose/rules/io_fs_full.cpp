@@ -94,17 +94,23 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "io.fs_full",
     .title = "A file system that the job writes to is full",
-    .looks_for = "Free space and free inodes of the working directory, /tmp and /dev/shm: fs.available, fs.files_free.",
+    .looks_for =
+        "Free space and free inodes for the working directory, TMPDIR, /tmp and /dev/shm: fs.available, "
+        "fs.files_free. Where XFS or ext4 limits a project's folder, or a server its share, this limit counts "
+        "as the size. Quotas of users and groups cannot be seen: writes fail (\"Disk quota exceeded\") although "
+        "df shows free space.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::storage,
     .order = 14,
     .proof = Proof::real,
+    .checks_node = true,
     .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
                    {"min_left", 1024, "MB", "most free space, in addition"},
                    {"min_files", 10000, "files", "free inodes below which it also counts as full"}},
     .user_remedy = {"df -h {place}; df -i {place}   # on the node: free space and inodes",
                     "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},
-    .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory."},
+    .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory. If other "
+               "users can still write there, the limit is a quota of your project: ask for more, or delete files."},
     .admin_remedy =
         {"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # files that earlier jobs left"},
     .verify = "df shows free space for the directory at the end of the job",

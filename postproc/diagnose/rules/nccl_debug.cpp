@@ -15,7 +15,8 @@ namespace reveal::rule::nccl_debug {
 namespace {
 
 struct DebugSetting {
-  std::string_view name;
+  const char* name;
+  const char* line;           // of the remedy
   std::string_view harmless;  // values, separated by blanks; with any other the setting costs time
   std::string_view library;   // a job that has not loaded it is not slowed down
   std::string_view cost;
@@ -23,16 +24,29 @@ struct DebugSetting {
 
 // NVIDIA's manual calls all of these "Debugging": nothing that a production job should keep.
 constexpr std::array kSettings = {
-    DebugSetting{"CUDA_LAUNCH_BLOCKING", "0", "cuda", "the program waits for every kernel"},
-    DebugSetting{"TORCH_DISTRIBUTED_DEBUG", "OFF INFO", "torch", "every collective is checked against the other ranks"},
-    DebugSetting{"NCCL_DEBUG", "NONE VERSION WARN INFO", "nccl", "every call is logged"},
-    DebugSetting{"NCCL_P2P_DISABLE", "0", "nccl", "GPUs of a node do not exchange data directly"},
-    DebugSetting{"NCCL_SHM_DISABLE", "0", "nccl", "ranks of a node exchange data over the network"},
-    DebugSetting{"NCCL_ALGO", "", "nccl", "NCCL cannot choose the algorithm by size"},
-    DebugSetting{"NCCL_PROTO", "", "nccl", "NCCL cannot choose the protocol by size"},
-    DebugSetting{"NCCL_BUFFSIZE", "", "nccl", "NCCL does not use the buffer size that it is tuned for"},
-    DebugSetting{"NCCL_MAX_NCHANNELS", "", "nccl", "NCCL may use fewer channels than it would"},
+    DebugSetting{"CUDA_LAUNCH_BLOCKING", "unset CUDA_LAUNCH_BLOCKING", "0", "cuda",
+                 "the program waits for every kernel"},
+    DebugSetting{"TORCH_DISTRIBUTED_DEBUG", "unset TORCH_DISTRIBUTED_DEBUG", "OFF INFO", "torch",
+                 "every collective is checked against the other ranks"},
+    DebugSetting{"NCCL_DEBUG", "unset NCCL_DEBUG", "NONE VERSION WARN INFO", "nccl", "every call is logged"},
+    DebugSetting{"NCCL_P2P_DISABLE", "unset NCCL_P2P_DISABLE", "0", "nccl",
+                 "GPUs of a node do not exchange data directly"},
+    DebugSetting{"NCCL_SHM_DISABLE", "unset NCCL_SHM_DISABLE", "0", "nccl",
+                 "ranks of a node exchange data over the network"},
+    DebugSetting{"NCCL_ALGO", "unset NCCL_ALGO", "", "nccl", "NCCL cannot choose the algorithm by size"},
+    DebugSetting{"NCCL_PROTO", "unset NCCL_PROTO", "", "nccl", "NCCL cannot choose the protocol by size"},
+    DebugSetting{"NCCL_BUFFSIZE", "unset NCCL_BUFFSIZE", "", "nccl",
+                 "NCCL does not use the buffer size that it is tuned for"},
+    DebugSetting{"NCCL_MAX_NCHANNELS", "unset NCCL_MAX_NCHANNELS", "", "nccl",
+                 "NCCL may use fewer channels than it would"},
 };
+
+std::vector<RemedyLine> unset_lines() {
+  std::vector<RemedyLine> lines;
+  lines.reserve(kSettings.size());
+  for (const DebugSetting& setting : kSettings) lines.emplace_back(setting.line, setting.name);
+  return lines;
+}
 
 /// NCCL and PyTorch take their words in any case.
 std::string upper(std::string text) {
@@ -50,11 +64,12 @@ std::vector<Finding> check(const RuleContext& context) {
   const std::string libraries = context.snapshot_value("job.libraries");
   if (libraries.empty()) throw Unavailable("not measured: the libraries the job loaded (job.libraries)");
   Finding finding = context.finding();
+  JobValues values;
   for (const DebugSetting& setting : kSettings) {
     const std::string value = context.snapshot_value("env." + std::string(setting.name));
     if (value.empty() || has_word(setting.harmless, upper(value)) || !loaded(libraries, setting.library)) continue;
     finding.instances.emplace_back(setting.name);
-    finding.remedy.user.push_back(fmt::format("unset {}", setting.name));
+    values[setting.name] = value;
     finding.sentence +=
         fmt::format("{}{}={} is set: {}", finding.sentence.empty() ? "" : "; ", setting.name, value, setting.cost);
     finding.evidence.push_back({.metric = "env." + std::string(setting.name),
@@ -65,6 +80,7 @@ std::vector<Finding> check(const RuleContext& context) {
                                 .detectors = {Method::environment}});
   }
   if (finding.instances.empty()) return {};
+  finding.remedy = context.finding(values).remedy;
   finding.sentence += fmt::format(" (environment of the job on {}).", context.telemetry.node);
   finding.severity = Severity::notice;
   finding.confidence = Confidence::certain;
@@ -81,6 +97,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::network,
     .order = 45,
     .proof = Proof::real,
+    .user_remedy = unset_lines(),
     .advice = {"Keep such a setting only with a comment and a measurement that shows its benefit."},
     .verify = "the job runs as fast or faster without the variable",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"},

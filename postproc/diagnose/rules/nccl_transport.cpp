@@ -57,14 +57,15 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
       "although {} of them {} up ({}).",
       context.telemetry.node, quantity(bytes, "bytes/s"), ports.size(), ports.size() == 1 ? "is" : "are",
       names_of(ports));
+  JobValues forced;  // by the job itself
   for (const auto& [name, bad] :
        {std::pair{"NCCL_IB_DISABLE", "1"}, std::pair{"NCCL_NET", "Socket"}, std::pair{"NCCL_NET", "socket"}}) {
     if (context.snapshot_value(std::string("env.") + name) != bad) continue;
     finding.confidence = Confidence::certain;
     finding.sentence += fmt::format(" The job itself requests this: {}={}.", name, bad);
-    finding.remedy.user.insert(finding.remedy.user.begin(),
-                               fmt::format("unset {}   # it is {} in this job", name, bad));
+    forced[name] = bad;
   }
+  finding.remedy = context.finding(forced).remedy;
   finding.runner_up = {"nccl.single_qp", "no queue pair is used at all"};
   return {finding};
 }
@@ -274,7 +275,9 @@ const RegisteredRule kFallback{{
                    {"max_skew", 3, "ratio",
                     "ratio of sent to received traffic above which it does not come from a collective"}},
     .user_remedy =
-        {{"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: shows which network NCCL chose, and "
+        {{"unset NCCL_IB_DISABLE   # it is {NCCL_IB_DISABLE} in this job", "NCCL_IB_DISABLE"},
+         {"unset NCCL_NET   # it is {NCCL_NET} in this job", "NCCL_NET"},
+         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: shows which network NCCL chose, and "
           "why",
           "job"},
          {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET {command} ...   # once: shows which network NCCL chose, and why",

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <set>
 
 #include "hdf5schema/basics/text.h"
 #include "postproc/peers/job_rule.h"
+#include "postproc/peers/node_pair.h"
 #include "postproc/words/lists.h"
 
 namespace reveal::rule::configuration {
@@ -108,25 +110,111 @@ Finding describe(const EffectiveRule& rule, const std::vector<const FactDifferen
   return finding;
 }
 
-std::vector<JobFinding> of_facts(const JobRuleContext& context, const EffectiveRule& rule, std::string_view id,
-                                 Severity severity) {
-  std::vector<const FactDifference*> facts;
+using Facts = std::vector<const FactDifference*>;
+
+Facts facts_of(const JobRuleContext& context, std::string_view id) {
+  Facts facts;
   for (const FactDifference& fact : context.comparison.facts) {
     if (rule_for(fact.key) == id && !is_alike(fact)) facts.push_back(&fact);
   }
+  return facts;
+}
+
+std::vector<JobFinding> of_facts(const JobRuleContext& context, const EffectiveRule& rule, std::string_view id) {
+  const Facts facts = facts_of(context, id);
   if (facts.empty()) return {};
-  return {{describe(rule, facts, severity, context.job), usual_values(facts)}};
+  return {{describe(rule, facts, Severity::notice, context.job), usual_values(facts)}};
 }
 
 std::vector<JobFinding> check_huge_pages(const JobRuleContext& context, const EffectiveRule& rule) {
-  return of_facts(context, rule, kHugePagesId, Severity::notice);
+  return of_facts(context, rule, kHugePagesId);
 }
 std::vector<JobFinding> check_mtu(const JobRuleContext& context, const EffectiveRule& rule) {
-  return of_facts(context, rule, kMtuId, Severity::notice);
+  return of_facts(context, rule, kMtuId);
 }
-/// Most settings cost nothing: a remark, which the finding of a slow node takes up.
+
+bool are_all_in(const std::vector<std::string>& nodes, const std::vector<std::string>& in) {
+  return std::all_of(nodes.begin(), nodes.end(),
+                     [&](const std::string& node) { return std::find(in.begin(), in.end(), node) != in.end(); });
+}
+
+/// Another machine has another firmware and other flaws by nature, and one option changes what is done about all flaws.
+bool follows_from_another(const FactDifference& fact, const Facts& all) {
+  constexpr std::array<std::string_view, 3> kOfTheMachine = {"firmware.", "cpu.microcode", "cpu.vulnerability."};
+  const bool of_the_machine = std::any_of(kOfTheMachine.begin(), kOfTheMachine.end(),
+                                          [&](std::string_view begin) { return fact.key.starts_with(begin); });
+  return std::any_of(all.begin(), all.end(), [&](const FactDifference* one) {
+    const bool machine = one->key == "machine.model" || one->key == "cpu.model";
+    return ((of_the_machine && machine) || follows_from(fact.key, one->key)) && are_all_in(fact.nodes, one->nodes);
+  });
+}
+
+/// A setting of the node for which the others wait, of a kind that may make it slow.
+bool may_explain(const FactDifference& fact, const Straggler& slow) {
+  return weight_of_setting(fact.key) != SettingWeight::none && are_all_in({slow.node}, fact.nodes);
+}
+
+/// What a rule found on the node itself, for a good part of the job, says more than a setting.
+bool is_explained(const std::string& node, const JobRuleContext& context) {
+  constexpr double kExplained = 0.3;
+  return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
+    return finding.kind == FindingKind::anomaly && finding.id != kUnexplained && are_all_in({node}, finding.nodes) &&
+           covers(finding, context.job, kExplained);
+  });
+}
+
+/// The values of the lines that fit.
+JobValues drift_values(const Facts& facts) {
+  JobValues values = usual_values(facts);
+  constexpr std::array<std::array<std::string_view, 2>, 5> kKinds = {{{"firmware.", "firmware"},
+                                                                      {"cpu.microcode", "microcode"},
+                                                                      {"cpu.vulnerability.", "mitigations"},
+                                                                      {"kernel.mitigations", "mitigations"},
+                                                                      {"gpu_driver.", "gpu_driver"}}};
+  for (const FactDifference* fact : facts) {
+    for (const auto& [begin, kind] : kKinds) {
+      if (fact->key.starts_with(begin)) values.try_emplace(std::string(kind), fact->usual);
+    }
+  }
+  return values;
+}
+
+/// A setting of the node for which the others wait is worth acting on, with what the waiting cost. Of the others, those
+/// that slow any node down are worth a notice; most settings cost nothing.
 std::vector<JobFinding> check_drift(const JobRuleContext& context, const EffectiveRule& rule) {
-  return of_facts(context, rule, kDriftId, Severity::info);
+  const Facts all = facts_of(context, kDriftId);
+  Facts facts;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(facts),
+               [&](const FactDifference* fact) { return !follows_from_another(*fact, all); });
+  std::stable_sort(facts.begin(), facts.end(), [](const FactDifference* a, const FactDifference* b) {
+    return weight_of_setting(a->key) > weight_of_setting(b->key);
+  });
+  std::vector<JobFinding> findings;
+  const Straggler& slow = context.comparison.straggler;
+  if (!slow.node.empty() && !is_explained(slow.node, context)) {
+    const auto rest = std::stable_partition(facts.begin(), facts.end(),
+                                            [&](const FactDifference* fact) { return may_explain(*fact, slow); });
+    const Facts of_slow(facts.begin(), rest);
+    facts.erase(facts.begin(), rest);
+    if (!of_slow.empty()) {
+      const bool material =
+          slow.seconds >= rule.threshold("warning_seconds") && slow.percent >= rule.threshold("warning_percent");
+      Finding finding = describe(rule, of_slow, material ? Severity::warning : Severity::notice, context.job);
+      finding.nodes = {slow.node};
+      for (Evidence& evidence : finding.evidence) evidence.node = slow.node;
+      finding.confidence = Confidence::possible;
+      finding.impact = {slow.seconds, slow.percent,
+                        "time in which the other nodes waited for this one; only a run with the same configuration "
+                        "shows whether its settings are the reason"};
+      finding.runner_up = {"", "its ranks may have more work than the others: then the waiting follows the rank"};
+      findings.emplace_back(std::move(finding), drift_values(of_slow));
+    }
+  }
+  if (facts.empty()) return findings;
+  const bool slows = weight_of_setting(facts.front()->key) == SettingWeight::slows;
+  findings.emplace_back(describe(rule, facts, slows ? Severity::notice : Severity::info, context.job),
+                        drift_values(facts));
+  return findings;
 }
 
 const RegisteredJobRule kHugePages(
@@ -173,13 +261,27 @@ const RegisteredJobRule kDrifted(
     {
         .id = "node.config_drift",
         .title = "Nodes of the job are configured differently",
-        .looks_for = "Kernel, firmware and system settings in which a few nodes differ from most of the job.",
+        .looks_for = "Kernel, firmware, microcode, mitigations and system settings in which a few nodes differ from "
+                     "most of the job, and whether the others wait for such a node.",
         .kind = FindingKind::peer,
         .subsystem = Subsystem::process,
         .order = 95,
+        .look_alikes = "another model of machine,a rank with more to do",
         .proof = Proof::real,
+        .thresholds = {{"warning_seconds", 5, "s",
+                        "run time that the others waited for the node, from which its settings are a warning"},
+                       {"warning_percent", 10, "percent", "share of the run, likewise"}},
         .user_remedy = {{"sbatch --exclude={nodes} ...   # once: does it make a difference", "job"}},
-        .admin_remedy = {"diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
+        .admin_remedy = {{"grep . /sys/devices/system/cpu/vulnerabilities/*; cat /proc/cmdline   # on {nodes} and on "
+                          "{peer}: which mitigations are intended",
+                          "mitigations"},
+                         {"grep . /sys/class/dmi/id/bios_*   # on {nodes} and on {peer}: which firmware is newer",
+                          "firmware"},
+                         {"grep -m1 microcode /proc/cpuinfo   # on {nodes} and on {peer}; then update the package, and "
+                          "reboot",
+                          "microcode"},
+                         {"cat /proc/driver/nvidia/version   # on {nodes} and on {peer}", "gpu_driver"},
+                         "diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
         .verify = "the settings are the same on all nodes of the job",
         .sources = {"https://arxiv.org/abs/2510.26008"},
     });

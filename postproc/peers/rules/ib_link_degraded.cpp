@@ -59,15 +59,15 @@ std::optional<Finding> degraded(const RuleContext& context, const RdmaPort& port
   if (!state.empty() && state != kUp) {
     Finding finding = at_port(context, port, 0, port.rate.gigabits);
     finding.confidence = Confidence::certain;
-    finding.sentence = fmt::format("The link of {} on {} was up when the job began, with {:g} Gb/s, and {} at its end.",
-                                   port.name, context.telemetry.node, port.rate.gigabits, state);
+    finding.sentence = fmt::format("The link of {} on {} was up when {} began, with {:g} Gb/s, and {} at its end.",
+                                   port.name, context.telemetry.node, context.watched(), port.rate.gigabits, state);
     return finding;
   }
   if (rate.gigabits > 0 && rate.gigabits < port.rate.gigabits) {
     Finding finding = at_port(context, port, rate.gigabits, port.rate.gigabits);
     finding.confidence = Confidence::certain;
-    finding.sentence = fmt::format("The link of {} on {} fell from {:g} to {:g} Gb/s while the job ran.", port.name,
-                                   context.telemetry.node, port.rate.gigabits, rate.gigabits);
+    finding.sentence = fmt::format("The link of {} on {} fell from {:g} to {:g} Gb/s while {} ran.", port.name,
+                                   context.telemetry.node, port.rate.gigabits, rate.gigabits, context.watched());
     return finding;
   }
   // Adapters have two or four lanes; Ethernet has links of one.
@@ -181,6 +181,7 @@ const RegisteredJobRule kRule(
             "a second port that is down everywhere,a port that is slow by design,another adapter of the same "
             "name,pcie.link_downtrained",
         .proof = Proof::test_double,
+        .checks_node = true,
         .user_remedy = {{"sbatch --exclude={nodes} ...   # until the link is repaired", "job"},
                         "ibstat | grep -E \"^CA|Rate|State\"   # on {nodes} and on another node"},
         .admin_remedy = {"mlxlink -d {device} -p {port}   # the link's best state, and the reason for its present one",

@@ -109,7 +109,11 @@ JobTotals totals(const char* node, double factor) {
   totals.notes = {{"memory_limit", "requested from Slurm"},
                   {"network_bytes", "other jobs use the node"},
                   {"energy_joules", "other jobs use the node"},
-                  {"steps", "the job reports no steps"}};
+                  {"steps", "the job reports no steps"},
+                  {"memory_traffic", "other jobs use the node"}};
+  for (const char* counter : {"instructions", "cycles", "stalled_cycles", "cache_misses", "remote_reads"}) {
+    totals.notes[counter] = "kernel.perf_event_paranoid is 3; at most 2 is needed";
+  }
   return totals;
 }
 

@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 #include <sys/statvfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include "tests/unit/core/test_host.h"
 
@@ -25,6 +29,84 @@ TEST(FileSystem, SaysNothingOfACopiedTreeBecauseItsDiskIsOurs) {
   host.write("/proc/self/mountinfo", kMounts);
   const ProbeBench bench(host, "file_system");
   EXPECT_EQ(bench.coverage().state, Coverage::State::absent);
+}
+
+/// A job of one process that sleeps in "/" with this environment, on this machine.
+class SleepingJob {
+ public:
+  explicit SleepingJob(const std::string& variable) : pid_(::fork()) {
+    if (pid_ == 0) {
+      std::string entry = variable;
+      char* environment[] = {entry.data(), nullptr};
+      if (::chdir("/") == 0) ::execle("/bin/sleep", "sleep", "60", nullptr, environment);
+      ::_exit(127);
+    }
+    for (int i = 0; i < 2000 && fs_.word("/proc/" + std::to_string(pid_) + "/comm") != "sleep"; ++i) ::usleep(5000);
+    sampler_.emplace(fs_, sink_,
+                     Sampler::Options{.probes = {"file_system"}, .job = JobSource{.pid = pid_}, .own_pid = ::getpid()},
+                     TickTime{1'000'000'000, 1'700'000'000'000'000'000});
+    sampler_->look_first();
+  }
+  ~SleepingJob() {
+    sampler_.reset();
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  SleepingJob(const SleepingJob&) = delete;
+  SleepingJob& operator=(const SleepingJob&) = delete;
+
+  [[nodiscard]] std::int64_t first_look(const std::string& mount) const {
+    const Family* family = sink_.find("storage/file_systems");
+    return family == nullptr ? kMissing : family->value("fs.total", mount);
+  }
+  /// kMissing where the file system is not looked at: that of "/" is, so its answer ends the wait.
+  std::int64_t total(const std::string& mount) {
+    for (std::int64_t row = 2; row < 2000; ++row) {
+      sampler_->sample({.time = {row * 1'000'000'000, 1'700'000'000'000'000'000}, .number = row * 300});
+      const Family* family = sink_.find("storage/file_systems");
+      if (family != nullptr && family->value("fs.total", "/") != kMissing) return family->value("fs.total", mount);
+      ::usleep(5000);
+    }
+    ADD_FAILURE() << "no answer";
+    return kMissing;
+  }
+
+ private:
+  pid_t pid_;
+  KernelTree fs_;
+  TraceSink sink_;
+  std::optional<Sampler> sampler_;
+};
+
+/// A mount that neither "/", "/tmp" nor "/dev/shm" is on; "" where there is none.
+std::string other_mount() {
+  KernelTree fs;
+  const std::string mountinfo = fs.text("/proc/self/mountinfo").value_or("");
+  const auto is_mount = [&](const std::string& point) {
+    return mountinfo.find(" " + point + " ") != std::string::npos;
+  };
+  if (is_mount("/dev") && is_mount("/dev/shm")) return "/dev";
+  return is_mount("/run") ? "/run" : "";
+}
+
+TEST(FileSystem, IsToldWithTheFirstLook) {
+  struct statvfs status {};
+  ASSERT_EQ(::statvfs("/dev/shm", &status), 0);
+  const SleepingJob job("NONE=1");
+  const std::int64_t total = job.first_look("/dev/shm");
+  if (total == kMissing) GTEST_SKIP() << "/dev/shm is no file system of its own here";
+  EXPECT_EQ(total, static_cast<std::int64_t>(status.f_blocks * status.f_frsize));
+}
+
+TEST(FileSystem, IsAlsoThatOfTmpdir) {
+  const std::string mount = other_mount();
+  struct statvfs status {};
+  if (mount.empty() || ::statvfs(mount.c_str(), &status) != 0) GTEST_SKIP() << "no file system to take for TMPDIR";
+  const auto total = static_cast<std::int64_t>(status.f_blocks * status.f_frsize);
+  EXPECT_EQ(SleepingJob("TMPDIR=" + mount).total(mount), total);
+  EXPECT_EQ(SleepingJob("TMPDIR=" + mount + "/no-such-folder").total(mount), total) << "asked for at its mount point";
+  EXPECT_EQ(SleepingJob("NO_TMPDIR=" + mount).total(mount), kMissing);
+  EXPECT_EQ(SleepingJob("TMPDIR=relative").total(mount), kMissing);
 }
 
 }  // namespace

@@ -24,5 +24,21 @@ TEST(Temperature, ReadsTheCpusOwnSensorsAndLeavesSlowOnesAlone) {
   EXPECT_NE(left.coverage().reason.find("drivetemp"), std::string::npos) << left.coverage().reason;
 }
 
+TEST(Temperature, IsThatOfEachDieOnAmdWithTheLimitWhereTheDriverTellsIt) {
+  TestHost host;
+  const std::string chip = "/sys/class/hwmon/hwmon3/";
+  host.write(chip + "name", "k10temp\n");
+  host.write(chip + "temp1_label", "Tctl\n");
+  host.write(chip + "temp1_input", "94750\n");
+  host.write(chip + "temp1_crit", "100000\n");
+  host.write(chip + "temp3_label", "Tccd1\n");
+  host.write(chip + "temp3_input", "91250\n");
+  ProbeBench bench(host, "temperature");
+  bench.sample();
+  EXPECT_EQ(bench.value("cpu/package_temperature", "temperature.package", "k10temp0.Tctl"), 95);
+  EXPECT_EQ(bench.value("cpu/package_temperature", "temperature.package", "k10temp0.Tccd1"), 91);
+  EXPECT_EQ(bench.sampler().facts(), (Snapshot{{"temperature_limit.k10temp0.Tctl", "100"}}));
+}
+
 }  // namespace
 }  // namespace reveal::tests::temperature_test

@@ -178,6 +178,7 @@ TEST(GpuDriver, TellsWhetherTheFabricCanReachTheMemoryOfGpus) {
   EXPECT_TRUE(gpu_driver(fs).empty()) << "no NVIDIA driver";
   host.write("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15\n");
   EXPECT_EQ(value_of(gpu_driver(fs), "gpu_driver.kernel_module"), "proprietary");
+  EXPECT_EQ(value_of(gpu_driver(fs), "gpu_driver.version"), "550.54.15");
   EXPECT_EQ(value_of(gpu_driver(fs), "gpu_driver.peer_memory"), "not loaded");
   host.write("/sys/module/nvidia_peermem/refcnt", "0\n");
   EXPECT_EQ(value_of(gpu_driver(fs), "gpu_driver.peer_memory"), "loaded");
@@ -248,6 +249,70 @@ TEST(PowerLimits, AreThoseOfWholePackagesThatLast) {
   }
   EXPECT_EQ(limits, (std::vector<std::pair<std::string, std::string>>{{"cpu.power_limit.0", "200000000"},
                                                                       {"cpu.power_limit_most.0", "270000000"}}));
+}
+
+TEST(Firmware, MicrocodeAndMitigationsAreThoseOfTheNode) {
+  const TestHost host;
+  host.write("/sys/class/dmi/id/bios_version", "2.7.4\n");
+  host.write("/sys/class/dmi/id/bios_date", "03/14/2025\n");
+  host.write("/sys/class/dmi/id/product_name", "PowerEdge R760\n");
+  host.write("/proc/cpuinfo",
+             "processor\t: 0\nmodel name\t: Xeon 8480\nmicrocode\t: 0x2b000603\n\n"
+             "processor\t: 1\nmodel name\t: Xeon 8480\nmicrocode\t: 0x2b000603\n");
+  host.write("/sys/devices/system/cpu/vulnerabilities/meltdown", "Mitigation: PTI\n");
+  host.write("/sys/devices/system/cpu/vulnerabilities/mds", "Vulnerable; SMT vulnerable\n");
+  host.write("/proc/cmdline", "root=/dev/sda1 password=secret mitigations=auto mitigations=off\n");
+  KernelTree fs(host.root());
+  const Host looked = Host::look(fs);
+  const Snapshot facts = take_snapshot(fs, looked, nullptr);
+  EXPECT_EQ(value_of(facts, "firmware.version"), "2.7.4");
+  EXPECT_EQ(value_of(facts, "firmware.date"), "03/14/2025");
+  EXPECT_EQ(value_of(facts, "machine.model"), "PowerEdge R760");
+  EXPECT_EQ(value_of(facts, "cpu.model"), "Xeon 8480");
+  EXPECT_EQ(value_of(facts, "cpu.microcode"), "0x2b000603");
+  EXPECT_EQ(value_of(facts, "cpu.vulnerability.meltdown"), "Mitigation: PTI");
+  EXPECT_EQ(value_of(facts, "cpu.vulnerability.mds"), "Vulnerable; SMT vulnerable");
+  EXPECT_EQ(value_of(facts, "kernel.mitigations"), "off");
+  for (const auto& [key, value] : facts) EXPECT_EQ(value.find("secret"), std::string::npos) << key;
+  host.write("/proc/cpuinfo", "processor\t: 0\nmicrocode\t: 0x1\n\nprocessor\t: 1\nmicrocode\t: 0x2\n");
+  EXPECT_EQ(value_of(take_snapshot(fs, looked, nullptr), "cpu.microcode"), "0x1 0; 0x2 1");
+}
+
+TEST(ClockSettings, AreThoseOfEachCpu) {
+  const TestHost host;
+  host.write("/sys/devices/system/cpu/online", "0-3\n");
+  const auto put = [&](int cpu, const std::string& file, const std::string& value) {
+    host.write("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/cpufreq/" + file, value + "\n");
+  };
+  for (int cpu = 0; cpu < 4; ++cpu) {
+    put(cpu, "scaling_driver", "acpi-cpufreq");
+    put(cpu, "scaling_governor", cpu < 3 ? "performance" : "powersave");
+    if (cpu > 0) put(cpu, "scaling_max_freq", "3000000");
+  }
+  KernelTree fs(host.root());
+  const Host looked = Host::look(fs);
+  const Snapshot facts = take_snapshot(fs, looked, nullptr);
+  EXPECT_EQ(value_of(facts, "cpu.governor"), "performance 0-2; powersave 3");
+  EXPECT_EQ(value_of(facts, "cpu.frequency_driver"), "acpi-cpufreq");
+  EXPECT_EQ(value_of(facts, "cpu.frequency_limit"), "3000000 1-3") << "of cpu0 nothing is known";
+  EXPECT_EQ(value_of(facts, "cpu.energy_preference"), "no such fact");
+}
+
+TEST(Firmware, IsNotToldWhereNothingTellsIt) {
+  const TestHost host;
+  KernelTree fs(host.root());
+  const Host looked = Host::look(fs);
+  for (const auto& [key, value] : take_snapshot(fs, looked, nullptr)) {
+    for (const char* unknown : {"firmware.", "machine.", "cpu.microcode", "cpu.vulnerability.", "kernel.mitigations"}) {
+      EXPECT_FALSE(key.starts_with(unknown)) << key << " is " << value;
+    }
+  }
+}
+
+TEST(Mitigations, AreTheLastOptionForTheKernelItself) {
+  EXPECT_EQ(mitigations_option("quiet mitigations=auto,nosmt console=ttyS0"), "auto,nosmt");
+  EXPECT_EQ(mitigations_option("quiet nomitigations=off"), "not set");
+  EXPECT_EQ(mitigations_option("quiet -- mitigations=off"), "not set") << "a word for the first process";
 }
 
 TEST(Environment, KeepsExactNamesOnly) {

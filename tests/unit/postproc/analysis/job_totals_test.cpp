@@ -54,6 +54,24 @@ TEST(JobTotals, AddUpWhatTheJobUsed) {
   EXPECT_EQ(totals.written_bytes, 1200);
 }
 
+TEST(JobTotals, HaveWhatTheProcessorsCounted) {
+  Recording node;
+  node.add("pmu.instructions", "", 3e9).add("pmu.cycles", "", 2e9).add("platform.memory_read", "imc0", 100);
+  node.add("platform.memory_read", "imc1", 50).add("platform.memory_written", "imc0", 10);
+  node.trace.coverage = {{"perf_hardware", Coverage::State::ok, ""}};
+  const JobTotals totals = node.totals();
+  EXPECT_EQ(totals.instructions, 3e10);
+  EXPECT_EQ(totals.cycles, 2e10);
+  EXPECT_EQ(totals.stalled_cycles, std::nullopt);
+  EXPECT_EQ(totals.notes.at("stalled_cycles"), "the processor does not count it");
+  EXPECT_EQ(totals.memory_traffic, 1600);
+  EXPECT_EQ(node.totals(true).memory_traffic, std::nullopt) << "that of other jobs, too";
+  EXPECT_EQ(node.totals(true).instructions, 3e10) << "of the job alone";
+  const JobTotals both = whole_job(std::vector<JobTotals>{totals, totals});
+  EXPECT_EQ(both.instructions, 6e10);
+  EXPECT_EQ(both.memory_traffic, 3200);
+}
+
 TEST(JobTotals, NeverCallZeroWhatWasNotMeasured) {
   Recording bare;
   bare.trace.coverage = {{"job", Coverage::State::absent, "no job was named (--job)"},

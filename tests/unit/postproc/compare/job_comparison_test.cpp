@@ -246,6 +246,62 @@ TEST(JobComparison, HasAStepTimeWhereTheJobTellsItsSteps) {
   EXPECT_EQ(steps.after, std::vector{2.0});
 }
 
+/// A run whose processors and memory were counted.
+ComparedRun counted_run(double seconds, double instructions_per_cycle, double bytes_per_second) {
+  ComparedRun run = healthy_run(seconds);
+  JobTotals totals;
+  totals.seconds = 100;
+  totals.cycles = 4e11;
+  totals.instructions = instructions_per_cycle * 4e11;
+  totals.stalled_cycles = 1e11;
+  totals.memory_traffic = bytes_per_second * 100;
+  totals.notes = {{"cache_misses", "the processor does not count it"},
+                  {"remote_reads", "the processor does not count it"}};
+  run.report.totals = {totals};
+  return run;
+}
+
+TEST(JobComparison, HasWhatTheProcessorsCountedOnBothSides) {
+  const JobComparison comparison = compare_jobs({counted_run(80, 1.5, 2e9), counted_run(81, 1.4, 2e9)},
+                                                {counted_run(94, 0.9, 3e9), counted_run(95, 0.8, 3e9)});
+  ASSERT_EQ(comparison.hardware.size(), 4U);
+  const ComparedNumber& per_cycle = comparison.hardware[0];
+  EXPECT_EQ(per_cycle.name, "instructions per cycle");
+  ASSERT_EQ(per_cycle.before.size(), 2U);
+  EXPECT_NEAR(per_cycle.before[0], 1.5, 1e-9);
+  EXPECT_NEAR(per_cycle.after[1], 0.8, 1e-9);
+  // scipy.stats.ttest_ind([0.9, 0.8], [1.5, 1.4], equal_var=False): -0.6 +- 4.3026527 * 0.070710678
+  ASSERT_TRUE(per_cycle.difference);
+  EXPECT_NEAR(per_cycle.difference->low, -0.6 - 0.304243, 1e-5);
+  EXPECT_EQ(comparison.hardware[1].before, (std::vector{25.0, 25.0}));
+  EXPECT_FALSE(comparison.hardware[2].known());
+  EXPECT_EQ(comparison.hardware[2].reason, "the processor does not count it");
+  EXPECT_NEAR(comparison.hardware[3].after[0], 3e9, 1);
+  const std::string text = comparison_as_text(comparison, {});
+  EXPECT_NE(text.find("  hardware     instructions per cycle: 1.45 (1.5, 1.4) before, 0.85 (0.9, 0.8)"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("memory bandwidth: 1.86 GiB/s (1.86, 1.86) before, 2.79 GiB/s"), std::string::npos) << text;
+  EXPECT_NE(text.find("remote memory reads: not known: the processor does not count it"), std::string::npos) << text;
+  const auto json = nlohmann::json::parse(comparison_as_json(comparison));
+  EXPECT_EQ(json.at("hardware").at(0).at("name"), "instructions per cycle");
+  EXPECT_FALSE(json.at("hardware").at(0).at("interval").is_null());
+  EXPECT_TRUE(json.at("hardware").at(2).at("interval").is_null());
+}
+
+TEST(JobComparison, TakesNoCounterOfOneSideForAChange) {
+  ComparedRun failed = counted_run(3, 0.1, 1e9);
+  failed.report.job.exit_code = 1;
+  for (const ComparedRun& other : {healthy_run(94), failed}) {
+    const JobComparison comparison = compare_jobs({counted_run(80, 1.5, 2e9)}, {other});
+    for (const ComparedNumber& one : comparison.hardware) {
+      EXPECT_FALSE(one.known()) << one.name;
+      EXPECT_FALSE(one.difference) << one.name;
+      EXPECT_FALSE(one.reason.empty()) << one.name;
+    }
+  }
+}
+
 TEST(ComparisonPage, FoldsAndSaysEverything) {
   const JobComparison comparison =
       compare_jobs({healthy_run(80), healthy_run(81)}, {disturbed_run(94, 40, 55), disturbed_run(95, 30, 47)});
@@ -258,6 +314,8 @@ TEST(ComparisonPage, FoldsAndSaysEverything) {
             "  run time     80.5 s (80, 81) before, 94.5 s (94, 95) after; difference +14 s\n"
             "               (95 % interval 11 to 17)\n"
             "  pass time    not known: not measured\n"
+            "  hardware     instructions per cycle, stalled cycles, remote memory reads,\n"
+            "               memory bandwidth: not known: not measured\n"
             "  anomalous    0 % (0, 0) before, 16 % (15, 17) after; difference +16 percentage\n"
             "               points (95 % interval 3.29 to 28.7)\n"
             "  appeared     cpu.outsider: A process outside the job ran on its cpus; found in\n"

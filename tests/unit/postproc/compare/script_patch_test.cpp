@@ -31,6 +31,15 @@ TEST(ScriptPatch, PutsAProgramBeforeTheCommand) {
             " echo done\n");
 }
 
+TEST(ScriptPatch, PutsOptionsBehindTheLauncher) {
+  const TriedLine line = parse_tried_line("torchrun --numa-binding=node ...", "torchrun");
+  const ScriptPatch patch =
+      script_patch("job.sh", "srun torchrun train.py --epochs 30\n", line, Words{"torchrun", "train.py"});
+  EXPECT_EQ(patch.diff,
+            "--- job.sh\n+++ job.sh\n@@ -1,1 +1,1 @@\n-srun torchrun train.py --epochs 30\n"
+            "+srun torchrun --numa-binding=node train.py --epochs 30\n");
+}
+
 TEST(ScriptPatch, PutsVariablesOnLinesOfTheirOwn) {
   const TriedLine line = parse_tried_line("A='1 2' B= taskset -c 0", "");
   const ScriptPatch patch =

@@ -112,5 +112,51 @@ TEST(TriedLine, OfAReportIsNoProgramThatTakesNoCommand) {
   EXPECT_THROW(static_cast<void>(line_to_try(finding, "./train")), Error) << "ps and scontrol wrap no command";
 }
 
+TEST(TriedLine, AddsOptionsToTheLauncherThatTheCommandBeginsWith) {
+  const TriedLine line =
+      parse_tried_line("A=1 torchrun --numa-binding=node --nproc_per_node=4 ...", "/opt/bin/torchrun");
+  EXPECT_EQ(line.options, (Words{"--numa-binding=node", "--nproc_per_node=4"}));
+  EXPECT_TRUE(line.prefix.empty());
+  const Words command{"torchrun", "train.py", "--epochs", "1"};
+  EXPECT_EQ(command_with(line, command),
+            (Words{"torchrun", "--numa-binding=node", "--nproc_per_node=4", "train.py", "--epochs", "1"}));
+  EXPECT_EQ(as_typed(line, command), "A=1 torchrun --numa-binding=node --nproc_per_node=4 train.py --epochs 1");
+  EXPECT_EQ(as_typed(line), "A=1 ... --numa-binding=node --nproc_per_node=4");
+  EXPECT_EQ(parse_tried_line("srun --cpu-bind=cores train ...", "srun").options, Words{"--cpu-bind=cores"})
+      << "the report's name of the program";
+  EXPECT_THROW(static_cast<void>(parse_tried_line("srun -n 4 train ...", "srun")), Error);
+  EXPECT_EQ(parse_tried_line("torchrun --numa-binding=node ...", "train.py").prefix,
+            (Words{"torchrun", "--numa-binding=node"}));
+  EXPECT_EQ(joined({line, parse_tried_line("torchrun --standalone", "torchrun")}).options.size(), 3U);
+}
+
+TEST(TriedLine, OfAReportRunsScriptsByTorchrunAndNoInterpreter) {
+  Finding finding;
+  finding.id = "numa.mem_remote";
+  finding.remedy.user = {
+      "torchrun --numa-binding=node ...                     # recent PyTorch does the same",
+      "numactl --interleave=all python ...               # for a process larger than a node: spreads "
+      "its memory"};
+  EXPECT_EQ(line_to_try(finding, "./train.py"), finding.remedy.user[0]);
+  EXPECT_EQ(line_to_try(finding, "torchrun"), finding.remedy.user[0]);
+  EXPECT_EQ(line_to_try(finding, "python"), finding.remedy.user[1]);
+}
+
+TEST(TriedLine, OfAReportMayBeOneThatUnsetsAVariable) {
+  const std::pair<const char*, JobValues> kCases[] = {
+      {"nccl.debug_env_left", {{"NCCL_DEBUG", "TRACE"}}},
+      {"nccl.socket_fallback", {{"NCCL_IB_DISABLE", "1"}, {"command", "train"}}},
+      {"cpu.affinity_too_narrow", {{"binds_threads", "yes"}}}};
+  for (const auto& [rule, values] : kCases) {
+    Finding finding;
+    finding.id = rule;
+    finding.remedy = remedy_for(*find_rule(rule), values);
+    const std::string line = line_to_try(finding, "./train");
+    EXPECT_TRUE(line.starts_with("unset ")) << rule << ": " << line;
+    finding.remedy.user = {"unset LD_PRELOAD"};
+    EXPECT_THROW(static_cast<void>(line_to_try(finding, "./train")), Error) << rule;
+  }
+}
+
 }  // namespace
 }  // namespace reveal::tests::tried_line_test

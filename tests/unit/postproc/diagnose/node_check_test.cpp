@@ -49,6 +49,47 @@ TEST(NodeCheck, OfABadNodeTellsTheWorstFirstAndNamesTheRest) {
   EXPECT_NE(text.find("not possible  "), std::string::npos) << text;
 }
 
+NodeCheck check_of(const RuleRecording& node) {
+  return check_node({node.telemetry, node.detection, node.begin, node.end, node.events}, {});
+}
+
+TEST(NodeCheck, SeesAFullFileSystemAndBadMemoryOfAGpuWithoutAJob) {
+  const auto node = [](double available, double remap_failed) {
+    RuleRecording recording(2);
+    recording.gauge("fs.total", "/tmp", RuleRecording::always(100e9), "node");
+    recording.gauge("fs.available", "/tmp", RuleRecording::always(available), "node");
+    recording.gauge("gpu.utilization", "gpu0", RuleRecording::always(0), "node");
+    recording.gauge("gpu.remap_failed", "gpu0", RuleRecording::always(remap_failed), "node");
+    return check_of(recording);
+  };
+  const NodeCheck well = node(50e9, 0);
+  EXPECT_EQ(status_of(well), NodeStatus::ok) << check_line(well);
+  EXPECT_EQ(well.asked, (std::vector<std::string>{"gpu.ecc_remap", "io.fs_full"}));
+  const NodeCheck full = node(0.1e9, 0);
+  EXPECT_EQ(status_of(full), NodeStatus::warning);
+  EXPECT_NE(check_line(full).find("The file system of /tmp on n2 had"), std::string::npos) << check_line(full);
+  const NodeCheck bad = node(50e9, 1);
+  ASSERT_EQ(bad.findings.size(), 1U);
+  EXPECT_EQ(bad.findings[0].id, "gpu.ecc_remap");
+  EXPECT_EQ(bad.findings[0].impact.how, "none seen: no error of it while the recording ran");
+}
+
+TEST(NodeCheck, SeesLinksThatAreDownOrNarrowWithoutAJob) {
+  RuleRecording node(2);
+  for (const char* link : {"gpu0/link0", "gpu0/link1", "gpu1/link0", "gpu1/link1"}) {
+    node.gauge("nvlink.active", link, RuleRecording::always(std::string_view(link) == "gpu1/link1" ? 0 : 1), "node");
+  }
+  node.begin = node.end = {{"rdma.mlx5_0.1.link_layer", "InfiniBand"},
+                           {"rdma.mlx5_0.1.rate", "50 Gb/sec (1X HDR)"},
+                           {"rdma.mlx5_0.1.state", "ACTIVE"}};
+  const NodeCheck check = check_of(node);
+  std::vector<std::string> ids;
+  for (const Finding& finding : check.findings) ids.push_back(finding.id);
+  EXPECT_EQ(ids, (std::vector<std::string>{"ib.link_degraded", "gpu.nvlink_down"}));
+  node.begin[1].second = node.end[1].second = "200 Gb/sec (4X HDR)";
+  EXPECT_EQ(check_of(node).findings.size(), 1U);
+}
+
 TEST(NodeCheck, TakesANoticeForAWarning) {
   Snapshot facts = kBad;
   facts.back().second = "0";

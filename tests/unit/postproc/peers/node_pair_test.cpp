@@ -246,6 +246,22 @@ TEST(RuleNodePair, ComparesSettingsThatMatterAndNoNames) {
   EXPECT_TRUE(job.findings().empty());
 }
 
+TEST(RuleNodePair, NamesTheMitigationsOptionInsteadOfEachFlaw) {
+  PairJob job;
+  job.first_facts = {{"cpu.vulnerability.mds", "Vulnerable"}, {"kernel.mitigations", "off"}};
+  job.second_facts = {{"cpu.vulnerability.mds", "Mitigation: Clear CPU buffers"}, {"kernel.mitigations", "auto"}};
+  auto findings = job.findings();
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_NE(findings[0].sentence.find("kernel.mitigations is off on n1 and auto on n2"), std::string::npos)
+      << findings[0].sentence;
+  EXPECT_EQ(findings[0].sentence.find("vulnerability"), std::string::npos) << findings[0].sentence;
+  job.second_facts[1].second = "off";
+  findings = job.findings();
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_NE(findings[0].sentence.find("cpu.vulnerability.mds is Vulnerable on n1"), std::string::npos)
+      << findings[0].sentence;
+}
+
 TEST(RuleNodePair, DoesNotHoldAnotherModelAgainstANode) {
   PairJob job;
   job.first_facts = {{"cpu.model", "EPYC 9654"}};

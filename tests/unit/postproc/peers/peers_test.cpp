@@ -6,6 +6,7 @@
 #include <limits>
 #include <tuple>
 
+#include "postproc/diagnose/causal_links.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/peer_groups.h"
 #include "postproc/peers/profile_fields.h"
@@ -309,6 +310,96 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
   EXPECT_EQ(findings[2].severity, Severity::info) << "a kernel of another build is worth a line, not a warning";
   for (NodeProfile& profile : profiles) profile.facts = profiles[1].facts;
   EXPECT_TRUE(found_in(compared(profiles), {1, 2}).empty());
+}
+
+/// Eight nodes, of which n0002 is waited for.
+std::vector<NodeProfile> with_a_slow_node() {
+  SpmdJob job;
+  job.own_time = true;
+  job.shift = 0.35;
+  job.odd_node = 1;
+  job.shifted = 0;
+  return job.record();
+}
+
+void differ(std::vector<NodeProfile>& profiles, const std::string& node, const std::string& key,
+            const std::string& value, const std::string& usual) {
+  for (NodeProfile& profile : profiles) profile.facts.emplace_back(key, profile.node == node ? value : usual);
+}
+
+const Finding& drift_in(const std::vector<Finding>& findings) {
+  const auto drift = std::find_if(findings.begin(), findings.end(),
+                                  [](const Finding& finding) { return finding.id == "node.config_drift"; });
+  if (drift == findings.end()) throw std::runtime_error("no drift");
+  return *drift;
+}
+
+TEST(ConfigurationFindings, CostTheTimeThatTheOthersWaitForSuchANode) {
+  auto profiles = with_a_slow_node();
+  differ(profiles, "n0002", "kernel.mitigations", "auto", "off");
+  differ(profiles, "n0002", "cpu.vulnerability.meltdown", "Mitigation: PTI", "Vulnerable");
+  differ(profiles, "n0002", "net.rmem_max", "1", "2");
+  const TimeSpan job{profiles[0].begin_utc_ns, profiles[0].end_utc_ns};
+  auto findings = found_in(compared(profiles), job);
+  const Finding drift = drift_in(findings);
+  EXPECT_EQ(drift.severity, Severity::warning);
+  EXPECT_EQ(drift.confidence, Confidence::possible);
+  EXPECT_EQ(drift.nodes, std::vector<std::string>{"n0002"});
+  EXPECT_NEAR(drift.impact.percent.value_or(0), 26, 5);
+  EXPECT_NE(drift.sentence.find("n0002 has kernel.mitigations = auto, the other nodes have off."), std::string::npos)
+      << drift.sentence;
+  EXPECT_TRUE(drift.values.contains("mitigations"));
+  find_causes(findings);
+  for (const Finding& finding : findings) {
+    EXPECT_EQ(finding.caused_by, finding.id == "node.straggler" ? "node.config_drift" : "") << finding.id;
+  }
+}
+
+TEST(ConfigurationFindings, CostNothingWhereTheOthersDoNotWaitForIt) {
+  auto elsewhere = with_a_slow_node();
+  differ(elsewhere, "n0005", "cpu.power_limit.0", "150000000", "250000000");
+  const TimeSpan job{elsewhere[0].begin_utc_ns, elsewhere[0].end_utc_ns};
+  auto findings = found_in(compared(elsewhere), job);
+  EXPECT_EQ(drift_in(findings).severity, Severity::notice) << "slows any node down, and nobody waits for this one";
+  EXPECT_FALSE(drift_in(findings).impact.seconds.has_value());
+  find_causes(findings);
+  for (const Finding& finding : findings) EXPECT_EQ(finding.caused_by, "") << finding.id;
+
+  auto buffer = with_a_slow_node();
+  differ(buffer, "n0002", "net.rmem_max", "1", "2");
+  EXPECT_EQ(drift_in(found_in(compared(buffer), job)).severity, Severity::info) << "makes no node compute longer";
+
+  auto known = with_a_slow_node();
+  differ(known, "n0002", "cpu.governor", "powersave", "performance");
+  Finding outsider;
+  outsider.id = "cpu.outsider";
+  outsider.nodes = {"n0002"};
+  outsider.intervals = {job};
+  const std::vector<Finding> found{outsider};
+  const PeerComparison comparison = compared(known);
+  const auto explained =
+      tried(kJobRules, run_job_rules({.comparison = comparison, .nodes = {}, .job = job, .found = found}));
+  EXPECT_EQ(drift_in(explained).severity, Severity::notice) << "another process is reason enough";
+  EXPECT_EQ(drift_in(found_in(comparison, job)).severity, Severity::warning);
+}
+
+TEST(ConfigurationFindings, DoNotTellTheFirmwareOfAnotherMachine) {
+  SpmdJob job;
+  auto profiles = job.record();
+  differ(profiles, "n0003", "machine.model", "R750", "R760");
+  differ(profiles, "n0003", "firmware.version", "1.9", "2.7");
+  differ(profiles, "n0003", "cpu.microcode", "0xd000404", "0x2b000603");
+  differ(profiles, "n0003", "cpu.vulnerability.mmio_stale_data", "Vulnerable", "Not affected");
+  const Finding other = drift_in(found_in(compared(profiles), {1, 2}));
+  EXPECT_EQ(other.severity, Severity::info);
+  EXPECT_EQ(other.evidence.size(), 1U);
+  EXPECT_NE(other.sentence.find("machine.model = R750"), std::string::npos) << other.sentence;
+  for (NodeProfile& profile : profiles)
+    std::erase_if(profile.facts, [](const auto& fact) { return fact.second[0] == 'R'; });
+  const Finding same = drift_in(found_in(compared(profiles), {1, 2}));
+  EXPECT_EQ(same.severity, Severity::notice) << "of the same model, a flaw that others have closed is worth a notice";
+  EXPECT_EQ(same.evidence.size(), 3U);
+  EXPECT_EQ(same.evidence.front().metric, "cpu.vulnerability.mmio_stale_data");
 }
 
 TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {

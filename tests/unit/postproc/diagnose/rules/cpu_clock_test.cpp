@@ -41,6 +41,47 @@ TEST(RuleGovernor, KnowsWhichDriversMeanItByPowersave) {
   EXPECT_THROW(static_cast<void>(of("cpu.governor_powersave", {})), Unavailable);
 }
 
+TEST(RuleGovernor, NamesTheCpusThatDiffer) {
+  const auto on = [](const char* job_cpus, Snapshot facts) {
+    facts.emplace_back("cpu.online", "0-7");
+    if (job_cpus != nullptr) facts.emplace_back("job.cpus_allowed", job_cpus);
+    return of("cpu.governor_powersave", std::move(facts));
+  };
+  const Snapshot mixed{{"cpu.governor", "performance 0-3; powersave 4-7"}, {"cpu.frequency_driver", "acpi-cpufreq"}};
+  const auto found = on("2-5", mixed);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("clocks of cpus 4-5 of n2, 2 of the 4 compared: governor powersave of driver"),
+            std::string::npos)
+      << found[0].sentence;
+  ASSERT_FALSE(found[0].remedy.admin.empty());
+  EXPECT_EQ(found[0].remedy.admin[0], "cpupower -c 4-5 frequency-set -g performance");
+  EXPECT_TRUE(on("0-3", mixed).empty()) << "those of other jobs do not matter to this one";
+  const auto all = on("4-7", mixed);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_NE(all[0].sentence.find("clocks of the cpus of n2: governor"), std::string::npos) << all[0].sentence;
+  EXPECT_EQ(on(nullptr, mixed).size(), 1U) << "a node without a job";
+  EXPECT_THROW(static_cast<void>(on("8-9", mixed)), Unavailable) << "nothing is known of these";
+}
+
+TEST(RuleGovernor, ComparesEachCpuWithWhatItCanDo) {
+  const auto with_limits = [](const char* limit, const char* most) {
+    return of("cpu.governor_powersave", {{"cpu.governor", "schedutil"},
+                                         {"cpu.online", "0-7"},
+                                         {"cpu.frequency_limit", limit},
+                                         {"cpu.frequency_most", most}});
+  };
+  EXPECT_TRUE(with_limits("4500000 0-3; 3300000 4-7", "4500000 0-3; 3300000 4-7").empty()) << "two kinds of cores";
+  const auto found = with_limits("2000000 7; 4500000 0-3; 3300000 4-6", "4500000 0-3; 3300000 4-7");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("cpus 7 of n2, 1 of the 8 compared: the highest clock is limited to 2 GHz of 3.3"),
+            std::string::npos)
+      << found[0].sentence;
+  ASSERT_FALSE(found[0].remedy.admin.empty());
+  EXPECT_EQ(found[0].remedy.admin[0], "cpupower -c 7 frequency-set -u 3300000   # kHz");
+  // A text that is longer than a fact ends in dots: its last part may lack its cpus.
+  EXPECT_TRUE(with_limits("4500000 0-3; 33...", "4500000 0-3; 3300000 4-7").empty());
+}
+
 TEST(RuleGovernor, SeesLimitsAndPreferencesBesideTheGovernor) {
   const auto with = [](Snapshot more) {
     Snapshot facts{{"cpu.governor", "powersave"}, {"cpu.frequency_driver", "intel_pstate"}};

@@ -38,6 +38,60 @@ TEST(RuleHeat, TakesASumOverManyCoresForNoCore) {
   EXPECT_TRUE(node.findings("cpu.thermal_throttle").empty());
 }
 
+/// A processor whose driver counts no throttling: 60 C, then 93 C from 60 s on, of a job on eight cpus.
+struct Amd {
+  std::string sensor = "k10temp0.Tctl";
+  double hot_clock = 2.4e9;
+  double cool_load = 8;
+  double hot_power = 0;  // W; 200 before; 0: not measured
+  double hot = 93;
+
+  [[nodiscard]] R record() const {
+    const auto from_60 = [](double before, double after) {
+      return [=](double second) { return second < 60 ? before : after; };
+    };
+    R node;
+    node.gauge("temperature.package", sensor, from_60(60, hot), "node");
+    node.gauge("cpu.frequency", "cpu0", from_60(3.0e9, hot_clock));
+    node.counter("job.cpu_time", "", from_60(cool_load * 1e9, 8e9));
+    if (hot_power > 0) node.counter("energy.package", "0", from_60(200e6, hot_power * 1e6), "node");
+    return node;
+  }
+  [[nodiscard]] std::vector<Finding> findings() const { return record().findings("cpu.thermal_throttle"); }
+};
+
+TEST(RuleHeat, IsSeenAtTheSensorsWhereNothingCountsIt) {
+  const auto found = Amd{}.findings();
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"k10temp0.Tctl"});
+  EXPECT_EQ(found[0].confidence, Confidence::possible) << "a power limit cannot be excluded";
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 60 * 0.2, 0.5);
+  EXPECT_NE(found[0].sentence.find("was at 93 C, near its limit of 95 C, for"), std::string::npos) << found[0].sentence;
+  EXPECT_NEAR(R().second_of(found[0].intervals.at(0).begin_utc_ns), 60, 0.2);
+  const auto sure = Amd{.hot_power = 150}.findings();
+  ASSERT_EQ(sure.size(), 1U);
+  EXPECT_EQ(sure[0].confidence, Confidence::likely) << "less power than the processor may take";
+  EXPECT_EQ(sure[0].evidence.size(), 3U);
+}
+
+TEST(RuleHeat, IsNotWhatMakesAProcessorHotByDesign) {
+  EXPECT_TRUE(Amd{.cool_load = 2}.findings().empty()) << "more cpus at work: hotter, and a lower clock of all cores";
+  EXPECT_TRUE(Amd{.hot_power = 260}.findings().empty()) << "heavier instructions at the same number of cpus";
+  EXPECT_TRUE(Amd{.hot_clock = 2.95e9}.findings().empty()) << "hot, and no slower";
+  EXPECT_TRUE(Amd{.hot = 85}.findings().empty()) << "slower, and not hot: some other reason";
+}
+
+TEST(RuleHeat, KnowsTheLimitOfASensorOrSaysNothing) {
+  R told = Amd{.hot = 93}.record();
+  told.begin.emplace_back("temperature_limit.k10temp0.Tctl", "105");
+  EXPECT_TRUE(told.findings("cpu.thermal_throttle").empty()) << "far from the limit that the driver tells";
+  EXPECT_THROW(static_cast<void>(Amd{.sensor = "soc_thermal0.temp1"}.findings()), Unavailable);
+  R with_offset = Amd{}.record();
+  with_offset.gauge("temperature.package", "k10temp0.Tdie", R::always(66), "node");
+  EXPECT_TRUE(with_offset.findings("cpu.thermal_throttle").empty()) << "Tctl stands 27 C above the die there";
+}
+
 TEST(RuleHeat, SaysWhatWasNotMeasured) {
   EXPECT_THROW(static_cast<void>(R().findings("cpu.thermal_throttle")), Unavailable);
 }

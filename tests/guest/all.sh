@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# The guests with faults of their own, one after the other, with a package of this source: the last part of
+# tests/run.sh --lab. One to two hours, as root, on a quiet machine.
+#
+#   all.sh [DIR]      DIR: of the image of Debian that these guests share; the first run of node.sh builds it (see there)
+#
+# Exit status: 0 all as expected, 1 not, 77 none of them could run.
+set -uo pipefail
+cd "$(dirname "$0")/../.."
+dir=${1:-/var/tmp/reveal-guests}
+build=${REVEAL_BUILD_ROOT:-build}/package
+
+skip() {
+  echo "guests: skipped: $*"
+  exit 77
+}
+[ "$(id -u)" = 0 ] || skip "they need root"
+command -v qemu-system-x86_64 >/dev/null || skip "qemu-system-x86_64 is not installed"
+ls "$dir"/base-*.tar >/dev/null 2>&1 || skip "there is no image of Debian in $dir: bash tests/guest/node.sh PACKAGE.deb $dir builds it"
+
+rm -f "$build"/reveal_*.deb
+{
+  cmake -G Ninja -S . -B "$build" -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_BUILD_TYPE=Release -DREVEAL_TESTS=OFF &&
+    ninja -C "$build" && (cd "$build" && cpack -G DEB)
+} >"$build.log" 2>&1 || { tail -n 30 "$build.log" && exit 1; }
+
+ran=0 failed=0
+for guest in node hints fabric; do
+  echo "== $guest"
+  status=0
+  bash "tests/guest/$guest.sh" "$build"/reveal_*.deb "$dir" || status=$?
+  case $status in
+    0) ran=$((ran + 1)) ;;
+    77) ;; # it said why
+    *) ran=$((ran + 1)) failed=$((failed + 1)) ;;
+  esac
+done
+echo "guests: $ran of 3 ran, $failed failed"
+[ $ran -gt 0 ] || exit 77
+[ $failed = 0 ]
