@@ -56,11 +56,11 @@ void set_loss_of_segments(const RuleContext& context, Finding& finding, const st
   }
 }
 
-Evidence evidence_of(const RuleContext& context, const Signal& signal, const Elevation& elevation) {
+Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Elevation& elevation) {
   return evidence_of(context, signal, {elevation.inside, elevation.outside, elevation.score}, elevation.at);
 }
 
-void add_contrast(const RuleContext& context, Finding& finding, const std::optional<Signal>& signal, Interval at,
+void add_contrast(const RuleContext& context, Finding& finding, const std::optional<MetricSeries>& signal, Interval at,
                   std::span<const Interval> excluded) {
   if (const auto change = contrast(context, signal, at, excluded)) {
     finding.evidence.push_back(evidence_of(context, *signal, *change, at));

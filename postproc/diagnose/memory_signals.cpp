@@ -12,12 +12,12 @@
 namespace reveal {
 namespace {
 
-std::optional<Signal> quotient(const RuleContext& context, std::string_view name, std::string_view part,
-                               std::string_view whole) {
+std::optional<MetricSeries> quotient(const RuleContext& context, std::string_view name, std::string_view part,
+                                     std::string_view whole) {
   const auto above = context.total_if_measured(part);
   const auto below = context.total_if_measured(whole);
   if (!above || !below) return std::nullopt;
-  Signal signal{std::string(name), "ratio", *above};
+  MetricSeries signal{std::string(name), "ratio", *above};
   bool any = false;
   for (std::size_t t = 0; t < signal.values.size(); ++t) {
     // Nothing was done, so nothing can be said of how it was done.
@@ -30,7 +30,7 @@ std::optional<Signal> quotient(const RuleContext& context, std::string_view name
 bool add(const RuleContext& context, std::string_view metric, std::string_view package, std::vector<double>& sum) {
   bool any = false;
   for (const std::size_t channel : context.channels(metric, package)) {
-    const Signal each = channel_rate(context, channel, 1, "bytes/s");
+    const MetricSeries each = channel_rate(context, channel, 1, "bytes/s");
     for (std::size_t t = 0; t < sum.size(); ++t) {
       if (std::isnan(each.values[t])) continue;
       sum[t] = (std::isnan(sum[t]) ? 0 : sum[t]) + each.values[t];
@@ -60,21 +60,21 @@ std::string words_of(const MemoryPicture& each) {
 
 }  // namespace
 
-std::optional<Signal> instructions_per_cycle(const RuleContext& context) {
+std::optional<MetricSeries> instructions_per_cycle(const RuleContext& context) {
   return quotient(context, "pmu.ipc", "pmu.instructions", "pmu.cycles");
 }
 
-std::optional<Signal> stall_ratio(const RuleContext& context) {
+std::optional<MetricSeries> stall_ratio(const RuleContext& context) {
   if (auto of_memory = quotient(context, "pmu.l3_stall_ratio", "pmu.l3_stalls", "pmu.cycles")) return of_memory;
   return quotient(context, "pmu.stall_ratio", "pmu.backend_stalls", "pmu.cycles");
 }
 
-std::optional<Signal> remote_share(const RuleContext& context) {
+std::optional<MetricSeries> remote_share(const RuleContext& context) {
   return quotient(context, "pmu.remote_share", "pmu.remote_dram", "pmu.llc_misses");
 }
 
-std::optional<Signal> memory_bandwidth(const RuleContext& context, std::string_view package) {
-  Signal signal{"platform.memory_bandwidth", "bytes/s", std::vector<double>(context.telemetry.samples, kNaN)};
+std::optional<MetricSeries> memory_bandwidth(const RuleContext& context, std::string_view package) {
+  MetricSeries signal{"platform.memory_bandwidth", "bytes/s", std::vector<double>(context.telemetry.samples, kNaN)};
   bool any = add(context, "platform.memory_read", package, signal.values);
   any = add(context, "platform.memory_written", package, signal.values) && any;
   if (!any) {  // reads and writes are not told apart
@@ -84,8 +84,8 @@ std::optional<Signal> memory_bandwidth(const RuleContext& context, std::string_v
   return any ? std::optional(std::move(signal)) : std::nullopt;
 }
 
-std::vector<Signal> memory_signals(const RuleContext& context) {
-  std::vector<Signal> signals;
+std::vector<MetricSeries> memory_signals(const RuleContext& context) {
+  std::vector<MetricSeries> signals;
   for (auto* measured : {instructions_per_cycle, stall_ratio, remote_share}) {
     if (auto signal = measured(context)) signals.push_back(*std::move(signal));
   }
@@ -95,7 +95,7 @@ std::vector<Signal> memory_signals(const RuleContext& context) {
 
 std::vector<MemoryPicture> memory_picture(const RuleContext& context, Interval at) {
   std::vector<MemoryPicture> picture;
-  for (Signal& signal : memory_signals(context)) {
+  for (MetricSeries& signal : memory_signals(context)) {
     MemoryPicture each{std::move(signal), 0, std::nullopt};
     each.inside = mean_inside(each.signal.values, at);
     if (std::isnan(each.inside)) continue;

@@ -13,20 +13,20 @@
 namespace reveal {
 
 /// Named as the derived metrics of the same formula are ("pmu.ipc").
-[[nodiscard]] std::optional<Signal> instructions_per_cycle(const RuleContext& context);
+[[nodiscard]] std::optional<MetricSeries> instructions_per_cycle(const RuleContext& context);
 /// Part of the cycles that waited: for what the L3 did not have where that is counted, else for anything.
-[[nodiscard]] std::optional<Signal> stall_ratio(const RuleContext& context);
+[[nodiscard]] std::optional<MetricSeries> stall_ratio(const RuleContext& context);
 /// Part of the accesses beyond the last-level cache that another socket answered.
-[[nodiscard]] std::optional<Signal> remote_share(const RuleContext& context);
+[[nodiscard]] std::optional<MetricSeries> remote_share(const RuleContext& context);
 /// Bytes per second of the whole node, or of one package.
-[[nodiscard]] std::optional<Signal> memory_bandwidth(const RuleContext& context, std::string_view package = {});
+[[nodiscard]] std::optional<MetricSeries> memory_bandwidth(const RuleContext& context, std::string_view package = {});
 
 /// Those of the four that were measured.
-[[nodiscard]] std::vector<Signal> memory_signals(const RuleContext& context);
+[[nodiscard]] std::vector<MetricSeries> memory_signals(const RuleContext& context);
 
 /// One of them in an interval, and outside of it where there is an outside.
 struct MemoryPicture {
-  Signal signal;
+  MetricSeries signal;
   double inside = 0;
   std::optional<double> outside;
 };

@@ -77,7 +77,7 @@ bool waited_far_longer(const Contrast& wait) {
 }
 
 OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span<const Interval> excluded,
-                              const Signal& wait, const Signal& used, double excess) {
+                              const MetricSeries& wait, const MetricSeries& used, double excess) {
   OutsiderCost cost;
   const double length = context.seconds(at.length());
   cost.used = contrast(context, used, at, excluded);
@@ -316,8 +316,8 @@ std::string how_no_cost(const OutsiderCost& cost) {
   return "none seen: the job waited no longer for a cpu and used no fewer cpus than usual";
 }
 
-Finding describe_outsider(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
-                          std::span<const Interval> excluded, const Signal& wait, const OutsiderCost& cost,
+Finding describe_outsider(const RuleContext& context, const MetricSeries& outsider, const Elevation& elevation,
+                          std::span<const Interval> excluded, const MetricSeries& wait, const OutsiderCost& cost,
                           std::optional<Outsiders> who) {
   const Interval at = elevation.at;
   const double excess = elevation.inside - elevation.outside;
@@ -366,8 +366,8 @@ Finding describe_outsider(const RuleContext& context, const Signal& outsider, co
 /// Somebody who is there from the first to the last second leaves no outside to compare with: the level itself, held
 /// against what the job waited, is then the evidence. The threshold is higher, since a bias of the clocks is a level
 /// too.
-std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, const Signal& outsider, const Signal& used,
-                                                 const Signal& wait) {
+std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, const MetricSeries& outsider,
+                                                 const MetricSeries& used, const MetricSeries& wait) {
   const auto seconds = reference_means(outsider.values, {}, context.steps(1));
   if (seconds.empty() || static_cast<double>(seconds.size()) * context.telemetry.step_seconds <
                              context.threshold("min_constant_seconds")) {
@@ -402,9 +402,9 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
 
 /// Returns the findings of all rules: a level that lasts for the whole job is compared with intervals that come and go.
 std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
-  const Signal outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
-  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
-  const Signal wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
+  const MetricSeries outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
+  const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const MetricSeries wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
 
   const auto elevations = elevations_of(context, outsider.values, context.threshold("min_cpu"),
                                         context.threshold("min_score"), Cause::external);
@@ -458,7 +458,7 @@ std::vector<Threshold> outsider_thresholds(std::vector<Threshold> more) {
   return more;
 }
 
-std::optional<Signal> outsider_time(const RuleContext& context, Outsiders who) {
+std::optional<MetricSeries> outsider_time(const RuleContext& context, Outsiders who) {
   const auto channels = context.channels("outsider.cpu_time", words_of(who).instance);
   if (channels.empty()) return std::nullopt;
   return channel_rate(context, channels.front(), 1e-9, "cpus");

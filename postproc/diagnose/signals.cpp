@@ -15,34 +15,34 @@ constexpr double kCriticalPercent = 25;
 
 }  // namespace
 
-std::optional<Signal> rate(const RuleContext& context, std::string_view metric, double scale, std::string_view unit,
-                           std::string_view role) {
+std::optional<MetricSeries> rate(const RuleContext& context, std::string_view metric, double scale,
+                                 std::string_view unit, std::string_view role) {
   auto sum = context.total_if_measured(metric, role);
   if (!sum) return std::nullopt;
   for (double& value : *sum) value *= scale / context.telemetry.step_seconds;
-  return Signal{std::string(metric), std::string(unit), *std::move(sum)};
+  return MetricSeries{std::string(metric), std::string(unit), *std::move(sum)};
 }
 
-Signal channel_rate(const RuleContext& context, std::size_t channel, double scale, std::string_view unit) {
+MetricSeries channel_rate(const RuleContext& context, std::size_t channel, double scale, std::string_view unit) {
   const auto series = context.telemetry.series(channel);
-  Signal signal{context.telemetry.channels[channel].metric, std::string(unit),
-                std::vector<double>(series.begin(), series.end())};
+  MetricSeries signal{context.telemetry.channels[channel].metric, std::string(unit),
+                      std::vector<double>(series.begin(), series.end())};
   for (double& value : signal.values) value *= scale / context.telemetry.step_seconds;
   return signal;
 }
 
-std::optional<Signal> level(const RuleContext& context, std::string_view metric, std::string_view unit) {
+std::optional<MetricSeries> level(const RuleContext& context, std::string_view metric, std::string_view unit) {
   auto sum = context.total_if_measured(metric);
   if (!sum) return std::nullopt;
-  return Signal{std::string(metric), std::string(unit), *std::move(sum)};
+  return MetricSeries{std::string(metric), std::string(unit), *std::move(sum)};
 }
 
-Signal needed(std::optional<Signal> signal, std::string_view what) {
+MetricSeries needed(std::optional<MetricSeries> signal, std::string_view what) {
   if (!signal) throw Unavailable("not measured: " + std::string(what));
   return *std::move(signal);
 }
 
-std::optional<Signal> cpu_wait(const RuleContext& context) {
+std::optional<MetricSeries> cpu_wait(const RuleContext& context) {
   if (auto own = rate(context, "job.wait_time", 1e-9, "s/s")) return own;
   if (auto slots = rate(context, "process.wait_time", 1e-9, "s/s", "rank")) return slots;
   return rate(context, "pressure.cpu_some", 1e-9, "s/s");
@@ -57,7 +57,7 @@ std::vector<double> over_seconds(const RuleContext& context, std::span<const dou
   return smooth;
 }
 
-std::optional<Contrast> contrast(const RuleContext& context, const Signal& signal, Interval at,
+std::optional<Contrast> contrast(const RuleContext& context, const MetricSeries& signal, Interval at,
                                  std::span<const Interval> excluded) {
   std::vector<Interval> away(excluded.begin(), excluded.end());
   away.push_back(at);
@@ -76,12 +76,12 @@ std::optional<Contrast> contrast(const RuleContext& context, const Signal& signa
   return scored;
 }
 
-std::optional<Contrast> contrast(const RuleContext& context, const std::optional<Signal>& signal, Interval at,
+std::optional<Contrast> contrast(const RuleContext& context, const std::optional<MetricSeries>& signal, Interval at,
                                  std::span<const Interval> excluded) {
   return signal ? contrast(context, *signal, at, excluded) : std::nullopt;
 }
 
-Evidence evidence_of(const RuleContext& context, const Signal& signal, const Contrast& contrast, Interval at) {
+Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Contrast& contrast, Interval at) {
   Evidence evidence;
   evidence.metric = signal.metric;
   evidence.node = context.telemetry.node;

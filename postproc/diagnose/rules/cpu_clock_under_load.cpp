@@ -18,13 +18,13 @@ namespace reveal::rule::cpu_clock_under_load {
 namespace {
 
 /// Cycles that ran against cycles at the nominal clock: what turbostat calls Bzy_MHz.
-std::optional<Signal> counted_clock(const RuleContext& context) {
+std::optional<MetricSeries> counted_clock(const RuleContext& context) {
   const auto ran = context.total_if_measured("platform.aperf");
   const auto nominal = context.total_if_measured("platform.mperf");
   const auto all = context.total_if_measured("platform.tsc");
   const auto cpus = static_cast<double>(context.channels("platform.tsc").size());
   if (!ran || !nominal || !all) return std::nullopt;
-  Signal clock{"platform.busy_frequency", "Hz", *ran};
+  MetricSeries clock{"platform.busy_frequency", "Hz", *ran};
   for (std::size_t t = 0; t < clock.values.size(); ++t) {
     const double rate = (*all)[t] / cpus / context.telemetry.step_seconds;
     clock.values[t] = (*nominal)[t] > 0 ? (*ran)[t] / (*nominal)[t] * rate : kNaN;
@@ -39,8 +39,8 @@ bool may_use(const RuleContext& context, const std::string& cpu) {
 }
 
 /// Mean over the cpus of the job, as the driver reports it: a hint, where nothing is counted.
-std::optional<Signal> reported_clock(const RuleContext& context) {
-  Signal clock{"cpu.frequency", "Hz", std::vector<double>(context.telemetry.samples, 0.0)};
+std::optional<MetricSeries> reported_clock(const RuleContext& context) {
+  MetricSeries clock{"cpu.frequency", "Hz", std::vector<double>(context.telemetry.samples, 0.0)};
   double cpus = 0;
   for (const std::size_t channel : context.channels("cpu.frequency")) {
     if (!may_use(context, context.telemetry.channels[channel].instance)) continue;
@@ -53,7 +53,7 @@ std::optional<Signal> reported_clock(const RuleContext& context) {
   return clock;
 }
 
-std::optional<Signal> clock_of(const RuleContext& context) {
+std::optional<MetricSeries> clock_of(const RuleContext& context) {
   auto counted = counted_clock(context);
   return counted ? std::move(counted) : reported_clock(context);
 }
@@ -138,7 +138,7 @@ std::vector<Finding> check_cap(const RuleContext& context) {
   finding.severity = Severity::notice;
   finding.confidence = Confidence::likely;
   finding.impact.how = "not known: only a run with the processor's nominal power limit shows it";
-  finding.evidence.push_back(evidence_of(context, Signal{"platform.package_power", "W", {}},
+  finding.evidence.push_back(evidence_of(context, MetricSeries{"platform.package_power", "W", {}},
                                          Contrast{mean_inside(most->power, whole), most->limit, 0}, whole));
   finding.evidence.push_back({.metric = "cpu.power_limit." + most->name,
                               .instance = finding.instances.front(),
@@ -232,9 +232,9 @@ bool has_a_cause(const RuleContext& context, const Finding& finding) {
 }
 
 std::vector<Finding> check_oscillation(const RuleContext& context) {
-  const Signal clock = needed(clock_of(context), "the clock of the cpus (platform.aperf, cpu.frequency)");
-  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
-  const Signal restless{clock.metric, "ratio", restlessness(context, over_seconds(context, clock.values))};
+  const MetricSeries clock = needed(clock_of(context), "the clock of the cpus (platform.aperf, cpu.frequency)");
+  const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const MetricSeries restless{clock.metric, "ratio", restlessness(context, over_seconds(context, clock.values))};
   const auto load = restlessness(context, over_seconds(context, used.values));
   const auto found =
       elevations_of(context, restless.values, context.threshold("min_spread"), context.threshold(kMinScore.name));

@@ -17,9 +17,9 @@ namespace {
 constexpr double kWordBytes = 4;
 
 struct Waiting {
-  Signal ticks;     // per second
-  Signal sent;      // bytes/s
-  Signal per_word;  // ticks for each word sent; missing where next to nothing was
+  MetricSeries ticks;     // per second
+  MetricSeries sent;      // bytes/s
+  MetricSeries per_word;  // ticks for each word sent; missing where next to nothing was
 };
 
 double median_of(std::vector<double> values) {

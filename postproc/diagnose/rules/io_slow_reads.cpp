@@ -12,24 +12,24 @@ namespace {
 
 /// The job's own where its control group counts it, else the node's: there somebody else may be the one who waits, and
 /// only the job's own loss makes it the job's.
-std::optional<Signal> io_wait(const RuleContext& context) {
+std::optional<MetricSeries> io_wait(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.io_some", 1e-9, "s/s")) return own;
   return rate(context, "pressure.io_some", 1e-9, "s/s");
 }
 
-std::optional<Signal> reads(const RuleContext& context) {
+std::optional<MetricSeries> reads(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.read_bytes", 1, "bytes/s")) return own;
   return rate(context, "process.read_bytes", 1, "bytes/s", "rank");
 }
 
-std::optional<Signal> written_bytes(const RuleContext& context) {
+std::optional<MetricSeries> written_bytes(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.write_bytes", 1, "bytes/s")) return own;
   return rate(context, "process.write_bytes", 1, "bytes/s", "rank");
 }
 
 /// Part of the time in which the busiest disk had something to do; nothing where there is no disk at all.
-std::optional<Signal> disk_busy(const RuleContext& context, Interval at) {
-  std::optional<Signal> busiest;
+std::optional<MetricSeries> disk_busy(const RuleContext& context, Interval at) {
+  std::optional<MetricSeries> busiest;
   double most = -1;
   for (const std::size_t channel : context.channels("disk.io_time")) {
     const double mean = mean_inside(context.telemetry.series(channel), at);
@@ -41,9 +41,9 @@ std::optional<Signal> disk_busy(const RuleContext& context, Interval at) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal wait = needed(io_wait(context), "time in which work waited for io (PSI)");
-  const Signal read = needed(reads(context), "bytes the job read from storage");
-  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const MetricSeries wait = needed(io_wait(context), "time in which work waited for io (PSI)");
+  const MetricSeries read = needed(reads(context), "bytes the job read from storage");
+  const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const auto writes = written_bytes(context);
   const auto found = elevations_of(context, wait.values, context.threshold("min_wait"), context.threshold("min_score"));
   const std::vector<Interval> all = places(found);

@@ -24,7 +24,8 @@ Interval as_long_as_its_effect(const RuleContext& context, Interval seen) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal stopped = needed(level(context, "job.stopped", "processes"), "job.stopped (state T in /proc/PID/stat)");
+  const MetricSeries stopped =
+      needed(level(context, "job.stopped", "processes"), "job.stopped (state T in /proc/PID/stat)");
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto found = elevations_of(context, over_seconds(context, stopped.values), context.threshold("min_stopped"), 0,
                                    Cause::external);

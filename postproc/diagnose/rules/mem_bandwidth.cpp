@@ -27,12 +27,12 @@ std::set<std::string> packages(const RuleContext& context) {
 /// Part of the measured time in which a package moved nearly as much as it can, and how much then.
 struct Full {
   std::string package;
-  Signal traffic;
+  MetricSeries traffic;
   double share = 0;
   double mean = 0;  // bytes/s, in that time
 };
 
-Full look_at(const RuleContext& context, const std::string& package, Signal traffic, double limit) {
+Full look_at(const RuleContext& context, const std::string& package, MetricSeries traffic, double limit) {
   Full full{package, std::move(traffic)};
   std::size_t measured = 0;
   std::size_t count = 0;

@@ -33,8 +33,8 @@ constexpr std::array kDirections = {
 struct Paused {
   const Direction* direction = nullptr;
   std::string interface;
-  Signal signal;     // share of time, or frames per second where the card does not count time
-  double least = 0;  // in its unit
+  MetricSeries signal;  // share of time, or frames per second where the card does not count time
+  double least = 0;     // in its unit
   bool in_time = false;
 
   [[nodiscard]] std::string words(double value) const {
@@ -59,11 +59,11 @@ std::optional<Paused> paused_of(const RuleContext& context, const Direction& dir
 }
 
 /// Traffic of the interface, or of the RDMA port behind it where that moves more.
-std::optional<Signal> traffic_of(const RuleContext& context, const Paused& paused) {
-  std::optional<Signal> most;
+std::optional<MetricSeries> traffic_of(const RuleContext& context, const Paused& paused) {
+  std::optional<MetricSeries> most;
   const auto take = [&](std::string_view metric, const std::string& instance) {
     for (const std::size_t channel : context.channels(metric, instance)) {
-      Signal one = channel_rate(context, channel, 1, "bytes/s");
+      MetricSeries one = channel_rate(context, channel, 1, "bytes/s");
       const Interval whole{0, one.values.size()};
       const double mean = mean_inside(one.values, whole);
       if (!std::isnan(mean) && (!most || mean > mean_inside(most->values, whole))) most = std::move(one);

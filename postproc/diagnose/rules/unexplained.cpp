@@ -30,7 +30,7 @@ bool explained(const RuleContext& context, TimeSpan episode) {
 /// of it was measured.
 std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::span<const Interval> all) {
   struct Sign {
-    std::optional<Signal> signal;
+    std::optional<MetricSeries> signal;
     double least;  // a change that a person would still call one, in the signal's unit
   };
   const Sign signs[] = {
