@@ -34,7 +34,7 @@ enum class Cause : std::uint8_t { job, external };
 void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how);
 
 /// A job that exchanges the same data in every step makes progress as its segments arrive.
-void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<Contrast>& segments,
+void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<InsideOutside>& segments,
                           double length_seconds);
 
 [[nodiscard]] Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Elevation& elevation);

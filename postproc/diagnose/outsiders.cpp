@@ -60,8 +60,8 @@ std::vector<BusierCpu> busier_cpus(const RuleContext& context, Interval at, std:
 
 /// How the job paid. Seconds are of its run time.
 struct OutsiderCost {
-  std::optional<Contrast> wait;
-  std::optional<Contrast> used;
+  std::optional<InsideOutside> wait;
+  std::optional<InsideOutside> used;
   bool fell = false;  // what the job used, by as much as they took
   double seconds = 0;
   std::string how;
@@ -70,7 +70,7 @@ struct OutsiderCost {
 };
 
 /// Threads that live for less than a look wait unseen; those that were seen stand for them.
-bool waited_far_longer(const Contrast& wait) {
+bool waited_far_longer(const InsideOutside& wait) {
   constexpr double kLeastRise = 0.02;  // s/s
   constexpr double kTimes = 2;
   return wait.excess() >= std::max(kLeastRise, kTimes * wait.outside);
@@ -80,8 +80,8 @@ OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span
                               const MetricSeries& wait, const MetricSeries& used, double excess) {
   OutsiderCost cost;
   const double length = context.seconds(at.length());
-  cost.used = contrast(context, used, at, excluded);
-  cost.wait = contrast(context, wait, at, excluded);
+  cost.used = inside_outside(context, used, at, excluded);
+  cost.wait = inside_outside(context, wait, at, excluded);
   const double width = std::max(1.0, cost.used ? std::max(cost.used->inside, cost.used->outside) : 1.0);
 
   if (cost.wait && cost.wait->excess() >= context.threshold("min_wait")) {
@@ -112,7 +112,7 @@ bool explained_by_writes(const RuleContext& context, Interval at, std::span<cons
   if (excess >= kFloodCpus) return false;
   const auto dirtied = rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s");
   if (!dirtied) return false;
-  const auto change = contrast(context, *dirtied, at, excluded);
+  const auto change = inside_outside(context, *dirtied, at, excluded);
   return change && change->excess() >= kFloodOfWrites && change->excess() >= change->outside;
 }
 
@@ -121,7 +121,7 @@ double interrupts_excess(const RuleContext& context, Interval at, std::span<cons
   double excess = 0;
   for (const std::string_view metric : {"cpu.irq", "cpu.softirq"}) {
     const auto interrupts = rate(context, metric, 1e-9, "cpus");
-    const auto change = contrast(context, interrupts, at, excluded);
+    const auto change = inside_outside(context, interrupts, at, excluded);
     if (change) excess += change->excess();
   }
   return std::max(0.0, excess);
@@ -129,13 +129,13 @@ double interrupts_excess(const RuleContext& context, Interval at, std::span<cons
 
 RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const Interval> excluded, double excess) {
   if (const auto steal = rate(context, "cpu.steal", 1e-9, "cpus")) {
-    if (const auto change = contrast(context, *steal, at, excluded); change && change->excess() > 0.02) {
+    if (const auto change = inside_outside(context, *steal, at, excluded); change && change->excess() > 0.02) {
       return {"", fmt::format("the hypervisor took {} cpus more than usual, the outsider {}", number(change->excess()),
                               number(excess))};
     }
   }
   if (const auto running = level(context, "job.running", "processes")) {
-    if (const auto change = contrast(context, *running, at, excluded)) {
+    if (const auto change = inside_outside(context, *running, at, excluded)) {
       return {"", fmt::format("the job's own threads: {} of its processes were ready to run on average in the interval "
                               "and {} outside it, so the job did not need more cpus",
                               number(change->inside), number(change->outside))};
@@ -147,7 +147,7 @@ RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const I
 /// The cpus of the job that were left alone; where these are fewer than it uses, moving to them is no advice, and
 /// neither is it to leave a core free where that is a large part of them.
 JobValues free_cpus(const RuleContext& context, std::span<const std::string> busy,
-                    const std::optional<Contrast>& used) {
+                    const std::optional<InsideOutside>& used) {
   constexpr std::size_t kMany = 8;
   std::vector<int> free = parse_cpu_list(context.snapshot_value("job.cpus_allowed"));
   JobValues values;
@@ -247,7 +247,7 @@ std::optional<Outsiders> who_took(const RuleContext& context, Interval at, std::
   for (std::size_t i = 0; i < kOutsiders.size(); ++i) {
     const auto used = outsider_time(context, static_cast<Outsiders>(i));
     if (!used) continue;
-    const auto change = contrast(context, *used, seen, excluded);
+    const auto change = inside_outside(context, *used, seen, excluded);
     const double mean = change ? change->excess() : mean_inside(used->values, seen);
     const double seconds = mean * context.seconds(seen.length());
     if (!(seconds >= most)) continue;
@@ -287,10 +287,10 @@ void add_counts(const RuleContext& context, Finding& finding, std::optional<Outs
   if (!who) return;
   const auto used = outsider_time(context, *who);
   if (!used) return;
-  const auto change = contrast(context, *used, at, excluded);
+  const auto change = inside_outside(context, *used, at, excluded);
   const double inside = mean_inside(used->values, at);
   if (std::isnan(inside)) return;
-  Evidence evidence = evidence_of(context, *used, change.value_or(Contrast{inside, kNaN, 0}), at);
+  Evidence evidence = evidence_of(context, *used, change.value_or(InsideOutside{inside, kNaN, 0}), at);
   evidence.instance = words_of(who).instance;
   if (!change) evidence.expected.reset();
   finding.evidence.push_back(std::move(evidence));

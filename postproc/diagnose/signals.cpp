@@ -57,11 +57,11 @@ std::vector<double> over_seconds(const RuleContext& context, std::span<const dou
   return smooth;
 }
 
-std::optional<Contrast> contrast(const RuleContext& context, const MetricSeries& signal, Interval at,
-                                 std::span<const Interval> excluded) {
+std::optional<InsideOutside> inside_outside(const RuleContext& context, const MetricSeries& signal, Interval at,
+                                            std::span<const Interval> excluded) {
   std::vector<Interval> away(excluded.begin(), excluded.end());
   away.push_back(at);
-  const Contrast result{mean_inside(signal.values, at), mean_outside(signal.values, away), 0};
+  const InsideOutside result{mean_inside(signal.values, at), mean_outside(signal.values, away), 0};
   if (std::isnan(result.inside) || std::isnan(result.outside)) return std::nullopt;
   const auto means = reference_means(signal.values, away, std::min(at.length(), context.steps(kWindowSeconds)));
   if (means.size() < 3) return result;
@@ -70,27 +70,27 @@ std::optional<Contrast> contrast(const RuleContext& context, const MetricSeries&
   for (const double value : means) mean += value / static_cast<double>(means.size());
   for (const double value : means) squares += (value - mean) * (value - mean);
   const double spread = std::sqrt(squares / static_cast<double>(means.size() - 1));
-  Contrast scored = result;
+  InsideOutside scored = result;
   // A hundredth of the level itself, so that a constant outside does not score without bound.
   scored.score = result.excess() / std::max({spread, std::abs(result.outside) / 100, 1e-9});
   return scored;
 }
 
-std::optional<Contrast> contrast(const RuleContext& context, const std::optional<MetricSeries>& signal, Interval at,
-                                 std::span<const Interval> excluded) {
-  return signal ? contrast(context, *signal, at, excluded) : std::nullopt;
+std::optional<InsideOutside> inside_outside(const RuleContext& context, const std::optional<MetricSeries>& signal,
+                                            Interval at, std::span<const Interval> excluded) {
+  return signal ? inside_outside(context, *signal, at, excluded) : std::nullopt;
 }
 
-Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Contrast& contrast, Interval at) {
+Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const InsideOutside& levels, Interval at) {
   Evidence evidence;
   evidence.metric = signal.metric;
   evidence.node = context.telemetry.node;
   evidence.feature = "mean";
-  evidence.observed = contrast.inside;
-  evidence.expected = contrast.outside;
+  evidence.observed = levels.inside;
+  evidence.expected = levels.outside;
   evidence.unit = signal.unit;
   evidence.span = context.span(at.begin, at.end);
-  if (contrast.score != 0) evidence.score = shown_score(contrast.score);
+  if (levels.score != 0) evidence.score = shown_score(levels.score);
   return evidence;
 }
 

@@ -35,7 +35,7 @@ struct MetricSeries {
 [[nodiscard]] std::optional<MetricSeries> cpu_wait(const RuleContext& context);
 
 /// A signal inside an interval against outside of all `excluded` ones.
-struct Contrast {
+struct InsideOutside {
   double inside = 0;
   double outside = 0;
   double score = 0;  // difference in standard deviations of outside windows' means; 0 if the outside is too short
@@ -50,12 +50,13 @@ struct Contrast {
 [[nodiscard]] std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series);
 
 /// Nothing when the signal is missing inside or outside, or altogether.
-[[nodiscard]] std::optional<Contrast> contrast(const RuleContext& context, const MetricSeries& signal, Interval at,
-                                               std::span<const Interval> excluded);
-[[nodiscard]] std::optional<Contrast> contrast(const RuleContext& context, const std::optional<MetricSeries>& signal,
-                                               Interval at, std::span<const Interval> excluded);
+[[nodiscard]] std::optional<InsideOutside> inside_outside(const RuleContext& context, const MetricSeries& signal,
+                                                          Interval at, std::span<const Interval> excluded);
+[[nodiscard]] std::optional<InsideOutside> inside_outside(const RuleContext& context,
+                                                          const std::optional<MetricSeries>& signal, Interval at,
+                                                          std::span<const Interval> excluded);
 
-[[nodiscard]] Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Contrast& contrast,
+[[nodiscard]] Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const InsideOutside& levels,
                                    Interval at);
 
 /// A number of the whole run.

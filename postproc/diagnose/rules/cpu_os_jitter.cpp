@@ -43,13 +43,13 @@ std::optional<Finding> steady_noise(const RuleContext& context, const MetricSeri
       fmt::format("not known; at most {} s: in this time the services ran on cpus that the job waited for",
                   number(level.services * job_seconds(context) / std::max(1.0, level.used)));
   for (const auto& [signal, mean] : {std::pair(&services, level.services), std::pair(&wait, level.waited)}) {
-    Evidence evidence = evidence_of(context, *signal, Contrast{mean, kNaN, 0}, whole);
+    Evidence evidence = evidence_of(context, *signal, InsideOutside{mean, kNaN, 0}, whole);
     evidence.expected.reset();
     finding.evidence.push_back(std::move(evidence));
   }
   finding.evidence.front().instance = "services";
   if (const auto own = rate(context, "self.cpu_time", 1e-9, "cpus")) {
-    Evidence evidence = evidence_of(context, *own, Contrast{mean_inside(own->values, whole), kNaN, 0}, whole);
+    Evidence evidence = evidence_of(context, *own, InsideOutside{mean_inside(own->values, whole), kNaN, 0}, whole);
     evidence.expected.reset();
     finding.evidence.push_back(std::move(evidence));
   }

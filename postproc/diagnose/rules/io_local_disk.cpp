@@ -119,7 +119,7 @@ Saturation judged(const RuleContext& context, const Disk& disk, const Elevation&
   if (std::isnan(mine) || !(seen.moved > 0)) return seen;
   seen.own_share = std::min(1.0, mine / seen.moved);
   seen.whose = seen.own_share >= context.threshold("min_own_share") ? Whose::of_job : Whose::of_others;
-  const auto change = contrast(context, disk.bytes, elevation.at, all);
+  const auto change = inside_outside(context, disk.bytes, elevation.at, all);
   seen.more = change && change->excess() > 0.25 * change->outside;
   return seen;
 }
@@ -138,7 +138,7 @@ Loss loss_of(const RuleContext& context, Interval at, std::span<const Interval> 
     if (!(share >= context.threshold("min_stalled"))) return {};
     return {share, fmt::format("all work waited for io {:.0f} % of the time", 100 * share)};
   }
-  const auto used = contrast(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
+  const auto used = inside_outside(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
   if (!used || used->fall() < context.threshold("min_slowed")) return {};
   const auto some = waiting(context);
   if (some && !(mean_inside(some->values, at) >= context.threshold("min_waiting"))) return {};

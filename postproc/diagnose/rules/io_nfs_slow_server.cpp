@@ -145,11 +145,11 @@ Cost cost_of(const RuleContext& context, Finding& finding, Interval at, std::spa
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto blocked = level(context, "job.blocked", "processes");
   const auto processes = level(context, "job.processes", "processes");
-  if (const auto change = contrast(context, used, at, all); change && change->fall() > 0) {
+  if (const auto change = inside_outside(context, used, at, all); change && change->fall() > 0) {
     cost = {change->fall(),
             fmt::format("the job used {} cpus instead of {}", number(change->inside), number(change->outside))};
   }
-  if (const auto change = contrast(context, blocked, at, all)) {
+  if (const auto change = inside_outside(context, blocked, at, all)) {
     const double width = processes ? std::max(1.0, mean_inside(processes->values, at)) : 1.0;
     if (change->excess() / width > cost.share) {
       cost = {std::min(1.0, change->excess() / width),
@@ -186,7 +186,7 @@ Finding describe_hang(const RuleContext& context, const Mount& mount, const Metr
   Finding finding = finding_at(context, at, {{"mount", mount.point}, {"nfs", "yes"}});
   finding.instances = {mount.point};
   finding.confidence = Confidence::likely;
-  const auto requests = contrast(context, completed, at, all);
+  const auto requests = inside_outside(context, completed, at, all);
   if (requests) {
     Evidence evidence = evidence_of(context, completed, *requests, at);
     evidence.instance = mount.point;
@@ -328,11 +328,11 @@ MetricSeries time_of_answers(const RuleContext& context, const Kind& kind) {
 /// More requests or more bytes than usual take longer at the healthiest server.
 bool asks_for_more(const RuleContext& context, const Mount& mount, Interval at, std::span<const Interval> all) {
   constexpr double kMore = 0.25;
-  const auto more = [&](const std::optional<Contrast>& change) {
+  const auto more = [&](const std::optional<InsideOutside>& change) {
     return change && change->excess() > kMore * change->outside;
   };
-  return more(contrast(context, rate_of_kinds(context, mount, &Kind::requests, 1, "/s"), at, all)) ||
-         more(contrast(context, moved_bytes(context, mount), at, all));
+  return more(inside_outside(context, rate_of_kinds(context, mount, &Kind::requests, 1, "/s"), at, all)) ||
+         more(inside_outside(context, moved_bytes(context, mount), at, all));
 }
 
 /// The first reads of an epoch are slow because nobody has read them before: it must have been faster before.

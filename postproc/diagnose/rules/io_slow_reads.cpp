@@ -50,14 +50,14 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     if (elevation.recurring || !elevation.beyond) continue;  // cold reads at each epoch are the job's habit
-    const auto got = contrast(context, used, elevation.at, all);
-    const auto bytes = contrast(context, read, elevation.at, all);
+    const auto got = inside_outside(context, used, elevation.at, all);
+    const auto bytes = inside_outside(context, read, elevation.at, all);
     if (!got || !bytes || got->outside <= 0) continue;
     const double slowed = got->fall();
     if (slowed < context.threshold("min_slowed")) continue;
     // It read, and less than it usually does: else it waits for writes, or has become another program.
     if (bytes->inside < context.threshold("min_read") * 1e6 || bytes->inside > bytes->outside) continue;
-    const auto written = contrast(context, writes, elevation.at, all);
+    const auto written = inside_outside(context, writes, elevation.at, all);
     if (written && written->excess() > bytes->outside - bytes->inside) continue;
     const auto busy = disk_busy(context, elevation.at);
     const double disk = busy ? mean_inside(busy->values, elevation.at) : 0;

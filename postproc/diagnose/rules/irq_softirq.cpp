@@ -65,7 +65,7 @@ std::size_t busiest(const Packets& packets, Interval at) {
 /// What the cpu could not do, inside against outside; nothing when it kept up.
 struct Cost {
   MetricSeries signal;
-  Contrast change;
+  InsideOutside change;
 };
 
 std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, Interval at,
@@ -83,7 +83,7 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
     const auto channels = context.channels(sign.metric, cpu);
     if (channels.empty()) continue;
     MetricSeries signal = channel_rate(context, channels[0], sign.scale, sign.unit);
-    const auto change = contrast(context, signal, at, all);
+    const auto change = inside_outside(context, signal, at, all);
     const double outside = change ? change->outside : 0;  // a pile-up from the first second has no outside
     const double inside = change ? change->inside : mean_inside(signal.values, at);
     if (inside >= context.threshold(sign.threshold) && inside >= 3 * outside) {
@@ -158,7 +158,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const double length = context.seconds(elevation.at.length());
     finding.instances = {cpu};
     finding.confidence = cost->signal.metric == "softnet.dropped" ? Confidence::certain : Confidence::likely;
-    const auto segments = contrast(context, received, elevation.at, all);
+    const auto segments = inside_outside(context, received, elevation.at, all);
     set_loss_of_segments(context, finding, segments, length);
     Evidence evidence = evidence_of(context, share, elevation);
     evidence.instance = cpu;

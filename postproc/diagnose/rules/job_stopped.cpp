@@ -38,7 +38,7 @@ std::vector<Finding> check(const RuleContext& context) {
     Finding finding = finding_at(context, at);
     finding.confidence = Confidence::certain;
     // A process nobody waits for may stand still as long as it likes: the job's own use of cpus says what it cost.
-    const auto change = contrast(context, used, at, all);
+    const auto change = inside_outside(context, used, at, all);
     const double slowed = change ? change->fall() : 0;
     finding.impact.how =
         change ? "none seen: the job used its cpus as before" : "not known: the cpu time of the job was not measured";

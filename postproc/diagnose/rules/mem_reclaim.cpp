@@ -126,7 +126,7 @@ bool is_something_else(const RuleContext& context, const MetricSeries& again, co
 void set_cost(const RuleContext& context, Finding& finding, const MetricSeries& wait, const Elevation& elevation,
               std::span<const Interval> all) {
   const double length = context.seconds(elevation.at.length());
-  const auto change = contrast(context, wait, elevation.at, all);
+  const auto change = inside_outside(context, wait, elevation.at, all);
   const double inside = mean_inside(wait.values, elevation.at);
   const double more = change ? std::max(0.0, change->excess()) : inside;
   set_loss(context, finding, more * length,
@@ -164,7 +164,7 @@ Finding describe(const RuleContext& context, const MetricSeries& again, const Me
   if (std::isnan(elevation.outside)) finding.evidence.front().expected = 0;
   const auto add_mean = [&](const MetricSeries& signal) {
     Evidence evidence = evidence_of(context, signal, {mean_inside(signal.values, elevation.at), 0, 0}, elevation.at);
-    const auto change = contrast(context, signal, elevation.at, all);
+    const auto change = inside_outside(context, signal, elevation.at, all);
     evidence.expected = change ? std::optional(change->outside) : std::nullopt;
     if (evidence.observed && *evidence.observed > 0) finding.evidence.push_back(std::move(evidence));
   };

@@ -17,7 +17,7 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Eleva
   Finding finding = finding_at(context, elevation.at);
   const double length = context.seconds(elevation.at.length());
   const auto waiting = rate(context, "pressure.memory_some", 1e-9, "s/s");
-  const auto change = contrast(context, waiting, elevation.at, all);
+  const auto change = inside_outside(context, waiting, elevation.at, all);
   set_loss(context, finding, change ? std::optional(std::max(0.0, change->excess()) * length) : std::nullopt,
            change ? fmt::format("some task waited for memory {} % of the time", number(100 * change->inside))
                   : "not known: waiting for memory was not measured");

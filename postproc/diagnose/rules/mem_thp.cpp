@@ -79,7 +79,7 @@ Finding describe_stalls(const RuleContext& context, const MetricSeries& compacti
   const std::string defrag = chosen(context, "vm.transparent_hugepage_defrag");
   Finding finding = finding_at(context, elevation.at, values_of_stalls(context, defrag));
   const double length = context.seconds(elevation.at.length());
-  const auto change = contrast(context, waits, elevation.at, all);
+  const auto change = inside_outside(context, waits, elevation.at, all);
   const double inside = mean_inside(waits.values, elevation.at);
   set_loss(context, finding, (change ? std::max(0.0, change->excess()) : inside) * length,
            fmt::format("upper bound: some task waited for memory {} % of this time{}", number(100 * inside),
@@ -94,7 +94,7 @@ Finding describe_stalls(const RuleContext& context, const MetricSeries& compacti
   for (const auto& signal : others) {
     if (!signal || std::isnan(mean_inside(signal->values, elevation.at))) continue;
     Evidence evidence = evidence_of(context, *signal, {mean_inside(signal->values, elevation.at), 0, 0}, elevation.at);
-    const auto contrasted = contrast(context, signal, elevation.at, all);
+    const auto contrasted = inside_outside(context, signal, elevation.at, all);
     evidence.expected = contrasted ? std::optional(contrasted->outside) : std::nullopt;
     finding.evidence.push_back(std::move(evidence));
   }

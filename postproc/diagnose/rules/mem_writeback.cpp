@@ -17,7 +17,7 @@ constexpr double kTailLevel = 0.2;
 /// How the job paid between the first dirty page and the last one written back.
 struct Cost {
   Interval at;
-  std::vector<std::pair<MetricSeries, Contrast>> signs;
+  std::vector<std::pair<MetricSeries, InsideOutside>> signs;
   double seconds = 0;
   bool measured = false;  // what counts as the job's loss
   std::string how;
@@ -60,7 +60,7 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
   };
   for (const Sign& sign : signs) {
     if (!sign.signal) continue;
-    const auto change = contrast(context, *sign.signal, cost.at, all);
+    const auto change = inside_outside(context, *sign.signal, cost.at, all);
     cost.measured = cost.measured || (change && sign.per > 0);
     if (!change || change->excess() < sign.least) continue;
     cost.signs.emplace_back(*sign.signal, *change);
@@ -151,7 +151,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const double percent = 100 * cost.seconds / job_seconds(context);
     if (flood.most) {  // writing may be what this job does, by the job has more processes than reveal measures
                        // individually
-      const auto own_change = contrast(context, own, flood.at, all);
+      const auto own_change = inside_outside(context, own, flood.at, all);
       if (!by_outsider || !own_change || own_change->excess() > 0.1 * flood.inside) continue;
     }
     if (by_outsider && !flood.recurring) {

@@ -66,7 +66,7 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Elevation& elevation : found) {
     if (elevation.recurring) continue;
     const auto flat = plateau(context, received, elevation.at, all);
-    const auto bytes = contrast(context, received, elevation.at, all);
+    const auto bytes = inside_outside(context, received, elevation.at, all);
     if (!flat || !bytes || bytes->outside <= 0 || bytes->inside > (1 - kLeastSlowed) * bytes->outside) continue;
     if (segments) {
       const double arrived = mean_inside(segments->values, elevation.at);

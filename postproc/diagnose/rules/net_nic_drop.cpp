@@ -63,7 +63,7 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
   finding.instances = {drops.interface};
   finding.confidence = Confidence::likely;
   set_loss_of_segments(context, finding,
-                       contrast(context, rate(context, "tcp.InSegs", 1, "segments/s"), elevation.at, all),
+                       inside_outside(context, rate(context, "tcp.InSegs", 1, "segments/s"), elevation.at, all),
                        context.seconds(elevation.at.length()));
   Evidence evidence = evidence_of(context, drops.signal, elevation);
   evidence.instance = drops.interface;

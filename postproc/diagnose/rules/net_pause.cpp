@@ -85,7 +85,7 @@ Finding describe(const RuleContext& context, const Paused& paused, const Elevati
   finding.confidence = paused.in_time ? Confidence::likely : Confidence::possible;
   const double length = context.seconds(elevation.at.length());
   const auto traffic = traffic_of(context, paused);
-  const auto moved = contrast(context, traffic, elevation.at, all);
+  const auto moved = inside_outside(context, traffic, elevation.at, all);
   if (!moved) {
     set_loss(context, finding, std::nullopt, "not known: the interface's traffic was not measured without pauses");
   } else if (moved->fall() > kNoticeable) {

@@ -30,7 +30,7 @@ RunnerUp runner_up(bool twice_measured) {
 }
 
 Finding describe(const RuleContext& context, const MetricSeries& queued, const MetricSeries& received,
-                 const Elevation& elevation, const Contrast& segments, std::span<const Interval> all) {
+                 const Elevation& elevation, const InsideOutside& segments, std::span<const Interval> all) {
   Finding finding = finding_at(context, elevation.at);
   const double length = context.seconds(elevation.at.length());
   const auto confirmed = confirmed_by(context.detection, elevation.at);
@@ -92,11 +92,11 @@ std::vector<Finding> check(const RuleContext& context) {
     const double excess = elevation.inside - elevation.outside;
     // Four or more alike are what these connections do anyway.
     if (elevation.recurring || excess < context.threshold("min_ratio") * elevation.outside) continue;
-    const auto segments = contrast(context, received, elevation.at, all);
+    const auto segments = inside_outside(context, received, elevation.at, all);
     // A job that exchanges data for most of its time has what comes with that for most of its time.
     if (elevation.most && segments && segments->excess() > 0.5 * segments->outside) continue;
     if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
-    const auto duplicates = contrast(context, twice, elevation.at, all);
+    const auto duplicates = inside_outside(context, twice, elevation.at, all);
     if (duplicates && is_reordering(context, duplicates->excess(), excess)) continue;
     findings.push_back(describe(context, queued, received, elevation, *segments, all));
   }

@@ -23,7 +23,7 @@ std::optional<Finding> describe(const RuleContext& context, const std::string& i
   finding.instances = {interface};
   finding.confidence = Confidence::likely;
   set_loss_of_segments(context, finding,
-                       contrast(context, rate(context, "tcp.OutSegs", 1, "segments/s"), elevation.at, all),
+                       inside_outside(context, rate(context, "tcp.OutSegs", 1, "segments/s"), elevation.at, all),
                        context.seconds(elevation.at.length()));
   Evidence evidence = evidence_of(context, drops, elevation);
   evidence.instance = interface;

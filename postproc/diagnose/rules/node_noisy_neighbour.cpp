@@ -20,7 +20,7 @@ constexpr double kWriteBackSeconds = 60;
 /// An interval in which the job waited for a resource and got less done.
 struct Suffering {
   Elevation wait;
-  Contrast used;
+  InsideOutside used;
 };
 
 std::vector<Suffering> sufferings(const RuleContext& context, const MetricSeries& wait, const MetricSeries& used) {
@@ -30,7 +30,7 @@ std::vector<Suffering> sufferings(const RuleContext& context, const MetricSeries
   std::vector<Suffering> suffered;
   for (const Elevation& elevation : found) {
     if (elevation.recurring || !elevation.beyond) continue;  // what comes again and again is the job's own habit
-    const auto got = contrast(context, used, elevation.at, all);
+    const auto got = inside_outside(context, used, elevation.at, all);
     if (got && got->fall() >= context.threshold("min_slowed")) suffered.push_back({elevation, *got});
   }
   return suffered;
@@ -117,7 +117,7 @@ void add_disk(const RuleContext& context, const MetricSeries& used, std::vector<
     finding.subsystem = Subsystem::storage;
     finding.instances = {disk.name};
     Evidence moved = evidence_of(context, MetricSeries{"disk.read_bytes + disk.write_bytes", "bytes/s", {}},
-                                 Contrast{bytes / length, (bytes - others) / length, 0}, at);
+                                 InsideOutside{bytes / length, (bytes - others) / length, 0}, at);
     moved.instance = disk.name;
     finding.evidence.push_back(std::move(moved));
     finding.runner_up = {"mem.writeback_stall", "pages that wait to be written: the job itself wrote little before"};

@@ -122,7 +122,7 @@ void set_loss_of_traffic(const RuleContext& context, Finding& finding, const Ret
                          std::span<const Interval> all) {
   constexpr double kNoticeable = 0.02;
   const auto traffic = traffic_of(context, retries.port.name);
-  const auto sent = contrast(context, traffic, at, all);
+  const auto sent = inside_outside(context, traffic, at, all);
   if (!sent) {
     set_loss(context, finding, std::nullopt,
              "not known: the port's traffic without repeated requests was not measured");
@@ -152,7 +152,7 @@ std::optional<Finding> describe(const RuleContext& context, const Retries& retri
   Finding finding = finding_at(context, elevation.at, retries.port.values());
   finding.instances = {retries.port.name};
   finding.confidence = Confidence::likely;
-  const auto change = contrast(context, signal, elevation.at, all);
+  const auto change = inside_outside(context, signal, elevation.at, all);
   Evidence evidence = evidence_of(context, signal, elevation);
   evidence.observed = mean_inside(signal.values, elevation.at);
   evidence.expected = change ? change->outside : 0;

@@ -39,7 +39,7 @@ std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::sp
       {rate(context, "net.rx_bytes", 1, "bytes/s"), 1e5},  {rate(context, "process.read_bytes", 1, "bytes/s"), 1e5}};
   std::optional<bool> felt;
   for (const Sign& sign : signs) {
-    const auto change = sign.signal ? contrast(context, *sign.signal, at, all) : std::nullopt;
+    const auto change = sign.signal ? inside_outside(context, *sign.signal, at, all) : std::nullopt;
     if (!change) continue;
     const double excess = std::abs(change->excess());
     felt = felt.value_or(false) ||
