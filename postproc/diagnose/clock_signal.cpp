@@ -6,7 +6,7 @@ namespace reveal {
 namespace {
 
 /// Cycles that ran against cycles at the nominal clock: what turbostat calls Bzy_MHz.
-std::optional<Signal> counted_clock(const RuleContext& context) {
+std::optional<MetricSeries> counted_clock(const RuleContext& context) {
   const auto ran = context.total_if_measured("platform.aperf");
   const auto nominal = context.total_if_measured("platform.mperf");
   const auto all = context.total_if_measured("platform.tsc");
@@ -27,7 +27,7 @@ bool may_use(const RuleContext& context, const std::string& cpu) {
 }
 
 /// Mean over the cpus of the job, as the driver reports it: a hint, where nothing is counted.
-std::optional<Signal> reported_clock(const RuleContext& context) {
+std::optional<MetricSeries> reported_clock(const RuleContext& context) {
   Signal clock{"cpu.frequency", "Hz", std::vector<double>(context.telemetry.samples, 0.0)};
   double cpus = 0;
   for (const std::size_t channel : context.channels("cpu.frequency")) {
@@ -43,7 +43,7 @@ std::optional<Signal> reported_clock(const RuleContext& context) {
 
 }  // namespace
 
-std::optional<Signal> clock_of(const RuleContext& context) {
+std::optional<MetricSeries> clock_of(const RuleContext& context) {
   auto counted = counted_clock(context);
   return counted ? std::move(counted) : reported_clock(context);
 }

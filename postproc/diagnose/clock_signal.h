@@ -8,6 +8,6 @@
 namespace reveal {
 
 /// Counted where the machine allows it, else as the driver reports it; in hertz. Nothing where neither was measured.
-[[nodiscard]] std::optional<Signal> clock_of(const RuleContext& context);
+[[nodiscard]] std::optional<MetricSeries> clock_of(const RuleContext& context);
 
 }  // namespace reveal

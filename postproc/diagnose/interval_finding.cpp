@@ -21,7 +21,7 @@ std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const
   const std::vector<Interval> all = places(lasting);
   const auto used = lasting.empty() ? std::nullopt : rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto job_does_as_before = [&](const Elevation& each) {
-    const auto change = contrast(context, used, each.at, all);
+    const auto change = inside_outside(context, used, each.at, all);
     return change && change->excess() <= kDoesMore * change->outside;
   };
   if (!lasting.empty() && std::all_of(lasting.begin(), lasting.end(), job_does_as_before)) return lasting;
@@ -42,7 +42,7 @@ void set_loss(const RuleContext& context, Finding& finding, std::optional<double
                                       context.threshold(kMinLostSeconds.name), context.threshold(kMinLostPercent.name));
 }
 
-void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<Contrast>& segments,
+void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<InsideOutside>& segments,
                           double length_seconds) {
   constexpr double kNoticeable = 0.02;
   if (!segments) {
@@ -56,13 +56,13 @@ void set_loss_of_segments(const RuleContext& context, Finding& finding, const st
   }
 }
 
-Evidence evidence_of(const RuleContext& context, const Signal& signal, const Elevation& elevation) {
+Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Elevation& elevation) {
   return evidence_of(context, signal, {elevation.inside, elevation.outside, elevation.score}, elevation.at);
 }
 
-void add_contrast(const RuleContext& context, Finding& finding, const std::optional<Signal>& signal, Interval at,
+void add_contrast(const RuleContext& context, Finding& finding, const std::optional<MetricSeries>& signal, Interval at,
                   std::span<const Interval> excluded) {
-  if (const auto change = contrast(context, signal, at, excluded)) {
+  if (const auto change = inside_outside(context, signal, at, excluded)) {
     finding.evidence.push_back(evidence_of(context, *signal, *change, at));
   }
 }

@@ -34,12 +34,12 @@ enum class Cause : std::uint8_t { job, external };
 void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how);
 
 /// A job that exchanges the same data in every step makes progress as its segments arrive.
-void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<Contrast>& segments,
+void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<InsideOutside>& segments,
                           double length_seconds);
 
-[[nodiscard]] Evidence evidence_of(const RuleContext& context, const Signal& signal, const Elevation& elevation);
+[[nodiscard]] Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Elevation& elevation);
 /// Appends what the signal did in the interval, if it was measured inside and outside.
-void add_contrast(const RuleContext& context, Finding& finding, const std::optional<Signal>& signal, Interval at,
+void add_contrast(const RuleContext& context, Finding& finding, const std::optional<MetricSeries>& signal, Interval at,
                   std::span<const Interval> excluded);
 
 /// The rule's own search, and the general detectors that saw the same.

@@ -27,7 +27,7 @@ constexpr std::string_view kRest = "others";  // the sum over all peers without 
 
 struct Way {
   std::string peer;  // an address: a node with several of them has several ways
-  Signal lost;
+  MetricSeries lost;
   double inside = 0;  // lost per second
   double usual = 0;
   double traffic = 0;  // segments per second

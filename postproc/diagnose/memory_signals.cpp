@@ -31,18 +31,18 @@ std::string words_of(const MemoryPicture& each) {
 
 }  // namespace
 
-std::optional<Signal> stall_ratio(const RuleContext& context) {
+std::optional<MetricSeries> stall_ratio(const RuleContext& context) {
   if (auto of_memory = level(context, "pmu.l3_stall_ratio", "ratio")) return of_memory;
   return level(context, "pmu.stall_ratio", "ratio");
 }
 
-std::optional<Signal> remote_share(const RuleContext& context) {
+std::optional<MetricSeries> remote_share(const RuleContext& context) {
   return level(context, "pmu.remote_share", "ratio");
 }
 
 std::vector<MemoryPicture> memory_picture(const RuleContext& context, Interval at) {
   std::vector<MemoryPicture> picture;
-  for (std::optional<Signal>& signal :
+  for (std::optional<MetricSeries>& signal :
        std::array{level(context, "pmu.ipc", "ratio"), stall_ratio(context), remote_share(context),
                   level(context, "platform.memory_bandwidth", "bytes/s")}) {
     if (!signal) continue;

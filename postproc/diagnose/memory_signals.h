@@ -12,13 +12,13 @@
 namespace reveal {
 
 /// Part of the cycles that waited: for what the L3 did not have where that is counted, else for anything.
-[[nodiscard]] std::optional<Signal> stall_ratio(const RuleContext& context);
+[[nodiscard]] std::optional<MetricSeries> stall_ratio(const RuleContext& context);
 /// Part of the accesses beyond the last-level cache that another socket answered.
-[[nodiscard]] std::optional<Signal> remote_share(const RuleContext& context);
+[[nodiscard]] std::optional<MetricSeries> remote_share(const RuleContext& context);
 
 /// One of the four that was measured, in an interval, and outside of it where there is an outside.
 struct MemoryPicture {
-  Signal signal;
+  MetricSeries signal;
   double inside = 0;
   std::optional<double> outside;
 };

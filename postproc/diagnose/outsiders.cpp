@@ -60,8 +60,8 @@ std::vector<BusierCpu> busier_cpus(const RuleContext& context, Interval at, std:
 
 /// How the job paid. Seconds are of its run time.
 struct OutsiderCost {
-  std::optional<Contrast> wait;
-  std::optional<Contrast> used;
+  std::optional<InsideOutside> wait;
+  std::optional<InsideOutside> used;
   bool fell = false;  // what the job used, by as much as they took
   double seconds = 0;
   std::string how;
@@ -70,18 +70,18 @@ struct OutsiderCost {
 };
 
 /// Threads that live for less than a look wait unseen; those that were seen stand for them.
-bool waited_far_longer(const Contrast& wait) {
+bool waited_far_longer(const InsideOutside& wait) {
   constexpr double kLeastRise = 0.02;  // s/s
   constexpr double kTimes = 2;
   return wait.excess() >= std::max(kLeastRise, kTimes * wait.outside);
 }
 
 OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span<const Interval> excluded,
-                              const Signal& wait, const Signal& used, double excess) {
+                              const MetricSeries& wait, const MetricSeries& used, double excess) {
   OutsiderCost cost;
   const double length = context.seconds(at.length());
-  cost.used = contrast(context, used, at, excluded);
-  cost.wait = contrast(context, wait, at, excluded);
+  cost.used = inside_outside(context, used, at, excluded);
+  cost.wait = inside_outside(context, wait, at, excluded);
   const double width = std::max(1.0, cost.used ? std::max(cost.used->inside, cost.used->outside) : 1.0);
 
   if (cost.wait && cost.wait->excess() >= context.threshold("min_wait")) {
@@ -112,7 +112,7 @@ bool explained_by_writes(const RuleContext& context, Interval at, std::span<cons
   if (excess >= kFloodCpus) return false;
   const auto dirtied = rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s");
   if (!dirtied) return false;
-  const auto change = contrast(context, *dirtied, at, excluded);
+  const auto change = inside_outside(context, *dirtied, at, excluded);
   return change && change->excess() >= kFloodOfWrites && change->excess() >= change->outside;
 }
 
@@ -121,7 +121,7 @@ double interrupts_excess(const RuleContext& context, Interval at, std::span<cons
   double excess = 0;
   for (const std::string_view metric : {"cpu.irq", "cpu.softirq"}) {
     const auto interrupts = rate(context, metric, 1e-9, "cpus");
-    const auto change = contrast(context, interrupts, at, excluded);
+    const auto change = inside_outside(context, interrupts, at, excluded);
     if (change) excess += change->excess();
   }
   return std::max(0.0, excess);
@@ -129,13 +129,13 @@ double interrupts_excess(const RuleContext& context, Interval at, std::span<cons
 
 RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const Interval> excluded, double excess) {
   if (const auto steal = rate(context, "cpu.steal", 1e-9, "cpus")) {
-    if (const auto change = contrast(context, *steal, at, excluded); change && change->excess() > 0.02) {
+    if (const auto change = inside_outside(context, *steal, at, excluded); change && change->excess() > 0.02) {
       return {"", fmt::format("the hypervisor took {} cpus more than usual, the outsider {}", number(change->excess()),
                               number(excess))};
     }
   }
   if (const auto running = level(context, "job.running", "processes")) {
-    if (const auto change = contrast(context, *running, at, excluded)) {
+    if (const auto change = inside_outside(context, *running, at, excluded)) {
       return {"", fmt::format("the job's own threads: {} of its processes were ready to run on average in the interval "
                               "and {} outside it, so the job did not need more cpus",
                               number(change->inside), number(change->outside))};
@@ -147,7 +147,7 @@ RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const I
 /// The cpus of the job that were left alone; where these are fewer than it uses, moving to them is no advice, and
 /// neither is it to leave a core free where that is a large part of them.
 JobValues free_cpus(const RuleContext& context, std::span<const std::string> busy,
-                    const std::optional<Contrast>& used) {
+                    const std::optional<InsideOutside>& used) {
   constexpr std::size_t kMany = 8;
   std::vector<int> free = parse_cpu_list(context.snapshot_value("job.cpus_allowed"));
   JobValues values;
@@ -247,7 +247,7 @@ std::optional<Outsiders> who_took(const RuleContext& context, Interval at, std::
   for (std::size_t i = 0; i < kOutsiders.size(); ++i) {
     const auto used = outsider_time(context, static_cast<Outsiders>(i));
     if (!used) continue;
-    const auto change = contrast(context, *used, seen, excluded);
+    const auto change = inside_outside(context, *used, seen, excluded);
     const double mean = change ? change->excess() : mean_inside(used->values, seen);
     const double seconds = mean * context.seconds(seen.length());
     if (!(seconds >= most)) continue;
@@ -287,10 +287,10 @@ void add_counts(const RuleContext& context, Finding& finding, std::optional<Outs
   if (!who) return;
   const auto used = outsider_time(context, *who);
   if (!used) return;
-  const auto change = contrast(context, *used, at, excluded);
+  const auto change = inside_outside(context, *used, at, excluded);
   const double inside = mean_inside(used->values, at);
   if (std::isnan(inside)) return;
-  Evidence evidence = evidence_of(context, *used, change.value_or(Contrast{inside, kNaN, 0}), at);
+  Evidence evidence = evidence_of(context, *used, change.value_or(InsideOutside{inside, kNaN, 0}), at);
   evidence.instance = words_of(who).instance;
   if (!change) evidence.expected.reset();
   finding.evidence.push_back(std::move(evidence));
@@ -316,8 +316,8 @@ std::string how_no_cost(const OutsiderCost& cost) {
   return "none seen: the job waited no longer for a cpu and used no fewer cpus than usual";
 }
 
-Finding describe_outsider(const RuleContext& context, const Signal& outsider, const Elevation& elevation,
-                          std::span<const Interval> excluded, const Signal& wait, const OutsiderCost& cost,
+Finding describe_outsider(const RuleContext& context, const MetricSeries& outsider, const Elevation& elevation,
+                          std::span<const Interval> excluded, const MetricSeries& wait, const OutsiderCost& cost,
                           std::optional<Outsiders> who) {
   const Interval at = elevation.at;
   const double excess = elevation.inside - elevation.outside;
@@ -366,8 +366,8 @@ Finding describe_outsider(const RuleContext& context, const Signal& outsider, co
 /// Somebody who is there from the first to the last second leaves no outside to compare with: the level itself, held
 /// against what the job waited, is then the evidence. The threshold is higher, since a bias of the clocks is a level
 /// too.
-std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, const Signal& outsider, const Signal& used,
-                                                 const Signal& wait) {
+std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, const MetricSeries& outsider,
+                                                 const MetricSeries& used, const MetricSeries& wait) {
   const auto seconds = reference_means(outsider.values, {}, context.steps(1));
   if (seconds.empty() || static_cast<double>(seconds.size()) * context.telemetry.step_seconds <
                              context.threshold("min_constant_seconds")) {
@@ -402,9 +402,9 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
 
 /// Returns the findings of all rules: a level that lasts for the whole job is compared with intervals that come and go.
 std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
-  const Signal outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
-  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
-  const Signal wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
+  const MetricSeries outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
+  const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const MetricSeries wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
 
   const auto elevations = elevations_of(context, outsider.values, context.threshold("min_cpu"),
                                         context.threshold("min_score"), Cause::external);
@@ -458,7 +458,7 @@ std::vector<Threshold> outsider_thresholds(std::vector<Threshold> more) {
   return more;
 }
 
-std::optional<Signal> outsider_time(const RuleContext& context, Outsiders who) {
+std::optional<MetricSeries> outsider_time(const RuleContext& context, Outsiders who) {
   const auto channels = context.channels("outsider.cpu_time", words_of(who).instance);
   if (channels.empty()) return std::nullopt;
   return channel_rate(context, channels.front(), 1e-9, "cpus");

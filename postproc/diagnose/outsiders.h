@@ -31,7 +31,7 @@ inline constexpr Threshold kOutsiderThresholds[] = {
 [[nodiscard]] std::vector<Threshold> outsider_thresholds(std::vector<Threshold> more = {});
 
 /// Cpus that those used on the cpus of the job; nothing where the collector did not see what they are.
-[[nodiscard]] std::optional<Signal> outsider_time(const RuleContext& context, Outsiders who);
+[[nodiscard]] std::optional<MetricSeries> outsider_time(const RuleContext& context, Outsiders who);
 
 /// Returns the findings of the context's rule: each interval in which the outsiders of this rule took most, and the
 /// level that lasts for the whole job. The rule has the rows above.

@@ -15,34 +15,34 @@ constexpr double kCriticalPercent = 25;
 
 }  // namespace
 
-std::optional<Signal> rate(const RuleContext& context, std::string_view metric, double scale, std::string_view unit,
-                           std::string_view role) {
+std::optional<MetricSeries> rate(const RuleContext& context, std::string_view metric, double scale,
+                                 std::string_view unit, std::string_view role) {
   auto sum = context.total_if_measured(metric, role);
   if (!sum) return std::nullopt;
   for (double& value : *sum) value *= scale / context.telemetry.step_seconds;
-  return Signal{std::string(metric), std::string(unit), *std::move(sum)};
+  return MetricSeries{std::string(metric), std::string(unit), *std::move(sum)};
 }
 
-Signal channel_rate(const RuleContext& context, std::size_t channel, double scale, std::string_view unit) {
+MetricSeries channel_rate(const RuleContext& context, std::size_t channel, double scale, std::string_view unit) {
   const auto series = context.telemetry.series(channel);
-  Signal signal{context.telemetry.channels[channel].metric, std::string(unit),
-                std::vector<double>(series.begin(), series.end())};
+  MetricSeries signal{context.telemetry.channels[channel].metric, std::string(unit),
+                      std::vector<double>(series.begin(), series.end())};
   for (double& value : signal.values) value *= scale / context.telemetry.step_seconds;
   return signal;
 }
 
-std::optional<Signal> level(const RuleContext& context, std::string_view metric, std::string_view unit) {
+std::optional<MetricSeries> level(const RuleContext& context, std::string_view metric, std::string_view unit) {
   auto sum = context.total_if_measured(metric);
   if (!sum) return std::nullopt;
-  return Signal{std::string(metric), std::string(unit), *std::move(sum)};
+  return MetricSeries{std::string(metric), std::string(unit), *std::move(sum)};
 }
 
-Signal needed(std::optional<Signal> signal, std::string_view what) {
+MetricSeries needed(std::optional<MetricSeries> signal, std::string_view what) {
   if (!signal) throw Unavailable("not measured: " + std::string(what));
   return *std::move(signal);
 }
 
-std::optional<Signal> cpu_wait(const RuleContext& context) {
+std::optional<MetricSeries> cpu_wait(const RuleContext& context) {
   if (auto own = rate(context, "job.wait_time", 1e-9, "s/s")) return own;
   if (auto slots = rate(context, "process.wait_time", 1e-9, "s/s", "rank")) return slots;
   return rate(context, "pressure.cpu_some", 1e-9, "s/s");
@@ -57,11 +57,11 @@ std::vector<double> over_seconds(const RuleContext& context, std::span<const dou
   return smooth;
 }
 
-std::optional<Contrast> contrast(const RuleContext& context, const Signal& signal, Interval at,
-                                 std::span<const Interval> excluded) {
+std::optional<InsideOutside> inside_outside(const RuleContext& context, const MetricSeries& signal, Interval at,
+                                            std::span<const Interval> excluded) {
   std::vector<Interval> away(excluded.begin(), excluded.end());
   away.push_back(at);
-  const Contrast result{mean_inside(signal.values, at), mean_outside(signal.values, away), 0};
+  const InsideOutside result{mean_inside(signal.values, at), mean_outside(signal.values, away), 0};
   if (std::isnan(result.inside) || std::isnan(result.outside)) return std::nullopt;
   const auto means = reference_means(signal.values, away, std::min(at.length(), context.steps(kWindowSeconds)));
   if (means.size() < 3) return result;
@@ -70,27 +70,27 @@ std::optional<Contrast> contrast(const RuleContext& context, const Signal& signa
   for (const double value : means) mean += value / static_cast<double>(means.size());
   for (const double value : means) squares += (value - mean) * (value - mean);
   const double spread = std::sqrt(squares / static_cast<double>(means.size() - 1));
-  Contrast scored = result;
+  InsideOutside scored = result;
   // A hundredth of the level itself, so that a constant outside does not score without bound.
   scored.score = result.excess() / std::max({spread, std::abs(result.outside) / 100, 1e-9});
   return scored;
 }
 
-std::optional<Contrast> contrast(const RuleContext& context, const std::optional<Signal>& signal, Interval at,
-                                 std::span<const Interval> excluded) {
-  return signal ? contrast(context, *signal, at, excluded) : std::nullopt;
+std::optional<InsideOutside> inside_outside(const RuleContext& context, const std::optional<MetricSeries>& signal,
+                                            Interval at, std::span<const Interval> excluded) {
+  return signal ? inside_outside(context, *signal, at, excluded) : std::nullopt;
 }
 
-Evidence evidence_of(const RuleContext& context, const Signal& signal, const Contrast& contrast, Interval at) {
+Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const InsideOutside& levels, Interval at) {
   Evidence evidence;
   evidence.metric = signal.metric;
   evidence.node = context.telemetry.node;
   evidence.feature = "mean";
-  evidence.observed = contrast.inside;
-  evidence.expected = contrast.outside;
+  evidence.observed = levels.inside;
+  evidence.expected = levels.outside;
   evidence.unit = signal.unit;
   evidence.span = context.span(at.begin, at.end);
-  if (contrast.score != 0) evidence.score = shown_score(contrast.score);
+  if (levels.score != 0) evidence.score = shown_score(levels.score);
   return evidence;
 }
 

@@ -10,30 +10,32 @@
 
 namespace reveal {
 
-/// One series per grid step, in a unit a person reads.
-struct Signal {
+/// Values of a metric, one per grid step, in a unit a person reads.
+struct MetricSeries {
   std::string metric;
   std::string unit;  // "cpus", "bytes/s", "processes"
   std::vector<double> values;
 };
 
 /// Sum of a counter's channels per second, times `scale` ("cpus" from nanoseconds: 1e-9). Nothing if not measured.
-[[nodiscard]] std::optional<Signal> rate(const RuleContext& context, std::string_view metric, double scale,
-                                         std::string_view unit, std::string_view role = {});
+[[nodiscard]] std::optional<MetricSeries> rate(const RuleContext& context, std::string_view metric, double scale,
+                                               std::string_view unit, std::string_view role = {});
 /// One channel of a counter per second.
-[[nodiscard]] Signal channel_rate(const RuleContext& context, std::size_t channel, double scale, std::string_view unit);
+[[nodiscard]] MetricSeries channel_rate(const RuleContext& context, std::size_t channel, double scale,
+                                        std::string_view unit);
 /// Sum of a gauge's channels.
-[[nodiscard]] std::optional<Signal> level(const RuleContext& context, std::string_view metric, std::string_view unit);
+[[nodiscard]] std::optional<MetricSeries> level(const RuleContext& context, std::string_view metric,
+                                                std::string_view unit);
 
 /// Throws Unavailable("not measured: WHAT") when it is not there.
-[[nodiscard]] Signal needed(std::optional<Signal> signal, std::string_view what);
+[[nodiscard]] MetricSeries needed(std::optional<MetricSeries> signal, std::string_view what);
 
 /// Run-queue wait of the job in cpus (seconds waited per second): the job's own where measured, else the node's share
 /// of time in which some task waited.
-[[nodiscard]] std::optional<Signal> cpu_wait(const RuleContext& context);
+[[nodiscard]] std::optional<MetricSeries> cpu_wait(const RuleContext& context);
 
 /// A signal inside an interval against outside of all `excluded` ones.
-struct Contrast {
+struct InsideOutside {
   double inside = 0;
   double outside = 0;
   double score = 0;  // difference in standard deviations of outside windows' means; 0 if the outside is too short
@@ -48,12 +50,13 @@ struct Contrast {
 [[nodiscard]] std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series);
 
 /// Nothing when the signal is missing inside or outside, or altogether.
-[[nodiscard]] std::optional<Contrast> contrast(const RuleContext& context, const Signal& signal, Interval at,
-                                               std::span<const Interval> excluded);
-[[nodiscard]] std::optional<Contrast> contrast(const RuleContext& context, const std::optional<Signal>& signal,
-                                               Interval at, std::span<const Interval> excluded);
+[[nodiscard]] std::optional<InsideOutside> inside_outside(const RuleContext& context, const MetricSeries& signal,
+                                                          Interval at, std::span<const Interval> excluded);
+[[nodiscard]] std::optional<InsideOutside> inside_outside(const RuleContext& context,
+                                                          const std::optional<MetricSeries>& signal, Interval at,
+                                                          std::span<const Interval> excluded);
 
-[[nodiscard]] Evidence evidence_of(const RuleContext& context, const Signal& signal, const Contrast& contrast,
+[[nodiscard]] Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const InsideOutside& levels,
                                    Interval at);
 
 /// A number of the whole run.

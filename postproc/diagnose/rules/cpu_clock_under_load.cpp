@@ -74,7 +74,7 @@ void add_clock(const RuleContext& context, const Package& package, Finding& find
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(at_limit, whole);
   if (std::isnan(mean)) return;
-  Evidence evidence = evidence_of(context, *clock, Contrast{mean, kNaN, 0}, whole);
+  Evidence evidence = evidence_of(context, *clock, InsideOutside{mean, kNaN, 0}, whole);
   evidence.expected.reset();
   finding.evidence.push_back(std::move(evidence));
 }
@@ -98,8 +98,8 @@ std::vector<Finding> check_cap(const RuleContext& context) {
   finding.severity = Severity::notice;
   finding.confidence = Confidence::likely;
   finding.impact.how = "not known: only a run with the processor's nominal power limit shows it";
-  finding.evidence.push_back(evidence_of(context, Signal{"platform.package_power", "W", {}},
-                                         Contrast{mean_inside(most->power, whole), most->limit, 0}, whole));
+  finding.evidence.push_back(evidence_of(context, MetricSeries{"platform.package_power", "W", {}},
+                                         InsideOutside{mean_inside(most->power, whole), most->limit, 0}, whole));
   finding.evidence.push_back({.metric = "cpu.power_limit." + most->name,
                               .instance = finding.instances.front(),
                               .node = context.telemetry.node,
@@ -164,7 +164,7 @@ RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interva
   std::optional<Evidence> evidence;
   for (const Leader& each : kLeaders) {
     const auto signal = rate(context, each.metric, 1, each.unit);
-    const auto change = contrast(context, signal, at, all);
+    const auto change = inside_outside(context, signal, at, all);
     if (!change || change->score < most) continue;
     most = change->score;
     evidence = evidence_of(context, *signal, *change, at);
@@ -176,7 +176,7 @@ RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interva
 }
 
 /// The cost can be computed only at steady load.
-void set_cost(const RuleContext& context, Finding& finding, const Contrast& clock, double length) {
+void set_cost(const RuleContext& context, Finding& finding, const InsideOutside& clock, double length) {
   set_loss(context, finding, clock.fall() * length,
            fmt::format("at the same load the clock was {} instead of {}", quantity(clock.inside, "Hz"),
                        quantity(clock.outside, "Hz")));
@@ -192,9 +192,9 @@ bool has_a_cause(const RuleContext& context, const Finding& finding) {
 }
 
 std::vector<Finding> check_oscillation(const RuleContext& context) {
-  const Signal clock = needed(clock_of(context), "the clock of the cpus (platform.aperf, cpu.frequency)");
-  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
-  const Signal restless{clock.metric, "ratio", restlessness(context, over_seconds(context, clock.values))};
+  const MetricSeries clock = needed(clock_of(context), "the clock of the cpus (platform.aperf, cpu.frequency)");
+  const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const MetricSeries restless{clock.metric, "ratio", restlessness(context, over_seconds(context, clock.values))};
   const auto load = restlessness(context, over_seconds(context, used.values));
   const auto found =
       elevations_of(context, restless.values, context.threshold("min_spread"), context.threshold(kMinScore.name));
@@ -203,7 +203,7 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
   for (const Elevation& elevation : found) {
     const Interval at = elevation.at;
     if (elevation.recurring || !elevation.beyond || is_reported(context, at)) continue;
-    const auto change = contrast(context, clock, at, all);
+    const auto change = inside_outside(context, clock, at, all);
     if (!change) continue;
     // A clock that follows the job's own load does what it is for: it is reported only if something else made the load
     // uneven, and as a consequence of that.

@@ -91,7 +91,7 @@ PartMean mean_where(std::span<const double> series, const Where& where) {
   return part;
 }
 
-std::optional<Signal> package_power(const RuleContext& context) {
+std::optional<MetricSeries> package_power(const RuleContext& context) {
   auto power = rate(context, "energy.package", 1e-6, "W");
   return power ? std::move(power) : rate(context, "platform.energy_package", 1e-6, "W");
 }
@@ -118,7 +118,7 @@ std::vector<TimeSpan> spans_of(const RuleContext& context, const std::vector<boo
 
 /// More cpus at work, or heavier instructions, make a processor hotter and its clock lower by design: only at the same
 /// load, and at no more power, the heat is the reason.
-std::vector<Finding> check_sensor(const RuleContext& context, const Sensor& sensor, const Signal& clock,
+std::vector<Finding> check_sensor(const RuleContext& context, const Sensor& sensor, const MetricSeries& clock,
                                   const std::vector<double>& load) {
   constexpr double kSameLoad = 0.1;
   constexpr double kMorePower = 1.02;
@@ -148,13 +148,13 @@ std::vector<Finding> check_sensor(const RuleContext& context, const Sensor& sens
            fmt::format("at the same load the clock was {} instead of {}", quantity(slow.mean, "Hz"),
                        quantity(usual.mean, "Hz")));
   const Interval whole{0, context.telemetry.samples};
-  finding.evidence.push_back(
-      evidence_of(context, Signal{"temperature.package", "Cel", {}}, Contrast{degrees, sensor.limit, 0}, whole));
+  finding.evidence.push_back(evidence_of(context, MetricSeries{"temperature.package", "Cel", {}},
+                                         InsideOutside{degrees, sensor.limit, 0}, whole));
   finding.evidence.back().instance = instance;
-  finding.evidence.push_back(evidence_of(context, clock, Contrast{slow.mean, usual.mean, 0}, whole));
+  finding.evidence.push_back(evidence_of(context, clock, InsideOutside{slow.mean, usual.mean, 0}, whole));
   if (power && !std::isnan(hot_power) && !std::isnan(cool_power)) {
-    finding.evidence.push_back(
-        evidence_of(context, Signal{"platform.package_power", "W", {}}, Contrast{hot_power, cool_power, 0}, whole));
+    finding.evidence.push_back(evidence_of(context, MetricSeries{"platform.package_power", "W", {}},
+                                           InsideOutside{hot_power, cool_power, 0}, whole));
   }
   finding.sentence = fmt::format(
       "{} of {} was at {} C, near its limit of {} C, for {}; meanwhile the clock of the cpus was {} instead of {} at "

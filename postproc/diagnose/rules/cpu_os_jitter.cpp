@@ -27,11 +27,11 @@ bool is_material(const RuleContext& context, const Level& level) {
          level.used + level.services >= context.threshold("min_busy") * level.allowed;
 }
 
-std::optional<Finding> steady_noise(const RuleContext& context, const Signal& services) {
+std::optional<Finding> steady_noise(const RuleContext& context, const MetricSeries& services) {
   if (job_seconds(context) < context.threshold("min_constant_seconds")) return std::nullopt;
   const Interval whole{0, context.telemetry.samples};
-  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
-  const Signal wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
+  const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const MetricSeries wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
   const Level level{mean_inside(services.values, whole), mean_inside(used.values, whole),
                     mean_inside(context.total("job.cpus_allowed"), whole), mean_inside(wait.values, whole)};
   if (!is_material(context, level)) return std::nullopt;
@@ -43,13 +43,13 @@ std::optional<Finding> steady_noise(const RuleContext& context, const Signal& se
       fmt::format("not known; at most {} s: in this time the services ran on cpus that the job waited for",
                   number(level.services * job_seconds(context) / std::max(1.0, level.used)));
   for (const auto& [signal, mean] : {std::pair(&services, level.services), std::pair(&wait, level.waited)}) {
-    Evidence evidence = evidence_of(context, *signal, Contrast{mean, kNaN, 0}, whole);
+    Evidence evidence = evidence_of(context, *signal, InsideOutside{mean, kNaN, 0}, whole);
     evidence.expected.reset();
     finding.evidence.push_back(std::move(evidence));
   }
   finding.evidence.front().instance = "services";
   if (const auto own = rate(context, "self.cpu_time", 1e-9, "cpus")) {
-    Evidence evidence = evidence_of(context, *own, Contrast{mean_inside(own->values, whole), kNaN, 0}, whole);
+    Evidence evidence = evidence_of(context, *own, InsideOutside{mean_inside(own->values, whole), kNaN, 0}, whole);
     evidence.expected.reset();
     finding.evidence.push_back(std::move(evidence));
   }
@@ -61,8 +61,8 @@ std::optional<Finding> steady_noise(const RuleContext& context, const Signal& se
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal services = needed(outsider_time(context, Outsiders::services),
-                                 "outsider.cpu_time, so the kind of processes outside the job is not known");
+  const MetricSeries services = needed(outsider_time(context, Outsiders::services),
+                                       "outsider.cpu_time, so the kind of processes outside the job is not known");
   std::vector<Finding> findings = outsider_findings(context);
   if (!findings.empty()) return findings;
   if (auto noise = steady_noise(context, services)) findings.push_back(*std::move(noise));

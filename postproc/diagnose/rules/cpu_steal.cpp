@@ -13,7 +13,7 @@ namespace reveal::rule::cpu_steal {
 namespace {
 
 /// An overcommitted host steals from the first second to the last: there is no usual level to stand above.
-std::vector<Elevation> intervals(const RuleContext& context, const Signal& steal, double busy) {
+std::vector<Elevation> intervals(const RuleContext& context, const MetricSeries& steal, double busy) {
   const double least = context.threshold("min_share") * busy;
   auto found = elevations_of(context, steal.values, least, context.threshold(kMinScore.name), Cause::external);
   std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
@@ -25,8 +25,8 @@ std::vector<Elevation> intervals(const RuleContext& context, const Signal& steal
   return found;
 }
 
-Finding describe(const RuleContext& context, const Signal& steal, const Signal& used, const Elevation& elevation,
-                 std::span<const Interval> all) {
+Finding describe(const RuleContext& context, const MetricSeries& steal, const MetricSeries& used,
+                 const Elevation& elevation, std::span<const Interval> all) {
   Finding finding = finding_at(context, elevation.at);
   const double length = context.seconds(elevation.at.length());
   const double got = mean_inside(used.values, elevation.at);
@@ -47,9 +47,9 @@ Finding describe(const RuleContext& context, const Signal& steal, const Signal& 
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal steal = needed(rate(context, "cpu.steal", 1e-9, "cpus"), "cpu.steal");
-  Signal used = needed(rate(context, "cpu.user", 1e-9, "cpus"), "cpu.user");
-  const Signal system = needed(rate(context, "cpu.system", 1e-9, "cpus"), "cpu.system");
+  const MetricSeries steal = needed(rate(context, "cpu.steal", 1e-9, "cpus"), "cpu.steal");
+  MetricSeries used = needed(rate(context, "cpu.user", 1e-9, "cpus"), "cpu.user");
+  const MetricSeries system = needed(rate(context, "cpu.system", 1e-9, "cpus"), "cpu.system");
   for (std::size_t t = 0; t < used.values.size(); ++t) used.values[t] += system.values[t];
   const double busy = mean_inside(used.values, {0, used.values.size()});
   if (!(busy > 0)) return {};

@@ -12,7 +12,7 @@ namespace reveal::rule::cpu_throttled {
 namespace {
 
 struct Held {
-  Signal signal;         // cpus held back
+  MetricSeries signal;   // cpus held back
   std::string instance;  // the rank, or "" for the whole job
 };
 
@@ -40,7 +40,7 @@ std::optional<Held> held_back(const RuleContext& context) {
 }
 
 /// A quota that was there from the first second leaves no outside to compare with; its own counter needs none.
-std::vector<Elevation> episodes(const RuleContext& context, const Signal& held) {
+std::vector<Elevation> episodes(const RuleContext& context, const MetricSeries& held) {
   auto found = elevations_of(context, held.values, context.threshold("min_held"), context.threshold("min_score"),
                              Cause::external);
   const Interval whole{0, context.telemetry.samples};

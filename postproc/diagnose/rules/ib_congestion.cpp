@@ -17,9 +17,9 @@ namespace {
 constexpr double kWordBytes = 4;
 
 struct Waiting {
-  Signal ticks;     // per second
-  Signal sent;      // bytes/s
-  Signal per_word;  // ticks for each word sent; missing where next to nothing was
+  MetricSeries ticks;     // per second
+  MetricSeries sent;      // bytes/s
+  MetricSeries per_word;  // ticks for each word sent; missing where next to nothing was
 };
 
 double median_of(std::vector<double> values) {
@@ -46,8 +46,8 @@ std::optional<Waiting> waiting_of(const RuleContext& context, std::size_t channe
 
 std::optional<Finding> describe(const RuleContext& context, const RdmaPort& port, const Waiting& waiting,
                                 const Elevation& elevation, std::span<const Interval> all) {
-  const auto ticks = contrast(context, waiting.ticks, elevation.at, all);
-  const auto sent = contrast(context, waiting.sent, elevation.at, all);
+  const auto ticks = inside_outside(context, waiting.ticks, elevation.at, all);
+  const auto sent = inside_outside(context, waiting.sent, elevation.at, all);
   if (elevation.recurring || !ticks || ticks->inside < context.threshold("min_ticks")) return std::nullopt;
   // A job that sends more waits more: its own doing.
   if (!sent || sent->fall() < context.threshold("min_fall")) return std::nullopt;

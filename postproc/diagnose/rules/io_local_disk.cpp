@@ -17,20 +17,21 @@ namespace {
 
 struct Disk {
   std::string name;
-  Signal busy;    // part of the time
-  Signal bytes;   // moved per second
-  Signal counts;  // requests per second
-  Signal times;   // that these took, seconds per second
+  MetricSeries busy;    // part of the time
+  MetricSeries bytes;   // moved per second
+  MetricSeries counts;  // requests per second
+  MetricSeries times;   // that these took, seconds per second
 };
 
 /// NaN where one of them is not measured.
-std::optional<Signal> sum_of(const RuleContext& context, const std::string& disk,
-                             const std::array<std::string_view, 2>& metrics, double scale, std::string_view unit) {
-  std::optional<Signal> sum;
+std::optional<MetricSeries> sum_of(const RuleContext& context, const std::string& disk,
+                                   const std::array<std::string_view, 2>& metrics, double scale,
+                                   std::string_view unit) {
+  std::optional<MetricSeries> sum;
   for (const std::string_view metric : metrics) {
     const auto channels = context.channels(metric, disk);
     if (channels.empty()) return std::nullopt;
-    const Signal more = channel_rate(context, channels.front(), scale, unit);
+    const MetricSeries more = channel_rate(context, channels.front(), scale, unit);
     if (!sum) {
       sum = more;
       continue;
@@ -70,7 +71,7 @@ bool is_slow(const RuleContext& context, double took, double usual) {
 }
 
 /// What the job itself read from and wrote to storage.
-std::optional<Signal> own_bytes(const RuleContext& context) {
+std::optional<MetricSeries> own_bytes(const RuleContext& context) {
   for (const std::array<std::string_view, 2>& metrics :
        {std::array<std::string_view, 2>{"cgroup.read_bytes", "cgroup.write_bytes"},
         std::array<std::string_view, 2>{"process.read_bytes", "process.write_bytes"}}) {
@@ -84,12 +85,12 @@ std::optional<Signal> own_bytes(const RuleContext& context) {
 }
 
 /// Time in which work waited for io: of the job where its control group counts it, else of the node.
-std::optional<Signal> waiting(const RuleContext& context) {
+std::optional<MetricSeries> waiting(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.io_some", 1e-9, "s/s")) return own;
   return rate(context, "pressure.io_some", 1e-9, "s/s");
 }
 /// The same, but nothing else could run either.
-std::optional<Signal> stalled(const RuleContext& context) {
+std::optional<MetricSeries> stalled(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.io_full", 1e-9, "s/s")) return own;
   return rate(context, "pressure.io_full", 1e-9, "s/s");
 }
@@ -118,7 +119,7 @@ Saturation judged(const RuleContext& context, const Disk& disk, const Elevation&
   if (std::isnan(mine) || !(seen.moved > 0)) return seen;
   seen.own_share = std::min(1.0, mine / seen.moved);
   seen.whose = seen.own_share >= context.threshold("min_own_share") ? Whose::of_job : Whose::of_others;
-  const auto change = contrast(context, disk.bytes, elevation.at, all);
+  const auto change = inside_outside(context, disk.bytes, elevation.at, all);
   seen.more = change && change->excess() > 0.25 * change->outside;
   return seen;
 }
@@ -137,7 +138,7 @@ Loss loss_of(const RuleContext& context, Interval at, std::span<const Interval> 
     if (!(share >= context.threshold("min_stalled"))) return {};
     return {share, fmt::format("all work waited for io {:.0f} % of the time", 100 * share)};
   }
-  const auto used = contrast(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
+  const auto used = inside_outside(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
   if (!used || used->fall() < context.threshold("min_slowed")) return {};
   const auto some = waiting(context);
   if (some && !(mean_inside(some->values, at) >= context.threshold("min_waiting"))) return {};

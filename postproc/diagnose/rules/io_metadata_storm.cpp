@@ -27,12 +27,13 @@ constexpr std::array<std::string_view, 2> kLustreData = {"lustre.read_bytes_call
 struct Mount {
   std::string name;
   std::string_view kind;  // its name among the values of a remedy
-  Signal names;
-  Signal data;
-  std::optional<Signal> waits;  // for names: how many were under way on average; not counted by all releases of Lustre
+  MetricSeries names;
+  MetricSeries data;
+  std::optional<MetricSeries>
+      waits;  // for names: how many were under way on average; not counted by all releases of Lustre
 };
 
-void add(Signal& sum, const Signal& more) {
+void add(MetricSeries& sum, const MetricSeries& more) {
   if (sum.values.empty()) sum.values.assign(more.values.size(), kNaN);
   if (sum.metric.empty()) sum.metric = more.metric;
   sum.unit = more.unit;
@@ -43,7 +44,7 @@ void add(Signal& sum, const Signal& more) {
 }
 
 void add_channel(const RuleContext& context, std::string_view metric, const std::string& instance, double scale,
-                 std::string_view unit, Signal& sum) {
+                 std::string_view unit, MetricSeries& sum) {
   for (const std::size_t channel : context.channels(metric, instance)) {
     add(sum, channel_rate(context, channel, scale, unit));
   }
@@ -61,7 +62,7 @@ std::vector<std::string> mounts_with(const RuleContext& context, std::string_vie
 }
 
 Mount nfs_mount(const RuleContext& context, const std::string& point) {
-  Mount mount{point, "mount", {}, {}, Signal{}};
+  Mount mount{point, "mount", {}, {}, MetricSeries{}};
   for (const std::string_view kind : kNfsNames) {
     const std::string instance = point + ':' + std::string(kind);
     add_channel(context, "nfs.requests", instance, 1, "/s", mount.names);
@@ -99,7 +100,7 @@ std::vector<Mount> mounts_of(const RuleContext& context) {
   return mounts;
 }
 
-double mean_or_zero(const Signal& signal, Interval at) {
+double mean_or_zero(const MetricSeries& signal, Interval at) {
   const double mean = mean_inside(signal.values, at);
   return std::isnan(mean) ? 0 : mean;
 }

@@ -46,11 +46,11 @@ std::vector<Mount> mounts_of(const RuleContext& context) {
 }
 
 /// Adds the rates of all kinds of requests of one mount, per second; NaN where none was measured.
-Signal rate_of_kinds(const RuleContext& context, const Mount& mount, std::size_t Kind::*channel, double scale,
-                     std::string_view unit) {
-  Signal sum;
+MetricSeries rate_of_kinds(const RuleContext& context, const Mount& mount, std::size_t Kind::*channel, double scale,
+                           std::string_view unit) {
+  MetricSeries sum;
   for (const Kind& kind : mount.kinds) {
-    const Signal more = channel_rate(context, kind.*channel, scale, unit);
+    const MetricSeries more = channel_rate(context, kind.*channel, scale, unit);
     if (sum.values.empty()) {
       sum = more;
       continue;
@@ -64,12 +64,12 @@ Signal rate_of_kinds(const RuleContext& context, const Mount& mount, std::size_t
 }
 
 /// Bytes sent and received by requests of the mount.
-std::optional<Signal> moved_bytes(const RuleContext& context, const Mount& mount) {
-  std::optional<Signal> sum;
+std::optional<MetricSeries> moved_bytes(const RuleContext& context, const Mount& mount) {
+  std::optional<MetricSeries> sum;
   for (const std::string_view metric : {"nfs.sent_bytes", "nfs.received_bytes"}) {
     for (const Kind& kind : mount.kinds) {
       for (const std::size_t channel : context.channels(metric, mount.point + ':' + kind.name)) {
-        const Signal more = channel_rate(context, channel, 1, "bytes/s");
+        const MetricSeries more = channel_rate(context, channel, 1, "bytes/s");
         if (!sum) {
           sum = more;
           continue;
@@ -114,7 +114,7 @@ Answer answer_to(const RuleContext& context, const Mount& mount, Interval silenc
   constexpr double kMostOfIt = 0.8;
   const std::size_t after = std::min(context.telemetry.samples, silence.end + context.steps(2 * kRowSeconds));
   if (silence.end < after) {
-    const Signal time = rate_of_kinds(context, mount, &Kind::execute, 1e-9, "s/s");
+    const MetricSeries time = rate_of_kinds(context, mount, &Kind::execute, 1e-9, "s/s");
     const double took = mean_inside(time.values, {silence.end, after}) * context.seconds(after - silence.end);
     if (took >= kMostOfIt * context.seconds(at.length())) return Answer::late;
   }
@@ -145,11 +145,11 @@ Cost cost_of(const RuleContext& context, Finding& finding, Interval at, std::spa
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto blocked = level(context, "job.blocked", "processes");
   const auto processes = level(context, "job.processes", "processes");
-  if (const auto change = contrast(context, used, at, all); change && change->fall() > 0) {
+  if (const auto change = inside_outside(context, used, at, all); change && change->fall() > 0) {
     cost = {change->fall(),
             fmt::format("the job used {} cpus instead of {}", number(change->inside), number(change->outside))};
   }
-  if (const auto change = contrast(context, blocked, at, all)) {
+  if (const auto change = inside_outside(context, blocked, at, all)) {
     const double width = processes ? std::max(1.0, mean_inside(processes->values, at)) : 1.0;
     if (change->excess() / width > cost.share) {
       cost = {std::min(1.0, change->excess() / width),
@@ -181,12 +181,12 @@ bool lost_on_the_way(const RuleContext& context, Interval at) {
   });
 }
 
-Finding describe_hang(const RuleContext& context, const Mount& mount, const Signal& completed, Interval at,
+Finding describe_hang(const RuleContext& context, const Mount& mount, const MetricSeries& completed, Interval at,
                       std::span<const Interval> all, Answer answer) {
   Finding finding = finding_at(context, at, {{"mount", mount.point}, {"nfs", "yes"}});
   finding.instances = {mount.point};
   finding.confidence = Confidence::likely;
-  const auto requests = contrast(context, completed, at, all);
+  const auto requests = inside_outside(context, completed, at, all);
   if (requests) {
     Evidence evidence = evidence_of(context, completed, *requests, at);
     evidence.instance = mount.point;
@@ -206,7 +206,7 @@ Finding describe_hang(const RuleContext& context, const Mount& mount, const Sign
 
 std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::span<const double> blocked,
                            std::vector<Interval>& reported) {
-  const Signal completed = rate_of_kinds(context, mount, &Kind::requests, 1, "/s");
+  const MetricSeries completed = rate_of_kinds(context, mount, &Kind::requests, 1, "/s");
   std::vector<std::pair<Interval, Answer>> found;
   for (const Interval silence : silences(context, completed.values)) {
     const Interval at = waiting_in(context, silence, blocked);
@@ -246,7 +246,7 @@ std::vector<Interval> without_answer(const RuleContext& context) {
 }
 
 /// The longest part of it in which the job's cpus stood still.
-Interval standing_still(const RuleContext& context, const Signal& used, Interval window) {
+Interval standing_still(const RuleContext& context, const MetricSeries& used, Interval window) {
   constexpr double kStill = 0.2;
   const Interval away[] = {window};
   const double limit = kStill * mean_outside(used.values, away);
@@ -316,9 +316,9 @@ std::vector<Finding> no_answers(const RuleContext& context, std::span<const Inte
 // --- a server that answers slowly ---
 
 /// Seconds from sending a request to its answer; NaN where there was none.
-Signal time_of_answers(const RuleContext& context, const Kind& kind) {
-  Signal answers = channel_rate(context, kind.round_trip, 1e-9, "s");
-  const Signal requests = channel_rate(context, kind.requests, 1, "/s");
+MetricSeries time_of_answers(const RuleContext& context, const Kind& kind) {
+  MetricSeries answers = channel_rate(context, kind.round_trip, 1e-9, "s");
+  const MetricSeries requests = channel_rate(context, kind.requests, 1, "/s");
   for (std::size_t t = 0; t < answers.values.size(); ++t) {
     answers.values[t] = requests.values[t] > 0 ? answers.values[t] / requests.values[t] : kNaN;
   }
@@ -328,16 +328,16 @@ Signal time_of_answers(const RuleContext& context, const Kind& kind) {
 /// More requests or more bytes than usual take longer at the healthiest server.
 bool asks_for_more(const RuleContext& context, const Mount& mount, Interval at, std::span<const Interval> all) {
   constexpr double kMore = 0.25;
-  const auto more = [&](const std::optional<Contrast>& change) {
+  const auto more = [&](const std::optional<InsideOutside>& change) {
     return change && change->excess() > kMore * change->outside;
   };
-  return more(contrast(context, rate_of_kinds(context, mount, &Kind::requests, 1, "/s"), at, all)) ||
-         more(contrast(context, moved_bytes(context, mount), at, all));
+  return more(inside_outside(context, rate_of_kinds(context, mount, &Kind::requests, 1, "/s"), at, all)) ||
+         more(inside_outside(context, moved_bytes(context, mount), at, all));
 }
 
 /// The first reads of an epoch are slow because nobody has read them before: it must have been faster before.
 bool was_faster_before(const RuleContext& context, const Kind& kind, Interval at) {
-  const Signal requests = channel_rate(context, kind.requests, context.telemetry.step_seconds, "count");
+  const MetricSeries requests = channel_rate(context, kind.requests, context.telemetry.step_seconds, "count");
   const auto sum = [&](Interval where) {
     const double mean = mean_inside(requests.values, where);
     return std::isnan(mean) ? 0 : mean * static_cast<double>(where.length());
@@ -348,7 +348,7 @@ bool was_faster_before(const RuleContext& context, const Kind& kind, Interval at
 
 struct Slow {
   const Kind* kind;
-  Signal answers;
+  MetricSeries answers;
   Elevation elevation;
 };
 
@@ -356,7 +356,7 @@ std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, s
   std::vector<Slow> all;
   for (const Kind& kind : mount.kinds) {
     if (kind.name == "other") continue;
-    const Signal answers = time_of_answers(context, kind);
+    const MetricSeries answers = time_of_answers(context, kind);
     for (const Elevation& elevation :
          elevations_of(context, answers.values, context.threshold("min_slower"), context.threshold(kMinScore.name))) {
       const bool known =
@@ -401,8 +401,8 @@ Finding describe_slow(const RuleContext& context, const Mount& mount, const Slow
 }
 
 /// Appends the findings of one mount, and their intervals to `reported`.
-void check_mount(const RuleContext& context, const Mount& mount, const Signal& blocked, std::vector<Interval>& reported,
-                 std::vector<Finding>& findings) {
+void check_mount(const RuleContext& context, const Mount& mount, const MetricSeries& blocked,
+                 std::vector<Interval>& reported, std::vector<Finding>& findings) {
   for (Finding& finding : hangs(context, mount, over_seconds(context, blocked.values), reported)) {
     findings.push_back(std::move(finding));
   }
@@ -424,7 +424,7 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   std::vector<Interval> reported;
   if (nfs) {
-    const Signal blocked = needed(level(context, "job.blocked", "processes"), "job.blocked");
+    const MetricSeries blocked = needed(level(context, "job.blocked", "processes"), "job.blocked");
     for (const Mount& mount : mounts_of(context)) {
       std::vector<Interval> of_mount;
       check_mount(context, mount, blocked, of_mount, findings);

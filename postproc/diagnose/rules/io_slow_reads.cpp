@@ -12,24 +12,24 @@ namespace {
 
 /// The job's own where its control group counts it, else the node's: there somebody else may be the one who waits, and
 /// only the job's own loss makes it the job's.
-std::optional<Signal> io_wait(const RuleContext& context) {
+std::optional<MetricSeries> io_wait(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.io_some", 1e-9, "s/s")) return own;
   return rate(context, "pressure.io_some", 1e-9, "s/s");
 }
 
-std::optional<Signal> reads(const RuleContext& context) {
+std::optional<MetricSeries> reads(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.read_bytes", 1, "bytes/s")) return own;
   return rate(context, "process.read_bytes", 1, "bytes/s", "rank");
 }
 
-std::optional<Signal> written_bytes(const RuleContext& context) {
+std::optional<MetricSeries> written_bytes(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.write_bytes", 1, "bytes/s")) return own;
   return rate(context, "process.write_bytes", 1, "bytes/s", "rank");
 }
 
 /// Part of the time in which the busiest disk had something to do; nothing where there is no disk at all.
-std::optional<Signal> disk_busy(const RuleContext& context, Interval at) {
-  std::optional<Signal> busiest;
+std::optional<MetricSeries> disk_busy(const RuleContext& context, Interval at) {
+  std::optional<MetricSeries> busiest;
   double most = -1;
   for (const std::size_t channel : context.channels("disk.io_time")) {
     const double mean = mean_inside(context.telemetry.series(channel), at);
@@ -41,23 +41,23 @@ std::optional<Signal> disk_busy(const RuleContext& context, Interval at) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal wait = needed(io_wait(context), "time in which work waited for io (PSI)");
-  const Signal read = needed(reads(context), "bytes the job read from storage");
-  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const MetricSeries wait = needed(io_wait(context), "time in which work waited for io (PSI)");
+  const MetricSeries read = needed(reads(context), "bytes the job read from storage");
+  const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const auto writes = written_bytes(context);
   const auto found = elevations_of(context, wait.values, context.threshold("min_wait"), context.threshold("min_score"));
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     if (elevation.recurring || !elevation.beyond) continue;  // cold reads at each epoch are the job's habit
-    const auto got = contrast(context, used, elevation.at, all);
-    const auto bytes = contrast(context, read, elevation.at, all);
+    const auto got = inside_outside(context, used, elevation.at, all);
+    const auto bytes = inside_outside(context, read, elevation.at, all);
     if (!got || !bytes || got->outside <= 0) continue;
     const double slowed = got->fall();
     if (slowed < context.threshold("min_slowed")) continue;
     // It read, and less than it usually does: else it waits for writes, or has become another program.
     if (bytes->inside < context.threshold("min_read") * 1e6 || bytes->inside > bytes->outside) continue;
-    const auto written = contrast(context, writes, elevation.at, all);
+    const auto written = inside_outside(context, writes, elevation.at, all);
     if (written && written->excess() > bytes->outside - bytes->inside) continue;
     const auto busy = disk_busy(context, elevation.at);
     const double disk = busy ? mean_inside(busy->values, elevation.at) : 0;

@@ -37,8 +37,8 @@ bool is_one_cpu(std::string_view instance) {
 }
 
 /// Share of the node's packets that its busiest cpu took; missing where there are few.
-Signal busiest_share(const RuleContext& context, const Packets& packets) {
-  Signal share{"softnet.processed", "ratio", std::vector<double>(context.telemetry.samples, std::nan(""))};
+MetricSeries busiest_share(const RuleContext& context, const Packets& packets) {
+  MetricSeries share{"softnet.processed", "ratio", std::vector<double>(context.telemetry.samples, std::nan(""))};
   for (std::size_t t = 0; t < share.values.size(); ++t) {
     double sum = 0;
     double most = 0;
@@ -64,8 +64,8 @@ std::size_t busiest(const Packets& packets, Interval at) {
 
 /// What the cpu could not do, inside against outside; nothing when it kept up.
 struct Cost {
-  Signal signal;
-  Contrast change;
+  MetricSeries signal;
+  InsideOutside change;
 };
 
 std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, Interval at,
@@ -82,8 +82,8 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
   for (const Sign& sign : kSigns) {
     const auto channels = context.channels(sign.metric, cpu);
     if (channels.empty()) continue;
-    Signal signal = channel_rate(context, channels[0], sign.scale, sign.unit);
-    const auto change = contrast(context, signal, at, all);
+    MetricSeries signal = channel_rate(context, channels[0], sign.scale, sign.unit);
+    const auto change = inside_outside(context, signal, at, all);
     const double outside = change ? change->outside : 0;  // a pile-up from the first second has no outside
     const double inside = change ? change->inside : mean_inside(signal.values, at);
     if (inside >= context.threshold(sign.threshold) && inside >= 3 * outside) {
@@ -93,7 +93,7 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
   return std::nullopt;
 }
 
-std::vector<Elevation> pile_ups(const RuleContext& context, const Signal& share) {
+std::vector<Elevation> pile_ups(const RuleContext& context, const MetricSeries& share) {
   // Healthy packets are spread unevenly, and differently from minute to minute: what no other time reaches is judged by
   // its cost.
   constexpr double kLeastScore = 1;
@@ -143,7 +143,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const Packets all_packets = packets(context);
   if (all_packets.rates.empty()) throw Unavailable("not measured: softnet.processed (/proc/net/softnet_stat)");
   if (all_packets.rates.size() < 2) return {};  // one cpu has nobody to share with
-  const Signal share = busiest_share(context, all_packets);
+  const MetricSeries share = busiest_share(context, all_packets);
   const auto received = rate(context, "tcp.InSegs", 1, "/s");
   const auto found = pile_ups(context, share);
   const std::vector<Interval> all = places(found);
@@ -158,7 +158,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const double length = context.seconds(elevation.at.length());
     finding.instances = {cpu};
     finding.confidence = cost->signal.metric == "softnet.dropped" ? Confidence::certain : Confidence::likely;
-    const auto segments = contrast(context, received, elevation.at, all);
+    const auto segments = inside_outside(context, received, elevation.at, all);
     set_loss_of_segments(context, finding, segments, length);
     Evidence evidence = evidence_of(context, share, elevation);
     evidence.instance = cpu;

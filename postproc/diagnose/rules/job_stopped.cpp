@@ -24,7 +24,8 @@ Interval as_long_as_its_effect(const RuleContext& context, Interval seen) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal stopped = needed(level(context, "job.stopped", "processes"), "job.stopped (state T in /proc/PID/stat)");
+  const MetricSeries stopped =
+      needed(level(context, "job.stopped", "processes"), "job.stopped (state T in /proc/PID/stat)");
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const auto found = elevations_of(context, over_seconds(context, stopped.values), context.threshold("min_stopped"), 0,
                                    Cause::external);
@@ -37,7 +38,7 @@ std::vector<Finding> check(const RuleContext& context) {
     Finding finding = finding_at(context, at);
     finding.confidence = Confidence::certain;
     // A process nobody waits for may stand still as long as it likes: the job's own use of cpus says what it cost.
-    const auto change = contrast(context, used, at, all);
+    const auto change = inside_outside(context, used, at, all);
     const double slowed = change ? change->fall() : 0;
     finding.impact.how =
         change ? "none seen: the job used its cpus as before" : "not known: the cpu time of the job was not measured";

@@ -24,8 +24,8 @@ std::set<std::string> packages(const RuleContext& context) {
 }
 
 /// Bytes per second that the memory of a package moved.
-std::optional<Signal> bandwidth_of(const RuleContext& context, const std::string& package) {
-  const auto moved = [&](std::string_view metric) -> std::optional<Signal> {
+std::optional<MetricSeries> bandwidth_of(const RuleContext& context, const std::string& package) {
+  const auto moved = [&](std::string_view metric) -> std::optional<MetricSeries> {
     const auto channels = context.channels(metric, package);
     if (channels.empty()) return std::nullopt;
     return channel_rate(context, channels.front(), 1, "bytes/s");
@@ -43,12 +43,12 @@ std::optional<Signal> bandwidth_of(const RuleContext& context, const std::string
 /// Part of the measured time in which a package moved nearly as much as it can, and how much then.
 struct Full {
   std::string package;
-  Signal traffic;
+  MetricSeries traffic;
   double share = 0;
   double mean = 0;  // bytes/s, in that time
 };
 
-Full look_at(const RuleContext& context, const std::string& package, Signal traffic, double limit) {
+Full look_at(const RuleContext& context, const std::string& package, MetricSeries traffic, double limit) {
   Full full{package, std::move(traffic)};
   std::size_t measured = 0;
   std::size_t count = 0;

@@ -16,15 +16,15 @@ namespace {
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 /// Bytes read again per second: those of the job's control group where they are counted, else those of the node.
-std::optional<Signal> read_again(const RuleContext& context) {
+std::optional<MetricSeries> read_again(const RuleContext& context) {
   if (auto own = rate(context, "memory_stat.workingset_refault_file", context.page_bytes(), "bytes/s")) return own;
   return rate(context, "vmstat.workingset_refault_file", context.page_bytes(), "bytes/s");
 }
 
 /// What says that pages were dropped for lack of memory, each in a unit of its own. A control group's own reclaim is
 /// in one of the node's counters only, and version 1 counts only how often the limit was met.
-std::vector<Signal> reclaim(const RuleContext& context) {
-  std::vector<Signal> found;
+std::vector<MetricSeries> reclaim(const RuleContext& context) {
+  std::vector<MetricSeries> found;
   const double page = context.page_bytes();
   for (const std::string_view metric :
        {"memory_stat.pgscan", "vmstat.pgscan_direct", "vmstat.pgscan_kswapd", "vmstat.pgscan_file"}) {
@@ -36,8 +36,8 @@ std::vector<Signal> reclaim(const RuleContext& context) {
 
 /// Time in which some task waited for storage or for memory: the larger, for the same wait counts as both. The job's
 /// own where its control group counts it.
-std::optional<Signal> longest_wait(const RuleContext& context, Interval at) {
-  std::optional<Signal> longest;
+std::optional<MetricSeries> longest_wait(const RuleContext& context, Interval at) {
+  std::optional<MetricSeries> longest;
   for (const std::string_view group : {"cgroup.", "pressure."}) {
     for (const std::string_view kind : {"io_some", "memory_some"}) {
       auto signal = rate(context, std::string(group) + std::string(kind), 1e-9, "s/s");
@@ -49,7 +49,7 @@ std::optional<Signal> longest_wait(const RuleContext& context, Interval at) {
   return longest;
 }
 
-std::optional<Signal> reads(const RuleContext& context) {
+std::optional<MetricSeries> reads(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.read_bytes", 1, "bytes/s")) return own;
   return rate(context, "process.read_bytes", 1, "bytes/s");
 }
@@ -92,7 +92,7 @@ JobValues values_of(const RuleContext& context, const std::optional<Limit>& limi
 }
 
 /// A job that reads more than fits from its first epoch to its last has no usual level to stand above.
-std::vector<Elevation> intervals(const RuleContext& context, const Signal& again) {
+std::vector<Elevation> intervals(const RuleContext& context, const MetricSeries& again) {
   const double least = context.threshold("min_rate") * 1e6;
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(again.values, whole);
@@ -106,27 +106,27 @@ std::vector<Elevation> intervals(const RuleContext& context, const Signal& again
   return found;
 }
 
-bool is_something_else(const RuleContext& context, const Signal& again, const Elevation& elevation) {
-  const auto memory_was_short = [&](const Signal& signal) {
+bool is_something_else(const RuleContext& context, const MetricSeries& again, const Elevation& elevation) {
+  const auto memory_was_short = [&](const MetricSeries& signal) {
     const bool events = signal.unit == "count/s";
     const double least =
         events ? context.threshold("min_limit_hits") : context.threshold("min_scanned") * elevation.inside;
     return mean_inside(signal.values, elevation.at) >= least;
   };
-  const std::vector<Signal> signs = reclaim(context);
+  const std::vector<MetricSeries> signs = reclaim(context);
   if (signs.empty()) throw Unavailable("not measured: scanned pages (pgscan), and memory limits that were reached");
   // Somebody dropped the cache.
   if (std::none_of(signs.begin(), signs.end(), memory_was_short)) return true;
   if (again.metric.starts_with("memory_stat.")) return false;
   // The signal counts the whole node: if the job itself read little, the files were those of others.
-  const Signal read = needed(reads(context), "bytes the job read from storage");
+  const MetricSeries read = needed(reads(context), "bytes the job read from storage");
   return !(mean_inside(read.values, elevation.at) >= context.threshold("min_own") * elevation.inside);
 }
 
-void set_cost(const RuleContext& context, Finding& finding, const Signal& wait, const Elevation& elevation,
+void set_cost(const RuleContext& context, Finding& finding, const MetricSeries& wait, const Elevation& elevation,
               std::span<const Interval> all) {
   const double length = context.seconds(elevation.at.length());
-  const auto change = contrast(context, wait, elevation.at, all);
+  const auto change = inside_outside(context, wait, elevation.at, all);
   const double inside = mean_inside(wait.values, elevation.at);
   const double more = change ? std::max(0.0, change->excess()) : inside;
   set_loss(context, finding, more * length,
@@ -150,8 +150,8 @@ std::string why_short(const RuleContext& context, const Elevation& elevation, co
              : "the node had free memory, so a control group around the job was at its limit";
 }
 
-Finding describe(const RuleContext& context, const Signal& again, const Signal& wait, const Elevation& elevation,
-                 std::span<const Interval> all) {
+Finding describe(const RuleContext& context, const MetricSeries& again, const MetricSeries& wait,
+                 const Elevation& elevation, std::span<const Interval> all) {
   const auto limit = limit_met(context, elevation.at);
   Finding finding = finding_at(context, elevation.at, values_of(context, limit));
   const double length = context.seconds(elevation.at.length());
@@ -162,14 +162,14 @@ Finding describe(const RuleContext& context, const Signal& again, const Signal& 
   finding.evidence = {evidence_of(context, again, elevation)};
   finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));
   if (std::isnan(elevation.outside)) finding.evidence.front().expected = 0;
-  const auto add_mean = [&](const Signal& signal) {
+  const auto add_mean = [&](const MetricSeries& signal) {
     Evidence evidence = evidence_of(context, signal, {mean_inside(signal.values, elevation.at), 0, 0}, elevation.at);
-    const auto change = contrast(context, signal, elevation.at, all);
+    const auto change = inside_outside(context, signal, elevation.at, all);
     evidence.expected = change ? std::optional(change->outside) : std::nullopt;
     if (evidence.observed && *evidence.observed > 0) finding.evidence.push_back(std::move(evidence));
   };
   add_mean(wait);
-  for (const Signal& signal : reclaim(context)) add_mean(signal);
+  for (const MetricSeries& signal : reclaim(context)) add_mean(signal);
   if (const auto read = reads(context)) add_mean(*read);
   finding.sentence = fmt::format(
       "{} on {} were dropped from the page cache for lack of memory and read again, for {} at {}{}; {}.",
@@ -183,13 +183,13 @@ Finding describe(const RuleContext& context, const Signal& again, const Signal& 
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal again = needed(read_again(context), "workingset_refault_file");
+  const MetricSeries again = needed(read_again(context), "workingset_refault_file");
   const auto found = intervals(context, again);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {
     if (is_something_else(context, again, elevation)) continue;
-    const Signal wait = needed(longest_wait(context, elevation.at), "time in which work waited (PSI)");
+    const MetricSeries wait = needed(longest_wait(context, elevation.at), "time in which work waited (PSI)");
     // Reading ahead hides it: a cost that nobody pays.
     if (!(mean_inside(wait.values, elevation.at) >= context.threshold("min_wait"))) continue;
     findings.push_back(describe(context, again, wait, elevation, all));

@@ -12,12 +12,12 @@
 namespace reveal::rule::mem_swap {
 namespace {
 
-Finding describe(const RuleContext& context, const Signal& in, const Elevation& elevation,
+Finding describe(const RuleContext& context, const MetricSeries& in, const Elevation& elevation,
                  std::span<const Interval> all) {
   Finding finding = finding_at(context, elevation.at);
   const double length = context.seconds(elevation.at.length());
   const auto waiting = rate(context, "pressure.memory_some", 1e-9, "s/s");
-  const auto change = contrast(context, waiting, elevation.at, all);
+  const auto change = inside_outside(context, waiting, elevation.at, all);
   set_loss(context, finding, change ? std::optional(std::max(0.0, change->excess()) * length) : std::nullopt,
            change ? fmt::format("some task waited for memory {} % of the time", number(100 * change->inside))
                   : "not known: waiting for memory was not measured");
@@ -35,7 +35,7 @@ Finding describe(const RuleContext& context, const Signal& in, const Elevation& 
 }
 
 /// A job that swaps from its first second to its last has no usual level to stand above.
-std::vector<Elevation> intervals(const RuleContext& context, const Signal& in) {
+std::vector<Elevation> intervals(const RuleContext& context, const MetricSeries& in) {
   const double least = context.threshold("min_rate") * 1e6;
   auto found = elevations_of(context, in.values, least, context.threshold(kMinScore.name));
   std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
@@ -48,7 +48,7 @@ std::vector<Elevation> intervals(const RuleContext& context, const Signal& in) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal in = needed(rate(context, "vmstat.pswpin", context.page_bytes(), "bytes/s"), "vmstat.pswpin");
+  const MetricSeries in = needed(rate(context, "vmstat.pswpin", context.page_bytes(), "bytes/s"), "vmstat.pswpin");
   const auto found = intervals(context, in);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;

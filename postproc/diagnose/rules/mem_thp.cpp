@@ -27,12 +27,12 @@ std::string chosen(const RuleContext& context, std::string_view key) {
 // ------------------------------------------------------------------------------------------------------------ stalls
 
 /// Part of the time in which some task waited for memory: the job's own where its control group counts it.
-std::optional<Signal> memory_wait(const RuleContext& context) {
+std::optional<MetricSeries> memory_wait(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.memory_some", 1e-9, "s/s")) return own;
   return rate(context, "pressure.memory_some", 1e-9, "s/s");
 }
 
-std::optional<Signal> huge_pages_asked_for(const RuleContext& context) {
+std::optional<MetricSeries> huge_pages_asked_for(const RuleContext& context) {
   auto asked = rate(context, "vmstat.thp_fault_alloc", 1, "count/s");
   const auto refused = rate(context, "vmstat.thp_fault_fallback", 1, "count/s");
   if (!asked || !refused) return std::nullopt;
@@ -41,7 +41,7 @@ std::optional<Signal> huge_pages_asked_for(const RuleContext& context) {
 }
 
 /// From the first second to the last, or at times.
-std::vector<Elevation> stalls(const RuleContext& context, const Signal& compactions) {
+std::vector<Elevation> stalls(const RuleContext& context, const MetricSeries& compactions) {
   const double least = context.threshold("min_rate");
   auto found = elevations_of(context, compactions.values, least, context.threshold(kMinScore.name));
   std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
@@ -74,12 +74,12 @@ JobValues values_of_stalls(const RuleContext& context, const std::string& defrag
   return values;
 }
 
-Finding describe_stalls(const RuleContext& context, const Signal& compactions, const Signal& waits, const Signal& asked,
-                        const Elevation& elevation, std::span<const Interval> all) {
+Finding describe_stalls(const RuleContext& context, const MetricSeries& compactions, const MetricSeries& waits,
+                        const MetricSeries& asked, const Elevation& elevation, std::span<const Interval> all) {
   const std::string defrag = chosen(context, "vm.transparent_hugepage_defrag");
   Finding finding = finding_at(context, elevation.at, values_of_stalls(context, defrag));
   const double length = context.seconds(elevation.at.length());
-  const auto change = contrast(context, waits, elevation.at, all);
+  const auto change = inside_outside(context, waits, elevation.at, all);
   const double inside = mean_inside(waits.values, elevation.at);
   set_loss(context, finding, (change ? std::max(0.0, change->excess()) : inside) * length,
            fmt::format("upper bound: some task waited for memory {} % of this time{}", number(100 * inside),
@@ -88,13 +88,13 @@ Finding describe_stalls(const RuleContext& context, const Signal& compactions, c
   finding.evidence = {evidence_of(context, compactions, elevation)};
   finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));
   if (std::isnan(elevation.outside)) finding.evidence.front().expected = 0;
-  const std::optional<Signal> others[] = {waits, asked, rate(context, "vmstat.thp_fault_fallback", 1, "count/s"),
-                                          rate(context, "vmstat.compact_fail", 1, "count/s"),
-                                          rate(context, "cpu.system", 1e-9, "cpus")};
+  const std::optional<MetricSeries> others[] = {waits, asked, rate(context, "vmstat.thp_fault_fallback", 1, "count/s"),
+                                                rate(context, "vmstat.compact_fail", 1, "count/s"),
+                                                rate(context, "cpu.system", 1e-9, "cpus")};
   for (const auto& signal : others) {
     if (!signal || std::isnan(mean_inside(signal->values, elevation.at))) continue;
     Evidence evidence = evidence_of(context, *signal, {mean_inside(signal->values, elevation.at), 0, 0}, elevation.at);
-    const auto contrasted = contrast(context, signal, elevation.at, all);
+    const auto contrasted = inside_outside(context, signal, elevation.at, all);
     evidence.expected = contrasted ? std::optional(contrasted->outside) : std::nullopt;
     finding.evidence.push_back(std::move(evidence));
   }
@@ -113,7 +113,7 @@ Finding describe_stalls(const RuleContext& context, const Signal& compactions, c
 }
 
 std::vector<Finding> check_stalls(const RuleContext& context) {
-  const Signal compactions = needed(rate(context, "vmstat.compact_stall", 1, "count/s"), "vmstat.compact_stall");
+  const MetricSeries compactions = needed(rate(context, "vmstat.compact_stall", 1, "count/s"), "vmstat.compact_stall");
   const std::string enabled = chosen(context, "vm.transparent_hugepage");
   const std::string defrag = chosen(context, "vm.transparent_hugepage_defrag");
   if (enabled.empty() || defrag.empty()) throw Unavailable("not measured: vm.transparent_hugepage and its defrag");
@@ -121,8 +121,9 @@ std::vector<Finding> check_stalls(const RuleContext& context) {
   if (enabled == "never" || defrag == "never" || defrag == "defer") return {};
   const auto found = stalls(context, compactions);
   if (found.empty()) return {};
-  const Signal waits = needed(memory_wait(context), "time in which work waited for memory (PSI)");
-  const Signal asked = needed(huge_pages_asked_for(context), "vmstat.thp_fault_alloc and vmstat.thp_fault_fallback");
+  const MetricSeries waits = needed(memory_wait(context), "time in which work waited for memory (PSI)");
+  const MetricSeries asked =
+      needed(huge_pages_asked_for(context), "vmstat.thp_fault_alloc and vmstat.thp_fault_fallback");
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Elevation& elevation : found) {

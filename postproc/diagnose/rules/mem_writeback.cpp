@@ -17,7 +17,7 @@ constexpr double kTailLevel = 0.2;
 /// How the job paid between the first dirty page and the last one written back.
 struct Cost {
   Interval at;
-  std::vector<std::pair<Signal, Contrast>> signs;
+  std::vector<std::pair<MetricSeries, InsideOutside>> signs;
   double seconds = 0;
   bool measured = false;  // what counts as the job's loss
   std::string how;
@@ -47,7 +47,7 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
   const auto processes = level(context, "job.processes", "processes");
   const double width = processes ? std::max(1.0, mean_inside(processes->values, cost.at)) : 1.0;
   struct Sign {
-    std::optional<Signal> signal;
+    std::optional<MetricSeries> signal;
     double least;
     double per;  // how many of it make one lost second per second
     std::string_view says;
@@ -60,7 +60,7 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
   };
   for (const Sign& sign : signs) {
     if (!sign.signal) continue;
-    const auto change = contrast(context, *sign.signal, cost.at, all);
+    const auto change = inside_outside(context, *sign.signal, cost.at, all);
     cost.measured = cost.measured || (change && sign.per > 0);
     if (!change || change->excess() < sign.least) continue;
     cost.signs.emplace_back(*sign.signal, *change);
@@ -83,7 +83,7 @@ struct Writers {
   [[nodiscard]] bool outsider(double min_share) const { return all - own >= min_share * all; }
 };
 
-Finding describe(const RuleContext& context, const Signal& dirtied, const Elevation& elevation, const Cost& cost,
+Finding describe(const RuleContext& context, const MetricSeries& dirtied, const Elevation& elevation, const Cost& cost,
                  const Writers& writers, bool by_outsider) {
   const Interval at = elevation.at;
   const double length = context.seconds(at.length());
@@ -131,10 +131,10 @@ Finding describe(const RuleContext& context, const Signal& dirtied, const Elevat
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal dirtied =
+  const MetricSeries dirtied =
       needed(rate(context, "vmstat.nr_dirtied", context.page_bytes(), "bytes/s"), "vmstat.nr_dirtied");
-  const Signal own = needed(rate(context, "process.write_bytes", 1, "bytes/s"),
-                            "process.write_bytes, so the writing process is not known");
+  const MetricSeries own = needed(rate(context, "process.write_bytes", 1, "bytes/s"),
+                                  "process.write_bytes, so the writing process is not known");
 
   const auto floods = elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6,
                                     context.threshold("min_score"), Cause::external);
@@ -151,7 +151,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const double percent = 100 * cost.seconds / job_seconds(context);
     if (flood.most) {  // writing may be what this job does, by the job has more processes than reveal measures
                        // individually
-      const auto own_change = contrast(context, own, flood.at, all);
+      const auto own_change = inside_outside(context, own, flood.at, all);
       if (!by_outsider || !own_change || own_change->excess() > 0.1 * flood.inside) continue;
     }
     if (by_outsider && !flood.recurring) {

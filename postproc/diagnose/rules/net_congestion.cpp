@@ -40,7 +40,7 @@ struct Plateau {
   double share = 0;  // of the time at the limit
 };
 
-std::optional<Plateau> plateau(const RuleContext& context, const Signal& received, Interval at,
+std::optional<Plateau> plateau(const RuleContext& context, const MetricSeries& received, Interval at,
                                std::span<const Interval> excluded) {
   const auto inside = rates_of(received.values, at, excluded, true);
   const auto outside = rates_of(received.values, at, excluded, false);
@@ -55,8 +55,9 @@ std::optional<Plateau> plateau(const RuleContext& context, const Signal& receive
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal queued = needed(rate(context, "tcpext.TCPOFOQueue", 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
-  const Signal received = needed(rate(context, "net.rx_bytes", 1, "bytes/s"), "net.rx_bytes (/proc/net/dev)");
+  const MetricSeries queued =
+      needed(rate(context, "tcpext.TCPOFOQueue", 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
+  const MetricSeries received = needed(rate(context, "net.rx_bytes", 1, "bytes/s"), "net.rx_bytes (/proc/net/dev)");
   const auto segments = rate(context, "tcp.InSegs", 1, "/s");
   const auto found =
       elevations_of(context, queued.values, context.threshold("min_rate"), context.threshold("min_score"));
@@ -65,7 +66,7 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Elevation& elevation : found) {
     if (elevation.recurring) continue;
     const auto flat = plateau(context, received, elevation.at, all);
-    const auto bytes = contrast(context, received, elevation.at, all);
+    const auto bytes = inside_outside(context, received, elevation.at, all);
     if (!flat || !bytes || bytes->outside <= 0 || bytes->inside > (1 - kLeastSlowed) * bytes->outside) continue;
     if (segments) {
       const double arrived = mean_inside(segments->values, elevation.at);

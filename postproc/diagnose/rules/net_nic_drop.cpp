@@ -13,7 +13,7 @@ namespace reveal::rule::net_nic_drop {
 namespace {
 
 struct Drops {
-  Signal signal;  // packets/s
+  MetricSeries signal;  // packets/s
   std::string interface;
 };
 
@@ -23,7 +23,7 @@ std::optional<Drops> dropped(const RuleContext& context, std::size_t channel) {
   const std::string& interface = context.telemetry.channels[channel].instance;
   Drops drops{channel_rate(context, channel, 1, "packets/s"), interface};
   for (const std::size_t overrun : context.channels("net.rx_fifo", interface)) {
-    const Signal more = channel_rate(context, overrun, 1, "packets/s");
+    const MetricSeries more = channel_rate(context, overrun, 1, "packets/s");
     for (std::size_t t = 0; t < more.values.size(); ++t) drops.signal.values[t] += more.values[t];
   }
   return drops;
@@ -63,7 +63,7 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
   finding.instances = {drops.interface};
   finding.confidence = Confidence::likely;
   set_loss_of_segments(context, finding,
-                       contrast(context, rate(context, "tcp.InSegs", 1, "segments/s"), elevation.at, all),
+                       inside_outside(context, rate(context, "tcp.InSegs", 1, "segments/s"), elevation.at, all),
                        context.seconds(elevation.at.length()));
   Evidence evidence = evidence_of(context, drops.signal, elevation);
   evidence.instance = drops.interface;

@@ -33,8 +33,8 @@ constexpr std::array kDirections = {
 struct Paused {
   const Direction* direction = nullptr;
   std::string interface;
-  Signal signal;     // share of time, or frames per second where the card does not count time
-  double least = 0;  // in its unit
+  MetricSeries signal;  // share of time, or frames per second where the card does not count time
+  double least = 0;     // in its unit
   bool in_time = false;
 
   [[nodiscard]] std::string words(double value) const {
@@ -59,11 +59,11 @@ std::optional<Paused> paused_of(const RuleContext& context, const Direction& dir
 }
 
 /// Traffic of the interface, or of the RDMA port behind it where that moves more.
-std::optional<Signal> traffic_of(const RuleContext& context, const Paused& paused) {
-  std::optional<Signal> most;
+std::optional<MetricSeries> traffic_of(const RuleContext& context, const Paused& paused) {
+  std::optional<MetricSeries> most;
   const auto take = [&](std::string_view metric, const std::string& instance) {
     for (const std::size_t channel : context.channels(metric, instance)) {
-      Signal one = channel_rate(context, channel, 1, "bytes/s");
+      MetricSeries one = channel_rate(context, channel, 1, "bytes/s");
       const Interval whole{0, one.values.size()};
       const double mean = mean_inside(one.values, whole);
       if (!std::isnan(mean) && (!most || mean > mean_inside(most->values, whole))) most = std::move(one);
@@ -85,7 +85,7 @@ Finding describe(const RuleContext& context, const Paused& paused, const Elevati
   finding.confidence = paused.in_time ? Confidence::likely : Confidence::possible;
   const double length = context.seconds(elevation.at.length());
   const auto traffic = traffic_of(context, paused);
-  const auto moved = contrast(context, traffic, elevation.at, all);
+  const auto moved = inside_outside(context, traffic, elevation.at, all);
   if (!moved) {
     set_loss(context, finding, std::nullopt, "not known: the interface's traffic was not measured without pauses");
   } else if (moved->fall() > kNoticeable) {

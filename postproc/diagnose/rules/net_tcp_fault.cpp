@@ -29,8 +29,8 @@ RunnerUp runner_up(bool twice_measured) {
   return {"net.tcp_retrans_intrinsic", "reordering: reordered segments are sent twice, and few arrived twice"};
 }
 
-Finding describe(const RuleContext& context, const Signal& queued, const Signal& received, const Elevation& elevation,
-                 const Contrast& segments, std::span<const Interval> all) {
+Finding describe(const RuleContext& context, const MetricSeries& queued, const MetricSeries& received,
+                 const Elevation& elevation, const InsideOutside& segments, std::span<const Interval> all) {
   Finding finding = finding_at(context, elevation.at);
   const double length = context.seconds(elevation.at.length());
   const auto confirmed = confirmed_by(context.detection, elevation.at);
@@ -50,7 +50,7 @@ Finding describe(const RuleContext& context, const Signal& queued, const Signal&
 }
 
 /// A cable that was bad before the job began loses from the first second to the last: no usual level to stand above.
-std::vector<Finding> all_along(const RuleContext& context, const Signal& queued, const Signal& received) {
+std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& queued, const MetricSeries& received) {
   const Interval whole{0, context.telemetry.samples};
   const double out_of_order = mean_inside(queued.values, whole);
   const double arrived = mean_inside(received.values, whole);
@@ -64,7 +64,7 @@ std::vector<Finding> all_along(const RuleContext& context, const Signal& queued,
   finding.confidence = Confidence::possible;
   finding.severity = Severity::notice;
   finding.impact.how = "not known: no part of the run was without it";
-  const auto observed = [&](const Signal& signal, double value) {
+  const auto observed = [&](const MetricSeries& signal, double value) {
     Evidence evidence = evidence_of(context, signal, {.inside = value, .outside = kNaN}, whole);
     evidence.expected.reset();
     evidence.detectors = {Method::kernel_counter};
@@ -81,8 +81,8 @@ std::vector<Finding> all_along(const RuleContext& context, const Signal& queued,
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal queued = needed(rate(context, kQueued, 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
-  const Signal received = needed(rate(context, "tcp.InSegs", 1, "/s"), "tcp.InSegs (/proc/net/snmp)");
+  const MetricSeries queued = needed(rate(context, kQueued, 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
+  const MetricSeries received = needed(rate(context, "tcp.InSegs", 1, "/s"), "tcp.InSegs (/proc/net/snmp)");
   const auto elevations = elevations_of(context, queued.values, context.threshold("min_rate"),
                                         context.threshold("min_score"), Cause::external);
   const std::vector<Interval> all = places(elevations);
@@ -92,11 +92,11 @@ std::vector<Finding> check(const RuleContext& context) {
     const double excess = elevation.inside - elevation.outside;
     // Four or more alike are what these connections do anyway.
     if (elevation.recurring || excess < context.threshold("min_ratio") * elevation.outside) continue;
-    const auto segments = contrast(context, received, elevation.at, all);
+    const auto segments = inside_outside(context, received, elevation.at, all);
     // A job that exchanges data for most of its time has what comes with that for most of its time.
     if (elevation.most && segments && segments->excess() > 0.5 * segments->outside) continue;
     if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
-    const auto duplicates = contrast(context, twice, elevation.at, all);
+    const auto duplicates = inside_outside(context, twice, elevation.at, all);
     if (duplicates && is_reordering(context, duplicates->excess(), excess)) continue;
     findings.push_back(describe(context, queued, received, elevation, *segments, all));
   }

@@ -12,7 +12,7 @@
 namespace reveal::rule::net_tx_queue {
 namespace {
 
-std::optional<Finding> describe(const RuleContext& context, const std::string& interface, const Signal& drops,
+std::optional<Finding> describe(const RuleContext& context, const std::string& interface, const MetricSeries& drops,
                                 const Elevation& elevation, std::span<const Interval> all) {
   const auto packets = context.channels("net.tx_packets", interface);
   if (packets.empty()) return std::nullopt;
@@ -23,7 +23,7 @@ std::optional<Finding> describe(const RuleContext& context, const std::string& i
   finding.instances = {interface};
   finding.confidence = Confidence::likely;
   set_loss_of_segments(context, finding,
-                       contrast(context, rate(context, "tcp.OutSegs", 1, "segments/s"), elevation.at, all),
+                       inside_outside(context, rate(context, "tcp.OutSegs", 1, "segments/s"), elevation.at, all),
                        context.seconds(elevation.at.length()));
   Evidence evidence = evidence_of(context, drops, elevation);
   evidence.instance = interface;
@@ -43,7 +43,7 @@ std::vector<Finding> check(const RuleContext& context) {
   if (channels.empty()) throw Unavailable("not measured: net.qdisc_drops");
   std::vector<Finding> findings;
   for (const std::size_t channel : channels) {
-    const Signal drops = channel_rate(context, channel, 1, "packets/s");
+    const MetricSeries drops = channel_rate(context, channel, 1, "packets/s");
     const auto found =
         elevations_of(context, drops.values, context.threshold("min_rate"), context.threshold(kMinScore.name));
     const std::vector<Interval> all = places(found);

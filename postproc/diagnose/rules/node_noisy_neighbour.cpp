@@ -20,17 +20,17 @@ constexpr double kWriteBackSeconds = 60;
 /// An interval in which the job waited for a resource and got less done.
 struct Suffering {
   Elevation wait;
-  Contrast used;
+  InsideOutside used;
 };
 
-std::vector<Suffering> sufferings(const RuleContext& context, const Signal& wait, const Signal& used) {
+std::vector<Suffering> sufferings(const RuleContext& context, const MetricSeries& wait, const MetricSeries& used) {
   const auto found =
       elevations_of(context, wait.values, context.threshold("min_stall"), context.threshold(kMinScore.name));
   const std::vector<Interval> all = places(found);
   std::vector<Suffering> suffered;
   for (const Elevation& elevation : found) {
     if (elevation.recurring || !elevation.beyond) continue;  // what comes again and again is the job's own habit
-    const auto got = contrast(context, used, elevation.at, all);
+    const auto got = inside_outside(context, used, elevation.at, all);
     if (got && got->fall() >= context.threshold("min_slowed")) suffered.push_back({elevation, *got});
   }
   return suffered;
@@ -43,8 +43,8 @@ bool is_reported(const RuleContext& context, Interval at) {
   });
 }
 
-Finding describe(const RuleContext& context, const Suffering& suffering, const Signal& wait, const Signal& used,
-                 std::string sentence) {
+Finding describe(const RuleContext& context, const Suffering& suffering, const MetricSeries& wait,
+                 const MetricSeries& used, std::string sentence) {
   const Interval at = suffering.wait.at;
   Finding finding = finding_at(context, at);
   set_loss(context, finding, suffering.used.fall() * context.seconds(at.length()),
@@ -58,7 +58,7 @@ Finding describe(const RuleContext& context, const Suffering& suffering, const S
   return finding;
 }
 
-double sum_inside(const RuleContext& context, const std::optional<Signal>& rate, Interval at) {
+double sum_inside(const RuleContext& context, const std::optional<MetricSeries>& rate, Interval at) {
   return rate ? mean_inside(rate->values, at) * context.seconds(at.length()) : std::nan("");
 }
 
@@ -95,7 +95,7 @@ double bytes_moved(const RuleContext& context, const BusiestDisk& disk, Interval
   return bytes;
 }
 
-void add_disk(const RuleContext& context, const Signal& used, std::vector<Finding>& findings) {
+void add_disk(const RuleContext& context, const MetricSeries& used, std::vector<Finding>& findings) {
   auto wait = rate(context, "cgroup.io_some", 1e-9, "s/s");
   if (!wait) wait = rate(context, "pressure.io_some", 1e-9, "s/s");
   if (!wait) return;
@@ -116,8 +116,8 @@ void add_disk(const RuleContext& context, const Signal& used, std::vector<Findin
                                            number(suffering.used.inside), number(suffering.used.outside)));
     finding.subsystem = Subsystem::storage;
     finding.instances = {disk.name};
-    Evidence moved = evidence_of(context, Signal{"disk.read_bytes + disk.write_bytes", "bytes/s", {}},
-                                 Contrast{bytes / length, (bytes - others) / length, 0}, at);
+    Evidence moved = evidence_of(context, MetricSeries{"disk.read_bytes + disk.write_bytes", "bytes/s", {}},
+                                 InsideOutside{bytes / length, (bytes - others) / length, 0}, at);
     moved.instance = disk.name;
     finding.evidence.push_back(std::move(moved));
     finding.runner_up = {"mem.writeback_stall", "pages that wait to be written: the job itself wrote little before"};
@@ -142,7 +142,7 @@ MemoryUse memory_in(const RuleContext& context, Interval at) {
   return {mean("mem.total"), mean("mem.available"), std::fmax(mean("cgroup.memory_current"), mean("process.rss"))};
 }
 
-void add_memory(const RuleContext& context, const Signal& used, std::vector<Finding>& findings) {
+void add_memory(const RuleContext& context, const MetricSeries& used, std::vector<Finding>& findings) {
   auto wait = rate(context, "cgroup.memory_some", 1e-9, "s/s");
   if (!wait) wait = rate(context, "pressure.memory_some", 1e-9, "s/s");
   if (!wait) return;
@@ -167,7 +167,7 @@ void add_memory(const RuleContext& context, const Signal& used, std::vector<Find
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const bool knows_jobs = outsider_time(context, Outsiders::jobs).has_value();
   const bool knows_waits = !context.channels("pressure.io_some").empty() || !context.channels("cgroup.io_some").empty();
   if (!knows_jobs && !knows_waits) {

@@ -25,7 +25,7 @@ double mean_level(const RuleContext& context, std::string_view metric, const std
   return channels.empty() ? kNaN : mean_inside(context.telemetry.series(channels.front()), all_of(context));
 }
 
-double mean_rate(const std::optional<Signal>& signal, const RuleContext& context) {
+double mean_rate(const std::optional<MetricSeries>& signal, const RuleContext& context) {
   return signal ? mean_inside(signal->values, all_of(context)) : kNaN;
 }
 
@@ -86,7 +86,7 @@ std::vector<Traveller> travellers(const RuleContext& context, const NumaLayout& 
 /// What followed from it: pages that the kernel moved after the threads, accesses that it saw to go to another node,
 /// or such that the processors counted.
 struct Consequence {
-  std::optional<Signal> signal;
+  std::optional<MetricSeries> signal;
   double least = 0;
 };
 
@@ -182,7 +182,7 @@ std::vector<Finding> check_unbound(const RuleContext& context) {
 
 /// What the kernel asked and did for nothing.
 struct Churn {
-  Signal faults;
+  MetricSeries faults;
   double mean = 0;
   double local = 0;  // part of the faults
   double moved = 0;  // bytes of the run
@@ -202,7 +202,7 @@ bool every_rank_is_bound(const RuleContext& context, const NumaLayout& layout) {
 
 Churn churn_of(const RuleContext& context) {
   Churn churn{needed(rate(context, "vmstat.numa_hint_faults", 1, "count/s"), "vmstat.numa_hint_faults")};
-  const Signal local =
+  const MetricSeries local =
       needed(rate(context, "vmstat.numa_hint_faults_local", 1, "count/s"), "vmstat.numa_hint_faults_local");
   churn.mean = mean_inside(churn.faults.values, all_of(context));
   churn.local = churn.mean > 0 ? mean_inside(local.values, all_of(context)) / churn.mean : 0;

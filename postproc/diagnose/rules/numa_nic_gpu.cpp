@@ -43,7 +43,7 @@ std::vector<Hca> hcas(const RuleContext& context) {
     const std::string& instance = context.telemetry.channels[channel].instance;  // "mlx5_0:1"
     const auto found = all.find(instance.substr(0, instance.find(':')));
     if (found == all.end()) continue;
-    const Signal sent = channel_rate(context, channel, 1, "bytes/s");
+    const MetricSeries sent = channel_rate(context, channel, 1, "bytes/s");
     const double mean = mean_inside(sent.values, {0, sent.values.size()});
     found->second.sent += std::isnan(mean) ? 0 : mean;
   }

@@ -75,8 +75,8 @@ std::optional<Pile> largest_pile(const RuleContext& context, std::span<const Roo
   return longest;
 }
 
-std::optional<Signal> of_node(const RuleContext& context, std::string_view metric, int node, double scale,
-                              std::string_view unit) {
+std::optional<MetricSeries> of_node(const RuleContext& context, std::string_view metric, int node, double scale,
+                                    std::string_view unit) {
   const auto channels = context.channels(metric, "node" + std::to_string(node));
   if (channels.empty()) return std::nullopt;
   return channel_rate(context, channels.front(), scale, unit);
@@ -84,13 +84,13 @@ std::optional<Signal> of_node(const RuleContext& context, std::string_view metri
 
 /// Allocations that waited until room was made: on the full node where the kernel counts by node (6.17 and later), else
 /// on the machine. The kernel's own background work costs them nothing.
-std::optional<Signal> waited_for_room(const RuleContext& context, int node) {
+std::optional<MetricSeries> waited_for_room(const RuleContext& context, int node) {
   if (auto own = of_node(context, "numa_vm.pgscan_direct", node, context.page_bytes(), "bytes/s")) return own;
   return rate(context, "vmstat.pgscan_direct", context.page_bytes(), "bytes/s");
 }
 
 /// Part of the time in which some task waited for memory: the job's own where its control group counts it.
-std::optional<Signal> memory_wait(const RuleContext& context) {
+std::optional<MetricSeries> memory_wait(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.memory_some", 1e-9, "s/s")) return own;
   return rate(context, "pressure.memory_some", 1e-9, "s/s");
 }
@@ -128,7 +128,7 @@ JobValues values_of(const RuleContext& context, double huge) {
   return values;
 }
 
-Finding describe(const RuleContext& context, const Pile& pile, const Signal& scanned, const Signal& waits) {
+Finding describe(const RuleContext& context, const Pile& pile, const MetricSeries& scanned, const MetricSeries& waits) {
   const double huge = idle_huge_pages(context, pile.full);
   Finding finding = finding_at(context, pile.at, values_of(context, huge));
   const double waiting = mean_inside(waits.values, pile.at);
@@ -138,7 +138,7 @@ Finding describe(const RuleContext& context, const Pile& pile, const Signal& sca
   finding.instances = {"node" + std::to_string(pile.full)};
   finding.evidence = {part(context, "numa_mem.free", pile.full, pile.left, pile.left_elsewhere, finding,
                            "memory left, page cache included; expected: as on the other node")};
-  for (const Signal* signal : {&scanned, &waits}) {
+  for (const MetricSeries* signal : {&scanned, &waits}) {
     Evidence evidence;
     evidence.metric = signal->metric;
     evidence.node = context.telemetry.node;
@@ -168,8 +168,8 @@ std::vector<Finding> check_memory(const RuleContext& context, const NumaLayout& 
   if (all.size() < 2) throw Unavailable("not measured: numa_mem.* of two nodes");
   const auto pile = largest_pile(context, all);
   if (!pile) return {};
-  const Signal scanned = needed(waited_for_room(context, pile->full), "vmstat.pgscan_direct");
-  const Signal waits = needed(memory_wait(context), "time in which work waited for memory (PSI)");
+  const MetricSeries scanned = needed(waited_for_room(context, pile->full), "vmstat.pgscan_direct");
+  const MetricSeries waits = needed(memory_wait(context), "time in which work waited for memory (PSI)");
   if (!(mean_inside(scanned.values, pile->at) >= context.threshold("min_scanned") * 1e6)) return {};
   if (!(mean_inside(waits.values, pile->at) >= context.threshold("min_wait"))) return {};
   return {describe(context, *pile, scanned, waits)};

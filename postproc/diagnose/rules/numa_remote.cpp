@@ -246,7 +246,7 @@ std::optional<double> slowed(const RuleContext& context, std::span<const MemoryP
   const MemoryPicture* accesses = part_of(picture, "pmu.remote_share", "");
   if (ipc == nullptr || stalls == nullptr || accesses == nullptr) return std::nullopt;
   if (!ipc->outside || !stalls->outside || *ipc->outside <= 0) return std::nullopt;
-  const auto used = contrast(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, {});
+  const auto used = inside_outside(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, {});
   if (!used || std::abs(used->excess()) > kSameWork * used->outside) return std::nullopt;
   if (stalls->inside - *stalls->outside < kMoreStalls) return 0;
   return std::max(0.0, 1 - ipc->inside / *ipc->outside);

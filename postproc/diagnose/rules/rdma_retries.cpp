@@ -40,7 +40,7 @@ constexpr RetryCounter kRetryCounters[] = {
 
 struct Retries {
   RdmaPort port;
-  Signal all;                         // per second, of the highest counter: one request may be in several
+  MetricSeries all;                   // per second, of the highest counter: one request may be in several
   std::vector<std::size_t> channels;  // that are in it
   std::vector<Why> why;               // of each
 };
@@ -52,7 +52,7 @@ std::vector<Retries> retries_of(const RuleContext& context) {
       const std::string& name = context.telemetry.channels[channel].instance;
       if (name.starts_with("efa")) continue;
       Retries& retries = by_port[name];
-      const Signal one = channel_rate(context, channel, 1, "/s");
+      const MetricSeries one = channel_rate(context, channel, 1, "/s");
       if (retries.channels.empty()) {
         retries.port = rdma_port(context, name);
         retries.all = {"", "/s", std::vector<double>(one.values.size(), kNaN)};
@@ -98,7 +98,7 @@ std::string_view words_of(Why why) {
 }
 
 /// Bytes of the port, or packets where its driver counts no bytes.
-std::optional<Signal> traffic_of(const RuleContext& context, const std::string& port) {
+std::optional<MetricSeries> traffic_of(const RuleContext& context, const std::string& port) {
   for (const auto& [metric, unit] : {std::pair{"ib.xmit_bytes", "bytes/s"}, std::pair{"rdma.tx_bytes", "bytes/s"},
                                      std::pair{"rdma.sent_pkts", "packets/s"}}) {
     const auto channels = context.channels(metric, port);
@@ -122,7 +122,7 @@ void set_loss_of_traffic(const RuleContext& context, Finding& finding, const Ret
                          std::span<const Interval> all) {
   constexpr double kNoticeable = 0.02;
   const auto traffic = traffic_of(context, retries.port.name);
-  const auto sent = contrast(context, traffic, at, all);
+  const auto sent = inside_outside(context, traffic, at, all);
   if (!sent) {
     set_loss(context, finding, std::nullopt,
              "not known: the port's traffic without repeated requests was not measured");
@@ -148,11 +148,11 @@ std::optional<Finding> describe(const RuleContext& context, const Retries& retri
   const auto packets = packets_in(context, retries.port.name, elevation.at);
   if (packets && total < context.threshold("min_share") * *packets) return std::nullopt;
   const std::size_t lead = leading(context, retries, elevation.at);
-  Signal signal = channel_rate(context, retries.channels[lead], 1, "/s");
+  MetricSeries signal = channel_rate(context, retries.channels[lead], 1, "/s");
   Finding finding = finding_at(context, elevation.at, retries.port.values());
   finding.instances = {retries.port.name};
   finding.confidence = Confidence::likely;
-  const auto change = contrast(context, signal, elevation.at, all);
+  const auto change = inside_outside(context, signal, elevation.at, all);
   Evidence evidence = evidence_of(context, signal, elevation);
   evidence.observed = mean_inside(signal.values, elevation.at);
   evidence.expected = change ? change->outside : 0;

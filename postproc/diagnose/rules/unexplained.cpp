@@ -30,7 +30,7 @@ bool explained(const RuleContext& context, TimeSpan episode) {
 /// of it was measured.
 std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::span<const Interval> all) {
   struct Sign {
-    std::optional<Signal> signal;
+    std::optional<MetricSeries> signal;
     double least;  // a change that a person would still call one, in the signal's unit
   };
   const Sign signs[] = {
@@ -39,7 +39,7 @@ std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::sp
       {rate(context, "net.rx_bytes", 1, "bytes/s"), 1e5},  {rate(context, "process.read_bytes", 1, "bytes/s"), 1e5}};
   std::optional<bool> felt;
   for (const Sign& sign : signs) {
-    const auto change = sign.signal ? contrast(context, *sign.signal, at, all) : std::nullopt;
+    const auto change = sign.signal ? inside_outside(context, *sign.signal, at, all) : std::nullopt;
     if (!change) continue;
     const double excess = std::abs(change->excess());
     felt = felt.value_or(false) ||

@@ -32,7 +32,7 @@ struct Rail {
 double mean_of_port(const RuleContext& context, const char* metric, const std::string& port) {
   const auto channels = context.channels(metric, port);
   if (channels.empty()) return std::nan("");
-  const Signal bytes = channel_rate(context, channels.front(), 1, "bytes/s");
+  const MetricSeries bytes = channel_rate(context, channels.front(), 1, "bytes/s");
   return mean_inside(bytes.values, {0, bytes.values.size()});
 }
 
