@@ -12,7 +12,7 @@ std::optional<MetricSeries> counted_clock(const RuleContext& context) {
   const auto all = context.total_if_measured("platform.tsc");
   const auto cpus = static_cast<double>(context.channels("platform.tsc").size());
   if (!ran || !nominal || !all) return std::nullopt;
-  Signal clock{"platform.busy_frequency", "Hz", *ran};
+  MetricSeries clock{"platform.busy_frequency", "Hz", *ran};
   for (std::size_t t = 0; t < clock.values.size(); ++t) {
     const double rate = (*all)[t] / cpus / context.telemetry.step_seconds;
     clock.values[t] = (*nominal)[t] > 0 ? (*ran)[t] / (*nominal)[t] * rate : kNaN;
@@ -28,7 +28,7 @@ bool may_use(const RuleContext& context, const std::string& cpu) {
 
 /// Mean over the cpus of the job, as the driver reports it: a hint, where nothing is counted.
 std::optional<MetricSeries> reported_clock(const RuleContext& context) {
-  Signal clock{"cpu.frequency", "Hz", std::vector<double>(context.telemetry.samples, 0.0)};
+  MetricSeries clock{"cpu.frequency", "Hz", std::vector<double>(context.telemetry.samples, 0.0)};
   double cpus = 0;
   for (const std::size_t channel : context.channels("cpu.frequency")) {
     if (!may_use(context, context.telemetry.channels[channel].instance)) continue;

@@ -174,8 +174,8 @@ std::vector<Finding> check_sensors(const RuleContext& context) {
         "not measured: throttle.core_time and throttle.package_time (no Intel cpu, or a virtual machine), or "
         "temperature.package with a known limit");
   }
-  const Signal clock = needed(clock_of(context), "the clock of the cpus (platform.aperf, cpu.frequency)");
-  const Signal used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  const MetricSeries clock = needed(clock_of(context), "the clock of the cpus (platform.aperf, cpu.frequency)");
+  const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const std::vector<double> load = over_seconds(context, used.values);
   std::vector<Finding> worst;
   for (const Sensor& sensor : known) {
