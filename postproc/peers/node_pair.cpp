@@ -337,11 +337,11 @@ std::vector<PairSetting> pair_settings(const NodeProfile& first, const NodeProfi
     if (other == second.facts.end() || other->first != key || other->second == value) continue;
     if (weight_of_setting(key) != SettingWeight::none) settings.push_back({key, value, other->second});
   }
-  const auto shown = settings;
-  std::erase_if(settings, [&](const PairSetting& setting) {
-    return std::any_of(shown.begin(), shown.end(),
-                       [&](const PairSetting& one) { return follows_from(setting.key, one.key); });
-  });
+  const bool option_differs = std::any_of(settings.begin(), settings.end(),
+                                          [](const PairSetting& setting) { return setting.key == kMitigations; });
+  if (option_differs) {
+    std::erase_if(settings, [](const PairSetting& setting) { return follows_from(setting.key, kMitigations); });
+  }
   return settings;
 }
 

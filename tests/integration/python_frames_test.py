@@ -42,6 +42,10 @@ def expect(condition, text):
 
 def start(folder, *command, nobody=False):
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_RUN_"))}
+    home = pathlib.Path(f"{folder}.home")
+    home.mkdir()
+    home.chmod(0o777)
+    environment |= {"HOME": str(home), "XDG_RUNTIME_DIR": str(home)}
     words = [BUILD / "bin/reveal-run", "--stack", "--node", "here", "--output", folder, "--", *command]
     if nobody:
         words = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", *words]
@@ -62,7 +66,6 @@ def samples(folder):
 with tempfile.TemporaryDirectory() as name:
     base = pathlib.Path(name)
     base.chmod(0o777)
-    os.environ |= {"HOME": name, "XDG_RUNTIME_DIR": name}
     (base / "job.py").write_text(JOB)
     nobody = os.getuid() == 0 and shutil.which("setpriv") is not None
     phases = start(base / "phases", sys.executable, base / "job.py", base / "log", "run", nobody=nobody)

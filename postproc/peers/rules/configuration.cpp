@@ -138,12 +138,22 @@ bool are_all_in(const std::vector<std::string>& nodes, const std::vector<std::st
                      [&](const std::string& node) { return std::find(in.begin(), in.end(), node) != in.end(); });
 }
 
+/// Differences that bring others with them.
+Facts reasons_among(const Facts& facts) {
+  constexpr std::array<std::string_view, 3> kReasons = {"machine.model", "cpu.model", "kernel.mitigations"};
+  Facts reasons;
+  std::copy_if(facts.begin(), facts.end(), std::back_inserter(reasons), [&](const FactDifference* fact) {
+    return std::find(kReasons.begin(), kReasons.end(), fact->key) != kReasons.end();
+  });
+  return reasons;
+}
+
 /// Another machine has another firmware and other flaws by nature, and one option changes what is done about all flaws.
-bool follows_from_another(const FactDifference& fact, const Facts& all) {
+bool follows_from_another(const FactDifference& fact, const Facts& reasons) {
   constexpr std::array<std::string_view, 3> kOfTheMachine = {"firmware.", "cpu.microcode", "cpu.vulnerability."};
   const bool of_the_machine = std::any_of(kOfTheMachine.begin(), kOfTheMachine.end(),
                                           [&](std::string_view begin) { return fact.key.starts_with(begin); });
-  return std::any_of(all.begin(), all.end(), [&](const FactDifference* one) {
+  return std::any_of(reasons.begin(), reasons.end(), [&](const FactDifference* one) {
     const bool machine = one->key == "machine.model" || one->key == "cpu.model";
     return ((of_the_machine && machine) || follows_from(fact.key, one->key)) && are_all_in(fact.nodes, one->nodes);
   });
@@ -183,9 +193,10 @@ JobValues drift_values(const Facts& facts) {
 /// that slow any node down are worth a notice; most settings cost nothing.
 std::vector<JobFinding> check_drift(const JobRuleContext& context, const EffectiveRule& rule) {
   const Facts all = facts_of(context, kDriftId);
+  const Facts reasons = reasons_among(all);
   Facts facts;
   std::copy_if(all.begin(), all.end(), std::back_inserter(facts),
-               [&](const FactDifference* fact) { return !follows_from_another(*fact, all); });
+               [&](const FactDifference* fact) { return !follows_from_another(*fact, reasons); });
   std::stable_sort(facts.begin(), facts.end(), [](const FactDifference* a, const FactDifference* b) {
     return weight_of_setting(a->key) > weight_of_setting(b->key);
   });
