@@ -144,7 +144,7 @@ void finish(Profile& profile, const RunSettings& settings, const Ended& ended, s
 }
 
 /// Runs `work` in a child and waits for it; without a child to be had, here. At the deadline, or some time after
-/// Ctrl-C, the child is left behind.
+/// Ctrl-C, the child is killed.
 template <typename Work>
 WaitEnd in_a_child(Clock::time_point deadline, Work&& work) {
   const pid_t parent = ::getpid();

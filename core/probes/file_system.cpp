@@ -3,7 +3,11 @@
 // The job's own folders are asked for: XFS and ext4 show the quota of a folder's project as the size of the file system
 // there. Quotas of users and groups show in no statvfs.
 // https://man7.org/linux/man-pages/man3/statvfs.3.html
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +19,7 @@
 
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/asked_child.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal::probe::file_system {
@@ -26,6 +31,8 @@ constexpr std::array<std::string_view, 12> kLocalTypes = {"ext2", "ext3", "ext4"
 
 constexpr std::size_t kMostMounts = 16;    // a job may go from one to the next
 constexpr std::size_t kMostSearched = 16;  // processes, of a job that has no TMPDIR
+constexpr std::size_t kLongestFolder = 500;
+constexpr std::size_t kLongestRequest = 8000;
 
 /// A file system can fill up in seconds; a server may be busy for some.
 constexpr std::chrono::seconds kPeriod{5};
@@ -88,6 +95,22 @@ std::string tmpdir_of(std::string_view environ) {
   return "";
 }
 
+/// The file system of a folder, where its name leads there without a symbolic link and over no other mount: the job
+/// chose the name, and what it leads to may be a server that does not answer. Else that of the mount point.
+int status_of(const std::string& root, std::string_view point, std::string_view folder, struct statvfs& status) {
+  const std::string mounted = root + std::string(point);
+  const Descriptor mount(::open(mounted.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!mount) return -1;
+  folder.remove_prefix(std::min(folder.size(), point == "/" ? 1 : point.size() + 1));
+  struct open_how how {};
+  how.flags = O_PATH | O_DIRECTORY | O_CLOEXEC;
+  how.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV;
+  const std::string below(folder);
+  const Descriptor inside(
+      below.empty() ? -1 : static_cast<int>(::syscall(SYS_openat2, mount.get(), below.c_str(), &how, sizeof how)));
+  return ::fstatvfs(inside ? inside.get() : mount.get(), &status);
+}
+
 // Lines "point\tfolder on it", answered by one line each: "point total free available files files_free". A folder that
 // is gone, or that only the job's namespace has, is asked for at its mount point.
 std::string ask_file_systems(const std::string& root, std::string_view request) {
@@ -95,11 +118,8 @@ std::string ask_file_systems(const std::string& root, std::string_view request) 
   std::string_view line;
   while (next_line(request, line)) {
     const std::string_view point = line.substr(0, line.find('\t'));
-    const std::string folder = root + std::string(line.substr(std::min(point.size() + 1, line.size())));
     struct statvfs status {};
-    if (::statvfs(folder.c_str(), &status) != 0 && ::statvfs((root + std::string(point)).c_str(), &status) != 0) {
-      continue;
-    }
+    if (status_of(root, point, line.substr(std::min(point.size() + 1, line.size())), status) != 0) continue;
     const auto unit = static_cast<std::uint64_t>(status.f_frsize);
     answer += point;
     for (const std::uint64_t value : {status.f_blocks * unit, status.f_bfree * unit, status.f_bavail * unit,
@@ -159,8 +179,10 @@ class FileSystemProbe final : public Probe {
       break;
     }
     if (const std::string folder = temporary_folder(); !folder.empty()) folders.push_back(folder);
-    // They are sent in lines.
-    std::erase_if(folders, [](const std::string& folder) { return folder.find_first_of("\t\n") != std::string::npos; });
+    // They are sent in lines, all in one request.
+    std::erase_if(folders, [](const std::string& folder) {
+      return folder.size() > kLongestFolder || folder.find_first_of("\t\n") != std::string::npos;
+    });
     return folders;
   }
 
@@ -184,10 +206,12 @@ class FileSystemProbe final : public Probe {
     for (const std::string& folder : folders) {
       const Mount mount = mount_of(mountinfo, folder);
       if (mount.point.empty() || places_.contains(mount.point) || places_.size() == kMostMounts) continue;
-      places_[mount.point] = {};
       const bool local = std::find(kLocalTypes.begin(), kLocalTypes.end(), mount.type) != kLocalTypes.end();
+      const std::string line = mount.point + '\t' + folder + '\n';
+      if (requests_[local ? 0 : 1].size() + line.size() > kLongestRequest) continue;
+      places_[mount.point] = {};
       points_[local ? 0 : 1] += mount.point + '\n';
-      requests_[local ? 0 : 1] += mount.point + '\t' + folder + '\n';
+      requests_[local ? 0 : 1] += line;
     }
     constexpr AskedChildWords kServers{.probe = "file_system", .recorded_as = "statvfs/servers"};
     if (!points_[1].empty() && !remote_) remote_.emplace(context_, ask_file_systems, kServers);

@@ -206,7 +206,9 @@ std::vector<JobFinding> check_drift(const JobRuleContext& context, const Effecti
     const auto rest = std::stable_partition(facts.begin(), facts.end(),
                                             [&](const FactDifference* fact) { return may_explain(*fact, slow); });
     const Facts of_slow(facts.begin(), rest);
-    facts.erase(facts.begin(), rest);
+    // What other nodes have, too, is told of them as well.
+    facts.erase(std::remove_if(facts.begin(), rest, [](const FactDifference* fact) { return fact->nodes.size() == 1; }),
+                rest);
     if (!of_slow.empty()) {
       const bool material =
           slow.seconds >= rule.threshold("warning_seconds") && slow.percent >= rule.threshold("warning_percent");
