@@ -39,7 +39,8 @@ std::unique_ptr<JobDetection> start_paper(const Telemetry& /*job*/, std::size_t 
 const std::vector<Pipeline>& pipelines() {
   static const std::vector<Pipeline> all{
       {.name = "reveal",
-       .help = "intervals that lie beyond everything outside them (scan statistic); window detectors as a second opinion",
+       .help =
+           "intervals that lie beyond everything outside them (scan statistic); window detectors as a second opinion",
        .start = start_intervals},
       {.name = "paper",
        .help = "arXiv 2510.26008 literally: top 1 % of windows by mean |z|, PCA-Mahalanobis and Isolation Forest",
