@@ -187,9 +187,8 @@ TEST(PerfCounting, OfATreeKeepsWhatItsDeadChildrenDid) {
     sum.minor_faults += done.minor_faults;
     tree.sample();
   }
-  // On a busy machine the two clocks differ by several per cent.
-  EXPECT_GE(tree.events().total(0) - clock, sum.cpu_ns * 8 / 10);
-  EXPECT_LE(tree.events().total(0) - clock, sum.cpu_ns * 12 / 10 + 20'000'000);
+  EXPECT_GE(tree.events().total(0) - clock, sum.cpu_ns * 95 / 100);
+  EXPECT_LE(tree.events().total(0) - clock, sum.cpu_ns * 105 / 100 + 20'000'000);
   EXPECT_GE(tree.events().total(1) - faults, 4 * WorkProcess::kPages);
 }
 
@@ -206,10 +205,14 @@ TEST(PerfCounting, IsMissingWhileItIsClosedAndBeginsAnew) {
   tree.sample();
   // What the job did meanwhile is not known: the counter steps back, which the trace stores as one missing increment.
   EXPECT_EQ(tree.events().total(0), before - 1);
-  const WorkDone done = job.work();
-  tree.sample();
-  // On a busy machine the two clocks differ by several per cent.
-  EXPECT_GE(tree.events().total(0) - (before - 1), done.cpu_ns * 8 / 10);
+  double counted = 0;  // of the work; on a busy machine the two clocks differ now and then
+  for (int round = 0; round < 5 && counted < 0.95; ++round) {
+    const std::int64_t until_now = tree.events().total(0);
+    const WorkDone done = job.work();
+    tree.sample();
+    counted = static_cast<double>(tree.events().total(0) - until_now) / static_cast<double>(done.cpu_ns);
+  }
+  EXPECT_GE(counted, 0.95);
 }
 
 TEST(PerfRefused, SaysWhyInOneSentence) {
