@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <syslog.h>
@@ -238,7 +237,8 @@ class Broker {
     const auto first = signals_.stop() || job_gone_ ? Cage::CpuShare::usual : Cage::CpuShare::low;
     cage_.deny_devices();
     cage_.set_cpu_share(first);
-    ChildProcess child = fork_child([&] { return become_deliverer(ready.write.get()); });
+    const pid_t broker = ::getpid();
+    ChildProcess child = fork_child([&] { return become_deliverer(broker, ready.write.get()); });
     if (!child) {
       say(LOG_WARNING, options_,
           std::string("no delivery: ") + std::strerror(errno) + "; the trace stays in the spool");
@@ -270,7 +270,7 @@ class Broker {
     static_cast<void>(wait_for(child, signals_, kKillLimit));
   }
 
-  [[nodiscard]] int become_deliverer(int ready) const {
+  [[nodiscard]] int become_deliverer(pid_t broker, int ready) const {
     try {
       lock_.close_in_child();
       signals_.restore_in_child();
@@ -283,7 +283,7 @@ class Broker {
       ::setenv("SLURM_STEP_NODELIST", lock_.step_nodes().c_str(), 1);
       ::setenv("REVEAL_REQUEST", lock_.request().c_str(), 1);  // every user of the node can read a command line
       become_user(options_.uid, options_.gid, programs_of_deliverer(options_.config));
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // of a broker that is killed
+      end_with_parent(broker);
       if (::chdir("/") != 0) return kSamplerFailed;
       ::fcntl(ready, F_SETFD, 0);
       const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "reveal";

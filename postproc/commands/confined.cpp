@@ -297,11 +297,11 @@ std::vector<fs::path> readable_places(const std::vector<fs::path>& inputs) {
   return places;
 }
 
-void confine(const Inputs& inputs) {
+void confine(pid_t parent, const Inputs& inputs) {
   ::tzset();
   become_owner(inputs.paths.front());
   const std::vector<fs::path> places = readable_places(inputs.paths);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // changing the user would forget it
+  end_with_parent(parent);  // changing the user would forget it
   ::prctl(PR_SET_DUMPABLE, 0);
   ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   limit(RLIMIT_CORE, 0, 0);
@@ -364,12 +364,13 @@ int run_confined(const Inputs& inputs, const Foreign& foreign, const std::functi
   Pipe outputs = open_pipe();
   if (!outputs.read) throw system_error(place, errno);
   std::fflush(nullptr);
+  const pid_t parent = ::getpid();
   ChildProcess child = fork_child([&] {
     int status = inputs.failure;
     try {
       g_foreign = foreign;
       send_outputs_to(outputs.write.get());
-      confine(inputs);
+      confine(parent, inputs);
       status = work();
     } catch (const std::bad_alloc&) {
       complain(place + ": not enough memory to read it");
