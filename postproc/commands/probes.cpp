@@ -11,7 +11,7 @@ namespace {
 class Probes final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& /*common*/) override {
-    app.add_option("name", name_, "explain this probe and its metrics")->type_name("NAME");
+    app.add_option("name", name_, "explain this probe, or the probe of this metric")->type_name("NAME");
     app.add_flag("--markdown", markdown_, "print Markdown tables of all probes instead of text");
   }
 
@@ -36,8 +36,8 @@ class Probes final : public Command {
 const RegisteredCommand kProbesCommand{
     {.order = 80,
      .name = "probes",
-     .help = "List the probes of this version; with a NAME, explain one probe and its metrics",
-     .examples = "  reveal probes\n  reveal probes cpu\n  reveal probes --json",
+     .help = "List the probes of this version; with a NAME, explain one probe or metric",
+     .examples = "  reveal probes\n  reveal probes cpu.iowait\n  reveal probes --json",
      .make = make_command<Probes>}};
 
 }  // namespace

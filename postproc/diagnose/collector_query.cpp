@@ -72,11 +72,18 @@ const Json& metrics_of(const Json& probe) {
   return found != probe.end() && found->is_array() ? *found : none;
 }
 
+/// The probe of this name, or with this metric.
 const Json& probe_named(const Json& all, const std::string& name) {
   std::vector<std::string> known;
   for (const Json& probe : rows_of(all)) {
     known.push_back(text_of(probe, "name"));
     if (known.back() == name) return probe;
+  }
+  for (const Json& probe : rows_of(all)) {
+    for (const Json& metric : metrics_of(probe)) {
+      known.push_back(text_of(metric, "name"));
+      if (known.back() == name) return probe;
+    }
   }
   const auto near = nearest(name, known);
   throw Error("no probe \"" + name + "\"; " + (near ? "did you mean \"" + *near + "\"?" : "see reveal probes"));
@@ -157,20 +164,15 @@ std::string probes_as_text(const std::string& text, std::size_t width) {
   std::string out;
   std::size_t metrics = 0;
   for (const Json& probe : rows_of(json)) {
-    out += folded(text_of(probe, "name"), text_of(probe, "help"), 21, width);
-    if (const std::string privilege = text_of(probe, "privilege"); !privilege.empty()) {
-      out += folded("  needs", privilege, 8, width);
-    }
-    for (const Json& metric : metrics_of(probe)) {
-      ++metrics;
-      out += folded(fmt::format("  {:<30} {:<6} {:<8} {:<9}", text_of(metric, "name"), text_of(metric, "unit"),
-                                text_of(metric, "kind"), text_of(metric, "scope")),
-                    text_of(metric, "source"), 59, width);
-    }
+    std::string help = text_of(probe, "help");
+    if (const std::string privilege = text_of(probe, "privilege"); !privilege.empty()) help += "; needs " + privilege;
+    out += folded(text_of(probe, "name"), help, 21, width);
+    metrics += metrics_of(probe).size();
   }
   out += "\n" + folded("",
                        fmt::format("{} kinds of metrics; the number of their channels depends on the node (reveal "
-                                   "doctor). `reveal probes NAME` explains each metric of a probe.",
+                                   "doctor). `reveal probes NAME` explains a probe with its metrics; NAME may also be "
+                                   "a metric: `reveal probes cpu.iowait`.",
                                    metrics),
                        0, width);
   return out;
@@ -183,7 +185,7 @@ std::string probe_as_json(const std::string& json, const std::string& name) {
 std::string probe_as_text(const std::string& json, const std::string& name, std::size_t width) {
   const Json all = parsed(json);
   const Json& probe = probe_named(all, name);
-  std::string out = folded(name + ":", text_of(probe, "help"), 2, width);
+  std::string out = folded(text_of(probe, "name") + ":", text_of(probe, "help"), 2, width);
   if (const auto period = probe.find("period_seconds"); period != probe.end() && period->is_number()) {
     out += fmt::format("  read every {:g} s", period->get<double>());
     const auto slower = probe.find("period_seconds_on_1152_cpus");

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/fold.h"
@@ -131,24 +132,23 @@ std::string rule_as_json(const RuleSpec& rule, const AnalysisSettings& settings)
 }
 
 std::string rules_as_text(const AnalysisSettings& settings, std::size_t width) {
+  std::size_t column = 0;
+  for (const RuleSpec* spec : rules()) column = std::max(column, spec->id.size() + 2);
   std::string text;
   for (const RuleSpec* spec : rules()) {
     const RuleSetting* setting = settings.find(spec->id);
-    text += fmt::format("{}{}\n", spec->id, setting != nullptr && !setting->enabled ? "  (switched off)" : "");
-    text += folded("", spec->title, 2, width);
-    text +=
-        fmt::format("  {}, {}; proven by: {}\n", name_of(spec->kind), name_of(spec->subsystem), name_of(spec->proof));
-    if (!spec->look_alikes.empty()) text += folded("  rules out:", with_blanks(spec->look_alikes), 4, width);
-    for (const Threshold& threshold : spec->thresholds) {
-      const auto [own, value] = in_force(threshold, setting);
-      const std::string changed = value != own.value ? fmt::format(" (changed here, default {})", own.value) : "";
-      text += folded(fmt::format("    {:<20} {:>6} {:<9}", own.name, fmt::format("{}", value), own.unit),
-                     std::string(own.help) + changed, 42, width);
+    std::string title(spec->title);
+    if (setting != nullptr && !setting->enabled) {
+      title += " (switched off)";
+    } else if (setting != nullptr && !setting->thresholds.empty()) {
+      title += " (thresholds changed)";
     }
-    for (const std::string_view source : spec->sources) text += fmt::format("  see {}\n", source);
-    text += "\n";
+    text += folded(std::string(spec->id), title, column, width);
   }
-  text += folded("", "`reveal rules ID` explains one rule: its signal, its remedy, its proof.", 0, width);
+  text += "\n" + folded("",
+                        "`reveal rules ID` explains one rule: its signal, what it rules out, its remedy, its thresholds "
+                        "and how it was proven.",
+                        0, width);
   text += "In reveal.conf:  [rule.\"cpu.outsider\"]  min_cpu = 0.2   or   enabled = false\n";
   return text;
 }

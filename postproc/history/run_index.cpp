@@ -245,6 +245,21 @@ std::vector<RunRecord> RunIndex::runs(const std::string& key) {
   return found;
 }
 
+std::vector<std::pair<fs::path, RunRecord>> RunIndex::newest(std::size_t limit,
+                                                             const std::function<bool(const RunRecord&)>& wanted) {
+  std::vector<std::pair<fs::path, RunRecord>> found;
+  Statement statement(database_, "SELECT directory, record FROM runs ORDER BY begin_utc_ns DESC");
+  while (found.size() < limit && statement.step()) {
+    try {
+      RunRecord record = parse_run(statement.text(1));
+      if (wanted(record)) found.emplace_back(statement.text(0), std::move(record));
+    } catch (const Error&) {
+      continue;  // of another version
+    }
+  }
+  return found;
+}
+
 void RunIndex::put(const fs::path& job_directory, const RunRecord& record) {
   insert(database_, job_directory, record);
   remember_root(job_directory.parent_path());

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "postproc/history/run_record.h"
@@ -33,6 +35,9 @@ class RunIndex {
   [[nodiscard]] bool rebuilt() const { return rebuilt_; }
   /// Returns the newest 200 and the oldest 10 runs of this key.
   [[nodiscard]] std::vector<RunRecord> runs(const std::string& key);
+  /// The newest runs of all keys, newest first, with their job directories; at most `limit`, and so far as `wanted`.
+  [[nodiscard]] std::vector<std::pair<std::filesystem::path, RunRecord>> newest(
+      std::size_t limit, const std::function<bool(const RunRecord&)>& wanted);
   /// The report of one job directory; an earlier one of the same directory is replaced.
   void put(const std::filesystem::path& job_directory, const RunRecord& record);
 

@@ -44,6 +44,7 @@ TEST(ProbeCheck, ExplainsOneProbe) {
             "\n  cpu.user  [ns, counter, per cpu]\n"
             "      Running user code.\n"
             "      from /proc/stat\n");
+  EXPECT_EQ(probe_as_text(list, "cpu.user", 80), probe_as_text(list, "cpu", 80));
   try {
     static_cast<void>(probe_as_text(list, "cpus", 80));
     FAIL();

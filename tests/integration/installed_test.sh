@@ -1,0 +1,66 @@
+#!/bin/bash
+# What `cmake --install` lays below a prefix: programs that run there, a manual page of every program and command, and
+# what the shells offer when the tab key is pressed.
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+failures=0
+fail() { echo "FAILED: $*" >&2; failures=$((failures + 1)); }
+
+# A build directory may belong to another user, and installing writes into it.
+[ -w "$REVEAL_BUILD" ] || { echo "skipped: $REVEAL_BUILD is not writable"; exit 77; }
+cmake --install "$REVEAL_BUILD" --prefix "$prefix" >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+for program in reveal reveal-run reveal-collect; do
+  "$prefix/bin/$program" --version >/dev/null || fail "$program does not run"
+done
+
+# --- manual pages
+commands=$("$prefix/bin/reveal" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\)  .*/\1/p' | grep -v '^help$')
+if ! command -v help2man >/dev/null; then
+  echo "help2man is not installed: manual pages were not tried"
+else
+  pages=(man1/reveal.1 man1/reveal-run.1 man1/reveal-collect.1 man5/reveal.conf.5)
+  for command in $commands; do pages+=("man1/reveal-$command.1"); done
+  for page in "${pages[@]}"; do
+    text=$(zcat "$prefix/share/man/$page.gz" 2>/dev/null) || { fail "no manual page $page"; continue; }
+    name=$(basename "${page%.*}")
+    grep -q "^\.TH ${name^^} " <<<"$text" || fail "$page has another title"
+    grep -q "^$name \\\\- " <<<"$text" || fail "$page has no name that apropos finds"
+    if command -v groff >/dev/null; then
+      said=$(groff -man -ww -z <<<"$text" 2>&1)
+      [ -z "$said" ] || fail "$page: $said"
+    fi
+  done
+  zcat "$prefix/share/man/man1/reveal-show.1.gz" | grep -q 'reveal show reveal\\-4711 \\-\\-json\|finding cpu.outsider' ||
+    fail "reveal-show.1 lacks the examples of reveal show --help"
+  zcat "$prefix/share/man/man5/reveal.conf.5.gz" | grep -q 'interval = "100ms"' || fail "reveal.conf.5 lacks a setting"
+fi
+
+# --- completion
+PATH=$prefix/bin:$PATH
+folder=$prefix/share/bash-completion/completions
+for program in reveal reveal-run reveal-collect; do [ -r "$folder/$program" ] || fail "bash would not find $folder/$program"; done
+. "$folder/reveal"
+offers() {  # offers "WORDS TYPED SO FAR" "WORDS EXPECTED": as bash would ask, the last word being typed
+  local typed=$1 expected=$2
+  read -ra COMP_WORDS <<<"$typed"
+  [[ $typed != *' ' ]] || COMP_WORDS+=('')
+  COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
+  _reveal "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+  [ "${COMPREPLY[*]}" = "$expected" ] || fail "\"$typed\" offers \"${COMPREPLY[*]}\" instead of \"$expected\""
+}
+offers "reveal sh" "show"
+offers "reveal show --fi" "--finding"
+offers "reveal show --color " "auto always never"
+offers "reveal show --color = n" "never"
+offers "reveal export --format p" "python"
+offers "reveal help ex" "export"
+offers "reveal rules cpu.outs" "cpu.outsider"
+offers "reveal probes cpu_f" "cpu_frequency"
+offers "reveal-run --rep" "--report-limit"
+offers "reveal-run -- reveal-col" "reveal-collect"
+offers "reveal-collect --list" "--list-probes"
+offers "reveal show " ""  # bash offers files
+
+exit $((failures > 0))
