@@ -62,10 +62,6 @@ struct Source {
   }
 };
 
-bool counts(Kind kind) {
-  return kind == Kind::counter || kind == Kind::event;
-}
-
 void describe(Source& source) {
   for (std::size_t c = 0; c < source.family.channels.size(); ++c) {
     std::vector<double> present;
@@ -294,7 +290,7 @@ class Node {
   std::vector<double> row_of(const Source& source, const Source* other, std::vector<Copy>& copies, double seconds,
                              std::size_t n, bool present) {
     std::vector<double> row;
-    const bool increments = counts(source.family.spec.kind);
+    const bool increments = is_counted(source.family.spec.kind);
     for (Copy& copy : copies) {
       double now = value(source, other, copy, seconds);
       if (increments && n == 0) now = std::nan("");
@@ -320,7 +316,7 @@ class Node {
       }
     }
     std::vector<std::int64_t> bases;
-    if (stored_as_increments(spec.kind)) bases.assign(channels, 0);
+    if (is_counted(spec.kind)) bases.assign(channels, 0);
     const bool real = stored_as_real(spec.kind, spec.unit);
     const void* values = real ? static_cast<const void*>(reals.data()) : stored.data();
     file.write_rows(index, channels, rows.size(), values, bases);

@@ -33,7 +33,7 @@ struct Samples {
 
 void count(const TraceReader& reader, const TraceReader::Family& family, Samples& samples) {
   const std::size_t rows = family.time_ns.size();
-  const bool increments = stored_as_increments(family.spec.kind);
+  const bool increments = is_counted(family.spec.kind);
   const std::vector<double> values = reader.read(family);
   for (std::size_t channel = 0; channel < family.channels.size(); ++channel) {
     std::uint64_t changed = 0;

@@ -68,11 +68,6 @@ struct LifeRecord {
   std::int64_t died_ns;  // 0: alive at the end
 };
 
-/// Counters and events are stored as increments, everything else as levels.
-[[nodiscard]] constexpr bool stored_as_increments(Kind kind) noexcept {
-  return kind == Kind::counter || kind == Kind::event;
-}
-
 /// Levels in a unit that comes in fractions are float64; everything else is int64, exactly as the kernel says it.
 [[nodiscard]] constexpr bool stored_as_real(Kind kind, Unit unit) noexcept {
   if (kind != Kind::gauge) return false;

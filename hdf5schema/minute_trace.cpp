@@ -64,7 +64,7 @@ constexpr Aggregate kOfGauges[] = {
 constexpr Aggregate kOfStates[] = {{"", last_of, false}};
 
 std::span<const Aggregate> aggregates_of(Kind kind) {
-  if (stored_as_increments(kind)) return kOfIncrements;
+  if (is_counted(kind)) return kOfIncrements;
   return kind == Kind::state ? std::span<const Aggregate>(kOfStates) : kOfGauges;
 }
 
@@ -212,13 +212,13 @@ class Summary {
       std::transform(minutes.begin(), minutes.end(), row.begin(),
                      [&](const Minute& each) { return stored(aggregate.value(each), stored_as_real(spec)); });
       file_.write_rows(index, channels, times.size(), row.data(),
-                       stored_as_increments(spec.kind) ? bases_of(family) : std::vector<std::int64_t>());
+                       is_counted(spec.kind) ? bases_of(family) : std::vector<std::int64_t>());
     }
   }
 
   /// The value each channel counts from: its first base.
   [[nodiscard]] std::vector<std::int64_t> bases_of(const TraceReader::Family& family) const {
-    if (!stored_as_increments(family.spec.kind)) return {};
+    if (!is_counted(family.spec.kind)) return {};
     const TraceReader::Bases bases = trace_.read_bases(family);
     std::vector<std::int64_t> first(family.channels.size(), kMissing);
     for (std::size_t channel = 0; channel < first.size(); ++channel) {

@@ -57,7 +57,7 @@ Axes axes_of(const std::vector<JoinedFamily>& families, TraceFile::Form form) {
 
 void write_family(const JoinedFamily& family, const Axis& axis, std::size_t index, TraceFile& file) {
   file.write_channels(index, 0, family.newest().channels);
-  const bool increments = stored_as_increments(family.newest().spec.kind);
+  const bool increments = is_counted(family.newest().spec.kind);
   for (std::size_t chunk = 0; chunk < family.chunks(); chunk += axis.chunks_in_one) {
     const std::size_t first = chunk * family.rows_per_chunk();
     const std::size_t count = std::min(axis.rows_per_chunk, family.rows() - first);
@@ -117,7 +117,7 @@ void check_written(const std::filesystem::path& path, const std::vector<TraceFil
             (expected->rows == 0 || family.channels.size() == expected->channels);
     if (!whole) break;
     const JoinedFamily values(reader, family);
-    const bool increments = stored_as_increments(family.spec.kind);
+    const bool increments = is_counted(family.spec.kind);
     std::uint32_t sum = 0;
     for (std::size_t first = 0; first < expected->rows; first += expected->rows_at_once) {
       const std::size_t count = std::min(expected->rows_at_once, expected->rows - first);

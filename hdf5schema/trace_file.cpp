@@ -58,7 +58,7 @@ void describe(const H5::DataSet& values, const FamilySpec& spec, const std::stri
   set_attribute(values, "long_name", spec.long_name);
   set_attribute(values, "source", spec.source);
   set_attribute(values, "period", static_cast<double>(spec.period.count()) / 1e9);
-  set_attribute(values, "stored", stored_as_increments(spec.kind) ? "increments" : "levels");
+  set_attribute(values, "stored", is_counted(spec.kind) ? "increments" : "levels");
   set_attribute(values, "time", "time_" + axis);
   if (!spec.clock.empty()) set_attribute(values, "clock", spec.clock);
   if (stored_as_real(spec))
@@ -293,7 +293,7 @@ std::size_t TraceFile::add_family(const FamilySpec& spec, std::size_t axis_index
                       .channels_per_chunk = std::max<std::size_t>(channels_per_chunk, 1),
                       .real = stored_as_real(spec)};
     impl_->create_values(group, spec, family);
-    if (stored_as_increments(spec.kind))
+    if (is_counted(spec.kind))
       impl_->create_bases(group, spec, family, std::max<std::size_t>(channels.value_or(family.channels_per_chunk), 1));
     impl_->create_keys(group, spec, family, impl_->live ? std::nullopt : channels);
     impl_->families.push_back(std::move(family));
@@ -354,7 +354,7 @@ void TraceFile::Impl::create_keys(const H5::Group& group, const FamilySpec& spec
   DimensionScales::make(create(keys, "instance", text_type(kInstanceWidth)), "instance", {{family.values, 0}});
   DimensionScales::make(create(keys, "role", text_type(kRoleWidth)), "role", {{family.values, 0}});
   std::vector<DimensionScales::User> users = {{family.values, 0}};
-  const bool has_bases = stored_as_increments(spec.kind);
+  const bool has_bases = is_counted(spec.kind);
   if (has_bases) users.push_back({family.bases, 0});
   DimensionScales::make(create(group, name + "_channel", PredType::STD_I32LE), "channel", users);
   const std::string path = at(spec.path);

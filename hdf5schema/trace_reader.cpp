@@ -469,7 +469,7 @@ void TraceReader::Impl::check_family(const Family& family) const {
   StoredChunks found;
   const CheckedDataset values(file, family.spec.path);
   check_chunks(values, family.channels.size(), family.time_ns.size(), found);
-  if (stored_as_increments(family.spec.kind)) {
+  if (is_counted(family.spec.kind)) {
     const CheckedDataset bases(file, family.spec.path + "_base");
     const std::size_t wide = (family.time_ns.size() + values.chunk()[1] - 1) / values.chunk()[1];
     StoredChunks of_bases;
@@ -731,7 +731,7 @@ TraceReader::Bases TraceReader::read_bases(const Family& family) const {
     bases.chunks = (family.time_ns.size() + bases.rows_per_chunk - 1) / bases.rows_per_chunk;
     if (bases.chunks > 0 && family.channels.size() > kMostBases / bases.chunks) throw Error("is too large to be valid");
     bases.values.assign(family.channels.size() * bases.chunks, kMissing);
-    if (!stored_as_increments(family.spec.kind)) return bases;
+    if (!is_counted(family.spec.kind)) return bases;
     const CheckedDataset dataset(impl_->file, family.spec.path + "_base");
     if (dataset.chunk().size() != 2 || !dataset.holds_int64()) throw Error("its absolute values have the wrong shape");
     const auto chunk = dataset.chunk();
@@ -757,7 +757,7 @@ TraceReader::Bases TraceReader::read_bases(const Family& family) const {
 
 std::vector<std::int64_t> TraceReader::read_absolute(const Family& family) const {
   std::vector<std::int64_t> stored = read_stored(family);
-  if (!stored_as_increments(family.spec.kind)) return stored;
+  if (!is_counted(family.spec.kind)) return stored;
   const Bases bases = read_bases(family);
   const std::size_t rows = family.time_ns.size();
   std::vector<std::int64_t> absolute(stored.size(), kMissing);

@@ -677,7 +677,7 @@ void TraceWriter::Impl::write_buffer(Axis& axis, HandOver& handed) {
     Family& family = *families[index];
     write_keys(static_cast<FamilyId>(index));
     const std::size_t channel_count = handed.channels[slot];
-    const bool increments = stored_as_increments(family.spec.kind);
+    const bool increments = is_counted(family.spec.kind);
     if (increments)
       encode_increments(buffer, slot, channel_count, family.previous, scratch);
     else

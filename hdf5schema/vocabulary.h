@@ -19,6 +19,11 @@ inline constexpr std::int64_t kMissing = std::numeric_limits<std::int64_t>::min(
 /// number).
 enum class Kind : std::uint8_t { gauge, counter, event, state };
 
+/// Stored, and compared, as increments; everything else as levels.
+[[nodiscard]] constexpr bool is_counted(Kind kind) noexcept {
+  return kind == Kind::counter || kind == Kind::event;
+}
+
 /// Base units. Times of counters are whole nanoseconds, and energies whole microjoules, so that they stay integers.
 enum class Unit : std::uint8_t {
   count,

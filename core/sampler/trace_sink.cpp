@@ -77,7 +77,7 @@ void Family::begin() noexcept {
 
 void Family::commit() noexcept {
   if (sink_.writer_ == nullptr || sink_.muted_ || stored_.empty()) return;
-  if (spec_.kind == Kind::counter || spec_.kind == Kind::event) notice_resets();
+  if (is_counted(spec_.kind)) notice_resets();
   std::span<const std::int64_t> row(row_);
   if (stored_.size() < row_.size()) {
     std::transform(stored_.begin(), stored_.end(), stored_row_.begin(),

@@ -454,8 +454,8 @@ void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
   name_nodes_in_remedies(report);
   describe_chains(report.findings);
   share_of_run(report.job, report.findings);
-  report.timeline = merge_timelines(summaries, report);
   judge(report, not_judged(summaries, report.job));
+  report.timeline = merge_timelines(summaries, report);  // those of the primary finding first
 }
 
 }  // namespace

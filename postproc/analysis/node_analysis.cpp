@@ -42,7 +42,7 @@ constexpr std::size_t kMostReasons = 10;
 
 /// The channel itself, or the sum over all instances when evidence speaks of the node.
 std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std::string& metric,
-                                           const std::string& instance) {
+                                           const std::string& instance, const Evidence* evidence) {
   std::vector<std::size_t> same;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const Channel& channel = telemetry.channels[i];
@@ -69,6 +69,9 @@ std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std
       line.values[t] = (std::isnan(line.values[t]) ? 0 : line.values[t]) + series[t] * factor;
     }
   }
+  // A rule may have taken the largest of several instances, and not their sum.
+  const bool alone = same.size() == 1 && first.instance == instance;
+  if (evidence != nullptr && alone && evidence->unit == unit) line.expected = evidence->expected;
   downsample(line, kTimelinePoints);
   for (double& value : line.values) value = four_digits(value);
   return line;
@@ -78,13 +81,13 @@ std::vector<TimelineChannel> timeline(const Telemetry& telemetry, const std::vec
                                       const Detection& detection) {
   std::vector<TimelineChannel> lines;
   std::set<std::string> taken;
-  const auto add = [&](const std::string& metric, const std::string& instance) {
+  const auto add = [&](const std::string& metric, const std::string& instance, const Evidence* evidence = nullptr) {
     if (lines.size() >= kTimelineChannels) return;
-    auto line = timeline_of(telemetry, metric, instance);
+    auto line = timeline_of(telemetry, metric, instance, evidence);
     if (line && taken.insert(line->name).second) lines.push_back(*std::move(line));
   };
   for (const Finding& finding : findings) {
-    for (const Evidence& evidence : finding.evidence) add(evidence.metric, evidence.instance);
+    for (const Evidence& evidence : finding.evidence) add(evidence.metric, evidence.instance, &evidence);
     for (const std::string& instance : finding.instances) add("cpu.user", instance);
   }
   for (const MetricFact& fact : metric_facts()) {

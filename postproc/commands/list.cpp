@@ -53,9 +53,10 @@ std::string as_text(const std::vector<Run>& runs, const TextStyle& style) {
   for (const auto& [directory, run] : runs) {
     std::string verdict = printable(run.verdict);
     std::replace(verdict.begin(), verdict.end(), '_', ' ');
-    text += fmt::format("{}  {}  {}, {}, ran {}\n", date_and_time(run.begin_utc_ns),
-                        painted(fmt::format("{:<{}}", verdict, kVerdictColumns), ink_of_verdict(run.verdict), style.colour),
-                        job_of(run), counted(static_cast<double>(run.nodes), "node"), duration(run.seconds));
+    text +=
+        fmt::format("{}  {}  {}, {}, ran {}\n", date_and_time(run.begin_utc_ns),
+                    painted(fmt::format("{:<{}}", verdict, kVerdictColumns), ink_of_verdict(run.verdict), style.colour),
+                    job_of(run), counted(static_cast<double>(run.nodes), "node"), duration(run.seconds));
     std::vector<std::string> causes;
     for (const std::string& finding : run.findings) {
       std::string title = title_of(finding);
@@ -82,8 +83,8 @@ std::string as_json(const std::vector<Run>& runs) {
                     {"verdict", run.verdict},
                     {"findings", run.findings}});
   }
-  return ListJson{{"schema", "reveal.list/1"}, {"runs", std::move(rows)}}.dump(
-             2, ' ', false, ListJson::error_handler_t::replace) +
+  return ListJson{{"schema", "reveal.list/1"}, {"runs", std::move(rows)}}.dump(2, ' ', false,
+                                                                               ListJson::error_handler_t::replace) +
          "\n";
 }
 

@@ -145,10 +145,11 @@ std::string rules_as_text(const AnalysisSettings& settings, std::size_t width) {
     }
     text += folded(std::string(spec->id), title, column, width);
   }
-  text += "\n" + folded("",
-                        "`reveal rules ID` explains one rule: its signal, what it rules out, its remedy, its thresholds "
-                        "and how it was proven.",
-                        0, width);
+  text +=
+      "\n" + folded("",
+                    "`reveal rules ID` explains one rule: its signal, what it rules out, its remedy, its thresholds "
+                    "and how it was proven.",
+                    0, width);
   text += "In reveal.conf:  [rule.\"cpu.outsider\"]  min_cpu = 0.2   or   enabled = false\n";
   return text;
 }

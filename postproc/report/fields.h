@@ -305,6 +305,7 @@ void fields(auto& v, Visited<decltype(v), TimelineChannel>& channel) {
   v("unit", channel.unit);
   v("begin_seconds", channel.begin_seconds);
   v("step_seconds", channel.step_seconds);
+  v("expected", channel.expected, "no finding has an expected level of this channel");
   v("values", channel.values);
 }
 

@@ -20,10 +20,26 @@ namespace {
 
 constexpr std::size_t kMostNotes = 3;  // the rest is folded away
 constexpr std::size_t kMostFindings = 20;
+constexpr std::size_t kMostLanes = 40;
 constexpr std::size_t kLongLine = 2000;
 
 constexpr Subsystem kSubsystemColumns[] = {Subsystem::cpu,     Subsystem::gpu,     Subsystem::memory,
                                            Subsystem::network, Subsystem::storage, Subsystem::process};
+
+constexpr std::pair<std::string_view, std::string_view> kGlossary[] = {
+    {"channel", "a measured quantity of one instance: cpu.user/cpu3 is the user time of cpu 3"},
+    {"interval", "a part of the job in which channels differ from the rest of the job; strong or weak by how clearly"},
+    {"rule", "a known cause with its signal, its look-alikes and its remedy: reveal rules prints all"},
+    {"finding", "the result of a rule: cause, place, time, evidence, cost and remedy"},
+    {"notice", "a finding that needs no action"},
+    {"considered", "a cause with a similar signal, and the reason why it is not the one"},
+    {"cost", "estimated time that the job lost, and how it was estimated"},
+    {"likely, certain", "how well the evidence separates the cause from its look-alikes"},
+    {"expected", "the value in the rest of the job, on the other nodes or in earlier runs"},
+    {"peers", "nodes of the job that do the same work"},
+    {"straggler", "the node for which the others wait"},
+    {"baseline", "earlier healthy runs of the same command and shape"},
+};
 
 // The licence asks for it in every copy, and a report is one.
 constexpr std::string_view kLibraryLicence =
@@ -243,6 +259,78 @@ std::string node_section(const Report& report) {
   return table + "</section>\n";
 }
 
+/// Intervals of a node or of a subsystem along the job's time.
+struct Lane {
+  struct Mark {
+    TimeSpan span;
+    Tier tier = Tier::none;
+    std::string title;
+  };
+  std::vector<Mark> marks;
+};
+
+double seconds_covered(std::vector<Lane::Mark> marks) {
+  std::sort(marks.begin(), marks.end(),
+            [](const auto& one, const auto& other) { return one.span.begin_utc_ns < other.span.begin_utc_ns; });
+  std::int64_t covered = 0;
+  std::int64_t end = 0;
+  for (const Lane::Mark& mark : marks) {
+    covered += std::max<std::int64_t>(0, mark.span.end_utc_ns - std::max(end, mark.span.begin_utc_ns));
+    end = std::max(end, mark.span.end_utc_ns);
+  }
+  return static_cast<double>(covered) / 1e9;
+}
+
+std::string lay_out(const std::map<std::string, Lane>& lanes, std::string_view heading, const ReportJob& job) {
+  const auto run = static_cast<double>(job.end_utc_ns - job.begin_utc_ns);
+  const auto percent = [run](double ns) { return std::clamp(100 * ns / run, 0.0, 100.0); };
+  std::string text = fmt::format("<h3 class=\"lanes\">{}</h3>\n<ul class=\"lanes\">\n", heading);
+  std::size_t shown = 0;
+  for (const auto& [name, lane] : lanes) {
+    if (++shown > kMostLanes) break;
+    const double seconds = seconds_covered(lane.marks);
+    text += fmt::format("<li><span class=\"name\">{}</span><span class=\"track\">", html(name, 60));
+    for (const Lane::Mark& mark : lane.marks) {
+      const double left = percent(static_cast<double>(mark.span.begin_utc_ns - job.begin_utc_ns));
+      const double right = percent(static_cast<double>(mark.span.end_utc_ns - job.begin_utc_ns));
+      text += fmt::format("<i class=\"{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}\"></i>", name_of(mark.tier),
+                          left, right - left, html(mark.title, 300));
+    }
+    text += fmt::format("</span><span class=\"total\">{} ({})</span></li>\n", duration(seconds),
+                        quantity(percent(seconds * 1e9), "percent"));
+  }
+  text += "</ul>\n";
+  if (lanes.size() > kMostLanes) text += fmt::format("<p class=\"quiet\">{} more.</p>\n", lanes.size() - kMostLanes);
+  return text;
+}
+
+/// The intervals of the table below, drawn.
+std::string lanes_section(const Report& report) {
+  const ReportJob& job = report.job;
+  if (!shows_intervals(report) || report.episodes.empty() || job.begin_utc_ns == 0 ||
+      job.end_utc_ns <= job.begin_utc_ns)
+    return "";
+  std::map<std::string, Lane> subsystems;
+  std::map<std::string, Lane> nodes;
+  for (const ReportEpisode& episode : report.episodes) {
+    const Lane::Mark mark{.span = episode.span,
+                          .tier = episode.tier,
+                          .title = fmt::format("{}{}, {}, {}", several_nodes(report) ? episode.node + ", " : "",
+                                               name_of(episode.subsystem), when(episode.span, job),
+                                               listed(names_of(episode.methods), 6, "+"))};
+    subsystems[std::string(name_of(episode.subsystem))].marks.push_back(mark);
+    nodes[has_label(episode, Label::common) ? "on all nodes" : episode.node].marks.push_back(mark);
+  }
+  std::string text = fmt::format(
+      "<section><h2>When and where it differed</h2>\n<p class=\"quiet small\">The {} of the table below, along the {} "
+      "of "
+      "the job; darker: strong. At the right: how long, together.</p>\n",
+      counted(static_cast<double>(report.episodes.size()), "interval"),
+      duration(static_cast<double>(job.end_utc_ns - job.begin_utc_ns) / 1e9));
+  if (several_nodes(report)) text += lay_out(nodes, "By node", job);
+  return text + lay_out(subsystems, "By subsystem", job) + "</section>\n";
+}
+
 /// Charts need no more digits than pixels.
 nlohmann::json coarse(double value) {
   if (!std::isfinite(value)) return nullptr;
@@ -300,12 +388,14 @@ nlohmann::json timeline_data(const Report& report) {
     for (const double value : channel.values) values.push_back(coarse(value * scale.factor));
     first = std::min(first, channel.begin_seconds);
     last = std::max(last, channel.begin_seconds + channel.step_seconds * static_cast<double>(channel.values.size()));
-    data["channels"].push_back({{"node", printable(channel.node, 60)},
-                                {"name", printable(channel.name, 120)},
-                                {"unit", printable(scale.unit, 30)},
-                                {"begin", channel.begin_seconds},
-                                {"step", channel.step_seconds},
-                                {"values", std::move(values)}});
+    data["channels"].push_back(
+        {{"node", printable(channel.node, 60)},
+         {"name", printable(channel.name, 120)},
+         {"unit", printable(scale.unit, 30)},
+         {"begin", channel.begin_seconds},
+         {"step", channel.step_seconds},
+         {"expected", channel.expected ? coarse(*channel.expected * scale.factor) : Json(nullptr)},
+         {"values", std::move(values)}});
   }
   data["window"] = {first, last};
   for (const Band& band : bands(report)) {
@@ -367,8 +457,14 @@ std::string footer(const Report& report) {
   return "<footer>" + listed(parts, parts.size(), " &middot; ") + "</footer>\n";
 }
 
+std::string glossary() {
+  std::string list;
+  for (const auto& [term, meaning] : kGlossary) list += fmt::format("<dt>{}</dt><dd>{}</dd>\n", term, meaning);
+  return "<section><details><summary>What the words mean</summary>\n<dl>\n" + list + "</dl></details></section>\n";
+}
+
 std::string scripts(const Report& report) {
-  if (report.timeline.empty()) return "";
+  if (report.timeline.empty()) return fmt::format("<script>{}</script>\n", assets::report_js());
   // The map lies beside the file in the package, not beside the report.
   std::string_view library = assets::dygraphs_js();
   library = library.substr(0, library.rfind("\n//# sourceMappingURL"));
@@ -395,8 +491,9 @@ std::string render_html(const Report& report) {
   for (const Section& section : outline(report)) {
     page += section.id == Section::Id::job ? job_paragraph(section) : lay_out(section);
     if (section.id == Section::Id::finding) page += timeline_section(report);
-    if (section.id == Section::Id::left_out) page += node_section(report);
+    if (section.id == Section::Id::left_out) page += node_section(report) + lanes_section(report);
   }
+  page += glossary();
   page += footer(report);
   page += "</main>\n" + scripts(report) + "</body>\n</html>\n";
   return page;

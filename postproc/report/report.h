@@ -143,7 +143,8 @@ struct TimelineChannel {
   std::string node, name, unit;
   double begin_seconds = 0;  // since the job's begin
   double step_seconds = 0.1;
-  std::vector<double> values;  // NaN: gap
+  std::vector<double> values;      // NaN: gap
+  std::optional<double> expected;  // of the finding that shows this channel as evidence
   bool operator==(const TimelineChannel&) const = default;
 };
 

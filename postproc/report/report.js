@@ -1,8 +1,55 @@
-// Draws the stacked timeline of a reveal report. Everything it needs is in the page; without it the page still reads.
+// What a reveal report does beyond being read: commands are copied, long tables filtered, charts drawn. Everything it
+// needs is in the page; without it the page still reads.
 (function () {
   'use strict';
 
-  const data = JSON.parse(document.getElementById('timeline-data').textContent);
+  function copied(text) {
+    if (navigator.clipboard) return navigator.clipboard.writeText(text);
+    const area = document.createElement('textarea');
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const done = document.execCommand('copy');
+    area.remove();
+    return done ? Promise.resolve() : Promise.reject(new Error('not copied'));
+  }
+
+  for (const block of document.querySelectorAll('pre')) {
+    const button = document.createElement('button');
+    button.type = 'button';
+    button.className = 'copy';
+    button.textContent = 'Copy';
+    button.addEventListener('click', function () {
+      copied(block.textContent).then(
+        function () { button.textContent = 'Copied'; }, function () { button.textContent = 'Select and copy'; });
+      setTimeout(function () { button.textContent = 'Copy'; }, 2000);
+    });
+    block.after(button);
+  }
+
+  const kLongTable = 8;
+  for (const table of document.querySelectorAll('table.stack')) {
+    const rows = Array.from(table.tBodies[0].rows);
+    if (rows.length < kLongTable) continue;
+    const field = document.createElement('input');
+    field.type = 'search';
+    field.className = 'filter';
+    field.placeholder = 'Only rows with this text';
+    field.setAttribute('aria-label', 'Only rows with this text');
+    field.addEventListener('input', function () {
+      const wanted = field.value.toLowerCase();
+      for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+    });
+    table.parentNode.before(field);
+  }
+})();
+
+(function () {
+  'use strict';
+
+  const source = document.getElementById('timeline-data');
+  if (!source) return;
+  const data = JSON.parse(source.textContent);
   const box = document.getElementById('charts');
   if (!box || !data.channels.length) return;
 
@@ -40,7 +87,8 @@
   }
 
   function atRest(channel) {
-    return channel.values.some(function (value) { return value !== null; }) ? channel.unit : 'not measured';
+    if (!channel.values.some(function (value) { return value !== null; })) return 'not measured';
+    return channel.expected === null ? channel.unit : 'dashed: expected, ' + shown(channel.expected, channel.unit);
   }
 
   function shade(context, area, graph) {
@@ -54,6 +102,23 @@
       context.font = 'bold 11px sans-serif';
       context.fillText(one.label, left + 3, area.y + 11);
     }
+  }
+
+  function expectation(channel) {
+    return function (context, area, graph) {
+      shade(context, area, graph);
+      if (channel.expected === null) return;
+      const y = graph.toDomYCoord(channel.expected);
+      if (!(y >= area.y && y <= area.y + area.h)) return;
+      context.save();
+      context.strokeStyle = getComputedStyle(box).color;
+      context.setLineDash([5, 4]);
+      context.beginPath();
+      context.moveTo(area.x, y);
+      context.lineTo(area.x + area.w, y);
+      context.stroke();
+      context.restore();
+    };
   }
 
   function zoom(begin, end) {
@@ -120,7 +185,7 @@
       gridLineColor: 'rgba(128, 136, 150, 0.28)',
       axisLineColor: 'rgba(128, 136, 150, 0.6)',
       interactionModel: interaction,
-      underlayCallback: shade,
+      underlayCallback: expectation(channel),
       axes: {
         x: { drawAxis: last, axisLabelFormatter: function (x) { return +x.toFixed(3) + ' s'; }, pixelsPerLabel: 70 },
         y: { axisLabelWidth: 52, pixelsPerLabel: 26, axisLabelFormatter: tick },

@@ -12,8 +12,7 @@ double longer_step(std::span<const double> samples, Kind kind) {
     sum += value;
     present += 1;
   }
-  const bool counts = kind == Kind::counter || kind == Kind::event;
-  return sum / present * (counts ? static_cast<double>(samples.size()) : 1);
+  return sum / present * (is_counted(kind) ? static_cast<double>(samples.size()) : 1);
 }
 
 void lengthen_steps(std::span<const double> values, std::size_t factor, Kind kind, std::span<double> out) {

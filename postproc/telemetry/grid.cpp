@@ -74,7 +74,7 @@ void lay_channel(const FamilyRows& family, std::size_t channel, const Places& pl
   const std::vector<std::int64_t>& at = places.at;
   const auto rows = std::span(family.values).subspan(channel * at.size(), at.size());
   const ChannelKey& key = family.channels[channel];
-  const bool counts = family.spec.kind == Kind::counter || family.spec.kind == Kind::event;
+  const bool counts = is_counted(family.spec.kind);
   const auto size = static_cast<std::int64_t>(out.size());
   const std::int64_t most_spread = most_spread_of(period_steps);
   const std::int64_t most_held = most_held_of(period_steps);
@@ -105,7 +105,7 @@ void lay_channel(const FamilyRows& family, std::size_t channel, const Places& pl
 class WholeChannel {
  public:
   WholeChannel(Kind kind, std::span<const std::int64_t> at, double period_steps, std::size_t samples)
-      : counts_(kind == Kind::counter || kind == Kind::event), samples_(static_cast<std::int64_t>(samples)) {
+      : counts_(is_counted(kind)), samples_(static_cast<std::int64_t>(samples)) {
     const std::int64_t most = counts_ ? most_spread_of(period_steps) : most_held_of(period_steps);
     for (std::size_t row = 0; row < at.size(); ++row) {
       const bool last = row + 1 == at.size();

@@ -273,7 +273,7 @@ std::string compared_words(std::string_view metric) {
 }
 
 bool per_second(const Channel& channel) {
-  return channel.kind == Kind::counter || channel.kind == Kind::event;
+  return is_counted(channel.kind);
 }
 
 std::string unit_of(const Channel& channel) {

@@ -22,7 +22,7 @@ double value_of(std::int64_t stored) {
 /// Increments of one row add up, of levels the last known one stays.
 void keep(double value, Kind kind, double& kept) {
   if (std::isnan(value)) return;
-  kept = value + (stored_as_increments(kind) && !std::isnan(kept) ? kept : 0);
+  kept = value + (is_counted(kind) && !std::isnan(kept) ? kept : 0);
 }
 
 }  // namespace
@@ -145,7 +145,7 @@ void RowStore::take_waiting(Family& family) const {
 void RowStore::append_row(Family& family, const EarlyRow& row) const {
   const std::size_t channels = row.values.size();
   const bool fresh = family.times.empty() || row.time_ns > family.times.back();
-  const bool counts = stored_as_increments(family.spec.kind);
+  const bool counts = is_counted(family.spec.kind);
   if (fresh) widen(family, channels);
   const std::size_t at = fresh ? place_of(family, row.time_ns) : 0;
   family.counted.resize(std::max(family.counted.size(), channels), kMissing);
@@ -164,7 +164,7 @@ std::optional<double> RowStore::level(std::string_view metric, std::int64_t from
     const Family& family = families_[index];
     if (family.channels[channel].metric != metric) return;
     const double seconds = std::chrono::duration<double>(family.spec.period).count();
-    level = level.value_or(0) + (stored_as_increments(family.spec.kind) ? mean / seconds : mean);
+    level = level.value_or(0) + (is_counted(family.spec.kind) ? mean / seconds : mean);
   });
   return level;
 }

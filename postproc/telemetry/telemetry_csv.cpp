@@ -35,9 +35,9 @@ std::string column_name(const Channel& channel, double step_seconds) {
   for (const DerivedMetric& derived : derived_metrics()) {
     if (derived.metric == channel.metric) return fmt::format("{} [{}]", channel.name(), derived.unit_text);
   }
-  const bool counts = channel.kind == Kind::counter || channel.kind == Kind::event;
-  return counts ? fmt::format("{} [{} per {:g} s]", channel.name(), name_of(channel.unit), step_seconds)
-                : fmt::format("{} [{}]", channel.name(), name_of(channel.unit));
+  return is_counted(channel.kind)
+             ? fmt::format("{} [{} per {:g} s]", channel.name(), name_of(channel.unit), step_seconds)
+             : fmt::format("{} [{}]", channel.name(), name_of(channel.unit));
 }
 
 std::vector<std::size_t> chosen(const Telemetry& telemetry, const std::vector<std::string>& patterns,

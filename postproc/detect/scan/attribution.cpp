@@ -109,7 +109,7 @@ void fill_levels(const Telemetry& telemetry, std::size_t begin, std::size_t end,
     const PresentValues before = present_values(values.first(begin));
     const PresentValues after = present_values(values.subspan(end));
     const Kind kind = telemetry.channels[reason.channel].kind;
-    const double per = kind == Kind::counter || kind == Kind::event ? telemetry.step_seconds : 1;
+    const double per = is_counted(kind) ? telemetry.step_seconds : 1;
     reason.observed = inside.mean() / per;  // NaN where nothing was measured
     reason.expected = (before.sum + after.sum) / static_cast<double>(before.present + after.present) / per;
   }

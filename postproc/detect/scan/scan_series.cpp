@@ -44,10 +44,6 @@ std::string peer_pattern(std::string_view instance) {
   return std::string(prefix) + "#" + std::string(rest, instance.end());
 }
 
-bool counts(Kind kind) {
-  return kind == Kind::counter || kind == Kind::event;
-}
-
 class Builder {
  public:
   Builder(const Telemetry& telemetry, std::size_t begin, std::size_t samples, const ScanScale& scale)
@@ -92,7 +88,7 @@ class Builder {
   [[nodiscard]] std::vector<double> rate_of(std::size_t channel) const {
     const auto values = values_of(channel);
     std::vector<double> rate(values.begin(), values.end());
-    if (counts(telemetry_.channels[channel].kind)) return rate;
+    if (is_counted(telemetry_.channels[channel].kind)) return rate;
     for (std::size_t t = rate.size() - 1; t > 0; --t) rate[t] -= rate[t - 1];
     rate[0] = begin_ > 0 ? values[0] - telemetry_.series(channel)[begin_ - 1] : kNaN;
     return rate;
@@ -124,7 +120,7 @@ class Builder {
     for (const float score : scores) squares += static_cast<double>(score) * score;
     const Channel& source = telemetry_.channels[channel];
     // The difference of a held gauge is one jump and zeros: its interval means are as noisy as their length says.
-    const bool held = counts(source.kind) || form == SeriesForm::level;
+    const bool held = is_counted(source.kind) || form == SeriesForm::level;
     input_.series.push_back({.channel = channel,
                              .peer = peer,
                              .form = form,
@@ -140,7 +136,7 @@ class Builder {
     std::vector<std::vector<double>> values;
     for (const std::size_t member : members) {
       values.push_back(rate_of(member));
-      if (!counts(telemetry_.channels[member].kind)) continue;
+      if (!is_counted(telemetry_.channels[member].kind)) continue;
       // Single precision sorts faster, and a difference of roots carries no more.
       for (double& value : values.back()) value = static_cast<float>(std::sqrt(std::max(0.0, value)));
     }

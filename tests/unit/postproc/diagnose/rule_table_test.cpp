@@ -29,7 +29,8 @@ TEST(RuleTable, ListsAndExplainsPeersAndHistory) {
 
 TEST(RuleTable, ListsWhatASiteChanged) {
   const std::string text = rules_as_text(
-      analysis_settings(config_of("[rule.\"cpu.outsider\"]\nmin_cpu = 0.3\n[rule.\"job.stopped\"]\nenabled = false\n")), 80);
+      analysis_settings(config_of("[rule.\"cpu.outsider\"]\nmin_cpu = 0.3\n[rule.\"job.stopped\"]\nenabled = false\n")),
+      80);
   EXPECT_NE(text.find("(thresholds changed)"), std::string::npos) << text;
   EXPECT_NE(text.find("(switched off)"), std::string::npos) << text;
 }

@@ -452,8 +452,32 @@ TEST(ReportHtml, NamesTheVersionAndTheDirectory) {
   EXPECT_NE(page.find("in <code>reveal-4712</code>"), std::string::npos);
 }
 
-TEST(ReportHtml, HasNoScriptsWithoutATimeline) {
-  EXPECT_EQ(render_html(samples::healthy()).find("<script"), std::string::npos);
+TEST(ReportHtml, HasNoChartsWithoutATimeline) {
+  const std::string page = render_html(samples::healthy());
+  EXPECT_EQ(occurrences(page, "<script"), 1U);  // ours, without the library
+  EXPECT_EQ(page.find("Dan Vanderkam"), std::string::npos);
+}
+
+TEST(ReportHtml, DrawsIntervalsOfNodesAndSubsystemsAlongTheJob) {
+  Report report = samples::outsider(2);
+  ASSERT_FALSE(report.episodes.empty());
+  report.episodes.resize(1);
+  const std::int64_t begin = report.job.begin_utc_ns;
+  const std::int64_t length = report.job.end_utc_ns - begin;
+  report.episodes[0].span = {begin + length / 4, begin + length / 2};
+  const std::string page = without_embedded(render_html(report));
+  EXPECT_NE(page.find("style=\"left:25.00%;width:25.00%\""), std::string::npos);
+  EXPECT_NE(page.find("(25 %)</span>"), std::string::npos);
+  report.verdict.status = VerdictStatus::healthy;
+  EXPECT_EQ(render_html(report).find("When and where it differed"), std::string::npos);
+}
+
+TEST(ReportHtml, DrawsTheExpectedLevelOfEvidence) {
+  Report report = samples::outsider(0.1);
+  report.timeline[0].expected = 0.25;
+  const std::string page = render_html(report);
+  EXPECT_EQ(occurrences(page, "\"expected\":0.25"), 1U);
+  EXPECT_EQ(occurrences(page, "\"expected\":null"), report.timeline.size() - 1);
 }
 
 TEST(Untrusted, ReplacesBrokenBytesAndDropsEscapes) {
