@@ -3,7 +3,10 @@
 a fault that lasts a part of it; the truth is the run time with the fault less the median run time without.
 
   impact.py --build build/gcc --out DIR [--faults outsider100,outsider30,stop,quota,slow_disk] [--rounds 5]
-            [--epochs N] [--fault-seconds 15]
+            [--epochs N] [--fault-seconds 15] [--truth epochs]
+
+With `--truth epochs`, the truth comes from the job's own log in the run with the fault: how much longer the epochs took
+that overlap the fault than the others, which a machine that is slower an hour later does not change.
 
 Needs root (control groups v1 for quota and slow_disk) and a quiet machine: before each run it waits until other
 processes use less than 3 % of a cpu. Run times are those of the command, as reveal-run saw them."""
@@ -17,6 +20,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -40,7 +44,23 @@ class Job:
         words = [args.build / "bin/reveal-run", "--quiet", "--output", directory / "job", "--",
                  args.build / "bin/training_job", "--ranks", "2", "--epochs", str(args.epochs), "--dir",
                  self.scratch]
-        self.process = subprocess.Popen([*map(str, words), *(["--cold"] if cold else [])], stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen([*map(str, words), *(["--cold"] if cold else [])], stdin=subprocess.DEVNULL,
+                                        stdout=subprocess.PIPE, text=True)
+        self.ends = []  # of the epochs
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            if line.startswith("epoch"):
+                self.ends.append(time.monotonic())
+
+    def lost(self, begin, end):
+        """What the epochs that overlap this time took longer than the others."""
+        epochs = list(zip(self.ends, self.ends[1:]))
+        inside = [last - first for first, last in epochs if first < end and last > begin]
+        usual = statistics.median(last - first for first, last in epochs if first >= end or last <= begin)
+        return sum(inside) - usual * len(inside)
 
     def ranks(self, _victim=0):
         found = subprocess.run(["pgrep", "-f", f"training_job .*{self.scratch}"], capture_output=True, text=True)
@@ -60,18 +80,24 @@ def run(args, directory, name):
     shutil.rmtree(directory, ignore_errors=True)
     wait_until_quiet(None)
     job = Job(args, directory, cold=args.cold)
+    lost = None
     if name is not None:
         fault, amount = AMOUNT[name]
         time.sleep(args.begin)
+        begin = time.monotonic()
         with fault(job, 0, amount):
             time.sleep(args.fault_seconds)
+        end = time.monotonic()
     if job.process.wait() != 0:
         sys.exit(f"impact: the job exited with {job.process.returncode}")
+    job.reader.join()
+    if name is not None:
+        lost = job.lost(begin, end)
     shutil.rmtree(job.scratch)
     report = json.loads((directory / "job/report.json").read_text())
     worth = [f for f in report["findings"] if f["severity"] in ("warning", "critical", "notice") and "caused_by" not in f]
     first = worth[0] if worth else None
-    return report["job"]["ran_seconds"], first["id"] if first else None, first["impact"]["seconds"] if first else None
+    return report["job"]["ran_seconds"], lost, first["id"] if first else None, first["impact"]["seconds"] if first else None
 
 
 def main():
@@ -83,23 +109,25 @@ def main():
     parser.add_argument("--epochs", type=int, default=40)
     parser.add_argument("--begin", type=float, default=15, help="seconds from the job's begin to the fault's")
     parser.add_argument("--fault-seconds", type=float, default=15)
+    parser.add_argument("--truth", choices=["runs", "epochs"], default="runs")
     args = parser.parse_args()
     args.build = args.build.resolve()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"{'fault':12} {'round':>5} {'without':>8} {'with':>8} {'lost':>7} {'told':>7} {'told/lost':>9}  primary")
     for name in args.faults.split(","):
         args.cold = name == "slow_disk"
-        pairs = []
+        calm, pairs = [], []
         for number in range(args.rounds):
-            calm, _, _ = run(args, args.out / f"{name}-{number}-without", None)
-            pairs.append((calm, *run(args, args.out / f"{name}-{number}-with", name)))
-        usual = statistics.median(calm for calm, *_ in pairs)
+            if args.truth == "runs":
+                calm.append(run(args, args.out / f"{name}-{number}-without", None)[0])
+            pairs.append(run(args, args.out / f"{name}-{number}-with", name))
+        usual = statistics.median(calm) if calm else float("nan")
         ratios = []
-        for number, (calm, ran, primary, told) in enumerate(pairs):
-            lost = ran - usual
+        for number, (ran, by_epochs, primary, told) in enumerate(pairs):
+            lost = ran - usual if calm else by_epochs
             ratios.append(told / lost if told is not None and lost > 0 else float("nan"))
             shown = "unknown" if told is None else f"{told:.2f}"
-            print(f"{name:12} {number:5} {calm:8.2f} {ran:8.2f} {lost:7.2f} {shown:>7} {ratios[-1]:9.2f}  {primary}",
+            print(f"{name:12} {number:5} {usual:8.2f} {ran:8.2f} {lost:7.2f} {shown:>7} {ratios[-1]:9.2f}  {primary}",
                   flush=True)
         known = [ratio for ratio in ratios if ratio == ratio]
         if known:
