@@ -1,8 +1,10 @@
 #include <map>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
+#include "postproc/report/job_metrics.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/telemetry_csv.h"
 
@@ -13,11 +15,13 @@ class Export final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
     add_job_directory(app, directory_);
-    app.add_option("--format", format_,
-                   "csv: one line per sample, one column per channel, units in the header; python: one line per sample "
-                   "of a Python process with the place of its main thread (reveal-run --stack)")
+    app.add_option(
+           "--format", format_,
+           "csv: one line per sample, one column per channel, units in the header; python: one line per sample "
+           "of a Python process with the place of its main thread (reveal-run --stack); openmetrics: the report's "
+           "verdict, findings and totals, for Prometheus")
         ->required()
-        ->check(CLI::IsMember({"csv", "python"}));
+        ->check(CLI::IsMember({"csv", "python", "openmetrics"}));
     app.add_option("--node", node_, "trace of this node; optional if there is only one")->type_name("NAME");
     app.add_option("--metrics", metrics_, "only these metrics, with shell patterns: \"cpu.*\", \"net.rx_bytes/eth0\"")
         ->delimiter(',')
@@ -28,6 +32,11 @@ class Export final : public Command {
   int run(const CommonOptions& common) override {
     if (common.json) throw Error("export has no --json; use --format csv");
     need_directory(directory_);
+    if (format_ == "openmetrics") {
+      if (!metrics_.empty() || !node_.empty()) throw Error("--format openmetrics takes no --metrics and no --node");
+      print(report_as_metrics(stored_or_new_report(directory_, common)));
+      return 0;
+    }
     const auto write = [](std::string_view text) { print(std::string(text)); };
     if (format_ == "python") {
       if (!metrics_.empty()) throw Error("--metrics is for --format csv: places have no metric");
@@ -70,7 +79,8 @@ const RegisteredCommand kExportCommand{
      .name = "export",
      .help = "Print the measured values, and the ratios computed from them, as a table",
      .examples = "  reveal export reveal-4711 --format csv > n03.csv\n"
-                 "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'",
+                 "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'\n"
+                 "  reveal export reveal-4711 --format openmetrics > 4711.prom",
      .make = make_command<Export>}};
 
 }  // namespace

@@ -1,0 +1,112 @@
+#include "postproc/report/job_metrics.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <cmath>
+#include <map>
+
+#include "postproc/words/sanitize.h"
+
+namespace reveal {
+namespace {
+
+std::string label_value(std::string_view text) {
+  std::string escaped;
+  for (const char letter : printable(text, 200)) {
+    if (letter == '"' || letter == '\\') escaped += '\\';
+    escaped += letter;
+  }
+  return escaped;
+}
+
+/// The lines of one metric, in OpenMetrics together.
+class Gauge {
+ public:
+  Gauge(std::string_view name, std::string_view unit, std::string_view help)
+      : name_(name), head_(fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n", name, help)) {
+    if (!unit.empty()) head_ += fmt::format("# UNIT {} {}\n", name, unit);
+  }
+  void add(const std::string& labels, std::optional<double> value) {
+    if (value && std::isfinite(*value)) lines_ += fmt::format("{}{{{}}} {}\n", name_, labels, *value);
+  }
+  [[nodiscard]] std::string text() const { return lines_.empty() ? "" : head_ + lines_; }
+
+ private:
+  std::string name_, head_, lines_;
+};
+
+struct TotalsMetric {
+  std::string_view key;  // of kTotalsNumbers
+  std::string_view name, unit, help;
+};
+constexpr TotalsMetric kTotalsMetrics[] = {
+    {"seconds", "reveal_job_measured_seconds", "seconds", "Time that was measured."},
+    {"cpu_seconds", "reveal_job_cpu_seconds", "seconds", "Processor time of the job."},
+    {"cpus_owned", "reveal_job_cpus", "", "Processors of the job."},
+    {"cpu_used_share", "reveal_job_cpu_used_ratio", "ratio", "Used part of the processors' time."},
+    {"memory_peak", "reveal_job_memory_peak_bytes", "bytes", "Peak memory, of the node with the highest."},
+    {"memory_limit", "reveal_job_memory_limit_bytes", "bytes", "Memory limit on that node."},
+    {"read_bytes", "reveal_job_read_bytes", "bytes", "Read from storage."},
+    {"written_bytes", "reveal_job_written_bytes", "bytes", "Written to storage."},
+    {"network_bytes", "reveal_job_network_bytes", "bytes", "Sent and received over networks."},
+    {"wait_share", "reveal_job_run_queue_wait_ratio", "ratio", "Seconds in each second that ready tasks waited."},
+    {"steps", "reveal_job_training_steps", "", "Training steps that were counted."},
+    {"energy_joules", "reveal_job_energy_joules", "joules", "Energy of the nodes meanwhile."},
+    {"instructions", "reveal_job_instructions", "", "Instructions, by the processors' counters."},
+    {"cycles", "reveal_job_cycles", "", "Cycles, by the processors' counters."},
+    {"stalled_cycles", "reveal_job_stalled_cycles", "", "Cycles without progress."},
+    {"cache_misses", "reveal_job_cache_misses", "", "Misses of the last cache."},
+    {"remote_reads", "reveal_job_remote_reads", "", "Reads from another NUMA node."},
+    {"memory_traffic", "reveal_job_memory_traffic_bytes", "bytes", "Traffic of the nodes' memory controllers."},
+};
+
+std::string totals_metrics(const JobTotals& totals, const std::string& job) {
+  std::string text;
+  for (const auto& [key, member] : kTotalsNumbers) {
+    for (const TotalsMetric& metric : kTotalsMetrics) {
+      if (metric.key != key) continue;
+      Gauge gauge(metric.name, metric.unit, metric.help);
+      gauge.add(job, totals.*member);
+      text += gauge.text();
+    }
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string report_as_metrics(const Report& report) {
+  const std::string job =
+      fmt::format("job=\"{}\"", label_value(report.job.id.empty() ? report.directory : report.job.id));
+  Gauge info("reveal_job_info", "", "The verdict of the report, as a label.");
+  info.add(fmt::format("{},verdict=\"{}\"", job, name_of(report.verdict.status)), 1);
+  Gauge ran("reveal_job_run_seconds", "seconds", "Run time of the job.");
+  ran.add(job, report.job.ran_seconds);
+  Gauge nodes("reveal_job_nodes", "", "Nodes of the job.");
+  nodes.add(job, static_cast<double>(report.job.nodes.size() + report.job.nodes_missing.size()));
+
+  struct OfRule {
+    double findings = 0;
+    std::optional<double> seconds;
+  };
+  std::map<std::pair<std::string, std::string_view>, OfRule> rules;
+  for (const Finding& finding : report.findings) {
+    if (!finding.caused_by.empty()) continue;  // its cost is that of its cause
+    OfRule& rule = rules[{finding.id, name_of(finding.severity)}];
+    rule.findings += 1;
+    if (finding.impact.seconds) rule.seconds = rule.seconds.value_or(0) + *finding.impact.seconds;
+  }
+  Gauge count("reveal_job_findings", "", "Findings of a rule.");
+  Gauge cost("reveal_job_finding_cost_seconds", "seconds",
+             "Time that the job lost to the findings of a rule, estimated.");
+  for (const auto& [key, rule] : rules) {
+    const std::string labels = fmt::format("{},rule=\"{}\",severity=\"{}\"", job, label_value(key.first), key.second);
+    count.add(labels, rule.findings);
+    cost.add(labels, rule.seconds);
+  }
+  std::string text = info.text() + ran.text() + nodes.text() + count.text() + cost.text();
+  if (!report.totals.empty()) text += totals_metrics(report.totals.front(), job);
+  return text + "# EOF\n";
+}
+
+}  // namespace reveal

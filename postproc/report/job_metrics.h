@@ -1,0 +1,15 @@
+// A report as metrics, for whoever collects them of all jobs.
+#pragma once
+
+#include <string>
+
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+/// OpenMetrics text (https://prometheus.io/docs/specs/om/open_metrics_spec/): verdict, findings by rule with their cost
+/// in seconds, and the totals of the job, in base units. What was not measured has no line; no user and no job name is
+/// in it.
+[[nodiscard]] std::string report_as_metrics(const Report& report);
+
+}  // namespace reveal
