@@ -22,6 +22,16 @@ namespace {
 
 using namespace reveal;
 
+/// "--color WHEN:{auto,always,never}"; what excludes what is said where somebody tries it.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  [[nodiscard]] std::string make_option_opts(const CLI::Option* option) const override {
+    if (option->get_type_size() == 0 || option->get_type_name().empty()) return "";
+    const bool several = option->get_expected_max() == CLI::detail::expected_max_vector_size;
+    return " " + option->get_type_name() + (several ? " ..." : "");
+  }
+};
+
 CLI::App* add_command(CLI::App& app, const CommandSpec& spec, CommonOptions& common) {
   CLI::App* part = app.add_subcommand(std::string(spec.name), std::string(spec.help));
   if (spec.caller == Caller::collector) {
@@ -73,6 +83,7 @@ int run(int argc, char** argv) {
   CLI::App app{
       "Finds the causes that silently slowed a job down, from the traces that reveal-run or srun --reveal recorded."};
   app.name("reveal");
+  app.formatter(std::make_shared<HelpFormatter>());
   app.set_version_flag("-V,--version", std::string("reveal ") + REVEAL_VERSION);
   app.require_subcommand(1);
   app.footer(
