@@ -6,6 +6,8 @@
 #include <map>
 
 #include "postproc/diagnose/causal_links.h"
+#include "postproc/diagnose/rule.h"
+#include "postproc/report/remedy_lines.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/metric_facts.h"
@@ -56,6 +58,17 @@ void add(std::vector<Part>& parts, std::string label, std::string text, RowKind 
   add(parts, std::move(label), {prose(std::move(text))}, kind, shown);
 }
 
+/// Commands and sentences, each as it is; the label stands before the first.
+void add_typed(std::vector<Part>& parts, std::string label, const std::vector<std::string>& lines) {
+  for (auto begin = lines.begin(); begin != lines.end();) {
+    const bool prose = form_of(*begin) == LineForm::prose;
+    const auto end = std::find_if(
+        begin, lines.end(), [prose](const std::string& line) { return (form_of(line) == LineForm::prose) != prose; });
+    add(parts, begin == lines.begin() ? label : "", lines_of(std::vector<std::string>(begin, end)), prose ? RowKind::steps : RowKind::command);
+    begin = end;
+  }
+}
+
 Section job_section(const Report& report) {
   const ReportJob& job = report.job;
   Section section{SectionId::job, ""};
@@ -87,11 +100,11 @@ Section totals_section(const Report& report) {
   const std::vector<std::string> known = used(whole);
   add(section.parts, "totals", known.empty() ? "nothing was measured" : listed(known, known.size(), "; "));
   Table table{.columns = {{"Node", kEverywhere, 12},
-                          {"CPUs used", kEverywhere, 16},
-                          {"Peak memory", kEverywhere, 19},
+                          {"CPUs used", kEverywhere, 15},
+                          {"Peak memory", kEverywhere, 20},
                           {"Read", kEverywhere, 9},
                           {"Wrote", kEverywhere, 9},
-                          {"Waited"},
+                          {"Waiting"},
                           {"Network", kWeb},
                           {"Energy", kWeb}},
               .more = "node",
@@ -125,22 +138,24 @@ Section sources_section(const Report& report) {
 }
 
 Table evidence_table(const Finding& finding, const Report& report) {
-  Table table{
-      .label = "evidence",
-      .caption = "Evidence",
-      .columns = {{"Channel"}, {"Observed"}, {"Expected"}, {"Feature", kInFull}, {"Found by", kInFull}, {"When", kWeb}},
-      .most_on_page = 3,
-      .most = kAnyNumber};
+  Table table{.label = "evidence",
+              .caption = "Evidence",
+              .columns = {{"Channel"}, {"Observed"}, {"Expected"}, {"Compared"}, {"Found by", kInFull}, {"When", kWeb}},
+              .most_on_page = 3,
+              .most = kAnyNumber};
   for (const Evidence& one : finding.evidence) {
     const bool setting = one.feature == "value" && !one.observed;  // a text, where channels have their instance
     Cell channel{{code(setting ? one.metric : channel_name(one.metric, one.instance))}};
     if (several_nodes(report) && !one.node.empty()) channel.lines[0].push_back({" on " + one.node});
     const std::string by = one.detectors.empty() ? "" : listed(names_of(one.detectors), 6, "+");
     const bool timed = one.span.begin_utc_ns != 0;
+    // A mean against the rest of the job needs no word.
+    const bool usual = timed && (one.feature == "mean" || one.feature == "total");
     table.rows.push_back(
         {channel, cell(setting ? one.instance : quantity_of(one.metric, one.observed, one.unit), ": "),
-         one.expected ? cell(quantity_of(one.metric, one.expected, one.unit), ", expected ") : Cell{},
-         cell(one.feature, " (", ")"), cell(by, ", found by "),
+         one.expected ? cell(quantity_of(one.metric, one.expected, one.unit), usual ? ", usually " : ", expected ")
+                      : Cell{},
+         cell(usual || one.feature == "value" ? "" : one.feature, " (", ")"), cell(by, ", found by "),
          cell(timed ? clock_time(one.span.begin_utc_ns) + " to " + clock_time(one.span.end_utc_ns) : "whole job",
               ", ")});
   }
@@ -163,9 +178,14 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   add(parts, "cost", impact(finding.impact));
   // What to do comes before why: a first screen may end below it.
   add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
-  add(parts, "run this", lines_of(finding.remedy.user), RowKind::command);
-  add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
-  add(parts, "for admins", lines_of(finding.remedy.admin), RowKind::steps);
+  for (const LineForm form : kTypedForms) {
+    if (form == LineForm::look) add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
+    add_typed(parts, std::string(label_of(form)), lines_with_form(finding.remedy.user, form));
+  }
+  if (finding.remedy.user.empty() && finding.remedy.advice.empty() && !finding.remedy.admin.empty()) {
+    add(parts, "for you", std::string(kNothingForUsers));
+  }
+  add_typed(parts, "for admins", finding.remedy.admin);
   std::vector<Line> led_to;
   for (const Finding* effect : effects_of(finding, report.findings)) {
     led_to.push_back({{effect->id, true}, {": " + effect->sentence}});
@@ -184,7 +204,7 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
     }
     add(parts, "considered", {std::move(line)}, RowKind::aside);
   }
-  add(parts, "verify", finding.remedy.verify);
+  add(parts, "verify", finding.remedy.verify, RowKind::prose, kInFull);
   add(parts, "source", lines_of(finding.sources), RowKind::links, kWeb);
   add(parts, "rule",
       {{{finding.id, true}, {fmt::format(" ({}, {})", name_of(finding.kind), name_of(finding.subsystem))}}},
@@ -408,9 +428,10 @@ std::string own_cost(const Report& report) {
     return a.cpu_percent_of_core.value_or(-1) < b.cpu_percent_of_core.value_or(-1);
   });
   if (most == report.overhead.end()) return "";
-  std::string cost =
-      most->cpu_percent_of_core ? number(*most->cpu_percent_of_core) + " % of one core" : "cpu time not measured";
-  if (most->bytes_per_second) cost += ", " + quantity(most->bytes_per_second, "bytes/s");
+  std::string cost = most->cpu_percent_of_core
+                         ? fmt::format("reveal used {} % of one core", number(*most->cpu_percent_of_core))
+                         : "the cpu time of reveal was not measured";
+  if (most->bytes_per_second) cost += fmt::format(", wrote {}", quantity(most->bytes_per_second, "bytes/s"));
   if (most->late_ticks.value_or(0) > 0) cost += ", " + counted(*most->late_ticks, "late sample");
   if (!most->reason.empty()) cost += " (" + most->reason + ")";
   if (report.overhead.size() > 1)
@@ -427,13 +448,8 @@ Section measured_section(const Report& report) {
     parts.emplace_back(coverage_table(report));
   }
   add(parts, "not measured", lines_of(gaps(report)), RowKind::steps, kInFull);
-  std::vector<std::string> missing;
-  if (const std::string probes = gaps_in_brief(report); !probes.empty()) missing.push_back(probes);
-  if (!report.not_checked.empty()) {
-    missing.push_back(counted(static_cast<double>(report.not_checked.size()), "rule") + " could not be checked");
-  }
-  add(parts, "", listed(missing, missing.size(), "; "), RowKind::prose, kPage);
-  add(parts, "reveal", own_cost(report));
+  add(parts, "not checked", not_checked_line(report), RowKind::prose, kPage);
+  add(parts, "own cost", own_cost(report));
   return section;
 }
 

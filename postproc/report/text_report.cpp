@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/shell_word.h"
 #include "postproc/report/outline.h"
+#include "postproc/report/remedy_lines.h"
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
@@ -24,10 +26,11 @@ constexpr std::size_t kLongestLine = 2000;
 /// How much of each thing is shown.
 struct Limits {
   std::size_t notes, times, steps;
+  std::size_t commands;
   std::size_t sentence;  // characters of a sentence that is not the main one
 };
-constexpr Limits kOfPage{.notes = 3, .times = 2, .steps = 2, .sentence = 140};
-constexpr Limits kOfAll{.notes = 100, .times = 20, .steps = 200, .sentence = kLongestLine};
+constexpr Limits kOfPage{.notes = 3, .times = 2, .steps = 2, .commands = 3, .sentence = 220};
+constexpr Limits kOfAll{.notes = 100, .times = 20, .steps = 200, .commands = 200, .sentence = kLongestLine};
 
 Ink ink_of(VerdictStatus status) {
   switch (status) {
@@ -77,6 +80,19 @@ std::vector<std::string> command_lines(const std::string& line, std::size_t widt
       lines.back() += kContinues;
       lines.push_back(std::string(kHanging) + words[i]);
     }
+  }
+  return lines;
+}
+
+/// "# on n03: drops of a shaper", "# or policer": every line is a comment.
+std::vector<std::string> folded_comment(std::string_view comment, std::size_t width) {
+  std::vector<std::string> lines;
+  std::string text = folded("#", comment, 2, width);
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    if (!lines.back().empty()) lines.back()[0] = '#';
+    begin = end + 1;
   }
   return lines;
 }
@@ -142,14 +158,22 @@ class Page {
     paragraph(std::string(kIndent, ' ') + paint(padded, Ink::dim), column, column, text);
   }
 
-  /// Something to type. What is too long for the line continues as a shell reads it, where a shell would.
+  /// Something to type. What is too long for the line continues as a shell reads it, where a shell would; a comment
+  /// that does not fit behind it stands above it.
   void command(std::string_view label, std::string_view line) {
+    const std::size_t room = width_ - kIndent - kLabel;
+    std::string shown = printable(line, 1000);
+    std::vector<std::string> parts;
+    if (const TypedLine typed = typed_line(shown); !typed.comment.empty() && columns(shown) > room) {
+      parts = folded_comment(typed.comment, room);
+      shown = typed.command;
+    }
+    for (std::string& part : command_lines(shown, room)) parts.push_back(std::move(part));
     const std::string padded = fmt::format("{:<{}}", label, kLabel);
-    const std::string shown = printable(line, 1000);
-    const std::vector<std::string> parts = command_lines(shown, width_ - kIndent - kLabel);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::string before = i == 0 ? paint(padded, Ink::dim) : std::string(kLabel, ' ');
-      text_ += std::string(kIndent, ' ') + before + paint(parts[i], Ink::bold) + "\n";
+      const bool comment = parts[i].starts_with("# ");
+      text_ += std::string(kIndent, ' ') + before + paint(parts[i], comment ? Ink::plain : Ink::bold) + "\n";
     }
   }
 
@@ -250,9 +274,13 @@ void print(Page& page, const Row& row) {
     case Row::Kind::links:
       print_steps(page, row, page.limits().steps);
       break;
-    case Row::Kind::command:
-      for (std::size_t i = 0; i < row.lines.size(); ++i) page.command(i == 0 ? row.label : "", text_of(row.lines[i]));
+    case Row::Kind::command: {
+      const std::size_t end = std::min(row.lines.size(), page.limits().commands);
+      for (std::size_t i = 0; i < end; ++i) page.command(i == 0 ? row.label : "", text_of(row.lines[i]));
+      if (end < row.lines.size())
+        page.row("", counted(static_cast<double>(row.lines.size() - end), "more line") + " in full");
       break;
+    }
   }
 }
 
@@ -338,6 +366,10 @@ void print(Page& page, const Card& card, const Report& report) {
     page.row("what", finding.sentence);
   }
   print(page, card.parts);
+  const std::string& directory = page.style().directory;
+  if (!page.all() && !directory.empty()) {
+    page.row("verify", fmt::format("run it again, then: reveal compare {} NEXT_RUN", shell_word(directory)));
+  }
 }
 
 /// One that is not the first: where and what, and the first thing to do.
@@ -359,10 +391,7 @@ void print_note(Page& page, const Card& card) {
 
 void print_notes(Page& page, const Section& section) {
   if (section.cards.empty()) return;
-  if (section.id == Section::Id::left_out && !page.all()) {  // what has no visible cost is counted
-    page.blank();
-    return page.paragraph(0, section.heading + ".");
-  }
+  if (section.id == Section::Id::left_out && !page.all()) return;  // what has no visible cost
   page.heading(section.heading);
   const std::size_t end = std::min(section.cards.size(), page.limits().notes);
   for (std::size_t i = 0; i < end; ++i) print_note(page, section.cards[i]);
@@ -425,21 +454,17 @@ void print_brief_step(Page& page, const Report& report) {
   if (shown.empty()) return;
   const Remedy& remedy = shown.front()->remedy;
   const std::size_t room = page.width() - kIndent - kLabel;
-  const auto without_comment = [](const std::string& line) {
-    const std::string_view command = std::string_view(line).substr(0, line.find("  #"));
-    return std::string(command.substr(0, command.find_last_not_of(' ') + 1));
-  };
-  for (const std::string& line : remedy.user) {
-    const std::string command = without_comment(line);
-    if (command.starts_with("# ") || columns(printable(command)) > room) continue;
-    page.command("run this", command);
-    return;
+  for (const LineForm form : {LineForm::job_script, LineForm::before_program}) {
+    for (const std::string& line : lines_with_form(remedy.user, form)) {
+      const std::string command = typed_line(line).command;
+      if (columns(printable(command)) <= room) return page.command(label_of(form), command);
+    }
   }
-  if (!remedy.advice.empty()) {
-    page.row("to change", shortened(remedy.advice.front(), room));
-  } else if (!remedy.admin.empty()) {
-    page.row("for admins", shortened(without_comment(remedy.admin.front()), room));
+  if (!remedy.advice.empty()) return page.row("to change", shortened(remedy.advice.front(), room));
+  for (const std::string& line : lines_with_form(remedy.user, LineForm::look)) {  // with the place where it is to be typed
+    if (columns(printable(line)) <= room) return page.command(label_of(LineForm::look), line);
   }
+  if (!remedy.admin.empty()) page.row("for you", shortened(kNothingForUsers, room));
 }
 
 void print_brief_totals(Page& page, const Report& report) {

@@ -174,6 +174,16 @@ std::string sentence_with_cost(const Finding& finding) {
                      impact.how.starts_with("upper bound") ? "at most" : "about", duration(*impact.seconds));
 }
 
+/// A notice costs nothing that was seen, or its cause is not certain.
+std::string note_sentence(const Finding& finding, const std::string& span) {
+  const Impact& impact = finding.impact;
+  if (!impact.seconds || !(*impact.seconds > 0)) {
+    return fmt::format("No loss of time was seen in {}. Note: {}", span, finding.sentence);
+  }
+  const std::string percent = impact.percent ? fmt::format(" ({} % of the run)", number(*impact.percent)) : "";
+  return fmt::format("The job may have lost {}{}. {}", duration(*impact.seconds), percent, finding.sentence);
+}
+
 /// A forecast about a job that has ended well did not come true; but for what it led to.
 void lower_forecasts(Report& report) {
   if (!has_ended_well(report.job)) return;
@@ -223,7 +233,7 @@ void judge(Report& report, const NotJudged& not_judged) {
   } else if (!findings.empty() && findings.front().severity == Severity::notice) {
     verdict.status = VerdictStatus::notice;
     verdict.primary = findings.front().id;
-    sentence = fmt::format("Nothing in {} needs action. Note: {}", span, sentence_with_cost(findings.front()));
+    sentence = note_sentence(findings.front(), span);
   } else {
     verdict.status = VerdictStatus::healthy;
     sentence = verdict.job_failed ? fmt::format("reveal saw nothing unusual on the {}; check the program's own output.",
@@ -248,25 +258,16 @@ std::vector<const Finding*> shown_findings(const Report& report) {
 }
 
 std::string left_out_line(const Report& report) {
-  std::size_t unexplained = 0;
-  std::size_t remarks = 0;
+  std::size_t observations = 0;
   std::size_t effects = 0;
   for (const Finding& finding : report.findings) {
-    if (is_shown(finding)) continue;
-    std::size_t& count = !finding.caused_by.empty() ? effects : finding.id == kUnexplained ? unexplained : remarks;
-    count += std::max<std::size_t>(1, finding.intervals.size());
+    if (!is_shown(finding))
+      (finding.caused_by.empty() ? observations : effects) += std::max<std::size_t>(1, finding.intervals.size());
   }
   std::vector<std::string> parts;
-  const auto add = [&parts](std::size_t count, std::string_view what) {
-    if (count > 0) parts.push_back(counted(static_cast<double>(count), what));
-  };
-  add(unexplained, "unexplained change");
-  add(remarks, "remark");
-  const std::string costless = parts.empty() ? "" : joined(parts, " and ") + " without visible cost";
-  parts.clear();
-  if (!costless.empty()) parts.push_back(costless);
-  add(effects, "consequence");
-  if (effects > 0) parts.back() += " of the findings above";
+  if (observations > 0)
+    parts.push_back(counted(static_cast<double>(observations), "observation") + " without visible cost");
+  if (effects > 0) parts.push_back(counted(static_cast<double>(effects), "consequence") + " of the findings above");
   return joined(parts, "; ");
 }
 

@@ -3,8 +3,11 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "hdf5schema/basics/enum_names.h"
+#include "postproc/diagnose/rule.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -84,8 +87,7 @@ std::string amount(std::optional<double> bytes) {
 }
 
 std::string waited(const JobTotals& totals) {
-  if (!totals.wait_share || !totals.seconds) return quantity(std::nullopt, "");
-  return duration(*totals.wait_share * *totals.seconds);
+  return totals.wait_share ? counted(*totals.wait_share, "thread") : quantity(std::nullopt, "");
 }
 
 std::vector<std::string> used(const JobTotals& totals) {
@@ -98,7 +100,7 @@ std::vector<std::string> used(const JobTotals& totals) {
   if (totals.read_bytes) io = "read " + amount(totals.read_bytes);
   if (totals.written_bytes) io += (io.empty() ? "" : ", ") + ("wrote " + amount(totals.written_bytes));
   if (!io.empty()) parts.push_back(io);
-  if (totals.wait_share && totals.seconds) parts.push_back("its threads waited " + waited(totals) + " for a cpu");
+  if (totals.wait_share) parts.push_back(fmt::format("on average {} waited for a cpu", waited(totals)));
   if (totals.network_bytes) parts.push_back("network " + amount(totals.network_bytes));
   if (totals.energy_joules) parts.push_back("energy " + quantity(totals.energy_joules, "J"));
   if (totals.steps)
@@ -169,18 +171,19 @@ std::vector<std::string> gaps(const Report& report) {
   return lines;
 }
 
-std::string gaps_in_brief(const Report& report) {
-  std::size_t most = 0;
-  std::size_t of = 0;
-  for (const NodeCoverage& coverage : report.coverage) {
-    const auto missing =
-        static_cast<std::size_t>(std::count_if(coverage.probes.begin(), coverage.probes.end(),
-                                               [](const Coverage& one) { return one.state != Coverage::State::ok; }));
-    if (missing < most) continue;
-    most = missing;
-    of = coverage.probes.size();
+std::string not_checked_line(const Report& report) {
+  std::map<std::string_view, std::set<std::string_view>> by_reason;
+  std::set<std::string_view> all;
+  for (const NotChecked& one : report.not_checked) {
+    by_reason[one.reason].insert(one.rule);
+    all.insert(one.rule);
   }
-  return most == 0 ? "" : fmt::format("{} of {} probes had nothing to measure", most, of);
+  if (all.empty()) return "";
+  const auto most = std::max_element(by_reason.begin(), by_reason.end(), [](const auto& one, const auto& other) {
+    return one.second.size() < other.second.size();
+  });
+  return fmt::format("{} of {} rules; {} of these: {}", all.size(), std::max(rules().size(), all.size()),
+                     most->second.size(), most->first);
 }
 
 std::string peers_line(const Report& report) {

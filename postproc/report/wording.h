@@ -59,8 +59,11 @@ namespace reveal {
 [[nodiscard]] std::string peers_line(const Report&);
 [[nodiscard]] std::string history_line(const Report&);
 
-/// "3 of 46 probes were not available", "" if all were.
-[[nodiscard]] std::string gaps_in_brief(const Report&);
+inline constexpr std::string_view kNothingForUsers =
+    "nothing to change in the job; show this report to your administrators";
+
+/// "9 of 85 rules; 6 of these: no NVIDIA GPU", "" if all were checked.
+[[nodiscard]] std::string not_checked_line(const Report&);
 
 /// Rules that could not be checked, by the same reason: {"mem.a, mem.b", "no /proc/vmstat"}.
 [[nodiscard]] std::vector<NotChecked> by_reason(std::span<const NotChecked>);

@@ -1,0 +1,32 @@
+// How the lines of a remedy are used: what goes into a job script, what stands before the program, what only looks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace reveal {
+
+enum class LineForm : std::uint8_t {
+  job_script,      // a directive or a setting: "#SBATCH --exclude=n03", "export NCCL_NSOCKS_PERTHREAD=4"
+  before_program,  // a launcher with its options: "srun --cpu-bind=cores ./train"
+  look,            // shows more, changes nothing: "nstat -az"
+  prose,           // for people: "Reseat the cable of mlx5_0", "cgroup.conf: ConstrainCores=yes"
+};
+inline constexpr LineForm kTypedForms[] = {LineForm::job_script, LineForm::before_program, LineForm::look};
+
+[[nodiscard]] LineForm form_of(std::string_view line);
+/// What a report writes before such a line for the job's owner: "job script", "start with", "look".
+[[nodiscard]] std::string_view label_of(LineForm form);
+
+/// The lines of a form, in their order.
+[[nodiscard]] std::vector<std::string> lines_with_form(const std::vector<std::string>& lines, LineForm form);
+
+/// "nstat -az  # on n03": the command, and what stands behind it without the sign; "" where there is none.
+struct TypedLine {
+  std::string command, comment;
+};
+[[nodiscard]] TypedLine typed_line(std::string_view line);
+
+}  // namespace reveal
