@@ -191,7 +191,7 @@ check(mails[USER]["subject"] == "[reveal] finding: A process outside the job ran
 check(mails[USER]["to"] == USER and mails[USER]["x-reveal-job"] == "4711"
       and mails[USER]["x-reveal-status"] == "finding", "To and X-Reveal-* name user, job and status")
 check(text.startswith("FINDING  Something outside the job used 0.98 of cpu1"), "the text part begins with the verdict")
-check("run this     #SBATCH --exclusive" in text, "the user reads what to type")
+check("job script   #SBATCH --exclusive" in text, "the user reads what to type")
 check("ConstrainCores" not in text and "ConstrainCores" not in page, "steps for administrators go to them only")
 check("<html" in page and "resnet50-ddp" in page, "the page is the job's report")
 check(max(map(len, text.splitlines())) <= 78, "no line of the text is longer than 78 characters")

@@ -145,7 +145,7 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   EXPECT_EQ(beside.find("Find who ran there"), std::string::npos);
   EXPECT_EQ(beside.find("vm.dirty_background_bytes"), std::string::npos);
   EXPECT_NE(beside.find("for admins   nothing: the administrators have this report by mail"), std::string::npos);
-  EXPECT_NE(beside.find("run this     #SBATCH --exclusive"), std::string::npos);
+  EXPECT_NE(beside.find("job script   #SBATCH --exclusive"), std::string::npos);
   const std::string admins = compose_mail(report, site(), to_admins()).text;
   EXPECT_EQ(admins.find("For administrators: job 4711 resnet50-ddp of ada\n"), 0U);
   EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front().text)),

@@ -180,16 +180,30 @@ TEST(Verdict, MakesNoWarningOfAForecastThatDidNotComeTrue) {
   EXPECT_EQ(report.findings[0].severity, Severity::notice);
 }
 
+TEST(Verdict, PutsALossBeforeANotice) {
+  Report report = report_of({"vm"});
+  report.findings = {finding_of("node.straggler", Severity::notice, 5.43)};
+  report.findings[0].impact.percent = 11.5;
+  report.findings[0].sentence = "For 12.3 s n02 waited for n01.";
+  judge(report, {});
+  EXPECT_EQ(report.verdict.status, VerdictStatus::notice);
+  EXPECT_EQ(report.verdict.sentence,
+            "The job may have lost 5.43 s (11.5 % of the run). For 12.3 s n02 waited for n01.");
+  report.findings[0].impact = {};
+  judge(report, {});
+  EXPECT_TRUE(report.verdict.sentence.starts_with("No loss of time was seen in ")) << report.verdict.sentence;
+}
+
 TEST(Verdict, ShowsNothingBelowHealthyButOneLine) {
   Report report = report_of({"vm"});
   report.findings = {finding_of("anomaly.unexplained", Severity::info, std::nullopt)};
   judge(report, {});
   EXPECT_EQ(report.verdict.status, VerdictStatus::healthy);
   EXPECT_TRUE(shown_findings(report).empty());
-  EXPECT_EQ(left_out_line(report), "1 unexplained change without visible cost");
+  EXPECT_EQ(left_out_line(report), "1 observation without visible cost");
   EXPECT_FALSE(shows_intervals(report));
   report.findings.push_back(finding_of("nccl.single_qp", Severity::info, std::nullopt));
-  EXPECT_EQ(left_out_line(report), "1 unexplained change and 1 remark without visible cost");
+  EXPECT_EQ(left_out_line(report), "2 observations without visible cost");
   report.findings.insert(report.findings.begin(), finding_of("net.tcp_retrans_fault", Severity::notice, std::nullopt));
   judge(report, {});
   ASSERT_EQ(shown_findings(report).size(), 1U);
