@@ -95,7 +95,7 @@ def run(args, directory, name):
         lost = job.lost(begin, end)
     shutil.rmtree(job.scratch)
     report = json.loads((directory / "job/report.json").read_text())
-    worth = [f for f in report["findings"] if f["severity"] in ("warning", "critical", "notice") and "caused_by" not in f]
+    worth = [f for f in report["findings"] if f["severity"] in ("warning", "critical", "notice") and not f.get("caused_by")]
     first = worth[0] if worth else None
     return report["job"]["ran_seconds"], lost, first["id"] if first else None, first["impact"]["seconds"] if first else None
 
