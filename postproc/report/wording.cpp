@@ -172,14 +172,14 @@ std::vector<std::string> gaps(const Report& report) {
 }
 
 std::string not_checked_line(const Report& report) {
-  std::map<std::string_view, std::set<std::string_view>> by_reason;
+  std::map<std::string_view, std::set<std::string_view>> reasons;
   std::set<std::string_view> all;
   for (const NotChecked& one : report.not_checked) {
-    by_reason[one.reason].insert(one.rule);
+    reasons[one.reason].insert(one.rule);
     all.insert(one.rule);
   }
   if (all.empty()) return "";
-  const auto most = std::max_element(by_reason.begin(), by_reason.end(), [](const auto& one, const auto& other) {
+  const auto most = std::max_element(reasons.begin(), reasons.end(), [](const auto& one, const auto& other) {
     return one.second.size() < other.second.size();
   });
   return fmt::format("{} of {} rules; {} of these: {}", all.size(), std::max(rules().size(), all.size()),
