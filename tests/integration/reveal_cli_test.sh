@@ -415,6 +415,7 @@ if [ "$(id -u)" = 0 ]; then
   cp "$reveal" for-all && theirs=$work/for-all # root's own clone may be where nobody else can look
   expect 0 - "$reveal" report job
   json job/report.json "r['history'] is None and 'root' in r['history_reason']"
+  expect 1 'lists the job directories in a folder' "$reveal" list
   user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
   chmod 755 "$work"
 fi
@@ -438,6 +439,24 @@ if "${user[@]}" "$theirs" --version >/dev/null 2>&1; then
   json past/second/report.json "r['history'] is None and '--no-history' in r['history_reason']"
   expect 0 - "${user[@]}" env -u XDG_STATE_HOME HOME=/nowhere "$theirs" report past/second
   json past/second/report.json "r['history'] is None and 'no home directory' in r['history_reason']"
+  expect 0 - "${user[@]}" "$theirs" list
+  [ "$(grep -c ' UTC  ' out)" = 2 ] && grep -q ' 1 node, ran [0-9.]* s$' out || fail "list: $(cat out)"
+  [ "$(grep -n 'past/second$' out | cut -d: -f1)" -lt "$(grep -n 'past/first$' out | cut -d: -f1)" ] ||
+    fail "list does not begin with the newest run: $(cat out)"
+  cp out list.txt
+  expect 0 - "${user[@]}" "$theirs" list past
+  cmp -s out list.txt || fail "list of a folder: $(cat out)"
+  expect 0 - "${user[@]}" "$theirs" list --limit 1 --json
+  json out "r['schema'] == 'reveal.list/1' and len(r['runs']) == 1 and r['runs'][0]['directory'].endswith('past/second')"
+  json out "r['runs'][0]['exists'] and r['runs'][0]['nodes'] == 1 and r['runs'][0]['begin_utc'].endswith('Z')"
+  expect 0 - "${user[@]}" "$theirs" list --name nosuch
+  grep -qx 'no run of yours is like this' out || fail "list --name: $(cat out)"
+  expect 1 'no rule "cpu.nosuch"' "${user[@]}" "$theirs" list --finding cpu.nosuch
+  expect 1 'no such folder' "${user[@]}" "$theirs" list nowhere
+  mv past/first past/moved
+  expect 0 - "${user[@]}" "$theirs" list
+  grep -q 'past/first (removed)$' out || fail "list does not say what is gone: $(cat out)"
+  mv past/moved past/first
   printf '[report]\nhistory = false\n' >no-history.conf
   expect 0 - "${user[@]}" "$theirs" report past/second --config no-history.conf
   json past/second/report.json "r['history'] is None and 'is off' in r['history_reason']"
