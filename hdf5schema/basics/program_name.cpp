@@ -85,8 +85,9 @@ constexpr Interpreter kInterpreters[] = {
 };
 
 /// Modules of Python that run a script themselves: `python3 -m torch.distributed.run train.py`.
-constexpr std::string_view kLaunchingModules[] = {"accelerate.commands.launch", "cProfile", "deepspeed.launcher.runner",
-                                                  "mpi4py", "torch.distributed.launch", "torch.distributed.run"};
+constexpr std::string_view kLaunchingModules[] = {"accelerate.commands.launch", "cProfile",
+                                                  "deepspeed.launcher.runner",  "mpi4py",
+                                                  "torch.distributed.launch",   "torch.distributed.run"};
 
 /// What Slurm calls a job that nobody named.
 constexpr std::string_view kNoNames[] = {"wrap", "interactive", "sbatch", "salloc"};
@@ -178,8 +179,8 @@ std::string program_name(std::span<const std::string> command, const CommandWord
       const bool module = ends_in_option(word, by->module) && i + 1 < command.size();
       if (module) {
         const std::string& name = command[++i];
-        const bool launches = std::find(std::begin(kLaunchingModules), std::end(kLaunchingModules), name) !=
-                              std::end(kLaunchingModules);
+        const bool launches =
+            std::find(std::begin(kLaunchingModules), std::end(kLaunchingModules), name) != std::end(kLaunchingModules);
         if (!launches) return std::string(base_name(name));
       }
       behind_option = !module && word != "--" && word.find('=') == std::string::npos;

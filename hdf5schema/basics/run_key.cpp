@@ -45,7 +45,9 @@ std::string run_key(std::span<const std::string> command) {
     } else {
       add(hash, word);
     }
-    script_expected = script_expected || runs_scripts(std::string_view(word).substr(word.rfind('/') + 1));  // also behind mpirun, env, numactl
+    script_expected =
+        script_expected ||
+        runs_scripts(std::string_view(word).substr(word.rfind('/') + 1));  // also behind mpirun, env, numactl
   }
   std::string text(32, '0');
   for (auto digit = text.rbegin(); digit != text.rend(); ++digit, hash >>= 4) {

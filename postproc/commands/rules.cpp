@@ -41,11 +41,12 @@ class Rules final : public Command {
   std::string id_;
 };
 
-const RegisteredCommand kRulesCommand{{.order = 90,
-                                       .name = "rules",
-                                       .help = "List the rules; with an ID, explain its signal and its remedy",
-                                       .examples = "  reveal rules\n  reveal rules net\n  reveal rules cpu.outsider\n  reveal rules --json",
-                                       .make = make_command<Rules>}};
+const RegisteredCommand kRulesCommand{
+    {.order = 90,
+     .name = "rules",
+     .help = "List the rules; with an ID, explain its signal and its remedy",
+     .examples = "  reveal rules\n  reveal rules net\n  reveal rules cpu.outsider\n  reveal rules --json",
+     .make = make_command<Rules>}};
 
 }  // namespace
 }  // namespace reveal

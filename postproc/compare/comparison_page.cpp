@@ -44,7 +44,8 @@ std::string number_words(const ComparedNumber& compared) {
   if (!compared.known()) return fmt::format("not known: {}", compared.reason);
   std::string words = fmt::format("{} before, {} after", side_words(compared.before, compared.unit),
                                   side_words(compared.after, compared.unit));
-  if (compared.difference) words += "; " + interval_words(*compared.difference, compared.unit, arithmetic_mean(compared.before));
+  if (compared.difference)
+    words += "; " + interval_words(*compared.difference, compared.unit, arithmetic_mean(compared.before));
   return words;
 }
 

@@ -257,7 +257,8 @@ class SiteChecks {
 
   void switches() {
     const std::string file = line_ ? line_->disable : PluginLine{}.disable;
-    if (::access(at(file).c_str(), F_OK) != 0) return add("disable file", Result::ok, fmt::format("Slurm jobs may be profiled ({} is absent)", file));
+    if (::access(at(file).c_str(), F_OK) != 0)
+      return add("disable file", Result::ok, fmt::format("Slurm jobs may be profiled ({} is absent)", file));
     add("disable file", Result::problem, file + " is there: no Slurm job is profiled", "rm " + file);
   }
 

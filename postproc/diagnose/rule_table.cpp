@@ -125,8 +125,8 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
   for (const Threshold& threshold : rule.thresholds) {
     const auto [own, value] = in_force(threshold, setting);
     const std::string changed = value != own.value ? fmt::format(" (default {})", own.value) : "";
-    text += commented(fmt::format("  {} = {}", own.name, value), fmt::format("{}: {}{}", unit_in_words(own.unit), own.help, changed),
-                      32, width);
+    text += commented(fmt::format("  {} = {}", own.name, value),
+                      fmt::format("{}: {}{}", unit_in_words(own.unit), own.help, changed), 32, width);
   }
   return text;
 }

@@ -74,8 +74,8 @@ class Comparer {
     }
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
-      group.reason =
-          fmt::format("over the whole job, the abnormal one cannot be identified with two nodes{}{}", differ.empty() ? "" : "; ", differ);
+      group.reason = fmt::format("over the whole job, the abnormal one cannot be identified with two nodes{}{}",
+                                 differ.empty() ? "" : "; ", differ);
       return group;
     }
     group.compared = true;
