@@ -127,7 +127,7 @@ std::string job_name(std::span<const std::string> command, const Environment& en
   const std::string given = environment("SLURM_JOB_NAME");
   if (identifies(given)) return given;
   const std::string program = program_name(command, words_of_this_node());
-  const bool tells = !program.empty() && program != std::filesystem::path(command.front()).filename();
+  const bool tells = !program.empty() && program != std::filesystem::path(command.front()).filename().string();
   return tells ? program : given;
 }
 

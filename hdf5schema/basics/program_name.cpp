@@ -106,13 +106,13 @@ const Interpreter* interpreter_of(std::string_view program) noexcept {
   return found == std::end(kInterpreters) ? nullptr : found;
 }
 
-bool is_file(const std::string& path) {
+bool is_file_here(const std::string& path) {
   std::error_code error;
   return fs::is_regular_file(path, error);
 }
 
 bool is_executable(const std::string& path) {
-  return ::access(path.c_str(), X_OK) == 0 && is_file(path);
+  return ::access(path.c_str(), X_OK) == 0 && is_file_here(path);
 }
 
 bool is_program_here(const std::string& word) {
@@ -157,7 +157,7 @@ bool identifies(std::string_view name) noexcept {
 }
 
 const CommandWords& words_of_this_node() {
-  static const CommandWords words{is_file, is_program_here};
+  static const CommandWords words{is_file_here, is_program_here};
   return words;
 }
 

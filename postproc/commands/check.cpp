@@ -118,7 +118,9 @@ class Check final : public Command {
     NodeStatus worst = NodeStatus::ok;
     std::string separator = "[";
     std::vector<NodeProfile> profiles;
-    for (const ListedTrace& listed : list_traces(job_directory(target_))) {
+    const std::vector<ListedTrace> traces = list_traces(job_directory(target_));
+    profiles.reserve(traces.size());
+    for (const ListedTrace& listed : traces) {
       if (common.json) print(std::exchange(separator, ","));
       NodeStatus status = NodeStatus::unknown;
       try {

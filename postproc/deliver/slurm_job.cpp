@@ -140,6 +140,8 @@ Environment pattern_environment(const SlurmJob& job) {
   };
 }
 
+namespace {
+
 /// Slurm calls a job "wrap" or "python3" if its user did not name it: then its program says more.
 std::string title_of(const JobNames& names) {
   if (identifies(names.name)) return names.name;
@@ -149,6 +151,8 @@ std::string title_of(const JobNames& names) {
   const std::string program = program_name(words, words_by_their_looks());
   return program.empty() ? names.name : program;
 }
+
+}  // namespace
 
 std::string render_slurm_job(const SlurmJob& job) {
   nlohmann::ordered_json json{{"id", job.place.id}, {"restart", job.place.restart}};

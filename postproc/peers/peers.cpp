@@ -141,7 +141,9 @@ std::string verb_of(const std::vector<std::string>& nodes, std::string_view sing
 /// Which nodes differ, as the findings name them, and in which settings.
 std::string difference_words(const PeerComparison& comparison, double least_metrics) {
   std::vector<std::string> odd;
-  for (const auto& [node, deviations] : nodes_that_differ(comparison.deviations, least_metrics)) odd.push_back(node);
+  const DifferingNodes differing = nodes_that_differ(comparison.deviations, least_metrics);
+  odd.reserve(differing.size());
+  for (const auto& [node, deviations] : differing) odd.push_back(node);
   const bool telling = std::any_of(comparison.deviations.begin(), comparison.deviations.end(),
                                    [](const PeerDeviation& deviation) { return deviation.telling; });
   std::string text = !odd.empty()                    ? verb_of(odd, "differs", "differ")
