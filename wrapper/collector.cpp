@@ -10,6 +10,7 @@
 #include <filesystem>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/program_name.h"
 #include "hdf5schema/basics/run_key.h"
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
@@ -121,6 +122,15 @@ std::string probes_problem(const std::string& probes) {
 
 namespace {
 
+/// The batch system's name for the job, or of the program that an interpreter runs; "" if the command's own name tells.
+std::string job_name(std::span<const std::string> command, const Environment& environment) {
+  const std::string given = environment("SLURM_JOB_NAME");
+  if (identifies(given)) return given;
+  const std::string program = program_name(command, words_of_this_node());
+  const bool tells = !program.empty() && program != std::filesystem::path(command.front()).filename().string();
+  return tells ? program : given;
+}
+
 std::vector<std::string> collector_command(const RunSettings& settings, const Launch& launch,
                                            const JobDirectory& directory, const std::string& run_directory,
                                            std::span<const std::string> command, const Environment& environment) {
@@ -141,7 +151,7 @@ std::vector<std::string> collector_command(const RunSettings& settings, const La
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--job-id", environment("SLURM_JOB_ID"));
-  add("--job-name", settings.name.empty() ? environment("SLURM_JOB_NAME") : settings.name);
+  add("--job-name", settings.name.empty() ? job_name(command, environment) : settings.name);
   add("--probes", settings.probes);
   add("--metrics", settings.metrics);
   add("--gpu-library", settings.gpu_library);

@@ -133,8 +133,8 @@ const RegisteredProbe entry{{.name = "lustre",
                              .families = kFamilies,
                              .open = open_lustre,
                              .remedy =
-                                 "nothing is lost where no Lustre is mounted; with its counters in debugfs, admin: "
-                                 "chmod o+x /sys/kernel/debug",
+                                 "nothing is lost where no Lustre is mounted; its counters in debugfs (Lustre 2.12 "
+                                 "and later) only root can read",
                              .privilege = "root, if the counters are in debugfs (Lustre 2.12 and later)"}};
 
 }  // namespace

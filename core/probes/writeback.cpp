@@ -112,8 +112,8 @@ const RegisteredProbe entry{
      .period = 1s,
      .families = kFamilies,
      .open = open_writeback,
-     .remedy = "vmstat.nr_dirty, nr_writeback and their thresholds show the whole node; admin: mount -o "
-               "remount,mode=755 /sys/kernel/debug",
+     .remedy = "run it as root: debugfs is closed to other users; vmstat.nr_dirty, nr_writeback and their thresholds "
+               "show the whole node",
      .privilege = "root (debugfs)"}};
 
 }  // namespace

@@ -1,9 +1,10 @@
 #include "hdf5schema/basics/run_key.h"
 
-#include <algorithm>
 #include <filesystem>
 #include <string_view>
 #include <system_error>
+
+#include "hdf5schema/basics/program_name.h"
 
 namespace reveal {
 namespace {
@@ -15,17 +16,6 @@ __extension__ typedef unsigned __int128 Wide;  // NOLINT(modernize-use-using): t
 // FNV-1a of 128 bits (Fowler, Noll, Vo).
 constexpr Wide kOffset = Wide{0x6c62272e07bb0142} << 64 | 0x62b821756295c58d;
 constexpr Wide kPrime = Wide{1} << 88 | 0x13b;
-
-// Without the version: python3.11, lua5.4.
-constexpr std::string_view kInterpreters[] = {"python", "pypy", "perl", "ruby",  "Rscript", "julia",  "node", "java",
-                                              "lua",    "php",  "sh",   "bash",  "dash",    "ksh",    "zsh",  "csh",
-                                              "tcsh",   "fish", "awk",  "tclsh", "octave",  "gnuplot"};
-
-bool is_interpreter(std::string_view word) {
-  std::string_view name = word.substr(word.rfind('/') + 1);  // npos + 1 is 0
-  while (!name.empty() && (name.back() == '.' || (name.back() >= '0' && name.back() <= '9'))) name.remove_suffix(1);
-  return std::find(std::begin(kInterpreters), std::end(kInterpreters), name) != std::end(kInterpreters);
-}
 
 bool is_file(const std::string& path) {
   std::error_code error;
@@ -55,7 +45,9 @@ std::string run_key(std::span<const std::string> command) {
     } else {
       add(hash, word);
     }
-    script_expected = script_expected || is_interpreter(word);  // also behind mpirun, env, numactl
+    script_expected =
+        script_expected ||
+        runs_scripts(std::string_view(word).substr(word.rfind('/') + 1));  // also behind mpirun, env, numactl
   }
   std::string text(32, '0');
   for (auto digit = text.rbegin(); digit != text.rend(); ++digit, hash >>= 4) {

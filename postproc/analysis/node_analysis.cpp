@@ -219,7 +219,7 @@ std::optional<double> oom_kills(const Telemetry& telemetry, std::span<const Chan
     std::optional<double> most;  // a group counts those of the groups below it
     for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
       if (telemetry.channels[i].metric != metric || totals[i].present == 0) continue;
-      most = std::max(most.value_or(0), totals[i].sum);
+      most = std::max(most.value_or(0), std::round(totals[i].sum));  // added up from rates
     }
     if (most) return most;
   }
@@ -233,7 +233,8 @@ LocalityMap where_it_ran(const Telemetry& telemetry, const Snapshot& begin, cons
   return map;
 }
 
-/// The configuration that nodes of a job are compared by. GPUs have other numbers on each of them, and may answer late.
+}  // namespace
+
 Snapshot compared_facts(const NodeTrace& trace) {
   std::set<std::string> names;
   for (const Snapshot* snapshot : {&trace.begin, &trace.end}) {
@@ -245,6 +246,8 @@ Snapshot compared_facts(const NodeTrace& trace) {
   if (!names.empty()) facts.emplace_back(kGpuModels, listed(std::vector<std::string>(names.begin(), names.end())));
   return facts;
 }
+
+namespace {
 
 /// What a summary is made of. Detection and totals are of the trace's own samples.
 struct NodeView {

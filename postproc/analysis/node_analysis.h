@@ -22,6 +22,9 @@ struct JobSamples {
   std::function<void(std::size_t begin, std::size_t count, Telemetry& piece)> read;
 };
 
+/// The configuration that nodes of a job are compared by. GPUs have other numbers on each of them, and may answer late.
+[[nodiscard]] Snapshot compared_facts(const NodeTrace& trace);
+
 /// `trace`: all but the samples. `threads`: of all nodes together.
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const JobSamples& samples, const AnalysisSettings& settings,
                                   std::size_t threads);

@@ -9,11 +9,13 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/private_files.h"
+#include "postproc/analysis/node_analysis.h"
 #include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/diagnose/collector_query.h"
 #include "postproc/diagnose/node_check.h"
+#include "postproc/peers/job_rule.h"
 #include "postproc/report/node_check_page.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/load.h"
@@ -22,6 +24,13 @@ namespace reveal {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The status of two nodes; what is not known hides no warning.
+NodeStatus worse_of(NodeStatus one, NodeStatus other) {
+  if (one == NodeStatus::unknown) return other == NodeStatus::ok ? one : other;
+  if (other == NodeStatus::unknown) return one == NodeStatus::ok ? other : one;
+  return std::max(one, other);
+}
 
 /// A place for one recording, gone with it. One that was killed leaves a place that the next one clears.
 class Workplace {
@@ -103,25 +112,48 @@ class Check final : public Command {
     return load_trace(place.trace());
   }
 
-  /// A line for each node; the worst of them decides, and one that could not be looked at where all others are well.
+  /// A line for each node, and one for settings in which they differ; the worst of them decides, and one that could not
+  /// be looked at where all others are well.
   NodeStatus look_at_job(const AnalysisSettings& settings, const CommonOptions& common) const {
     NodeStatus worst = NodeStatus::ok;
     std::string separator = "[";
-    for (const ListedTrace& listed : list_traces(job_directory(target_))) {
+    std::vector<NodeProfile> profiles;
+    const std::vector<ListedTrace> traces = list_traces(job_directory(target_));
+    profiles.reserve(traces.size());
+    for (const ListedTrace& listed : traces) {
       if (common.json) print(std::exchange(separator, ","));
       NodeStatus status = NodeStatus::unknown;
       try {
         const NodeTrace trace = load_trace(listed.path);
         if (!common.json) print(trace.telemetry.node + ": ");
         status = look(trace, settings, common);
+        profiles.push_back(profile_of(trace.telemetry, compared_facts(trace)));
       } catch (const Error& error) {
         print(common.json ? unknown_as_json(error.what()) : listed.node + ": " + unknown_line(error.what()) + "\n");
       }
-      const bool replaces = status == NodeStatus::unknown ? worst == NodeStatus::ok : status > worst;
-      if (replaces || (worst == NodeStatus::unknown && status != NodeStatus::ok)) worst = status;
+      worst = worse_of(worst, status);
     }
+    worst = worse_of(worst, look_at_settings(profiles, settings, common));
     if (common.json) print("]\n");
     return worst;
+  }
+
+  /// The nodes of the job against each other; with two, nobody knows which of them is the odd one.
+  NodeStatus look_at_settings(const std::vector<NodeProfile>& profiles, const AnalysisSettings& settings,
+                              const CommonOptions& common) const {
+    constexpr std::size_t kLeastNodes = 3;
+    if (profiles.size() < kLeastNodes) return NodeStatus::ok;
+    std::vector<const NodeProfile*> nodes;
+    nodes.reserve(profiles.size());
+    for (const NodeProfile& profile : profiles) nodes.push_back(&profile);
+    const NodeCheck check = check_settings(nodes, settings);
+    if (common.json) {
+      print(",");
+    } else {
+      print(check.node + ": ");
+    }
+    print_check(check, common);
+    return check.asked.empty() ? NodeStatus::ok : status_of(check);
   }
 
   NodeStatus look(const NodeTrace& trace, const AnalysisSettings& settings, const CommonOptions& common) const {
@@ -134,6 +166,11 @@ class Check final : public Command {
                                         .utc_minus_monotonic_ns = trace.utc_minus_monotonic_ns},
                                        settings);
     put(check_as_metrics(check));
+    print_check(check, common);
+    return status_of(check);
+  }
+
+  void print_check(const NodeCheck& check, const CommonOptions& common) const {
     if (common.json) {
       print(check_as_json(check));
     } else if (all_) {
@@ -141,7 +178,6 @@ class Check final : public Command {
     } else {
       print(check_line(check) + "\n");
     }
-    return status_of(check);
   }
 
   /// What was found is worth more than the file.
@@ -167,6 +203,7 @@ const RegisteredCommand kCheckCommand{
      .help = "Check this node's configuration and hardware; one line for monitoring systems",
      .examples = "  reveal check\n  reveal check --all\n  reveal check --json\n  reveal check reveal-4711\n"
                  "  reveal check --textfile reveal.prom      also for Prometheus\n"
+                 "A notice of a report is a warning here: what a node lacks may cost the next job time.\n"
                  "Exit status: 0 OK, 1 warning, 2 critical, 3 unknown.",
      .usage_status = static_cast<int>(NodeStatus::unknown),
      .make = make_command<Check>}};

@@ -34,11 +34,13 @@ std::string names_of(const std::vector<ProbeCheck::Missing>& probes) {
 }
 
 std::string summary_of(const ProbeCheck& probes, std::size_t problems) {
-  std::string text = fmt::format("{} of {} probes work here, {} more work inside a job", probes.working.size(),
-                                 probes.all(), probes.needs_job.size());
+  std::string text = fmt::format("{} of {} probes work here; {} more inside a job", probes.working.size(), probes.all(),
+                                 probes.needs_job.size());
+  if (!probes.off.empty()) text += fmt::format("; {} off by default ({})", probes.off.size(), names_of(probes.off));
   if (!probes.obtainable.empty()) {
-    text += fmt::format(", {} can be enabled: {}", probes.obtainable.size(), names_of(probes.obtainable));
+    text += fmt::format("; {} can be enabled ({})", probes.obtainable.size(), names_of(probes.obtainable));
   }
+  if (!probes.not_here.empty()) text += fmt::format("; {} not available on this node", probes.not_here.size());
   return text + fmt::format("; {} problem{}.", problems, problems == 1 ? "" : "s");
 }
 
@@ -87,15 +89,20 @@ std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
     text += folded(fmt::format("{:<{}}to get it:", "", kName), "run the command under reveal-run or srun --reveal",
                    kName + 11, width);
   }
-  for (const auto* missing : {&probes.obtainable, &probes.not_here}) {
-    if (missing->empty()) continue;
-    text += missing == &probes.obtainable ? "\ncan be enabled\n" : "\nnot available on this node\n";
-    for (const ProbeCheck::Missing& probe : *missing) {
+  const std::pair<const char*, const std::vector<ProbeCheck::Missing>&> lists[] = {
+      {"off by default", probes.off}, {"can be enabled", probes.obtainable}};
+  for (const auto& [heading, missing] : lists) {
+    if (!missing.empty()) text += fmt::format("\n{}\n", heading);
+    for (const ProbeCheck::Missing& probe : missing) {
       text += folded("  " + probe.name, probe.reason, kName, width);
       if (!probe.remedy.empty()) {
         text += folded(fmt::format("{:<{}}to get it:", "", kName), probe.remedy, kName + 11, width);
       }
     }
+  }
+  if (!probes.not_here.empty()) text += "\nnot available on this node\n";
+  for (const ProbeCheck::Missing& probe : probes.not_here) {
+    text += folded("  " + probe.name, probe.reason + (probe.remedy.empty() ? "" : "; " + probe.remedy), kName, width);
   }
   return text + drawn(map, width);
 }
@@ -121,6 +128,7 @@ std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
                   {"probes",
                    {{"working", probes.working},
                     {"needs_job", list(probes.needs_job)},
+                    {"off", list(probes.off)},
                     {"obtainable", list(probes.obtainable)},
                     {"not_here", list(probes.not_here)}}},
                   {"locality", JsonWriter::whole(map)}};

@@ -48,7 +48,6 @@ std::string title_of(const std::string& finding) {
 }
 
 std::string as_text(const std::vector<Run>& runs, const TextStyle& style) {
-  if (runs.empty()) return "no such run\n";
   std::string text;
   for (const auto& [directory, run] : runs) {
     std::string verdict = printable(run.verdict);
@@ -108,6 +107,12 @@ class List final : public Command {
       throw Error("no rule \"" + finding_ + "\"; see reveal rules");
     }
     const std::vector<Run> runs = folder_.empty() ? remembered() : in_folder();
+    if (runs.empty() && !common.json) {
+      const bool any = verdict_.empty() && finding_.empty() && name_.empty();
+      print(any ? "no run of yours has a report yet: reveal-run -- COMMAND and srun --reveal make one\n"
+                : "no run of yours is like this\n");
+      return 0;
+    }
     print(common.json ? as_json(runs) : as_text(runs, common.style()));
     return 0;
   }

@@ -1,4 +1,5 @@
 #include <pwd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "hdf5schema/basics/clocks.h"
@@ -55,15 +56,15 @@ class Mail final : public Command {
   }
 
   int run(const CommonOptions& common) override {
-    // Root would read what the job's user wrote, and start a program for them.
-    if (::geteuid() == 0) {
+    // Root would start a program for what the job's user wrote.
+    if (is_root() && !job_.dry_run) {
       throw Error(
           "reveal does not send mail as root: Slurm's epilog sends a job's mail as its user; here, use su to become "
           "that user first");
     }
-    job_.directory = directory_;
+    job_.directory = job_directory(directory_);
     job_.array = job_.array.substr(0, job_.array.find('_'));
-    const passwd* user = ::getpwuid(::geteuid());
+    const passwd* user = ::getpwuid(owner_of_job());
     if (job_.request.user.empty() && user != nullptr) job_.request.user = user->pw_name;
     job_.host = host_name();
     job_.now_utc_ns = utc_now_ns();
@@ -78,7 +79,21 @@ class Mail final : public Command {
     return outcome.failed ? kFailure : 0;
   }
 
+  [[nodiscard]] Inputs inputs() const override {
+    Inputs inputs;
+    if (is_root() && job_.dry_run) inputs.paths.emplace_back(job_directory(directory_));
+    return inputs;
+  }
+
  private:
+  [[nodiscard]] static bool is_root() { return ::geteuid() == 0; }
+
+  /// The caller, or if root only looks, the user whose mail it would be.
+  [[nodiscard]] uid_t owner_of_job() const {
+    struct stat status {};
+    return is_root() && ::stat(job_.directory.c_str(), &status) == 0 ? status.st_uid : ::geteuid();
+  }
+
   MailJob job_;
   std::string directory_;
   bool verbose_ = false;
@@ -90,7 +105,8 @@ const RegisteredCommand kMailCommand{
      .help = "Send a job's report to its user and to the administrators",
      .examples = "  reveal mail reveal-4711 --dry-run              print the mails, recipients and reasons\n"
                  "  reveal mail reveal-4711 --to ada@example.org   also if nothing was found\n"
-                 "Run it as the job's user or a mailer account, not as root. It sends nothing unless the section "
+                 "Root can only look, with --dry-run: mails are sent as the job's user or a mailer account. It sends "
+                 "nothing unless the section "
                  "[mail] of\n/etc/reveal/reveal.conf enables it. The keys of that section:\n",
      .make = make_command<Mail>}};
 

@@ -1,13 +1,24 @@
 #include "postproc/commands/shared_options.h"
 
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/commands/terminal.h"
 #include "postproc/detect/pipeline.h"
 
 namespace reveal {
+namespace {
+
+/// What reveal-run and the Slurm plugin call the directory of a job unless told otherwise: reveal-4711.
+constexpr std::string_view kJobDirectory = "reveal-";
+
+}  // namespace
 
 void add_common_options(CLI::App& app, CommonOptions& common) {
   app.add_flag("--json", common.json, "print JSON instead of text");
@@ -26,20 +37,65 @@ void add_job_directory(CLI::App& app, std::string& directory) {
   app.add_option("dir", directory, "the job's directory")->required()->type_name("DIR");
 }
 
+void add_optional_job_directory(CLI::App& app, std::string& directory) {
+  app.add_option("dir", directory, "the job's directory, or the number of a job (default: your newest ./reveal-*)")
+      ->type_name("DIR");
+}
+
 void need_directory(const std::string& directory) {
   namespace fs = std::filesystem;
   std::error_code error;
   const auto status = fs::status(directory, error);
-  if (!fs::exists(status)) throw Error(directory + ": No such file or directory");
+  if (status.type() == fs::file_type::not_found) {
+    const bool path = directory.find('/') != std::string::npos || directory.starts_with(kJobDirectory);
+    const std::string missing = path ? directory : fmt::format("{} or {}{} here", directory, kJobDirectory, directory);
+    throw Error("no directory " + missing + "; reveal list lists your runs");
+  }
+  if (!fs::exists(status)) throw Error(directory + ": " + error.message());
   if (!fs::is_directory(status)) throw Error(directory + ": not a directory; give the job's directory, reveal-JOBID/");
 }
 
 std::string job_directory(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
-  if (!fs::is_regular_file(path, error)) return path;
+  if (path.empty()) return newest_job_directory();
+  const auto type = fs::status(path, error).type();
+  const std::string of_job = std::string(kJobDirectory) + path;
+  if (type == fs::file_type::not_found && path.find('/') == std::string::npos && fs::is_directory(of_job, error)) {
+    return of_job;
+  }
+  if (type != fs::file_type::regular) return path;
   const std::string parent = fs::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
+}
+
+std::string newest_job_directory() {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::string newest;
+  fs::file_time_type at;
+  for (const fs::directory_entry& entry : fs::directory_iterator(".", error)) {
+    const std::string name = entry.path().filename().string();
+    struct stat status {};
+    const bool own = name.starts_with(kJobDirectory) && ::lstat(name.c_str(), &status) == 0 &&
+                     S_ISDIR(status.st_mode) && status.st_uid == ::geteuid();
+    if (!own) continue;
+    const fs::file_time_type written = entry.last_write_time(error);
+    if (!newest.empty() && written <= at) continue;
+    newest = name;
+    at = written;
+  }
+  if (newest.empty()) {
+    throw Error(fmt::format("no directory {}* of yours here: give the job's directory; reveal list lists your runs",
+                            kJobDirectory));
+  }
+  return newest;
+}
+
+std::string chosen_job_directory(const std::string& given) {
+  std::string directory = job_directory(given);
+  if (given.empty()) complain("no directory was given: this is the newest here, " + directory);
+  return directory;
 }
 
 std::string typed(const std::string& directory) {

@@ -14,12 +14,20 @@ void add_common_options(CLI::App& app, CommonOptions& common);
 void add_config_option(CLI::App& app, CommonOptions& common);
 /// DIR, required
 void add_job_directory(CLI::App& app, std::string& directory);
+/// DIR; without it, the user's newest ./reveal-* is meant, see newest_job_directory().
+void add_optional_job_directory(CLI::App& app, std::string& directory);
 
 /// Throws Error that says what to give instead.
 void need_directory(const std::string& directory);
 
-/// The job's directory if a file in it was given: reveal-4711/n01.h5.
+/// The job's directory if a file in it was given, reveal-4711/n01.h5, or the number of a job, 4711; "" stands for the
+/// newest. Throws Error where there is none.
 [[nodiscard]] std::string job_directory(const std::string& path);
+
+/// The newest of the user's own job directories here: "reveal-4711". Throws Error where there is none.
+[[nodiscard]] std::string newest_job_directory();
+/// The directory that the user gave, or the newest, which is said on stderr.
+[[nodiscard]] std::string chosen_job_directory(const std::string& given);
 
 /// As its user would type it: relative to where he is, if it is below.
 [[nodiscard]] std::string typed(const std::string& directory);

@@ -46,7 +46,7 @@ class Show final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
-    add_job_directory(app, directory_);
+    add_optional_job_directory(app, directory_);
     app.add_flag("--all", all_,
                  "print everything, also intervals without a known cause, and gaps in measurements and checks");
     app.add_option("--node", node_, "only results of this node, in full")->type_name("NODE");
@@ -54,7 +54,7 @@ class Show final : public Command {
   }
 
   int run(const CommonOptions& common) override {
-    directory_ = job_directory(directory_);
+    directory_ = chosen_job_directory(directory_);
     Report report = stored_or_new_report(directory_, common);
     if (!node_.empty()) narrow_to_node(report, node_);
     if (!finding_.empty()) narrow_to_finding(report, finding_);
@@ -79,7 +79,8 @@ class Show final : public Command {
 const RegisteredCommand kShowCommand{{.order = 20,
                                       .name = "show",
                                       .help = "Print a report, building it first if it is missing or stale",
-                                      .examples = "  reveal show reveal-4711\n"
+                                      .examples = "  reveal show                              your newest run here\n"
+                                                  "  reveal show reveal-4711\n"
                                                   "  reveal show reveal-4711 --all\n"
                                                   "  reveal show reveal-4711 --finding cpu.outsider",
                                       .make = make_command<Show>}};

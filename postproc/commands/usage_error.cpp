@@ -39,6 +39,7 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
       break;
     }
   }
+  const std::string see_help = "see reveal " + (chosen != nullptr ? chosen->get_name() + " " : "") + "--help";
   std::vector<std::string> options;
   for (const CLI::Option* option : (chosen != nullptr ? chosen : &app)->get_options()) {
     for (const std::string& name : option->get_lnames()) options.push_back("--" + name);
@@ -48,11 +49,10 @@ int usage_error(const CLI::App& app, const CLI::ParseError& error, const std::ve
     const std::string word = argument.substr(0, argument.find('='));
     if (!word.starts_with("--") || std::find(options.begin(), options.end(), word) != options.end()) continue;
     const auto near = nearest(word, options);
-    complain("unknown option \"" + word + "\"" + (near ? "; did you mean \"" + *near + "\"?" : ""));
+    complain("unknown option \"" + word + "\"; " + (near ? "did you mean \"" + *near + "\"?" : see_help));
     return usage_status_of(chosen);
   }
-  complain(std::string(error.what()) + "; see reveal " + (chosen != nullptr ? chosen->get_name() + " " : "") +
-           "--help");
+  complain(std::string(error.what()) + "; " + see_help);
   return usage_status_of(chosen);
 }
 

@@ -23,20 +23,18 @@ std::string page_row(std::string_view label, std::string_view text, const TextSt
   return folded("  " + std::string(label), printable(text, 2000), kTextColumn, static_cast<std::size_t>(style.width));
 }
 
-std::string value_words(double value, std::string_view unit) {
-  return unit == "s" ? duration(value) : quantity(value, unit);
-}
-
 /// "80.3 s (80.1, 79.4, 81.2)": the mean, and what it is the mean of.
 std::string side_words(const std::vector<double>& values, std::string_view unit) {
   if (values.empty()) return std::string(kNotMeasured);
   const double mean = arithmetic_mean(values);
-  const double factor = scale_for(mean, unit).factor;
-  std::string words = value_words(mean, unit);
+  const bool time = unit == "s";
+  const Scale scale = time ? time_scale(mean) : scale_for(mean, unit);
+  std::string words = time ? compared_time(mean, scale) : scaled(mean, scale);
   if (values.size() == 1) return words;
   words += " (";
   for (std::size_t i = 0; i < std::min(values.size(), kMostRunsShown); ++i) {
-    words += (i == 0 ? "" : ", ") + number(values[i] * factor);
+    const double value = values[i] * scale.factor;
+    words += (i == 0 ? "" : ", ") + (time ? two_decimals(value) : number(value));
   }
   if (values.size() > kMostRunsShown) words += fmt::format(" and {} more", values.size() - kMostRunsShown);
   return words + ")";
@@ -46,7 +44,8 @@ std::string number_words(const ComparedNumber& compared) {
   if (!compared.known()) return fmt::format("not known: {}", compared.reason);
   std::string words = fmt::format("{} before, {} after", side_words(compared.before, compared.unit),
                                   side_words(compared.after, compared.unit));
-  if (compared.difference) words += "; " + interval_words(*compared.difference, compared.unit);
+  if (compared.difference)
+    words += "; " + interval_words(*compared.difference, compared.unit, arithmetic_mean(compared.before));
   return words;
 }
 
@@ -97,12 +96,17 @@ std::string causes_as_text(const std::vector<ComparedCause>& causes, const TextS
 
 }  // namespace
 
-std::string interval_words(const MeanDifference& difference, std::string_view unit) {
-  const Scale scale = scale_for(std::max(std::abs(difference.low), std::abs(difference.high)), unit);
+std::string interval_words(const MeanDifference& difference, std::string_view unit, double typical) {
+  const double largest = std::max(std::abs(difference.low), std::abs(difference.high));
+  const bool time = unit == "s";
+  const Scale scale = time ? time_scale(typical) : scale_for(largest, unit);
+  const auto shown_value = [&](double value) {
+    return time ? two_decimals(value * scale.factor) : number(value * scale.factor);
+  };
   const std::string shown = unit == "percent" ? " percentage points" : scale.unit.empty() ? "" : " " + scale.unit;
   return fmt::format("difference {}{}{} ({:.0f} % interval {} to {})", difference.difference > 0 ? "+" : "",
-                     number(difference.difference * scale.factor), shown, 100 * kConfidence,
-                     number(difference.low * scale.factor), number(difference.high * scale.factor));
+                     shown_value(difference.difference), shown, 100 * kConfidence, shown_value(difference.low),
+                     shown_value(difference.high));
 }
 
 std::string headline_of(TimeChange change, const TextStyle& style) {

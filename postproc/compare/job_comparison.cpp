@@ -416,12 +416,16 @@ TimeChange time_change(const std::optional<MeanDifference>& difference) noexcept
 
 std::string time_difference(double before, double after, const std::optional<MeanDifference>& difference) {
   const double longer = difference ? difference->difference : after - before;
-  std::string words =
-      fmt::format("{} instead of {}: {} {} ({:.3g} %)", duration(after), duration(before), duration(std::abs(longer)),
-                  longer < 0 ? "shorter" : "longer", 100 * std::abs(longer) / before);
+  const Scale scale = time_scale(before);
+  const std::string shown = two_decimals(std::abs(longer) * scale.factor);
+  std::string words = fmt::format("{} instead of {}", compared_time(after, scale), compared_time(before, scale));
+  words += shown == "0.00" ? fmt::format(", a difference of less than 0.01 {}", scale.unit)
+                           : fmt::format(": {} {} {} ({:.1f} %)", shown, scale.unit, longer < 0 ? "shorter" : "longer",
+                                         100 * std::abs(longer) / before);
   if (difference) {
-    words += fmt::format(", {:.0f} % confidence interval of the difference {} s to {} s", 100 * kConfidence,
-                         number(difference->low), number(difference->high));
+    words += fmt::format(", {:.0f} % confidence interval of the difference {} {} to {} {}", 100 * kConfidence,
+                         two_decimals(difference->low * scale.factor), scale.unit,
+                         two_decimals(difference->high * scale.factor), scale.unit);
   }
   return words;
 }

@@ -29,9 +29,11 @@ std::string trial_row(std::string_view label, std::string_view text, const TextS
 
 std::string times_words(const std::vector<double>& times) {
   if (times.empty()) return std::string(kNotMeasured);
+  const double mean = arithmetic_mean(times);
+  const Scale scale = time_scale(mean);
   std::string list;
-  for (const double seconds : times) list += (list.empty() ? "" : ", ") + number(seconds);
-  return fmt::format("{} ({})", duration(arithmetic_mean(times)), list);
+  for (const double seconds : times) list += (list.empty() ? "" : ", ") + two_decimals(seconds * scale.factor);
+  return fmt::format("{} ({})", compared_time(mean, scale), list);
 }
 
 /// A diff is printed as it is: folded, patch(1) would not take it.

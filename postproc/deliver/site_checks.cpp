@@ -213,10 +213,11 @@ class SiteChecks {
   }
 
   void controller(bool slurm) {
-    if (!slurm) return add("Slurm", Result::unused, "scontrol is not in PATH");
+    if (!slurm) return add("Slurm", Result::unused, "not installed here (no scontrol in PATH)");
     if (config_.empty()) {
       // Its commands alone are no cluster.
-      return add("Slurm", line_ ? Result::problem : Result::unused, "`scontrol show config` failed",
+      return add("Slurm", line_ ? Result::problem : Result::unused,
+                 "no controller answers: `scontrol show config` failed",
                  line_ ? "check that slurmctld runs and that this node can reach it" : "");
     }
     const std::string flags = setting(config_, "PrologFlags");
@@ -256,8 +257,9 @@ class SiteChecks {
 
   void switches() {
     const std::string file = line_ ? line_->disable : PluginLine{}.disable;
-    if (::access(at(file).c_str(), F_OK) != 0) return add("switch", Result::ok, file + " is not there");
-    add("switch", Result::problem, file + " is there: no Slurm job is profiled", "rm " + file);
+    if (::access(at(file).c_str(), F_OK) != 0)
+      return add("disable file", Result::ok, fmt::format("Slurm jobs may be profiled ({} is absent)", file));
+    add("disable file", Result::problem, file + " is there: no Slurm job is profiled", "rm " + file);
   }
 
   void mail() {

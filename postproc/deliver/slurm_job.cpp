@@ -7,10 +7,10 @@
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/program_name.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
 #include "postproc/diagnose/analysis_settings.h"
-#include "postproc/diagnose/interpreters.h"
 #include "postproc/telemetry/job.h"
 
 namespace reveal {
@@ -140,6 +140,20 @@ Environment pattern_environment(const SlurmJob& job) {
   };
 }
 
+namespace {
+
+/// Slurm calls a job "wrap" or "python3" if its user did not name it: then its program says more.
+std::string title_of(const JobNames& names) {
+  if (identifies(names.name)) return names.name;
+  std::vector<std::string> words;
+  std::string_view rest = names.command;
+  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) words.emplace_back(word);
+  const std::string program = program_name(words, words_by_their_looks());
+  return program.empty() ? names.name : program;
+}
+
+}  // namespace
+
 std::string render_slurm_job(const SlurmJob& job) {
   nlohmann::ordered_json json{{"id", job.place.id}, {"restart", job.place.restart}};
   for (const TextField& field : kTextFields) {
@@ -147,6 +161,7 @@ std::string render_slurm_job(const SlurmJob& job) {
       json[std::string(field.key)] = job.names.*field.member;
     }
   }
+  json["name"] = title_of(job.names);
   json["run_key"] = run_key_of(job.names);
   json["exit_code"] =
       job.names.exit_code ? nlohmann::ordered_json(*job.names.exit_code) : nlohmann::ordered_json(nullptr);

@@ -230,8 +230,10 @@ ProbeCheck sorted_check(const std::string& text, bool virtual_machine) {
     const bool hardware = virtual_machine && (says(missing.reason, "virtual") || says(missing.remedy, "virtual"));
     if (text_of(probe, "state") == "ok") {
       check.working.push_back(std::move(missing.name));
-    } else if (says(missing.reason, "no job was named")) {
+    } else if (says(missing.reason, "no job was named") || says(missing.reason, "without a job")) {
       check.needs_job.push_back(std::move(missing));
+    } else if (says(missing.reason, "off by default") || says(missing.reason, "site defines no")) {
+      check.off.push_back(std::move(missing));
     } else if (says(missing.remedy, "admin:") && !says(missing.remedy, "nothing is lost") && !hardware) {
       check.obtainable.push_back(std::move(missing));
     } else {

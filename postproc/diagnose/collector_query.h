@@ -45,11 +45,12 @@ struct ProbeCheck {
   };
   std::vector<std::string> working;
   std::vector<Missing> needs_job;   // works when a job is named
+  std::vector<Missing> off;         // works when it is asked for
   std::vector<Missing> obtainable;  // an administrator can make it work here
   std::vector<Missing> not_here;    // this machine lacks what it measures
 
   [[nodiscard]] std::size_t all() const {
-    return working.size() + needs_job.size() + obtainable.size() + not_here.size();
+    return working.size() + needs_job.size() + off.size() + obtainable.size() + not_here.size();
   }
 };
 /// `virtual_machine`: remedies that virtual machines have not are none.

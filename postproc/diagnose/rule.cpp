@@ -8,8 +8,8 @@
 #include <set>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/program_name.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/diagnose/interpreters.h"
 #include "postproc/telemetry/snapshot_facts.h"
 
 namespace reveal {

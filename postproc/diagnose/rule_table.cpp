@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/text.h"
@@ -63,6 +64,10 @@ std::string with_blanks(std::string_view list) {
   return text;
 }
 
+std::string_view unit_in_words(std::string_view unit) {
+  return unit == "sd" ? "standard deviations" : unit;
+}
+
 Json texts_of(const std::vector<RemedyLine>& lines) {
   Json texts = Json::array();
   for (const RemedyLine& line : lines) texts.push_back(line.text);
@@ -107,21 +112,21 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
   text += row("kind", fmt::format("{}, {}", name_of(rule.kind), name_of(rule.subsystem)), width);
   text += row("asked", rule.checks_node ? "in reports, and in reveal check of a node without a job" : "", width);
   text += row("rules out", with_blanks(rule.look_alikes), width);
-  text += typed_lines("users", rule.user_remedy, width);
-  for (const auto& [line, needs] : rule.advice) text += row("advice", line, width);
-  text += typed_lines("admins", rule.admin_remedy, width);
+  text += typed_lines("run this", rule.user_remedy, width);
+  for (const auto& [line, needs] : rule.advice) text += row("to change", line, width);
+  text += typed_lines("for admins", rule.admin_remedy, width);
   if (text.find('{') != std::string::npos)
     text += row("", "In braces: values that a report takes from its job.", width);
   text += row("verify", rule.verify, width);
-  text += row("proven by", fmt::format("{}: {}", name_of(rule.proof), explanation_of(rule.proof)), width);
+  text += row("proven by", explanation_of(rule.proof), width);
   for (const std::string_view source : rule.sources) text += row("see", source, width);
   text += fmt::format("\nIn reveal.conf, with the values in force here:\n  [rule.\"{}\"]\n  enabled = {}\n", rule.id,
                       setting == nullptr || setting->enabled);
   for (const Threshold& threshold : rule.thresholds) {
     const auto [own, value] = in_force(threshold, setting);
     const std::string changed = value != own.value ? fmt::format(" (default {})", own.value) : "";
-    text += commented(fmt::format("  {} = {}", own.name, value), fmt::format("{}: {}{}", own.unit, own.help, changed),
-                      32, width);
+    text += commented(fmt::format("  {} = {}", own.name, value),
+                      fmt::format("{}: {}{}", unit_in_words(own.unit), own.help, changed), 32, width);
   }
   return text;
 }
@@ -131,32 +136,51 @@ std::string rule_as_json(const RuleSpec& rule, const AnalysisSettings& settings)
          "\n";
 }
 
-std::string rules_as_text(const AnalysisSettings& settings, std::size_t width) {
+std::string_view family_of(std::string_view id) {
+  return id.substr(0, id.find('.'));
+}
+
+std::vector<std::string> rule_families() {
+  std::set<std::string_view> families;
+  for (const RuleSpec* spec : rules()) families.insert(family_of(spec->id));
+  return {families.begin(), families.end()};
+}
+
+std::string rules_as_text(const AnalysisSettings& settings, std::size_t width, std::string_view wanted) {
   std::size_t column = 0;
   for (const RuleSpec* spec : rules()) column = std::max(column, spec->id.size() + 2);
   std::string text;
-  for (const RuleSpec* spec : rules()) {
-    const RuleSetting* setting = settings.find(spec->id);
-    std::string title(spec->title);
-    if (setting != nullptr && !setting->enabled) {
-      title += " (switched off)";
-    } else if (setting != nullptr && !setting->thresholds.empty()) {
-      title += " (thresholds changed)";
+  for (const std::string& family : rule_families()) {
+    if (!wanted.empty() && family != wanted) continue;
+    if (!text.empty()) text += '\n';
+    for (const RuleSpec* spec : rules()) {
+      if (family_of(spec->id) != family) continue;
+      const RuleSetting* setting = settings.find(spec->id);
+      std::string title(spec->title);
+      if (spec->checks_node) title += " [check]";
+      if (setting != nullptr && !setting->enabled) {
+        title += " (switched off)";
+      } else if (setting != nullptr && !setting->thresholds.empty()) {
+        title += " (thresholds changed)";
+      }
+      text += folded(std::string(spec->id), title, column, width);
     }
-    text += folded(std::string(spec->id), title, column, width);
   }
   text +=
       "\n" + folded("",
                     "`reveal rules ID` explains one rule: its signal, what it rules out, its remedy, its thresholds "
-                    "and how it was proven.",
+                    "and how it was proven. `reveal rules net` lists one family. [check]: `reveal check` looks for it, "
+                    "too, on a node without a job.",
                     0, width);
   text += "In reveal.conf:  [rule.\"cpu.outsider\"]  min_cpu = 0.2   or   enabled = false\n";
   return text;
 }
 
-std::string rules_as_json(const AnalysisSettings& settings) {
+std::string rules_as_json(const AnalysisSettings& settings, std::string_view wanted) {
   Json all = Json::array();
-  for (const RuleSpec* spec : rules()) all.push_back(json_of(*spec, settings.find(spec->id)));
+  for (const RuleSpec* spec : rules()) {
+    if (wanted.empty() || family_of(spec->id) == wanted) all.push_back(json_of(*spec, settings.find(spec->id)));
+  }
   return Json{{"schema", "reveal.rules/1"}, {"rules", std::move(all)}}.dump(2) + "\n";
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "hdf5schema/basics/fold.h"
 #include "hdf5schema/version.h"
 #include "postproc/analysis/job_remedy.h"
 #include "postproc/diagnose/analysis_settings.h"
@@ -111,22 +112,55 @@ std::string subject_for_admins(const Report& report, const MailSettings& setting
   return fmt::format("{} ({})", subject, short_job(report.job));
 }
 
+/// "on node0, 2026-11-23 16:50:13 UTC to 16:50:25 UTC; the job lost about 4.75 s (10.5 %)"
+std::string where_and_when(const Finding& finding) {
+  std::vector<std::string> parts;
+  if (!finding.nodes.empty()) parts.push_back("on " + printable(node_list(finding.nodes), 500));
+  if (!finding.intervals.empty()) {
+    const TimeSpan& first = finding.intervals.front();
+    constexpr std::string_view kDate = "2026-11-20";
+    std::string time = date_and_time(first.begin_utc_ns);
+    const std::string end = date_and_time(first.end_utc_ns);
+    if (time.compare(0, kDate.size(), end, 0, kDate.size()) == 0) {
+      time = time.substr(0, time.rfind(' ')) + " to " + end.substr(kDate.size() + 1);
+    } else {
+      time += " to " + end;
+    }
+    if (finding.intervals.size() > 1) {
+      time += fmt::format(" and {} more", counted(static_cast<double>(finding.intervals.size() - 1), "interval"));
+    }
+    parts.push_back(time);
+  }
+  const Impact& cost = finding.impact;
+  std::string lost;
+  if (cost.seconds && *cost.seconds > 0) lost = duration(*cost.seconds);
+  if (cost.percent && *cost.percent > 0) {
+    const std::string percent = number(*cost.percent) + " %";
+    lost += lost.empty() ? percent + " of its time" : " (" + percent + ")";
+  }
+  const std::string_view bound = cost.how.starts_with("upper bound") ? "at most" : "about";
+  if (!lost.empty()) parts.push_back(fmt::format("the job lost {} {}", bound, lost));
+  return joined(parts, "; ");
+}
+
 /// What is to be done first, then what the job's owner reads.
-std::string text_for_admins(const Report& report, const MailSettings& settings) {
+std::string text_for_admins(const Report& report, const MailSettings& settings, const TextStyle& style) {
   std::string text = "For administrators: " + short_job(report.job);
   if (!report.job.user.empty()) text += " of " + printable(report.job.user, kLongestSubjectName);
   text += "\n";
+  const auto width = static_cast<std::size_t>(style.width);
   for (const Finding* finding : for_admins(report, settings)) {
     text += fmt::format("\n{}, {}: {}\n", name_of(finding->severity), name_of(finding->confidence),
                         printable(finding->title, 200));
-    if (!finding->nodes.empty()) text += "  on " + printable(node_list(finding->nodes), 500) + "\n";
+    if (const std::string where = where_and_when(*finding); !where.empty()) text += folded("", where, 2, width);
+    text += folded("", printable(finding->sentence, 2000), 2, width);
     for (const std::string& step : finding->remedy.admin) text += "  - " + printable(step, 800) + "\n";
   }
   return text +
          "\nTitles and steps come from reveal's rules. Numbers, nodes and sentences were computed as the job's "
          "owner\nfrom files that the owner can write: check the node before you act.\n"
          "\nThe job's report follows; \"you\" means the owner of the job.\n\n" +
-         render_text(report, {.width = kWidth, .colour = false});
+         render_text(report, style);
 }
 
 /// A path is shown only if it can be typed as it stands.
@@ -139,7 +173,6 @@ bool can_be_typed(std::string_view path) {
 
 std::string footer(const MailContext& context) {
   std::string text = "\n-- \nAttached: report.html with the timeline, for any browser, also offline.\n";
-  if (can_be_typed(context.directory)) text += "To print the report again: reveal show " + context.directory + "\n";
   if (!context.array.empty()) {
     text += fmt::format("This is the only mail about array job {}; the report of each task is in its own directory.\n",
                         printable(context.array, 24));
@@ -148,9 +181,11 @@ std::string footer(const MailContext& context) {
 }
 
 /// The administrators' part is theirs: once they have it, the user has nothing to forward.
-Report without_admin_steps(Report report) {
+Report without_admin_steps(Report report, const MailSettings& settings) {
   for (Finding& finding : report.findings) {
-    if (!finding.remedy.admin.empty()) finding.remedy.admin = {"nothing: the administrators have this report by mail"};
+    if (!finding.remedy.admin.empty() && concerns_admins(finding, settings)) {
+      finding.remedy.admin = {"They got this report by mail."};
+    }
   }
   return report;
 }
@@ -267,11 +302,12 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
   MailMessage mail;
   const bool admins = context.audience == Audience::admins;
   const Report shown = admins                    ? with_texts_of_rules(without_main_threads(report))
-                       : context.admins_notified ? without_admin_steps(report)
+                       : context.admins_notified ? without_admin_steps(report, settings)
                                                  : report;
   mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);
-  mail.text = admins ? without_peers(text_for_admins(shown, settings), report)
-                     : render_text(shown, {.width = kWidth, .colour = false});
+  TextStyle style{.width = kWidth, .colour = false};
+  if (can_be_typed(context.directory)) style.directory = context.directory;
+  mail.text = admins ? without_peers(text_for_admins(shown, settings, style), report) : render_text(shown, style);
   mail.text += footer(context);
 
   const Ref<GMimeMessage> message(g_mime_message_new(TRUE));

@@ -2,12 +2,14 @@
 // row stands in the rule table like all others; one family of rules per file in rules/, without a header.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "postproc/diagnose/effective_rule.h"
+#include "postproc/diagnose/node_check.h"
 #include "postproc/diagnose/remedy.h"
 #include "postproc/peers/peers.h"
 #include "postproc/peers/step_history.h"
@@ -41,8 +43,11 @@ struct JobFinding {
 };
 using JobCheck = std::vector<JobFinding> (*)(const JobRuleContext&, const EffectiveRule&);
 
+/// What a rule compares. Settings alone can be compared without the rest of an analysis.
+enum class JobRuleOf : std::uint8_t { measurements, settings };
+
 struct RegisteredJobRule {
-  RegisteredJobRule(JobCheck check, RuleSpec spec);
+  RegisteredJobRule(JobCheck check, RuleSpec spec, JobRuleOf of = JobRuleOf::measurements);
 };
 
 /// How to verify what a node differs in.
@@ -52,5 +57,9 @@ inline constexpr std::string_view kFollowsTheNode =
 
 /// Findings of all rules of this kind that the site has not switched off, in the order of their ids.
 [[nodiscard]] std::vector<Finding> run_job_rules(const JobRuleContext& context, const AnalysisSettings& settings = {});
+
+/// What `reveal check` asks of the recorded nodes of a job together: the rules that compare settings. `nodes` are at
+/// least three: with two, nobody knows which of them is the odd one.
+[[nodiscard]] NodeCheck check_settings(const std::vector<const NodeProfile*>& nodes, const AnalysisSettings& settings);
 
 }  // namespace reveal

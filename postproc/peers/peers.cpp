@@ -11,6 +11,7 @@
 #include "postproc/peers/peer_groups.h"
 #include "postproc/peers/peer_statistic.h"
 #include "postproc/peers/straggler.h"
+#include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -73,8 +74,8 @@ class Comparer {
     }
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
-      group.reason =
-          fmt::format("with two nodes, the abnormal one cannot be identified{}{}", differ.empty() ? "" : "; ", differ);
+      group.reason = fmt::format("over the whole job, the abnormal one cannot be identified with two nodes{}{}",
+                                 differ.empty() ? "" : "; ", differ);
       return group;
     }
     group.compared = true;
@@ -92,7 +93,8 @@ class Comparer {
   std::vector<PeerTest> tests_;  // of all roles; members are indices into nodes_
 };
 
-/// Configuration facts that most nodes share and a few do not.
+}  // namespace
+
 std::vector<FactDifference> fact_differences(const std::vector<const NodeProfile*>& nodes) {
   std::vector<FactDifference> differences;
   if (nodes.size() < kLeastNodes) return differences;
@@ -117,8 +119,49 @@ std::vector<FactDifference> fact_differences(const std::vector<const NodeProfile
   return differences;
 }
 
-std::string sentence_of(const PeerComparison& comparison) {
-  if (!comparison.compared) return "not compared with each other: " + comparison.reason;
+DifferingNodes nodes_that_differ(const std::vector<PeerDeviation>& deviations, double least_metrics) {
+  DifferingNodes nodes;
+  for (const PeerDeviation& deviation : deviations) {
+    if (deviation.telling) nodes[deviation.node].push_back(&deviation);
+  }
+  std::erase_if(nodes, [least_metrics](const auto& node) {
+    std::set<std::string> metrics;
+    for (const PeerDeviation* deviation : node.second) metrics.insert(base_metric(deviation->channel));
+    return static_cast<double>(metrics.size()) < least_metrics;
+  });
+  return nodes;
+}
+
+namespace {
+
+std::string verb_of(const std::vector<std::string>& nodes, std::string_view singular, std::string_view plural) {
+  return fmt::format("{} {}", node_list(nodes), nodes.size() == 1 ? singular : plural);
+}
+
+/// Which nodes differ, as the findings name them, and in which settings.
+std::string difference_words(const PeerComparison& comparison, double least_metrics) {
+  std::vector<std::string> odd;
+  const DifferingNodes differing = nodes_that_differ(comparison.deviations, least_metrics);
+  odd.reserve(differing.size());
+  for (const auto& [node, deviations] : differing) odd.push_back(node);
+  const bool telling = std::any_of(comparison.deviations.begin(), comparison.deviations.end(),
+                                   [](const PeerDeviation& deviation) { return deviation.telling; });
+  std::string text = !odd.empty()                    ? verb_of(odd, "differs", "differ")
+                     : telling                       ? "none differs in more than single metrics"
+                     : comparison.deviations.empty() ? "none differs"
+                                                     : "they differ only in the amount of work";
+  std::set<std::string> set;
+  for (const FactDifference& fact : comparison.facts) set.insert(fact.nodes.begin(), fact.nodes.end());
+  if (!set.empty()) {
+    text += "; " + verb_of({set.begin(), set.end()}, "has other settings", "have other settings");
+  }
+  return text;
+}
+
+std::string sentence_of(const PeerComparison& comparison, double least_metrics) {
+  const bool pair = comparison.groups.size() == 1 && comparison.groups.front().nodes.size() == 2 &&
+                    comparison.groups.front().channels > 0;
+  if (!comparison.compared) return (pair ? "2 nodes: " : "not compared with each other: ") + comparison.reason;
   std::size_t compared = 0;
   std::size_t channels = 0;
   std::size_t lone = 0;
@@ -129,17 +172,7 @@ std::string sentence_of(const PeerComparison& comparison) {
   }
   std::string text = fmt::format("{} nodes that do the same work compared in {}: ", compared,
                                  counted(static_cast<double>(channels), "channel"));
-  std::set<std::string> odd;
-  for (const PeerDeviation& deviation : comparison.deviations) {
-    if (deviation.telling) odd.insert(deviation.node);
-  }
-  if (odd.empty()) {
-    text += comparison.deviations.empty() ? "none differs" : "they differ only in the amount of work";
-  } else if (odd.size() == 1) {
-    text += *odd.begin() + " differs";
-  } else {
-    text += fmt::format("{} of them differ", odd.size());
-  }
+  text += difference_words(comparison, least_metrics);
   if (!comparison.straggler.node.empty()) text += fmt::format("; the others wait for {}", comparison.straggler.node);
   if (lone > 0) text += fmt::format("; {} {} in another group, without peers", lone, lone == 1 ? "is" : "are");
   return text;
@@ -162,7 +195,7 @@ PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes, const
   if (!comparison.compared) {
     comparison.reason = comparison.groups.empty() ? "no node was measured" : comparison.groups.front().reason;
   }
-  comparison.sentence = sentence_of(comparison);
+  comparison.sentence = sentence_of(comparison, differing.threshold("min_metrics"));
   return comparison;
 }
 

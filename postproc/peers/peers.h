@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -84,6 +85,13 @@ struct PeerComparison {
 
 [[nodiscard]] PeerComparison compare_peers(const std::vector<const NodeProfile*>& nodes,
                                            const AnalysisSettings& settings = {});
+
+/// Configuration facts that most nodes share and a few do not; none for fewer than three nodes.
+[[nodiscard]] std::vector<FactDifference> fact_differences(const std::vector<const NodeProfile*>& nodes);
+
+/// Nodes that differ in at least so many metrics that say something about a node, with these differences.
+using DifferingNodes = std::map<std::string, std::vector<const PeerDeviation*>>;
+[[nodiscard]] DifferingNodes nodes_that_differ(const std::vector<PeerDeviation>& deviations, double least_metrics);
 
 /// Null for a node that was not there.
 [[nodiscard]] const PeerGroup* group_of(const PeerComparison& comparison, const std::string& node);

@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <iterator>
 #include <string_view>
@@ -49,9 +50,9 @@ const State* state_of(const ReportJob& job) {
 std::string of_signal(const SignalWords& signal, const ReportJob& job) {
   std::string text = fmt::format("ended by {} (exit status {})", signal.name, *job.exit_code);
   if (signal.number != SIGKILL) return text;
-  if (job.oom_kills.value_or(0) > 0) {
+  if (std::round(job.oom_kills.value_or(0)) > 0) {
     return text + fmt::format("; the kernel's out-of-memory killer ended {} meanwhile",
-                              *job.oom_kills == 1 ? "a process" : number(*job.oom_kills) + " processes");
+                              std::round(*job.oom_kills) == 1 ? "a process" : number(*job.oom_kills) + " processes");
   }
   return text + "; a user, a limit or the kernel's out-of-memory killer sent it";
 }

@@ -78,7 +78,7 @@ std::string finding_as_text(const Finding& finding, std::size_t width) {
     }
   };
   add("run this", finding.remedy.user);
-  for (const std::string& advice : finding.remedy.advice) text += folded("  advice", advice, kCheckColumn, width);
+  for (const std::string& advice : finding.remedy.advice) text += folded("  to change", advice, kCheckColumn, width);
   add("for admins", finding.remedy.admin);
   return text + folded("  verify", finding.remedy.verify, kCheckColumn, width);
 }

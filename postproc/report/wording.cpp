@@ -69,7 +69,7 @@ std::string run_time(const ReportJob& job) {
 
 std::string cpus_used(const JobTotals& totals) {
   if (!totals.cpu_seconds || !totals.seconds || *totals.seconds <= 0) return quantity(std::nullopt, "");
-  std::string text = number(*totals.cpu_seconds / *totals.seconds);
+  std::string text = hundredths(*totals.cpu_seconds / *totals.seconds);
   if (totals.cpus_owned) text += fmt::format(" of {}", counted(*totals.cpus_owned, "cpu"));
   return text;
 }

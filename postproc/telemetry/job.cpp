@@ -89,8 +89,8 @@ std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
     traces.push_back(std::move(trace));
   }
   if (traces.empty()) {
-    throw Error("no trace in " + directory.string() +
-                ": expected NODE.h5 or NODE.h5.part, as reveal-run and reveal-collect write them");
+    throw Error("no trace (NODE.h5 or NODE.h5.part) in " + directory.string() +
+                ": the job ended before its first samples, or its traces are still on its nodes");
   }
   std::sort(traces.begin(), traces.end(), [](const ListedTrace& a, const ListedTrace& b) { return a.path < b.path; });
   return traces;

@@ -9,6 +9,7 @@ namespace reveal {
 namespace {
 
 constexpr double kKibi = 1024;
+constexpr double kLongInSeconds = 120;  // from here on in minutes
 
 /// From `at_least` on (by magnitude) a value of `unit` is printed as value * factor `shown`.
 struct Step {
@@ -32,6 +33,8 @@ constexpr Step kSteps[] = {
     // A time counter per second: cpu time, waiting time. 0.98 seconds in each second.
     {"ns/s", 0, 1e-9, "s per s"},
     {"s/s", 0, 1, "s per s"},
+    {"s", 0.01, 1, "s"},
+    {"s", 0, 1e3, "ms"},
     {"Hz", 1e9, 1e-9, "GHz"},
     {"Hz", 1e6, 1e-6, "MHz"},
     {"Hz", 1e3, 1e-3, "kHz"},
@@ -56,7 +59,8 @@ Scale scale_for(double largest, std::string_view unit) {
   const std::string_view base = unit.ends_with("/s") ? unit.substr(0, unit.size() - 2) : unit;
   for (const std::string_view wanted : {unit, base}) {
     for (const Step& step : kSteps) {
-      if (step.unit != wanted || magnitude < step.at_least) continue;
+      const bool zero = magnitude == 0 && step.factor == 1;  // 0 s, not 0 ms
+      if (step.unit != wanted || (magnitude < step.at_least && !zero)) continue;
       std::string shown(step.shown);
       if (wanted != unit) shown += "/s";
       return {step.factor, shown};
@@ -67,7 +71,7 @@ Scale scale_for(double largest, std::string_view unit) {
 
 std::string scaled(double value, const Scale& scale) {
   if (!std::isfinite(value)) return std::string(kNotMeasured);
-  const std::string shown = number(value * scale.factor);
+  const std::string shown = scale.unit == "cpus" ? hundredths(value) : number(value * scale.factor);
   if (scale.unit.empty() || scale.unit.front() == '/') return shown + scale.unit;
   return shown + " " + scale.unit;
 }
@@ -84,6 +88,29 @@ std::string number(double value) {
   return value < 0 ? "-" + digits : digits;
 }
 
+std::string hundredths(double value) {
+  if (!std::isfinite(value) || value == 0) return number(value);
+  if (std::abs(value) < 0.005) return value < 0 ? "> -0.01" : "< 0.01";
+  return number(std::round(value * 100) / 100);
+}
+
+std::string two_decimals(double value) {
+  if (!std::isfinite(value)) return std::string(kNotMeasured);
+  const std::string shown = fmt::format("{:.2f}", value);
+  return shown == "-0.00" ? "0.00" : shown;
+}
+
+Scale time_scale(double typical_seconds) {
+  constexpr double kMilli = 1e-3;
+  constexpr double kLeastInSeconds = 0.5;
+  if (std::abs(typical_seconds) < kLeastInSeconds) return {1 / kMilli, "ms"};
+  return {1, "s"};
+}
+
+std::string compared_time(double seconds, const Scale& scale) {
+  return seconds < kLongInSeconds ? two_decimals(seconds * scale.factor) + " " + scale.unit : duration(seconds);
+}
+
 double four_digits(double value) {
   if (value == 0 || !std::isfinite(value)) return value;
   const double scale = std::pow(10, 3 - std::floor(std::log10(std::abs(value))));
@@ -97,12 +124,13 @@ std::string quantity(std::optional<double> value, std::string_view unit) {
 }
 
 std::string counted(double count, std::string_view singular) {
-  return fmt::format("{} {}{}", number(count), singular, count == 1 ? "" : "s");
+  const std::string shown = number(count);
+  return fmt::format("{} {}{}", shown, singular, shown == "1" ? "" : "s");
 }
 
 std::string duration(double seconds) {
   if (!(seconds >= 0)) return "unknown time";
-  if (seconds < 120) return fmt::format("{:.3g} s", seconds);
+  if (seconds < kLongInSeconds) return hundredths(seconds) + " s";
   const auto whole = static_cast<std::int64_t>(std::min(seconds + 0.5, 1e15));
   if (whole < 3600 && whole % 60 == 0) return fmt::format("{} min", whole / 60);
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);

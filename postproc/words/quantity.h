@@ -21,13 +21,23 @@ struct Scale {
 /// Three significant digits: "0.982", "14.2", "1,200".
 [[nodiscard]] std::string number(double value);
 
+/// The same without digits behind the hundredths, for cpus and seconds: "0.58", "14.2", "< 0.01".
+[[nodiscard]] std::string hundredths(double value);
+
+/// "1.00", "0.05", never "-0.00": for numbers that are compared with each other.
+[[nodiscard]] std::string two_decimals(double value);
+/// How times that are about as long as `typical` are printed beside each other: in seconds or milliseconds.
+[[nodiscard]] Scale time_scale(double typical_seconds);
+/// "1.00 s", "52.13 ms"; from two minutes on "5 min 10 s".
+[[nodiscard]] std::string compared_time(double seconds, const Scale& scale);
+
 /// What a person or a chart needs of a number: 0.98214 -> 0.9821.
 [[nodiscard]] double four_digits(double value);
 
 /// "1.5 GiB", "312 MiB/s", "98 %"; "not measured" when absent.
 [[nodiscard]] std::string quantity(std::optional<double> value, std::string_view unit);
 
-/// "1 episode", "3 episodes".
+/// "1 episode", "3 episodes"; of a count that was added up from rates, too: 0.9999 is 1.
 [[nodiscard]] std::string counted(double count, std::string_view singular);
 
 /// 86461 s -> "1 d 0 h 1 min".

@@ -32,7 +32,8 @@ json() { /usr/bin/python3 -c "import json,sys; r=json.load(open('$1')); sys.exit
 expect 2 'did you mean "report"?' "$reveal" rport x
 expect 2 'did you mean "--json"?' "$reveal" report --jsn x
 expect 2 'required' "$reveal"
-expect 2 'required' "$reveal" show
+expect 1 'no directory reveal-* of yours here' "$reveal" show
+expect 2 'see reveal show --help' "$reveal" show --nosuchoption
 expect 0 - "$reveal" --help
 expect 0 - "$reveal" report --help
 grep -q 'Examples:' out || fail "help has no examples"
@@ -44,7 +45,8 @@ cp out help.txt
 expect 0 - "$reveal" help show
 grep -q 'reveal show reveal-4711' out || fail "reveal help show has no examples"
 expect 2 'did you mean "show"?' "$reveal" help shwo
-expect 1 'No such file or directory' "$reveal" report "$work/nowhere"
+expect 1 "no directory $work/nowhere; reveal list" "$reveal" report "$work/nowhere"
+expect 1 'no directory 4711 or reveal-4711 here' "$reveal" show 4711
 mkdir with_file && touch with_file/n03.txt
 expect 1 'no trace in with_file' "$reveal" report with_file/n03.txt
 mkdir empty
@@ -55,6 +57,9 @@ expect 1 'n01.h5' "$reveal" report text
 expect 0 - "$reveal" rules
 expect 0 - "$reveal" rules --json
 json out "any(rule['id'] == 'cpu.outsider' for rule in r['rules'])"
+expect 0 - "$reveal" rules net
+grep -q '^net\.' out && ! grep -q '^cpu\.' out || fail "rules net lists other rules: $(cat out)"
+expect 1 'did you mean "net"?' "$reveal" rules nett
 expect 0 - "$reveal" rules cpu.outsider
 for words in 'looks for' 'proven by' 'min_cpu = 0.15' '\[rule."cpu.outsider"\]'; do
   grep -q "$words" out || fail "rules cpu.outsider does not say: $words"
@@ -85,7 +90,7 @@ grep -q 'Running user code' out || fail "probes cpu does not say what a metric m
 expect 1 'did you mean "cpu"?' "$reveal" probes cpuu
 "$reveal" doctor >out 2>err
 [ $? -le 1 ] && [ ! -s err ] || fail "doctor: $(cat err)"
-head -1 out | grep -qE '^[0-9]+ of [0-9]+ probes work here, [0-9]+ more work inside a job' || fail "doctor has no summary: $(head -3 out)"
+head -1 out | grep -qE '^[0-9]+ of [0-9]+ probes work here; [0-9]+ more inside a job; [0-9]+ off by default' || fail "doctor has no summary: $(head -3 out)"
 grep -q 'to get it: run the command under reveal-run' out || fail "doctor does not say how to get what is missing"
 grep -A1 '^NUMA topology' out | grep -qE 'NUMA node|not known' || fail "doctor draws no map: $(tail -5 out)"
 [ "$(COLUMNS=60 "$reveal" doctor | awk 'length > 90' | wc -l)" = 0 ] || fail "doctor's lines do not fold"
@@ -160,6 +165,29 @@ tail -n 2 out | head -n 1 | grep -q '^  report  *\./job/report\.html (reveal [0-
 tail -n 1 out | grep -qx '  everything   reveal show --all job' || fail "no next command: $(tail -n 1 out)"
 expect 0 - "$reveal" show job/n01.h5
 cmp -s out first.txt || fail "a trace does not stand for its directory"
+cp -r job reveal-4711
+touch -d '2 hours ago' reveal-4711
+cp -r job reveal-4712
+for wanted in reveal-4711 4711; do
+  expect 0 - "$reveal" show "$wanted"
+  grep -qx '  everything   reveal show --all reveal-4711' out || fail "show $wanted: $(tail -n 1 out)"
+done
+expect 0 'this is the newest here, reveal-4712' "$reveal" show
+expect 0 - "$reveal" export 4711 --format openmetrics
+tail -n 1 out | grep -qx '# EOF' || fail "export --format openmetrics: $(tail -n 3 out)"
+if [ "$(id -u)" = 0 ]; then
+  cp -r job reveal-4713 && chown -R 65534 reveal-4713
+  expect 0 'this is the newest here, reveal-4712' "$reveal" show
+  printf '[mail]\nenabled = true\ndomain = "example.org"\nwhen = "always"\n' >mail.conf
+  expect 1 'does not send mail as root' "$reveal" mail reveal-4713 --config mail.conf
+  "$reveal" mail reveal-4713 --config mail.conf --to yes --dry-run >out 2>err || fail "root cannot look at a mail: $(cat out err)"
+  grep -q '^would be sent to \(nobody\|65534\)\|^not sent' out || fail "mail --dry-run of root: $(cat out err)"
+  rm -r reveal-4713
+fi
+rm -r reveal-4711 reveal-4712
+for node in n01 n02 n03; do mkdir -p three_nodes && cp job/n01.h5 "three_nodes/$node.h5"; done
+"$reveal" check three_nodes >out 2>err
+[ $? -le 2 ] && grep -qE '^job: (OK|WARNING|UNKNOWN) - [0-9]+ check' out || fail "check compares no settings: $(cat out err)"
 "$reveal" check job >out 2>err
 [ $? -le 2 ] && grep -qE '^n01: (OK|WARNING|CRITICAL) - ' out || fail "check of a job: $(cat out err)"
 mkdir two_nodes
@@ -318,7 +346,7 @@ json out "r['causes'][0]['change'] == 'appeared' and r['causes'][0]['share']['af
 expect 2 'hold the same run' "$reveal" compare runs/a1 runs/a1
 expect 2 'give two directories' "$reveal" compare runs/a1
 expect 2 'give two directories' "$reveal" compare runs/a1 runs/b1 --before runs/a2 --after runs/b2
-expect 2 'No such file or directory' "$reveal" compare runs/a1 runs/nowhere
+expect 2 'no directory runs/nowhere' "$reveal" compare runs/a1 runs/nowhere
 expect 2 'no trace in empty' "$reveal" compare empty runs/a1
 if [ "$(id -u)" = 0 ]; then
   cp -r runs/a1 theirs
@@ -387,6 +415,7 @@ if [ "$(id -u)" = 0 ]; then
   cp "$reveal" for-all && theirs=$work/for-all # root's own clone may be where nobody else can look
   expect 0 - "$reveal" report job
   json job/report.json "r['history'] is None and 'root' in r['history_reason']"
+  expect 1 'lists the job directories in a folder' "$reveal" list
   user=(setpriv --reuid 65534 --regid 65534 --clear-groups)
   chmod 755 "$work"
 fi
@@ -410,6 +439,24 @@ if "${user[@]}" "$theirs" --version >/dev/null 2>&1; then
   json past/second/report.json "r['history'] is None and '--no-history' in r['history_reason']"
   expect 0 - "${user[@]}" env -u XDG_STATE_HOME HOME=/nowhere "$theirs" report past/second
   json past/second/report.json "r['history'] is None and 'no home directory' in r['history_reason']"
+  expect 0 - "${user[@]}" "$theirs" list
+  [ "$(grep -c ' UTC  ' out)" = 2 ] && grep -q ' 1 node, ran [0-9.]* s$' out || fail "list: $(cat out)"
+  [ "$(grep -n 'past/second$' out | cut -d: -f1)" -lt "$(grep -n 'past/first$' out | cut -d: -f1)" ] ||
+    fail "list does not begin with the newest run: $(cat out)"
+  cp out list.txt
+  expect 0 - "${user[@]}" "$theirs" list past
+  cmp -s out list.txt || fail "list of a folder: $(cat out)"
+  expect 0 - "${user[@]}" "$theirs" list --limit 1 --json
+  json out "r['schema'] == 'reveal.list/1' and len(r['runs']) == 1 and r['runs'][0]['directory'].endswith('past/second')"
+  json out "r['runs'][0]['exists'] and r['runs'][0]['nodes'] == 1 and r['runs'][0]['begin_utc'].endswith('Z')"
+  expect 0 - "${user[@]}" "$theirs" list --name nosuch
+  grep -qx 'no run of yours is like this' out || fail "list --name: $(cat out)"
+  expect 1 'no rule "cpu.nosuch"' "${user[@]}" "$theirs" list --finding cpu.nosuch
+  expect 1 'no such folder' "${user[@]}" "$theirs" list nowhere
+  mv past/first past/moved
+  expect 0 - "${user[@]}" "$theirs" list
+  grep -q 'past/first (removed)$' out || fail "list does not say what is gone: $(cat out)"
+  mv past/moved past/first
   printf '[report]\nhistory = false\n' >no-history.conf
   expect 0 - "${user[@]}" "$theirs" report past/second --config no-history.conf
   json past/second/report.json "r['history'] is None and 'is off' in r['history_reason']"

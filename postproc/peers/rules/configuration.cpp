@@ -249,7 +249,8 @@ const RegisteredJobRule kHugePages(
              "from"},
         .verify = "the setting is the same on all nodes of the job",
         .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html", "https://arxiv.org/abs/2510.26008"},
-    });
+    },
+    JobRuleOf::settings);
 
 const RegisteredJobRule kMtu(
     check_mtu,
@@ -267,7 +268,8 @@ const RegisteredJobRule kMtu(
                          "ip link show   # on {nodes} and on {peer}: which value is intended"},
         .verify = "the MTU is the same on all nodes and switches between them",
         .sources = {"https://docs.kernel.org/networking/statistics.html"},
-    });
+    },
+    JobRuleOf::settings);
 
 const RegisteredJobRule kDrifted(
     check_drift,
@@ -297,7 +299,8 @@ const RegisteredJobRule kDrifted(
                          "diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
         .verify = "the settings are the same on all nodes of the job",
         .sources = {"https://arxiv.org/abs/2510.26008"},
-    });
+    },
+    JobRuleOf::settings);
 
 }  // namespace
 }  // namespace reveal::rule::configuration

@@ -190,7 +190,8 @@ const RegisteredJobRule kRule(
         .verify = "the rate is that of the other nodes and ib_write_bw reaches it",
         .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband"},
         .check = check_node,
-    });
+    },
+    JobRuleOf::settings);
 
 }  // namespace
 }  // namespace reveal::rule::ib_link_degraded

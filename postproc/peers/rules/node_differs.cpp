@@ -2,8 +2,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/peer_deviations.h"
@@ -52,16 +50,10 @@ Finding differs(const PeerComparison& comparison, const std::vector<const PeerDe
 }
 
 std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
-  std::map<std::string, std::vector<const PeerDeviation*>> by_node;
-  for (const PeerDeviation& deviation : context.comparison.deviations) {
-    if (deviation.telling) by_node[deviation.node].push_back(&deviation);
-  }
+  const DifferingNodes nodes = nodes_that_differ(context.comparison.deviations, rule.threshold("min_metrics"));
   std::vector<JobFinding> findings;
-  for (const auto& [node, telling] : by_node) {
-    std::set<std::string> metrics;
-    for (const PeerDeviation* deviation : telling) metrics.insert(base_metric(deviation->channel));
-    const bool enough = static_cast<double>(metrics.size()) >= rule.threshold("min_metrics");
-    if (enough && node != context.comparison.straggler.node) {
+  for (const auto& [node, telling] : nodes) {
+    if (node != context.comparison.straggler.node) {
       findings.push_back(differs(context.comparison, telling, context.job, rule));
     }
   }

@@ -63,7 +63,7 @@ TEST(JobComparison, OfOneRunASideHasNoInterval) {
   EXPECT_EQ(comparison.change, TimeChange::not_known);
   EXPECT_FALSE(comparison.run_time.difference);
   EXPECT_EQ(comparison.sentence,
-            "The run time was 94 s instead of 80 s: 14 s longer (17.5 %); the spread between runs is not known: this "
+            "The run time was 94.00 s instead of 80.00 s: 14.00 s longer (17.5 %); the spread between runs is not known: this "
             "needs two or more runs on each side.");
 }
 
@@ -73,8 +73,8 @@ TEST(JobComparison, FindsTheSlowerSide) {
                    {healthy_run(94.2), healthy_run(92.8), healthy_run(97.1)});
   EXPECT_EQ(comparison.change, TimeChange::slower);
   EXPECT_EQ(comparison.sentence,
-            "The run time was 94.7 s instead of 80.3 s: 14.4 s longer (17.9 %), 95 % confidence interval of "
-            "the difference 9.45 s to 19.3 s.");
+            "The run time was 94.70 s instead of 80.33 s: 14.38 s longer (17.9 %), 95 % confidence interval of "
+            "the difference 9.45 s to 19.30 s.");
   EXPECT_EQ(compare_jobs({healthy_run(94.2), healthy_run(92.8)}, {healthy_run(80.1), healthy_run(79.4)}).change,
             TimeChange::faster);
 }
@@ -83,7 +83,7 @@ TEST(JobComparison, ShowsNoDifferenceWithinTheSpread) {
   const JobComparison comparison =
       compare_jobs({healthy_run(80), healthy_run(84)}, {healthy_run(83), healthy_run(81), healthy_run(85)});
   EXPECT_EQ(comparison.change, TimeChange::same);
-  EXPECT_TRUE(comparison.sentence.starts_with("The runs show no difference in the run time: 83 s instead of 82 s"))
+  EXPECT_TRUE(comparison.sentence.starts_with("The runs show no difference in the run time: 83.00 s instead of 82.00 s"))
       << comparison.sentence;
 }
 
@@ -308,11 +308,11 @@ TEST(ComparisonPage, FoldsAndSaysEverything) {
   TextStyle style;
   style.width = 80;
   EXPECT_EQ(comparison_as_text(comparison, style),
-            "SLOWER  The run time was 94.5 s instead of 80.5 s: 14 s longer (17.4 %), 95 %\n"
-            "        confidence interval of the difference 11 s to 17 s.\n"
+            "SLOWER  The run time was 94.50 s instead of 80.50 s: 14.00 s longer (17.4 %),\n"
+            "        95 % confidence interval of the difference 10.96 s to 17.04 s.\n"
             "\n"
-            "  run time     80.5 s (80, 81) before, 94.5 s (94, 95) after; difference +14 s\n"
-            "               (95 % interval 11 to 17)\n"
+            "  run time     80.50 s (80.00, 81.00) before, 94.50 s (94.00, 95.00) after;\n"
+            "               difference +14.00 s (95 % interval 10.96 to 17.04)\n"
             "  pass time    not known: not measured\n"
             "  hardware     instructions per cycle, stalled cycles, remote memory reads,\n"
             "               memory bandwidth: not known: not measured\n"

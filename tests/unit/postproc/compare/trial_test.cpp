@@ -34,11 +34,17 @@ TEST(Trial, TellsWhetherTheLineHelps) {
   EXPECT_EQ(faster.change, TimeChange::faster);
   EXPECT_EQ(faster.sentence,
             "With the line the run time was 2.01 s instead of 3.04 s: 1.03 s shorter (33.8 %), 95 % confidence "
-            "interval of the difference -1.09 s to -0.962 s.");
+            "interval of the difference -1.09 s to -0.96 s.");
   EXPECT_EQ(concluded({2, 2.1, 2}, {3, 3, 3.1}).change, TimeChange::slower);
   const Trial same = concluded({2, 3, 2}, {3, 2, 2.1});
   EXPECT_EQ(same.change, TimeChange::same);
   EXPECT_TRUE(same.sentence.starts_with("The line shows no effect on the run time: ")) << same.sentence;
+}
+
+TEST(Trial, PrintsNoDigitsThatMeanNothing) {
+  EXPECT_EQ(concluded({1, 1.0001}, {1.0004, 0.999}).sentence,
+            "The line shows no effect on the run time: 1.00 s instead of 1.00 s, a difference of less than 0.01 s, 95 % "
+            "confidence interval of the difference -0.01 s to 0.01 s.");
 }
 
 TEST(Trial, UsesCompletePairsOnly) {
@@ -55,13 +61,13 @@ TEST(Trial, PrintsThePatchAsItIs) {
   trial.keep = "taskset -c 0 ./train";
   trial.patch.diff = "--- job.sh\n+++ job.sh\n@@ -1,1 +1,1 @@\n-./train\n+taskset -c 0 ./train\n";
   EXPECT_EQ(trial_as_text(trial, {}),
-            "FASTER  With the line the run time was 2.05 s instead of 3.05 s: 1 s shorter\n"
-            "        (32.8 %), 95 % confidence interval of the difference -1 s to -1 s.\n"
+            "FASTER  With the line the run time was 2.05 s instead of 3.05 s: 1.00 s shorter\n"
+            "        (32.8 %), 95 % confidence interval of the difference -1.00 s to -1.00 s.\n"
             "\n"
             "  line         taskset -c 0\n"
             "  command      ./train\n"
-            "  without      3.05 s (3, 3.1)\n"
-            "  with         2.05 s (2, 2.1)\n"
+            "  without      3.05 s (3.00, 3.10)\n"
+            "  with         2.05 s (2.00, 2.10)\n"
             "  order        ABBA, 2 pairs after 1 run to warm up\n"
             "  method       Student's t of the differences between the two runs of each pair\n"
             "  keep this    taskset -c 0 ./train\n"

@@ -426,6 +426,22 @@ TEST(SlurmJob, IsTheSameRunOnlyWhenItsCommandAndItsNameAre) {
   EXPECT_EQ(run_key_of({}), "");
 }
 
+TEST(SlurmJob, IsCalledByItsProgramWhereNobodyNamedIt) {
+  const auto name = [](const char* slurms, const char* command) {
+    SlurmJob job;
+    add_controller_answer(job.names, std::string("command ") + command + "\nname " + slurms + "\n");
+    TemporaryDirectory directory;
+    std::ofstream(directory.path() / kSlurmJobRecordFile) << render_slurm_job(job);
+    ReportJob facts;
+    read_slurm_job_record(directory.path(), facts);
+    return facts.name;
+  };
+  EXPECT_EQ(name("python3", "/usr/bin/python3 -u /home/ada/train.py --epochs 3"), "train.py");
+  EXPECT_EQ(name("resnet", "/usr/bin/python3 /home/ada/train.py"), "resnet");
+  EXPECT_EQ(name("bash", "bash -c secret/code"), "bash");
+  EXPECT_EQ(name("wrap", ""), "wrap");
+}
+
 TEST(SlurmJob, KeepsAHashOfItsCommandAndNotTheCommand) {
   SlurmJob job;
   add_controller_answer(job.names, "command /home/ada/train.sh --password secret\n");

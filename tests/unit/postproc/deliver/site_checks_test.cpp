@@ -71,7 +71,7 @@ TEST_F(SiteChecks, FollowIncludesToThePluginAndItsArguments) {
   EXPECT_EQ(check("Slurm plugin").result, Result::ok);
   EXPECT_EQ(check("spool").says, "/scratch/reveal will be created by the first job");
   write("scratch/off", "");
-  EXPECT_EQ(check("switch").remedy, "rm /scratch/off");
+  EXPECT_EQ(check("disable file").remedy, "rm /scratch/off");
 }
 
 TEST_F(SiteChecks, RefuseARequiredPluginAndAMissingOne) {

@@ -12,13 +12,19 @@ TEST(ProbeCheck, SortsByWhoCanDoSomething) {
     {"name": "cpu", "state": "ok", "reason": ""},
     {"name": "job", "state": "absent", "reason": "no job was named (--job)", "remedy": "run under reveal-run"},
     {"name": "writeback", "state": "absent", "reason": "not readable", "remedy": "admin: mount -o remount"},
+    {"name": "outsiders", "state": "absent", "reason": "without a job every process is an outsider"},
+    {"name": "stack", "state": "absent", "reason": "it is off by default (--stack)", "remedy": "reveal-run --stack"},
     {"name": "lustre", "state": "absent", "reason": "none", "remedy": "nothing is lost; admin: chmod"},
     {"name": "energy", "state": "absent", "reason": "no RAPL, or a virtual machine", "remedy": "admin: chmod"}])json";
   const ProbeCheck real = sorted_check(answer, false);
-  EXPECT_EQ(real.all(), 5U);
+  EXPECT_EQ(real.all(), 7U);
   ASSERT_EQ(real.obtainable.size(), 2U);
   EXPECT_EQ(real.obtainable[0].name, "writeback");
+  ASSERT_EQ(real.needs_job.size(), 2U);
   EXPECT_EQ(real.needs_job[0].name, "job");
+  EXPECT_EQ(real.needs_job[1].name, "outsiders");
+  ASSERT_EQ(real.off.size(), 1U);
+  EXPECT_EQ(real.off[0].name, "stack");
   EXPECT_EQ(real.not_here[0].name, "lustre");
   const ProbeCheck guest = sorted_check(answer, true);
   ASSERT_EQ(guest.obtainable.size(), 1U);

@@ -144,14 +144,25 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   const std::string beside = compose_mail(report, site(), context).text;
   EXPECT_EQ(beside.find("Find who ran there"), std::string::npos);
   EXPECT_EQ(beside.find("vm.dirty_background_bytes"), std::string::npos);
-  EXPECT_NE(beside.find("for admins   nothing: the administrators have this report by mail"), std::string::npos);
+  EXPECT_NE(beside.find("for admins   They got this report by mail."), std::string::npos);
   EXPECT_NE(beside.find("job script   #SBATCH --exclusive"), std::string::npos);
   const std::string admins = compose_mail(report, site(), to_admins()).text;
   EXPECT_EQ(admins.find("For administrators: job 4711 resnet50-ddp of ada\n"), 0U);
   EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front().text)),
             admins.find("FINDING"));
+  EXPECT_NE(admins.find("  on n01; 2025-11-20 "), std::string::npos) << admins;
+  EXPECT_NE(admins.find("; the job lost about 7.1 s ("), std::string::npos) << admins;
   // The mail has what concerns administrators only; the notice below their threshold is in the report.
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
+}
+
+TEST(MailMessage, LeavesTheStepsThatNoAdministratorGot) {
+  Report report = samples::outsider(8);
+  report.findings.resize(1);
+  report.findings[0].severity = Severity::info;
+  MailContext context = to_user();
+  context.admins_notified = true;
+  EXPECT_EQ(compose_mail(report, site(), context).text.find("got this report by mail"), std::string::npos);
 }
 
 TEST(MailMessage, TellsNoAdministratorWhomTheJobTalksTo) {
@@ -188,8 +199,16 @@ TEST(MailMessage, TellsNoAdministratorWhereTheProgramStood) {
 TEST(MailMessage, IsTheTextReportAndSaysHowToSeeMore) {
   const Report report = samples::outsider(8);
   const std::string text = compose_mail(report, site(), to_user()).text;
-  EXPECT_EQ(text.find(render_text(report, {.width = 78, .colour = false})), 0U);
-  EXPECT_NE(text.find("To print the report again: reveal show /home/ada/reveal-4711\n"), std::string::npos);
+  TextStyle style{.width = 78};
+  style.directory = "/home/ada/reveal-4711";
+  EXPECT_EQ(text.find(render_text(report, style)), 0U);
+  const auto times = [&text](const std::string& words) {
+    std::size_t count = 0;
+    for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(times("reveal show"), 1U) << text;
+  EXPECT_EQ(times("/home/ada/reveal-4711/report.html"), 1U) << text;
   EXPECT_EQ(text.find('\x1b'), std::string::npos);
   MailContext array = to_user();
   array.array = "4710";

@@ -1,0 +1,34 @@
+// Which program a command line runs: `taskset -c 0 python3 train.py` runs train.py. Of the arguments, only the base
+// name of a program, a script or a Python module is ever returned: others may be secrets.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace reveal {
+
+/// Whether a program only runs another one, so that its name does not tell what a job does: python3.11, bash, mpirun,
+/// srun, torchrun, ...
+[[nodiscard]] bool is_interpreter(std::string_view program) noexcept;
+/// Whether it runs a script: python3.11, bash, Rscript, ...
+[[nodiscard]] bool runs_scripts(std::string_view program) noexcept;
+
+/// Whether the name of a job tells what it does: neither an interpreter, nor what Slurm calls a job that nobody named.
+[[nodiscard]] bool identifies(std::string_view name) noexcept;
+
+/// How words of a command line are told from options and their values.
+struct CommandWords {
+  std::function<bool(const std::string&)> is_script;   // may be a script
+  std::function<bool(const std::string&)> is_program;  // may be a program, here or in PATH
+};
+/// What the file system says, for a command that runs here.
+[[nodiscard]] const CommandWords& words_of_this_node();
+/// What the words look like, for a command whose files are not here, or are not ours to look for.
+[[nodiscard]] const CommandWords& words_by_their_looks();
+
+/// "" where that cannot be told, as of `bash -c CODE`.
+[[nodiscard]] std::string program_name(std::span<const std::string> command, const CommandWords& words);
+
+}  // namespace reveal
