@@ -130,9 +130,9 @@ void tell(const Account& account, Finding& loss) {
     add("tcp.peer.duplicates", sender.again.duplicates);
   }
   const AgainInSpan sum = account.sum();
-  loss.sentence +=
-      fmt::format(" {} sent {} segments to it again, of which {} had arrived already.", listed(names, kMostSenders),
-                  number(std::round(sum.segments)), number(std::round(sum.duplicates)));
+  const double missing = std::round(sum.segments - sum.duplicates);
+  if (missing < 1) return;
+  loss.sentence += fmt::format(" {} had to send at least {} segments again.", listed(names, kMostSenders), number(missing));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "postproc/peers/peer_groups.h"
 #include "postproc/peers/peer_statistic.h"
 #include "postproc/peers/straggler.h"
+#include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -74,7 +75,7 @@ class Comparer {
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
       group.reason =
-          fmt::format("with two nodes, the abnormal one cannot be identified{}{}", differ.empty() ? "" : "; ", differ);
+          fmt::format("with two nodes it cannot be told which of them differs over the whole job{}{}", differ.empty() ? "" : "; ", differ);
       return group;
     }
     group.compared = true;
@@ -138,7 +139,7 @@ std::string sentence_of(const PeerComparison& comparison) {
   } else if (odd.size() == 1) {
     text += *odd.begin() + " differs";
   } else {
-    text += fmt::format("{} of them differ", odd.size());
+    text += node_list(std::vector<std::string>(odd.begin(), odd.end())) + " differ";
   }
   if (!comparison.straggler.node.empty()) text += fmt::format("; the others wait for {}", comparison.straggler.node);
   if (lone > 0) text += fmt::format("; {} {} in another group, without peers", lone, lone == 1 ? "is" : "are");

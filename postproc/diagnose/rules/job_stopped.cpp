@@ -80,7 +80,7 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {"ps -o pid,stat,wchan,cmd -u $USER            # in the next run: T is stopped by a signal, t by a debugger",
+        {"ps -o pid,stat,wchan,cmd -u \"$USER\"   # on {node}, in the next run: T is stopped by a signal, t by a debugger",
          "scontrol show job {job} | grep -E 'State|Suspend'   # whether Slurm suspended the job"},
     .advice = {"kill -CONT with the number of a stopped process lets it run again."},
     .verify = "job.stopped stays 0",

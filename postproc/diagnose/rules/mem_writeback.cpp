@@ -125,7 +125,7 @@ Finding describe(const RuleContext& context, const MetricSeries& dirtied, const 
   }
   finding.runner_up = {
       "",
-      fmt::format("a disk that is only busy: {} were dirtied in memory, and direct io and reads leave no dirty pages",
+      fmt::format("a disk that is only busy: here {} were written into memory first",
                   quantity(elevation.inside * length, "bytes"))};
   return finding;
 }
@@ -183,7 +183,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "mem.writeback_stall",
-    .title = "A burst of dirty pages in the page cache",
+    .title = "Many writes filled the page cache",
     .looks_for = "Intervals in which many pages were written to the page cache (vmstat.nr_dirtied), and whether "
                  "processes of the job were blocked (job.blocked), waited for a cpu or for io (pressure.io_some).",
     .kind = FindingKind::anomaly,

@@ -277,17 +277,13 @@ const RegisteredRule kFallback{{
     .user_remedy =
         {{"unset NCCL_IB_DISABLE   # it is {NCCL_IB_DISABLE} in this job", "NCCL_IB_DISABLE"},
          {"unset NCCL_NET   # it is {NCCL_NET} in this job", "NCCL_NET"},
-         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: shows which network NCCL chose, and "
-          "why",
-          "job"},
-         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET {command} ...   # once: shows which network NCCL chose, and why",
-          "!job"},
-         "ulimit -l                                         # must be unlimited on the nodes of the ranks"},
+         "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # for one run: shows which network NCCL chose, and why",
+         "ulimit -l   # in the job: must be unlimited"},
     .advice =
         {"A container needs the devices: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 (docker, "
          "podman), --bind /dev/infiniband (Apptainer)."},
-    .admin_remedy = {{"slurmd.service: LimitMEMLOCK=infinity; slurm.conf: PropagateResourceLimitsExcept=MEMLOCK",
-                      "job"}},
+    .admin_remedy = {{"slurmd.service: LimitMEMLOCK=infinity", "job"},
+ {"slurm.conf: PropagateResourceLimitsExcept=MEMLOCK", "job"}},
     .verify = "job.rdma_opened is not none, and net.tx_bytes falls to the traffic of the rendezvous",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
                 "https://github.com/NVIDIA/nccl/issues/1925", "https://github.com/areal-project/AReaL/issues/639"},

@@ -349,13 +349,12 @@ const RegisteredRule kUnbound{{
                    {"min_remote_faults", 1000, "1/s", "least accesses to another node that the kernel counted"},
                    {"min_remote_share", 0.25, "ratio", "least accesses to another socket that the processors counted"}},
     .user_remedy =
-        {{"srun --cpu-bind=cores --cpus-per-task={cpus_per_task} {command} ...   # srun does not inherit -c from "
-          "sbatch",
+        {{"srun --cpu-bind=cores --cpus-per-task={cpus_per_task}   # srun does not inherit -c from sbatch",
           "job"},
-         {"srun --cpu-bind=ldoms {command} ...   # or: a rank may use all cpus of one NUMA node", "job"},
-         {"numactl --cpunodebind=0 --localalloc {command} ...   # one process: all its threads on NUMA node 0", "!job"},
+         {"srun --cpu-bind=ldoms   # or: a rank may use all cpus of one NUMA node", "job"},
+         {"numactl --cpunodebind=0 --localalloc   # one process: all its threads on NUMA node 0", "!job"},
          "export OMP_PROC_BIND=close OMP_PLACES=cores   # threads of OpenMP",
-         {"mpirun --bind-to core --map-by numa {command} ...   # Open MPI", "!job"}},
+         {"mpirun --bind-to core --map-by numa   # Open MPI", "!job"}},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity TaskPluginParam=autobind=cores", "job"}},
     .verify = "process.last_cpu stays on one node, and numa_pages_migrated in /proc/vmstat does not grow",
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_cpu-bind", "https://slurm.schedmd.com/mc_support.html"},

@@ -171,8 +171,8 @@ const RegisteredJobRule kPair(
                .whole_machine = true,
                .thresholds = {{"min_seconds", 60, "s", "shortest time in which both nodes were measured"},
                               {"min_time", 0.75, "ratio", "least part of the job in which they differ"}},
-               .user_remedy = {{"sbatch --exclude={nodes} ...   # once: is it faster on other nodes", "job"}},
-               .admin_remedy = {"check {nodes}: power and clock limits, cooling, leftover processes, cables, disks"},
+               .user_remedy = {{"#SBATCH --exclude={nodes}   # once: is it faster on other nodes", "job"}},
+               .admin_remedy = {"On {nodes}, check power and clock limits, cooling, leftover processes, cables, disks."},
                .verify = "run it on one of the two nodes and a third node: the abnormal node still differs",
                .sources = {"https://arxiv.org/abs/2510.26008"},
            });

@@ -72,8 +72,9 @@ TEST(RuleOutsider, NamesProcessesThatTheCollectorMayName) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0].sentence.ends_with(" Among them: old run (process 4711 of user 1001, 0.98 cpus)."))
       << found[0].sentence;
-  ASSERT_FALSE(found[0].remedy.user.empty());
-  EXPECT_TRUE(found[0].remedy.user.front().starts_with("ps -o pid,user,lstart,psr,time,args -p 4711 "));
+  EXPECT_EQ(found[0].remedy.advice.size(), 1U);
+  EXPECT_NE(found[0].remedy.advice.at(0).find("process 4711 of "), std::string::npos);
+  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("ps -o pid,user,lstart,psr,time,args -p 4711 "));
 }
 
 TEST(RuleOutsider, FindsThirtyPercentOfOneCpu) {
@@ -105,7 +106,7 @@ TEST(RuleOutsider, NamesTheCpusThatAreFree) {
     return all;
   };
   EXPECT_EQ(lines("0-1").find("taskset"), std::string::npos) << "one is less than it uses: " << lines("0-1");
-  EXPECT_NE(lines("0-3").find("taskset -c 0,2-3 train ..."), std::string::npos) << lines("0-3");
+  EXPECT_NE(lines("0-3").find("taskset -c 0,2-3   #"), std::string::npos) << lines("0-3");
   EXPECT_EQ(lines("1").find("taskset"), std::string::npos) << lines("1");
 }
 

@@ -94,7 +94,7 @@ TEST(Peers, DifferInPairsWithoutANameBeingGiven) {
   const PeerComparison comparison = compared(job.record());
   EXPECT_FALSE(comparison.compared);
   ASSERT_EQ(comparison.groups.size(), 1U);
-  EXPECT_NE(comparison.groups[0].reason.find("the abnormal one cannot be identified"), std::string::npos);
+  EXPECT_NE(comparison.groups[0].reason.find("it cannot be told which of them differs over the whole job"), std::string::npos);
   EXPECT_NE(comparison.groups[0].reason.find("they differ in 6 channels"), std::string::npos)
       << comparison.groups[0].reason;
   EXPECT_TRUE(comparison.deviations.empty());
@@ -301,7 +301,7 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
   EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent");
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n0003"});
   EXPECT_EQ(findings[0].severity, Severity::notice);
-  EXPECT_NE(findings[0].sentence.find("n0003 has vm.hugepages-1048576kB = 16, the other nodes have 0"),
+  EXPECT_NE(findings[0].sentence.find("n0003 reserves 16 huge pages of 1 GiB (16 GiB), the other nodes none"),
             std::string::npos)
       << findings[0].sentence;
   EXPECT_EQ(findings[1].id, "net.mtu_mismatch");
