@@ -104,7 +104,9 @@ bool was_filled(std::string_view line, std::string_view text, bool in_comment, J
     return true;
   };
   if (line.starts_with(kQuote)) {
-    const std::string_view value = line.substr(1, std::min(line.find(kQuote, 1), line.size()) - 1);
+    const std::size_t end = line.find(kQuote, 1);
+    if (end == std::string_view::npos) return false;
+    const std::string_view value = line.substr(1, end - 1);
     return is_word(value, is_listed) && !is_word(value, is_plain) && goes_on(value, value.size() + 2);
   }
   const auto allowed = in_comment ? is_listed : is_plain;

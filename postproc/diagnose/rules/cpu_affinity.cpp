@@ -134,7 +134,7 @@ const RegisteredRule kRule{{
                    {"min_own_share", 0.7, "ratio", "least part of the full cpus that the job itself used"}},
     .user_remedy =
         {"srun --cpus-per-task={cpus_per_task}   # since Slurm 22.05 srun does not inherit sbatch -c",
-         "export SRUN_CPUS_PER_TASK={cpus_per_task}            # the same for every srun of the script",
+         "export SRUN_CPUS_PER_TASK={cpus_per_task}   # the same for every srun of the script",
          {"srun --cpu-bind=none   # for a launcher that binds by itself", "job"},
          {"grep Cpus_allowed_list /proc/self/status   # in the shell that starts the job: the cpus it passes on", "!job"},
          {"unset OMP_PROC_BIND GOMP_CPU_AFFINITY   # they bind the threads of this job", "binds_threads"}},

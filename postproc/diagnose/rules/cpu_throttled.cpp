@@ -124,7 +124,7 @@ const RegisteredRule kRule{{
          {"cat /sys/fs/cgroup/cpu$(grep -E ':cpu[,:]' /proc/self/cgroup | cut -d: -f3)/cpu.cfs_quota_us   # inside the "
           "job; -1: none",
           "cgroup_v1"},
-         "export OMP_NUM_THREADS={quota_cpus}             # no more threads than the quota allows"},
+         "export OMP_NUM_THREADS={quota_cpus}   # no more threads than the quota allows"},
     .advice = {{"Start no more threads than the quota allows (quota divided by period).", "quota_cpus"},
                {"Ask the administrators about the quota: below one cpu it slows down even a single thread.",
                 "!quota_cpus"},

@@ -472,7 +472,7 @@ const RegisteredRule kRule{{
                     "timeout -s KILL 5 df {mount}   # on {node}: \"Killed\" if the server does not answer"},
     .advice = {"Tell the administrators the time and the mount; other jobs probably waited, too.",
                "Copy the input to storage of the node when the job begins, and read it there."},
-    .admin_remedy = {{"nfsiostat 5 {mount}                # on {node}: avg RTT is the server and the network, avg exe "
+    .admin_remedy = {{"nfsiostat 5 {mount}   # on {node}: avg RTT is the server and the network, avg exe "
                       "the client too",
                       "nfs"},
                      "dmesg -T | grep -iE 'nfs|lustre|fuse|not responding'   # on {node}"},

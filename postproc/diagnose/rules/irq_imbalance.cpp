@@ -184,9 +184,9 @@ const RegisteredRule kRule{{
                     "rate of packets dropped because of a full backlog from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --core-spec=1      # reserves a core of each node for the system, if the site allows it",
+    .user_remedy = {{"#SBATCH --core-spec=1   # reserves a core of each node for the system, if the site allows it",
                      "job"},
-                    "grep . /proc/irq/*/effective_affinity_list      # on {node}: the same cpu in most lines"},
+                    "grep . /proc/irq/*/effective_affinity_list   # on {node}: the same cpu in most lines"},
     .admin_remedy =
         {"The network driver's set_irq_affinity_bynode.sh spreads them by NUMA node; it excludes irqbalance."},
     .verify = "the cpu's share of irq.* falls below 30 % and its cpu.softirq to that of the others",

@@ -297,7 +297,7 @@ const RegisteredRule kRule{{
         {{"srun --distribution=block:cyclic --cpu-bind=ldoms   # ranks in turn on each NUMA node", "job"},
          {"numactl --interleave=all   # for a process larger than a node; without --membind", "memory"},
          {"mpirun --map-by numa --bind-to numa   # Open MPI", "cpus_of_node"},
-         {"numactl --hardware   # size and free memory of each node", "memory"}},
+         {"grep -E 'MemTotal|MemFree' /sys/devices/system/node/node*/meminfo   # on {node}: memory of each NUMA node", "memory"}},
     .admin_remedy = {{"sysctl vm.zone_reclaim_mode=0   # it is {zone_reclaim}: the kernel reclaims memory of a full "
                       "node before it uses another",
                       "zone_reclaim"},

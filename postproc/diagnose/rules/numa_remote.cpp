@@ -418,7 +418,7 @@ const RegisteredRule kRule{{
     .advice = {{"Run fewer ranks on each NUMA node, or on more nodes: their memory does not fit into it.", "spilled"},
                {"Read less through the page cache: it filled the node before the program asked for memory.", "cache"}},
     .admin_remedy =
-        {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity      # without it, --mem-bind has no effect", "job"},
+        {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # without it, --mem-bind has no effect", "job"},
          {"echo 1 > /proc/sys/vm/drop_caches   # only in the prolog of whole nodes: page cache filled the node",
           "cache"}},
     .verify = "the share given above stays below 10 %, and the step time falls",

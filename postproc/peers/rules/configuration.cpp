@@ -88,14 +88,14 @@ std::string chosen_in(std::string_view choices) {
 constexpr std::string_view kHugePagesKey = "vm.hugepages-";
 constexpr std::string_view kModeKey = "vm.transparent_hugepage";
 constexpr std::string_view kInterface = "net.";
-constexpr std::string_view kMtu = ".mtu";
+constexpr std::string_view kMtuKey = ".mtu";
 
 bool is_mtu(std::string_view key) {
-  return key.starts_with(kInterface) && key.ends_with(kMtu);
+  return key.starts_with(kInterface) && key.ends_with(kMtuKey);
 }
 
 std::string interface_in(std::string_view key) {
-  return std::string(key.substr(kInterface.size(), key.size() - kInterface.size() - kMtu.size()));
+  return std::string(key.substr(kInterface.size(), key.size() - kInterface.size() - kMtuKey.size()));
 }
 
 /// "node2 reserves 120 huge pages of 2 MiB (240 MiB), the other nodes none"; nothing of other settings.

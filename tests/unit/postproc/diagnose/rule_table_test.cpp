@@ -246,7 +246,7 @@ TEST(Remedy, FoldsAndQuotesNodesAndRepeatsALineForEachOfSeveralValues) {
   EXPECT_EQ(lines_for(lines, values), filled);
   for (const std::string& line : filled) EXPECT_TRUE(is_one_of(line, lines)) << line;
   for (const char* line : {"#SBATCH --exclude=n[1-2]   # n1", "#SBATCH --exclude='n1;id'   # n1", "df 'a b'   # on n1",
-                           "#SBATCH --exclude='n[1-2]   # n1", "#SBATCH --exclude=''   # n1"}) {
+                           "#SBATCH --exclude='n[1-2]", "#SBATCH --exclude='n[1-2]   # n1", "#SBATCH --exclude=''   # n1"}) {
     EXPECT_FALSE(is_one_of(line, lines)) << line;
   }
   EXPECT_TRUE(lines_for(lines, {{"nodes", "n1"}, {"mount", "/my files"}}).size() == 1);

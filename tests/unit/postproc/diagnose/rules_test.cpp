@@ -73,7 +73,7 @@ TEST(RuleOutsider, NamesProcessesThatTheCollectorMayName) {
   EXPECT_TRUE(found[0].sentence.ends_with(" Among them: old run (process 4711 of user 1001, 0.98 cpus)."))
       << found[0].sentence;
   EXPECT_EQ(found[0].remedy.advice.size(), 1U);
-  EXPECT_NE(found[0].remedy.advice.at(0).find("process 4711 of "), std::string::npos);
+  EXPECT_NE(found[0].remedy.advice.at(0).find("process 4711 on "), std::string::npos);
   EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("ps -o pid,user,lstart,psr,time,args -p 4711 "));
 }
 
