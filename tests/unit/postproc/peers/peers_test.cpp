@@ -306,6 +306,9 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
       << findings[0].sentence;
   EXPECT_EQ(findings[1].id, "net.mtu_mismatch");
   EXPECT_EQ(findings[1].nodes, std::vector<std::string>{profiles[0].node});
+  EXPECT_EQ(findings[1].sentence, "ib0 of " + profiles[0].node + " has MTU 1500, on the other nodes 2044.");
+  EXPECT_EQ(findings[1].evidence.at(0).observed, 1500);
+  EXPECT_EQ(findings[1].evidence.at(0).expected, 2044);
   EXPECT_EQ(findings[2].id, "node.config_drift");
   EXPECT_EQ(findings[2].severity, Severity::info) << "a kernel of another build is worth a line, not a warning";
   for (NodeProfile& profile : profiles) profile.facts = profiles[1].facts;
