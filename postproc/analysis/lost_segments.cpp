@@ -132,7 +132,8 @@ void tell(const Account& account, Finding& loss) {
   const AgainInSpan sum = account.sum();
   const double missing = std::round(sum.segments - sum.duplicates);
   if (missing < 1) return;
-  loss.sentence += fmt::format(" {} had to send at least {} segments again.", listed(names, kMostSenders), number(missing));
+  loss.sentence +=
+      fmt::format(" {} had to send at least {} segments again.", listed(names, kMostSenders), number(missing));
 }
 
 }  // namespace

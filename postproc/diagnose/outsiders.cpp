@@ -138,9 +138,10 @@ RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const I
   if (const auto running = level(context, "job.running", "processes")) {
     if (const auto change = inside_outside(context, *running, at, excluded)) {
       const bool as_before = change->inside <= kAsBefore * std::max(1.0, change->outside);
-      return {"", fmt::format("the job itself: it {} ({} ready processes, usually {})",
-                              as_before ? "did not need more cpus than usual" : "needed more cpus, too, but used these less",
-                              number(change->inside), number(change->outside))};
+      return {"", fmt::format(
+                      "the job itself: it {} ({} ready processes, usually {})",
+                      as_before ? "did not need more cpus than usual" : "needed more cpus, too, but used these less",
+                      number(change->inside), number(change->outside))};
     }
   }
   return {};
@@ -380,12 +381,13 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
 
   add_counts(context, finding, who, at, excluded);
 
-  finding.sentence = fmt::format("{} used {} cpus{} of {} for {} (usually {}); {}.",
-                                 subject_of(context, who, at, elevation.inside), number(elevation.inside), names.size() == 1 ? " on " + names.front() : "",
-                                 context.telemetry.node, duration(length), number(std::max(0.0, elevation.outside)),
-                                 cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
-                                 : cost.fell ? "whether it cost the job time is not known"
-                                             : "no cost to the job was seen");
+  finding.sentence =
+      fmt::format("{} used {} cpus{} of {} for {} (usually {}); {}.", subject_of(context, who, at, elevation.inside),
+                  number(elevation.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node,
+                  duration(length), number(std::max(0.0, elevation.outside)),
+                  cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
+                  : cost.fell ? "whether it cost the job time is not known"
+                              : "no cost to the job was seen");
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = runner_up_of(context, at, excluded, excess);
   return finding;
@@ -420,9 +422,9 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
                       evidence_of(context, wait, {waited, 0, 0}, whole),
                       evidence_of(context, used, {got, got + missed, 0}, whole)};
   add_counts(context, finding, who, whole, {});
-  finding.sentence =
-      fmt::format("{} used {} cpus of {} throughout the run (expected 0); the job got {} cpus and waited for {} more.",
-                  subject_of(context, who, whole, taken), number(taken), context.telemetry.node, number(got), number(missed));
+  finding.sentence = fmt::format(
+      "{} used {} cpus of {} throughout the run (expected 0); the job got {} cpus and waited for {} more.",
+      subject_of(context, who, whole, taken), number(taken), context.telemetry.node, number(got), number(missed));
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = {"", "the job's own threads compete, too, but this cpu time is not theirs"};
   return OutsiderFinding{who, std::move(finding)};

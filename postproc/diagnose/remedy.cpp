@@ -128,7 +128,8 @@ bool names(const RemedyLine& row, std::string_view value) {
 }
 
 bool is_job_wide(const RemedyLine& row) {
-  return std::any_of(std::begin(kJobWide), std::end(kJobWide), [&row](std::string_view name) { return names(row, name); });
+  return std::any_of(std::begin(kJobWide), std::end(kJobWide),
+                     [&row](std::string_view name) { return names(row, name); });
 }
 
 /// As it is if no row made it; nothing if it can no longer be filled.

@@ -74,8 +74,8 @@ class Comparer {
     }
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
-      group.reason =
-          fmt::format("with two nodes it cannot be told which of them differs over the whole job{}{}", differ.empty() ? "" : "; ", differ);
+      group.reason = fmt::format("with two nodes it cannot be told which of them differs over the whole job{}{}",
+                                 differ.empty() ? "" : "; ", differ);
       return group;
     }
     group.compared = true;

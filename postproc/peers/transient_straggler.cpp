@@ -246,8 +246,8 @@ Finding describe(const Trends& trends, std::size_t member, const Stretch& stretc
   };
   fact(node, "mean of this node", stretch.own, stretch.own_usual);
   if (stretch.score) finding.evidence.back().score = shown_score(*stretch.score);
-  fact(other, others == 1 ? "mean of the other node" : fmt::format("median of the other {} nodes", others), stretch.others,
-       stretch.others_usual);
+  fact(other, others == 1 ? "mean of the other node" : fmt::format("median of the other {} nodes", others),
+       stretch.others, stretch.others_usual);
   finding.sentence = fmt::format(
       "For {} {} waited for {}: {} worked on {} cpus instead of {}, those of {} on {} (usually {}).", duration(length),
       others == 1 ? other : fmt::format("the other {} nodes", others), node,

@@ -170,8 +170,8 @@ std::string sentence_with_cost(const Finding& finding) {
   const Impact& impact = finding.impact;
   if (!impact.seconds || finding.sentence.find("the job lost") != std::string::npos) return finding.sentence;
   if (!(*impact.seconds > 0)) return finding.sentence;
-  return fmt::format("{} The job lost {} {}.", finding.sentence,
-                     impact.at_most ? "at most" : "about", duration(*impact.seconds));
+  return fmt::format("{} The job lost {} {}.", finding.sentence, impact.at_most ? "at most" : "about",
+                     duration(*impact.seconds));
 }
 
 /// A forecast about a job that has ended well did not come true; but for what it led to.

@@ -238,7 +238,7 @@ const RegisteredRule kRule{{
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node is repaired", "job"}},
     .advice = {"Tell the administrators: a node that is too hot slows down every job on it."},
     .admin_remedy = {"ipmitool sdr type Temperature   # on {node}: inlet, heat sink",
- "ipmitool sdr type Fan   # on {node}",
+                     "ipmitool sdr type Fan   # on {node}",
                      {"scontrol update nodename={nodes} state=drain reason=heat", "job"}},
     .verify = "core_throttle_total_time_ms of all cpus no longer grows under the same load; on AMD the temperature "
               "stays below its limit",

@@ -92,10 +92,11 @@ const RegisteredRule kRule{{
                      "job"},
                     {"taskset -c {free_cpus}   # avoids the cpus that were used", "!job"}},
     .advice = {{"Leave one core free: run one thread fewer than the job has cpus.", "spare_core"}},
-    .admin_remedy = {"systemctl status {unit}   # on {node}: the service that used most cpu time",
-                     "systemctl list-timers   # on {node}: which timers start at that time of day; mask those that a compute "
-"node does not need",
-                     {"slurm.conf: CoreSpecCount=1   # in the node's line: a core for services", "job"}},
+    .admin_remedy =
+        {"systemctl status {unit}   # on {node}: the service that used most cpu time",
+         "systemctl list-timers   # on {node}: which timers start at that time of day; mask those that a compute "
+         "node does not need",
+         {"slurm.conf: CoreSpecCount=1   # in the node's line: a core for services", "job"}},
     .verify = "outsider.cpu_time of services stays below 0.2 % of the cpu time of the job",
     .sources = {"https://docs.kernel.org/trace/osnoise-tracer.html", "https://slurm.schedmd.com/core_spec.html"},
     .check = check,

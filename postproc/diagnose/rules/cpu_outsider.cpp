@@ -27,7 +27,7 @@ const RegisteredRule kRule{{
           "!outsiders"},
          {"taskset -c {free_cpus}   # avoids the cpus that others used", "!job"}},
     .advice = {{"Nothing to change in the job: send this report to the administrators, who can find out whose process "
-"{outsiders} on {node} was.",
+                "{outsiders} on {node} was.",
                 "outsiders"}},
     .admin_remedy = {"ps -o pid,user,lstart,psr,time,args -p {outsiders}   # on {node}, if it still runs",
                      {"If it is a leftover of an earlier job, let the epilog end what jobs leave on {node}.", "job"},

@@ -82,11 +82,11 @@ Finding describe(const RuleContext& context, const Held& held, const Elevation& 
   evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, used, elevation.at, all);
-  finding.sentence = fmt::format(
-      "A cpu quota stopped {} on {} for {}: {}it was held back from {} more (usually {}).",
-      held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node, duration(length),
-      std::isnan(got) ? "" : fmt::format("the job got {} cpus, and ", number(got)), number(elevation.inside),
-      number(std::max(0.0, elevation.outside)));
+  finding.sentence =
+      fmt::format("A cpu quota stopped {} on {} for {}: {}it was held back from {} more (usually {}).",
+                  held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node,
+                  duration(length), std::isnan(got) ? "" : fmt::format("the job got {} cpus, and ", number(got)),
+                  number(elevation.inside), number(std::max(0.0, elevation.outside)));
   finding.runner_up = {"", "a busy cpu: the kernel counts this time as throttled, not as waiting"};
   return finding;
 }

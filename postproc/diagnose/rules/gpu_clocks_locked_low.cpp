@@ -109,7 +109,7 @@ const RegisteredRule kRule{{
     .user_remedy = {{"srun --gpu-freq=high   # or without --gpu-freq", "job"},
                     "nvidia-smi -i {gpu} -q -d CLOCK   # applications, max"},
     .admin_remedy = {"nvidia-smi -i {gpu} -rgc   # on {node}, and in the site's epilog",
- "nvidia-smi -i {gpu} -rac   # on {node}, and in the site's epilog"},
+                     "nvidia-smi -i {gpu} -rac   # on {node}, and in the site's epilog"},
     .verify = "gpu.sm_clock comes near the highest clock under the same load",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
                 "https://slurm.schedmd.com/srun.html#OPT_gpu-freq"},

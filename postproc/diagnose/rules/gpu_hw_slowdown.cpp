@@ -43,7 +43,7 @@ const RegisteredRule kRule{{
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node is repaired", "job"}},
     .advice = {"Tell the administrators: the node's power supply or the board must be checked."},
     .admin_remedy = {"ipmitool sel list   # on {node}: power brake",
- "ipmitool sdr type 'Power Supply'   # on {node}",
+                     "ipmitool sdr type 'Power Supply'   # on {node}",
                      "nvidia-smi -i {gpu} -q -d PERFORMANCE,POWER",
                      {"scontrol update nodename={nodes} state=drain reason=gpu-power-brake", "job"}},
     .verify = "nvidia-smi -q -d PERFORMANCE shows no hardware slowdown under the same load",

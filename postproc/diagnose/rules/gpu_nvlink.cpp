@@ -127,7 +127,7 @@ const RegisteredRule kNvlink{{
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the links are up", "avoid_node"},
                     "nvidia-smi nvlink -s -i {gpu}   # on {node}"},
     .admin_remedy = {"nvidia-smi nvlink -e -i {gpu}   # on {node}: errors of each link",
- "systemctl status nvidia-fabricmanager   # on {node}",
+                     "systemctl status nvidia-fabricmanager   # on {node}",
                      {"scontrol update nodename={nodes} state=drain reason=nvlink", "avoid_node"}},
     .verify = "nvidia-smi nvlink -s shows all links of the GPU with their speed",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__NvLink.html",

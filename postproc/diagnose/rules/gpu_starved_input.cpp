@@ -88,8 +88,9 @@ const RegisteredRule kRule{{
                    kMinGpuLostPercent},
     .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # twice as many; use one loader process fewer than cpus",
                      "job"}},
-    .advice = {"In the program: DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, prefetch_factor=4).",
- "Decode and augment on the GPU, or keep the prepared data; copy with non_blocking=True."},
+    .advice = {"In the program: DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, "
+               "prefetch_factor=4).",
+               "Decode and augment on the GPU, or keep the prepared data; copy with non_blocking=True."},
     .verify = "gpu.utilization no longer falls below 30 % between steps, and more samples a second are trained",
     .sources = {"https://docs.pytorch.org/docs/stable/data.html",
                 "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"},

@@ -52,7 +52,7 @@ const RegisteredRule kRule{{
     .advice = {"Tell the administrators: a GPU that is too hot slows down every job on its node."},
     .admin_remedy = {"nvidia-smi -i {gpu} -q -d TEMPERATURE,PERFORMANCE   # under load: limits and reasons",
                      "ipmitool sdr type Fan   # on {node}",
- "ipmitool sdr type Temperature   # on {node}: inlet",
+                     "ipmitool sdr type Temperature   # on {node}: inlet",
                      {"scontrol update nodename={nodes} state=drain reason=gpu-heat", "job"}},
     .verify = "nvidia-smi -q -d PERFORMANCE shows no thermal slowdown under the same load",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html"},

@@ -73,10 +73,10 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
                               .span = finding.intervals.front(),
                               .detectors = {Method::snapshot}});
   const auto amount = [files](double value) { return files ? number(value) : quantity(value, "bytes"); };
-  finding.sentence = fmt::format("{} on {} is {}: {} of {}{} were left {} after the recording began.", place,
-                                 context.telemetry.node, is_full(least, files) ? "full" : "nearly full",
-                                 amount(least.left), amount(least.of), files ? " files" : "",
-                                 duration(context.seconds(least.sample)));
+  finding.sentence =
+      fmt::format("{} on {} is {}: {} of {}{} were left {} after the recording began.", place, context.telemetry.node,
+                  is_full(least, files) ? "full" : "nearly full", amount(least.left), amount(least.of),
+                  files ? " files" : "", duration(context.seconds(least.sample)));
   return finding;
 }
 
@@ -116,8 +116,7 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
                    {"min_left", 1024, "MB", "most free space, in addition"},
                    {"min_files", 10000, "files", "free inodes below which it also counts as full"}},
-    .user_remedy = {"df -h {place}   # on {node}: free space",
- "df -i {place}   # on {node}: free inodes",
+    .user_remedy = {"df -h {place}   # on {node}: free space", "df -i {place}   # on {node}: free inodes",
                     "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},
     .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory. If other "
                "users can still write there, the limit is a quota of your project: ask for more, or delete files."},

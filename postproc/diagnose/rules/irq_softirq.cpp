@@ -217,7 +217,7 @@ const RegisteredRule kRule{{
     .admin_remedy =
         {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write the mask of all cpus",
          "systemctl enable --now irqbalance   # on {node}, if it is not running",
- "Give the interface more queues (ethtool -L).",
+         "Give the interface more queues (ethtool -L).",
          "sysctl net.core.netdev_max_backlog=10000   # absorbs bursts, but does not spread the load"},
     .verify = "softnet.dropped stays 0 and the busiest cpu takes no more than its usual share of softnet.processed",
     .sources = {"https://docs.kernel.org/networking/scaling.html",

@@ -209,9 +209,9 @@ const RegisteredRule kRule{{
                    {"min_third", 0.15, "ratio",
                     "least part of the growth in each third of that time; below, it is a step"},
                    {"soon", 10, "run times", "it is a finding if the remaining memory lasts no longer than this"}},
-    .user_remedy =
-        {{"export PYTHONTRACEMALLOC=10   # then compare tracemalloc.take_snapshot() of two moments", "python"},
-         {"heaptrack   # names the lines that allocated it", "binary"}},
+    .user_remedy = {{"export PYTHONTRACEMALLOC=10   # then compare tracemalloc.take_snapshot() of two moments",
+                     "python"},
+                    {"heaptrack   # names the lines that allocated it", "binary"}},
     .advice = {{"Keep loss.item() instead of loss in lists and logs: a kept tensor keeps its graph.", "trains"},
                {"Look for lists, caches and tensors that grow with each request or batch; of tensors keep "
                 ".detach().cpu() values.",

@@ -109,9 +109,9 @@ const RegisteredRule kRule{{
     .order = 10,
     .look_alikes = "mem.leak_oom_risk",
     .proof = Proof::real,
-    .user_remedy =
-        {{"#SBATCH --mem={memory_more}   # of each node; the limit was {memory_limit}, the need is unknown: more than that",
-          "job"}},
+    .user_remedy = {{"#SBATCH --mem={memory_more}   # of each node; the limit was {memory_limit}, the need is unknown: "
+                     "more than that",
+                     "job"}},
     .advice = {{"Raise the memory limit of the job: it was {memory_limit}, and the job needs more.", "!job"},
                "Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
                {"With numactl --membind, a full NUMA node leads to kills although the machine has free memory: use "

@@ -131,9 +131,9 @@ void set_cost(const RuleContext& context, Finding& finding, const MetricSeries& 
   const double inside = mean_inside(wait.values, elevation.at);
   const double more = change ? std::max(0.0, change->excess()) : inside;
   set_most_loss(context, finding, more * length,
-           fmt::format("some task waited for {} {} % of this time{}",
-                       wait.metric.ends_with("io_some") ? "storage" : "memory", number(100 * inside),
-                       change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
+                fmt::format("some task waited for {} {} % of this time{}",
+                            wait.metric.ends_with("io_some") ? "storage" : "memory", number(100 * inside),
+                            change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
 }
 
 std::string why_short(const RuleContext& context, const Elevation& elevation, const std::optional<Limit>& limit) {

@@ -123,10 +123,8 @@ Finding describe(const RuleContext& context, const MetricSeries& dirtied, const 
     finding.impact.how = cost.measured ? "none seen: no more processes of the job waited than usual"
                                        : "not known: the waiting of the job was not measured";
   }
-  finding.runner_up = {
-      "",
-      fmt::format("a disk that is only busy: here {} were written into memory first",
-                  quantity(elevation.inside * length, "bytes"))};
+  finding.runner_up = {"", fmt::format("a disk that is only busy: here {} were written into memory first",
+                                       quantity(elevation.inside * length, "bytes"))};
   return finding;
 }
 

@@ -70,10 +70,9 @@ std::vector<Finding> check(const RuleContext& context) {
     if (value.empty() || has_word(setting.harmless, upper(value)) || !loaded(libraries, setting.library)) continue;
     finding.instances.emplace_back(setting.name);
     values[setting.name] = value;
-    finding.sentence +=
-        finding.sentence.empty()
-            ? fmt::format("{}={} is set in the job on {}: {}", setting.name, value, context.telemetry.node, setting.cost)
-            : fmt::format("; {}={}: {}", setting.name, value, setting.cost);
+    finding.sentence += finding.sentence.empty() ? fmt::format("{}={} is set in the job on {}: {}", setting.name, value,
+                                                               context.telemetry.node, setting.cost)
+                                                 : fmt::format("; {}={}: {}", setting.name, value, setting.cost);
     finding.evidence.push_back({.metric = "env." + std::string(setting.name),
                                 .instance = value,
                                 .node = context.telemetry.node,

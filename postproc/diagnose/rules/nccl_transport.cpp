@@ -283,7 +283,7 @@ const RegisteredRule kFallback{{
         {"A container needs the devices: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 (docker, "
          "podman), --bind /dev/infiniband (Apptainer)."},
     .admin_remedy = {{"slurmd.service: LimitMEMLOCK=infinity", "job"},
- {"slurm.conf: PropagateResourceLimitsExcept=MEMLOCK", "job"}},
+                     {"slurm.conf: PropagateResourceLimitsExcept=MEMLOCK", "job"}},
     .verify = "job.rdma_opened is not none, and net.tx_bytes falls to the traffic of the rendezvous",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
                 "https://github.com/NVIDIA/nccl/issues/1925", "https://github.com/areal-project/AReaL/issues/639"},

@@ -74,7 +74,8 @@ std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& q
   };
   finding.evidence = {observed(queued, out_of_order), observed(received, arrived), observed(*twice, duplicates)};
   finding.sentence = fmt::format(
-      "The network lost packets to {} throughout the run: {} % of the TCP segments arrived out of order ({}/s of {}/s).",
+      "The network lost packets to {} throughout the run: {} % of the TCP segments arrived out of order ({}/s of "
+      "{}/s).",
       context.telemetry.node, number(100 * out_of_order / arrived), number(out_of_order), number(arrived));
   locate_loss(context, finding, whole, {}, LossToward::here, out_of_order);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
@@ -132,10 +133,9 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {node}, while a job runs",
                     {"#SBATCH --exclude={nodes}   # until it is repaired", "job"}},
-    .admin_remedy =
-        {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
- "Check the error counters of the switch port of {node}.",
-         "cat /proc/net/softnet_stat   # on {node}: second column, dropped by this kernel itself"},
+    .admin_remedy = {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
+                     "Check the error counters of the switch port of {node}.",
+                     "cat /proc/net/softnet_stat   # on {node}: second column, dropped by this kernel itself"},
     .verify = "tcpext.TCPOFOQueue of the node stays at the level of its peers",
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html"},
     .check = check,

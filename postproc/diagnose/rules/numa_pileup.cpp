@@ -239,7 +239,7 @@ std::vector<Finding> check_cpus(const RuleContext& context, const NumaLayout& la
 
   Finding finding = finding_at(context, whole, {{"cpus_of_node", "yes"}});
   set_most_loss(context, finding, waited / (waited + got) * job_seconds(context),
-           fmt::format("its threads ran on {} cpus and waited for {} more", number(got), number(waited)));
+                fmt::format("its threads ran on {} cpus and waited for {} more", number(got), number(waited)));
   finding.confidence = Confidence::likely;
   finding.instances = {"node" + std::to_string(full->node)};
   finding.evidence = {part(context, "cpu.utilization", full->node, full->busy, idle->busy, finding,
@@ -297,7 +297,8 @@ const RegisteredRule kRule{{
         {{"srun --distribution=block:cyclic --cpu-bind=ldoms   # ranks in turn on each NUMA node", "job"},
          {"numactl --interleave=all   # for a process larger than a node; without --membind", "memory"},
          {"mpirun --map-by numa --bind-to numa   # Open MPI", "cpus_of_node"},
-         {"grep -E 'MemTotal|MemFree' /sys/devices/system/node/node*/meminfo   # on {node}: memory of each NUMA node", "memory"}},
+         {"grep -E 'MemTotal|MemFree' /sys/devices/system/node/node*/meminfo   # on {node}: memory of each NUMA node",
+          "memory"}},
     .admin_remedy = {{"sysctl vm.zone_reclaim_mode=0   # it is {zone_reclaim}: the kernel reclaims memory of a full "
                       "node before it uses another",
                       "zone_reclaim"},

@@ -117,10 +117,10 @@ std::vector<Finding> check(const RuleContext& context) {
       finding.evidence.push_back(std::move(evidence));
     }
     const std::string length = duration(context.seconds(episode.end - episode.begin));
-    finding.sentence =
-        phase ? fmt::format("The program on {} did something else for {}: {}.", context.telemetry.node, length, strongest)
-              : fmt::format("For {}, {} deviated from the rest of the job; no known cause matched: {}.", length,
-                            context.telemetry.node, strongest);
+    finding.sentence = phase ? fmt::format("The program on {} did something else for {}: {}.", context.telemetry.node,
+                                           length, strongest)
+                             : fmt::format("For {}, {} deviated from the rest of the job; no known cause matched: {}.",
+                                           length, context.telemetry.node, strongest);
     findings.push_back(std::move(finding));
   }
   return findings;

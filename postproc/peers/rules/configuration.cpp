@@ -110,11 +110,10 @@ std::string huge_pages_in_words(const FactDifference& fact) {
   if (!kib || !pages || !usual) return "";
   const double bytes = 1024.0 * static_cast<double>(*kib);
   const auto amount = [](std::int64_t count) { return count == 0 ? "none" : number(static_cast<double>(count)); };
-  return fmt::format("{} {} {} huge pages of {}{}, the other nodes {}", node_list(fact.nodes),
-                     fact.nodes.size() == 1 ? "reserves" : "reserve", *pages == 0 ? "no" : amount(*pages),
-                     quantity(bytes, "bytes"),
-                     *pages == 0 ? "" : fmt::format(" ({})", quantity(bytes * static_cast<double>(*pages), "bytes")),
-                     amount(*usual));
+  return fmt::format(
+      "{} {} {} huge pages of {}{}, the other nodes {}", node_list(fact.nodes),
+      fact.nodes.size() == 1 ? "reserves" : "reserve", *pages == 0 ? "no" : amount(*pages), quantity(bytes, "bytes"),
+      *pages == 0 ? "" : fmt::format(" ({})", quantity(bytes * static_cast<double>(*pages), "bytes")), amount(*usual));
 }
 
 std::string in_words(const FactDifference& fact) {
@@ -351,7 +350,8 @@ const RegisteredJobRule kDrifted(
                         "run time that the others waited for the node, from which its settings are a warning"},
                        {"warning_percent", 10, "percent", "share of the run, likewise"}},
         .user_remedy = {{"#SBATCH --exclude={nodes}   # once: does it make a difference", "job"}},
-        .admin_remedy = {{"grep . /sys/devices/system/cpu/vulnerabilities/*   # on {node} and on {peer}: which mitigations are intended",
+        .admin_remedy = {{"grep . /sys/devices/system/cpu/vulnerabilities/*   # on {node} and on {peer}: which "
+                          "mitigations are intended",
                           "mitigations"},
                          {"grep . /sys/class/dmi/id/bios_*   # on {node} and on {peer}: which firmware is newer",
                           "firmware"},

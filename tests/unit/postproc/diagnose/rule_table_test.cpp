@@ -240,13 +240,14 @@ TEST(RuleTable, HasLinesToTypeAndSentencesInTheirPlaces) {
 TEST(Remedy, FoldsAndQuotesNodesAndRepeatsALineForEachOfSeveralValues) {
   const std::vector<RemedyLine> lines{"#SBATCH --exclude={nodes}   # {nodes}", "df {mount}   # on {nodes}"};
   const JobValues values{{"nodes", "gpu-a100-[0001-2000],login"}, {"mount", "/work\n/scratch"}};
-  const std::vector<std::string> filled{
-      "#SBATCH --exclude='gpu-a100-[0001-2000],login'   # gpu-a100-[0001-2000],login",
-      "df /work   # on gpu-a100-[0001-2000],login", "df /scratch   # on gpu-a100-[0001-2000],login"};
+  const std::vector<std::string> filled{"#SBATCH --exclude='gpu-a100-[0001-2000],login'   # gpu-a100-[0001-2000],login",
+                                        "df /work   # on gpu-a100-[0001-2000],login",
+                                        "df /scratch   # on gpu-a100-[0001-2000],login"};
   EXPECT_EQ(lines_for(lines, values), filled);
   for (const std::string& line : filled) EXPECT_TRUE(is_one_of(line, lines)) << line;
-  for (const char* line : {"#SBATCH --exclude=n[1-2]   # n1", "#SBATCH --exclude='n1;id'   # n1", "df 'a b'   # on n1",
-                           "#SBATCH --exclude='n[1-2]", "#SBATCH --exclude='n[1-2]   # n1", "#SBATCH --exclude=''   # n1"}) {
+  for (const char* line :
+       {"#SBATCH --exclude=n[1-2]   # n1", "#SBATCH --exclude='n1;id'   # n1", "df 'a b'   # on n1",
+        "#SBATCH --exclude='n[1-2]", "#SBATCH --exclude='n[1-2]   # n1", "#SBATCH --exclude=''   # n1"}) {
     EXPECT_FALSE(is_one_of(line, lines)) << line;
   }
   EXPECT_TRUE(lines_for(lines, {{"nodes", "n1"}, {"mount", "/my files"}}).size() == 1);

@@ -72,8 +72,9 @@ TEST(RuleOutsider, NamesProcessesThatTheCollectorMayName) {
   };
   const auto found = findings_of(telemetry, "cpu.outsider", {}, {}, events);
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_TRUE(found[0].sentence.ends_with(" Among them: old run (process 4711 of user 1001, 0.98 cpus), lab.py (process "
-                                          "30070 of root, 0.84 cpus)."))
+  EXPECT_TRUE(
+      found[0].sentence.ends_with(" Among them: old run (process 4711 of user 1001, 0.98 cpus), lab.py (process "
+                                  "30070 of root, 0.84 cpus)."))
       << found[0].sentence;
   EXPECT_EQ(found[0].remedy.advice.size(), 1U);
   EXPECT_NE(found[0].remedy.advice.at(0).find("process 4711,30070 on "), std::string::npos);

@@ -94,7 +94,8 @@ TEST(Peers, DifferInPairsWithoutANameBeingGiven) {
   const PeerComparison comparison = compared(job.record());
   EXPECT_FALSE(comparison.compared);
   ASSERT_EQ(comparison.groups.size(), 1U);
-  EXPECT_NE(comparison.groups[0].reason.find("it cannot be told which of them differs over the whole job"), std::string::npos);
+  EXPECT_NE(comparison.groups[0].reason.find("it cannot be told which of them differs over the whole job"),
+            std::string::npos);
   EXPECT_NE(comparison.groups[0].reason.find("they differ in 6 channels"), std::string::npos)
       << comparison.groups[0].reason;
   EXPECT_TRUE(comparison.deviations.empty());

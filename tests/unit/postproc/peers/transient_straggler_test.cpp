@@ -82,7 +82,8 @@ TEST(TransientStraggler, IsNamedAmongFour) {
   const auto findings = found(record({{0.8, 0.4}, {0.8, 0.4}, {0.85, 0.95}, {0.8, 0.4}}));
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n3"});
-  EXPECT_NE(findings[0].sentence.find(" the other 3 nodes waited for n3: their processes worked on "), std::string::npos)
+  EXPECT_NE(findings[0].sentence.find(" the other 3 nodes waited for n3: their processes worked on "),
+            std::string::npos)
       << findings[0].sentence;
   EXPECT_EQ(findings[0].evidence.at(1).node, "");
   EXPECT_EQ(findings[0].evidence.at(1).feature, "median of the other 3 nodes");

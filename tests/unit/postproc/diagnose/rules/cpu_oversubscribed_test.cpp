@@ -43,8 +43,7 @@ R ranks(double threads_each, double waited_each, double used_each) {
 TEST(RuleOversubscribed, SumsUpRanksOfSeveralThreadsEach) {
   const auto found = ranks(4, 2.9, 0.98).findings("cpu.oversubscribed");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].sentence.find("16 threads of 4 processes shared 4 cpus"), std::string::npos)
-      << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("16 threads of 4 processes shared 4 cpus"), std::string::npos) << found[0].sentence;
   EXPECT_NE(found[0].remedy.user.at(0).find("OMP_NUM_THREADS=1 "), std::string::npos) << found[0].remedy.user[0];
   EXPECT_TRUE(ranks(4, 0.02, 0.98).findings("cpu.oversubscribed").empty()) << "threads that sleep";
   EXPECT_TRUE(ranks(1, 0.4, 0.6).findings("cpu.oversubscribed").empty()) << "loaders and ranks of one thread each";

@@ -50,7 +50,7 @@ TEST(RuleCongestion, SaysThatAllPeersAreAffected) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(
       found[0].sentence.ends_with(" The job's losses came from both peer addresses: if these belong to "
-"several nodes, the link of n2 loses packets."))
+                                  "several nodes, the link of n2 loses packets."))
       << found[0].sentence;
 }
 

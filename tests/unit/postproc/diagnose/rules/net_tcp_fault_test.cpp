@@ -99,7 +99,7 @@ TEST(RuleLoss, BlamesTheLinkWhereAllPeersAreAffected) {
   });
   EXPECT_TRUE(
       sentence.ends_with(" The job's losses came from all 3 peer addresses: if these belong to several "
-"nodes, the link of n2 loses packets."))
+                         "nodes, the link of n2 loses packets."))
       << sentence;
 }
 
@@ -112,7 +112,7 @@ TEST(RuleLoss, NamesSomeOfManyPeers) {
   });
   EXPECT_TRUE(
       sentence.ends_with(" Most of the job's losses were on the way from 10.0.0.1, 10.0.0.3 to n2; "
-"n2 has 4 peer addresses."))
+                         "n2 has 4 peer addresses."))
       << sentence;
 }
 
@@ -133,8 +133,7 @@ TEST(RuleLoss, NamesNoWayWhereManyPeersAreNotToldApart) {
     add_peer(telemetry, "10.0.0.1", 18, 400);
     add_peer(telemetry, "others", 2, 400);
   });
-  EXPECT_TRUE(sentence.ends_with(" 90 % of the job's losses were on the way from 10.0.0.1 to n2."))
-      << sentence;
+  EXPECT_TRUE(sentence.ends_with(" 90 % of the job's losses were on the way from 10.0.0.1 to n2.")) << sentence;
 }
 
 TEST(RuleLoss, NamesNoWayWhereNoneStandsOut) {
