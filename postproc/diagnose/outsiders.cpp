@@ -334,7 +334,7 @@ JobValues values_for(const RuleContext& context, std::optional<Outsiders> who, I
   return values;
 }
 
-/// Of an outsider without a cost: it was measured that there was none.
+/// Whether it was measured that an outsider cost the job nothing.
 bool is_no_cost(const OutsiderCost& cost) {
   return cost.wait && cost.used && !cost.fell;
 }
