@@ -21,7 +21,9 @@ TEST(JobMetrics, AreOpenMetricsForEveryReport) {
     for (std::string line; std::getline(lines, line); last = line) {
       if (line == "# EOF") continue;
       EXPECT_TRUE(std::regex_match(line, metadata) || std::regex_match(line, sample)) << one.name << ": " << line;
-      if (line.starts_with("# HELP")) EXPECT_TRUE(described.insert(line.substr(0, line.find(' ', 7))).second) << line;
+      if (line.starts_with("# HELP")) {
+        EXPECT_TRUE(described.insert(line.substr(0, line.find(' ', 7))).second) << line;
+      }
     }
     EXPECT_EQ(last, "# EOF") << one.name;
   }
@@ -47,7 +49,9 @@ TEST(JobMetrics, HaveTheVerdictTheCostAndTheTotals) {
       << text;
   EXPECT_EQ(text.find("energy"), std::string::npos) << "not measured";
   for (const std::string& secret : {report.job.user, report.job.name}) {
-    if (!secret.empty()) EXPECT_EQ(text.find("\"" + secret + "\""), std::string::npos) << secret;
+    if (!secret.empty()) {
+      EXPECT_EQ(text.find("\"" + secret + "\""), std::string::npos) << secret;
+    }
   }
 }
 
