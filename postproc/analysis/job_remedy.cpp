@@ -3,25 +3,12 @@
 #include <algorithm>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {
 namespace {
-
-void name_nodes_in(std::span<const RemedyLine> table, const JobValues& values, std::vector<std::string>& lines) {
-  for (const RemedyLine& row : table) {
-    const auto names = [&row](std::string_view whom) { return row.text.find(whom) != std::string_view::npos; };
-    if (!names("{nodes}") && !names("{peer}")) continue;
-    const std::span<const RemedyLine> this_row(&row, 1);
-    const auto old =
-        std::find_if(lines.begin(), lines.end(), [&](const std::string& line) { return is_one_of(line, this_row); });
-    const auto filled = lines_for(this_row, values);
-    if (!filled.empty() && old != lines.end()) *old = filled.front();
-  }
-}
 
 /// A finding of all nodes of a job of several is not mended by other nodes.
 void leave_no_node_out(const ReportJob& job, Finding& finding) {
@@ -44,8 +31,9 @@ void name_nodes_in_remedies(Report& report) {
     const RuleSpec* rule = find_rule(finding.id);
     if (rule == nullptr) continue;
     const JobValues values = job_values(finding, remedy_names(report.job));
-    name_nodes_in(rule->user_remedy, values, finding.remedy.user);
-    name_nodes_in(rule->admin_remedy, values, finding.remedy.admin);
+    fill_again(finding.remedy.user, rule->user_remedy, values);
+    fill_again(finding.remedy.advice, rule->advice, values);
+    fill_again(finding.remedy.admin, rule->admin_remedy, values);
     leave_no_node_out(report.job, finding);
   }
 }

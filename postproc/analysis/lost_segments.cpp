@@ -130,9 +130,10 @@ void tell(const Account& account, Finding& loss) {
     add("tcp.peer.duplicates", sender.again.duplicates);
   }
   const AgainInSpan sum = account.sum();
+  const double missing = std::round(sum.segments - sum.duplicates);
+  if (missing < 1) return;
   loss.sentence +=
-      fmt::format(" {} sent {} segments to it again, of which {} had arrived already.", listed(names, kMostSenders),
-                  number(std::round(sum.segments)), number(std::round(sum.duplicates)));
+      fmt::format(" {} had to send at least {} segments again.", listed(names, kMostSenders), number(missing));
 }
 
 }  // namespace

@@ -9,9 +9,7 @@
 #include <map>
 #include <utility>
 
-#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/lists.h"
-#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -21,7 +19,7 @@ constexpr std::string_view kSlowSteps = "training steps that took longer";
 // Hardware and configuration first, then the kernel's work, then what the job sees of it.
 constexpr CausalLink kLinks[] = {
     {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "unused huge pages"},
-    {"mem.hugepages_inconsistent", "node.differs", "a node that differs from the others"},
+    {"mem.hugepages_inconsistent", "node.differs", ""},
     // Only with the node for which the others wait it is worth acting on.
     {"node.config_drift", "node.straggler", "other nodes that waited for this one", true},
     {"ib.link_errors", "ib.link_degraded", "a link that came back slower", false, true},
@@ -250,20 +248,6 @@ std::string_view words_of(const Finding& effect) {
   return link == std::end(kLinks) ? std::string_view() : link->words;
 }
 
-/// How large the effect was: what was measured of it first, else the time that it cost; "" where nothing was. The time
-/// that all of it cost stands beside the finding anyway.
-std::string size_of(const Finding& effect) {
-  const auto measured = std::find_if(effect.evidence.begin(), effect.evidence.end(),
-                                     [](const Evidence& one) { return one.observed.has_value(); });
-  if (measured == effect.evidence.end()) {
-    const double lost = effect.impact.seconds.value_or(0);
-    return lost > 0 ? fmt::format(" (about {} lost)", duration(lost)) : "";
-  }
-  const auto words = [&](std::optional<double> value) { return quantity_of(measured->metric, value, measured->unit); };
-  return fmt::format(" ({}: {}{})", words_for(measured->metric), words(measured->observed),
-                     measured->expected ? " instead of " + words(measured->expected) : "");
-}
-
 /// The chain costs at least what its dearest part does.
 void take_over(const Finding& effect, Finding& first) {
   first.severity = std::max(first.severity, effect.severity);
@@ -316,16 +300,13 @@ void describe_chains(std::vector<Finding>& findings) {
   for (Finding& first : findings) {
     if (!first.first_cause.empty()) continue;
     std::vector<std::string> chain;
-    const Finding* last = nullptr;
     for (const Finding* effect : effects_of(first, findings)) {
       const std::string words(words_of(*effect));
-      if (std::find(chain.begin(), chain.end(), words) == chain.end()) {
-        chain.push_back(words);
-        last = effect;
-      }
+      const bool is_said = words.empty() || std::find(chain.begin(), chain.end(), words) != chain.end();
+      if (!is_said) chain.push_back(words);
       take_over(*effect, first);
     }
-    if (last != nullptr) first.sentence += fmt::format(" This led to {}{}.", joined(chain, ", then "), size_of(*last));
+    if (!chain.empty()) first.sentence += fmt::format(" This led to {}.", joined(chain, ", then "));
   }
 }
 

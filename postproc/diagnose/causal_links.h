@@ -15,7 +15,7 @@ namespace reveal {
 struct CausalLink {
   std::string_view cause;
   std::string_view effect;
-  std::string_view words;  // the effect, as what the cause led to: "packets dropped by that cpu"
+  std::string_view words;  // the effect, as what the cause led to: "packets dropped by that cpu"; "" for the same fact
   /// It comes long after its cause, which must be worth acting on by itself; others come within seconds.
   bool late = false;
   /// Only of one and the same port, disk or GPU.
@@ -33,8 +33,7 @@ struct CausalLink {
 /// intervals of a rule, one may have a cause and the other none.
 void find_causes(std::vector<Finding>& findings);
 
-/// The first cause of a chain gets the words of the chain, which end with the size of the last effect, and the chain's
-/// greatest severity and cost.
+/// The first cause of a chain gets the words of the chain, and the chain's greatest severity and cost.
 void describe_chains(std::vector<Finding>& findings);
 
 /// The findings of the chain that begins with this one, else those that it led to directly; in order of their onset.

@@ -43,7 +43,8 @@ struct Evidence {
 struct Impact {
   std::optional<double> seconds;  // of the job's run time
   std::optional<double> percent;
-  std::string how;  // how it was estimated; without numbers the whole answer: "none seen: ...", "not known: ..."
+  std::string how;       // how it was estimated; without numbers the whole answer: "none seen: ...", "not known: ..."
+  bool at_most = false;  // the numbers are an upper bound
   bool operator==(const Impact&) const = default;
 };
 

@@ -35,11 +35,21 @@ Finding finding_at(const RuleContext& context, Interval at, const JobValues& mor
 }
 
 void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how) {
+  if (seconds && !(*seconds > 0)) {
+    finding.impact = {.seconds = std::nullopt, .percent = std::nullopt, .how = "none seen: " + how};
+    finding.severity = Severity::info;
+    return;
+  }
   finding.impact.seconds = seconds;
   if (seconds) finding.impact.percent = 100 * *seconds / job_seconds(context);
   finding.impact.how = std::move(how);
   finding.severity = severity_of_loss(seconds.value_or(0), finding.impact.percent.value_or(0),
                                       context.threshold(kMinLostSeconds.name), context.threshold(kMinLostPercent.name));
+}
+
+void set_most_loss(const RuleContext& context, Finding& finding, double seconds, std::string how) {
+  set_loss(context, finding, seconds, std::move(how));
+  finding.impact.at_most = finding.impact.seconds.has_value();
 }
 
 void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<InsideOutside>& segments,

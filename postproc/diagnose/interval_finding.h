@@ -30,8 +30,10 @@ enum class Cause : std::uint8_t { job, external };
 [[nodiscard]] Finding finding_at(const RuleContext& context, Interval at, const JobValues& more = {});
 
 /// Impact, and severity by the rule's min_lost_seconds and min_lost_percent. Without `seconds` no loss was seen, and
-/// `how` says so.
+/// `how` says so; where they are 0, `how` becomes the reason why none was seen.
 void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how);
+/// The same of seconds that the job lost at most.
+void set_most_loss(const RuleContext& context, Finding& finding, double seconds, std::string how);
 
 /// A job that exchanges the same data in every step makes progress as its segments arrive.
 void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<InsideOutside>& segments,

@@ -79,27 +79,25 @@ bool all_alike(std::span<const Way> ways) {
 
 std::string sentence_of(const std::string& node, std::span<const Way> ways, double all, LossToward toward) {
   const bool here = toward == LossToward::here;
-  const std::string& worst = ways.front().peer;
+  const std::string_view whose = here ? "the job's losses" : "the segments that the job sent again";
+  // "on the way from 10.0.0.1 to n2"
+  const auto way_of = [&](const std::string& peers) {
+    return here ? fmt::format("were on the way from {} to {}", peers, node) : fmt::format("went to {}", peers);
+  };
   const double share = std::min(1.0, ways.front().excess() / all);
   if (share < kOneWay && ways.size() > 1 && all_alike(ways)) {
     const std::string addresses = ways.size() == 2 ? "both" : fmt::format("all {}", ways.size());
     return here ? fmt::format(
-                      " Those on the job's connections came from {} peer addresses: if these belong to several nodes, "
-                      "the link of {} loses segments.",
+                      " The job's losses came from {} peer addresses: if these belong to several nodes, the link of {} "
+                      "loses packets.",
                       addresses, node)
-                : fmt::format(" Those on the job's connections went to {} peer addresses.", addresses);
+                : fmt::format(" The segments that the job sent again went to {} peer addresses.", addresses);
   }
-  const std::string of = fmt::format("one of {} peer addresses with significant traffic", ways.size());
   if (share >= kOneWay) {
     const std::string part = share >= kAll ? "All" : fmt::format("{:.0f} %", 100 * share);
-    if (ways.size() == 1 && share >= kAll) {
-      return here ? fmt::format(" The job's connections lost them on the way from {} to {}.", worst, node)
-                  : fmt::format(" Those on the job's connections went to {}.", worst);
-    }
-    const std::string among = ways.size() == 1 ? "" : ", " + of;
-    return here ? fmt::format(" {} of those on the job's connections were lost on the way from {} to {}{}.", part,
-                              worst, node, among)
-                : fmt::format(" {} of those on the job's connections went to {}{}.", part, worst, among);
+    const std::string among =
+        ways.size() == 1 ? "" : fmt::format(", one of {} peer addresses with significant traffic", ways.size());
+    return fmt::format(" {} of {} {}{}.", part, whose, way_of(ways.front().peer), among);
   }
   std::vector<std::string> named;
   double located = 0;
@@ -109,12 +107,8 @@ std::string sentence_of(const std::string& node, std::span<const Way> ways, doub
     located += way.excess();
   }
   if (located < kOneWay * all) return "";
-  return here ? fmt::format(
-                    " Most of those on the job's connections were lost on the way from {} to {}; it has {} peer "
-                    "addresses.",
-                    listed(named, kMostNamed), node, ways.size())
-              : fmt::format(" Most of those on the job's connections went to {}; it has {} peer addresses.",
-                            listed(named, kMostNamed), ways.size());
+  return fmt::format(" Most of {} {}; {} has {} peer addresses.", whose, way_of(listed(named, kMostNamed)), node,
+                     ways.size());
 }
 
 }  // namespace

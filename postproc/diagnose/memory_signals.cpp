@@ -76,4 +76,11 @@ Evidence evidence_of(const RuleContext& context, const MemoryPicture& picture, I
           .score = std::nullopt};
 }
 
+std::string slurm_memory(double bytes) {
+  constexpr double kMiB = 1024.0 * 1024;
+  constexpr double kGiB = 1024 * kMiB;
+  const bool whole = bytes >= kGiB && std::fmod(bytes, kGiB) == 0;
+  return whole ? fmt::format("{:.0f}G", bytes / kGiB) : fmt::format("{:.0f}M", bytes / kMiB);
+}
+
 }  // namespace reveal

@@ -128,6 +128,7 @@ double interrupts_excess(const RuleContext& context, Interval at, std::span<cons
 }
 
 RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const Interval> excluded, double excess) {
+  constexpr double kAsBefore = 1.2;
   if (const auto steal = rate(context, "cpu.steal", 1e-9, "cpus")) {
     if (const auto change = inside_outside(context, *steal, at, excluded); change && change->excess() > 0.02) {
       return {"", fmt::format("the hypervisor took {} cpus more than usual, the outsider {}", number(change->excess()),
@@ -136,24 +137,26 @@ RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const I
   }
   if (const auto running = level(context, "job.running", "processes")) {
     if (const auto change = inside_outside(context, *running, at, excluded)) {
-      return {"", fmt::format("the job's own threads: {} of its processes were ready to run on average in the interval "
-                              "and {} outside it, so the job did not need more cpus",
-                              number(change->inside), number(change->outside))};
+      const bool as_before = change->inside <= kAsBefore * std::max(1.0, change->outside);
+      return {"", fmt::format(
+                      "the job itself: it {} ({} ready processes, usually {})",
+                      as_before ? "did not need more cpus than usual" : "needed more cpus, too, but used these less",
+                      number(change->inside), number(change->outside))};
     }
   }
   return {};
 }
 
-/// The cpus of the job that were left alone; where these are fewer than it uses, moving to them is no advice, and
-/// neither is it to leave a core free where that is a large part of them.
-JobValues free_cpus(const RuleContext& context, std::span<const std::string> busy,
-                    const std::optional<InsideOutside>& used) {
+/// The cpus of the job that were left alone. A job is moved to them for good only if it lost time and one cpu is spare;
+/// and a core is left free only where that is a small part of them.
+JobValues free_cpus(const RuleContext& context, std::span<const std::string> busy, const OutsiderCost& cost) {
   constexpr std::size_t kMany = 8;
   std::vector<int> free = parse_cpu_list(context.snapshot_value("job.cpus_allowed"));
   JobValues values;
   if (free.size() >= kMany) values["spare_core"] = "yes";
   std::erase_if(free, [&](int cpu) { return std::ranges::count(busy, "cpu" + std::to_string(cpu)) > 0; });
-  if (!busy.empty() && !free.empty() && used && static_cast<double>(free.size()) >= used->outside) {
+  const double wanted = cost.used ? std::max(2.0, cost.used->outside + 1) : kNaN;
+  if (!busy.empty() && cost.any() && static_cast<double>(free.size()) >= wanted) {
     values["free_cpus"] = format_cpu_list(free);
   }
   return values;
@@ -203,12 +206,16 @@ std::vector<NamedOutsider> named_outsiders(const RuleContext& context, Interval 
   return all;
 }
 
+std::string user_name(std::int64_t uid) {
+  return uid == 0 ? "root" : "user " + std::to_string(uid);
+}
+
 /// " Among them: python3 (process 4711 of user 1001, 0.98 cpus)."
 std::string among_them(std::span<const NamedOutsider> named) {
   std::string words;
   for (const NamedOutsider& each : named) {
-    words += fmt::format("{}{} (process {} of user {}, {} cpus)", words.empty() ? " Among them: " : ", ", each.command,
-                         each.pid, each.uid, number(each.cpus));
+    words += fmt::format("{}{} (process {} of {}, {} cpus)", words.empty() ? " Among them: " : ", ", each.command,
+                         each.pid, user_name(each.uid), number(each.cpus));
   }
   return words.empty() ? words : words + ".";
 }
@@ -257,22 +264,35 @@ std::optional<Outsiders> who_took(const RuleContext& context, Interval at, std::
   return who;
 }
 
-/// The service of the system that used most, for the administrators: "updatedb.service".
-JobValues busiest_unit(const RuleContext& context, Interval at) {
+/// The service of the system that used most: "updatedb.service".
+struct BusiestUnit {
+  std::string name;
+  double cpus = 0;
+};
+
+BusiestUnit busiest_unit(const RuleContext& context, Interval at) {
   constexpr std::string_view kUnit = "unit ";
   const TimeSpan span = context.span(at.begin, at.end);
-  double most = 0;
-  std::string unit;
+  BusiestUnit busiest;
   for (const Event& event : context.events) {
     if (event.code != "outsider_unit" || !event.object.starts_with(kUnit)) continue;
     double cpus = 0;
     std::from_chars(event.text.data(), event.text.data() + event.text.size(), cpus);
-    if (cpus <= most || !context.happened_in(event, span, kLookSeconds)) continue;
-    most = cpus;
-    unit = event.object.substr(kUnit.size());
+    if (cpus <= busiest.cpus || !context.happened_in(event, span, kLookSeconds)) continue;
+    busiest = {event.object.substr(kUnit.size()), cpus};
   }
-  if (unit.empty()) return {};
-  return {{"unit", unit}};
+  return busiest;
+}
+
+/// "The service updatedb" where it used most of their time.
+std::string subject_of(const RuleContext& context, std::optional<Outsiders> who, Interval at, double cpus) {
+  constexpr double kMostly = 0.5;
+  constexpr std::string_view kSuffix = ".service";
+  const BusiestUnit unit = who == Outsiders::services ? busiest_unit(context, at) : BusiestUnit{};
+  if (unit.name.empty() || unit.cpus < kMostly * cpus) return std::string(words_of(who).subject);
+  std::string_view name = unit.name;
+  if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
+  return "The service " + std::string(name);
 }
 
 /// A finding with the kind of outsiders that it names.
@@ -306,14 +326,23 @@ bool may_name(std::optional<Outsiders> who) {
 
 JobValues values_for(const RuleContext& context, std::optional<Outsiders> who, Interval at,
                      std::span<const NamedOutsider> named) {
-  if (who == Outsiders::services) return busiest_unit(context, at);
-  return may_name(who) ? values_of_outsiders(named) : JobValues{};
+  JobValues values = may_name(who) ? values_of_outsiders(named) : JobValues{};
+  if (who) values["known"] = "yes";
+  if (who == Outsiders::jobs) values["other_jobs"] = "yes";
+  if (who != Outsiders::services) return values;
+  if (const BusiestUnit unit = busiest_unit(context, at); !unit.name.empty()) values["unit"] = unit.name;
+  return values;
+}
+
+/// Whether it was measured that an outsider cost the job nothing.
+bool is_no_cost(const OutsiderCost& cost) {
+  return cost.wait && cost.used && !cost.fell;
 }
 
 std::string how_no_cost(const OutsiderCost& cost) {
+  if (is_no_cost(cost)) return "none seen: the job waited no longer for a cpu and used no fewer cpus than usual";
   if (!cost.wait || !cost.used) return "not known: the job's waiting was not measured at that time";
-  if (cost.fell) return "not known: the job used fewer cpus, but hardly waited for a cpu: it may have had less work";
-  return "none seen: the job waited no longer for a cpu and used no fewer cpus than usual";
+  return "not known: the job used fewer cpus, but hardly waited for a cpu: it may have had less work";
 }
 
 Finding describe_outsider(const RuleContext& context, const MetricSeries& outsider, const Elevation& elevation,
@@ -328,7 +357,7 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
   names.reserve(cpus.size());
   for (const BusierCpu& cpu : cpus) names.push_back(cpu.name);
   const std::vector<NamedOutsider> named = named_outsiders(context, at);
-  JobValues values = free_cpus(context, names, cost.used);
+  JobValues values = free_cpus(context, names, cost);
   values.merge(values_for(context, who, at, named));
   Finding finding = finding_at(context, at, values);
   finding.instances = names;
@@ -336,8 +365,8 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
   if (cost.any()) {
     set_loss(context, finding, cost.seconds, cost.how);
   } else {
-    finding.severity = Severity::notice;
     finding.impact.how = how_no_cost(cost);
+    finding.severity = is_no_cost(cost) ? Severity::info : Severity::notice;
   }
   const auto confirmed = confirmed_by(context.detection, at);
   finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
@@ -352,12 +381,13 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
 
   add_counts(context, finding, who, at, excluded);
 
-  finding.sentence = fmt::format("{} used {} cpus{} of {} for {} s (usually {}); {}.", words_of(who).subject,
-                                 number(elevation.inside), names.size() == 1 ? " on " + names.front() : "",
-                                 context.telemetry.node, number(length), number(std::max(0.0, elevation.outside)),
-                                 cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
-                                 : cost.fell ? "whether it cost the job time is not known"
-                                             : "no cost to the job was seen");
+  finding.sentence =
+      fmt::format("{} used {} cpus{} of {} for {} (usually {}); {}.", subject_of(context, who, at, elevation.inside),
+                  number(elevation.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node,
+                  duration(length), number(std::max(0.0, elevation.outside)),
+                  cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
+                  : cost.fell ? "whether it cost the job time is not known"
+                              : "no cost to the job was seen");
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = runner_up_of(context, at, excluded, excess);
   return finding;
@@ -392,9 +422,9 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
                       evidence_of(context, wait, {waited, 0, 0}, whole),
                       evidence_of(context, used, {got, got + missed, 0}, whole)};
   add_counts(context, finding, who, whole, {});
-  finding.sentence =
-      fmt::format("{} used {} cpus of {} throughout the run (expected 0); the job got {} cpus and waited for {} more.",
-                  words_of(who).subject, number(taken), context.telemetry.node, number(got), number(missed));
+  finding.sentence = fmt::format(
+      "{} used {} cpus of {} throughout the run (expected 0); the job got {} cpus and waited for {} more.",
+      subject_of(context, who, whole, taken), number(taken), context.telemetry.node, number(got), number(missed));
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = {"", "the job's own threads compete, too, but this cpu time is not theirs"};
   return OutsiderFinding{who, std::move(finding)};
@@ -424,7 +454,7 @@ std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
     Finding finding = describe_outsider(context, outsider, elevation, all, wait, cost, who);
     if (elevation.recurring) {
       // A habit of the node or of what the job set off elsewhere: worth knowing once, not a list of events.
-      finding.severity = Severity::notice;
+      finding.severity = std::min(finding.severity, Severity::notice);
       finding.confidence = Confidence::possible;
       for (const Elevation& other : elevations) {
         if (!other.recurring || other.at.begin == elevation.at.begin) continue;

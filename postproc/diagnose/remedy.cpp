@@ -1,9 +1,12 @@
 #include "postproc/diagnose/remedy.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
+#include "postproc/diagnose/interpreters.h"
 #include "postproc/diagnose/rule.h"
+#include "postproc/words/lists.h"
 
 namespace reveal {
 namespace {
@@ -18,55 +21,172 @@ bool applies(const RemedyLine& line, const JobValues& values) {
   return true;
 }
 
+constexpr std::string_view kComment = "  # ";
+constexpr std::string_view kQuote = "'";
+/// Values that change while the job's findings are put together.
+constexpr std::string_view kJobWide[] = {"node", "nodes", "peer"};
+
 /// Names come from the job: what a shell would take for more than a word, or a program for an option, is not put into a
 /// line to be typed.
-bool is_plain(std::string_view value) {
-  constexpr std::size_t kLongest = 200;
+bool is_plain(char letter) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+,/:@%=-";
+  return kLetters.find(letter) != std::string_view::npos;
+}
+
+/// A list of nodes has brackets, which a shell takes for a pattern unless they are quoted.
+bool is_listed(char letter) {
+  return letter == '[' || letter == ']' || is_plain(letter);
+}
+
+/// A longer list of nodes is nothing to be typed.
+constexpr std::size_t kLongest = 2000;
+
+bool is_word(std::string_view value, bool (&allowed)(char)) {
   return !value.empty() && value.front() != '-' && value.size() <= kLongest &&
-         value.find_first_not_of(kLetters) == std::string_view::npos;
+         std::all_of(value.begin(), value.end(), allowed);
+}
+
+/// As it stands in a line, in quotes where a shell needs them; nothing if it must not stand there.
+std::optional<std::string> as_typed(std::string_view value, bool in_comment) {
+  if (is_word(value, is_plain) || (in_comment && is_word(value, is_listed))) return std::string(value);
+  if (!is_word(value, is_listed)) return std::nullopt;
+  return std::string(kQuote).append(value).append(kQuote);
+}
+
+/// The next "{name}" in a row of the table.
+struct Blank {
+  std::string_view before;
+  std::string_view name;
+  std::string_view after;
+};
+
+std::optional<Blank> next_blank(std::string_view text) {
+  const std::size_t open = text.find('{');
+  const std::size_t close = text.find('}', std::min(open, text.size()));
+  if (open == std::string_view::npos || close == std::string_view::npos) return std::nullopt;
+  return Blank{text.substr(0, open), text.substr(open + 1, close - open - 1), text.substr(close + 1)};
+}
+
+bool has_comment(std::string_view text) {
+  return text.find(kComment) != std::string_view::npos;
+}
+
+/// A sentence is read, as a comment is.
+bool is_sentence(std::string_view text) {
+  return text.ends_with('.');
 }
 
 /// Nothing when a value is not known.
 std::optional<std::string> filled(std::string_view text, const JobValues& values) {
   std::string line;
-  while (true) {
-    const std::size_t open = text.find('{');
-    const std::size_t close = text.find('}', std::min(open, text.size()));
-    if (open == std::string_view::npos || close == std::string_view::npos) return line.append(text);
-    const auto value = values.find(text.substr(open + 1, close - open - 1));
-    if (value == values.end() || !is_plain(value->second)) return std::nullopt;
-    line.append(text.substr(0, open)).append(value->second);
-    text.remove_prefix(close + 1);
+  bool in_comment = is_sentence(text);
+  while (const auto blank = next_blank(text)) {
+    in_comment = in_comment || has_comment(blank->before);
+    const auto value = values.find(blank->name);
+    const auto typed = value == values.end() ? std::nullopt : as_typed(value->second, in_comment);
+    if (!typed) return std::nullopt;
+    line.append(blank->before).append(*typed);
+    text = blank->after;
   }
+  return line.append(text);
 }
 
-bool is_filled(std::string_view line, std::string_view text) {
-  const std::size_t open = text.find('{');
-  const std::size_t close = text.find('}', std::min(open, text.size()));
-  if (open == std::string_view::npos || close == std::string_view::npos) return line == text;
-  if (!line.starts_with(text.substr(0, open))) return false;
-  line.remove_prefix(open);
-  text.remove_prefix(close + 1);
-  for (std::size_t size = 1; size <= line.size() && is_plain(line.substr(0, size)); ++size) {
-    if (is_filled(line.substr(size), text)) return true;
+/// Whether the line is `text` with values in its blanks, which `values` gets.
+bool was_filled(std::string_view line, std::string_view text, bool in_comment, JobValues& values) {
+  const auto blank = next_blank(text);
+  if (!blank) return line == text;
+  if (!line.starts_with(blank->before)) return false;
+  in_comment = in_comment || has_comment(blank->before);
+  line.remove_prefix(blank->before.size());
+  const auto goes_on = [&](std::string_view value, std::size_t typed) {
+    if (!was_filled(line.substr(typed), blank->after, in_comment, values)) return false;
+    values.insert_or_assign(std::string(blank->name), std::string(value));
+    return true;
+  };
+  if (line.starts_with(kQuote)) {
+    const std::size_t end = line.find(kQuote, 1);
+    if (end == std::string_view::npos) return false;
+    const std::string_view value = line.substr(1, end - 1);
+    return is_word(value, is_listed) && !is_word(value, is_plain) && goes_on(value, value.size() + 2);
+  }
+  const auto allowed = in_comment ? is_listed : is_plain;
+  if (line.starts_with('-')) return false;
+  for (std::size_t size = 1; size <= std::min(line.size(), kLongest) && allowed(line[size - 1]); ++size) {
+    if (goes_on(line.substr(0, size), size)) return true;
   }
   return false;
+}
+
+std::optional<JobValues> values_in(std::string_view line, const RemedyLine& row) {
+  JobValues values;
+  if (!was_filled(line, row.text, is_sentence(row.text), values)) return std::nullopt;
+  return values;
+}
+
+bool names(const RemedyLine& row, std::string_view value) {
+  return row.text.find("{" + std::string(value) + "}") != std::string_view::npos;
+}
+
+bool is_job_wide(const RemedyLine& row) {
+  return std::any_of(std::begin(kJobWide), std::end(kJobWide),
+                     [&row](std::string_view name) { return names(row, name); });
+}
+
+/// As it is if no row made it; nothing if it can no longer be filled.
+std::optional<std::string> filled_again(const std::string& line, std::span<const RemedyLine> table,
+                                        const JobValues& job_wide) {
+  for (const RemedyLine& row : table) {
+    auto values = is_job_wide(row) ? values_in(line, row) : std::nullopt;
+    if (!values) continue;
+    for (const std::string_view name : kJobWide) {
+      values->erase(std::string(name));
+      if (const auto now = job_wide.find(name); now != job_wide.end()) values->insert(*now);
+    }
+    return filled(row.text, *values);
+  }
+  return line;
+}
+
+/// The values with each part of one that has several, if the row names it.
+std::vector<JobValues> one_at_a_time(const RemedyLine& row, const JobValues& values) {
+  for (const auto& [name, value] : values) {
+    if (value.find('\n') == std::string::npos || !names(row, name)) continue;
+    std::vector<JobValues> all;
+    for (std::size_t begin = 0; begin <= value.size();) {
+      const std::size_t end = std::min(value.find('\n', begin), value.size());
+      all.emplace_back(values)[name] = value.substr(begin, end - begin);
+      begin = end + 1;
+    }
+    return all;
+  }
+  return {values};
 }
 
 }  // namespace
 
 bool is_one_of(std::string_view line, std::span<const RemedyLine> lines) {
-  return std::any_of(lines.begin(), lines.end(), [&](const RemedyLine& row) { return is_filled(line, row.text); });
+  return std::any_of(lines.begin(), lines.end(),
+                     [&](const RemedyLine& row) { return values_in(line, row).has_value(); });
 }
 
 std::vector<std::string> lines_for(std::span<const RemedyLine> lines, const JobValues& values) {
   std::vector<std::string> kept;
   for (const RemedyLine& line : lines) {
     if (!applies(line, values)) continue;
-    if (auto text = filled(line.text, values)) kept.push_back(*std::move(text));
+    for (const JobValues& each : one_at_a_time(line, values)) {
+      if (auto text = filled(line.text, each)) kept.push_back(*std::move(text));
+    }
   }
   return kept;
+}
+
+void fill_again(std::vector<std::string>& lines, std::span<const RemedyLine> table, const JobValues& job_wide) {
+  std::vector<std::string> kept;
+  kept.reserve(lines.size());
+  for (const std::string& line : lines) {
+    if (auto again = filled_again(line, table, job_wide)) kept.push_back(*std::move(again));
+  }
+  lines = std::move(kept);
 }
 
 Remedy remedy_for(const RuleSpec& rule, const JobValues& values) {
@@ -77,15 +197,22 @@ Remedy remedy_for(const RuleSpec& rule, const JobValues& values) {
 JobValues job_values(const Finding& finding, const RemedyNames& job, JobValues more) {
   if (!job.id.empty()) more["job"] = job.id;
   if (!job.command.empty()) more["command"] = job.command;
-  std::string nodes;
-  for (const std::string& node : finding.nodes) nodes += (nodes.empty() ? "" : ",") + node;
-  if (!nodes.empty()) more["nodes"] = nodes;
-  if (!finding.nodes.empty()) more["node"] = finding.nodes.front();
+  if (const std::string process = process_name(job.command); !process.empty()) more["process"] = process;
+  if (!finding.nodes.empty()) {
+    more["nodes"] = slurm_node_list(finding.nodes);
+    more["node"] = finding.nodes.front();
+  }
   const auto peer = std::find_if(job.nodes.begin(), job.nodes.end(), [&](const std::string& node) {
     return std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end();
   });
   if (peer != job.nodes.end()) more["peer"] = *peer;
   return more;
+}
+
+std::string process_name(std::string_view command) {
+  constexpr std::size_t kOfKernel = 15;  // of a longer name the kernel keeps no more
+  if (is_interpreter(command) && !command.starts_with("python")) return "";
+  return std::string(command.substr(0, kOfKernel));
 }
 
 }  // namespace reveal

@@ -11,13 +11,19 @@
 
 namespace reveal {
 
-/// Values of a job by name: "job" (its id under Slurm), "command", "python" (the interpreter's name), "torch", "nccl",
-/// "nodes", ... An absent one is not known, or is not so.
+/// Values of a job by name: "job" (its id under Slurm), "command", "process" (by which pgrep -x finds it), "python"
+/// (the interpreter's name), "torch", "nccl", "node", "nodes" (as Slurm writes them), ... An absent one is not known,
+/// or is not so. One of several lines stands for as many values: each of them makes a line of its own.
 using JobValues = std::map<std::string, std::string, std::less<>>;
 
 /// One line of a remedy in the rule table. "{name}" in it stands for a value; a line with one that is not known is left
 /// out, as is one whose `needs` do not hold: "job" (it is known: only under Slurm), "!job" (only without Slurm), or
 /// several of these with commas between them.
+///
+/// What is typed can be pasted as it is, and a comment behind it ("  # on {node}, in the next run") says where and
+/// when. Lines for users are "#SBATCH", "export" and "unset" of the job script; words that come before the program
+/// (srun, taskset, numactl, ...), without the program; and commands that look. Those for administrators are commands,
+/// "file.conf: Key=value", and sentences, which begin with a capital letter and end with a full stop.
 struct RemedyLine {
   constexpr RemedyLine(const char* line, const char* condition = "") : text(line), needs(condition) {}
 
@@ -26,6 +32,10 @@ struct RemedyLine {
 };
 
 [[nodiscard]] std::vector<std::string> lines_for(std::span<const RemedyLine> lines, const JobValues& values);
+
+/// Writes the values of `job_wide` ("node", "nodes", "peer") into the lines that name them and that a row of the table
+/// made; one that can no longer be filled is erased.
+void fill_again(std::vector<std::string>& lines, std::span<const RemedyLine> table, const JobValues& job_wide);
 
 /// The line was made of one of these by filling in values as lines_for() does; a file may hold anything else.
 [[nodiscard]] bool is_one_of(std::string_view line, std::span<const RemedyLine> lines);
@@ -41,5 +51,8 @@ struct RemedyNames {
 };
 /// `more` and these names, among them "peer": a node that the finding is not about.
 [[nodiscard]] JobValues job_values(const Finding& finding, const RemedyNames& job, JobValues more = {});
+
+/// The name by which pgrep -x finds the job's processes: of a shell or a launcher there may be others.
+[[nodiscard]] std::string process_name(std::string_view command);
 
 }  // namespace reveal

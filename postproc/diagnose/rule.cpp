@@ -175,7 +175,7 @@ bool RuleContext::without_job() const {
 }
 
 JobValues RuleContext::values() const {
-  JobValues values{{"nodes", telemetry.node}};
+  JobValues values{{"nodes", telemetry.node}, {"node", telemetry.node}};
   const auto know = [&values](std::string name, std::string value) {
     if (!value.empty()) values[std::move(name)] = std::move(value);
   };
@@ -183,6 +183,7 @@ JobValues RuleContext::values() const {
   know("cpus_per_task", snapshot_value("env.SLURM_CPUS_PER_TASK"));
   know("command", std::string(command_));
   if (const std::string group = snapshot_value("job.cgroup"); group != "/") know("cgroup", group);
+  if (!snapshot_value("node.other_jobs").empty()) values["other_jobs"] = "yes";
   const auto of_version_1 = [](const auto& fact) { return std::string_view(fact.first).starts_with("job.cgroup."); };
   if (std::any_of(begin.begin(), begin.end(), of_version_1)) values["cgroup_v1"] = "yes";
   constexpr std::string_view kPython = "python";
@@ -192,6 +193,7 @@ JobValues RuleContext::values() const {
     if (python.empty() && process.starts_with(kPython)) python = process;
   }
   know("python", python);
+  know("process", python.empty() ? process_name(command_) : python);
   if (python.empty() && !is_interpreter(command_)) know("binary", std::string(command_));
   const std::string libraries = snapshot_value("job.libraries");
   std::string_view rest = libraries;

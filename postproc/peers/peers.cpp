@@ -74,7 +74,7 @@ class Comparer {
     }
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
-      group.reason = fmt::format("over the whole job, the abnormal one cannot be identified with two nodes{}{}",
+      group.reason = fmt::format("with two nodes it cannot be told which of them differs over the whole job{}{}",
                                  differ.empty() ? "" : "; ", differ);
       return group;
     }

@@ -229,11 +229,13 @@ Finding describe(const Trends& trends, std::size_t member, const Stretch& stretc
   finding.impact.seconds = length * (1 - stretch.others / stretch.others_usual);
   finding.impact.percent = 100 * *finding.impact.seconds / job;
   finding.impact.how =
-      "additional time in which the others slept; no time is lost if the nodes do not wait for each other";
-  const auto fact = [&](std::string feature, double observed, double expected) {
+      "additional time in which the other nodes slept; no time is lost if the nodes do not wait for each other";
+  const std::size_t others = trends.nodes.size() - 1;
+  const std::string other = others == 1 ? trends.nodes[1 - member]->node : "";
+  const auto fact = [&](const std::string& of, std::string feature, double observed, double expected) {
     Evidence evidence;
     evidence.metric = kOwnTime;
-    evidence.node = node;
+    evidence.node = of;
     evidence.feature = std::move(feature);
     evidence.observed = four_digits(observed);
     evidence.expected = four_digits(expected);
@@ -242,14 +244,15 @@ Finding describe(const Trends& trends, std::size_t member, const Stretch& stretc
     evidence.detectors = {Method::peer_comparison};
     finding.evidence.push_back(std::move(evidence));
   };
-  fact("mean of this node", stretch.own, stretch.own_usual);
+  fact(node, "mean of this node", stretch.own, stretch.own_usual);
   if (stretch.score) finding.evidence.back().score = shown_score(*stretch.score);
-  fact("median of the other nodes", stretch.others, stretch.others_usual);
+  fact(other, others == 1 ? "mean of the other node" : fmt::format("median of the other {} nodes", others),
+       stretch.others, stretch.others_usual);
   finding.sentence = fmt::format(
-      "For {} s the other nodes waited for {}: its ranks ran or waited for a cpu on {} cpus (usually {}), those of its "
-      "peers on {} (usually {}), because these slept instead.",
-      number(length), node, number(stretch.own), number(stretch.own_usual), number(stretch.others),
-      number(stretch.others_usual));
+      "For {} {} waited for {}: {} worked on {} cpus instead of {}, those of {} on {} (usually {}).", duration(length),
+      others == 1 ? other : fmt::format("the other {} nodes", others), node,
+      others == 1 ? fmt::format("the processes of {}", other) : std::string("their processes"), number(stretch.others),
+      number(stretch.others_usual), node, number(stretch.own), number(stretch.own_usual));
   finding.runner_up = {
       "", "its ranks may have had more work for some time: then the waiting follows the rank, not the node"};
   return finding;

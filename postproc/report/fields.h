@@ -123,6 +123,7 @@ void fields(auto& v, Visited<decltype(v), Impact>& impact) {
   v("seconds", impact.seconds, impact.how);
   v("percent", impact.percent, impact.how);
   v.word("how", impact.how);
+  v("at_most", impact.at_most);
 }
 
 void fields(auto& v, Visited<decltype(v), RunnerUp>& runner_up) {

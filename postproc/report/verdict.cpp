@@ -48,10 +48,10 @@ void unite(std::vector<std::string>& names) {
   names.erase(std::unique(names.begin(), names.end()), names.end());
 }
 
-/// " The same happened on n02 and n03 at that time."
-std::string same_time(std::vector<std::string> nodes, const std::vector<std::string>& but) {
+/// " Also on n02 and n03."
+std::string same_elsewhere(std::vector<std::string> nodes, const std::vector<std::string>& but) {
   std::erase_if(nodes, [&](const std::string& node) { return std::ranges::find(but, node) != but.end(); });
-  return nodes.empty() ? "" : fmt::format(" The same happened on {} at that time.", node_list(nodes));
+  return nodes.empty() ? "" : fmt::format(" Also on {}.", node_list(nodes));
 }
 
 /// Processes of other nodes have the same names.
@@ -100,10 +100,10 @@ Finding merged(std::vector<Finding> same) {
     if (whole.impact.percent) whole.impact.percent = most_percent;
     whole.sentence +=
         whole.intervals.size() == 1
-            ? same_time(whole.nodes, first)
+            ? same_elsewhere(whole.nodes, first)
             : fmt::format(" In total: {} on {}.", counted(static_cast<double>(whole.intervals.size()), "interval"),
                           node_list(whole.nodes));
-    if (lost.size() > 1 && whole.impact.seconds) whole.impact.how += "; on several nodes: the largest loss of one node";
+    if (lost.size() > 1 && whole.impact.seconds) whole.impact.how += " (the node that lost most)";
   }
   if (whole.evidence.size() > kMostEvidence) whole.evidence.resize(kMostEvidence);
   if (whole.main_threads.size() > kMostEvidence) whole.main_threads.resize(kMostEvidence);
@@ -170,8 +170,8 @@ std::string sentence_with_cost(const Finding& finding) {
   const Impact& impact = finding.impact;
   if (!impact.seconds || finding.sentence.find("the job lost") != std::string::npos) return finding.sentence;
   if (!(*impact.seconds > 0)) return finding.sentence;
-  return fmt::format("{} The job lost {} {}.", finding.sentence,
-                     impact.how.starts_with("upper bound") ? "at most" : "about", duration(*impact.seconds));
+  return fmt::format("{} The job lost {} {}.", finding.sentence, impact.at_most ? "at most" : "about",
+                     duration(*impact.seconds));
 }
 
 /// A notice costs nothing that was seen, or its cause is not certain.

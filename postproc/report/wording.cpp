@@ -130,10 +130,11 @@ std::vector<std::string> unknown(const JobTotals& totals) {
 }
 
 std::string impact(const Impact& cost) {
+  const std::string_view bound = cost.at_most ? "at most" : "about";
   std::string text;
-  if (cost.seconds) text = fmt::format("about {}", duration(*cost.seconds));
+  if (cost.seconds) text = fmt::format("{} {}", bound, duration(*cost.seconds));
   if (cost.percent) {
-    text += text.empty() ? fmt::format("about {} % of the run", number(*cost.percent))
+    text += text.empty() ? fmt::format("{} {} % of the run", bound, number(*cost.percent))
                          : fmt::format(" ({} % of the run)", number(*cost.percent));
   }
   if (text.empty()) return cost.how.empty() ? "not known" : cost.how;

@@ -21,6 +21,7 @@ constexpr MetricFact kFacts[] = {
      .usual_timeline = true},
     {.metric = "job.wait_time",
      .compared = "time the job waited for a cpu",
+     .shown = "threads waiting",
      .meter = "job waits for cpu",
      .meter_unit = "ns/s",
      .usual_timeline = true},
@@ -29,7 +30,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "job.threads", .peers = PeerMeaning::work},
     {.metric = "job.running", .peers = PeerMeaning::work},
     {.metric = "process.cpu_time", .words = "CPU time of the process", .prune_rank = 6},
-    {.metric = "process.wait_time", .words = "Time the process was ready but had no cpu"},
+    {.metric = "process.wait_time", .words = "Time the process was ready but had no cpu", .shown = "threads waiting"},
     {.metric = "process.migrations", .words = "Migrations of the process between cpus"},
     {.metric = "process.threads", .peers = PeerMeaning::work},
     {.metric = "process.rss", .meter = "job memory", .meter_unit = "bytes", .peers = PeerMeaning::work},
@@ -41,6 +42,13 @@ constexpr MetricFact kFacts[] = {
     {.metric = "pressure.cpu_some", .words = "Time in which a task waited for a cpu"},
     {.metric = "pressure.io_some", .words = "Time in which a task waited for io"},
     {.metric = "pressure.memory_some", .words = "Time in which a task waited for memory"},
+    {.metric = "pressure.*", .shown = "% of the time", .shown_factor = 100},
+    {.metric = "cgroup.io_*", .shown = "% of the time", .shown_factor = 100},
+    {.metric = "cgroup.memory_some", .shown = "% of the time", .shown_factor = 100},
+    {.metric = "cgroup.memory_full", .shown = "% of the time", .shown_factor = 100},
+    {.metric = "disk.io_time", .shown = "% of the time", .shown_factor = 100},
+    {.metric = "vmstat.pgpgin", .shown = "bytes/s", .shown_factor = 1024},
+    {.metric = "vmstat.pgpgout", .shown = "bytes/s", .shown_factor = 1024},
 
     {.metric = "cpu.utilization", .unit = "ratio", .usual_timeline = true},
     {.metric = "cpu.user", .words = "CPU user time"},
@@ -239,6 +247,11 @@ std::string time_rate(std::string_view metric) {
 }
 
 Scale shown_as(std::string_view metric, std::string_view unit) {
+  const std::string_view shown = fact_of(metric, &MetricFact::shown);
+  if (!shown.empty() && (unit == "ns/s" || unit == "s/s" || unit == "count/s")) {
+    const double factor = fact_of(metric, &MetricFact::shown_factor);
+    return {(unit == "ns/s" ? 1e-9 : 1) * (factor > 0 ? factor : 1), std::string(shown)};
+  }
   return unit == "ns/s" ? Scale{1e-9, time_rate(metric)} : Scale{1, std::string(unit)};
 }
 

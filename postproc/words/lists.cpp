@@ -11,8 +11,10 @@
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
+namespace {
 
-std::string node_list(std::span<const std::string> nodes, std::size_t limit) {
+/// {"login", "n[01-02,04]"}, of at most `limit` ranges each.
+std::vector<std::string> folded_names(std::span<const std::string> nodes, std::size_t limit) {
   // Names with the same text before the same number of last digits fold.
   std::map<std::pair<std::string, std::size_t>, std::vector<std::int64_t>> numbered;
   std::vector<std::string> parts;
@@ -39,7 +41,17 @@ std::string node_list(std::span<const std::string> nodes, std::size_t limit) {
     }
     parts.push_back(values.size() == 1 ? prefix + ranges[0] : prefix + "[" + listed(ranges, limit, ",") + "]");
   }
-  return listed(parts, limit);
+  return parts;
+}
+
+}  // namespace
+
+std::string node_list(std::span<const std::string> nodes, std::size_t limit) {
+  return listed(folded_names(nodes, limit), limit);
+}
+
+std::string slurm_node_list(std::span<const std::string> nodes) {
+  return joined(folded_names(nodes, nodes.size()), ",");
 }
 
 std::string joined(std::span<const std::string> words, std::string_view separator) {

@@ -11,6 +11,9 @@ namespace reveal {
 /// {"n01","n02","n04"} -> "n[01-02,04]"; what does not fold is listed, beyond `limit` parts counted.
 [[nodiscard]] std::string node_list(std::span<const std::string> nodes, std::size_t limit = 8);
 
+/// All of them, as Slurm writes and reads them: "login,n[01-02,04]".
+[[nodiscard]] std::string slurm_node_list(std::span<const std::string> nodes);
+
 [[nodiscard]] std::string joined(std::span<const std::string> words, std::string_view separator);
 
 /// "a, b and 3 more".

@@ -79,9 +79,10 @@ std::vector<Finding> check(const RuleContext& context) {
   const double useful = std::min(running, owned);
   finding.impact.seconds = job_seconds(context) * busy_share * (1 - allowed / useful);
   finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
-  finding.impact.how = fmt::format(
-      "upper bound: {} processes were ready to run on average; while the cpus were busy, they could use {} of {} cpus",
-      number(running), number(allowed), number(owned));
+  finding.impact.how =
+      fmt::format("{} processes were ready to run on average; while the cpus were busy, they could use {} of {} cpus",
+                  number(running), number(allowed), number(owned));
+  finding.impact.at_most = true;
 
   const auto fact = [&](std::string_view metric, double observed, std::optional<double> expected,
                         std::string_view unit) {
@@ -132,10 +133,11 @@ const RegisteredRule kRule{{
                    {"min_more_runnable", 0.4, "processes", "mean runnable processes beyond the allowed cpus"},
                    {"min_own_share", 0.7, "ratio", "least part of the full cpus that the job itself used"}},
     .user_remedy =
-        {"srun --cpus-per-task={cpus_per_task} {command} ...   # since Slurm 22.05 srun does not inherit sbatch -c",
-         "export SRUN_CPUS_PER_TASK={cpus_per_task}            # the same for every srun of the script",
-         {"srun --cpu-bind=none {command} ...                   # for a launcher that binds by itself", "job"},
-         {"taskset -cp $$                                       # the cpus that this shell passes on", "!job"},
+        {"srun --cpus-per-task={cpus_per_task}   # since Slurm 22.05 srun does not inherit sbatch -c",
+         "export SRUN_CPUS_PER_TASK={cpus_per_task}   # the same for every srun of the script",
+         {"srun --cpu-bind=none   # for a launcher that binds by itself", "job"},
+         {"grep Cpus_allowed_list /proc/self/status   # in the shell that starts the job: the cpus it passes on",
+          "!job"},
          {"unset OMP_PROC_BIND GOMP_CPU_AFFINITY   # they bind the threads of this job", "binds_threads"}},
     .advice = {{"Start the job without taskset, or from a shell that may use more cpus.", "!job"}},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # masks that follow the allocation", "job"}},

@@ -216,7 +216,7 @@ const RegisteredRule kFrequency{{
     .look_alikes = "cpu.thermal_throttle,cpu.power_cap",
     .proof = Proof::guest,
     .checks_node = true,
-    .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
+    .user_remedy = {{"srun --cpu-freq=performance   # where the site allows it", "job"}},
     .admin_remedy = {{"cpupower frequency-set -g performance", "cpu.governor,!cpus"},
                      {"cpupower -c {cpus} frequency-set -g performance", "cpu.governor,cpus"},
                      {"echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",

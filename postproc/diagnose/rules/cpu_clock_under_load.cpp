@@ -244,7 +244,7 @@ const RegisteredRule kCap{{
                     "ratio of power to limit from which the package counts as being at the limit"},
                    {"min_share", 0.2, "ratio", "least share of the run at the limit"},
                    {"max_limit", 0.95, "ratio", "largest ratio of limit to nominal power that counts as a cap"}},
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the limit is the same as on the other nodes", "job"}},
+    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the limit is the same as on the other nodes", "job"}},
     .advice = {"Ask the administrators whether the limit is intended: it saves energy and costs run time."},
     .admin_remedy =
         {"grep . /sys/class/powercap/intel-rapl:{package}/constraint_0_*_uw   # on all nodes",
@@ -277,7 +277,7 @@ const RegisteredRule kOscillation{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"srun --cpu-freq=performance {command} ...   # where the site allows it", "job"}},
+    .user_remedy = {{"srun --cpu-freq=performance   # where the site allows it", "job"}},
     .advice = {"Check first the metrics that rose at the same time: the clock follows them."},
     .admin_remedy = {"tuned-adm profile hpc-compute   # no deep sleep states, no changes of the clock to save energy"},
     .verify = "the clock is stable while the load is stable",

@@ -235,9 +235,10 @@ const RegisteredRule kRule{{
                    {"min_hot_seconds", 10, "s", "not counted: least time near the limit, and away from it"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the node is repaired", "job"}},
+    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node is repaired", "job"}},
     .advice = {"Tell the administrators: a node that is too hot slows down every job on it."},
-    .admin_remedy = {"ipmitool sdr type Temperature; ipmitool sdr type Fan   # inlet, heat sink, fans",
+    .admin_remedy = {"ipmitool sdr type Temperature   # on {node}: inlet, heat sink",
+                     "ipmitool sdr type Fan   # on {node}",
                      {"scontrol update nodename={nodes} state=drain reason=heat", "job"}},
     .verify = "core_throttle_total_time_ms of all cpus no longer grows under the same load; on AMD the temperature "
               "stays below its limit",

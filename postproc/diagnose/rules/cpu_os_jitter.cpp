@@ -39,9 +39,10 @@ std::optional<Finding> steady_noise(const RuleContext& context, const MetricSeri
   Finding finding = finding_at(context, whole);
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
-  finding.impact.how =
-      fmt::format("not known; at most {} s: in this time the services ran on cpus that the job waited for",
-                  number(level.services * job_seconds(context) / std::max(1.0, level.used)));
+  finding.impact.seconds = level.services * job_seconds(context) / std::max(1.0, level.used);
+  finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
+  finding.impact.how = "in this time the services ran on cpus that the job waited for";
+  finding.impact.at_most = true;
   for (const auto& [signal, mean] : {std::pair(&services, level.services), std::pair(&wait, level.waited)}) {
     Evidence evidence = evidence_of(context, *signal, InsideOutside{mean, kNaN, 0}, whole);
     evidence.expected.reset();
@@ -89,12 +90,13 @@ const RegisteredRule kRule{{
           "services in short bursts: least utilisation of the job's cpus; on idle cpus the services cost nothing"}}),
     .user_remedy = {{"#SBATCH --core-spec=1   # if the site allows it: reserves a core of each node for the system",
                      "job"},
-                    "taskset -c {free_cpus} {command} ...   # avoids the cpus that were used"},
+                    {"taskset -c {free_cpus}   # avoids the cpus that were used", "!job"}},
     .advice = {{"Leave one core free: run one thread fewer than the job has cpus.", "spare_core"}},
-    .admin_remedy = {"systemctl status {unit}   # the service that used most cpu time",
-                     "systemctl list-timers     # which timers start at that time of day; mask those that a compute "
-                     "node does not need",
-                     {"slurm.conf: CoreSpecCount=1   # in the node's line: a core for services", "job"}},
+    .admin_remedy =
+        {"systemctl status {unit}   # on {node}: the service that used most cpu time",
+         "systemctl list-timers   # on {node}: which timers start at that time of day; mask those that a compute "
+         "node does not need",
+         {"slurm.conf: CoreSpecCount=1   # in the node's line: a core for services", "job"}},
     .verify = "outsider.cpu_time of services stays below 0.2 % of the cpu time of the job",
     .sources = {"https://docs.kernel.org/trace/osnoise-tracer.html", "https://slurm.schedmd.com/core_spec.html"},
     .check = check,

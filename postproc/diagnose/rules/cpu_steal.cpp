@@ -31,17 +31,18 @@ Finding describe(const RuleContext& context, const MetricSeries& steal, const Me
   const double length = context.seconds(elevation.at.length());
   const double got = mean_inside(used.values, elevation.at);
   const double share = elevation.inside / (elevation.inside + got);
-  set_loss(context, finding, share * length,
-           fmt::format("the hypervisor took {} % of the time in which a cpu had work", number(100 * share)));
+  set_most_loss(context, finding, share * length,
+                fmt::format("the hypervisor took {} % of the time in which a cpu had work", number(100 * share)));
   finding.confidence = Confidence::certain;
   Evidence evidence = evidence_of(context, steal, elevation);
   evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, used, elevation.at, all);
+  const std::string usual =
+      std::isnan(elevation.outside) ? "" : fmt::format(", usually {}", number(std::max(0.0, elevation.outside)));
   finding.sentence = fmt::format(
-      "The hypervisor took {} cpus of {} away for {}{}; {} cpus ran.", number(elevation.inside), context.telemetry.node,
-      duration(length),
-      std::isnan(elevation.outside) ? "" : " (usually " + number(std::max(0.0, elevation.outside)) + ")", number(got));
+      "The virtual machine {} did not get {} of the {} cpus that it needed for {} (steal{}).", context.telemetry.node,
+      number(elevation.inside), number(elevation.inside + got), duration(length), usual);
   finding.runner_up = {"cpu.outsider", "a process on this machine: the kernel counts its time as busy, not as stolen"};
   return finding;
 }
@@ -76,10 +77,11 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"grep '^cpu ' /proc/stat   # the 8th number after \"cpu\" is the stolen time; it must not grow"},
+    .user_remedy = {"grep '^cpu ' /proc/stat   # on {node}, twice: the 8th number after \"cpu\" is the stolen time; it "
+                    "must not grow"},
     .advice = {"Run the job on another virtual machine, or on one with cpus of its own."},
-    .admin_remedy =
-        {"virsh list; virsh vcpuinfo ID   # on the hypervisor: one host cpu for each virtual cpu, no overcommit"},
+    .admin_remedy = {"for vm in $(virsh list --name); do virsh vcpuinfo \"$vm\"; done   # on the hypervisor: one host "
+                     "cpu for each virtual cpu"},
     .verify = "cpu.steal stays 0",
     .sources = {"https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat"},
     .check = check,

@@ -83,9 +83,10 @@ Finding describe(const RuleContext& context, const Held& held, const Elevation& 
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, used, elevation.at, all);
   finding.sentence =
-      fmt::format("A cpu quota throttled {} on {} for {} s: it refused the time of {} cpus (usually {}).",
+      fmt::format("A cpu quota stopped {} on {} for {}: {}it was held back from {} more (usually {}).",
                   held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node,
-                  number(length), number(elevation.inside), number(std::max(0.0, elevation.outside)));
+                  duration(length), std::isnan(got) ? "" : fmt::format("the job got {} cpus, and ", number(got)),
+                  number(elevation.inside), number(std::max(0.0, elevation.outside)));
   finding.runner_up = {"", "a busy cpu: the kernel counts this time as throttled, not as waiting"};
   return finding;
 }
@@ -123,7 +124,7 @@ const RegisteredRule kRule{{
          {"cat /sys/fs/cgroup/cpu$(grep -E ':cpu[,:]' /proc/self/cgroup | cut -d: -f3)/cpu.cfs_quota_us   # inside the "
           "job; -1: none",
           "cgroup_v1"},
-         "export OMP_NUM_THREADS={quota_cpus}             # no more threads than the quota allows"},
+         "export OMP_NUM_THREADS={quota_cpus}   # no more threads than the quota allows"},
     .advice = {{"Start no more threads than the quota allows (quota divided by period).", "quota_cpus"},
                {"Ask the administrators about the quota: below one cpu it slows down even a single thread.",
                 "!quota_cpus"},

@@ -87,7 +87,7 @@ const RegisteredRule kEcc{{
     .look_alikes = "corrected errors alone",
     .proof = Proof::test_double,
     .checks_node = true,
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the GPU was reset or replaced", "avoid_node"}},
+    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the GPU was reset or replaced", "avoid_node"}},
     .advice = {{"After uncorrected errors, start again from a checkpoint that is older than the errors.",
                 "wrong_results"}},
     .admin_remedy = {"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",

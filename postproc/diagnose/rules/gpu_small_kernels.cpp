@@ -65,8 +65,7 @@ const RegisteredRule kRule{{
                    {"max_power", 0.4, "ratio", "part of the power limit that is not reached"},
                    {"max_memory_use", 15, "percent", "mean use of the memory bus"},
                    {"min_busy", 0.9, "cpus", "mean use of the busiest process"}},
-    .user_remedy =
-        {{"nsys profile -t cuda,nvtx -d 30 {command} ...   # how long kernels are, and the gaps between them"}},
+    .user_remedy = {{"nsys profile -t cuda,nvtx -d 30   # how long kernels are, and the gaps between them"}},
     .advice = {"Use larger batches, torch.compile or CUDA graphs, and fused optimizers."},
     .verify = "gpu.power rises and steps are shorter",
     .sources = {"https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"},

@@ -46,12 +46,12 @@ const RegisteredRule kRule{{
                     "utilisation of the job's cpus from which gpu.starved_input applies instead"},
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
-    .user_remedy = {{"srun --ntasks=$SLURM_JOB_NUM_NODES --ntasks-per-node=1 cp -r $DATA $TMPDIR/   # to the node's "
-                     "own disk, before the training",
-                     "job"},
-                    {"cp -r $DATA $TMPDIR/   # to a disk of the node's own, before the training", "!job"}},
+    .user_remedy = {},
     .advice =
-        {"Pack many small files into few large ones (tar shards, HDF5), read more ahead, and write checkpoints in "
+        {{"Copy the data to the disk of each node before the training: srun --ntasks-per-node=1 cp -r DATA $TMPDIR/.",
+          "job"},
+         {"Copy the data to a disk of the node before the training.", "!job"},
+         "Pack many small files into few large ones (tar shards, HDF5), read more ahead, and write checkpoints in "
          "the background."},
     .verify = "pressure.io_some and the pauses in gpu.utilization disappear",
     .sources = {"https://docs.hpc.kifu.hu/tasks/filemgmt.html",

@@ -89,7 +89,7 @@ const RegisteredRule kUnused{{
                    {"min_cpu", 0.05, "cpus", "least cpu time of a running job"},
                    {"min_seconds", 120, "s", "shortest run"}},
     .user_remedy = {{"#SBATCH --gpus={used}   # as many as the job used", "used"},
-                    {"torchrun --nproc_per_node={gpus} ...   # one process for each GPU", "gpus,torch"},
+                    {"torchrun --nproc_per_node={gpus}   # one process for each GPU", "gpus,torch"},
                     {"{python} -c 'import torch; print(torch.cuda.is_available())'   # in the job's environment",
                      "none_used"}},
     .advice = {{"A container needs the GPUs: --nv (Apptainer), --gpus all (docker).", "none_used"}},

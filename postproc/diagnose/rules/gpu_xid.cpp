@@ -135,13 +135,12 @@ const RegisteredRule kXid{{
     .order = 11,
     .look_alikes = "an error of the program (Xid 13; 31; 43; 45),memory that was replaced (Xid 63; 92)",
     .proof = Proof::test_double,
-    .user_remedy = {{"compute-sanitizer {command} ...   # finds the access; much slower", "program_error"},
-                    {"sbatch --exclude={nodes} ...   # until the GPU has been checked", "avoid_node"}},
+    .user_remedy = {{"compute-sanitizer   # finds the access; much slower", "program_error"},
+                    {"#SBATCH --exclude={nodes}   # until the GPU has been checked", "avoid_node"}},
     .admin_remedy =
         {"dmesg -T | grep 'NVRM: Xid'   # the number and its process; NVIDIA's Xid catalogue lists the remedy",
          {"nvidia-smi -i {gpu} -q | grep -iE 'recovery|remap|pending'", "gpu_error"},
-         {"scontrol update nodename={nodes} state=drain reason=xid   # 79: the GPU is off the bus; power off "
-          "and on",
+         {"scontrol update nodename={nodes} state=drain reason=xid   # 79: the GPU is off the bus: power off and on",
           "avoid_node"}},
     .verify = "the same job runs without a line of NVRM: Xid in the kernel's log",
     .sources = {"https://docs.nvidia.com/deploy/xid-errors/index.html"},

@@ -107,7 +107,7 @@ const RegisteredRule kRule{{
     .proof = Proof::test_double,
     .thresholds = {{"min_errors", 10, "errors", "least errors of one kind; one failure or retraining is enough"},
                    {"min_per_hour", 10, "/h", "least errors per hour, in addition"}},
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the cable is replaced", "job"}},
+    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the cable is replaced", "job"}},
     .admin_remedy = {"mlxlink -d {device} -p {port} -c -m   # errors, and the state of the cable's module",
                      {"ibqueryerrors   # which ports of the fabric count errors, also at the far end", "infiniband"},
                      {"ethtool -S {interface} | grep -iE 'phy|symbol|crc'   # error counters of the card",

@@ -17,6 +17,7 @@ struct Least {
   double first = kNaN;  // at the first look
   double most = kNaN;
   double left = kNaN;
+  double of = kNaN;
   double share = kNaN;
   std::size_t sample = 0;
 };
@@ -41,10 +42,17 @@ Least least_left(const RuleContext& context, std::string_view left, std::string_
     least.most = std::fmax(least.most, series[t]);
     if (share >= least.share) continue;
     least.left = series[t];
+    least.of = whole[t];
     least.share = share;
     least.sample = t;
   }
   return least;
+}
+
+/// So little is left that the next file of any size fails.
+bool is_full(const Least& least, bool files) {
+  constexpr double kHardlyAny = 16.0 * 1024 * 1024;
+  return files ? least.left == 0 && least.first > 0 : least.left < kHardlyAny;
 }
 
 Finding describe(const RuleContext& context, const std::string& place, const Least& least, bool files) {
@@ -52,9 +60,9 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
   finding.instances = {place};
   finding.intervals = {context.span(least.sample, context.telemetry.samples)};
   finding.confidence = Confidence::certain;
-  finding.severity = least.left == 0 && least.first > 0 ? Severity::warning : Severity::notice;
+  finding.severity = is_full(least, files) ? Severity::warning : Severity::notice;
   finding.impact.how = least.left == 0 ? "not known: failed writes were not measured"
-                                       : "none seen: there was enough space for the job's files";
+                                       : "none seen so far: what was left was enough for the job's files";
   finding.evidence.push_back({.metric = files ? "fs.files_free" : "fs.available",
                               .instance = place,
                               .node = context.telemetry.node,
@@ -64,10 +72,11 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
                               .unit = files ? "count" : "bytes",
                               .span = finding.intervals.front(),
                               .detectors = {Method::snapshot}});
+  const auto amount = [files](double value) { return files ? number(value) : quantity(value, "bytes"); };
   finding.sentence =
-      fmt::format("The file system of {} on {} had {} left ({} %), measured {} after the recording began.", place,
-                  context.telemetry.node, files ? number(least.left) + " files" : quantity(least.left, "bytes"),
-                  number(100 * least.share), duration(context.seconds(least.sample)));
+      fmt::format("{} on {} is {}: {} of {}{} were left {} after the recording began.", place, context.telemetry.node,
+                  is_full(least, files) ? "full" : "nearly full", amount(least.left), amount(least.of),
+                  files ? " files" : "", duration(context.seconds(least.sample)));
   return finding;
 }
 
@@ -93,7 +102,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "io.fs_full",
-    .title = "A file system that the job writes to is full",
+    .title = "A file system that the job may write to is full",
     .looks_for =
         "Free space and free inodes for the working directory, TMPDIR, /tmp and /dev/shm: fs.available, "
         "fs.files_free. Where XFS or ext4 limits a project's folder, or a server its share, this limit counts "
@@ -107,7 +116,7 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
                    {"min_left", 1024, "MB", "most free space, in addition"},
                    {"min_files", 10000, "files", "free inodes below which it also counts as full"}},
-    .user_remedy = {"df -h {place}; df -i {place}   # on the node: free space and inodes",
+    .user_remedy = {"df -h {place}   # on {node}: free space", "df -i {place}   # on {node}: free inodes",
                     "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},
     .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory. If other "
                "users can still write there, the limit is a quota of your project: ask for more, or delete files."},

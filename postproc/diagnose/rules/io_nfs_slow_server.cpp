@@ -157,10 +157,14 @@ Cost cost_of(const RuleContext& context, Finding& finding, Interval at, std::spa
                           number(width))};
     }
   }
-  for (const auto& signal : {used, blocked}) add_contrast(context, finding, signal, at, all);
-  for (const std::string_view metric : {"nfs.retransmissions", "nfs.timeouts"}) {
-    add_contrast(context, finding, rate(context, metric, 1, "/s"), at, all);
-  }
+  // What did not change, or changed the other way, is no evidence.
+  const auto add = [&](const std::optional<MetricSeries>& signal, double sign) {
+    const auto change = inside_outside(context, signal, at, all);
+    if (change && sign * change->excess() > 0) finding.evidence.push_back(evidence_of(context, *signal, *change, at));
+  };
+  add(used, -1);
+  add(blocked, 1);
+  for (const std::string_view metric : {"nfs.retransmissions", "nfs.timeouts"}) add(rate(context, metric, 1, "/s"), 1);
   return cost;
 }
 
@@ -261,32 +265,36 @@ Interval standing_still(const RuleContext& context, const MetricSeries& used, In
   return longest;
 }
 
-/// Where the collector's own request hung, as it noted then: "/work, /scratch".
+/// Where the collector's own request hung, as it noted then, one on each line.
 std::string places_without_answer(const RuleContext& context, Interval window) {
   const TimeSpan span = context.span(window.begin, window.end);
   for (const Event& event : context.events) {
     if (event.code != "not_answering" || !context.happened_in(event, span, kRowSeconds)) continue;
-    std::string places = event.text.substr(0, event.text.find_last_not_of('\n') + 1);
-    for (std::size_t at = places.find('\n'); at != std::string::npos; at = places.find('\n', at)) {
-      places.replace(at, 1, ", ");
-    }
-    return places;
+    return event.text.substr(0, event.text.find_last_not_of('\n') + 1);
   }
   return "";
 }
 
-Finding describe_no_answer(const RuleContext& context, Interval at, const std::string& places,
+/// "/work, /scratch"
+std::string on_one_line(const std::string& places) {
+  std::string line;
+  for (const char letter : places) line += letter == '\n' ? ", " : std::string(1, letter);
+  return line;
+}
+
+Finding describe_no_answer(const RuleContext& context, Interval at, const std::string& mounts,
                            std::span<const Interval> all) {
-  Finding finding = finding_at(context, at, places.empty() ? JobValues{} : JobValues{{"mount", places}});
+  const std::string places = on_one_line(mounts);
+  Finding finding = finding_at(context, at, mounts.empty() ? JobValues{} : JobValues{{"mount", mounts}});
   if (!places.empty()) finding.instances = {places};
   finding.confidence = Confidence::likely;
   finding.evidence.push_back({.metric = "fs.not_answering",
                               .instance = places,
                               .node = context.telemetry.node,
-                              .feature = "max",
-                              .observed = 1,
-                              .expected = 0,
-                              .unit = "count",
+                              .feature = "time without an answer to a request for the size",
+                              .observed = context.seconds(at.length()),
+                              .expected = std::nullopt,
+                              .unit = "s",
                               .span = finding.intervals.front(),
                               .detectors = {Method::own_request},
                               .score = std::nullopt});
@@ -459,18 +467,16 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"grep -A 99 ' mounted on {mount} ' /proc/self/mountstats | grep -E 'xprt|READ:|WRITE:'   # on "
-                     "{nodes}: requests and their time",
+                     "{node}: requests and their time",
                      "nfs"},
-                    "timeout -s KILL 5 df {mount}   # \"Killed\": the server does not answer"},
+                    "timeout -s KILL 5 df {mount}   # on {node}: \"Killed\" if the server does not answer"},
     .advice = {"Tell the administrators the time and the mount; other jobs probably waited, too.",
                "Copy the input to storage of the node when the job begins, and read it there."},
-    .admin_remedy = {{"dmesg -T | grep -i 'nfs: server'   # on {nodes}: \"not responding\", and when it recovered",
-                      "nfs"},
-                     {"nfsiostat 5 {mount}                # on {nodes}: avg RTT is the server and the network, avg exe "
+    .admin_remedy = {{"nfsiostat 5 {mount}   # on {node}: avg RTT is the server and the network, avg exe "
                       "the client too",
                       "nfs"},
-                     "dmesg -T | tail -n 50              # on {nodes}: messages of the file system's client"},
-    .verify = "nfs.round_trip_time per request stays at its usual level and nfs.retransmissions at 0",
+                     "dmesg -T | grep -iE 'nfs|lustre|fuse|not responding'   # on {node}"},
+    .verify = "df of the mount answers at once, and the report of the next run has no such finding",
     .sources = {"https://man7.org/linux/man-pages/man8/nfsiostat.8.html",
                 "https://man7.org/linux/man-pages/man8/mountstats.8.html"},
     .check = check,

@@ -40,6 +40,22 @@ std::optional<MetricSeries> disk_busy(const RuleContext& context, Interval at) {
   return busiest;
 }
 
+/// The remote ones: NFS mounts from which data were read at that time, and whether there is Lustre.
+JobValues file_systems_read(const RuleContext& context, Interval at) {
+  constexpr std::string_view kRead = ":READ";
+  std::string mounts;
+  for (const std::size_t channel : context.channels("nfs.requests")) {
+    std::string_view mount = context.telemetry.channels[channel].instance;
+    if (!mount.ends_with(kRead) || !(mean_inside(context.telemetry.series(channel), at) > 0)) continue;
+    mount.remove_suffix(kRead.size());
+    mounts.append(mounts.empty() ? "" : "\n").append(mount);
+  }
+  JobValues values;
+  if (!mounts.empty()) values["mount"] = mounts;
+  if (!context.channels("lustre.read_bytes").empty()) values["lustre"] = "yes";
+  return values;
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   const MetricSeries wait = needed(io_wait(context), "time in which work waited for io (PSI)");
   const MetricSeries read = needed(reads(context), "bytes the job read from storage");
@@ -63,7 +79,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const double disk = busy ? mean_inside(busy->values, elevation.at) : 0;
     if (disk > context.threshold("max_disk_busy")) continue;
 
-    Finding finding = finding_at(context, elevation.at);
+    Finding finding = finding_at(context, elevation.at, file_systems_read(context, elevation.at));
     const double length = context.seconds(elevation.at.length());
     const auto confirmed = confirmed_by(context.detection, elevation.at);
     const bool its_own = wait.metric.starts_with("cgroup.");
@@ -76,11 +92,10 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.front().detectors = seen_by(confirmed);
     add_contrast(context, finding, busy, elevation.at, all);
     finding.sentence = fmt::format(
-        "For {} s work on {} waited for storage {:.0f} % of the time (usually {:.0f} %){}; the job read {} "
-        "instead of {}.",
-        number(length), context.telemetry.node, 100 * elevation.inside, 100 * elevation.outside,
-        busy ? fmt::format(" while the busiest disk was busy for {:.0f} %", 100 * disk) : "",
-        quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"));
+        "{} on {} waited for storage {:.0f} % of the time for {} (usually {:.0f} %): the job read {} instead of {}{}.",
+        its_own ? "The job" : "Processes", context.telemetry.node, 100 * elevation.inside, duration(length),
+        100 * elevation.outside, quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"),
+        busy ? ", and no local disk was the limit" : "");
     finding.runner_up = {
         "", busy ? fmt::format("a busy disk: no disk of the node was busy for more than {:.0f} %", 100 * disk)
                  : "a busy disk cannot be ruled out: no disk of the node was measured"};
@@ -109,16 +124,18 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {{"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/io.max   # inside the job: is there a limit?",
+        {"nfsiostat 5 {mount}   # on {node}, in the next run: avg RTT is the server and the network",
+         {"lctl get_param llite.*.stats   # on {node}, in the next run: which calls, and how long", "lustre"},
+         {"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/io.max   # inside the job: is there a limit?",
           "!cgroup_v1"},
          {"cat /sys/fs/cgroup/blkio$(grep :blkio: /proc/self/cgroup | cut -d: -f3)/blkio.throttle.read_bps_device   # "
-          "inside the job",
+          "inside the job: is there a limit?",
           "cgroup_v1"}},
     .advice = {"Copy the input to storage of the node once, and read it there.",
                {"More workers and a larger prefetch_factor of the DataLoader hide the wait.", "torch"}},
-    .admin_remedy = {{"cat /sys/fs/cgroup{cgroup}/io.max   # a limit left behind", "!cgroup_v1"},
-                     "nfsiostat 5                         # a slow server behind an idle disk; Lustre: lctl get_param "
-                     "osc.*.stats"},
+    .admin_remedy = {"nfsiostat 5 {mount}   # on {node}: a slow server behind an idle disk",
+                     {"lctl get_param osc.*.stats   # on {node}", "lustre"},
+                     {"cat /sys/fs/cgroup{cgroup}/io.max   # on {node}: a limit left behind", "!cgroup_v1"}},
     .verify = "pressure.io_some stays at its usual level and the job reads as fast as in the rest of its run",
     .sources = {"https://docs.kernel.org/accounting/psi.html",
                 "https://docs.kernel.org/admin-guide/cgroup-v2.html#io-interface-files"},

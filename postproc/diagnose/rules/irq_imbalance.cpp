@@ -130,10 +130,10 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   const bool felt = job_may_run_on(context, pile.cpu);
   set_loss(context, finding, felt ? std::optional((busy - others) * job_seconds(context)) : std::nullopt,
-           felt
-               ? "upper bound: time that a process of the job on that cpu lost to interrupts, beyond that on other cpus"
+           felt ? "time that a process of the job on that cpu lost to interrupts, beyond that on other cpus"
            : context.without_job() ? "not known: there was no job"
                                    : "not known: the job may not use that cpu, but its packets wait there");
+  finding.impact.at_most = finding.impact.seconds.has_value();
   const auto add = [&](std::string metric, std::string feature, double observed, std::optional<double> expected,
                        std::string unit) {
     Evidence evidence;
@@ -183,9 +183,9 @@ const RegisteredRule kRule{{
                     "rate of packets dropped because of a full backlog from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --core-spec=1      # reserves a core of each node for the system, if the site allows it",
+    .user_remedy = {{"#SBATCH --core-spec=1   # reserves a core of each node for the system, if the site allows it",
                      "job"},
-                    "grep . /proc/irq/*/effective_affinity_list      # on {nodes}: the same cpu in most lines"},
+                    "grep . /proc/irq/*/effective_affinity_list   # on {node}: the same cpu in most lines"},
     .admin_remedy =
         {"The network driver's set_irq_affinity_bynode.sh spreads them by NUMA node; it excludes irqbalance."},
     .verify = "the cpu's share of irq.* falls below 30 % and its cpu.softirq to that of the others",

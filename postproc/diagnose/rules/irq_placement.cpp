@@ -216,7 +216,7 @@ const RegisteredRule kService{{
     .thresholds = {{"min_vectors", 4, "vectors", "least vectors of a card on the same cpu"},
                    {"min_cpus", 4, "cpus", "least cpus of the node among which they could be spread"},
                    {"min_rate", 1000, "/s", "least rate of interrupts of the card, if there is a job"}},
-    .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {nodes}: the same cpu in most lines"},
+    .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {node}: the same cpu in most lines"},
     .admin_remedy = {"systemctl enable --now irqbalance   # cpus to exclude: IRQBALANCE_BANNED_CPULIST",
                      "set_irq_affinity.sh {interface}   # or by hand, of mlnx-tools: one cpu for each vector"},
     .verify = "effective_affinity_list of the card's vectors names different cpus",
@@ -239,7 +239,7 @@ const RegisteredRule kDistance{{
     .checks_node = true,
     .thresholds = {{"min_rate", 1000, "/s", "least rate of interrupts of the card"},
                    {"min_share", 0.5, "ratio", "part of them on another NUMA node from which they are reported"}},
-    .user_remedy = {"cat /sys/class/net/{interface}/device/numa_node   # on {nodes}: the card's NUMA node"},
+    .user_remedy = {"cat /sys/class/net/{interface}/device/numa_node   # on {node}: the card's NUMA node"},
     .advice = {"Place the ranks that communicate on the card's NUMA node."},
     .admin_remedy =
         {"set_irq_affinity_bynode.sh {numa_node} {interface}   # of mlnx-tools; irqbalance must not run then",

@@ -139,6 +139,17 @@ Interval with_ends(const RuleContext& context, Interval at) {
   return {at.begin - std::min(at.begin, second), std::min(context.telemetry.samples, at.end + second)};
 }
 
+/// How it could not keep up.
+std::string in_words(const MetricSeries& signal, const InsideOutside& change) {
+  const std::string inside = number(change.inside);
+  const std::string usual = number(change.outside);
+  if (signal.metric == "softnet.dropped") return fmt::format("dropped {} a second (usually {})", inside, usual);
+  if (signal.metric == "softnet.time_squeeze") {
+    return fmt::format("stopped {} times a second with packets left (usually {})", inside, usual);
+  }
+  return fmt::format("had no time left: {} cpus in soft interrupts (usually {})", inside, usual);
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   const Packets all_packets = packets(context);
   if (all_packets.rates.empty()) throw Unavailable("not measured: softnet.processed (/proc/net/softnet_stat)");
@@ -169,11 +180,9 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.back().instance = cpu;
     if (segments) finding.evidence.push_back(evidence_of(context, *received, *segments, elevation.at));
     finding.sentence = fmt::format(
-        "For {} s {} of {} took {:.0f} % of the packets (usually {:.0f} % for the busiest cpu) and could not keep up: "
-        "{} {} (usually {}).",
-        number(length), cpu, context.telemetry.node, 100 * elevation.inside, 100 * elevation.outside,
-        cost->signal.metric, quantity(cost->change.inside, cost->signal.unit),
-        quantity(cost->change.outside, cost->signal.unit));
+        "{} of {} handled {:.0f} % of the network packets for {} (usually {:.0f} % on the busiest cpu) and {}.", cpu,
+        context.telemetry.node, 100 * elevation.inside, duration(length), 100 * elevation.outside,
+        in_words(cost->signal, cost->change));
     finding.runner_up = {"net.tcp_retrans_fault", fmt::format("{} of this node itself counted the loss", cpu)};
     name_the_cause(context, cpu, finding);
     findings.push_back(std::move(finding));
@@ -203,12 +212,13 @@ const RegisteredRule kRule{{
                    {"min_softirq", 0.8, "cpus", "time of that cpu in soft interrupts from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"cat /proc/net/softnet_stat                # on {nodes}: the second column grows on one line",
+    .user_remedy = {"cat /proc/net/softnet_stat   # on {node}: the second column grows on one line",
                     {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues", "nccl"}},
     .admin_remedy =
         {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write the mask of all cpus",
-         "systemctl enable --now irqbalance             # if it is not running; more queues: ethtool -L",
-         "sysctl net.core.netdev_max_backlog=10000       # absorbs bursts, but does not spread the load"},
+         "systemctl enable --now irqbalance   # on {node}, if it is not running",
+         "Give the interface more queues (ethtool -L).",
+         "sysctl net.core.netdev_max_backlog=10000   # absorbs bursts, but does not spread the load"},
     .verify = "softnet.dropped stays 0 and the busiest cpu takes no more than its usual share of softnet.processed",
     .sources = {"https://docs.kernel.org/networking/scaling.html",
                 "https://docs.kernel.org/admin-guide/sysctl/net.html"},

@@ -79,9 +79,9 @@ const RegisteredRule kRule{{
                    {"min_slowed", 0.02, "ratio", "least fall of the job's cpu time from which it counts as cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy =
-        {"ps -o pid,stat,wchan,cmd -u $USER            # in the next run: T is stopped by a signal, t by a debugger",
-         "scontrol show job {job} | grep -E 'State|Suspend'   # whether Slurm suspended the job"},
+    .user_remedy = {"ps -o pid,stat,wchan,cmd -u \"$USER\"   # on {node}, in the next run: T is stopped by a signal, t "
+                    "by a debugger",
+                    "scontrol show job {job} | grep -E 'State|Suspend'   # whether Slurm suspended the job"},
     .advice = {"kill -CONT with the number of a stopped process lets it run again."},
     .verify = "job.stopped stays 0",
     .sources = {"https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html"},

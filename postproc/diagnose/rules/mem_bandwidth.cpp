@@ -160,7 +160,7 @@ const RegisteredRule kRule{{
                    {"max_remote", 0.25, "ratio", "most accesses to another socket, if they were counted"},
                    {"min_own", 0.8, "ratio", "least part of the node's cpu time that the job used"}},
     .user_remedy = {{"#SBATCH --hint=memory_bound   # one core per socket, therefore more nodes", "job"},
-                    {"srun --ntasks-per-socket=1 --cpu-bind=ldoms {command} ...   # or this, without --hint; then 2 "
+                    {"srun --ntasks-per-socket=1 --cpu-bind=ldoms   # or this, without --hint; then 2 "
                      "and 4: compare",
                      "job"}},
     .advice = {"Accept it, or move less data: block loops for the cache, fuse kernels, use lower precision.",

@@ -111,9 +111,17 @@ std::optional<double> seconds_left(const RuleContext& context, const Ramp& ramp,
   return left / pace;
 }
 
+/// Backward passes were seen.
+bool trains(const RuleContext& context) {
+  const auto steps = context.channels("stack.step_time");
+  return std::any_of(steps.begin(), steps.end(), [&](std::size_t channel) {
+    return !std::isnan(mean_inside(context.telemetry.series(channel), {0, context.telemetry.samples}));
+  });
+}
+
 Finding describe(const RuleContext& context, const Retained& memory, const Ramp& ramp) {
   const Interval at{ramp.begin * memory.bin, ramp.end * memory.bin};
-  Finding finding = finding_at(context, at);
+  Finding finding = finding_at(context, at, trains(context) ? JobValues{{"trains", "yes"}} : JobValues{});
   const double length = context.seconds(at.length());
   const double before = memory.level[ramp.begin];
   const double after = memory.level[ramp.end];
@@ -185,7 +193,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "mem.leak_oom_risk",
-    .title = "Memory of the job grows steadily and is not freed",
+    .title = "Memory of the job grew and was not freed",
     .looks_for = "A process whose memory (process.rss) grows throughout a part of the run and is never freed, compared "
                  "with the available memory (mem.available).",
     .kind = FindingKind::anomaly,
@@ -201,13 +209,15 @@ const RegisteredRule kRule{{
                    {"min_third", 0.15, "ratio",
                     "least part of the growth in each third of that time; below, it is a step"},
                    {"soon", 10, "run times", "it is a finding if the remaining memory lasts no longer than this"}},
-    .user_remedy =
-        {"{python} -X tracemalloc=10 ...           # then compare tracemalloc.take_snapshot() of two moments",
-         {"memray run -o leak.bin ...               # memray flamegraph --leaks leak.bin names the line", "python"},
-         "heaptrack {binary} ...                   # names the lines that allocated it"},
-    .advice = {{"Keep loss.item() instead of loss in lists and logs: a kept tensor keeps its graph.", "torch"},
-               {"Use arrays instead of lists of objects in data sets, and persistent workers.", "torch"}},
-    .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes          # the leak then ends only its own job", "job"}},
+    .user_remedy = {{"export PYTHONTRACEMALLOC=10   # then compare tracemalloc.take_snapshot() of two moments",
+                     "python"},
+                    {"heaptrack   # names the lines that allocated it", "binary"}},
+    .advice = {{"Keep loss.item() instead of loss in lists and logs: a kept tensor keeps its graph.", "trains"},
+               {"Look for lists, caches and tensors that grow with each request or batch; of tensors keep "
+                ".detach().cpu() values.",
+                "torch,!trains"},
+               {"Use arrays instead of lists of objects in data sets, and persistent workers.", "trains"}},
+    .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # the leak then ends only its own job", "job"}},
     .verify = "process.rss of the named process no longer grows after its start",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",
                 "https://docs.python.org/3/library/tracemalloc.html"},

@@ -7,6 +7,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/event_count.h"
+#include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::mem_oom_killed {
@@ -25,8 +26,29 @@ double largest(const RuleContext& context, std::string_view metric, const std::s
 /// A limit with a quarter more, in whole GiB.
 JobValues more_memory(double limit) {
   if (!(limit > 0)) return {};
-  return {{"memory_more", fmt::format("{:.0f}G", std::ceil(limit * 1.25 / kGiB))},
-          {"memory_limit", fmt::format("{:.3g}G", limit / kGiB)}};
+  return {{"memory_more", slurm_memory(std::ceil(limit * 1.25 / kGiB) * kGiB)}, {"memory_limit", slurm_memory(limit)}};
+}
+
+/// " python3 (rank3) ended at that time." Of several that ended nobody knows which one was killed.
+std::string who_ended(const RuleContext& context, const EventCount& count, double killed) {
+  constexpr double kSeenLateSeconds = 2;
+  const TimeSpan span = context.span(count.at.begin, count.at.end);
+  std::string slot;
+  for (const Event& event : context.events) {
+    if (event.code != "process_end" || !context.happened_in(event, span, kSeenLateSeconds)) continue;
+    if (!slot.empty() || killed != 1) return "";
+    slot = event.text;
+  }
+  if (slot.empty()) return "";
+  return fmt::format(" {} ended at that time.", context.rank_name(slot));
+}
+
+std::string limit_in_words(const std::string& group, double limit, double peak) {
+  constexpr double kReached = 0.95;
+  if (std::isnan(limit)) return "no limit of its control group was measured";
+  if (peak >= kReached * limit) return fmt::format("its limit of {} was reached", quantity(limit, "bytes"));
+  return fmt::format("its control group ({}) has a limit of {}, of which {} was seen in use", group,
+                     quantity(limit, "bytes"), std::isnan(peak) ? "an unknown part" : quantity(peak, "bytes"));
 }
 
 Finding describe(const RuleContext& context, const EventCount& count, const std::string& where,
@@ -37,9 +59,9 @@ Finding describe(const RuleContext& context, const EventCount& count, const std:
   finding.severity = Severity::critical;
   finding.impact.how = "not known: the work of the killed processes was not measured";
   finding.evidence.push_back(evidence_of(context, count));
-  finding.sentence = fmt::format("The kernel killed {} for memory on {}, {} after the recording began: {}.",
+  finding.sentence = fmt::format("The kernel killed {} for memory on {}, {} after the recording began: {}.{}",
                                  killed == 1 ? "1 process" : number(killed) + " processes", context.telemetry.node,
-                                 duration(context.seconds(count.at.begin)), where);
+                                 duration(context.seconds(count.at.begin)), where, who_ended(context, count, killed));
   return finding;
 }
 
@@ -58,13 +80,7 @@ std::vector<Finding> of_groups(const RuleContext& context) {
   }
   const std::string& group = context.telemetry.channels[tightest->channel].instance;
   const double peak = std::fmax(largest(context, "group.memory_peak", group), largest(context, "group.memory", group));
-  Finding finding = describe(
-      context, *tightest,
-      std::isnan(limit)
-          ? "no limit of its control group was measured"
-          : fmt::format("its control group ({}) has a limit of {}, and {} of it were seen in use", group,
-                        quantity(limit, "bytes"), std::isnan(peak) ? "an unknown part" : quantity(peak, "bytes")),
-      more_memory(limit));
+  Finding finding = describe(context, *tightest, limit_in_words(group, limit, peak), more_memory(limit));
   finding.instances = {group};
   finding.confidence = Confidence::certain;
   finding.runner_up = {"mem.leak_oom_risk", "a leak can be the cause; it is reported separately if memory grew"};
@@ -93,16 +109,17 @@ const RegisteredRule kRule{{
     .order = 10,
     .look_alikes = "mem.leak_oom_risk",
     .proof = Proof::real,
-    .user_remedy =
-        {{"sbatch --mem={memory_more} ...   # for each node, instead of --mem-per-cpu; the limit was {memory_limit}",
-          "job"}},
-    .advice = {"Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
+    .user_remedy = {{"#SBATCH --mem={memory_more}   # of each node; the limit was {memory_limit}, the need is unknown: "
+                     "more than that",
+                     "job"}},
+    .advice = {{"Raise the memory limit of the job: it was {memory_limit}, and the job needs more.", "!job"},
+               "Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
                {"With numactl --membind, a full NUMA node leads to kills although the machine has free memory: use "
                 "--preferred.",
                 "!memory_limit"}},
     .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # a job that uses too much memory ends itself, not its "
                       "neighbours",
-                      "job"}},
+                      "job,!memory_limit"}},
     .verify = "oom_kill in memory.events of the job's control group stays 0",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory"},
     .check = check,

@@ -8,6 +8,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::mem_reclaim {
@@ -86,8 +87,8 @@ JobValues values_of(const RuleContext& context, const std::optional<Limit>& limi
   JobValues values;
   if (const std::string folder = folder_of_memory(context); !folder.empty()) values["memory_folder"] = folder;
   if (!limit) return values;
-  values["memory_more"] = fmt::format("{:.0f}G", std::ceil(2 * limit->bytes / kGiB));
-  values["memory_limit"] = fmt::format("{:.3g}G", limit->bytes / kGiB);
+  values["memory_more"] = slurm_memory(std::ceil(2 * limit->bytes / kGiB) * kGiB);
+  values["memory_limit"] = slurm_memory(limit->bytes);
   return values;
 }
 
@@ -129,10 +130,10 @@ void set_cost(const RuleContext& context, Finding& finding, const MetricSeries& 
   const auto change = inside_outside(context, wait, elevation.at, all);
   const double inside = mean_inside(wait.values, elevation.at);
   const double more = change ? std::max(0.0, change->excess()) : inside;
-  set_loss(context, finding, more * length,
-           fmt::format("upper bound: some task waited for {} {} % of this time{}",
-                       wait.metric.ends_with("io_some") ? "storage" : "memory", number(100 * inside),
-                       change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
+  set_most_loss(context, finding, more * length,
+                fmt::format("some task waited for {} {} % of this time{}",
+                            wait.metric.ends_with("io_some") ? "storage" : "memory", number(100 * inside),
+                            change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
 }
 
 std::string why_short(const RuleContext& context, const Elevation& elevation, const std::optional<Limit>& limit) {

@@ -26,9 +26,9 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Eleva
   add_contrast(context, finding, rate(context, "vmstat.pswpout", context.page_bytes(), "bytes/s"), elevation.at, all);
   add_contrast(context, finding, waiting, elevation.at, all);
   finding.sentence =
-      fmt::format("Programs on {} needed {} back from swap within {}: {}{}.", context.telemetry.node,
-                  quantity(elevation.inside * length, "bytes"), duration(length), quantity(elevation.inside, "bytes/s"),
-                  std::isnan(elevation.outside) ? "" : " (usually " + quantity(elevation.outside, "bytes/s") + ")");
+      fmt::format("{} were read back from swap on {} in {} ({}{}).", quantity(elevation.inside * length, "bytes"),
+                  context.telemetry.node, duration(length), quantity(elevation.inside, "bytes/s"),
+                  std::isnan(elevation.outside) ? "" : ", usually " + quantity(elevation.outside, "bytes/s"));
   finding.runner_up = {"mem.leak_oom_risk",
                        "a leak: memory that only grows is reported separately; here pages were read back"};
   return finding;
@@ -73,8 +73,9 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"grep -E 'VmRSS|VmSwap' /proc/$(pgrep -u $USER -n -f {command})/status   # in the next run: how "
-                    "much of its memory is in swap"},
+    .user_remedy = {"for p in $(pgrep -u \"$USER\" -x {process}); do grep -HE 'VmRSS|VmSwap' /proc/$p/status; done   # "
+                    "on {node}, in "
+                    "the next run: how much of its memory is in swap"},
     .advice = {"Ask for as much memory as the job uses, or use less at once: smaller batches, fewer workers."},
     .admin_remedy = {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"}, "sysctl vm.swappiness=1"},
     .verify = "pswpin in /proc/vmstat does not grow while the job runs",

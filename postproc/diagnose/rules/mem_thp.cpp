@@ -81,9 +81,9 @@ Finding describe_stalls(const RuleContext& context, const MetricSeries& compacti
   const double length = context.seconds(elevation.at.length());
   const auto change = inside_outside(context, waits, elevation.at, all);
   const double inside = mean_inside(waits.values, elevation.at);
-  set_loss(context, finding, (change ? std::max(0.0, change->excess()) : inside) * length,
-           fmt::format("upper bound: some task waited for memory {} % of this time{}", number(100 * inside),
-                       change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
+  set_most_loss(context, finding, (change ? std::max(0.0, change->excess()) : inside) * length,
+                fmt::format("some task waited for memory {} % of this time{}", number(100 * inside),
+                            change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
   finding.confidence = Confidence::likely;
   finding.evidence = {evidence_of(context, compactions, elevation)};
   finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));

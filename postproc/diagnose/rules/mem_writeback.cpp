@@ -123,10 +123,8 @@ Finding describe(const RuleContext& context, const MetricSeries& dirtied, const 
     finding.impact.how = cost.measured ? "none seen: no more processes of the job waited than usual"
                                        : "not known: the waiting of the job was not measured";
   }
-  finding.runner_up = {
-      "",
-      fmt::format("a disk that is only busy: {} were dirtied in memory, and direct io and reads leave no dirty pages",
-                  quantity(elevation.inside * length, "bytes"))};
+  finding.runner_up = {"", fmt::format("a disk that is only busy: here {} were written into memory first",
+                                       quantity(elevation.inside * length, "bytes"))};
   return finding;
 }
 
@@ -183,7 +181,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "mem.writeback_stall",
-    .title = "A burst of dirty pages in the page cache",
+    .title = "Many writes filled the page cache",
     .looks_for = "Intervals in which many pages were written to the page cache (vmstat.nr_dirtied), and whether "
                  "processes of the job were blocked (job.blocked), waited for a cpu or for io (pressure.io_some).",
     .kind = FindingKind::anomaly,
@@ -206,7 +204,7 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {{"grep -E 'Dirty|Writeback' /proc/meminfo   # in the next run: pages waiting for the disk",
                      "outsider"},
-                    {"#SBATCH --exclusive                       # job {job} then has the node to itself", "outsider"}},
+                    {"#SBATCH --exclusive   # job {job} then has the node to itself", "outsider"}},
     .advice = {{"Write checkpoints from one rank, less often, or asynchronously.", "!outsider"},
                {"torch.distributed.checkpoint.async_save writes them in the background.", "torch,!outsider"},
                {"Write to storage of the node and copy the files later.", "!outsider"}},

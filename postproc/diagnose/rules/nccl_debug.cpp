@@ -70,8 +70,9 @@ std::vector<Finding> check(const RuleContext& context) {
     if (value.empty() || has_word(setting.harmless, upper(value)) || !loaded(libraries, setting.library)) continue;
     finding.instances.emplace_back(setting.name);
     values[setting.name] = value;
-    finding.sentence +=
-        fmt::format("{}{}={} is set: {}", finding.sentence.empty() ? "" : "; ", setting.name, value, setting.cost);
+    finding.sentence += finding.sentence.empty() ? fmt::format("{}={} is set in the job on {}: {}", setting.name, value,
+                                                               context.telemetry.node, setting.cost)
+                                                 : fmt::format("; {}={}: {}", setting.name, value, setting.cost);
     finding.evidence.push_back({.metric = "env." + std::string(setting.name),
                                 .instance = value,
                                 .node = context.telemetry.node,
@@ -81,7 +82,7 @@ std::vector<Finding> check(const RuleContext& context) {
   }
   if (finding.instances.empty()) return {};
   finding.remedy = context.finding(values).remedy;
-  finding.sentence += fmt::format(" (environment of the job on {}).", context.telemetry.node);
+  finding.sentence += ".";
   finding.severity = Severity::notice;
   finding.confidence = Confidence::certain;
   finding.intervals = {context.span(0, context.telemetry.samples)};

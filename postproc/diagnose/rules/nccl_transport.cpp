@@ -277,17 +277,13 @@ const RegisteredRule kFallback{{
     .user_remedy =
         {{"unset NCCL_IB_DISABLE   # it is {NCCL_IB_DISABLE} in this job", "NCCL_IB_DISABLE"},
          {"unset NCCL_NET   # it is {NCCL_NET} in this job", "NCCL_NET"},
-         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: shows which network NCCL chose, and "
-          "why",
-          "job"},
-         {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET {command} ...   # once: shows which network NCCL chose, and why",
-          "!job"},
-         "ulimit -l                                         # must be unlimited on the nodes of the ranks"},
+         "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # for one run: shows which network NCCL chose, and why",
+         "ulimit -l   # in the job: must be unlimited"},
     .advice =
         {"A container needs the devices: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 (docker, "
          "podman), --bind /dev/infiniband (Apptainer)."},
-    .admin_remedy = {{"slurmd.service: LimitMEMLOCK=infinity; slurm.conf: PropagateResourceLimitsExcept=MEMLOCK",
-                      "job"}},
+    .admin_remedy = {{"slurmd.service: LimitMEMLOCK=infinity", "job"},
+                     {"slurm.conf: PropagateResourceLimitsExcept=MEMLOCK", "job"}},
     .verify = "job.rdma_opened is not none, and net.tx_bytes falls to the traffic of the rendezvous",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html",
                 "https://github.com/NVIDIA/nccl/issues/1925", "https://github.com/areal-project/AReaL/issues/639"},
@@ -310,8 +306,8 @@ const RegisteredRule kSingleQp{{
                    {"max_pairs", 1, "ratio",
                     "most connected queue pairs per completion queue, where they were counted"}},
     .user_remedy = {"export NCCL_IB_QPS_PER_CONNECTION=2   # then 4: compare the step time of both with this run's",
-                    "export NCCL_IB_SPLIT_DATA_ON_QPS=1    # with it, each message is split; 0 takes turns; try both",
-                    "unset NCCL_IB_QPS_PER_CONNECTION      # if neither is faster: more queue pairs use more cache"},
+                    "export NCCL_IB_SPLIT_DATA_ON_QPS=1   # with it, each message is split; 0 takes turns; try both",
+                    "unset NCCL_IB_QPS_PER_CONNECTION   # if neither is faster: more queue pairs use more cache"},
     .verify = "the step time falls by more than its spread",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-qps-per-connection",
                 "https://github.com/NVIDIA/nccl/issues/2409",
@@ -338,7 +334,7 @@ const RegisteredRule kSockets{{
                    {"max_line_share", 0.6, "ratio", "part of that rate that the busiest seconds do not exceed"},
                    {"min_busy", 0.9, "cpus", "mean use of the busiest process"}},
     .user_remedy = {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # compare the step time with this run's",
-                    "unset NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD        # if the step time is not shorter: the "
+                    "unset NCCL_SOCKET_NTHREADS NCCL_NSOCKS_PERTHREAD   # if the step time is not shorter: the "
                     "threads use cpus"},
     .advice = {"Leave a cpu free for each of these threads; threads times sockets must not exceed 64."},
     .verify = "net.tx_bytes rises and the step time falls by more than its spread",

@@ -79,17 +79,16 @@ std::vector<Finding> check(const RuleContext& context) {
              fmt::format("{} arrived instead of {}", quantity(bytes->inside, "bytes/s"),
                          quantity(bytes->outside, "bytes/s")));
     Evidence peak = evidence_of(context, received, {flat->peak, flat->usual_peak, 0}, elevation.at);
-    peak.feature = "95 % quantile";
+    peak.feature = fmt::format("95 % quantile; {:.0f} % of the time at that limit", 100 * flat->share);
     finding.evidence = {evidence_of(context, received, *bytes, elevation.at), std::move(peak),
                         evidence_of(context, queued, elevation)};
     if (const auto confirmed = confirmed_by(context.detection, elevation.at)) {
       finding.evidence.front().detectors = confirmed->methods;
     }
     finding.sentence = fmt::format(
-        "For {} s, {} received at most {} (before and after: up to {}) and was at that limit for {:.0f} % of the time, "
-        "while {} segments a second arrived out of order (usually {}): something limited its port.",
-        number(length), context.telemetry.node, quantity(flat->peak, "bytes/s"), quantity(flat->usual_peak, "bytes/s"),
-        100 * flat->share, number(elevation.inside), number(elevation.outside));
+        "The network port of {} received no more than {} for {} (otherwise up to {}), and packets to it were lost.",
+        context.telemetry.node, quantity(flat->peak, "bytes/s"), duration(length),
+        quantity(flat->usual_peak, "bytes/s"));
     locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
     finding.runner_up = {"net.tcp_retrans_fault",
                          "random loss slows single connections; it does not limit the total rate"};
@@ -116,13 +115,13 @@ const RegisteredRule kRule{{
                    {"min_at_limit", 0.3, "ratio", "least part of the time within 20 % of the limit"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --switches=1@0:30:00      # nodes of one switch: wait half an hour for them at most",
-                     "job"},
-                    {"#SBATCH --exclude={nodes}         # if it is always the same port", "job"},
-                    "grep -s . /sys/class/net/*/speed   # on {nodes}: does a link run at a lower speed?"},
+    .user_remedy = {{"#SBATCH --switches=1@0:30:00   # nodes of one switch: wait half an hour for them at most", "job"},
+                    {"#SBATCH --exclude={nodes}   # if it is always the same port", "job"},
+                    "grep -s . /sys/class/net/*/speed   # on {node}: does a link run at a lower speed?"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
-    .admin_remedy = {"tc -s qdisc show                  # on {nodes} and its switch port: drops of a shaper or policer",
-                     "sysctl net.ipv4.tcp_ecn=1         # marks instead of drops, where the switches support it"},
+    .admin_remedy = {"tc -s qdisc show   # on {node}: drops of a shaper",
+                     "Check the drops and the policer of the switch port of {node}.",
+                     "sysctl net.ipv4.tcp_ecn=1   # marks instead of drops, where the switches support it"},
     .verify = "net.rx_bytes of the node reaches the peaks of its peers and tcpext.TCPOFOQueue its usual level",
     .sources = {"https://man7.org/linux/man-pages/man8/tc-tbf.8.html", "https://www.rfc-editor.org/rfc/rfc5681",
                 "https://slurm.schedmd.com/sbatch.html#OPT_switches"},

@@ -155,7 +155,7 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --switches=1@0:30:00      # nodes of one switch: wait half an hour for them at most",
+    .user_remedy = {{"#SBATCH --switches=1@0:30:00   # nodes of one switch: wait half an hour for them at most",
                      "job"}},
     .advice = {{"Set NCCL_IB_TC only to the traffic class that the site has published.", "nccl"}},
     .admin_remedy =

@@ -38,12 +38,14 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
   set_loss_of_segments(context, finding, segments, length);
   finding.evidence = {evidence_of(context, queued, elevation), evidence_of(context, received, segments, elevation.at)};
   finding.evidence.front().detectors = seen_by(confirmed);
-  add_contrast(context, finding, rate(context, "softnet.dropped", 1, "/s"), elevation.at, all);
+  const auto dropped = rate(context, "softnet.dropped", 1, "/s");
+  if (const auto change = inside_outside(context, dropped, elevation.at, all); change && change->inside > 0) {
+    finding.evidence.push_back(evidence_of(context, *dropped, *change, elevation.at));
+  }
   finding.sentence = fmt::format(
-      "TCP segments to {} were lost for {}: {} % of the {} segments received per second came after a gap (usually {} "
-      "%).",
+      "The network lost packets to {} for {}: {} % of the TCP segments arrived out of order (usually {} %).",
       context.telemetry.node, duration(length), number(100 * elevation.inside / segments.inside),
-      number(segments.inside), number(100 * elevation.outside / segments.outside));
+      number(100 * elevation.outside / segments.outside));
   locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
   finding.runner_up = runner_up(!context.channels(kTwice).empty());
   return finding;
@@ -72,9 +74,9 @@ std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& q
   };
   finding.evidence = {observed(queued, out_of_order), observed(received, arrived), observed(*twice, duplicates)};
   finding.sentence = fmt::format(
-      "Throughout the run, {} % of the TCP segments that {} received came out of order ({}/s of {}/s): other segments "
-      "were lost on the path to it.",
-      number(100 * out_of_order / arrived), context.telemetry.node, number(out_of_order), number(arrived));
+      "The network lost packets to {} throughout the run: {} % of the TCP segments arrived out of order ({}/s of "
+      "{}/s).",
+      context.telemetry.node, number(100 * out_of_order / arrived), number(out_of_order), number(arrived));
   locate_loss(context, finding, whole, {}, LossToward::here, out_of_order);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
   return {finding};
@@ -129,12 +131,11 @@ const RegisteredRule kRule{{
                    {"min_missing", 0.0005, "ratio", "the same per segment received, which is a loss in any case"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {nodes}, while a job runs",
-                    {"#SBATCH --exclude={nodes}                          # until it is repaired", "job"}},
-    .admin_remedy =
-        {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {nodes}; and its switch "
-         "port",
-         "cat /proc/net/softnet_stat                           # second column: dropped by this kernel itself"},
+    .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {node}, while a job runs",
+                    {"#SBATCH --exclude={nodes}   # until it is repaired", "job"}},
+    .admin_remedy = {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
+                     "Check the error counters of the switch port of {node}.",
+                     "cat /proc/net/softnet_stat   # on {node}: second column, dropped by this kernel itself"},
     .verify = "tcpext.TCPOFOQueue of the node stays at the level of its peers",
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html"},
     .check = check,

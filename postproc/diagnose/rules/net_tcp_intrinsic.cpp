@@ -187,7 +187,7 @@ const RegisteredRule kRule{{
                     "recoveries per segment sent again, from which it is random loss"},
                    {"min_correlation", 0.6, "ratio", "correlation with the segments sent, per second: bursts"}},
     .user_remedy =
-        {"nstat -az | grep -E 'TcpRetransSegs|TCPDSACKRecv|TCPSackRecovery'   # on {nodes}, while a job runs"},
+        {"nstat -az | grep -E 'TcpRetransSegs|TCPDSACKRecv|TCPSackRecovery'   # on {node}, while a job runs"},
     .advice = {"No repair is needed. Fewer simultaneous connections, or RDMA instead of sockets, reduce them."},
     .admin_remedy = {},
     .verify = "retransmissions stay a small part of the segments sent",

@@ -64,7 +64,7 @@ const RegisteredRule kRule{{
                     "error estimated by the kernel from which the clock counts as not synchronised"},
                    {"max_offset", 0.01, "s", "known offset that is still to be corrected"}},
     .user_remedy =
-        {"timedatectl | grep synchronized   # on {nodes}; the host may synchronise the clock of a virtual machine"},
+        {"timedatectl | grep synchronized   # on {node}; the host may synchronise the clock of a virtual machine"},
     .admin_remedy =
         {"systemctl enable --now chronyd   # chrony on Debian",
          "chronyc tracking   # then: Leap status must be Normal; with no job on the node, chronyc makestep corrects it "

@@ -201,14 +201,15 @@ const RegisteredRule kRule{{
                              {"max_started", 5, "/s",
                               "disk: most processes started on the node, if no control group counts the job's bytes"},
                              {"max_available", 0.05, "ratio", "memory: largest part that may be available"}}),
-    .user_remedy = {{"#SBATCH --exclusive   # the job then has the node to itself; costs whole nodes", "job"},
-                    {"squeue -w {nodes}      # in the next run: how many jobs share the node", "job"},
-                    "taskset -c {free_cpus} {command} ...   # avoids the cpus that others used"},
+    .user_remedy = {{"#SBATCH --exclusive   # the job then has the node to itself; costs whole nodes",
+                     "job,other_jobs"},
+                    {"squeue -w {nodes}   # in the next run: how many jobs share the node", "job"},
+                    {"taskset -c {free_cpus}   # avoids the cpus that others used", "!job"}},
     .advice = {"Request as many cpus and as much memory as the job uses: a shared node then reserves them."},
     .admin_remedy =
         {"systemd-cgtop -b -n 2 --depth=4 | head -30   # control groups that use cpus, memory and disks now",
-         {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,"
-          "task/affinity in slurm.conf",
+         {"cgroup.conf: ConstrainCores=yes ConstrainRAMSpace=yes   # with TaskPlugin=task/cgroup,task/affinity in "
+          "slurm.conf",
           "job"},
          {"slurm.conf: ExclusiveUser=YES   # in the partition's line; OverSubscribe=EXCLUSIVE gives whole nodes",
           "job"}},

@@ -80,7 +80,7 @@ std::vector<Finding> check_cpus(const RuleContext& context) {
   }
   JobValues values = gpu_values(context, worst.gpu);
   values["cpus"] = format_cpu_list(cpus);
-  values["node"] = std::to_string(worst.node);
+  values["numa_node"] = std::to_string(worst.node);
   Finding finding = context.finding(values);
   finding.severity = worst.bound ? Severity::warning : Severity::notice;
   finding.confidence = worst.bound ? Confidence::certain : Confidence::likely;
@@ -123,10 +123,10 @@ const RegisteredRule kCpus{{
                    {"min_distance", 20, "distance",
                     "distance from which memory belongs to another socket; 10 is the own node"},
                    {"min_seconds", 20, "s", "shortest time in which the GPU works"}},
-    .user_remedy =
-        {{"srun --gpus-per-task=1 --gpu-bind=single:1 --cpu-bind=cores {command} ...   # with --cpus-per-task", "job"},
-         {"sbatch --gres-flags=enforce-binding ...   # only cpus near the GPUs; the job may start later", "job"},
-         {"numactl --cpunodebind={node} --membind={node} {command} ...   # cpus {cpus}, for GPU {gpu}", "!job"}},
+    .user_remedy = {{"srun --gpus-per-task=1 --gpu-bind=single:1 --cpu-bind=cores   # with --cpus-per-task", "job"},
+                    {"#SBATCH --gres-flags=enforce-binding   # only cpus near the GPUs; the job may start later",
+                     "job"},
+                    {"numactl --cpunodebind={numa_node} --membind={numa_node}   # cpus {cpus}, for GPU {gpu}", "!job"}},
     .admin_remedy = {"gres.conf: AutoDetect=nvml   # then Slurm knows the cpus near each GPU"},
     .verify = "each process runs on the cpus that nvidia-smi topo -m shows for its GPU",
     .sources = {"https://slurm.schedmd.com/gres.conf.html", "https://github.com/NVIDIA/gpu_affinity",

@@ -238,8 +238,8 @@ std::vector<Finding> check_cpus(const RuleContext& context, const NumaLayout& la
   if (got < context.threshold("min_own") * full->busy * cpus) return {};
 
   Finding finding = finding_at(context, whole, {{"cpus_of_node", "yes"}});
-  set_loss(context, finding, waited / (waited + got) * job_seconds(context),
-           fmt::format("upper bound: its threads ran on {} cpus and waited for {} more", number(got), number(waited)));
+  set_most_loss(context, finding, waited / (waited + got) * job_seconds(context),
+                fmt::format("its threads ran on {} cpus and waited for {} more", number(got), number(waited)));
   finding.confidence = Confidence::likely;
   finding.instances = {"node" + std::to_string(full->node)};
   finding.evidence = {part(context, "cpu.utilization", full->node, full->busy, idle->busy, finding,
@@ -294,10 +294,11 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {{"srun --distribution=block:cyclic --cpu-bind=ldoms {command} ...   # ranks in turn on each NUMA node", "job"},
-         {"numactl --interleave=all {command} ...   # for a process larger than a node; without --membind", "memory"},
-         {"mpirun --map-by numa --bind-to numa {command} ...   # Open MPI", "cpus_of_node"},
-         {"numactl --hardware   # size and free memory of each node", "memory"}},
+        {{"srun --distribution=block:cyclic --cpu-bind=ldoms   # ranks in turn on each NUMA node", "job"},
+         {"numactl --interleave=all   # for a process larger than a node; without --membind", "memory"},
+         {"mpirun --map-by numa --bind-to numa   # Open MPI", "cpus_of_node"},
+         {"grep -E 'MemTotal|MemFree' /sys/devices/system/node/node*/meminfo   # on {node}: memory of each NUMA node",
+          "memory"}},
     .admin_remedy = {{"sysctl vm.zone_reclaim_mode=0   # it is {zone_reclaim}: the kernel reclaims memory of a full "
                       "node before it uses another",
                       "zone_reclaim"},

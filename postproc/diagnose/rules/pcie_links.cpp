@@ -193,7 +193,7 @@ const RegisteredRule kTraining{{
     .look_alikes = "a graphics card that saves power,a slot that is narrower than the card",
     .proof = Proof::test_double,
     .checks_node = true,
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the card is reseated", "job"}},
+    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the card is reseated", "job"}},
     .admin_remedy =
         {"lspci -vv -s {address} | grep -E 'LnkCap:|LnkSta:'   # look for (downgraded); check its port, too",
          "Reseat the card and its riser; check the slot's bifurcation and speed in the firmware."},
@@ -215,7 +215,7 @@ const RegisteredRule kErrors{{
     .checks_node = true,
     .thresholds = {{"min_errors", 10, "errors", "corrected errors from which it is reported"},
                    {"min_per_hour", 10, "/h", "least errors per hour, in addition"}},
-    .user_remedy = {{"sbatch --exclude={nodes} ...   # until the card is reseated", "job"}},
+    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the card is reseated", "job"}},
     .admin_remedy = {"grep . /sys/bus/pci/devices/{address}/aer_dev_*   # which errors; check its port, too",
                      "Reseat or replace the card, its riser or its retimer; update the firmware."},
     .verify = "the counts in aer_dev_correctable of the card and of its port do not grow",

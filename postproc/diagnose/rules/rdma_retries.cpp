@@ -219,7 +219,7 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --exclude={nodes}         # if it is always the same node", "job"}},
+    .user_remedy = {{"#SBATCH --exclude={nodes}   # if it is always the same node", "job"}},
     .advice =
         {{"NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT only hide the loss: raise them to finish a job, not permanently.",
           "nccl"}},

@@ -49,6 +49,27 @@ std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::sp
   return felt;
 }
 
+/// Whether it is what the program itself did, and did not wait for: a phase.
+bool is_phase(const RuleContext& context, const Episode& episode, std::span<const Interval> all) {
+  constexpr std::string_view kOfProgram[] = {"process.", "job.", "cgroup."};
+  constexpr std::string_view kWaits[] = {"wait", "blocked", "throttled", "outsider", "_some", "_full"};
+  constexpr double kWaitsMore = 0.05;
+  const std::string& strongest = context.telemetry.channels.at(episode.reasons.front().channel).metric;
+  const auto begins = [&](std::string_view begin) { return strongest.starts_with(begin); };
+  const auto contains = [&](std::string_view word) { return strongest.find(word) != std::string::npos; };
+  if (std::none_of(std::begin(kOfProgram), std::end(kOfProgram), begins)) return false;
+  if (std::any_of(std::begin(kWaits), std::end(kWaits), contains)) return false;
+  const Interval at{episode.begin, episode.end};
+  const std::optional<MetricSeries> waits[] = {cpu_wait(context), level(context, "job.blocked", "processes")};
+  bool measured = false;
+  for (const auto& wait : waits) {
+    const auto change = inside_outside(context, wait, at, all);
+    if (change && change->excess() > kWaitsMore) return false;
+    measured = measured || change.has_value();
+  }
+  return measured;
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   if (!context.detection.insufficient.empty()) throw Unavailable(context.detection.insufficient);
   std::vector<Finding> findings;
@@ -70,6 +91,11 @@ std::vector<Finding> check(const RuleContext& context) {
       finding.severity = Severity::info;
       finding.impact.how = "none seen: the job's computing, waiting, reading and sending did not change";
     }
+    const bool phase = is_phase(context, episode, all);
+    if (phase) {
+      finding.severity = Severity::info;
+      finding.impact.how = "none seen: the job waited no longer than usual";
+    }
     std::string strongest;
     for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
       const Reason& reason = episode.reasons[i];
@@ -90,9 +116,11 @@ std::vector<Finding> check(const RuleContext& context) {
                                quantity_of(channel.metric, reason.expected, evidence.unit));
       finding.evidence.push_back(std::move(evidence));
     }
-    finding.sentence =
-        fmt::format("For {}, {} deviated from the rest of the job; no known cause matched: {}.",
-                    duration(context.seconds(episode.end - episode.begin)), context.telemetry.node, strongest);
+    const std::string length = duration(context.seconds(episode.end - episode.begin));
+    finding.sentence = phase ? fmt::format("The program on {} did something else for {}: {}.", context.telemetry.node,
+                                           length, strongest)
+                             : fmt::format("For {}, {} deviated from the rest of the job; no known cause matched: {}.",
+                                           length, context.telemetry.node, strongest);
     findings.push_back(std::move(finding));
   }
   return findings;

@@ -10,6 +10,7 @@
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/node_pair.h"
 #include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal::rule::configuration {
 namespace {
@@ -55,13 +56,82 @@ bool is_alike(const FactDifference& fact) {
   return more - less <= kAlike * more;
 }
 
+/// The value of a setting: a number is held against that of the others.
 Evidence evidence_of(const FactDifference& fact, TimeSpan job) {
-  return {.metric = fact.key,
-          .instance = fact.value,
-          .node = fact.nodes.front(),
-          .feature = "value",
-          .span = job,
-          .detectors = {Method::peer_comparison}};
+  Evidence evidence{.metric = fact.key,
+                    .instance = "",
+                    .node = fact.nodes.front(),
+                    .feature = "value",
+                    .span = job,
+                    .detectors = {Method::peer_comparison}};
+  const auto value = parse_int(fact.value);
+  const auto usual = parse_int(fact.usual);
+  if (value && usual) {
+    evidence.feature = "value; expected: that of the other nodes";
+    evidence.observed = static_cast<double>(*value);
+    evidence.expected = static_cast<double>(*usual);
+    evidence.unit = "count";
+  } else {
+    evidence.instance = fact.value;
+  }
+  return evidence;
+}
+
+/// "always [madvise] never" -> "madvise"
+std::string chosen_in(std::string_view choices) {
+  const std::size_t open = choices.find('[');
+  const std::size_t close = choices.find(']', std::min(open, choices.size()));
+  if (close == std::string_view::npos) return "";
+  return std::string(choices.substr(open + 1, close - open - 1));
+}
+
+constexpr std::string_view kHugePagesKey = "vm.hugepages-";
+constexpr std::string_view kModeKey = "vm.transparent_hugepage";
+constexpr std::string_view kInterface = "net.";
+constexpr std::string_view kMtuKey = ".mtu";
+
+bool is_mtu(std::string_view key) {
+  return key.starts_with(kInterface) && key.ends_with(kMtuKey);
+}
+
+std::string interface_in(std::string_view key) {
+  return std::string(key.substr(kInterface.size(), key.size() - kInterface.size() - kMtuKey.size()));
+}
+
+/// "node2 reserves 120 huge pages of 2 MiB (240 MiB), the other nodes none"; nothing of other settings.
+std::string huge_pages_in_words(const FactDifference& fact) {
+  constexpr std::string_view kUnit = "kB";
+  std::string_view size = std::string_view(fact.key).substr(kHugePagesKey.size());
+  if (!size.ends_with(kUnit)) return "";
+  size.remove_suffix(kUnit.size());
+  const auto kib = parse_int(size);
+  const auto pages = parse_int(fact.value);
+  const auto usual = parse_int(fact.usual);
+  if (!kib || !pages || !usual) return "";
+  const double bytes = 1024.0 * static_cast<double>(*kib);
+  const auto amount = [](std::int64_t count) { return count == 0 ? "none" : number(static_cast<double>(count)); };
+  return fmt::format(
+      "{} {} {} huge pages of {}{}, the other nodes {}", node_list(fact.nodes),
+      fact.nodes.size() == 1 ? "reserves" : "reserve", *pages == 0 ? "no" : amount(*pages), quantity(bytes, "bytes"),
+      *pages == 0 ? "" : fmt::format(" ({})", quantity(bytes * static_cast<double>(*pages), "bytes")), amount(*usual));
+}
+
+std::string in_words(const FactDifference& fact) {
+  const std::string nodes = node_list(fact.nodes);
+  if (fact.key.starts_with(kHugePagesKey)) {
+    if (std::string words = huge_pages_in_words(fact); !words.empty()) return words;
+  }
+  if (is_mtu(fact.key)) {
+    return fmt::format("{} of {} has MTU {}, on the other nodes {}", interface_in(fact.key), nodes, fact.value,
+                       fact.usual);
+  }
+  const std::string mode = fact.key == kModeKey ? chosen_in(fact.value) : "";
+  const std::string usual_mode = chosen_in(fact.usual);
+  if (!mode.empty() && !usual_mode.empty()) {
+    return fmt::format("transparent_hugepage of {} is {}, on the other nodes {}", nodes, mode, usual_mode);
+  }
+  return fmt::format("{} {} {} = {}, the other nodes have {}", nodes, fact.nodes.size() == 1 ? "has" : "have", fact.key,
+                     fact.value, fact.usual);
 }
 
 /// What the others have, for the lines that set it: the first difference of each kind.
@@ -69,18 +139,14 @@ JobValues usual_values(const std::vector<const FactDifference*>& facts) {
   JobValues values;
   for (const FactDifference* fact : facts) {
     const std::string_view key = fact->key;
-    constexpr std::string_view kHugePages = "vm.";
-    constexpr std::string_view kInterface = "net.";
-    constexpr std::string_view kMtu = ".mtu";
-    if (key.starts_with("vm.hugepages-")) {
-      values.try_emplace("size", key.substr(kHugePages.size()));
+    constexpr std::string_view kVm = "vm.";
+    if (key.starts_with(kHugePagesKey)) {
+      values.try_emplace("size", key.substr(kVm.size()));
       values.try_emplace("usual", fact->usual);
-    } else if (key == "vm.transparent_hugepage") {  // "always [madvise] never"
-      const std::size_t open = fact->usual.find('[');
-      const std::size_t close = fact->usual.find(']', std::min(open, fact->usual.size()));
-      if (close != std::string::npos) values.try_emplace("usual_mode", fact->usual.substr(open + 1, close - open - 1));
-    } else if (key.starts_with(kInterface) && key.ends_with(kMtu)) {
-      values.try_emplace("interface", key.substr(kInterface.size(), key.size() - kInterface.size() - kMtu.size()));
+    } else if (key == kModeKey) {
+      if (std::string mode = chosen_in(fact->usual); !mode.empty()) values.try_emplace("usual_mode", std::move(mode));
+    } else if (is_mtu(key)) {
+      values.try_emplace("interface", interface_in(key));
       values.try_emplace("usual", fact->usual);
     }
   }
@@ -100,13 +166,12 @@ Finding describe(const EffectiveRule& rule, const std::vector<const FactDifferen
   std::string list;
   for (const FactDifference* fact : facts) {
     if (finding.evidence.size() < kShown) {
-      list += fmt::format("{}{} has {} = {}, the other nodes have {}", list.empty() ? "" : "; ", node_list(fact->nodes),
-                          fact->key, fact->value, fact->usual);
+      list += (list.empty() ? "" : "; ") + in_words(*fact);
     }
     finding.evidence.push_back(evidence_of(*fact, job));
   }
   if (facts.size() > kShown) list += fmt::format("; and {} more", facts.size() - kShown);
-  finding.sentence = "Nodes of the job are configured differently: " + list + ".";
+  finding.sentence = list + ".";
   return finding;
 }
 
@@ -240,12 +305,12 @@ const RegisteredJobRule kHugePages(
         .subsystem = Subsystem::memory,
         .order = 93,
         .proof = Proof::real,
-        .user_remedy = {{"sbatch --exclude={nodes} ...   # until the nodes have the same configuration", "job"},
-                        "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages   # on {nodes} and on another node"},
+        .user_remedy = {{"#SBATCH --exclude={nodes}   # until the nodes have the same configuration", "job"},
+                        "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages   # on {node} and on another node"},
         .admin_remedy =
-            {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # on {nodes}, as on the others",
-             "echo {usual_mode} > /sys/kernel/mm/transparent_hugepage/enabled   # on {nodes}, as on the others",
-             "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {nodes}: where the setting comes "
+            {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # on {node}, as on the others",
+             "echo {usual_mode} > /sys/kernel/mm/transparent_hugepage/enabled   # on {node}, as on the others",
+             "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {node}: where the setting comes "
              "from"},
         .verify = "the setting is the same on all nodes of the job",
         .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html", "https://arxiv.org/abs/2510.26008"},
@@ -263,9 +328,9 @@ const RegisteredJobRule kMtu(
         .subsystem = Subsystem::network,
         .order = 62,
         .proof = Proof::real,
-        .user_remedy = {"tracepath -n {peer}   # on {nodes}: pmtu is the largest packet that the path allows"},
-        .admin_remedy = {"ip link set dev {interface} mtu {usual}   # on {nodes}, and in its network configuration",
-                         "ip link show   # on {nodes} and on {peer}: which value is intended"},
+        .user_remedy = {"tracepath -n {peer}   # on {node}: pmtu is the largest packet that the path allows"},
+        .admin_remedy = {"ip link set dev {interface} mtu {usual}   # on {node}, and in its network configuration",
+                         "ip link show   # on {node} and on {peer}: which value is intended"},
         .verify = "the MTU is the same on all nodes and switches between them",
         .sources = {"https://docs.kernel.org/networking/statistics.html"},
     },
@@ -286,16 +351,16 @@ const RegisteredJobRule kDrifted(
         .thresholds = {{"warning_seconds", 5, "s",
                         "run time that the others waited for the node, from which its settings are a warning"},
                        {"warning_percent", 10, "percent", "share of the run, likewise"}},
-        .user_remedy = {{"sbatch --exclude={nodes} ...   # once: does it make a difference", "job"}},
-        .admin_remedy = {{"grep . /sys/devices/system/cpu/vulnerabilities/*; cat /proc/cmdline   # on {nodes} and on "
-                          "{peer}: which mitigations are intended",
+        .user_remedy = {{"#SBATCH --exclude={nodes}   # once: does it make a difference", "job"}},
+        .admin_remedy = {{"grep . /sys/devices/system/cpu/vulnerabilities/*   # on {node} and on {peer}: which "
+                          "mitigations are intended",
                           "mitigations"},
-                         {"grep . /sys/class/dmi/id/bios_*   # on {nodes} and on {peer}: which firmware is newer",
+                         {"grep . /sys/class/dmi/id/bios_*   # on {node} and on {peer}: which firmware is newer",
                           "firmware"},
-                         {"grep -m1 microcode /proc/cpuinfo   # on {nodes} and on {peer}; then update the package, and "
+                         {"grep -m1 microcode /proc/cpuinfo   # on {node} and on {peer}; then update the package, and "
                           "reboot",
                           "microcode"},
-                         {"cat /proc/driver/nvidia/version   # on {nodes} and on {peer}", "gpu_driver"},
+                         {"cat /proc/driver/nvidia/version   # on {node} and on {peer}", "gpu_driver"},
                          "diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
         .verify = "the settings are the same on all nodes of the job",
         .sources = {"https://arxiv.org/abs/2510.26008"},

@@ -291,9 +291,8 @@ const RegisteredJobRule kRule(
         .user_remedy =
             {"unset NCCL_IB_HCA   # it is {filter} in this job",
              "export NCCL_IB_HCA=={rails}   # exactly these ports; without the second =, names are prefixes",
-             {"NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET srun {command} ...   # once: shows which ports NCCL chose",
-              "job"}},
-        .admin_remedy = {"/etc/nccl.conf: NCCL_IB_HCA with the ports for computing"},
+             "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # for one run: shows which ports NCCL chose"},
+        .admin_remedy = {"/etc/nccl.conf: NCCL_IB_HCA=={rails}   # on all nodes: the ports for computing"},
         .verify = "the bytes of these ports are within 20 % of each other",
         .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",
                     "https://github.com/NVIDIA/nccl/issues/820"},

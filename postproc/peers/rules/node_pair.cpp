@@ -158,24 +158,25 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
 }
 
 const RegisteredJobRule kPair(
-    check, {
-               .id = "node.pair_differs",
-               .title = "The two nodes of the job are in different states",
-               .looks_for = "Two nodes, without a third node for comparison, that do the same work but differ "
-                            "throughout the job in clocks, stalls, retransmissions, disk latency or settings.",
-               .kind = FindingKind::peer,
-               .subsystem = Subsystem::cpu,
-               .order = 500,
-               .look_alikes = "a rank with another role,a node with less to do,another model of machine",
-               .proof = Proof::test_double,
-               .whole_machine = true,
-               .thresholds = {{"min_seconds", 60, "s", "shortest time in which both nodes were measured"},
-                              {"min_time", 0.75, "ratio", "least part of the job in which they differ"}},
-               .user_remedy = {{"sbatch --exclude={nodes} ...   # once: is it faster on other nodes", "job"}},
-               .admin_remedy = {"check {nodes}: power and clock limits, cooling, leftover processes, cables, disks"},
-               .verify = "run it on one of the two nodes and a third node: the abnormal node still differs",
-               .sources = {"https://arxiv.org/abs/2510.26008"},
-           });
+    check,
+    {
+        .id = "node.pair_differs",
+        .title = "The two nodes of the job are in different states",
+        .looks_for = "Two nodes, without a third node for comparison, that do the same work but differ "
+                     "throughout the job in clocks, stalls, retransmissions, disk latency or settings.",
+        .kind = FindingKind::peer,
+        .subsystem = Subsystem::cpu,
+        .order = 500,
+        .look_alikes = "a rank with another role,a node with less to do,another model of machine",
+        .proof = Proof::test_double,
+        .whole_machine = true,
+        .thresholds = {{"min_seconds", 60, "s", "shortest time in which both nodes were measured"},
+                       {"min_time", 0.75, "ratio", "least part of the job in which they differ"}},
+        .user_remedy = {{"#SBATCH --exclude={nodes}   # once: is it faster on other nodes", "job"}},
+        .admin_remedy = {"On {nodes}, check power and clock limits, cooling, leftover processes, cables, disks."},
+        .verify = "run it on one of the two nodes and a third node: the abnormal node still differs",
+        .sources = {"https://arxiv.org/abs/2510.26008"},
+    });
 
 }  // namespace
 }  // namespace reveal::rule::node_pair

@@ -90,8 +90,8 @@ const RegisteredJobRule kStraggler(
                         "lost run time from which this is a warning, if the node's state differs, too"},
                        {"warning_percent", 10, "percent",
                         "lost share of the run from which this is a warning, if the node's state differs, too"}},
-        .user_remedy = {{"sbatch --exclude={nodes} ...   # once: is the time still lost", "job"}},
-        .admin_remedy = {"check {nodes}: clock limits, throttling, memory and disk errors, leftover processes"},
+        .user_remedy = {{"#SBATCH --exclude={nodes}   # once: is the time still lost", "job"}},
+        .admin_remedy = {"On {nodes}, check clock limits, throttling, memory and disk errors, leftover processes."},
         .verify = kFollowsTheNode,
         .sources = {"https://github.com/traceopt-ai/traceml/issues/252"},
     });

@@ -422,10 +422,11 @@ const RegisteredJobRule kSlowSteps(
                        {"min_steps", 20, "steps", "least number of slow steps"},
                        {"min_seconds", 5, "s", "shortest interval"},
                        {"min_score", 5, "sd", "least distance from the usual step, in its own spread"}},
-        .user_remedy = {"py-spy dump --pid $(pgrep -n {command})   # in the next run, while the steps are slow: where "
-                        "the rank waits"},
+        .user_remedy = {"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in "
+                        "the next run, "
+                        "while the steps are slow: where the ranks wait"},
         .advice = {"Look at what else was found at that time; a rank that is late keeps all others waiting."},
-        .admin_remedy = {"look at {nodes} in that interval: clocks, throttling, network, leftover processes"},
+        .admin_remedy = {"Look at {nodes} in that interval: clocks, throttling, network, leftover processes."},
         .verify = "the time of each step (stack.step_time) stays as it was before",
         .sources = {"https://arxiv.org/abs/2410.12588"},
     });

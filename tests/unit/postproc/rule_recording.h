@@ -1,6 +1,8 @@
 // A node of a few channels, written as what happens before, during and after an event, for one rule to look at.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -44,7 +46,21 @@ class RuleRecording {
     const Telemetry all = with_derived();
     const RuleContext::Node node{all, detection, begin, end, events};
     const RuleSpec* spec = find_rule(rule);
-    return spec->check(RuleContext(*spec, node, before, {}));
+    std::vector<Finding> found = spec->check(RuleContext(*spec, node, before, {}));
+    for (const Finding& finding : found) expect_readable(finding);
+    return found;
+  }
+  /// What a page has room for, and what can be pasted.
+  static void expect_readable(const Finding& finding) {
+    EXPECT_LE(finding.runner_up.why_not.size(), 110U) << finding.id << ": " << finding.runner_up.why_not;
+    EXPECT_FALSE(finding.impact.how.starts_with("upper bound")) << finding.id << ": at_most says so";
+    EXPECT_FALSE(finding.impact.seconds && !(*finding.impact.seconds > 0)) << finding.id << ": that is \"none seen\"";
+    for (const auto* lines : {&finding.remedy.user, &finding.remedy.advice, &finding.remedy.admin}) {
+      for (const std::string& line : *lines) {
+        EXPECT_EQ(line.find("..."), std::string::npos) << finding.id << ": " << line;
+        EXPECT_EQ(line.find('{'), std::string::npos) << finding.id << ": " << line;
+      }
+    }
   }
   [[nodiscard]] double second_of(std::int64_t utc_ns) const {
     return static_cast<double>(utc_ns - telemetry.begin_utc_ns) * 1e-9;

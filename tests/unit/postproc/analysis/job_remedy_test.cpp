@@ -31,7 +31,7 @@ TEST(JobRemedy, NamesTheNodesThatAFindingIsAboutInTheEnd) {
   Report report = job_of_three();
   report.findings = {differing(report.job, "n1")};
   const Remedy of_one = report.findings[0].remedy;
-  EXPECT_EQ(of_one.user, Lines{"sbatch --exclude=n1 ...   # once: does the difference stay with the node"});
+  EXPECT_EQ(of_one.user, Lines{"#SBATCH --exclude=n1   # once: does the difference stay with the node"});
   EXPECT_EQ(of_one.admin, Lines{"diff <(ssh n1 sysctl -a) <(ssh n2 sysctl -a)   # and firmware, memory, services"});
   name_nodes_in_remedies(report);
   EXPECT_EQ(report.findings[0].remedy, of_one);
@@ -39,9 +39,40 @@ TEST(JobRemedy, NamesTheNodesThatAFindingIsAboutInTheEnd) {
   report.findings[0].nodes = {"n1", "n2"};  // merged with that of another node
   name_nodes_in_remedies(report);
   EXPECT_EQ(report.findings[0].remedy.user,
-            Lines{"sbatch --exclude=n1,n2 ...   # once: does the difference stay with the node"});
+            Lines{"#SBATCH --exclude='n[1-2]'   # once: does the difference stay with the node"});
   EXPECT_EQ(report.findings[0].remedy.admin,
             Lines{"diff <(ssh n1 sysctl -a) <(ssh n3 sysctl -a)   # and firmware, memory, services"});
+}
+
+TEST(JobRemedy, NamesTwoThousandNodesInOneWord) {
+  Report report = job_of_three();
+  report.job.nodes = {"login"};
+  report.findings = {differing(report.job, "n0001")};
+  report.findings[0].nodes.clear();
+  for (int node = 1; node <= 2000; ++node) {
+    std::string number = std::to_string(node);
+    report.findings[0].nodes.push_back("n" + number.insert(0, 4 - number.size(), '0'));
+  }
+  name_nodes_in_remedies(report);
+  EXPECT_EQ(report.findings[0].remedy.user,
+            Lines{"#SBATCH --exclude='n[0001-2000]'   # once: does the difference stay with the node"});
+  EXPECT_EQ(report.findings[0].remedy.admin,
+            Lines{"diff <(ssh n0001 sysctl -a) <(ssh login sysctl -a)   # and firmware, memory, services"});
+
+  for (std::string& node : report.findings[0].nodes) node += "x";  // which no list folds
+  name_nodes_in_remedies(report);
+  EXPECT_EQ(report.findings[0].remedy.user, Lines{}) << "too long to be typed, and the line of before is wrong";
+}
+
+TEST(JobRemedy, KeepsTheOtherValuesOfALine) {
+  const std::vector<RemedyLine> table{"a {disk} on {nodes}   # on {node}", "On {nodes}, check {disk}."};
+  JobValues values{{"disk", "sda"}, {"nodes", "n1"}, {"node", "n1"}};
+  Lines lines = lines_for(table, values);
+  lines.emplace_back("another line");
+  fill_again(lines, table, {{"nodes", "n[1-2]"}, {"node", "n1"}});
+  EXPECT_EQ(lines, (Lines{"a sda on 'n[1-2]'   # on n1", "On n[1-2], check sda.", "another line"}));
+  fill_again(lines, table, {{"nodes", "n3"}, {"node", "n3"}});
+  EXPECT_EQ(lines, (Lines{"a sda on n3   # on n3", "On n3, check sda.", "another line"}));
 }
 
 TEST(JobRemedy, LeavesNoNodeOutWhereAllAreAffected) {

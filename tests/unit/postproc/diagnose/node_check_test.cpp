@@ -67,7 +67,7 @@ TEST(NodeCheck, SeesAFullFileSystemAndBadMemoryOfAGpuWithoutAJob) {
   EXPECT_EQ(well.asked, (std::vector<std::string>{"gpu.ecc_remap", "io.fs_full"}));
   const NodeCheck full = node(0.1e9, 0);
   EXPECT_EQ(status_of(full), NodeStatus::warning);
-  EXPECT_NE(check_line(full).find("The file system of /tmp on n2 had"), std::string::npos) << check_line(full);
+  EXPECT_NE(check_line(full).find("/tmp on n2 is nearly full: "), std::string::npos) << check_line(full);
   const NodeCheck bad = node(50e9, 1);
   ASSERT_EQ(bad.findings.size(), 1U);
   EXPECT_EQ(bad.findings[0].id, "gpu.ecc_remap");

@@ -235,6 +235,49 @@ TEST(RuleTable, GivesSlurmsLinesOnlyUnderSlurm) {
   EXPECT_GE(more, 5U);
 }
 
+/// That every line can be pasted is shown with a shell by remedy_lines_test.py.
+TEST(RuleTable, HasLinesToTypeAndSentencesInTheirPlaces) {
+  const std::regex sentence(R"re(^[A-Z].*\.$)re");
+  const std::regex setting(R"re(^(/etc/)?[a-z_]+\.(conf|service): [A-Z][A-Za-z_]*=)re");
+  for (const RuleSpec* rule : rules()) {
+    for (const auto* lines : {&rule->user_remedy, &rule->advice, &rule->admin_remedy}) {
+      for (const RemedyLine& line : *lines) {
+        const std::string text(line.text);
+        const bool said = std::regex_match(text, sentence);
+        EXPECT_EQ(text.find("..."), std::string::npos) << rule->id << ": " << text;
+        EXPECT_EQ(text.find("{command}"), std::string::npos) << rule->id << ": a name is no command line: " << text;
+        EXPECT_EQ(text.ends_with('.'), lines == &rule->advice || said) << rule->id << ": " << text;
+        if (lines != &rule->user_remedy) continue;
+        EXPECT_FALSE(said) << rule->id << ": advice instead of " << text;
+        EXPECT_FALSE(std::regex_search(text, setting)) << rule->id << ": " << text;
+        EXPECT_FALSE(text.starts_with("sbatch ")) << rule->id << ": #SBATCH instead of " << text;
+      }
+    }
+  }
+}
+
+TEST(Remedy, FoldsAndQuotesNodesAndRepeatsALineForEachOfSeveralValues) {
+  const std::vector<RemedyLine> lines{"#SBATCH --exclude={nodes}   # {nodes}", "df {mount}   # on {nodes}"};
+  const JobValues values{{"nodes", "gpu-a100-[0001-2000],login"}, {"mount", "/work\n/scratch"}};
+  const std::vector<std::string> filled{"#SBATCH --exclude='gpu-a100-[0001-2000],login'   # gpu-a100-[0001-2000],login",
+                                        "df /work   # on gpu-a100-[0001-2000],login",
+                                        "df /scratch   # on gpu-a100-[0001-2000],login"};
+  EXPECT_EQ(lines_for(lines, values), filled);
+  for (const std::string& line : filled) EXPECT_TRUE(is_one_of(line, lines)) << line;
+  for (const char* line :
+       {"#SBATCH --exclude=n[1-2]   # n1", "#SBATCH --exclude='n1;id'   # n1", "df 'a b'   # on n1",
+        "#SBATCH --exclude='n[1-2]", "#SBATCH --exclude='n[1-2]   # n1", "#SBATCH --exclude=''   # n1"}) {
+    EXPECT_FALSE(is_one_of(line, lines)) << line;
+  }
+  EXPECT_TRUE(lines_for(lines, {{"nodes", "n1"}, {"mount", "/my files"}}).size() == 1);
+}
+
+TEST(Remedy, FindsTheProcessesOfAProgramAndNotThoseOfAShell) {
+  EXPECT_EQ(process_name("python3.11"), "python3.11");
+  EXPECT_EQ(process_name("a_very_long_solver"), "a_very_long_sol");
+  for (const char* launcher : {"sh", "bash", "taskset", "torchrun", "srun"}) EXPECT_EQ(process_name(launcher), "");
+}
+
 TEST(Remedy, LeavesOutWhatIsNotKnownAndWhatIsNoPlainWord) {
   const std::vector<RemedyLine> lines{"a {x} b {y}", {"needs x", "x"}, {"without x", "!x"}, {"z, but not x", "z,!x"}};
   EXPECT_EQ(lines_for(lines, {}), std::vector<std::string>{"without x"});

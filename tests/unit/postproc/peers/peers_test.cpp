@@ -94,7 +94,8 @@ TEST(Peers, DifferInPairsWithoutANameBeingGiven) {
   const PeerComparison comparison = compared(job.record());
   EXPECT_FALSE(comparison.compared);
   ASSERT_EQ(comparison.groups.size(), 1U);
-  EXPECT_NE(comparison.groups[0].reason.find("the abnormal one cannot be identified"), std::string::npos);
+  EXPECT_NE(comparison.groups[0].reason.find("it cannot be told which of them differs over the whole job"),
+            std::string::npos);
   EXPECT_NE(comparison.groups[0].reason.find("they differ in 6 channels"), std::string::npos)
       << comparison.groups[0].reason;
   EXPECT_TRUE(comparison.deviations.empty());
@@ -301,11 +302,14 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
   EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent");
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n0003"});
   EXPECT_EQ(findings[0].severity, Severity::notice);
-  EXPECT_NE(findings[0].sentence.find("n0003 has vm.hugepages-1048576kB = 16, the other nodes have 0"),
+  EXPECT_NE(findings[0].sentence.find("n0003 reserves 16 huge pages of 1 GiB (16 GiB), the other nodes none"),
             std::string::npos)
       << findings[0].sentence;
   EXPECT_EQ(findings[1].id, "net.mtu_mismatch");
   EXPECT_EQ(findings[1].nodes, std::vector<std::string>{profiles[0].node});
+  EXPECT_EQ(findings[1].sentence, "ib0 of " + profiles[0].node + " has MTU 1500, on the other nodes 2044.");
+  EXPECT_EQ(findings[1].evidence.at(0).observed, 1500);
+  EXPECT_EQ(findings[1].evidence.at(0).expected, 2044);
   EXPECT_EQ(findings[2].id, "node.config_drift");
   EXPECT_EQ(findings[2].severity, Severity::info) << "a kernel of another build is worth a line, not a warning";
   for (NodeProfile& profile : profiles) profile.facts = profiles[1].facts;

@@ -72,12 +72,21 @@ TEST(TransientStraggler, IsNamedAmongTwo) {
   EXPECT_NEAR(second_of(findings[0].intervals.at(0).begin_utc_ns), 50, 1);
   EXPECT_NEAR(second_of(findings[0].intervals.at(0).end_utc_ns), 70, 1);
   EXPECT_NEAR(findings[0].impact.seconds.value_or(0), 10, 1.5) << "the others slept half of twenty seconds";
+  EXPECT_NE(findings[0].sentence.find(" n1 waited for n2: the processes of n1 worked on 0.4"), std::string::npos)
+      << findings[0].sentence;
+  EXPECT_EQ(findings[0].evidence.at(0).node, "n2");
+  EXPECT_EQ(findings[0].evidence.at(1).node, "n1") << "one name for one number";
 }
 
 TEST(TransientStraggler, IsNamedAmongFour) {
   const auto findings = found(record({{0.8, 0.4}, {0.8, 0.4}, {0.85, 0.95}, {0.8, 0.4}}));
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n3"});
+  EXPECT_NE(findings[0].sentence.find(" the other 3 nodes waited for n3: their processes worked on "),
+            std::string::npos)
+      << findings[0].sentence;
+  EXPECT_EQ(findings[0].evidence.at(1).node, "");
+  EXPECT_EQ(findings[0].evidence.at(1).feature, "median of the other 3 nodes");
 }
 
 TEST(TransientStraggler, IsNamedEvenIfItIsWaitedForMostOfTheTime) {

@@ -70,7 +70,10 @@ TEST(MetricFacts, ShowOneRateInOneUnit) {
   EXPECT_EQ(unit, "cpus");
   EXPECT_DOUBLE_EQ(factor * 98e6, 0.98);
   EXPECT_EQ(quantity_of("cpu.user", 0.98e9, "ns/s"), "0.98 cpus");
-  EXPECT_EQ(quantity_of("process.wait_time", 0.98e9, "ns/s"), "0.98 s per s");
+  EXPECT_EQ(quantity_of("process.wait_time", 0.98e9, "ns/s"), "0.98 threads waiting");
+  EXPECT_EQ(quantity_of("process.wait_time", 0.98, "s/s"), "0.98 threads waiting");
+  EXPECT_EQ(quantity_of("pressure.io_some", 0.31, "s/s"), "31 % of the time");
+  EXPECT_EQ(quantity_of("vmstat.pgpgin", 2048, "count/s"), "2 MiB/s");
   EXPECT_EQ(quantity_of("energy.package", 140e6, "uJ/s"), "140 W");
   EXPECT_EQ(quantity_of("net.rx_bytes", std::nullopt, "bytes/s"), "not measured");
   EXPECT_EQ(quantities_of("mem.dirty", 3.0 * (1 << 30), 512.0 * (1 << 20), "bytes"),

@@ -21,7 +21,10 @@ TEST(RuleOversubscribed, SaysHowManyThreadsShareTheCpus) {
   const auto found = recorded(16, 12, 3.9).findings("cpu.oversubscribed");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::warning);
-  EXPECT_NE(found[0].sentence.find("16 threads on 4 cpus"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("16 threads of the job's process shared 4 cpus: on average 12 of them "
+                                   "waited for a cpu and 3.9 ran."),
+            std::string::npos)
+      << found[0].sentence;
   EXPECT_NE(found[0].remedy.user.at(0).find("OMP_NUM_THREADS=4 "), std::string::npos) << found[0].remedy.user[0];
   EXPECT_EQ(recorded(8, 3, 3.9).findings("cpu.oversubscribed").at(0).severity, Severity::notice);
 }
@@ -40,8 +43,7 @@ R ranks(double threads_each, double waited_each, double used_each) {
 TEST(RuleOversubscribed, SumsUpRanksOfSeveralThreadsEach) {
   const auto found = ranks(4, 2.9, 0.98).findings("cpu.oversubscribed");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].sentence.find("4 processes together ran 16 threads on 4 cpus"), std::string::npos)
-      << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("16 threads of 4 processes shared 4 cpus"), std::string::npos) << found[0].sentence;
   EXPECT_NE(found[0].remedy.user.at(0).find("OMP_NUM_THREADS=1 "), std::string::npos) << found[0].remedy.user[0];
   EXPECT_TRUE(ranks(4, 0.02, 0.98).findings("cpu.oversubscribed").empty()) << "threads that sleep";
   EXPECT_TRUE(ranks(1, 0.4, 0.6).findings("cpu.oversubscribed").empty()) << "loaders and ranks of one thread each";

@@ -26,10 +26,18 @@ TEST(RuleFileSystemFull, SaysWhatWasLeftAndSinceWhen) {
   EXPECT_NE(found[0].remedy.user.at(0).find("df -h /tmp"), std::string::npos);
 }
 
+TEST(RuleFileSystemFull, IsAWarningWhereHardlyAnythingFits) {
+  const auto found = of(R::always(612 * 1024.0));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_TRUE(found[0].sentence.starts_with("/tmp on n2 is full: 612 KiB of 100 GiB were left ")) << found[0].sentence;
+  EXPECT_TRUE(found[0].impact.how.starts_with("none seen so far")) << found[0].impact.how;
+}
+
 TEST(RuleFileSystemFull, CountsFilesToo) {
   const auto found = of(R::always(50 * kGiB), [](double second) { return second < 40 ? 1e6 : 0; });
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_NE(found[0].sentence.find("0 files left"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("is full: 0 of 2,000,000 files were left"), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleFileSystemFull, TakesAnImageThatNobodyCanWriteToForWhatItIs) {

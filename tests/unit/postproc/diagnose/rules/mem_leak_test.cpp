@@ -51,8 +51,13 @@ TEST(RuleLeak, AdvisesWhatFitsTheProgram) {
   }
   const std::string python = texts({{0, "process 7", "process_begin", "rank0 python3"}}, "torch");
   EXPECT_NE(python.find("Memory of python3 on n2"), std::string::npos) << python;
-  EXPECT_NE(python.find("\npython3 -X tracemalloc=10 ..."), std::string::npos) << python;
-  EXPECT_NE(python.find("loss.item()"), std::string::npos) << python;
+  EXPECT_NE(python.find("\nexport PYTHONTRACEMALLOC=10 "), std::string::npos) << python;
+  EXPECT_EQ(python.find("loss.item()"), std::string::npos) << python;
+  EXPECT_NE(python.find("grow with each request or batch"), std::string::npos) << python;
+  node.gauge(
+      "stack.step_time", "rank0", [](double) { return 2e8; }, "rank");
+  const std::string training = texts({{0, "process 7", "process_begin", "rank0 python3"}}, "torch");
+  EXPECT_NE(training.find("loss.item()"), std::string::npos) << training;
   EXPECT_EQ(texts({{0, "process 7", "process_begin", "rank0 solver"}}, "none").find("python"), std::string::npos);
 }
 

@@ -28,10 +28,30 @@ TEST(RuleOomKilled, NamesTheTightestOfTheGroupsThatCounted) {
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 60, 0.11);
   EXPECT_NE(found[0].sentence.find("2 processes"), std::string::npos) << found[0].sentence;
-  EXPECT_NE(found[0].sentence.find("has a limit of 4 GiB, and 3.9 GiB of it were seen in use"), std::string::npos)
-      << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("its limit of 4 GiB was reached"), std::string::npos) << found[0].sentence;
   ASSERT_FALSE(found[0].remedy.user.empty());
   EXPECT_NE(found[0].remedy.user[0].find("--mem=5G"), std::string::npos) << found[0].remedy.user[0];
+}
+
+TEST(RuleOomKilled, NamesTheOnlyProcessThatEndedThen) {
+  R node;
+  node.gauge("group.killed_for_memory", "job", once_at(60, 1));
+  node.gauge("group.memory_limit", "job", R::always(1.5 * kGiB));
+  node.gauge("group.memory", "job", R::always(0.5 * kGiB));
+  node.begin = {{"env.SLURM_JOB_ID", "7"}};
+  node.events = {{0, "process 11", "process_begin", "rank0 python3"},
+                 {0, "process 12", "process_begin", "rank1 solver"},
+                 {20'000'000'000, "process 12", "process_end", "rank1"},
+                 {60'500'000'000, "process 11", "process_end", "rank0"}};
+  const auto found = node.findings("mem.oom_killed");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.ends_with(" python3 ended at that time.")) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("(job) has a limit of 1.5 GiB, of which 512 MiB was seen in use"),
+            std::string::npos);
+  EXPECT_NE(found[0].remedy.user.at(0).find("the limit was 1536M,"), std::string::npos) << found[0].remedy.user[0];
+  EXPECT_TRUE(found[0].remedy.admin.empty()) << "the limit held";
+  node.events.push_back({60'500'000'000, "process 13", "process_end", "slot3"});
+  EXPECT_EQ(node.findings("mem.oom_killed").at(0).sentence.find("ended at"), std::string::npos) << "one of two";
 }
 
 TEST(RuleOomKilled, IsSilentWhereNobodyWasKilled) {

@@ -49,8 +49,8 @@ TEST(RuleCongestion, SaysThatAllPeersAreAffected) {
   const auto found = node.findings("net.congestion");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(
-      found[0].sentence.ends_with(" Those on the job's connections came from both peer addresses: if these belong to "
-                                  "several nodes, the link of n2 loses segments."))
+      found[0].sentence.ends_with(" The job's losses came from both peer addresses: if these belong to "
+                                  "several nodes, the link of n2 loses packets."))
       << found[0].sentence;
 }
 

@@ -71,8 +71,9 @@ TEST(RuleIntrinsic, NamesThePeerMostWereSentTo) {
   }
   const auto found = node.findings("net.tcp_retrans_intrinsic");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_TRUE(found[0].sentence.ends_with(
-      " 92 % of those on the job's connections went to 10.0.0.1, one of 2 peer addresses with significant traffic."))
+  EXPECT_TRUE(
+      found[0].sentence.ends_with(" 92 % of the segments that the job sent again went to 10.0.0.1, one of 2 peer "
+                                  "addresses with significant traffic."))
       << found[0].sentence;
   Finding loss;
   loss.id = "net.tcp_retrans_fault";
