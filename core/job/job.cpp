@@ -171,7 +171,7 @@ bool Job::roots_may_have_changed() {
   if (source_->pid > 0) return !had_root_;
   struct stat status {};
   if (::stat(source_->directory.c_str(), &status) != 0) return true;
-  const std::int64_t modified = static_cast<std::int64_t>(status.st_mtim.tv_sec) * kSecond + status.st_mtim.tv_nsec;
+  const std::int64_t modified = nanoseconds_of(status.st_mtim);
   // A file system with coarse times may hide a second change in the same instant: looked at once more.
   const bool again = std::exchange(look_again_, modified != roots_modified_ns_);
   return std::exchange(roots_modified_ns_, modified) != modified || again;

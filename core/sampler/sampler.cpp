@@ -15,7 +15,7 @@ namespace reveal {
 namespace {
 
 std::string seconds_text(std::int64_t nanoseconds) {
-  std::string text = std::to_string(nanoseconds / 1'000'000'000.0);
+  std::string text = std::to_string(static_cast<double>(nanoseconds) / kSecond);
   return (nanoseconds > 0 ? "+" : "") + text.substr(0, text.size() - 3) + " s";
 }
 

@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
@@ -123,8 +124,7 @@ constexpr CausalLink kLinks[] = {
     {"node.straggler", "stack.slow_steps", kSlowSteps},
 };
 
-constexpr double kSecond = 1e9;
-constexpr std::int64_t kOnset = 10'000'000'000;
+constexpr std::int64_t kOnset = 10 * kSecond;
 constexpr double kExplainedShare = 0.8;
 
 std::int64_t onset_of(const Finding& finding) {

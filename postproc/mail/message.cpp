@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/version.h"
 #include "postproc/analysis/job_remedy.h"
 #include "postproc/diagnose/analysis_settings.h"
@@ -229,7 +230,7 @@ void set_headers(GMimeMessage* message, const Report& report, const MailSettings
     g_mime_message_add_mailbox(message, GMIME_ADDRESS_TYPE_TO, nullptr, address.c_str());
   }
   g_mime_message_set_subject(message, subject.c_str(), "utf-8");
-  if (GDateTime* now = g_date_time_new_from_unix_utc(context.now_utc_ns / 1'000'000'000); now != nullptr) {
+  if (GDateTime* now = g_date_time_new_from_unix_utc(context.now_utc_ns / kSecond); now != nullptr) {
     g_mime_message_set_date(message, now);
     g_date_time_unref(now);
   }

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/signals.h"
@@ -22,7 +23,6 @@ bool matters(const RuleContext& context) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  constexpr double kSecond = 1e9;
   const std::string synchronised = context.snapshot_value("clock.synchronised");
   if (synchronised.empty()) throw Unavailable("not measured: clock.synchronised");
   if (!matters(context)) return {};
