@@ -204,6 +204,25 @@ TEST(AlertBook, TakesBackOnlyBySayingSo) {
   EXPECT_EQ(published(book, DetectionRun(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
 }
 
+TEST(AlertBook, TakesBackWithTheMethodsOfThePublishedAlert) {
+  AlertBook book;
+  const auto update = [&book](const DetectionRun& run) {
+    return book.update(run.detection, run.block, false,
+                       [](Episode& episode) { episode.methods.push_back(Method::neighbours); });
+  };
+  const auto opened = update(DetectionRun(90).with(84, 90, Tier::strong));
+  ASSERT_EQ(opened.size(), 1U);
+  const std::vector<Method> methods{Method::interval_scan, Method::neighbours};
+  EXPECT_EQ(opened[0].alert.episode.methods, methods);
+  EXPECT_TRUE(update(DetectionRun(91).with(84, 91, Tier::strong)).empty());
+  EXPECT_TRUE(update(DetectionRun(92)).empty());
+  EXPECT_TRUE(update(DetectionRun(93)).empty());
+  const auto withdrawn = update(DetectionRun(94));
+  ASSERT_EQ(withdrawn.size(), 1U);
+  EXPECT_EQ(withdrawn[0].news, AlertNews::withdrawn);
+  EXPECT_EQ(withdrawn[0].alert.episode.methods, methods);
+}
+
 TEST(AlertBook, ForgottenIsNotWithdrawn) {
   AlertBook book;
   EXPECT_EQ(published(book, DetectionRun(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
