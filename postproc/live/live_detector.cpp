@@ -24,7 +24,7 @@ Detection detect(const LiveBlock& block, std::size_t blocks_before, bool ended) 
 void ask_window_detectors(const Telemetry& telemetry, Episode& episode) {
   if (!deserves_second_opinion(episode)) return;
   add_second_opinion(telemetry, 0, surroundings(episode, telemetry.samples, scan_scale(telemetry.step_seconds)), {},
-                     Opinion::votes, episode);
+                     SecondOpinion::methods, episode);
 }
 
 }  // namespace
