@@ -11,7 +11,7 @@
 
 #include "postproc/analysis/node_addresses.h"
 #include "postproc/diagnose/effective_rule.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 

@@ -18,7 +18,7 @@
 #include "postproc/analysis/sufficiency.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/locality_map.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/diagnose/main_threads.h"
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/diagnose/run_rules.h"

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "hdf5schema/basics/clocks.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 
 namespace reveal {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::net_congestion {
@@ -90,7 +90,7 @@ std::vector<Finding> check(const RuleContext& context) {
         "while {} segments a second arrived out of order (usually {}): something limited its port.",
         number(length), context.telemetry.node, quantity(flat->peak, "bytes/s"), quantity(flat->usual_peak, "bytes/s"),
         100 * flat->share, number(elevation.inside), number(elevation.outside));
-    locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
+    locate_loss(context, finding, elevation.at, all, LossDirection::received, elevation.inside - elevation.outside);
     finding.runner_up = {"net.tcp_retrans_fault",
                          "random loss slows single connections; it does not limit the total rate"};
     findings.push_back(std::move(finding));

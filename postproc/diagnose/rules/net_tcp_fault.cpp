@@ -6,7 +6,7 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::net_tcp_fault {
@@ -44,7 +44,7 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
       "%).",
       context.telemetry.node, duration(length), number(100 * elevation.inside / segments.inside),
       number(segments.inside), number(100 * elevation.outside / segments.outside));
-  locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
+  locate_loss(context, finding, elevation.at, all, LossDirection::received, elevation.inside - elevation.outside);
   finding.runner_up = runner_up(!context.channels(kTwice).empty());
   return finding;
 }
@@ -75,7 +75,7 @@ std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& q
       "Throughout the run, {} % of the TCP segments that {} received came out of order ({}/s of {}/s): other segments "
       "were lost on the path to it.",
       number(100 * out_of_order / arrived), context.telemetry.node, number(out_of_order), number(arrived));
-  locate_loss(context, finding, whole, {}, LossToward::here, out_of_order);
+  locate_loss(context, finding, whole, {}, LossDirection::received, out_of_order);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
   return {finding};
 }

@@ -10,7 +10,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/words/quantity.h"
 
@@ -160,7 +160,7 @@ std::vector<Finding> check(const RuleContext& context) {
   // What is sent again to a peer cannot be told second by second from what another rule has explained.
   if (std::find(explained.begin(), explained.end(), true) == explained.end()) {
     const Interval whole{0, context.telemetry.samples};
-    locate_loss(context, finding, whole, {}, LossToward::there, seen.again / context.seconds(whole.length()));
+    locate_loss(context, finding, whole, {}, LossDirection::sent, seen.again / context.seconds(whole.length()));
   }
   finding.runner_up = {"net.tcp_retrans_fault",
                        fmt::format("random loss: there {} recoveries and more belong to each retransmission, here {}",

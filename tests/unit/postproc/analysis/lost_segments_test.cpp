@@ -167,7 +167,7 @@ std::string losses_reported(double again, double duplicates) {
 TEST(LostSegments, AreDistinguishedFromOvertakingOnesInTheReportOfAJob) {
   EXPECT_EQ(losses_reported(300, 295), "");
   const std::string text = losses_reported(60, 1);
-  EXPECT_NE(text.find("lost them on the way from n1 to n2. n1 sent "), std::string::npos) << text;
+  EXPECT_NE(text.find("lost them on the path from n1 to n2. n1 sent "), std::string::npos) << text;
   EXPECT_TRUE(text.ends_with(" had arrived already.")) << text;
 }
 
