@@ -278,7 +278,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, compared_facts(trace));
-  summary.sent_again = sent_again_of(telemetry);
+  summary.retransmits = retransmits_of(telemetry);
   summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
 
   Report& part = summary.part;
