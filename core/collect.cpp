@@ -211,7 +211,7 @@ class Collection {
     bool last_tick = false;
     const auto look = [&](const Tick& tick) {
       sampler.sample(tick);
-      if (sampler.job() != nullptr) look_at_job(tick.time.monotonic_ns, sampler, sink);
+      if (sampler.job() != nullptr) read_job_facts(tick.time.monotonic_ns, sampler, sink);
       count(tick, sampler, sink);
     };
     while (!stop_ && !status.hopeless()) {
@@ -235,7 +235,7 @@ class Collection {
   }
 
   // Nothing that is found there is worth the recording.
-  void look_at_job(std::int64_t now_ns, const Sampler& sampler, TraceSink& sink) noexcept {
+  void read_job_facts(std::int64_t now_ns, const Sampler& sampler, TraceSink& sink) noexcept {
     try {
       devices_.look(now_ns, *sampler.job());
       libraries_.look(now_ns, *sampler.job());

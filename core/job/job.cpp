@@ -344,7 +344,7 @@ void Job::consider_step_daemon(int pid) {
 void Job::name_step_daemons() {
   std::erase_if(nameless_step_daemons_, [this](auto& waiting) {
     auto& [pid, looks] = waiting;
-    const StepDaemon daemon = look_at_step_daemon(fs_, pid);
+    const StepDaemon daemon = read_step_daemon(fs_, pid);
     if (daemon.state == StepDaemon::State::nameless) return ++looks >= kMostNameLooks;
     if (daemon.state != StepDaemon::State::named) return true;
     if (!source_->slurm_node.empty() && !daemon.node.empty() && daemon.node != source_->slurm_node) return true;

@@ -109,7 +109,7 @@ class OutsidersProbe final : public Probe {
     busy_.clear();
     units_.clear();
     for (auto at = known_.begin(); at != known_.end();) {
-      at = look_at(at->first, at->second, now) ? std::next(at) : known_.erase(at);
+      at = measure(at->first, at->second, now) ? std::next(at) : known_.erase(at);
     }
     if (last_ns_ > 0) family_.set(0, static_cast<std::int64_t>(busy_.size()));
     add_events();
@@ -184,7 +184,7 @@ class OutsidersProbe final : public Probe {
   }
 
   /// False if it has ended or became one of the job's.
-  bool look_at(int pid, Known& known, std::int64_t now) {
+  bool measure(int pid, Known& known, std::int64_t now) {
     if (!known.stat) return true;
     const auto stat = parse_process_stat(known.stat.read());
     if (!stat || context_.job->find(pid) != nullptr) return false;

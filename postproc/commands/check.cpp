@@ -76,7 +76,7 @@ class Check final : public Command {
   int run(const CommonOptions& common) override {
     try {
       const AnalysisSettings settings = common.settings();
-      return static_cast<int>(target_.empty() ? look(recorded(), settings, common) : look_at_job(settings, common));
+      return static_cast<int>(target_.empty() ? look(recorded(), settings, common) : check_job(settings, common));
     } catch (const std::exception& error) {
       put(unknown_as_metrics(utc_now_ns()));
       print(common.json ? unknown_as_json(error.what()) : unknown_line(error.what()) + "\n");
@@ -104,7 +104,7 @@ class Check final : public Command {
   }
 
   /// A line for each node; the worst of them decides, and one that could not be looked at where all others are well.
-  NodeStatus look_at_job(const AnalysisSettings& settings, const CommonOptions& common) const {
+  NodeStatus check_job(const AnalysisSettings& settings, const CommonOptions& common) const {
     NodeStatus worst = NodeStatus::ok;
     std::string separator = "[";
     for (const ListedTrace& listed : list_traces(job_directory(target_))) {
