@@ -356,7 +356,7 @@ void add_job(KernelTree& fs, const Host& host, const Job& job, Facts& facts) {
   for (const auto& process : job.processes()) {
     if (first == nullptr && (alone || !process->launcher)) first = process.get();
   }
-  const CpuSet allowed = cpus_of_job(fs, job, alone ? Whose::everybody : Whose::tasks);
+  const CpuSet allowed = cpus_of_job(fs, job, alone ? CpusOf::all : CpusOf::tasks);
   std::vector<int> cpus;
   for (const int cpu : host.cpus_online) {
     if (allowed.contains(cpu)) cpus.push_back(cpu);

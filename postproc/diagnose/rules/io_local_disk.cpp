@@ -95,15 +95,15 @@ std::optional<MetricSeries> stalled(const RuleContext& context) {
   return rate(context, "pressure.io_full", 1e-9, "s/s");
 }
 
-/// Whose requests they were.
-enum class Whose : std::uint8_t { of_job, of_others, unknown };
+/// Who made most of the requests.
+enum class Requester : std::uint8_t { job, others, unknown };
 
 struct Saturation {
   Elevation elevation;
   double took = 0;   // seconds per request
   double usual = 0;  // the same outside; NaN for a whole run
   double moved = 0;  // bytes per second
-  Whose whose = Whose::unknown;
+  Requester requester = Requester::unknown;
   double own_share = kNaN;
   bool more = false;  // than the job usually moves
 };
@@ -118,7 +118,7 @@ Saturation judged(const RuleContext& context, const Disk& disk, const Elevation&
   const double mine = own ? mean_inside(own->values, elevation.at) : kNaN;
   if (std::isnan(mine) || !(seen.moved > 0)) return seen;
   seen.own_share = std::min(1.0, mine / seen.moved);
-  seen.whose = seen.own_share >= context.threshold("min_own_share") ? Whose::of_job : Whose::of_others;
+  seen.requester = seen.own_share >= context.threshold("min_own_share") ? Requester::job : Requester::others;
   const auto change = inside_outside(context, disk.bytes, elevation.at, all);
   seen.more = change && change->excess() > 0.25 * change->outside;
   return seen;
@@ -147,13 +147,13 @@ Loss loss_of(const RuleContext& context, Interval at, std::span<const Interval> 
 }
 
 std::string whose_words(const Saturation& seen) {
-  switch (seen.whose) {
-    case Whose::of_job:
+  switch (seen.requester) {
+    case Requester::job:
       if (std::isnan(seen.usual)) return "the job's own";
       return seen.more ? "the job's own requests, more than usual" : "the job's own requests, no more than usual";
-    case Whose::of_others:
+    case Requester::others:
       return fmt::format("{:.0f} % of it by processes outside the job", 100 * (1 - seen.own_share));
-    case Whose::unknown:
+    case Requester::unknown:
       break;
   }
   return "the processes that caused it were not measured";
@@ -162,14 +162,14 @@ std::string whose_words(const Saturation& seen) {
 /// Loading data at the beginning is what jobs do.
 bool is_the_start(const RuleContext& context, const Saturation& seen) {
   const Interval at = seen.elevation.at;
-  return seen.whose == Whose::of_job && seen.more && 2 * at.length() < context.telemetry.samples &&
+  return seen.requester == Requester::job && seen.more && 2 * at.length() < context.telemetry.samples &&
          at.begin < context.steps(context.threshold("start_seconds"));
 }
 
 void set_severity(const RuleContext& context, Finding& finding, const Saturation& seen) {
   if (is_the_start(context, seen)) finding.severity = Severity::info;
   // What a job does to itself is worth acting on only where it is a visible part of the run.
-  if (seen.whose == Whose::of_job && seen.more &&
+  if (seen.requester == Requester::job && seen.more &&
       finding.impact.percent.value_or(0) < context.threshold("min_own_percent")) {
     finding.severity = std::min(finding.severity, Severity::notice);
   }
@@ -180,10 +180,10 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   const Interval at = seen.elevation.at;
   const double length = context.seconds(at.length());
   JobValues values{{"disk", disk.name}};
-  if (seen.whose == Whose::of_others) values["outsider"] = "yes";
+  if (seen.requester == Requester::others) values["outsider"] = "yes";
   Finding finding = finding_at(context, at, values);
   finding.instances = {disk.name};
-  finding.confidence = seen.whose == Whose::unknown ? Confidence::possible : Confidence::likely;
+  finding.confidence = seen.requester == Requester::unknown ? Confidence::possible : Confidence::likely;
   set_loss(context, finding, *loss.share * length, loss.how);
   set_severity(context, finding, seen);
   Evidence busy = evidence_of(context, disk.busy, seen.elevation);
