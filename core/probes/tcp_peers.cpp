@@ -280,10 +280,10 @@ class TcpPeersProbe final : public Probe {
       add("in " + std::to_string(not_entered_) +
           " readings a network namespace was omitted, because the process that identified it had ended");
     }
-    if (child_.longest_pause_ns() > kLongestTold * kSecond) {
+    if (child_.longest_pause_ns() > kLongestReported * kSecond) {
       add("connections were read only every " + std::to_string(child_.longest_pause_ns() / kSecond) +
           " s at times, because reading all of them takes " + std::to_string(longest_cost_ns_ / 1'000'000) +
-          " ms: values counted over more than " + std::to_string(kLongestTold) + " s are not in the report");
+          " ms: values counted over more than " + std::to_string(kLongestReported) + " s are not in the report");
     }
     if (const std::string gaps = child_.gaps(); !gaps.empty()) add(gaps);
     return text;
@@ -292,7 +292,7 @@ class TcpPeersProbe final : public Probe {
  private:
   static constexpr std::size_t kMostProcesses = 768;  // whose numbers fit into a request
   // Seconds, three times the period: beyond it, nobody knows when it happened, and the report leaves it out.
-  static constexpr std::int64_t kLongestTold = 3;
+  static constexpr std::int64_t kLongestReported = 3;
 
   struct Place {
     std::string name;
