@@ -279,7 +279,7 @@ class Collection {
     progress_.processes = sampler.job() != nullptr ? static_cast<std::int64_t>(sampler.job()->processes().size()) : 0;
   }
 
-  // What only a living job can tell (its limits, its masks) is not "gone" at the end: nobody changed it.
+  // Facts that can be read only while the job lives (its limits, its masks) are not "gone" at the end.
   Snapshot end_snapshot(const Sampler& sampler, const Snapshot& before) {
     Snapshot after = take_snapshot(fs_, sampler.host(), nullptr);
     for (const auto& fact : late_job_.empty() ? before : late_job_) {

@@ -46,7 +46,7 @@ class TraceReader {
   [[nodiscard]] const std::vector<Family>& families() const noexcept;
   [[nodiscard]] const std::vector<Damage>& damages() const noexcept;
   [[nodiscard]] std::vector<Event> events() const;
-  /// In the order in which they were told; none in traces of before there were any.
+  /// In the order of recording; none in traces of earlier versions.
   [[nodiscard]] std::vector<TrainingStep> steps() const;
   [[nodiscard]] std::vector<ClockPair> clocks() const;
   [[nodiscard]] std::vector<Coverage> coverage() const;

@@ -92,7 +92,7 @@ void set_nice(ChildProcess& child, int nice) {
   if (child && !child.status()) ::setpriority(PRIO_PGRP, static_cast<id_t>(child.pid()), nice);
 }
 
-/// What is wrong in [slurm] is said here: sampler and deliverer read the same file afterwards.
+/// Problems in [slurm] are logged here: sampler and deliverer read the same file afterwards.
 Config read_site(const BrokerOptions& options) {
   Config config;
   config.read_file(options.config, ConfigOwner::site);

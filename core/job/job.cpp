@@ -331,7 +331,7 @@ Job::Look Job::consider(int pid, bool may_be_thread) {
   return Look::taken;
 }
 
-// It writes its step's name over its command line a while after its start: until then nobody knows whose it is.
+// It writes its step's name over its command line a while after its start: until then its job is unknown.
 void Job::consider_step_daemon(int pid) {
   if (!source_ || source_->slurm_job.empty() || fs_.recorded()) return;
   const auto known = [pid](const auto& entry) { return entry.first == pid; };
@@ -420,7 +420,7 @@ bool Job::read_processes(bool again) {
 }
 
 // A process that ended before its parent was read is in the parent's sum; one that ended between the two readings is in
-// neither. Which of them it was is said by the parent, or who has the parent's own time, now.
+// neither. The time of the parent, or of the process that inherited it, decides which of them it was.
 bool Job::heirs_reaped(std::span<const std::pair<int, int>> gone) {
   std::vector<const JobProcess*> asked;
   for (const auto& [pid, parent] : gone) {

@@ -88,7 +88,7 @@ class TcpPeers {
   /// Those of one network namespace, which has this number, are seen next.
   void enter(std::uint64_t place);
   void see(const TcpSocket& socket);
-  /// Whether sockets were seen that nobody was asked about yet: then those of the job are to be told.
+  /// Whether sockets were seen that are not yet known as the job's or others': then introduce() needs those of the job.
   [[nodiscard]] bool has_strangers() const noexcept { return !strangers_.empty(); }
   void introduce(std::vector<std::uint32_t> inodes);
   /// `whole`: all sockets were seen, so that those that were not are closed. Gives the inodes back.

@@ -94,7 +94,7 @@ class ZonesProbe final : public Probe {
   }
 
  private:
-  // The node's levels are said by its own vmstat and numastat; the rest never changes.
+  // The node's levels are in its own vmstat and numastat; the rest never changes.
   static constexpr std::array<std::string_view, 6> kLeftOut = {"spanned", "present",       "managed",
                                                                "cma",     "nr_free_pages", "nr_free_pages_blocks"};
 

@@ -34,7 +34,7 @@ constexpr MetricHelp kFrames[] = {
 };
 constexpr MetricHelp kTime[] = {
     {"net.rx_pause_time", "Time for which sending was paused; with several priorities, the sum over the priorities."},
-    {"net.tx_pause_time", "Time for which the other side was told to pause."},
+    {"net.tx_pause_time", "Time for which the other side was asked to pause."},
 };
 constexpr MetricHelp kCarrier[] = {{"net.carrier_down", "Times the link went down."}};
 constexpr FamilyTable kFamilies[] = {

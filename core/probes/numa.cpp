@@ -80,7 +80,7 @@ constexpr std::string_view kNoNodes = "this kernel reports no NUMA nodes";
 constexpr NodeText kPageText{&kPageFamilies[0], "numastat", pages_metric, 1, kNoNodes};
 constexpr NodeText kMemoryText{&kMemoryFamilies[0], "meminfo", memory_metric, 1, kNoNodes};
 constexpr NodeText kEventText{&kEventFamilies[0], "vmstat", event_metric, 2,
-                              "with one NUMA node, /proc/vmstat says the same (probe vmstat)"};
+                              "with one NUMA node, /proc/vmstat has the same numbers (probe vmstat)"};
 
 class NumaProbe final : public Probe {
  public:

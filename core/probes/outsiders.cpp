@@ -1,6 +1,6 @@
-// Processes outside the job that use much of a cpu: who they are, where whoever records may know it. An ordinary user
-// may know his own (a run of yesterday that still computes); root may know all. Of the others everybody may know what
-// they are: services of the system, other jobs, the kernel.
+// Processes outside the job that use much of a cpu. Names are recorded only of processes that the recording user may
+// see: an ordinary user's own (a run of yesterday that still computes), or all of them for root. The kind of the others
+// is recorded for everybody: services of the system, other jobs, the kernel.
 // https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 // https://systemd.io/CGROUP_DELEGATION/
 #include <spdlog/fmt/fmt.h>

@@ -215,7 +215,7 @@ void PerCpu::store_group(Row& row, bool job) {
   if (summary.count == 0) return;
   Group& group = row.groups[job ? 1 : 0];
   if (group.channels[sum] == Family::kNoChannel) {
-    if (summary.rest_count == 0) return;  // all of them speak for themselves
+    if (summary.rest_count == 0) return;  // all of them have channels of their own
     add_channels(row, group, job);
   }
   store_summary(group, summary);

@@ -40,7 +40,7 @@ constexpr std::size_t kMostAggregates = 300;
 constexpr std::size_t kMostNodeEpisodes = 40;
 constexpr std::size_t kMostReasons = 10;
 
-/// The channel itself, or the sum over all instances when evidence speaks of the node.
+/// The channel itself, or the sum over all instances where the evidence is about the whole node.
 std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std::string& metric,
                                            const std::string& instance) {
   std::vector<std::size_t> same;

@@ -264,7 +264,7 @@ std::string size_of(const Finding& effect) {
                      measured->expected ? " instead of " + words(measured->expected) : "");
 }
 
-/// The chain costs at least what its dearest part does.
+/// The cost of the chain is at least the highest cost of its findings.
 void take_over(const Finding& effect, Finding& first) {
   first.severity = std::max(first.severity, effect.severity);
   if (effect.impact.seconds.value_or(0) <= first.impact.seconds.value_or(0)) return;

@@ -10,7 +10,7 @@
 namespace reveal {
 
 /// Names the node whose values are unlike those of earlier healthy runs in the findings of node.pair_differs; leaves
-/// what these runs do not tell.
+/// what these runs do not decide.
 void name_unusual_nodes(const RunRecord& run, const std::vector<RunRecord>& earlier, std::vector<Finding>& findings);
 
 }  // namespace reveal

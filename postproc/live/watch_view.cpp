@@ -95,7 +95,7 @@ void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) 
   }
 }
 
-/// What the absence of alerts says: nothing while little was looked at.
+/// The line of a page without alerts: their absence means nothing while little was analysed.
 std::string without_alerts(const WatchPage& page) {
   double longest = 0;
   for (const auto& node : page.nodes) longest = std::max(longest, node->job_seconds());

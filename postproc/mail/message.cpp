@@ -156,7 +156,7 @@ Report without_admin_steps(Report report) {
   return report;
 }
 
-/// What administrators are told to do never comes out of a file of a user's, nor under what title.
+/// Commands for administrators, and their titles, are never taken from a file of a user.
 Report with_texts_of_rules(Report report) {
   take_texts_of_rules(report);
   return report;

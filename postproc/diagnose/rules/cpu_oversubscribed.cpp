@@ -101,7 +101,7 @@ const RegisteredRule kRule{{
                    {"min_used", 0.8, "ratio", "least part of the job's cpus that it used itself"}},
     .user_remedy = {"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
                     {"{python} -c 'import os; print(len(os.sched_getaffinity(0)))'   # the cpus of the job; "
-                     "os.cpu_count() says those of the node",
+                     "os.cpu_count() returns those of the node",
                      ""}},
     .advice =
         {"Give the pools of the program (n_jobs, num_workers, torch.set_num_threads) together no more threads than "

@@ -37,7 +37,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const double share = mean_inside(stopped.values, at);
     Finding finding = finding_at(context, at);
     finding.confidence = Confidence::certain;
-    // A process nobody waits for may stand still as long as it likes: the job's own use of cpus says what it cost.
+    // Nothing may wait for a process that stands still: the cost is measured by the job's own use of cpus.
     const auto change = inside_outside(context, used, at, all);
     const double slowed = change ? change->fall() : 0;
     finding.impact.how =

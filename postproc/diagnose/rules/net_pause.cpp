@@ -25,9 +25,9 @@ struct Direction {
 };
 constexpr std::array kDirections = {
     Direction{"net.rx_pause_time", "net.rx_pause", "net.tx_bytes", "ib.xmit_bytes",
-              "its switch told it to stop sending, because the network was congested", "left"},
+              "its switch stopped it from sending, because the network was congested", "left"},
     Direction{"net.tx_pause_time", "net.tx_pause", "net.rx_bytes", "ib.rcv_bytes",
-              "it told its switch to stop sending, because this node could not receive as fast", "arrived"},
+              "it stopped its switch from sending, because this node could not receive as fast", "arrived"},
 };
 
 struct Paused {

@@ -127,7 +127,7 @@ const RegisteredRule kCpus{{
         {{"srun --gpus-per-task=1 --gpu-bind=single:1 --cpu-bind=cores {command} ...   # with --cpus-per-task", "job"},
          {"sbatch --gres-flags=enforce-binding ...   # only cpus near the GPUs; the job may start later", "job"},
          {"numactl --cpunodebind={node} --membind={node} {command} ...   # cpus {cpus}, for GPU {gpu}", "!job"}},
-    .admin_remedy = {"gres.conf: AutoDetect=nvml   # then Slurm knows the cpus near each GPU"},
+    .admin_remedy = {"gres.conf: AutoDetect=nvml   # then Slurm reads which cpus are near each GPU"},
     .verify = "each process runs on the cpus that nvidia-smi topo -m shows for its GPU",
     .sources = {"https://slurm.schedmd.com/gres.conf.html", "https://github.com/NVIDIA/gpu_affinity",
                 "https://github.com/PrincetonUniversity/jobstats/issues/34"},
