@@ -50,7 +50,7 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
     std::optional<MetricSeries> signal;
     double least;
     double per;  // how many of it make one lost second per second
-    std::string_view says;
+    std::string_view words;
   };
   // The node's own io pressure includes the writer's: shown, but not counted as the job's loss.
   const Sign signs[] = {
@@ -69,7 +69,7 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
     if (lost > cost.seconds) {
       cost.seconds = lost;
       cost.how = fmt::format("{} more of its processes {} than usual during {} s, of {} running",
-                             number(change->excess()), sign.says, number(length), number(width));
+                             number(change->excess()), sign.words, number(length), number(width));
     }
   }
   return cost;
