@@ -119,7 +119,7 @@ void check_length(const std::string& path) {
 ChunkCodec::Effort effort_of(TraceFile::Form form) {
   switch (form) {
     case TraceFile::Form::live:
-      return ChunkCodec::Effort::passing;
+      return ChunkCodec::Effort::temporary;
     case TraceFile::Form::recovered:
       return ChunkCodec::Effort::live;
     case TraceFile::Form::closed:

@@ -16,8 +16,8 @@ namespace reveal {
 
 class TraceReader {
  public:
-  /// all: every chunk of every family is looked at, which takes as long as reading the file once. names: only what
-  /// tells the families and their times; for who reads the newest rows of a file that grows.
+  /// all: every chunk of every family is looked at, which takes as long as reading the file once. names: only
+  /// the families and their times; for readers of the newest rows of a file that grows.
   enum class Check : std::uint8_t { all, names };
 
   /// Throws Error: not HDF5, HDF5 but not a trace, newer schema, cut off before the first flush.

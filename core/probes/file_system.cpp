@@ -1,6 +1,6 @@
-// How full the file systems are that a job writes to: those of its working directory, TMPDIR, /tmp and /dev/shm. Asked
-// in child processes, one for local file systems and one for those of servers, because a dead server hangs who asks.
-// The former also reads TMPDIR in the environments of the job's processes, which waits for locks of theirs.
+// How full the file systems are that a job writes to: those of its working directory, TMPDIR, /tmp and /dev/shm. They
+// are read in child processes, one for local file systems and one for those of servers, because a request to a dead
+// server hangs. The former also reads TMPDIR in the environments of the job's processes, which waits for their locks.
 // The job's own folders are asked for: XFS and ext4 show the quota of a folder's project as the size of the file system
 // there. Quotas of users and groups show in no statvfs.
 // https://man7.org/linux/man-pages/man3/statvfs.3.html

@@ -1,5 +1,5 @@
 // How free memory is cut up, and how near each zone is to its watermarks: below "low" the kernel begins to reclaim, at
-// "min" whoever allocates must do it himself; a huge page needs a free block of its size.
+// "min" the process that allocates must reclaim itself; a huge page needs a free block of its size.
 // https://man7.org/linux/man-pages/man5/proc_buddyinfo.5.html
 #include <algorithm>
 #include <array>

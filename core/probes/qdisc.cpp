@@ -1,6 +1,6 @@
 // Packets that wait in, and are dropped from, the queue behind each interface, by rtnetlink: a sender that is faster
-// than its own link, or shaped, drops here. TCP slows down for it without a retransmission, so no other counter tells.
-// Asked by a child process: the kernel answers under the lock of its network configuration, which whoever resets a card
+// than its own link, or shaped, drops here. TCP slows down for it without a retransmission, so no other counter has it.
+// Read by a child process: the kernel answers under the lock of its network configuration, which the reset of a card
 // holds for seconds.
 // https://man7.org/linux/man-pages/man7/rtnetlink.7.html
 // https://man7.org/linux/man-pages/man8/tc.8.html

@@ -104,7 +104,7 @@ class SoftnetProbe final : public Probe {
   }
 
  private:
-  // Before Linux 5.14 a line does not say whose it is. In a tick in which the list of cpus changed nobody knows.
+  // Before Linux 5.14 a line does not name its cpu, which is unknown in a tick in which the list of cpus changed.
   bool lines_are_of_online_cpus(std::string_view text) {
     const std::string_view list = online_file_.read();
     const bool changed = list != online_text_;

@@ -291,7 +291,7 @@ class TcpPeersProbe final : public Probe {
 
  private:
   static constexpr std::size_t kMostProcesses = 768;  // whose numbers fit into a request
-  // Seconds, three times the period: beyond it, nobody knows when it happened, and the report leaves it out.
+  // Seconds, three times the period: beyond it, the time of the events is not known, and the report leaves them out.
   static constexpr std::int64_t kLongestReported = 3;
 
   struct Place {

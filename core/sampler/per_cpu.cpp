@@ -247,7 +247,7 @@ void PerCpu::store_summary(Group& group, const Summary& summary) {
     }
   }
   for (const Channel channel : {sum, spread, least, most}) values_.set(group.channels[channel], values[channel]);
-  // Where nobody did anything nobody was the busiest.
+  // Where no cpu did anything, none was the busiest.
   const bool some = levels_ || summary.most > 0;
   if (some) places_->set(group.channels[most_place], summary.most_cpu);
   if (levels_) places_->set(group.channels[least_place], summary.least_cpu);

@@ -1,4 +1,4 @@
-// Two nodes of one run differ, and are no majority: earlier runs of the same job may know which of their values is the
+// Two nodes of one run differ, and are no majority: earlier runs of the same job may show which of their values is the
 // usual one.
 #pragma once
 
