@@ -1,6 +1,6 @@
 // TCP segments that a node retransmitted, by peer and time. A sender counts what became of the segments that its
-// receiver seemed to miss: those that had arrived already are reported back as duplicates, those that were lost are
-// not. https://www.rfc-editor.org/rfc/rfc3708
+// receiver seemed to miss: those that had arrived already are reported back as duplicates, lost ones are not.
+// https://www.rfc-editor.org/rfc/rfc3708
 #pragma once
 
 #include <cstdint>
