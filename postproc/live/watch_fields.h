@@ -17,7 +17,7 @@ void fields(auto& v, Visited<decltype(v), AlertNotice::Reason>& reason) {
 void fields(auto& v, Visited<decltype(v), AlertNotice>& notice) {
   v.schema("schema", "reveal.alert/1");
   v.name("news", notice.news, alert_news_of);
-  v.time("told", notice.published_utc_ns);
+  v.time("published", notice.published_utc_ns);
   v("node", notice.node);
   v("number", notice.number);
   v.name("state", notice.state, alert_state_of);
@@ -31,14 +31,14 @@ void fields(auto& v, Visited<decltype(v), AlertNotice>& notice) {
   v("claim", notice.claim);
   v("reasons", notice.reasons);
   v.time("window_end", notice.window_end_utc_ns);
-  v.time("last_look", notice.last_run_utc_ns);
+  v.time("last_run", notice.last_run_utc_ns);
 }
 
 void fields(auto& v, Visited<decltype(v), WatchNotice>& notice) {
   v.schema("schema", "reveal.watch/1");
   v("news", notice.news);
-  v.time("told", notice.published_utc_ns);
-  v("how", notice.text);
+  v.time("published", notice.published_utc_ns);
+  v("text", notice.text);
 }
 
 void fields(auto& v, Visited<decltype(v), WatchSummary::Node>& node) {
@@ -52,8 +52,8 @@ void fields(auto& v, Visited<decltype(v), WatchSummary::Node>& node) {
 void fields(auto& v, Visited<decltype(v), WatchSummary>& summary) {
   v.inlined(summary.notice);
   v("watching_cpu_percent_of_core", summary.watching_percent);
-  v("looks", summary.runs);
-  v("looks_skipped", summary.runs_skipped);
+  v("runs", summary.runs);
+  v("runs_skipped", summary.runs_skipped);
   v("nodes", summary.nodes);
 }
 
