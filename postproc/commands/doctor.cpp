@@ -126,7 +126,7 @@ std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
                     {"obtainable", list(probes.obtainable)},
                     {"not_here", list(probes.not_here)}}},
                   {"locality", JsonWriter::whole(map)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 class Doctor final : public Command {

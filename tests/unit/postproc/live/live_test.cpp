@@ -287,6 +287,30 @@ TEST(AlertNotice, IsOneLineOrOneObject) {
             "the job");
 }
 
+TEST(WatchNotice, IsOneLineOrOneObject) {
+  const WatchNotice notice{"watching", 96 * kSecond, "watching job"};
+  EXPECT_EQ(watch_line(notice), "00:01:36 watching job");
+  EXPECT_EQ(
+      watch_json(notice),
+      R"({"schema":"reveal.watch/1","news":"watching","published":"1970-01-01T00:01:36Z","text":"watching job"})");
+}
+
+TEST(WatchSummary, HasTheCostOfTheWatchOrTheReasonWhyItIsUnknown) {
+  const WatchSummary summary{.notice = {"ended", 96 * kSecond, "the job has ended"},
+                             .watching_percent = kNaN,
+                             .runs = 3,
+                             .nodes = {{"n01", LiveState::closed, 62, 700, 0.25}}};
+  const Json end = parse_json(end_json(summary), "the end");
+  EXPECT_EQ(end.at("news"), "ended");
+  EXPECT_TRUE(end.at("watching_cpu_percent_of_core").is_null());
+  EXPECT_EQ(end.at("watching_cpu_percent_of_core_reason"), "not measured");
+  EXPECT_EQ(end.at("runs"), 3);
+  EXPECT_EQ(
+      end.at("nodes").at(0),
+      parse_json(R"({"node":"n01","state":"ended","seconds":62,"channels":700,"collector_cpu_percent_of_core":0.25})",
+                 "a node"));
+}
+
 /// Plays a telemetry second by second into live detection.
 struct Replay {
   RowStore rows{kLiveBlock};
