@@ -181,7 +181,7 @@ class Collection {
       return {progress_.ticks, progress_.ticks_missed, progress_.ticks_late, sink.channels(), sink.rows_lost(), false};
     }
     writer.end_rows();           // before everything that takes time: who waits may not wait for long
-    std::exception_ptr cut_off;  // said once the trace is whole
+    std::exception_ptr cut_off;  // thrown once the trace is whole
     try {
       fs_.end_recording();
     } catch (const Error&) {

@@ -73,7 +73,8 @@ struct LifeRecord {
   return kind == Kind::counter || kind == Kind::event;
 }
 
-/// Levels in a unit that comes in fractions are float64; everything else is int64, exactly as the kernel says it.
+/// Levels in a unit that comes in fractions are float64; everything else is int64, exactly as in the text of the
+/// kernel.
 [[nodiscard]] constexpr bool stored_as_real(Kind kind, Unit unit) noexcept {
   if (kind != Kind::gauge) return false;
   return unit == Unit::ratio || unit == Unit::percent || unit == Unit::celsius || unit == Unit::watts ||
@@ -89,7 +90,7 @@ struct LifeRecord {
 /// "100ms", or "10s_nfs" where the family has a clock of its own.
 [[nodiscard]] std::string axis_name(const FamilySpec& spec);
 
-/// What a closed file says of each family, so that what is lost later is seen: see StoredChunks.
+/// A row for each family of a closed file, so that later losses are seen: see StoredChunks.
 struct StoredRecord {
   char path[128];
   std::int64_t channels;

@@ -136,7 +136,7 @@ struct TraceWriter::Impl {
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> rows{0};
   std::atomic<std::uint64_t> rows_lost{0};
-  std::atomic<std::uint64_t> rows_lost_behind{0};  // of these, because the writer was behind and not told yet
+  std::atomic<std::uint64_t> rows_lost_behind{0};  // of these, because the writer was behind, and not reported yet
   std::atomic<std::uint64_t> channels{0};
   std::atomic<std::int64_t> flushed_until{0};
 

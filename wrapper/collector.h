@@ -48,7 +48,7 @@ void signal_collector(const RunDirectory& run, int signal) noexcept;
 /// exit status if it was our child and has already ended.
 [[nodiscard]] CollectorResult await_collector(const Launch& launch, const RunDirectory& run, std::optional<int> status);
 
-/// Ends the collector and removes what it began to write: nobody wants the trace.
+/// Ends the collector and removes what it began to write.
 void discard_collector(const Launch& launch, const RunDirectory& run);
 
 }  // namespace reveal

@@ -203,7 +203,7 @@ void Job::refresh_roots(std::int64_t now_ns) {
   }
   std::sort(roots.begin(), roots.end(),
             [](const Root& a, const Root& b) { return a.rank != b.rank ? a.rank < b.rank : a.pid < b.pid; });
-  // Launchers that do not know their rank count on, by process id, behind the ranks that are taken.
+  // Launchers without a rank get the next free ones, in the order of their process ids.
   std::int64_t next_rank = 0;
   for (const Root& root : roots) next_rank = std::max(next_rank, root.rank + 1);
   for (const auto& process : processes_) next_rank = std::max<std::int64_t>(next_rank, process->rank + 1);

@@ -1,4 +1,4 @@
-// slurmstepd, Slurm's daemon for one step on one node: whose it is.
+// slurmstepd, Slurm's daemon for one step on one node: its job and step.
 #pragma once
 
 #include <string>

@@ -62,7 +62,7 @@ class TcpPeers {
   /// Those that are given to whoever comes; the others take some traffic.
   static constexpr std::size_t kSlotsForAll = 8;
   static constexpr std::int64_t kWorthASlot = 1 << 20;  // bytes moved
-  static constexpr std::size_t kMostPeers = 4096;       // told apart, to find the busy ones
+  static constexpr std::size_t kMostPeers = 4096;       // counted one by one, to find the busy ones
   static constexpr std::size_t kMostSockets = 1 << 17;  // followed, of everybody
 
   using Counters = std::array<std::int64_t, kTcpCounters.size()>;
@@ -154,7 +154,7 @@ class TcpPeers {
   std::vector<std::uint32_t> inodes_;
   std::unordered_map<Key, Socket, KeyHash> sockets_;
   std::vector<Stranger> strangers_;
-  std::vector<Peer> peers_{1};  // the first one stands for those that are not told apart
+  std::vector<Peer> peers_{1};  // the first one stands for those that are not counted one by one
   std::unordered_map<IpAddress, std::uint32_t, AddressHash> by_address_;
   std::vector<Row> rows_{Row{.name = "others"}};
   std::vector<std::uint64_t> watched_;  // places that were looked at before, as a whole

@@ -143,7 +143,7 @@ void add_statistics(std::string_view text, Values& values) {
   }
 }
 
-/// One request to a driver; everything is laid out as <linux/ethtool.h> says.
+/// One request to a driver; the layout is that of <linux/ethtool.h>.
 bool ethtool(int socket, const std::string& interface, void* request) {
   ifreq command{};
   if (interface.size() >= sizeof(command.ifr_name)) return false;

@@ -21,7 +21,7 @@ constexpr MetricHelp kPages[] = {
     {"numa_<key>", "interleave_hit, local_node, other_node."},
 };
 constexpr MetricHelp kMemory[] = {{"numa_mem.<key>", "Memory of this node by use: free, used, file_pages, ..."}};
-// The rest of the text is levels that meminfo of the node says, and what numastat says.
+// The rest of the text is in meminfo and in numastat of the node.
 constexpr MetricHelp kEvents[] = {
     {"numa_vm.nr_dirtied", "Pages made dirty."},
     {"numa_vm.nr_written", "Pages written back."},

@@ -214,7 +214,7 @@ class OutsidersProbe final : public Probe {
     if (!known.unit.empty()) units_.push_back({known.unit, used / seconds});
   }
 
-  /// Units of the node's own accounts only: other ones may be somebody's job, and may be called after him.
+  /// Units of the node's own accounts only: other ones may be jobs, and have names of users.
   [[nodiscard]] Belongs look_up(int pid, Known& process) {
     const std::string own = own_group();
     const std::vector<Cgroup> groups = cgroup_paths_of(context_.fs, pid);

@@ -39,7 +39,7 @@ constexpr FamilyTable kQdiscFamilies[] = {
 using QdiscColumn = Instances::Column;
 constexpr std::array kQdiscColumns = {QdiscColumn{0, 0}, QdiscColumn{0, 1}, QdiscColumn{0, 2}, QdiscColumn{1, 0}};
 
-/// The work of the child: lines "eth0 DROPS OVERLIMITS REQUEUES LENGTH"; nothing where the kernel did not tell all.
+/// The work of the child: lines "eth0 DROPS OVERLIMITS REQUEUES LENGTH"; nothing where its answer was not complete.
 std::string ask_queues(const std::string& /*root*/, std::string_view /*request*/) {
   constexpr std::size_t kLongestLine = 64;
   const Descriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));

@@ -79,7 +79,7 @@ constexpr FamilyTable kPeerFamilies[] = {
      kPeerRates},
 };
 
-/// The numbers of a row in the order in which the child says them, and where they go.
+/// The numbers of a row in the order of the child's answer, and their channels.
 constexpr std::string_view kPrefix = "tcp.peer.";
 constexpr std::array<std::string_view, 3> kOfSlots = {"opened", "closed", "connections"};
 constexpr std::size_t kNumbers = kTcpCounters.size() + kTcpLevels.size() + kOfSlots.size();
@@ -169,7 +169,7 @@ class ConnectionWatch {
           dump_tcp_sockets(space.diagnosis.get(), buffer_, [this](const TcpSocket& socket) { peers_.see(socket); });
       if (why.empty()) continue;
       problem = std::move(why);
-      space.diagnosis.close();  // what it has not told yet would be taken for the next answer
+      space.diagnosis.close();  // the rest of this answer would be taken for the next one
     }
     if (peers_.has_strangers() && !ask_of_all) peers_.introduce(inodes_of_job());
     inodes_ = peers_.end(problem.empty());

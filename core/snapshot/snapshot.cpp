@@ -191,7 +191,7 @@ void add_huge_pages(KernelTree& fs, Facts& facts) {
   }
 }
 
-// Only interrupts that happened: an affinity of one that never fires says nothing.
+// Only interrupts that happened: the affinity of one that never fires does not matter.
 void add_interrupts(KernelTree& fs, Facts& facts) {
   constexpr std::int64_t kMoving = 100;
   constexpr std::size_t kMost = 128;

@@ -86,7 +86,7 @@ std::optional<Account> account_of(const Finding& loss, std::span<const NodeSumma
   return account;
 }
 
-/// Segments that the node received in the interval, of everybody; 0 where the finding does not say.
+/// Segments that the node received in the interval, on all connections; 0 where the finding does not have them.
 double received_in(const Finding& loss) {
   const auto received = std::find_if(loss.evidence.begin(), loss.evidence.end(),
                                      [](const Evidence& evidence) { return evidence.metric == "tcp.InSegs"; });

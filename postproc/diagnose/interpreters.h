@@ -1,4 +1,4 @@
-// Programs that only run another one: their name says nothing about what a job does.
+// Programs that only run another one: their name does not describe the work of a job.
 #pragma once
 
 #include <string_view>

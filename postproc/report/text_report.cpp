@@ -280,7 +280,7 @@ std::string sentence(const Table& table, const std::vector<Cell>& cells, unsigne
 void print(Page& page, const Table& table) {
   const unsigned shown = wanted(page);
   std::size_t end = std::min(table.rows.size(), page.all() ? table.most : table.most_on_page);
-  if (end + 1 == table.rows.size() && !table.more.empty()) ++end;  // rather than to say that there is one more
+  if (end + 1 == table.rows.size() && !table.more.empty()) ++end;  // instead of a line that there is one more
   std::vector<std::string> headings;
   for (const Column& column : table.columns) headings.push_back(column.heading);
   if (table.grid) page.line(grid_line(table, headings, shown));

@@ -21,7 +21,7 @@ std::optional<MetricSeries> read_again(const RuleContext& context) {
   return rate(context, "vmstat.workingset_refault_file", context.page_bytes(), "bytes/s");
 }
 
-/// What says that pages were dropped for lack of memory, each in a unit of its own. A control group's own reclaim is
+/// Signals of pages that were dropped for lack of memory, each in a unit of its own. A control group's own reclaim is
 /// in one of the node's counters only, and version 1 counts only how often the limit was met.
 std::vector<MetricSeries> reclaim(const RuleContext& context) {
   std::vector<MetricSeries> found;

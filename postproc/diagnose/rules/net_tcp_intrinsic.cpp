@@ -1,6 +1,6 @@
 // Segments that a node sent again although nothing is broken: too early, because acknowledgements came late or out of
 // order; or in bursts of the job's own traffic that fill a queue of the network for a moment. How the sender recovered
-// tells them from loss by a fault, where each lost segment is recovered by itself.
+// distinguishes them from loss by a fault, where each lost segment is recovered by itself.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace reveal::rule::net_tcp_intrinsic {
 namespace {
 
-/// Per step: whether a rule before this one has said why segments were lost.
+/// Per step: whether a rule before this one has explained the loss of segments.
 std::vector<bool> explained_steps(const RuleContext& context) {
   constexpr std::array<std::string_view, 4> kReasons = {"net.tcp_retrans_fault", "net.congestion",
                                                         "irq.softirq_saturation", "net.nic_rx_drop"};

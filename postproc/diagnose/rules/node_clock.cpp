@@ -28,7 +28,7 @@ std::vector<Finding> check(const RuleContext& context) {
   if (!matters(context)) return {};
   const double error = nanoseconds(context, "clock_state.max_error_ns");
   const double offset = std::abs(nanoseconds(context, "clock_state.offset_ns"));
-  // chrony without rtcsync leaves the flag as it is, and tells the kernel a small error all the same.
+  // chrony without rtcsync leaves the flag as it is, and gives the kernel a small error all the same.
   const bool alone = synchronised == "no" && error >= context.threshold("min_error") * kSecond;
   const double most = context.threshold("max_offset") * kSecond;
   if (!alone && !(offset > most)) return {};
