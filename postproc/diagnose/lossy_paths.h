@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/excursion.h"
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {

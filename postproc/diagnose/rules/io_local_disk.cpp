@@ -99,7 +99,7 @@ std::optional<MetricSeries> stalled(const RuleContext& context) {
 enum class Requester : std::uint8_t { job, others, unknown };
 
 struct Saturation {
-  Elevation elevation;
+  Excursion excursion;
   double took = 0;   // seconds per request
   double usual = 0;  // the same outside; NaN for a whole run
   double moved = 0;  // bytes per second
@@ -108,18 +108,18 @@ struct Saturation {
   bool more = false;  // than the job usually moves
 };
 
-Saturation judged(const RuleContext& context, const Disk& disk, const Elevation& elevation,
+Saturation judged(const RuleContext& context, const Disk& disk, const Excursion& excursion,
                   std::span<const Interval> all) {
-  Saturation seen{.elevation = elevation,
-                  .took = time_of_requests(disk, elevation.at),
+  Saturation seen{.excursion = excursion,
+                  .took = time_of_requests(disk, excursion.at),
                   .usual = usual_time_of_requests(disk, all),
-                  .moved = mean_inside(disk.bytes.values, elevation.at)};
+                  .moved = mean_inside(disk.bytes.values, excursion.at)};
   const auto own = own_bytes(context);
-  const double mine = own ? mean_inside(own->values, elevation.at) : kNaN;
+  const double mine = own ? mean_inside(own->values, excursion.at) : kNaN;
   if (std::isnan(mine) || !(seen.moved > 0)) return seen;
   seen.own_share = std::min(1.0, mine / seen.moved);
   seen.requester = seen.own_share >= context.threshold("min_own_share") ? Requester::job : Requester::others;
-  const auto change = inside_outside(context, disk.bytes, elevation.at, all);
+  const auto change = inside_outside(context, disk.bytes, excursion.at, all);
   seen.more = change && change->excess() > 0.25 * change->outside;
   return seen;
 }
@@ -161,7 +161,7 @@ std::string whose_words(const Saturation& seen) {
 
 /// Loading data at the beginning is what jobs do.
 bool is_the_start(const RuleContext& context, const Saturation& seen) {
-  const Interval at = seen.elevation.at;
+  const Interval at = seen.excursion.at;
   return seen.requester == Requester::job && seen.more && 2 * at.length() < context.telemetry.samples &&
          at.begin < context.steps(context.threshold("start_seconds"));
 }
@@ -177,7 +177,7 @@ void set_severity(const RuleContext& context, Finding& finding, const Saturation
 
 Finding describe(const RuleContext& context, const Disk& disk, const Saturation& seen, const Loss& loss,
                  std::span<const Interval> all) {
-  const Interval at = seen.elevation.at;
+  const Interval at = seen.excursion.at;
   const double length = context.seconds(at.length());
   JobValues values{{"disk", disk.name}};
   if (seen.requester == Requester::others) values["outsider"] = "yes";
@@ -186,10 +186,10 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   finding.confidence = seen.requester == Requester::unknown ? Confidence::possible : Confidence::likely;
   set_loss(context, finding, *loss.share * length, loss.how);
   set_severity(context, finding, seen);
-  Evidence busy = evidence_of(context, disk.busy, seen.elevation);
+  Evidence busy = evidence_of(context, disk.busy, seen.excursion);
   busy.instance = disk.name;
   busy.detectors = seen_by(confirmed_by(context.detection, at));
-  if (std::isnan(seen.elevation.outside)) busy.expected.reset();
+  if (std::isnan(seen.excursion.outside)) busy.expected.reset();
   Evidence took = busy;
   took.metric = "disk.read_time";
   took.feature = "mean per request, with writes";
@@ -203,7 +203,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   add_contrast(context, finding, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
   finding.sentence = fmt::format(
       "{} of {} was busy {:.0f} % of the time for {}, and a request took {} ms{}; it moved {}, {}.", disk.name,
-      context.telemetry.node, 100 * seen.elevation.inside, duration(length), number(1000 * seen.took),
+      context.telemetry.node, 100 * seen.excursion.inside, duration(length), number(1000 * seen.took),
       std::isnan(seen.usual) ? "" : " (usually " + number(1000 * seen.usual) + " ms)", quantity(seen.moved, "bytes/s"),
       whose_words(seen));
   finding.runner_up = {"io.slow_reads", "storage that was not busy: this disk was busy, and its requests queued"};
@@ -211,19 +211,19 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
 }
 
 /// A run that has the disk full from its first second to its last has no usual level.
-std::vector<Elevation> intervals(const RuleContext& context, const Disk& disk) {
+std::vector<Excursion> intervals(const RuleContext& context, const Disk& disk) {
   const double least = context.threshold("min_busy");
   // Searched is the time at which it was full: what follows it, half busy, is not part of it.
   auto full = over_seconds(context, disk.busy.values);
   for (double& value : full) value = std::isnan(value) ? value : (value >= least ? 1.0 : 0.0);
-  auto found = elevations_of(context, full, 0.5, context.threshold(kMinScore.name), Cause::external);
-  std::erase_if(found, [](const Elevation& each) { return each.recurring; });
+  auto found = excursions_of(context, full, 0.5, context.threshold(kMinScore.name), Cause::external);
+  std::erase_if(found, [](const Excursion& each) { return each.recurring; });
   const std::vector<Interval> all = places(found);
-  for (Elevation& each : found) {
+  for (Excursion& each : found) {
     each.inside = mean_inside(disk.busy.values, each.at);
     each.outside = mean_outside(disk.busy.values, all);
   }
-  std::erase_if(found, [&](const Elevation& each) { return each.inside < least; });
+  std::erase_if(found, [&](const Excursion& each) { return each.inside < least; });
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(disk.busy.values, whole);
   if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
@@ -240,13 +240,13 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Disk& disk : disks) {
     const auto found = intervals(context, disk);
     const std::vector<Interval> all = places(found);
-    for (const Elevation& elevation : found) {
-      const Saturation seen = judged(context, disk, elevation, all);
+    for (const Excursion& excursion : found) {
+      const Saturation seen = judged(context, disk, excursion, all);
       if (!is_slow(context, seen.took, seen.usual)) continue;
-      const auto same = [&](Interval at) { return overlap(at, elevation.at) > 0; };
-      const Loss loss = loss_of(context, elevation.at, all);
+      const auto same = [&](Interval at) { return overlap(at, excursion.at) > 0; };
+      const Loss loss = loss_of(context, excursion.at, all);
       if (!loss.share || std::any_of(reported.begin(), reported.end(), same)) continue;
-      reported.push_back(elevation.at);
+      reported.push_back(excursion.at);
       findings.push_back(describe(context, disk, seen, loss, all));
     }
   }
