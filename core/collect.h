@@ -52,7 +52,7 @@ CollectResult collect(const CollectOptions& options, const std::atomic<bool>& st
 /// The configuration of the node, as a trace keeps it.
 [[nodiscard]] Snapshot node_facts(const CollectOptions& options);
 
-/// Opens all probes once, here and now, and says what each can do. Nothing is written.
+/// Opens all probes once, here and now, and returns what each can measure. Nothing is written.
 [[nodiscard]] std::vector<Coverage> check_probes(const CollectOptions& options);
 
 }  // namespace reveal

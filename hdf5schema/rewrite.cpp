@@ -16,7 +16,7 @@
 namespace reveal {
 namespace {
 
-/// Seconds as a person says them: "30 min", "6.2 h".
+/// Seconds in a short form: "30 min", "6.2 h".
 std::string in_words(std::int64_t nanoseconds) {
   const double seconds = static_cast<double>(nanoseconds) / 1e9;
   const double number = seconds < 120 ? seconds : seconds < 7200 ? seconds / 60 : seconds / 3600;

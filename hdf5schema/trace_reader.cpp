@@ -165,8 +165,8 @@ struct Records {
   }
 };
 
-/// A family's dataset, and the chunks that were read last: who reads a trace piece by piece comes back for the rest of
-/// a chunk.
+/// A family's dataset, and the chunks that were read last: the next piece of a trace may begin in the middle of a
+/// chunk.
 struct OpenFamily {
   CheckedDataset values;
   /// By the chunk's place in time, then among the channels; empty: it is not stored.

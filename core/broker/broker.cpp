@@ -26,6 +26,7 @@
 #include "core/kernel_text/kernel_tree.h"
 #include "core/pmu/perf_broker.h"
 #include "hdf5schema/basics/child_process.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/run_program.h"
@@ -62,7 +63,7 @@ class Signals {
 
   /// Returns at the first signal or after `time`; remembers a request to stop.
   void wait(std::chrono::nanoseconds time) {
-    const timespec limit{static_cast<time_t>(time.count() / 1'000'000'000), time.count() % 1'000'000'000};
+    const timespec limit{static_cast<time_t>(time.count() / kSecond), time.count() % kSecond};
     const int signal = ::sigtimedwait(&set_, nullptr, &limit);
     if (signal == SIGTERM || signal == SIGINT) stop_ = true;
   }
@@ -91,7 +92,7 @@ void set_nice(ChildProcess& child, int nice) {
   if (child && !child.status()) ::setpriority(PRIO_PGRP, static_cast<id_t>(child.pid()), nice);
 }
 
-/// What is wrong in [slurm] is said here: sampler and deliverer read the same file afterwards.
+/// Problems in [slurm] are logged here: sampler and deliverer read the same file afterwards.
 Config read_site(const BrokerOptions& options) {
   Config config;
   config.read_file(options.config, ConfigOwner::site);

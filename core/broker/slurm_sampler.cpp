@@ -48,8 +48,8 @@ void keep_off_tasks(KernelTree& fs, const Job& job, const Host& host) {
   CpuSet online;
   for (const int cpu : host.cpus_online) online.insert(cpu);
   cpus_for_sampler({.online = online,
-                    .allocated = cpus_of_job(fs, job, Whose::launchers),
-                    .tasks = cpus_of_job(fs, job, Whose::tasks),
+                    .allocated = cpus_of_job(fs, job, CpusOf::launchers),
+                    .tasks = cpus_of_job(fs, job, CpusOf::tasks),
                     .shared = job.saw_other_job()})
       .bind_this_process();
 }

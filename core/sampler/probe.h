@@ -30,7 +30,7 @@ class Probe {
   /// What it lost, or measures otherwise than one would expect, in one sentence for the reader of the report; "":
   /// nothing.
   [[nodiscard]] virtual std::string caveat() const { return ""; }
-  /// What it knows for the configuration snapshot, and nobody else can read.
+  /// Facts for the configuration snapshot that only this probe can read.
   [[nodiscard]] virtual Snapshot facts() const { return {}; }
 };
 

@@ -37,7 +37,7 @@ class WorkerProcess {
   [[nodiscard]] std::string_view answer_within(std::chrono::milliseconds limit) noexcept;
   [[nodiscard]] State state() const noexcept { return state_; }
   /// True once, after somebody killed it.
-  [[nodiscard]] bool was_lost() noexcept { return state_ == State::lost && !std::exchange(loss_told_, true); }
+  [[nodiscard]] bool was_lost() noexcept { return state_ == State::lost && !std::exchange(loss_reported_, true); }
 
  private:
   [[nodiscard]] std::string_view receive() noexcept;
@@ -48,7 +48,7 @@ class WorkerProcess {
   std::string replayed_;
   std::vector<char> buffer_;
   State state_ = State::idle;
-  bool loss_told_ = false;
+  bool loss_reported_ = false;
   Descriptor socket_;
   ChildProcess child_;
 };

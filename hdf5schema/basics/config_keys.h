@@ -180,10 +180,10 @@ struct ConfigSubjects {
 struct RegisteredConfigSubjects {
   explicit RegisteredConfigSubjects(const ConfigSubjects& subjects);
 };
-/// Null where this program has none: then what such a section says is passed over.
+/// Null where this program has none: it ignores such a section.
 [[nodiscard]] const ConfigSubjects* config_subjects(std::string_view section) noexcept;
 
-/// What only the library that uses a key can tell: why its values are none, "" if they are.
+/// A check by the library that uses a key: why the values are not valid, "" if they are.
 struct RegisteredConfigCheck {
   RegisteredConfigCheck(const ConfigKey& key, std::string (*mistake)(const std::vector<std::string>& values));
 };

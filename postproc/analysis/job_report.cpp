@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/version.h"
 #include "postproc/analysis/job_history.h"
@@ -41,7 +42,7 @@ constexpr std::size_t kMostMemory = std::size_t{1} << 30;
 std::int64_t modified_ns(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::numeric_limits<std::int64_t>::min();
-  return status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec;
+  return nanoseconds_of(status.st_mtim);
 }
 
 void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {

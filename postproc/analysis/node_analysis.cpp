@@ -18,7 +18,7 @@
 #include "postproc/analysis/sufficiency.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/locality_map.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/diagnose/main_threads.h"
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/diagnose/run_rules.h"
@@ -40,7 +40,7 @@ constexpr std::size_t kMostAggregates = 300;
 constexpr std::size_t kMostNodeEpisodes = 40;
 constexpr std::size_t kMostReasons = 10;
 
-/// The channel itself, or the sum over all instances when evidence speaks of the node.
+/// The channel itself, or the sum over all instances where the evidence is about the whole node.
 std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std::string& metric,
                                            const std::string& instance, const Evidence* evidence) {
   std::vector<std::size_t> same;
@@ -284,7 +284,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, compared_facts(trace));
-  summary.sent_again = sent_again_of(telemetry);
+  summary.retransmits = retransmits_of(telemetry);
   summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
 
   Report& part = summary.part;

@@ -16,14 +16,14 @@ void fields(auto& v, Visited<decltype(v), ChannelAggregate>& channel) {
   v("maximum", channel.maximum);
 }
 
-void fields(auto& v, Visited<decltype(v), SentAgainTo>& to) {
+void fields(auto& v, Visited<decltype(v), RetransmitsTo>& to) {
   v("peer", to.peer);
   v("slots", to.slots);
   v("segments", to.segments);
   v("duplicates", to.duplicates);
 }
 
-void fields(auto& v, Visited<decltype(v), SentAgain>& sent) {
+void fields(auto& v, Visited<decltype(v), Retransmits>& sent) {
   v("begin_utc_ns", sent.begin_utc_ns);
   v("slot_ns", sent.slot_ns);
   v("peers", sent.peers);
@@ -47,7 +47,7 @@ void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
   v("damaged", summary.damaged);
   v("addresses", summary.addresses);
   v("expected_nodes", summary.expected_nodes);
-  v("sent_again", summary.sent_again);
+  v("sent_again", summary.retransmits);
   v("live_channels", summary.live_channels);
   v.table("aggregate_columns", "aggregates", summary.aggregates);
   // Summaries of an earlier version have none: such a node is reported, and not compared.

@@ -85,7 +85,7 @@ class Check final : public Command {
   int run(const CommonOptions& common) override {
     try {
       const AnalysisSettings settings = common.settings();
-      return static_cast<int>(target_.empty() ? look(recorded(), settings, common) : look_at_job(settings, common));
+      return static_cast<int>(target_.empty() ? look(recorded(), settings, common) : check_job(settings, common));
     } catch (const std::exception& error) {
       put(unknown_as_metrics(utc_now_ns()));
       print(common.json ? unknown_as_json(error.what()) : unknown_line(error.what()) + "\n");

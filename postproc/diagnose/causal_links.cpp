@@ -121,8 +121,7 @@ constexpr CausalLink kLinks[] = {
     {"node.straggler", "stack.slow_steps", kSlowSteps},
 };
 
-constexpr double kSecond = 1e9;
-constexpr std::int64_t kOnset = 10'000'000'000;
+constexpr std::int64_t kOnset = 10 * kSecond;
 constexpr double kExplainedShare = 0.8;
 
 std::int64_t onset_of(const Finding& finding) {

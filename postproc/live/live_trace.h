@@ -21,6 +21,7 @@ enum class LiveState : std::uint8_t {
   closed,  // the collector has ended the trace
 };
 [[nodiscard]] std::string_view name_of(LiveState state);
+[[nodiscard]] std::optional<LiveState> live_state_of(std::string_view name);
 
 class LiveTrace {
  public:
@@ -31,7 +32,7 @@ class LiveTrace {
   LiveTrace(const LiveTrace&) = delete;
   LiveTrace& operator=(const LiveTrace&) = delete;
 
-  /// Takes what is new. Never throws: what cannot be read now is tried again, and problem() says it.
+  /// Takes what is new. Never throws: what cannot be read now is tried again, and problem() is the reason.
   void poll(std::chrono::steady_clock::time_point now);
 
   [[nodiscard]] LiveState state() const { return state_; }

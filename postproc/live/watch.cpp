@@ -156,8 +156,9 @@ class Watch {
   }
 
   void say(std::string_view news, const std::string& text) {
-    if (options_.form == WatchForm::lines) put_line(watch_line(utc_now_ns(), text));
-    if (options_.form == WatchForm::json) put_line(watch_json(utc_now_ns(), news, text));
+    const WatchNotice notice{std::string(news), utc_now_ns(), text};
+    if (options_.form == WatchForm::lines) put_line(watch_line(notice));
+    if (options_.form == WatchForm::json) put_line(watch_json(notice));
   }
 
   void put_line(const std::string& line) {
@@ -175,12 +176,12 @@ class Watch {
     alerts_.push_back(std::move(notice));
   }
 
-  void say_end(const std::string& how) {
+  void say_end(const std::string& text) {
     if (screen_) {
       screen_->draw(page());
       screen_.reset();
     }
-    put_line(options_.form == WatchForm::json ? end_json(page(), how) : end_line(page(), how));
+    put_line(options_.form == WatchForm::json ? end_json(watch_summary(page(), text)) : end_line(page(), text));
   }
 
   std::optional<WatchEnd> ended(Clock::time_point now) {

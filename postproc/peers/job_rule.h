@@ -1,4 +1,4 @@
-// A rule that looks at all nodes of a job together: what differs between nodes, and what no single one can tell. Its
+// A rule that looks at all nodes of a job together: what differs between nodes, and what no single one shows. Its
 // row stands in the rule table like all others; one family of rules per file in rules/, without a header.
 #pragma once
 
@@ -34,7 +34,7 @@ struct JobRuleContext {
   RemedyNames names = {};
 };
 
-/// A finding without its remedy, and what the rule knows for the lines of it beside names.
+/// A finding without its remedy, and the rule's values for the remedy's lines beside names.
 struct JobFinding {
   JobFinding(Finding found, JobValues known = {}) : finding(std::move(found)), values(std::move(known)) {}
 

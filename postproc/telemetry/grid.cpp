@@ -14,7 +14,8 @@ namespace {
 /// Before any row that could be near; far from the end of the type, since it is subtracted.
 constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min() / 4;
 
-/// A counter is spread over a gap of at most this many of its own periods: beyond it, nobody knows when it happened.
+/// A counter is spread over a gap of at most this many of its own periods: beyond it, the time of the events is not
+/// known.
 constexpr double kSpreadPeriods = 3;
 constexpr std::int64_t kSpreadSteps = 20;
 /// A level is believed for at most this many of its own periods.

@@ -21,9 +21,9 @@ constexpr std::int64_t kClockStepNs = 50'000'000;
 
 struct Loss {
   std::string_view code;
-  std::string_view says;
+  std::string_view text;
   bool rows = false;               // of the trace itself are missing
-  std::string_view of_one = says;  // after the number 1
+  std::string_view of_one = text;  // after the number 1
 };
 
 /// The worst first: kMostLossNotes cuts the end.
@@ -82,10 +82,10 @@ void note_losses(NodeTrace& trace) {
     for (const auto& [object, events] : by_object) {
       if (notes++ >= kMostLossNotes) return;
       if (const auto total = sum_of(events)) {
-        trace.notes.push_back(fmt::format("{} {}", *total, *total == 1 ? loss.of_one : loss.says));
+        trace.notes.push_back(fmt::format("{} {}", *total, *total == 1 ? loss.of_one : loss.text));
         continue;
       }
-      std::string note = fmt::format("{} ({}: {}", loss.says, object, events.front()->text);
+      std::string note = fmt::format("{} ({}: {}", loss.text, object, events.front()->text);
       if (events.size() > 1) note += fmt::format(", and {} more times", events.size() - 1);
       trace.notes.push_back(note + ")");
     }

@@ -308,6 +308,11 @@ with h5py.File('job/job.h5') as job, h5py.File('job/n01.h5') as trace:
     assert [s.name for s in copied.dims[1].values()] == ['/nodes/n01' + s.name for s in own.dims[1].values()]
 PY
 
+latin1=$(printf 'caf\351') # a name need not be UTF-8
+mkdir "$latin1" && cp job/n01.h5 "$latin1"
+expect 0 - "$reveal" merge "$latin1" --json
+json out 'r["nodes"] == ["n01"]'
+
 # --- a directory that cannot be written: the report is printed all the same
 if [ "$(id -u)" != 0 ]; then
   chmod 500 job

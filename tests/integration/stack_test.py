@@ -9,7 +9,9 @@ import subprocess
 import sys
 import tempfile
 
-BUILD = pathlib.Path(os.environ["REVEAL_BUILD"])
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import BUILD, check as expect, failures, skip  # noqa: E402
+
 DOUBLES = BUILD / "doubles"
 
 # Waits until the function is probed, as its own code shows: what is called before that cannot be counted.
@@ -91,19 +93,6 @@ ranks = [subprocess.Popen([sys.executable, *sys.argv[1:]], env=os.environ | {"RA
 sys.exit(max(rank.wait() for rank in ranks))
 """
 BACKWARD = "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"
-
-failures = []
-
-
-def expect(condition, text):
-    if not condition:
-        failures.append(text)
-        print("FAIL:", text)
-
-
-def skip(why):
-    print("skipped:", why)
-    sys.exit(77)
 
 
 def run(folder, *command, limit=300):
