@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -46,8 +47,12 @@ LostPart lost_part(const TraceReader::Damage& damage) {
 }
 
 template <typename Record>
-void append(std::vector<Record>& to, const std::vector<Record>& more) {
-  to.insert(to.end(), more.begin(), more.end());
+void append(std::vector<Record>& to, std::vector<Record> more) {
+  if (to.empty()) {
+    to = std::move(more);
+  } else {
+    to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
 }
 
 bool has_values(const JoinedFamily& family) {
@@ -86,14 +91,11 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   take(trace.coverage, "coverage", Holds::nothing_judged, lost, [&] { return reader.coverage(); });
   for (const TraceReader* each : source->in_order()) {
     std::vector<Event> events;
-    std::vector<TrainingStep> steps;
     std::vector<ClockPair> pairs;
     take(events, "events", Holds::evidence, lost, [&] { return each->events(); });
-    take(steps, "steps", Holds::evidence, lost, [&] { return each->steps(); });
     take(pairs, "clock", Holds::evidence, lost, [&] { return each->clocks(); });
-    append(trace.events, events);
-    append(trace.steps, steps);
-    append(clocks, pairs);
+    append(trace.events, std::move(events));
+    append(clocks, std::move(pairs));
   }
   if (!lost.empty()) trace.notes.push_back("damaged and omitted: " + in_one_sentence(lost));
   note_clock(clocks, trace);
@@ -167,8 +169,31 @@ TraceStream::TraceStream(const std::filesystem::path& path) : impl_(std::make_un
 
 TraceStream::~TraceStream() = default;
 
-const NodeTrace& TraceStream::trace() const {
+const NodeTrace& TraceStream::trace() const& {
   return impl_->trace;
+}
+
+NodeTrace TraceStream::trace() && {
+  return std::move(impl_->trace);
+}
+
+std::size_t TraceStream::step_count() const {
+  std::size_t count = 0;
+  for (const TraceReader* each : impl_->source->in_order()) count += each->step_count();
+  return count;
+}
+
+void TraceStream::read_steps() {
+  NodeTrace& trace = impl_->trace;
+  std::vector<LostPart> lost;
+  for (const TraceReader* each : impl_->source->in_order()) {
+    std::vector<TrainingStep> steps;
+    take(steps, "steps", LostPart::Holds::evidence, lost, [&] { return each->steps(); });
+    append(trace.steps, std::move(steps));
+  }
+  if (lost.empty()) return;
+  trace.notes.push_back("damaged and omitted: " + in_one_sentence(lost));
+  append(trace.lost, std::move(lost));
 }
 
 std::size_t TraceStream::samples() const {

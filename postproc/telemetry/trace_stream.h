@@ -19,7 +19,12 @@ class TraceStream {
   TraceStream& operator=(const TraceStream&) = delete;
 
   /// All but the values: telemetry.samples is 0. Stays when the stream is closed.
-  [[nodiscard]] const NodeTrace& trace() const;
+  [[nodiscard]] const NodeTrace& trace() const&;
+  /// The same for who keeps it; the stream is of no use any more.
+  [[nodiscard]] NodeTrace trace() &&;
+  /// Training steps, of which there may be millions: trace() has none before they are read, once and before close().
+  [[nodiscard]] std::size_t step_count() const;
+  void read_steps();
   [[nodiscard]] std::size_t samples() const;
 
   /// Samples [begin, begin + count). The first time through, pieces must follow each other without a hole: whether a
