@@ -129,7 +129,7 @@ class StackProbe final : public Probe {
     if (!std::exchange(steps_missed_, true)) context_.sink.event("probe stack", "steps_incomplete", std::string(why));
   }
 
-  /// Of a process that lost its place, steps are missed, and of one that waited for its place.
+  /// Steps of a process are missed that lost its place, or waited for it.
   void follow(const ProcessSlot& slot) {
     auto known = std::find_if(occupants_.begin(), occupants_.end(),
                               [&slot](const Occupant& each) { return each.instance == slot.instance; });

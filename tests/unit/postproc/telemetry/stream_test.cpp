@@ -1,11 +1,9 @@
-#include <H5Cpp.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "hdf5schema/hdf5_access.h"
 #include "hdf5schema/joined_trace.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/telemetry/trace_stream.h"
@@ -126,25 +124,6 @@ TEST(TrainingSteps, AreInThePlanOfMemory) {
     EXPECT_GE(memory_needed(TraceStream(with), in_one_piece),
               memory_needed(TraceStream(without), in_one_piece) + 5000 * sizeof(TrainingStep));
   }
-}
-
-TEST(TrainingSteps, ThatAreDamagedAreNamed) {
-  const TemporaryDirectory directory;
-  const auto path = directory.path() / "n01.h5";
-  write_steps(path, 300);
-  {
-    const Hdf5Access access;
-    H5::H5File file(path.string(), H5F_ACC_RDWR);
-    file.unlink("steps");
-    file.createGroup("steps");
-  }
-  EXPECT_EQ(TraceStream(path).step_count(), 0U);
-  const NodeTrace trace = load_trace(path);
-  ASSERT_EQ(trace.lost.size(), 1U);
-  EXPECT_EQ(trace.lost[0].name, "steps");
-  EXPECT_TRUE(trace.steps.empty());
-  ASSERT_FALSE(trace.notes.empty());
-  EXPECT_TRUE(trace.notes[0].starts_with("damaged and omitted: ")) << trace.notes[0];
 }
 
 /// A recording of the last minute, killed while its second segment is written.
