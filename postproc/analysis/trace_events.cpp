@@ -30,7 +30,7 @@ constexpr std::size_t kMostStepSlices = 200'000;   // of all ranks
 constexpr std::size_t kMostRanks = 64;        // of a node: process slots are fewer
 constexpr std::size_t kMostLanes = 32;        // of slices that overlap
 constexpr std::size_t kReasons = 3;           // of an episode
-constexpr std::int64_t kFarthest = INT64_MAX / 8;  // times may be anybody's, and are added
+constexpr std::int64_t kFarthest = INT64_MAX / 3;  // times may be anybody's, and are added
 constexpr std::int64_t kLeastMargin = 5 * kSecond;
 constexpr double kWholeShare = 0.9;  // of the job: an interval that says when is shorter
 
@@ -196,7 +196,7 @@ std::vector<TimeSpan> windows_of(const Report& report, bool whole_job) {
     const auto most = kWholeShare * static_cast<double>(job.end_utc_ns - job.begin_utc_ns);
     const std::int64_t margin = std::max(kLeastMargin, length / 4);
     (static_cast<double>(length) < most ? shorter : longer)
-        .push_back({span.begin_utc_ns - margin, span.end_utc_ns + margin});
+        .push_back(bounded(TimeSpan{span.begin_utc_ns - margin, span.end_utc_ns + margin}));
   };
   for (const Finding& finding : report.findings) {
     for (const TimeSpan& span : finding.intervals) add(span);
