@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "hdf5schema/basics/not_measured.h"
+#include "postproc/numerics/present_values.h"
 
 namespace reveal {
 namespace {
@@ -122,9 +123,7 @@ class WholeChannel {
   /// False if this channel needs a closer look. `seen`: an earlier row has a value, so that the first one of these
   /// counts from something unknown.
   [[nodiscard]] bool lay(std::span<const double> rows, bool seen, std::span<double> out) const {
-    if (!once_ || (counts_ && std::any_of(rows.begin(), rows.end(), [](double v) { return std::isnan(v); }))) {
-      return false;
-    }
+    if (!once_ || (counts_ && any_missing(rows))) return false;
     std::size_t filled = 0;
     for (const Run& run : runs_) {
       std::fill(out.begin() + static_cast<std::ptrdiff_t>(filled), out.begin() + static_cast<std::ptrdiff_t>(run.begin),

@@ -20,6 +20,7 @@ namespace {
 /// mean, standard deviation, minimum, maximum, median, skewness, kurtosis, slope and r of the trend, autocorrelations,
 /// mean absolute change, KPSS: places in features().
 constexpr std::array<std::size_t, kRobustFeatures> kUsedFeatures{0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+static_assert(kUsedFeatures.back() == 13, "without the unit root test, which is left out");
 constexpr std::array<bool, kRobustFeatures> kIsLevel{true, false, true, true, true};
 constexpr std::size_t kDailyFeatures = 2;  // mean and standard deviation say how much the time of day explains
 
@@ -233,7 +234,7 @@ RobustScale robust_scale(std::span<double> values) {
 
 void for_each_channel(const Telemetry& telemetry, const WindowGrid& grid, const RobustWindows& windows,
                       const std::function<void(std::size_t index, std::span<const float> g)>& use) {
-  ChannelFeatures all(grid);
+  ChannelFeatures all(grid, UnitRootTest::left_out);
   RobustChannel channel(Baseline::whole, grid.count, 0);
   std::vector<double> features(kFeatureCount * grid.count);
   const std::size_t kept = kRobustFeatures * grid.count;
@@ -262,7 +263,7 @@ std::vector<std::size_t> looked_at(const Telemetry& telemetry, const WindowGrid&
 void add_channels(const Telemetry& telemetry, const WindowGrid& grid, const std::vector<std::size_t>& channels,
                   std::span<const std::unique_ptr<View>> views) {
   const std::size_t thinning = channels.size() / kMaxGramChannels + 1;
-  ChannelFeatures all(grid);
+  ChannelFeatures all(grid, UnitRootTest::left_out);
   std::vector<double> features(kFeatureCount * grid.count);
   for (std::size_t i = 0; i < channels.size(); ++i) {
     all.compute(telemetry.series(channels[i]), features);
