@@ -204,11 +204,15 @@ ScoredInterval refine(ReferenceMeans& reference, const ScoredInterval& interval,
   double best_sum = 0;
   const std::size_t first_begin = interval.begin - std::min(begin_reach, interval.begin);
   const std::size_t last_end = std::min(input.samples, interval.end + end_reach);
+  std::vector<double> spread(last_end - first_begin + 1);  // of the sum of so many samples
+  for (std::size_t i = 0; i < spread.size(); ++i) {
+    const auto n = static_cast<double>(i);
+    spread[i] = std::sqrt(n * (1 - n / total));
+  }
   for (std::size_t b = first_begin; b <= interval.begin + begin_reach; ++b) {
     for (std::size_t e = std::max(b + shortest, interval.end - std::min(end_reach, interval.end)); e <= last_end; ++e) {
-      const auto n = static_cast<double>(e - b);
       if (e - b >= input.samples) continue;
-      const double value = (prefix[e] - prefix[b]) / std::sqrt(n * (1 - n / total));
+      const double value = (prefix[e] - prefix[b]) / spread[e - b];
       if (value > best_sum) {
         best_sum = value;
         best.begin = b;

@@ -49,7 +49,7 @@ ListedTrace write_node(const TemporaryDirectory& directory, const std::string& n
     if (tick % 100 == 0) wait_until_flushed(writer, tick * kTick - 2 * kTick);
   }
   writer.close();
-  return {path, node};
+  return {.path = path, .node = node};
 }
 
 Finding finding(const std::string& node, const TimeSpan& span) {
@@ -101,13 +101,13 @@ TEST(TraceEvents, AreThoseAroundTheIntervalsOfTheReport) {
   const Exported all(report_of({finding("n01", seconds(40, 60))}), {write_node(directory, "n01")});
   const auto findings = all.events("X", "findings");
   ASSERT_EQ(findings.size(), 1U);
-  EXPECT_DOUBLE_EQ(findings[0].at("ts"), 40e6);
-  EXPECT_DOUBLE_EQ(findings[0].at("dur"), 20e6);
+  EXPECT_DOUBLE_EQ(findings[0].at("ts").get<double>(), 40e6);
+  EXPECT_DOUBLE_EQ(findings[0].at("dur").get<double>(), 20e6);
   EXPECT_EQ(findings[0].at("args").at("rule"), "net.tcp_retrans_fault");
   const auto windows = all.events("X", "exported");
   ASSERT_EQ(windows.size(), 1U);
-  EXPECT_DOUBLE_EQ(windows[0].at("ts"), 35e6);
-  EXPECT_DOUBLE_EQ(windows[0].at("dur"), 30e6);
+  EXPECT_DOUBLE_EQ(windows[0].at("ts").get<double>(), 35e6);
+  EXPECT_DOUBLE_EQ(windows[0].at("dur").get<double>(), 30e6);
 
   const auto levels = all.counters("mem.available");
   EXPECT_NEAR(static_cast<double>(levels.size()), 300, 2);
@@ -123,9 +123,10 @@ TEST(TraceEvents, AreThoseAroundTheIntervalsOfTheReport) {
   EXPECT_NEAR(static_cast<double>(steps.size()), 2 * (600 - 2), 8);
   std::map<int, double> ends;
   for (const auto& step : steps) {
-    EXPECT_GE(step.at("ts").get<double>(), ends[step.at("tid")]);
-    ends[step.at("tid")] = step.at("ts").get<double>() + step.at("dur").get<double>();
-    EXPECT_DOUBLE_EQ(step.at("args").at("waiting_ms"), 3);
+    double& end = ends[step.at("tid").get<int>()];
+    EXPECT_GE(step.at("ts").get<double>(), end);
+    end = step.at("ts").get<double>() + step.at("dur").get<double>();
+    EXPECT_EQ(step.at("args").at("waiting_ms"), 3);
   }
   EXPECT_EQ(ends.size(), 2U);
   EXPECT_EQ(all.events("i", "step").size(), 4U) << "how long they took is not known";
@@ -147,9 +148,10 @@ TEST(TraceEvents, NameAProcessForEachNodeAndAThreadForEachRank) {
   std::map<int, std::string> processes;
   std::map<std::pair<int, int>, std::string> threads;
   for (const auto& event : all.events("M")) {
-    const std::string name = event.at("name");
-    if (name == "process_name") processes[event.at("pid")] = event.at("args").at("name");
-    if (name == "thread_name") threads[{event.at("pid"), event.at("tid")}] = event.at("args").at("name");
+    const std::string named = event.at("args").value("name", "");
+    const int process = event.at("pid").get<int>();
+    if (event.at("name") == "process_name") processes[process] = named;
+    if (event.at("name") == "thread_name") threads[{process, event.at("tid").get<int>()}] = named;
   }
   EXPECT_EQ(processes, (std::map<int, std::string>{{1, "n01"}, {2, "n02"}}));
   std::set<std::string> of_second;
@@ -161,7 +163,7 @@ TEST(TraceEvents, NameAProcessForEachNodeAndAThreadForEachRank) {
   // Slices of one thread never overlap.
   std::map<std::pair<int, int>, double> ends;
   for (const auto& event : all.events("X", "findings")) {
-    double& end = ends[{event.at("pid"), event.at("tid")}];
+    double& end = ends[{event.at("pid").get<int>(), event.at("tid").get<int>()}];
     EXPECT_GE(event.at("ts").get<double>(), end);
     end = event.at("ts").get<double>() + event.at("dur").get<double>();
   }
