@@ -1,8 +1,8 @@
 #include <map>
 
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/file_text.h"
 #include "postproc/analysis/trace_events.h"
+#include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/telemetry/job.h"
@@ -35,9 +35,9 @@ class Export final : public Command {
     if (whole_job_ && format_ != "perfetto") throw Error("--whole-job is for --format perfetto: others have it all");
     const auto write = [](std::string_view text) { print(std::string(text)); };
     if (format_ == "perfetto") {
-      const Report report = parse_report(read_text_file(report_file(), kLargestReport));
       const std::vector<std::string> left_out =
-          write_trace_events(report, chosen_traces(), {.metrics = metrics_, .whole_job = whole_job_}, write);
+          write_trace_events(stored_or_new_report(directory_, common), chosen_traces(),
+                             {.metrics = metrics_, .whole_job = whole_job_}, write);
       for (const std::string& sentence : left_out) complain(sentence);
       return 0;
     }
@@ -55,15 +55,6 @@ class Export final : public Command {
   [[nodiscard]] Inputs inputs() const override { return {.paths = {directory_}}; }
 
  private:
-  [[nodiscard]] std::filesystem::path report_file() const {
-    const std::filesystem::path report = std::filesystem::path(directory_) / "report.json";
-    std::error_code error;
-    if (!std::filesystem::exists(report, error)) {
-      throw Error(directory_ + " has no report, which says what to export: reveal report " + directory_);
-    }
-    return report;
-  }
-
   /// One trace for each node, or that of --node: of two of a node the closed one.
   [[nodiscard]] std::vector<ListedTrace> chosen_traces() const {
     std::string names;
