@@ -12,6 +12,8 @@
 #include "postproc/features/channel_features.h"
 #include "postproc/numerics/gram.h"
 #include "postproc/numerics/percentile.h"
+#include "postproc/numerics/signed_log.h"
+#include "postproc/numerics/simd.h"
 
 namespace reveal {
 
@@ -88,10 +90,7 @@ class RobustChannel {
       if (!(scale.scale > 0)) return false;
       for (double& v : deviation_) v -= scale.centre;
     }
-    for (std::size_t w = 0; w < g.size(); ++w) {
-      const double z = deviation_[w] / scale.scale;
-      g[w] = static_cast<float>(std::copysign(std::log1p(std::abs(z)), z));
-    }
+    signed_log(deviation_, scale.scale, g);
     return true;
   }
 
@@ -101,6 +100,45 @@ class RobustChannel {
   std::vector<float> g_;
   std::vector<double> deviation_, present_, explained_;
 };
+
+constexpr std::size_t kAtOnce = 8;  // windows side by side
+REVEAL_VECTOR(EightSizes, float, 32);
+
+/// The largest sizes of g of a few windows, the largest one first, and the first feature that has it.
+struct LargestSizes {
+  std::array<std::array<float, kAtOnce>, kExplaining> sizes;
+  std::array<float, kAtOnce> feature;
+};
+
+/// `g`: of the first window, [feature][window] with `stride` windows.
+REVEAL_WIDE LargestSizes largest_sizes(const float* g, std::size_t stride, std::size_t count) {
+  EightSizes sizes[kExplaining];
+  for (EightSizes& size : sizes) size = EightSizes{} - 1.0F;  // less than any
+  EightSizes feature{};
+  float few[kAtOnce]{};
+  for (std::size_t f = 0; f < kRobustFeatures; ++f) {
+    const float* of_windows = g + f * stride;
+    if (count < kAtOnce) {
+      for (std::size_t i = 0; i < count; ++i) few[i] = of_windows[i];
+      of_windows = few;
+    }
+    const EightSizes value = *reinterpret_cast<const EightSizes*>(of_windows);
+    const EightSizes zero{};
+    EightSizes size = (value < zero ? -value : value) + 0.0F;  // no -0
+    feature = size > sizes[0] ? EightSizes{} + static_cast<float>(f) : feature;
+    for (EightSizes& kept : sizes) {
+      const EightSizes larger = kept < size ? size : kept;
+      size = kept < size ? kept : size;
+      kept = larger;
+    }
+  }
+  LargestSizes all{};
+  for (std::size_t i = 0; i < kAtOnce; ++i) {
+    for (std::size_t rank = 0; rank < kExplaining; ++rank) all.sizes[rank][i] = sizes[rank][i];
+    all.feature[i] = feature[i];
+  }
+  return all;
+}
 
 /// Collects one view, one channel after the other.
 class View {
@@ -147,19 +185,18 @@ class View {
   void keep_evidence() {
     const std::size_t n = result_.windows;
     const std::span<const float> g = channel_.g();
-    std::array<float, kRobustFeatures> sizes{};
-    for (std::size_t w = 0; w < n; ++w) {
-      std::size_t largest = 0;
-      for (std::size_t f = 0; f < kRobustFeatures; ++f) {
-        sizes[f] = std::abs(g[f * n + w]);
-        if (sizes[f] > sizes[largest]) largest = f;
+    for (std::size_t first = 0; first < n; first += kAtOnce) {
+      const std::size_t count = std::min(kAtOnce, n - first);
+      const LargestSizes largest = largest_sizes(g.data() + first, n, count);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto feature = static_cast<std::size_t>(largest.feature[i]);
+        const auto size = [&](std::size_t rank) { return largest.sizes[rank][i]; };
+        z_.push_back(std::copysign(std::expm1(size(0)), g[feature * n + first + i]));
+        feature_.push_back(static_cast<std::uint8_t>(kUsedFeatures[feature]));
+        const float three = size(0) + size(1) + size(2);
+        evidence_.push_back(three / kEvidence);
+        explaining_.push_back((three + size(3) + size(4)) / kExplaining);
       }
-      z_.push_back(std::copysign(std::expm1(sizes[largest]), g[largest * n + w]));
-      feature_.push_back(static_cast<std::uint8_t>(kUsedFeatures[largest]));
-      std::partial_sort(sizes.begin(), sizes.begin() + kExplaining, sizes.end(), std::greater<>());
-      const float three = sizes[0] + sizes[1] + sizes[2];
-      evidence_.push_back(three / kEvidence);
-      explaining_.push_back((three + sizes[3] + sizes[4]) / kExplaining);
     }
   }
 
