@@ -12,6 +12,7 @@
 #include "postproc/features/channel_features.h"
 #include "postproc/numerics/gram.h"
 #include "postproc/numerics/percentile.h"
+#include "postproc/numerics/present_values.h"
 #include "postproc/numerics/signed_log.h"
 #include "postproc/numerics/simd.h"
 
@@ -235,24 +236,58 @@ std::span<const std::size_t> robust_features() {
   return kUsedFeatures;
 }
 
-RobustScale robust_scale(std::span<double> values) {
-  const std::size_t n = values.size();
-  if (n == 0) return {};
-  // The value of a rank between two others, with everything below and above it on its side.
-  const auto at = [&](double percent, std::size_t from, std::size_t to) {
-    const double position = percent / 100 * static_cast<double>(n - 1);
+namespace {
+
+/// Values by rank: they are put into ranges of equal width, and only the range of a rank is searched.
+class Ranks {
+ public:
+  /// At least one, and only numbers.
+  explicit Ranks(std::span<const double> values) : sorted_(values.size()) {
+    const PresentValues all = present_values(values);
+    const double factor = (kRanges - 1) / (all.high - all.low);
+    const bool apart = std::isfinite(factor) && factor > 0;  // else they are equal, or too far apart for a difference
+    std::vector<std::uint8_t> ranges(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (apart) ranges[i] = static_cast<std::uint8_t>((values[i] - all.low) * factor);
+      ++begins_[ranges[i] + std::size_t{1}];
+    }
+    for (std::size_t range = 1; range < begins_.size(); ++range) begins_[range] += begins_[range - 1];
+    std::array<std::uint32_t, kRanges> next{};
+    std::copy_n(begins_.begin(), kRanges, next.begin());
+    for (std::size_t i = 0; i < values.size(); ++i) sorted_[next[ranges[i]]++] = values[i];
+  }
+
+  /// The value at a percentage of the ranks, which may lie between two values.
+  [[nodiscard]] double at(double percent) {
+    const double position = percent / 100 * static_cast<double>(sorted_.size() - 1);
     const auto rank = static_cast<std::size_t>(position);
-    const auto begin = values.begin();
-    const auto nth = begin + static_cast<std::ptrdiff_t>(rank);
-    std::nth_element(begin + static_cast<std::ptrdiff_t>(from), nth, begin + static_cast<std::ptrdiff_t>(to));
-    if (position == static_cast<double>(rank)) return *nth;
-    const double next = *std::min_element(nth + 1, begin + static_cast<std::ptrdiff_t>(to));
-    return *nth + (position - static_cast<double>(rank)) * (next - *nth);
-  };
-  RobustScale result{.centre = at(50, 0, n)};
-  const std::size_t middle = (n - 1) / 2;
-  const double low = at(5, 0, std::min(n, middle + 2));
-  const double high = at(95, middle, n);
+    const double value = of_rank(rank);
+    if (position == static_cast<double>(rank)) return value;
+    return value + (position - static_cast<double>(rank)) * (of_rank(rank + 1) - value);
+  }
+
+ private:
+  static constexpr std::size_t kRanges = 64;
+
+  [[nodiscard]] double of_rank(std::size_t rank) {
+    const auto behind = std::upper_bound(begins_.begin(), begins_.end(), rank);
+    const auto place = sorted_.begin() + static_cast<std::ptrdiff_t>(rank);
+    std::nth_element(sorted_.begin() + *(behind - 1), place, sorted_.begin() + *behind);
+    return *place;
+  }
+
+  std::array<std::uint32_t, kRanges + 1> begins_{};
+  std::vector<double> sorted_;  // range by range
+};
+
+}  // namespace
+
+RobustScale robust_scale(std::span<double> values) {
+  if (values.empty()) return {};
+  const auto n = static_cast<double>(values.size());
+  Ranks ranks(values);
+  RobustScale result{.centre = ranks.at(50)};
+  const double range = ranks.at(95) - ranks.at(5);
   double sum = 0;
   double squares = 0;
   for (double& v : values) {
@@ -260,10 +295,10 @@ RobustScale robust_scale(std::span<double> values) {
     sum += v;
     squares += v * v;
   }
-  result.scale = std::max(kNormalMad * at(50, 0, n), (high - low) / kNormalRange);
-  if (result.scale == 0) result.scale = kNormalMeanDeviation * sum / static_cast<double>(n);
+  result.scale = std::max(kNormalMad * Ranks(values).at(50), range / kNormalRange);
+  if (result.scale == 0) result.scale = kNormalMeanDeviation * sum / n;
   // The deviation around the median bounds the usual one from above; overflown, it says nothing.
-  const double deviation = std::sqrt(squares / static_cast<double>(n));
+  const double deviation = std::sqrt(squares / n);
   if (std::isfinite(deviation)) result.scale = std::max(result.scale, kMinOfDeviation * deviation);
   if (!std::isfinite(result.scale)) result.scale = 0;
   return result;
