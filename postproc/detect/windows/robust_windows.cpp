@@ -75,8 +75,11 @@ class RobustChannel {
   /// g of one feature; false if it does not vary.
   bool fill(std::span<const double> values, std::span<float> g, std::size_t f) {
     deviation_.assign(values.begin(), values.end());
-    present_.clear();
-    std::copy_if(values.begin(), values.end(), std::back_inserter(present_), [](double v) { return std::isfinite(v); });
+    present_.assign(values.begin(), values.end());
+    const PresentValues all = present_values(values);
+    if (all.present < values.size() || !std::isfinite(all.low) || !std::isfinite(all.high)) {
+      std::erase_if(present_, [](double v) { return !std::isfinite(v); });
+    }
     std::fill(g.begin(), g.end(), 0.0F);
     if (present_.empty()) return false;
     RobustScale scale = robust_scale(present_);
