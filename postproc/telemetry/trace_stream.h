@@ -39,6 +39,7 @@ class TraceStream {
  private:
   /// All but the derived channels.
   void read_measured(std::size_t begin, std::size_t count, Telemetry& piece);
+  [[nodiscard]] RowsOf rows_around(std::size_t begin, std::size_t count);
   void read_in_parts(std::size_t begin, std::size_t count, std::size_t at_once, Telemetry& piece);
 
   struct Impl;
