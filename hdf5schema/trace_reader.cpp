@@ -585,7 +585,9 @@ void TraceReader::read_steps(const std::function<void(std::span<const TrainingSt
     std::vector<TrainingStep> steps;
     table.read(impl_->rows_of(table, kMostSteps), [&](std::span<const char> records) {
       std::vector<std::string> ranks = texts_of(records, table.width(), table.text_column("rank"));
-      const auto column = [&](const char* name) { return numbers_of(records, table.width(), table.int64_column(name)); };
+      const auto column = [&](const char* name) {
+        return numbers_of(records, table.width(), table.int64_column(name));
+      };
       const std::vector<std::int64_t> numbers = column("number");
       const std::vector<std::int64_t> begins = column("begin_ns");
       const std::vector<std::int64_t> durations = column("duration_ns");

@@ -18,7 +18,7 @@ namespace reveal::probe::stack {
 namespace {
 
 constexpr std::chrono::milliseconds kForTheCalibration{3000};
-constexpr std::int64_t kForAPlace = 10 * kSecond;  // a process that is measured from its begin on has one by then
+constexpr std::int64_t kForAPlace = 10 * kSecond;   // a process that is measured from its begin on has one by then
 constexpr std::chrono::milliseconds kForCounts{5};  // it takes a fifth of one; otherwise the next row has them
 
 constexpr MetricHelp kCalls[] = {

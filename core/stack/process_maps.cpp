@@ -36,8 +36,8 @@ bool parse_pair(std::string_view word, char between, std::uint64_t& first, std::
          parse_hexadecimal(word.substr(middle + 1), second);
 }
 
-/// The device and the inode by which /proc/PID/maps names the file, seen on a mapping of our own: where the file lies in
-/// layers (overlayfs before Linux 6.8) or in a subvolume (btrfs), fstat() says another device. None: errno says why.
+/// The device and the inode by which /proc/PID/maps names the file, seen on a mapping of our own: where the file lies
+/// in layers (overlayfs before Linux 6.8) or in a subvolume (btrfs), fstat() says another device. None: errno says why.
 std::optional<std::pair<std::uint64_t, std::uint64_t>> named_in_maps(int file) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* const mapped = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file, 0);

@@ -24,12 +24,12 @@ namespace {
 
 constexpr std::size_t kTextAtOnce = 1 << 20;
 constexpr std::size_t kValuesAtOnce = 4'000'000;
-constexpr std::size_t kMostPoints = 600'000;  // of all counters
-constexpr std::size_t kMostCounters = 200;    // of a node
+constexpr std::size_t kMostPoints = 600'000;       // of all counters
+constexpr std::size_t kMostCounters = 200;         // of a node
 constexpr std::size_t kMostStepSlices = 200'000;   // of all ranks
-constexpr std::size_t kMostRanks = 64;        // of a node: process slots are fewer
-constexpr std::size_t kMostLanes = 32;        // of slices that overlap
-constexpr std::size_t kReasons = 3;           // of an episode
+constexpr std::size_t kMostRanks = 64;             // of a node: process slots are fewer
+constexpr std::size_t kMostLanes = 32;             // of slices that overlap
+constexpr std::size_t kReasons = 3;                // of an episode
 constexpr std::int64_t kFarthest = INT64_MAX / 3;  // times may be anybody's, and are added
 constexpr std::int64_t kLeastMargin = 5 * kSecond;
 constexpr double kWholeShare = 0.9;  // of the job: an interval that says when is shorter
@@ -88,8 +88,8 @@ class Events {
          {"dur", microseconds(length)},
          {"args", std::move(about)}});
   }
-  void add_instant(std::size_t process, int thread, const char* category, const std::string& name,
-                   std::int64_t utc_ns, Json about) {
+  void add_instant(std::size_t process, int thread, const char* category, const std::string& name, std::int64_t utc_ns,
+                   Json about) {
     add({{"ph", "i"},
          {"s", "t"},
          {"name", name},
@@ -110,9 +110,7 @@ class Events {
 
  private:
   static double microseconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e3; }
-  static std::string in_text(const Json& json) {
-    return json.dump(-1, ' ', true, Json::error_handler_t::replace);
-  }
+  static std::string in_text(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
   void add(const Json& event) {
     if (!std::exchange(first_, false)) text_ += ",\n";
@@ -211,9 +209,8 @@ std::vector<TimeSpan> windows_of(const Report& report, bool whole_job) {
 /// Slices of a thread may not overlap: each is put on the first of several that has room for it.
 void add_slices(Events& events, std::size_t process, int first_thread, const char* category, std::vector<Slice> slices,
                 std::size_t& left_out) {
-  std::stable_sort(slices.begin(), slices.end(), [](const Slice& a, const Slice& b) {
-    return a.span.begin_utc_ns < b.span.begin_utc_ns;
-  });
+  std::stable_sort(slices.begin(), slices.end(),
+                   [](const Slice& a, const Slice& b) { return a.span.begin_utc_ns < b.span.begin_utc_ns; });
   std::vector<std::int64_t> ends;  // of the last one on each
   for (Slice& slice : slices) {
     const auto has_room = [&slice](std::int64_t end) { return end <= slice.span.begin_utc_ns; };
@@ -249,7 +246,8 @@ void add_steps(Events& events, std::size_t process, const NodeTrace& trace, std:
   const std::int64_t to_utc = bounded(trace.utc_minus_monotonic_ns);
   int thread = kFirstRank;
   for (auto& [rank, steps] : ranks) {
-    std::stable_sort(steps.begin(), steps.end(), [](const auto* a, const auto* b) { return a->begin_ns < b->begin_ns; });
+    std::stable_sort(steps.begin(), steps.end(),
+                     [](const auto* a, const auto* b) { return a->begin_ns < b->begin_ns; });
     events.name_thread(process, thread, rank);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const TrainingStep& step = *steps[i];
@@ -279,7 +277,8 @@ void add_steps(Events& events, std::size_t process, const NodeTrace& trace, std:
 /// Means of a channel's samples, so many at a time, as they come.
 class CounterTrack {
  public:
-  CounterTrack(const Channel& channel, std::size_t column, double step_seconds) : name_(channel.name()), column_(column) {
+  CounterTrack(const Channel& channel, std::size_t column, double step_seconds)
+      : name_(channel.name()), column_(column) {
     std::tie(unit_, factor_) = shown_unit(channel, step_seconds);
     if (unit_.empty()) unit_ = "value";
   }

@@ -19,7 +19,8 @@ class ChannelFeatures {
   explicit ChannelFeatures(const WindowGrid& grid, UnitRootTest test = UnitRootTest::made);
 
   /// out[feature * grid.count + window], features in the order of features(). NaN where a feature is not defined and in
-  /// windows of which more than half is missing, and of tests that are left out. May be called again and again without allocating.
+  /// windows of which more than half is missing, and of tests that are left out. May be called again and again without
+  /// allocating.
   void compute(std::span<const double> series, std::span<double> out);
 
  private:

@@ -265,8 +265,7 @@ void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::
     channels += rows->channels.size();
     if (telemetry.channels.size() < channels) append_channels(*rows, telemetry);
     telemetry.values.resize(channels * samples);
-    lay_values(*rows, grid, begin, samples,
-               [&](std::size_t i, const auto& lay) { lay(telemetry.series(first + i)); });
+    lay_values(*rows, grid, begin, samples, [&](std::size_t i, const auto& lay) { lay(telemetry.series(first + i)); });
   }
   telemetry.channels.resize(channels);  // what was derived is to be derived anew
 }

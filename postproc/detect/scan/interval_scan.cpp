@@ -38,7 +38,8 @@ REVEAL_VECTOR(FourGaps, float, 16);
 REVEAL_WIDE bool any_larger(const float* values, const float* least, std::size_t n) {
   auto larger = *reinterpret_cast<const FourGaps*>(values) > *reinterpret_cast<const FourGaps*>(least);
   for (std::size_t i = 1; i < n; ++i) {
-    larger |= *reinterpret_cast<const FourGaps*>(values + i * kWide) > *reinterpret_cast<const FourGaps*>(least + i * kWide);
+    larger |=
+        *reinterpret_cast<const FourGaps*>(values + i * kWide) > *reinterpret_cast<const FourGaps*>(least + i * kWide);
   }
   return (larger[0] | larger[1] | larger[2] | larger[3]) != 0;
 }

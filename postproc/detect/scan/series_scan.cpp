@@ -188,8 +188,8 @@ void SeriesScan::gaps(std::size_t length, std::size_t step, std::span<float> out
   const std::size_t ends = length / step;
   const bool in_step = length % step == 0;  // where one ends, another one begins
   if (!in_step) take_every(prefix_, length, step, out.size(), at_end_);
-  beyond({at_begin_.data(), in_step ? at_begin_.data() + ends : at_end_.data(), before_.high.data(),
-          before_.low.data(), after_.high.data() + ends, after_.low.data() + ends},
+  beyond({at_begin_.data(), in_step ? at_begin_.data() + ends : at_end_.data(), before_.high.data(), before_.low.data(),
+          after_.high.data() + ends, after_.low.data() + ends},
          static_cast<double>(length), noise(length), out.size(), out.data());
 }
 
