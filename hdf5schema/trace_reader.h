@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -48,6 +49,10 @@ class TraceReader {
   [[nodiscard]] std::vector<Event> events() const;
   /// In the order of recording; none in traces of earlier versions.
   [[nodiscard]] std::vector<TrainingStep> steps() const;
+  /// The same piece by piece: there may be millions.
+  void read_steps(const std::function<void(std::span<const TrainingStep>)>& take) const;
+  /// How many there are; 0 also where their table cannot be read.
+  [[nodiscard]] std::size_t step_count() const;
   [[nodiscard]] std::vector<ClockPair> clocks() const;
   [[nodiscard]] std::vector<Coverage> coverage() const;
   [[nodiscard]] Snapshot snapshot_begin() const;

@@ -151,6 +151,7 @@ std::uint64_t own_offset(std::uint64_t address) {
 
 constexpr CallShape kEntryOnly{};
 constexpr CallShape kTimed{.timed = true};
+constexpr CallShape kClock{.clock = true};
 
 }  // namespace
 
@@ -169,7 +170,7 @@ CallCounters::SharedArray<Value>::SharedArray(std::size_t places) {
 }
 
 CallCounters::CallCounters(std::size_t places, Way cheapest)
-    : counts_(places),
+    : counts_(std::max(places, stack_functions().size())),  // of one process at least
       steps_(std::max<std::size_t>(1, places / stack_functions().size())),
       pending_(create_map(BPF_MAP_TYPE_HASH, sizeof(PendingCall), sizeof(std::uint64_t), kMostPending, 0)) {
   if (!pending_) throw Unavailable(why_refused("a BPF map", errno));
@@ -264,14 +265,15 @@ std::string CallCounters::try_way(Way way) {
     perf_type_ = static_cast<std::uint32_t>(*type);
   }
   try {
-    std::string problem = calibrate(false, entry_cost_ns_);
-    return problem.empty() ? calibrate(true, timed_cost_ns_) : problem;
+    std::string problem = calibrate(kEntryOnly, entry_cost_ns_);
+    if (problem.empty()) problem = calibrate(kTimed, timed_cost_ns_);
+    return problem.empty() ? calibrate(kClock, clock_cost_ns_) : problem;
   } catch (const Unavailable& why) {
     return why.what();
   }
 }
 
-std::string CallCounters::calibrate(bool timed, double& cost_ns) {
+std::string CallCounters::calibrate(const CallShape& shape, double& cost_ns) {
   const std::uint64_t offset = own_offset(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
   const Descriptor self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   if (!self || offset == 0) return "the collector's own program cannot be read";
@@ -289,18 +291,27 @@ std::string CallCounters::calibrate(bool timed, double& cost_ns) {
     return fastest;
   };
   const std::int64_t without = time_of_turn();
-  reset(0, 1);
-  const Point point{.offset = offset, .index = 0};
-  const Attached attached = attach(self.get(), ::getpid(), timed ? kTimed : kEntryOnly, std::span(&point, 1));
+  const std::size_t of_process = stack_functions().size();
+  reset(0, of_process);
+  const Point point{.offset = offset, .index = shape.clock ? step_function() : 0};
+  const Attached attached = attach(self.get(), ::getpid(), shape, std::span(&point, 1));
   if (attached.error != 0) return why_refused("attaching to a function", attached.error);
+  const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
   const std::int64_t with = time_of_turn();
-  const CallCounts counted = take(0);
-  reset(0, 1);
-  if (counted.calls != kTrials || counted.returned != (timed ? kTrials : 0)) {
+  const std::int64_t end = read_clock(CLOCK_MONOTONIC);
+  const CallCounts counted = take(point.index);
+  const std::vector<NumberedStep> last = take_steps(0, kTrials - 1);
+  reset(0, of_process);
+  if (counted.calls != kTrials || counted.returned != (shape.timed ? kTrials : 0) || last.empty() == shape.clock) {
     return "this kernel counted " + std::to_string(counted.calls) + " of " + std::to_string(kTrials) + " calls";
   }
+  // The kernel tells the time of the first namespace, whose clocks others may have moved.
+  if (!last.empty()) {
+    const auto time = static_cast<std::int64_t>(last.back().step.begin_ns);
+    if (time < begin || time > end) return "the collector is in a time namespace, whose clock is not the kernel's";
+  }
   cost_ns = std::max(0.0, static_cast<double>(with - without) / kTurn);
-  if (timed) bias_ns_ = static_cast<double>(counted.time_ns) / kTrials;
+  if (shape.timed) bias_ns_ = static_cast<double>(counted.time_ns) / kTrials;
   return "";
 }
 

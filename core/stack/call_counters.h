@@ -61,6 +61,9 @@ class CallCounters {
   [[nodiscard]] std::string_view way() const noexcept;
   /// The delay of one call in nanoseconds; bias_ns() is the part of it that the measured duration contains.
   [[nodiscard]] double cost_ns(bool timed) const noexcept { return timed ? timed_cost_ns_ : entry_cost_ns_; }
+  [[nodiscard]] double cost_ns(const CallShape& shape) const noexcept {
+    return shape.clock ? clock_cost_ns_ : cost_ns(shape.timed);
+  }
   [[nodiscard]] double bias_ns() const noexcept { return bias_ns_; }
 
  private:
@@ -73,7 +76,7 @@ class CallCounters {
   [[nodiscard]] std::vector<std::pair<PendingCall, std::int64_t>> all_pending() const;
   /// "", or why this way does not count.
   [[nodiscard]] std::string try_way(Way way);
-  [[nodiscard]] std::string calibrate(bool timed, double& cost_ns);
+  [[nodiscard]] std::string calibrate(const CallShape& shape, double& cost_ns);
 
   /// A value of an array map for each place, in memory that is shared with the kernel.
   template <typename Value>
@@ -99,7 +102,7 @@ class CallCounters {
   Way way_ = Way::multi;
   std::uint32_t perf_type_ = 0;
   std::map<CallShape, Programs> programs_;
-  double entry_cost_ns_ = 0, timed_cost_ns_ = 0, bias_ns_ = 0;
+  double entry_cost_ns_ = 0, timed_cost_ns_ = 0, clock_cost_ns_ = 0, bias_ns_ = 0;
 };
 
 }  // namespace reveal

@@ -33,5 +33,6 @@ struct Mapping {
 /// The file as it is mapped, whatever lies at its path by now. Without the privilege for that, what the process finds
 /// at the path, if it is the same file. None: errno says why.
 [[nodiscard]] Descriptor open_mapped(pid_t pid, const Mapping& mapping);
+[[nodiscard]] std::string why_not_opened(int error);
 
 }  // namespace reveal

@@ -209,7 +209,7 @@ class StackWatch {
       if (start_of(pid) != tracked.process.start_ticks) return;  // it ended, and these may be another one's
       const std::string name(file_name_of(mapping));
       if (!file) {
-        ledger_.note(name + " cannot be read (" + std::strerror(error) + ')');
+        ledger_.note(name + " cannot be read (" + why_not_opened(error) + ')');
         continue;
       }
       tracked.timed = tracked.timed && may_be_timed(pid);
@@ -271,8 +271,8 @@ class StackWatch {
         const auto more = static_cast<double>(so_far - tracked.calls_before[links.function]);
         tracked.calls_before[links.function] = so_far;
         calls[links.function] += more;
-        const bool timed = shape_of(functions_[links.function], tracked.timed).timed;
-        budget_.spend(static_cast<int>(links.function), more, std::max(kLeastCostNs, counters_.cost_ns(timed)));
+        const CallShape shape = shape_of(functions_[links.function], tracked.timed);
+        budget_.spend(static_cast<int>(links.function), more, std::max(kLeastCostNs, counters_.cost_ns(shape)));
       }
     }
     const int dearest = budget_.end();
@@ -281,7 +281,7 @@ class StackWatch {
     for (Tracked& tracked : tracked_) {
       std::erase_if(tracked.links, [function](const Links& links) { return links.function == function; });
     }
-    const double cost = calls[function] * counters_.cost_ns(functions_[function].ending != Ending::may_throw);
+    const double cost = calls[function] * counters_.cost_ns(shape_of(functions_[function], true));
     ledger_.note(std::string(functions_[function].name) + " was detached: counting " +
                      std::to_string(static_cast<std::int64_t>(calls[function])) + " calls took " +
                      std::to_string(static_cast<std::int64_t>(cost / 1e6)) + " ms while the processes used " +

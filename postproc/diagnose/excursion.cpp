@@ -181,9 +181,37 @@ std::vector<bool> usable_outside(std::span<const double> series, std::span<const
   return usable;
 }
 
-/// Means of short windows, sorted, since one sample of a jiffy counter says little.
+/// reference_means() in the order of time.
+std::vector<double> means_outside(std::span<const double> series, std::span<const Interval> excluded,
+                                  std::size_t length) {
+  std::vector<double> means;
+  if (length == 0 || series.size() < length) return means;
+  const std::vector<bool> usable = usable_outside(series, excluded);
+  std::vector<double> sum(series.size() + 1, 0.0);
+  std::vector<std::size_t> present(series.size() + 1, 0);
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    sum[t + 1] = sum[t] + (usable[t] ? series[t] : 0);
+    present[t + 1] = present[t] + (usable[t] ? 1 : 0);
+  }
+  const std::size_t enough = (length * 4 + 4) / 5;
+  means.reserve(series.size() - length + 1);
+  for (std::size_t t = 0; t + length <= series.size(); ++t) {
+    const std::size_t samples = present[t + length] - present[t];
+    if (samples >= enough) means.push_back((sum[t + length] - sum[t]) / static_cast<double>(samples));
+  }
+  return means;
+}
+
+/// Means of short windows, since one sample of a jiffy counter says little.
 std::vector<double> short_means(std::span<const double> series, const ExcursionSearch& search) {
-  return reference_means(series, {}, std::max<std::size_t>(1, search.window / 5));
+  return means_outside(series, {}, std::max<std::size_t>(1, search.window / 5));
+}
+
+/// The value of a rank, which need not be sorted for.
+double ranked(std::vector<double>& values, std::size_t rank) {
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(rank);
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
 }
 
 }  // namespace
@@ -219,36 +247,23 @@ double mean_outside(std::span<const double> series, std::span<const Interval> ex
 
 std::vector<double> reference_means(std::span<const double> series, std::span<const Interval> excluded,
                                     std::size_t length) {
-  std::vector<double> means;
-  if (length == 0 || series.size() < length) return means;
-  const std::vector<bool> usable = usable_outside(series, excluded);
-  std::vector<double> sum(series.size() + 1, 0.0);
-  std::vector<std::size_t> present(series.size() + 1, 0);
-  for (std::size_t t = 0; t < series.size(); ++t) {
-    sum[t + 1] = sum[t] + (usable[t] ? series[t] : 0);
-    present[t + 1] = present[t] + (usable[t] ? 1 : 0);
-  }
-  const std::size_t enough = (length * 4 + 4) / 5;
-  for (std::size_t t = 0; t + length <= series.size(); ++t) {
-    const std::size_t samples = present[t + length] - present[t];
-    if (samples >= enough) means.push_back((sum[t + length] - sum[t]) / static_cast<double>(samples));
-  }
+  std::vector<double> means = means_outside(series, excluded, length);
   std::sort(means.begin(), means.end());
   return means;
 }
 
 std::vector<Excursion> find_excursions(std::span<const double> series, const ExcursionSearch& search) {
-  const auto means = short_means(series, search);
+  std::vector<double> means = short_means(series, search);
   if (means.empty()) return {};
-  return excursions_above(series, std::max(means[means.size() / 2], search.floor), search);
+  return excursions_above(series, std::max(ranked(means, means.size() / 2), search.floor), search);
 }
 
 std::vector<Excursion> find_lasting_excursions(std::span<const double> series, const ExcursionSearch& search) {
-  const auto means = short_means(series, search);
+  std::vector<double> means = short_means(series, search);
   if (means.empty()) return {};
   const double low =
-      std::max(means[static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))], search.floor);
-  if (means[means.size() / 2] - low < search.min_excess) return {};
+      std::max(ranked(means, static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))), search.floor);
+  if (ranked(means, means.size() / 2) - low < search.min_excess) return {};
   std::vector<Excursion> found = excursions_above(series, low, search);
   std::size_t length = 0;
   for (Excursion& each : found) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -106,8 +107,11 @@ std::int64_t utc_offset_ns(const std::vector<ClockPair>& clocks, const TraceHead
 
 NodeTrace load_trace(const std::filesystem::path& path) {
   TraceStream stream(path);
-  NodeTrace trace = stream.trace();
-  if (stream.samples() > 0) stream.read(0, stream.samples(), trace.telemetry);
+  stream.read_steps();
+  std::optional<Telemetry> telemetry;
+  if (stream.samples() > 0) telemetry = stream.read(0, stream.samples());
+  NodeTrace trace = std::move(stream).trace();
+  if (telemetry) trace.telemetry = *std::move(telemetry);
   return trace;
 }
 
