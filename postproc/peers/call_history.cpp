@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kMostRanks = 64;       // of a node: process slots are fewer
 constexpr std::size_t kMostFunctions = 256;  // of a rank
-constexpr std::size_t kMostQuiet = 16;       // of a rank
+constexpr std::ptrdiff_t kMostQuiet = 16;    // of a rank
 constexpr double kShortest = 5;              // s
 constexpr double kMostUnknown = 3;           // s: a row comes once a second, and one may be late
 constexpr std::int64_t kSecondsBefore = 32;
@@ -25,13 +25,13 @@ constexpr std::size_t kFewestSamples = 4;  // of the main thread
 constexpr double kFarthest = 4e18;         // ns: a trace may hold anything
 
 // Of NCCL, of gloo beneath PyTorch, and of MPI, as far as all ranks of a communicator make them.
-constexpr std::string_view kCollectives[] = {
-    "ncclAllReduce", "ncclBroadcast", "ncclReduce",  "ncclAllGather", "ncclReduceScatter", "ncclAlltoAll",  "gloo.",
-    "MPI_Barrier",   "MPI_Bcast",     "MPI_Reduce",  "MPI_Allreduce", "MPI_Allgather",     "MPI_Alltoall",
-    "MPI_Reduce_scatter"};
+constexpr std::string_view kCollectives[] = {"ncclAllReduce",     "ncclBroadcast",     "ncclReduce",    "ncclAllGather",
+                                             "ncclReduceScatter", "ncclAlltoAll",      "gloo.",         "MPI_Barrier",
+                                             "MPI_Bcast",         "MPI_Reduce",        "MPI_Allreduce", "MPI_Allgather",
+                                             "MPI_Alltoall",      "MPI_Reduce_scatter"};
 // "c10d.work" is a collective of gloo's, which is counted as such.
-constexpr std::string_view kOthersThatWait[] = {"c10d.",     "ncclSend",  "ncclRecv", "ncclGroupEnd",
-                                                "MPI_Send",  "MPI_Recv",  "MPI_Wait", "MPI_Waitall",
+constexpr std::string_view kOthersThatWait[] = {"c10d.",     "ncclSend",  "ncclRecv",    "ncclGroupEnd",
+                                                "MPI_Send",  "MPI_Recv",  "MPI_Wait",    "MPI_Waitall",
                                                 "MPI_Isend", "MPI_Irecv", "MPI_Sendrecv"};
 
 bool is_among(std::string_view function, std::span<const std::string_view> names) {
@@ -130,7 +130,7 @@ std::vector<Interval> quiet_steps(const RankChannels& rank, std::size_t samples,
 
 /// The longest ones, and the last.
 std::vector<Interval> worth_keeping(std::vector<Interval> all) {
-  if (all.size() <= kMostQuiet) return all;
+  if (std::ssize(all) <= kMostQuiet) return all;
   std::stable_sort(all.begin(), all.end() - 1,
                    [](const Interval& a, const Interval& b) { return a.length() > b.length(); });
   all.erase(all.begin() + kMostQuiet - 1, all.end() - 1);
@@ -158,19 +158,17 @@ std::vector<double> cpu_time_beside(const std::map<std::string, RankChannels>& r
 class RankView {
  public:
   RankView(const std::string& name, const RankChannels& channels, const Telemetry& telemetry,
-           std::span<const double> cpu_time_beside, std::span<const PythonSamples> python,
-           std::int64_t utc_minus_monotonic_ns)
-      : channels_(channels),
-        telemetry_(telemetry),
-        cpu_time_beside_(cpu_time_beside),
-        utc_ns_(utc_minus_monotonic_ns) {
+           std::span<const double> beside, std::span<const PythonSamples> python, std::int64_t utc_minus_monotonic_ns)
+      : channels_(channels), telemetry_(telemetry), cpu_time_beside_(beside), utc_ns_(utc_minus_monotonic_ns) {
     for (const PythonSamples& process : python) {
       if (process.process == name) python_ = &process;
     }
   }
 
   [[nodiscard]] QuietTime describe(Interval at) const {
-    QuietTime quiet{.begin_utc_ns = utc_of(at.begin), .end_utc_ns = utc_of(at.end)};
+    QuietTime quiet;
+    quiet.begin_utc_ns = utc_of(at.begin);
+    quiet.end_utc_ns = utc_of(at.end);
     quiet.to_the_end = static_cast<double>(telemetry_.samples - at.end) * telemetry_.step_seconds <= kMostUnknown;
     if (quiet.to_the_end) quiet.process_ended_utc_ns = end_of_process(at);
     find_inside(at, quiet);
@@ -311,8 +309,9 @@ CallHistory call_history_of(const NodeTrace& trace, const Telemetry& telemetry, 
     }
     if (rank.calls == 0) continue;
     const RankView view(name, channels, telemetry, beside, python, utc_ns);
-    for (const Interval at : worth_keeping(quiet_steps(channels, telemetry.samples, telemetry.step_seconds)))
-      rank.quiet.push_back(view.describe(at));
+    const std::vector<Interval> kept = worth_keeping(quiet_steps(channels, telemetry.samples, telemetry.step_seconds));
+    rank.quiet.reserve(kept.size());
+    for (const Interval at : kept) rank.quiet.push_back(view.describe(at));
     history.ranks.push_back(std::move(rank));
   }
   return history;

@@ -19,8 +19,8 @@ constexpr std::string_view kFunctions[] = {"cudaMalloc", "cudaFree", "cudaMalloc
 /// Of one process, after the start-up.
 struct Allocations {
   double calls = 0;
-  double seconds = 0;  // in these calls
-  double at_work = 0;  // share of the time in which some were made
+  double seconds = 0;       // in these calls
+  double at_work = 0;       // share of the time in which some were made
   std::size_t dearest = 0;  // its channel
   double dearest_seconds = 0;
 };
@@ -80,9 +80,8 @@ std::vector<Finding> check(const RuleContext& context) {
   const double seconds = context.seconds(at.length());
   if (seconds < context.threshold("min_seconds")) return {};
   const auto processes = allocations_in(context, at);
-  const auto worst = std::max_element(processes.begin(), processes.end(), [](const auto& a, const auto& b) {
-    return a.second.seconds < b.second.seconds;
-  });
+  const auto worst = std::max_element(processes.begin(), processes.end(),
+                                      [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
   if (worst == processes.end()) return {};
   const auto& [process, all] = *worst;
   const double share = all.seconds / seconds;

@@ -80,7 +80,8 @@ Code code_of(bool nccl, std::int64_t number) {
 }
 
 /// What a function of a process returned first, of what was recorded.
-std::optional<std::int64_t> first_code(const RuleContext& context, std::string_view process, std::string_view function) {
+std::optional<std::int64_t> first_code(const RuleContext& context, std::string_view process,
+                                       std::string_view function) {
   for (const Event& event : context.events) {
     if (event.code != "call_error" || event.object != process) continue;
     std::string_view rest = event.text;
@@ -137,11 +138,10 @@ Finding describe(const RuleContext& context, const Errors& errors) {
                                 errors.code->words.empty() ? "" : fmt::format(" ({})", errors.code->words))
                   : std::string("an error");
   const std::vector<std::string> functions(errors.functions.begin(), errors.functions.end());
-  finding.sentence = fmt::format(
-      "{} of {} by {} on {} returned {}{} at {} UTC.", counted(errors.total, "call"), listed(functions, 3),
-      listed(finding.instances, 3), context.telemetry.node, what,
-      errors.total > 1 ? fmt::format(", first {}", errors.first_function) : "",
-      clock_time(finding.intervals.front().begin_utc_ns));
+  finding.sentence = fmt::format("{} of {} by {} on {} returned {}{} at {} UTC.", counted(errors.total, "call"),
+                                 listed(functions, 3), listed(finding.instances, 3), context.telemetry.node, what,
+                                 errors.total > 1 ? fmt::format(", first {}", errors.first_function) : "",
+                                 clock_time(finding.intervals.front().begin_utc_ns));
   if (meaning == Meaning::no_memory) {
     finding.runner_up = {"gpu.mem_pressure", "that rule reads how full the GPU was; here calls were refused"};
   } else {

@@ -4,7 +4,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cmath>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -83,9 +83,8 @@ std::optional<Standstill> standstill_at(const std::vector<Rank>& ranks, const Qu
 
 std::vector<Standstill> standstills_of(const std::vector<Rank>& ranks) {
   std::vector<Standstill> all;
-  const auto fewest = std::min_element(ranks.begin(), ranks.end(), [](const Rank& a, const Rank& b) {
-    return a.of->quiet.size() < b.of->quiet.size();
-  });
+  const auto fewest = std::min_element(
+      ranks.begin(), ranks.end(), [](const Rank& a, const Rank& b) { return a.of->quiet.size() < b.of->quiet.size(); });
   if (fewest == ranks.end()) return all;
   for (const QuietTime& quiet : fewest->of->quiet) {
     if (!is_possible(quiet)) continue;
@@ -174,9 +173,9 @@ struct Waiting {
   Kind kind = Kind::none_came_back;
   std::vector<std::size_t> absent;  // ranks for which the others wait
   std::vector<std::size_t> present;
-  bool counted = false;        // by their calls
-  bool gpu = false;            // they wait for their GPUs, which may work
-  std::string function;        // in which they wait; "": not known
+  bool counted = false;            // by their calls
+  bool gpu = false;                // they wait for their GPUs, which may work
+  std::string function;            // in which they wait; "": not known
   std::string absent_is_ahead_in;  // calls that differ
 };
 
@@ -200,8 +199,8 @@ std::string awaited(const Standstill& all, const std::vector<std::size_t>& prese
     });
     if (more) count += std::ssize(all.of_rank);
   }
-  const auto most = std::max_element(votes.begin(), votes.end(),
-                                     [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most =
+      std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == votes.end() ? "" : most->first;
 }
 
@@ -248,8 +247,10 @@ std::optional<Waiting> differing_calls(const Standstill& all) {
 /// For whom the ranks wait; nothing where it is not known that they do.
 std::optional<Waiting> waiting_in(const Standstill& all) {
   const auto missing = missing_collectives(all);
-  const bool any_inside = std::any_of(all.of_rank.begin(), all.of_rank.end(), [](auto* each) { return is_inside(*each); });
-  Waiting waiting{.counted = missing.has_value(), .function = "", .absent_is_ahead_in = ""};
+  const bool any_inside =
+      std::any_of(all.of_rank.begin(), all.of_rank.end(), [](const auto* each) { return is_inside(*each); });
+  Waiting waiting;
+  waiting.counted = missing.has_value();
   for (std::size_t r = 0; r < all.of_rank.size(); ++r) {
     const QuietTime& quiet = *all.of_rank[r];
     const bool behind = missing ? (*missing)[r] > 0 : any_inside && quiet.timed && !is_inside(quiet);
@@ -262,8 +263,8 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
   };
   if (!waiting.absent.empty()) {
     // A process that has ended may have been done: the others must be known to wait.
-    const bool waits = missing ? std::any_of(missing->begin(), missing->end(), [](auto each) { return each > 0; })
-                               : any_inside;
+    const bool waits =
+        missing ? std::any_of(missing->begin(), missing->end(), [](auto each) { return each > 0; }) : any_inside;
     if (!waits && !any_inside) return std::nullopt;
     waiting.kind = Kind::rank_absent;
     waiting.function = awaited(all, waiting.present, waiting.absent);
@@ -291,9 +292,8 @@ bool is_busy(const QuietTime& quiet, double least_cpus) {
 
 bool may_work(const Standstill& all, const Waiting& waiting, double least_cpus) {
   return waiting.gpu || (waiting.kind == Kind::rank_absent &&
-                         std::any_of(waiting.absent.begin(), waiting.absent.end(), [&](std::size_t rank) {
-                           return is_busy(*all.of_rank[rank], least_cpus);
-                         }));
+                         std::any_of(waiting.absent.begin(), waiting.absent.end(),
+                                     [&](std::size_t rank) { return is_busy(*all.of_rank[rank], least_cpus); }));
 }
 
 class Words {
@@ -329,7 +329,8 @@ class Words {
     const QuietTime& first = *all_.of_rank[waiting_.absent.front()];
     const bool several = waiting_.absent.size() > 1;
     if (process_ended(first)) {
-      return fmt::format("whose process{} ended at {} UTC", several ? "es" : "", clock_time(first.process_ended_utc_ns));
+      return fmt::format("whose process{} ended at {} UTC", several ? "es" : "",
+                         clock_time(first.process_ended_utc_ns));
     }
     std::string text = all_.to_the_end ? "which did not enter it" : "which entered it only then";
     if (first.cpus) text += fmt::format(" and used {:.2f} cpus meanwhile", *first.cpus);
@@ -439,14 +440,17 @@ std::vector<JobFinding> check_hang(const JobRuleContext& context, const Effectiv
   if (!waiting) return {};
   const bool works = may_work(*last, *waiting, rule.threshold("max_cpus"));
   if (works && last->seconds() < rule.threshold("min_busy_seconds")) return {};
+  std::vector<JobFinding> findings;
   Finding finding = describe(context, rule, ranks, *last, *waiting);
   finding.severity = works ? Severity::warning : Severity::critical;
   finding.confidence = works || !waiting->counted ? Confidence::possible : Confidence::likely;
   const double into_job = static_cast<double>(last->begin_utc_ns - context.job.begin_utc_ns) * 1e-9;
-  finding.sentence = fmt::format("From {} UTC, {} into the job, until its end {} later the ranks made no progress: {}.",
-                                 clock_time(last->begin_utc_ns), duration(into_job), duration(last->seconds()),
-                                 Words(ranks, *last, *waiting).whom());
-  return {{std::move(finding), values_of(*last, *waiting)}};
+  finding.sentence =
+      fmt::format("The ranks made no progress in the last {} that were recorded, from {} UTC ({} into the job) on: {}.",
+                  duration(last->seconds()), clock_time(last->begin_utc_ns), duration(into_job),
+                  Words(ranks, *last, *waiting).whom());
+  findings.emplace_back(std::move(finding), values_of(*last, *waiting));
+  return findings;
 }
 
 std::vector<JobFinding> check_stall(const JobRuleContext& context, const EffectiveRule& rule) {

@@ -1,8 +1,10 @@
 // Errors and allocations of the software stack.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "hdf5schema/basics/error.h"
-#include "tests/unit/postproc/rule_recording.h"
+#include "rule_recording.h"
 
 namespace reveal::tests::stack_calls_test {
 namespace {
@@ -12,10 +14,12 @@ using R = RuleRecording;
 /// `count` calls that failed at this second, and their event.
 void fail(R& node, const std::string& process, const std::string& function, double when, double count,
           const std::string& code) {
-  node.counter("stack.errors", process + '/' + function,
-               [=](double second) { return std::abs(second - when) < 0.05 ? 10 * count : 0; }, "rank");
+  node.counter(
+      "stack.errors", process + '/' + function,
+      [=](double second) { return std::abs(second - when) < 0.05 ? 10 * count : 0; }, "rank");
   if (!code.empty()) {
-    node.events.push_back({static_cast<std::int64_t>(when * 1e9), process, "call_error", function + " returned " + code});
+    node.events.push_back(
+        {static_cast<std::int64_t>(when * 1e9), process, "call_error", function + " returned " + code});
   }
 }
 
@@ -80,7 +84,8 @@ R allocating(double share, const R::Course& calls) {
   for (const char* function : {"cudaMalloc", "cudaFree"}) {
     const std::string instance = std::string("rank0/") + function;
     node.counter("stack.calls", instance, calls, "rank");
-    node.counter("stack.time", instance, [=](double second) { return calls(second) > 0 ? share * 0.5e9 : 0; }, "rank");
+    node.counter(
+        "stack.time", instance, [=](double second) { return calls(second) > 0 ? share * 0.5e9 : 0; }, "rank");
   }
   return node;
 }
@@ -97,10 +102,12 @@ TEST(RuleStackAllocChurn, MeasuresTheTimeInAllocations) {
 
 TEST(RuleStackAllocChurn, IsSilentOnWhatJobsDo) {
   EXPECT_TRUE(allocating(0.02, R::always(40)).findings("stack.alloc_churn").empty()) << "little time";
-  EXPECT_TRUE(allocating(0.9, [](double second) { return second < 55 ? 100.0 : 0; }).findings("stack.alloc_churn").empty())
-      << "at the start";
   EXPECT_TRUE(
-      allocating(0.9, [](double second) { return second > 200 && second < 230 ? 100.0 : 0; }).findings("stack.alloc_churn").empty())
+      allocating(0.9, [](double second) { return second < 55 ? 100.0 : 0; }).findings("stack.alloc_churn").empty())
+      << "at the start";
+  EXPECT_TRUE(allocating(0.9, [](double second) { return second > 200 && second < 230 ? 100.0 : 0; })
+                  .findings("stack.alloc_churn")
+                  .empty())
       << "a phase that allocates anew";
   EXPECT_TRUE(allocating(0.9, R::always(0.3)).findings("stack.alloc_churn").empty()) << "a few long ones";
   R other(300);
