@@ -179,8 +179,10 @@ struct Waiting {
   std::string absent_is_ahead_in;  // calls that differ
 };
 
-bool process_ended(const QuietTime& quiet) {
-  return quiet.process_ended_utc_ns > 0 && quiet.process_ended_utc_ns < kMostPossible * 2;
+/// And not only when the job was ended.
+bool process_ended(const Standstill& all, const QuietTime& quiet) {
+  return quiet.process_ended_utc_ns > 0 &&
+         quiet.process_ended_utc_ns < all.begin_utc_ns + (all.end_utc_ns - all.begin_utc_ns) / 2;
 }
 
 bool is_inside(const QuietTime& quiet) {
@@ -254,7 +256,7 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
   for (std::size_t r = 0; r < all.of_rank.size(); ++r) {
     const QuietTime& quiet = *all.of_rank[r];
     const bool behind = missing ? (*missing)[r] > 0 : any_inside && quiet.timed && !is_inside(quiet);
-    (process_ended(quiet) || behind ? waiting.absent : waiting.present).push_back(r);
+    (process_ended(all, quiet) || behind ? waiting.absent : waiting.present).push_back(r);
   }
   if (waiting.present.empty()) return std::nullopt;
   const auto all_present = [&](auto holds) {
@@ -281,10 +283,10 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
 }
 
 /// It computes, reads or writes: the others wait for it as they always do.
-bool is_busy(const QuietTime& quiet, double least_cpus) {
+bool is_busy(const Standstill& all, const QuietTime& quiet, double least_cpus) {
   constexpr double kLeastBytes = 1e6;  // a second
   constexpr double kLeastCalls = 0.2;  // a second
-  if (process_ended(quiet)) return false;
+  if (process_ended(all, quiet)) return false;
   return !quiet.cpus || *quiet.cpus >= least_cpus || quiet.job_cpus.value_or(0) >= least_cpus ||
          quiet.io_bytes.value_or(0) >= kLeastBytes * quiet.seconds() ||
          static_cast<double>(quiet.other_calls) >= kLeastCalls * quiet.seconds();
@@ -293,7 +295,7 @@ bool is_busy(const QuietTime& quiet, double least_cpus) {
 bool may_work(const Standstill& all, const Waiting& waiting, double least_cpus) {
   return waiting.gpu || (waiting.kind == Kind::rank_absent &&
                          std::any_of(waiting.absent.begin(), waiting.absent.end(),
-                                     [&](std::size_t rank) { return is_busy(*all.of_rank[rank], least_cpus); }));
+                                     [&](std::size_t rank) { return is_busy(all, *all.of_rank[rank], least_cpus); }));
 }
 
 class Words {
@@ -328,7 +330,7 @@ class Words {
   [[nodiscard]] std::string about_absent() const {
     const QuietTime& first = *all_.of_rank[waiting_.absent.front()];
     const bool several = waiting_.absent.size() > 1;
-    if (process_ended(first)) {
+    if (process_ended(all_, first)) {
       return fmt::format("whose process{} ended at {} UTC", several ? "es" : "",
                          clock_time(first.process_ended_utc_ns));
     }
@@ -366,7 +368,7 @@ void add_evidence(const std::vector<Rank>& ranks, const Standstill& all, const W
     finding.evidence.push_back(evidence_of(ranks[rank], all, "stack.calls", ranks[rank].of->rank,
                                            "collectives until then", calls(rank), calls(waiting.present.front()),
                                            "count"));
-    if (quiet.cpus && !process_ended(quiet)) {
+    if (quiet.cpus && !process_ended(all, quiet)) {
       finding.evidence.push_back(evidence_of(ranks[rank], all, "process.cpu_time", ranks[rank].of->rank, "mean",
                                              four_digits(*quiet.cpus), std::nullopt, "cpus"));
     }

@@ -252,6 +252,14 @@ TEST(RuleStackHang, NamesTheRankWhoseProcessEnded) {
   expect_in("for rank3 on n2, whose process ended at 22:14:42 UTC.", found[0].sentence);
 }
 
+TEST(RuleStackHang, TakesNoRankForTheCauseThatDiedFirstWhenTheJobWasEnded) {
+  Job job = that_hangs();
+  job.ended = [](std::size_t rank) { return rank < 2 ? 140.0 : 1e9; };
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+}
+
 TEST(RuleStackHang, TellsOfRanksThatCalledDifferentThings) {
   Job job = that_hangs();
   job.pauses[0].calls_another = "gloo.broadcast";
