@@ -294,10 +294,10 @@ bool waits_for_ranks(std::string_view function) noexcept {
   return is_collective(function) || is_among(function, kOthersThatWait);
 }
 
-CallHistory call_history_of(const NodeTrace& trace, const Telemetry& telemetry, std::span<const PythonSamples> python) {
+CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSamples> python,
+                            std::int64_t utc_minus_monotonic_ns) {
   CallHistory history;
-  const std::int64_t utc_ns =
-      std::clamp(trace.utc_minus_monotonic_ns, -PythonSamples::kFarthest, PythonSamples::kFarthest);
+  const std::int64_t utc_ns = std::clamp(utc_minus_monotonic_ns, -PythonSamples::kFarthest, PythonSamples::kFarthest);
   if (!(telemetry.step_seconds > 0)) return history;
   const std::map<std::string, RankChannels> ranks = channels_by_rank(telemetry);
   const std::vector<double> beside = cpu_time_beside(ranks, telemetry);

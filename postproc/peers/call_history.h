@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "postproc/telemetry/load.h"
 #include "postproc/telemetry/python_samples.h"
+#include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
 
@@ -59,9 +59,9 @@ struct CallHistory {
   bool operator==(const CallHistory&) const = default;
 };
 
-/// `telemetry` is that of the trace, or the same with longer steps of the grid.
-[[nodiscard]] CallHistory call_history_of(const NodeTrace& trace, const Telemetry& telemetry,
-                                          std::span<const PythonSamples> python);
+/// The offset is that of the times of `python`.
+[[nodiscard]] CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSamples> python = {},
+                                          std::int64_t utc_minus_monotonic_ns = 0);
 
 /// Calls at whole seconds from `quiet.before_utc_s` on.
 [[nodiscard]] std::vector<std::int64_t> calls_before(const QuietTime& quiet);

@@ -149,7 +149,8 @@ std::vector<CallHistory> histories_of(const std::vector<NodeTrace>& traces,
                                       std::span<const PythonSamples> python = {}) {
   std::vector<CallHistory> histories;
   histories.reserve(traces.size());
-  for (const NodeTrace& trace : traces) histories.push_back(call_history_of(trace, trace.telemetry, python));
+  for (const NodeTrace& trace : traces)
+    histories.push_back(call_history_of(trace.telemetry, python, trace.utc_minus_monotonic_ns));
   return histories;
 }
 
@@ -374,7 +375,7 @@ NodeSummary summary_of_node(const NodeTrace& trace, const std::string& state) {
   NodeSummary summary;
   summary.node = trace.telemetry.node;
   summary.seconds = 150;
-  summary.calls = call_history_of(trace, trace.telemetry, {});
+  summary.calls = call_history_of(trace.telemetry);
   summary.part.job.state = state;
   summary.part.job.nodes = {summary.node};
   summary.part.job.begin_utc_ns = kUtc;
@@ -475,7 +476,7 @@ TEST(CallHistory, IsKeptInTheSummaryOfTheNode) {
   const NodeTrace trace = that_stalls().record()[1];
   NodeSummary summary;
   summary.node = "n2";
-  summary.calls = call_history_of(trace, trace.telemetry, {});
+  summary.calls = call_history_of(trace.telemetry);
   ASSERT_EQ(summary.calls.ranks.size(), 2U);
   const RankCalls& absent = summary.calls.ranks[1];
   EXPECT_EQ(absent.rank, "rank3");
@@ -499,7 +500,7 @@ TEST(CallHistory, TakesALongGapInTheRowsForNoQuietTime) {
     const auto series = trace.telemetry.series(i);
     std::fill(series.begin() + 850, series.begin() + 1100, kNaN);
   }
-  for (const RankCalls& rank : call_history_of(trace, trace.telemetry, {}).ranks) {
+  for (const RankCalls& rank : call_history_of(trace.telemetry).ranks) {
     for (const QuietTime& quiet : rank.quiet) EXPECT_LT(quiet.seconds(), 10);
   }
 }
