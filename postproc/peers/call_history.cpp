@@ -42,6 +42,7 @@ bool is_among(std::string_view function, std::span<const std::string_view> names
 
 struct CalledFunction {
   std::string name;
+  bool waits = false, collective = false;
   std::span<const double> calls;
   std::span<const double> in_flight;  // empty: not measured
 };
@@ -65,7 +66,12 @@ std::map<std::string, RankChannels> channels_by_rank(const Telemetry& telemetry)
     if (ranks.size() == kMostRanks && !ranks.contains(rank)) continue;
     std::vector<CalledFunction>& functions = ranks[rank].functions;
     if (functions.size() == kMostFunctions) continue;
-    functions.push_back({.name = channel.instance.substr(slash + 1), .calls = telemetry.series(i), .in_flight = {}});
+    const std::string name = channel.instance.substr(slash + 1);
+    functions.push_back({.name = name,
+                         .waits = waits_for_ranks(name),
+                         .collective = is_collective(name),
+                         .calls = telemetry.series(i),
+                         .in_flight = {}});
   }
   for (auto& [rank, channels] : ranks) {
     for (CalledFunction& function : channels.functions) {
@@ -111,7 +117,7 @@ std::vector<Interval> quiet_steps(const RankChannels& rank, std::size_t samples,
     bool known = false;
     bool called = false;
     for (const CalledFunction& function : rank.functions) {
-      if (!waits_for_ranks(function.name)) continue;
+      if (!function.waits) continue;
       known = known || !std::isnan(function.calls[t]);
       called = called || function.calls[t] > 0;
     }
@@ -183,7 +189,7 @@ class RankView {
     quiet.place = place_in(quiet);
     const Interval until_then{0, at.begin};
     for (const CalledFunction& function : channels_.functions) {
-      if (waits_for_ranks(function.name)) {
+      if (function.waits) {
         quiet.calls.push_back({function.name, count_of(sum_in(function.calls, until_then).value_or(0))});
       } else {
         quiet.other_calls += count_of(sum_in(function.calls, at).value_or(0));
@@ -210,14 +216,14 @@ class RankView {
 
   void find_inside(Interval at, QuietTime& quiet) const {
     for (const CalledFunction& function : channels_.functions) {
-      const bool waits = waits_for_ranks(function.name);
       double longest = 0;
       for (std::size_t t = at.begin; t < std::min(at.end, function.in_flight.size()); ++t) {
-        quiet.timed = quiet.timed || (waits && !std::isnan(function.in_flight[t]));
+        quiet.timed = quiet.timed || (function.waits && !std::isnan(function.in_flight[t]));
         if (function.in_flight[t] > longest) longest = function.in_flight[t];
       }
       const double seconds = longest * 1e-9;
-      const bool better = waits == waits_for_ranks(quiet.inside) ? seconds > quiet.inside_seconds : waits;
+      const bool better =
+          function.waits == waits_for_ranks(quiet.inside) ? seconds > quiet.inside_seconds : function.waits;
       if (seconds < kInsideMost * quiet.seconds() || !(quiet.inside.empty() || better)) continue;
       quiet.inside = function.name;
       quiet.inside_seconds = seconds;
@@ -228,7 +234,7 @@ class RankView {
     std::string last;
     std::size_t latest = 0;
     for (const CalledFunction& function : channels_.functions) {
-      if (!is_collective(function.name)) continue;
+      if (!function.collective) continue;
       for (std::size_t t = at.begin; t > latest; --t) {
         if (!(function.calls[t - 1] > 0)) continue;
         last = function.name;
@@ -269,7 +275,7 @@ class RankView {
     double calls = 0;
     for (std::int64_t second = first_s; second < begin_s && part.end <= at.end; ++second) {
       for (const CalledFunction& function : channels_.functions) {
-        if (is_collective(function.name)) calls += sum_in(function.calls, part).value_or(0);
+        if (function.collective) calls += sum_in(function.calls, part).value_or(0);
       }
       quiet.before += std::to_string(count_of(calls)) + ' ';
       part = {part.end, step_of(second + 1)};
@@ -305,7 +311,7 @@ CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSa
     RankCalls rank{.rank = name, .calls = 0, .quiet = {}};
     for (const CalledFunction& function : channels.functions) {
       const Interval all{0, telemetry.samples};
-      if (is_collective(function.name)) rank.calls += count_of(sum_in(function.calls, all).value_or(0));
+      if (function.collective) rank.calls += count_of(sum_in(function.calls, all).value_or(0));
     }
     if (rank.calls == 0) continue;
     const RankView view(name, channels, telemetry, beside, python, utc_ns);
