@@ -33,6 +33,7 @@ void fields(auto& v, Visited<decltype(v), QuietTime>& quiet) {
 void fields(auto& v, Visited<decltype(v), RankCalls>& rank) {
   v("rank", rank.rank);
   v("calls", rank.calls);
+  v("passes", rank.passes);
   v("quiet", rank.quiet);
 }
 

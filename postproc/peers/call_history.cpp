@@ -308,10 +308,11 @@ CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSa
   const std::map<std::string, RankChannels> ranks = channels_by_rank(telemetry);
   const std::vector<double> beside = cpu_time_beside(ranks, telemetry);
   for (const auto& [name, channels] : ranks) {
-    RankCalls rank{.rank = name, .calls = 0, .quiet = {}};
+    RankCalls rank{.rank = name, .quiet = {}};
     for (const CalledFunction& function : channels.functions) {
-      const Interval all{0, telemetry.samples};
-      if (function.collective) rank.calls += count_of(sum_in(function.calls, all).value_or(0));
+      const std::int64_t calls = count_of(sum_in(function.calls, {0, telemetry.samples}).value_or(0));
+      if (function.collective) rank.calls += calls;
+      if (function.name == "torch.backward") rank.passes += calls;
     }
     if (rank.calls == 0) continue;
     const RankView view(name, channels, telemetry, beside, python, utc_ns);

@@ -89,6 +89,7 @@ dist.init_process_group("gloo")
 attached(torch_cpu, sys.argv[1])
 value = torch.ones(8)
 for step in range(150):
+    (torch.ones(8, requires_grad=True) * value).sum().backward()
     dist.all_reduce(value)
     time.sleep(.1)
 def load_data():

@@ -292,6 +292,23 @@ bool is_busy(const Standstill& all, const QuietTime& quiet, double least_cpus) {
          static_cast<double>(quiet.other_calls) >= kLeastCalls * quiet.seconds();
 }
 
+/// PyTorch without a training: all ranks wait for the one to which requests come.
+bool serves(const std::vector<Rank>& ranks, const Standstill& all) {
+  const bool trains = std::any_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.of->passes > 0; });
+  return !trains && std::any_of(all.of_rank.begin(), all.of_rank.end(), [](const QuietTime* quiet) {
+    return std::any_of(quiet->calls.begin(), quiet->calls.end(), [](const FunctionCalls& each) {
+      return each.function.starts_with("c10d.") || each.function.starts_with("gloo.");
+    });
+  });
+}
+
+/// Whether the ranks may wait for a request, which comes when it comes.
+bool may_be_idle(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting) {
+  return waiting.kind == Kind::rank_absent && serves(ranks, all) &&
+         std::none_of(waiting.absent.begin(), waiting.absent.end(),
+                      [&](std::size_t rank) { return process_ended(all, *all.of_rank[rank]); });
+}
+
 bool may_work(const Standstill& all, const Waiting& waiting, double least_cpus) {
   return waiting.gpu || (waiting.kind == Kind::rank_absent &&
                          std::any_of(waiting.absent.begin(), waiting.absent.end(),
@@ -439,7 +456,7 @@ std::vector<JobFinding> check_hang(const JobRuleContext& context, const Effectiv
   const double least = std::max(rule.threshold("min_seconds"), rule.threshold("min_ratio") * longest_but(all, *last));
   if (last->seconds() < least) return {};
   const auto waiting = waiting_in(*last);
-  if (!waiting) return {};
+  if (!waiting || may_be_idle(ranks, *last, *waiting)) return {};
   const bool works = may_work(*last, *waiting, rule.threshold("max_cpus"));
   if (works && last->seconds() < rule.threshold("min_busy_seconds")) return {};
   std::vector<JobFinding> findings;
@@ -465,7 +482,7 @@ std::vector<JobFinding> check_stall(const JobRuleContext& context, const Effecti
     if (one.to_the_end || one.seconds() < least || into_job < rule.threshold("min_after")) continue;
     const auto waiting = waiting_in(one);
     // Ranks that called different things do not go on.
-    if (!waiting || waiting->kind == Kind::calls_differ) continue;
+    if (!waiting || waiting->kind == Kind::calls_differ || may_be_idle(ranks, one, *waiting)) continue;
     if (may_work(one, *waiting, rule.threshold("max_cpus"))) continue;
     Finding finding = describe(context, rule, ranks, one, *waiting);
     const bool material = finding.impact.percent.value_or(0) >= rule.threshold("min_lost_percent");
@@ -494,7 +511,8 @@ const RegisteredJobRule kHang(
         .kind = FindingKind::anomaly,
         .subsystem = Subsystem::process,
         .order = 20,
-        .look_alikes = "start-up, a checkpoint or a validation by one rank, a long computation, the end of a job",
+        .look_alikes = "start-up, a checkpoint or a validation by one rank, a long computation, the end of a job, "
+                       "a service that waits for requests",
         .proof = Proof::test_double,
         .never_ends_well = true,
         .thresholds = {{"min_seconds", 30, "s", "shortest time without progress"},
@@ -532,7 +550,8 @@ const RegisteredJobRule kStall(
         .kind = FindingKind::anomaly,
         .subsystem = Subsystem::process,
         .order = 590,
-        .look_alikes = "start-up, checkpoints, validation, phases that come again, a long computation",
+        .look_alikes = "start-up, checkpoints, validation, phases that come again, a long computation, a "
+                       "service that waits for requests",
         .proof = Proof::test_double,
         .thresholds = {{"min_seconds", 10, "s", "shortest time without progress"},
                        {"min_ratio", 3, "", "least length, against the longest other such time"},

@@ -29,6 +29,7 @@ std::string seen_in(std::int64_t stops) {
       writer.add_channel(calls, {.metric = "stack.calls", .instance = std::string(rank) + "/gloo.allreduce"});
       writer.add_channel(cpu, {.metric = "process.cpu_time", .instance = rank});
     }
+    writer.add_channel(calls, {.metric = "stack.calls", .instance = "rank0/torch.backward"});
     writer.add_channel(job, {.metric = "job.cpu_time"});
     writer.start();
     writer.append_clock({kSecond, 2 * kSecond, 0});
@@ -36,7 +37,7 @@ std::string seen_in(std::int64_t stops) {
       const std::int64_t time = kSecond + tick * kTick;
       const std::int64_t last = std::min(tick, stops);
       const std::int64_t used = last * kTick;
-      writer.append_row(calls, time, std::vector<std::int64_t>{last + (tick > stops ? 1 : 0), last});
+      writer.append_row(calls, time, std::vector<std::int64_t>{last + (tick > stops ? 1 : 0), last, last});
       writer.append_row(cpu, time, std::vector<std::int64_t>{used, used});
       writer.append_row(job, time, std::vector<std::int64_t>{2 * used});
       if (tick % 100 == 99) wait_until_flushed(writer, time);

@@ -44,6 +44,7 @@ class Job {
   std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first calls that were not counted
   std::function<double(std::size_t)> ended = [](std::size_t) { return 1e9; };  // its process, at this time
   std::string inside = "c10d.work";
+  bool trains = true;
   double beside = 0;  // cpus that other processes of the job use
 
   [[nodiscard]] std::vector<NodeTrace> record() const {
@@ -117,6 +118,7 @@ class Job {
     counter("gloo.allreduce", course.reduced, unseen(rank));
     if (!course.others.empty()) counter("gloo.broadcast", course.others, 0);
     counter("cudaLaunchKernel", course.launched, 0);
+    if (trains) counter("torch.backward", {1.5, 2.5}, 0);
     std::vector<double> flight(telemetry.samples, 0.0);
     std::vector<double> cpu(telemetry.samples, 0.8 * kCpuOfTick);
     std::vector<double> written(telemetry.samples, 0.0);
@@ -316,6 +318,18 @@ TEST(RuleStackHang, IsSilentWhileTheRankThatIsWaitedForMayBeAtWork) {
   job = that_hangs();
   job.beside = 0.7;
   EXPECT_TRUE(found_in(job).empty()) << "it has started a process that computes";
+}
+
+TEST(RuleStackHang, IsSilentOnAServiceThatWaitsForRequests) {
+  Job job = that_hangs();
+  job.trains = false;
+  EXPECT_TRUE(found_in(job).empty());
+  job.pauses[0].to = 105;
+  EXPECT_TRUE(found_in(job).empty());
+  job = that_hangs();
+  job.trains = false;
+  job.ended = [](std::size_t rank) { return rank == 3 ? 82.0 : 1e9; };
+  EXPECT_EQ(found_in(job).size(), 1U) << "the process to which they would come has ended";
 }
 
 TEST(RuleStackHang, DoesNotTakeTenMinutesForAValidation) {
