@@ -188,17 +188,19 @@ def busy(lab, victim: int, _amount: float):
     return ill(lab, victim, "busy 1")
 
 
-@contextlib.contextmanager
-def away_to_the_end(lab, victim: int, _amount: float):
-    """The job is terminated before the rank comes back, as at a time limit."""
-    with away(lab, victim, 0) as counters:
-        yield counters
-        for pid in (pid for i in range(lab.count) for pid in lab.ranks(i)):
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGTERM)
-        deadline = time.monotonic() + 10
-        while any(job.poll() is None for job in lab.jobs) and time.monotonic() < deadline:
-            time.sleep(0.1)
+def to_the_end(fault):
+    """The job is terminated before the fault ends, as at a time limit."""
+    @contextlib.contextmanager
+    def until_terminated(lab, victim: int, amount: float):
+        with fault(lab, victim, amount) as counters:
+            yield counters
+            for pid in (pid for i in range(lab.count) for pid in lab.ranks(i)):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGTERM)
+            deadline = time.monotonic() + 10
+            while any(job.poll() is None for job in lab.jobs) and time.monotonic() < deadline:
+                time.sleep(0.1)
+    return until_terminated
 
 
 def leak(lab, victim: int, rate: float):
@@ -667,8 +669,8 @@ SCENARIOS = {
                             nodes=1),
     "slow_rank": Scenario("one rank has twice the work", slow_rank, 2, "process", ("cpu", "network"), "node.straggler",
                           workloads=OBEDIENT),
-    "never_enters": Scenario("one rank goes to sleep before a collective, until the job is terminated", away_to_the_end,
-                             0, "process", ("network",), "stack.hang", workloads=TORCH, least_seconds=50, kills=True,
+    "never_enters": Scenario("one rank goes to sleep before a collective, until the job is terminated",
+                             to_the_end(away), 0, "process", ("network",), "stack.hang", workloads=TORCH, least_seconds=50, kills=True,
                              stack=True),
     "stall": Scenario("one rank sleeps before a collective", away, 0, "process", ("network",), "stack.stall",
                       workloads=TORCH, least_seconds=100, stack=True),
