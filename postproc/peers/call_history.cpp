@@ -24,7 +24,7 @@ constexpr double kSamePlace = 0.8;         // of the samples
 constexpr std::size_t kFewestSamples = 4;  // of the main thread
 constexpr double kFarthest = 4e18;         // ns: a trace may hold anything
 
-// Of NCCL, of gloo beneath PyTorch, and of MPI, as far as all ranks of a communicator make them.
+// All ranks of a communicator make these calls of NCCL, of gloo beneath PyTorch, and of MPI.
 constexpr std::string_view kCollectives[] = {"ncclAllReduce",     "ncclBroadcast",     "ncclReduce",    "ncclAllGather",
                                              "ncclReduceScatter", "ncclAlltoAll",      "gloo.",         "MPI_Barrier",
                                              "MPI_Bcast",         "MPI_Reduce",        "MPI_Allreduce", "MPI_Allgather",

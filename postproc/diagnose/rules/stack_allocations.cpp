@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kFunctions[] = {"cudaMalloc", "cudaFree", "cudaMallocHost", "cudaHostAlloc"};
 
-/// Of one process, after the start-up.
+/// What one process allocated and freed after the start-up.
 struct Allocations {
   double calls = 0;
   double seconds = 0;       // in these calls
@@ -31,7 +31,7 @@ double sum_of(std::span<const double> series, Interval at) {
   return sum;
 }
 
-/// Of windows of ten seconds, so that it does not matter how often a step comes.
+/// Counts windows of ten seconds, so that it does not matter how often a step comes.
 double share_of_windows(const RuleContext& context, const std::vector<std::size_t>& calls, Interval at) {
   const std::size_t window = context.steps(10);
   std::size_t with = 0;

@@ -93,7 +93,7 @@ std::vector<Standstill> standstills_of(const std::vector<Rank>& ranks) {
   return all;
 }
 
-/// Of the others: how long the job's ranks are quiet anyway.
+/// The longest of the other ones shows how long the job's ranks are quiet anyway.
 double longest_but(const std::vector<Standstill>& all, const Standstill& one) {
   double longest = 0;
   for (const Standstill& other : all) {
