@@ -117,6 +117,7 @@ class Job {
     };
     counter("gloo.allreduce", course.reduced, unseen(rank));
     if (!course.others.empty()) counter("gloo.broadcast", course.others, 0);
+    counter(inside, course.reduced, 0);
     counter("cudaLaunchKernel", course.launched, 0);
     if (trains) counter("torch.backward", {1.5, 2.5}, 0);
     std::vector<double> flight(telemetry.samples, 0.0);
@@ -208,7 +209,7 @@ TEST(RuleStackHang, NamesTheRankThatNeverEntered) {
   expect_in("in the last 69 s that were recorded, from 22:14:41 UTC (81 s into the job) on: ", found[0].sentence);
   expect_in(
       "rank0 on n1, rank1 on n1, rank2 on n2 waited in gloo.allreduce for rank3 on n2, which did not enter "
-      "it and used 0.01 cpus meanwhile.",
+      "it and used 0.02 cpus meanwhile.",
       found[0].sentence);
   ASSERT_GE(found[0].evidence.size(), 3U);
   EXPECT_EQ(found[0].evidence[0].metric, "stack.calls");
@@ -390,6 +391,7 @@ NodeSummary summary_of_node(const NodeTrace& trace, const std::string& state) {
   summary.node = trace.telemetry.node;
   summary.seconds = 150;
   summary.calls = call_history_of(trace.telemetry);
+  summary.profile = profile_of(trace.telemetry, {});
   summary.part.job.state = state;
   summary.part.job.nodes = {summary.node};
   summary.part.job.begin_utc_ns = kUtc;
@@ -451,7 +453,7 @@ TEST(RuleStackStall, NamesTheRankForWhichAllWaited) {
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 24, 1.2);
   expect_in("UTC, 81 s into the job, the ranks made no progress for 2", found[0].sentence);
-  expect_in("waited in gloo.allreduce for rank3 on n2, which entered it only then and used 0.01 cpus meanwhile.",
+  expect_in("waited in gloo.allreduce for rank3 on n2, which entered it only then and used 0.04 cpus meanwhile.",
             found[0].sentence);
 }
 
@@ -490,6 +492,7 @@ TEST(CallHistory, IsKeptInTheSummaryOfTheNode) {
   const NodeTrace trace = that_stalls().record()[1];
   NodeSummary summary;
   summary.node = "n2";
+  summary.profile = profile_of(trace.telemetry, {});
   summary.calls = call_history_of(trace.telemetry);
   ASSERT_EQ(summary.calls.ranks.size(), 2U);
   const RankCalls& absent = summary.calls.ranks[1];
