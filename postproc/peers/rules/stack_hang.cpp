@@ -513,7 +513,7 @@ const RegisteredJobRule kHang(
         .order = 20,
         .look_alikes = "start-up, a checkpoint or a validation by one rank, a long computation, the end of a job, "
                        "a service that waits for requests",
-        .proof = Proof::test_double,
+        .proof = Proof::real,
         .never_ends_well = true,
         .thresholds = {{"min_seconds", 30, "s", "shortest time without progress"},
                        {"min_ratio", 2, "", "least length, against the longest such time before"},
@@ -552,7 +552,7 @@ const RegisteredJobRule kStall(
         .order = 590,
         .look_alikes = "start-up, checkpoints, validation, phases that come again, a long computation, a "
                        "service that waits for requests",
-        .proof = Proof::test_double,
+        .proof = Proof::real,
         .thresholds = {{"min_seconds", 10, "s", "shortest time without progress"},
                        {"min_ratio", 3, "", "least length, against the longest other such time"},
                        {"min_after", 60, "s", "time of start-up, in which ranks wait for each other anyway"},
