@@ -303,6 +303,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
                              .asked_for = &asked_for},
                             settings, part.not_checked);
   const std::vector<PythonSamples> python = python_samples(trace.events);
+  summary.calls = call_history_of(telemetry, python, trace.utc_minus_monotonic_ns);
   add_main_threads(python, trace.utc_minus_monotonic_ns, part.findings);
   part.python = python_threads(python, telemetry.node);
   summary.damaged = in_one_sentence(lost_evidence(trace.lost, asked_for));

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "postproc/peers/call_history.h"
 #include "postproc/peers/node_profile.h"
 #include "postproc/peers/retransmits.h"
 #include "postproc/peers/step_history.h"
@@ -46,6 +47,7 @@ struct NodeSummary {
   Retransmits retransmits;                   // over TCP: decides whether a peer lost segments
   NodeProfile profile;                       // for the comparison with other nodes and runs
   StepHistory steps;                         // of its ranks, likewise
+  CallHistory calls;                         // of its ranks, likewise
   Report part;
   bool operator==(const NodeSummary&) const = default;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "postproc/analysis/node_summary.h"
+#include "postproc/peers/call_fields.h"
 #include "postproc/peers/profile_fields.h"
 #include "postproc/peers/step_fields.h"
 #include "postproc/report/report_json.h"
@@ -53,6 +54,7 @@ void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
   // Summaries of an earlier version have none: such a node is reported, and not compared.
   v("profile", summary.profile);
   v.maybe("steps", summary.steps, !summary.steps.ranks.empty());
+  v.maybe("calls", summary.calls, !summary.calls.ranks.empty());
   v.required("report", summary.part);
 }
 

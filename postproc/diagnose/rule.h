@@ -49,6 +49,8 @@ struct RuleSpec {
   bool whole_machine = false;
   /// A forecast for a job that goes on: no more than a notice for a job that has ended well.
   bool forecast = false;
+  /// A job of which it is true does not end well: of one that did, it is dropped.
+  bool never_ends_well = false;
   /// Also a question to a node without a job, which `reveal check` asks.
   bool checks_node = false;
   std::vector<Threshold> thresholds;

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "hdf5schema/live_rows.h"
 #include "postproc/telemetry/row_store.h"
@@ -42,8 +44,9 @@ class LiveTrace {
   [[nodiscard]] const std::string& node() const { return header_.node; }
   [[nodiscard]] const RowStore& rows() const { return rows_; }
   [[nodiscard]] std::int64_t utc_of(std::int64_t monotonic_ns) const { return monotonic_ns + offset_ns_; }
-  [[nodiscard]] std::optional<LiveBlock> block(std::int64_t until_ns = 0) const {
-    return rows_.block(header_, offset_ns_, until_ns);
+  [[nodiscard]] std::optional<LiveBlock> block(std::int64_t until_ns = 0,
+                                               std::span<const std::string_view> paths = {}) const {
+    return rows_.block(header_, offset_ns_, until_ns, paths);
   }
 
  private:

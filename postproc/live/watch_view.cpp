@@ -217,6 +217,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
     if (few) draw_meters(*node, style, lines);
   }
   lines.add("");
+  if (!page.hang.empty()) lines.add(page.hang, Ink::red);
   if (page.alerts.empty()) {
     lines.add(without_alerts(page));
     return lines.take();

@@ -26,6 +26,7 @@ struct WatchPage {
   const CpuBudget& budget;
   double watching_percent = 0;  // of a core, all of this program; NaN in the first second
   std::int64_t now_utc_ns = 0;
+  std::string hang = {};  // ranks that wait for each other now; "": none are known to
 };
 
 /// News of the watch itself, not of the job.

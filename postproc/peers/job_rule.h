@@ -11,6 +11,7 @@
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/node_check.h"
 #include "postproc/diagnose/remedy.h"
+#include "postproc/peers/call_history.h"
 #include "postproc/peers/peers.h"
 #include "postproc/peers/step_history.h"
 
@@ -24,6 +25,12 @@ struct NodeSteps {
   double clock_error_seconds = 0;
 };
 
+/// When one node's ranks called nothing that waits for other ranks.
+struct NodeCalls {
+  std::string_view node;
+  const CallHistory& history;
+};
+
 /// Everything such a rule may look at.
 struct JobRuleContext {
   const PeerComparison& comparison;
@@ -31,6 +38,7 @@ struct JobRuleContext {
   TimeSpan job;
   std::span<const Finding> found = {};  // on single nodes
   std::span<const NodeSteps> steps = {};
+  std::span<const NodeCalls> calls = {};
   RemedyNames names = {};
 };
 

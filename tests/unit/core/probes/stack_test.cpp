@@ -50,6 +50,8 @@ struct Order {
     allocate,
     gloo,
     gloo_throws,
+    work,
+    work_that_throws,
     step,
     step_within,
     first_byte
@@ -103,11 +105,13 @@ class ToyProcess {
   using Reduce = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
   using Allocate = int (*)(void**, std::size_t);
   using Gloo = void (*)(const bool&);  // its options begin with it
+  using Work = void (*)(bool);
   using Backward = int (*)();
   struct Functions {
     Reduce reduce = nullptr;
     Allocate allocate = nullptr;
     Gloo gloo = nullptr;
+    Work work = nullptr;
     Backward backward = nullptr;
   };
 
@@ -133,6 +137,10 @@ class ToyProcess {
         functions = {reinterpret_cast<Reduce>(symbol("libnccl.so.2", "ncclAllReduce")),
                      reinterpret_cast<Allocate>(symbol("libcudart.so.13", "cudaMalloc")),
                      reinterpret_cast<Gloo>(symbol("libgloo.so.0", "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE")),
+                     reinterpret_cast<Work>(symbol(
+                         "libtorch_cpu.so",
+                         "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_"
+                         "target_default_null_typeIS1_EEEE")),
                      reinterpret_cast<Backward>(symbol(
                          "libtorch_cpu.so",
                          "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_"
@@ -183,6 +191,10 @@ class ToyProcess {
         } catch (const std::exception&) {
           return 1;
         }
+        return 0;
+      case Call::work:
+      case Call::work_that_throws:
+        functions.work(order.call == Call::work_that_throws);
         return 0;
       case Call::step:
         return functions.backward();
@@ -424,6 +436,22 @@ TEST(Stack, LetsExceptionsPass) {
   EXPECT_EQ(bench.value("stack.calls", "gloo.allreduce"), 7);
   EXPECT_EQ(bench.value("stack.time", "gloo.allreduce"), kMissing);
   EXPECT_EQ(bench.value("stack.errors", "gloo.allreduce"), kMissing);
+}
+
+// What is thrown inside does not come by the return address that the kernel has put on the stack.
+TEST(Stack, TimesAFunctionThatCatchesAllExceptions) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("c10d.work"));
+  EXPECT_EQ(toy.ask({.call = Call::work, .times = 5}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::work_that_throws, .times = 2}), 0);
+  ASSERT_TRUE(bench.counts("c10d.work", 7));
+  EXPECT_EQ(bench.value("stack.calls", "c10d.work"), 7);
+  EXPECT_GT(bench.value("stack.time", "c10d.work"), 0);
+  EXPECT_EQ(bench.value("stack.in_flight", "c10d.work"), 0);
+  EXPECT_EQ(bench.value("stack.errors", "c10d.work"), kMissing) << "it returns nothing that could be one";
 }
 
 // Some kernels end a process under such a filter when a timed call returns.
