@@ -36,8 +36,8 @@ bool parse_pair(std::string_view word, char between, std::uint64_t& first, std::
          parse_hexadecimal(word.substr(middle + 1), second);
 }
 
-/// The device and the inode by which /proc/PID/maps names the file, seen on a mapping of our own: where the file lies in
-/// layers (overlayfs before Linux 6.8) or in a subvolume (btrfs), fstat() says another device. None: errno says why.
+/// The device and the inode by which /proc/PID/maps names the file, seen on a mapping of our own: where the file lies
+/// in layers (overlayfs before Linux 6.8) or in a subvolume (btrfs), fstat() says another device. None: errno says why.
 std::optional<std::pair<std::uint64_t, std::uint64_t>> named_in_maps(int file) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* const mapped = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file, 0);
@@ -116,6 +116,22 @@ Descriptor open_mapped(pid_t pid, const Mapping& mapping) {
   if (*name == std::pair(mapping.device, mapping.inode)) return file;
   errno = ESTALE;
   return Descriptor();
+}
+
+bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset) {
+  const auto name = named_in_maps(file);
+  if (!name) return false;
+  const std::string maps = file_text("/proc/" + std::to_string(pid) + "/maps", kMostMapsText);
+  std::string_view rest = maps;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    const std::optional<Mapping> mapping = parse_mapping(line);
+    if (mapping && mapping->executable && *name == std::pair(mapping->device, mapping->inode) &&
+        offset >= mapping->offset && offset - mapping->offset < mapping->end - mapping->begin) {
+      return true;
+    }
+  }
+  return false;
 }
 
 std::string why_not_opened(int error) {
