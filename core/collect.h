@@ -30,6 +30,7 @@ struct CollectOptions {
   std::filesystem::path record;                      // "": no recording
   std::uint64_t max_bytes = std::uint64_t{4} << 30;  // 0: as large as it gets
   int perf_broker = -1;                              // a socket of the broker's, who may open counters
+  int call_broker = -1;                              // likewise: who may count calls
   Retention retention;
   double min_seconds = 0;                         // what was watched for a shorter time leaves no file
   std::optional<std::int64_t> watching_since_ns;  // monotonic; without: since the call

@@ -12,6 +12,7 @@
 #include "core/stack/stack_functions.h"
 #include "core/stack/stack_worker.h"
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal::probe::stack {
@@ -182,7 +183,7 @@ class StackProbe final : public Probe {
       any = any || what == "functions";
       if (what == "functions") take_functions(line);
       if (what == "note") new_notes_.append(new_notes_.empty() ? "" : "; ").append(line);
-      if (what == "none") gap_ = line;
+      if (what == "none") miss_steps(gap_ = line);
       if (what == "count") take_counts(line);
       if (what == "steps") take_step_count(line);
       if (what == "step") take_step(line);
@@ -316,12 +317,16 @@ class StackProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
-  if (!context.stack && !context.fs.recorded()) throw Unavailable("it is off by default (--stack)");
+  if (!context.stack && !context.fs.recorded()) {
+    throw Unavailable("it is off by default (reveal-run --stack, srun --reveal=stack=on)");
+  }
   if (context.job == nullptr) throw Unavailable("no job was named (--job)");
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to attach to");
-  auto child = std::make_unique<AskedChild>(context, ask_stack, AskedChildWords{.probe = "stack"});
-  const std::string opening = context.fs.fact("@stack/open", [&child] {
-    static_cast<void>(child->ask("open"));
+  const Descriptor broker(context.call_broker);  // the child's alone: at its end nothing may be attached any more
+  auto child =
+      std::make_unique<AskedChild>(context, ask_stack, AskedChildWords{.probe = "stack", .kept = broker.get()});
+  const std::string opening = context.fs.fact("@stack/open", [&child, &broker] {
+    static_cast<void>(child->ask(broker ? "open broker" : "open"));
     const std::string answer(child->answer_within(kForTheCalibration));
     return answer.substr(0, answer.find('\n'));
   });
@@ -329,8 +334,11 @@ std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
   const std::string_view verdict = cut_word(rest);
   if (verdict == "ok") return std::make_unique<StackProbe>(context, std::move(child), opening);
   if (context.fs.recorded()) throw Unavailable("it was not recorded");
+  if (verdict != "none") throw Unavailable("its child process did not answer");
   rest.remove_prefix(std::min<std::size_t>(1, rest.size()));
-  throw Unavailable(verdict == "none" ? std::string(rest) : "its child process did not answer");
+  const bool on_its_own = context.job->of_slurm() && !broker;
+  throw Unavailable(std::string(rest) +
+                    (on_its_own ? "; in jobs of Slurm's plugin, stack in [slurm] must allow it" : ""));
 }
 
 const RegisteredProbe entry{
@@ -341,7 +349,8 @@ const RegisteredProbe entry{
      .families = kFamilies,
      .open = open_stack,
      .remedy =
-         "reveal-run --stack -- COMMAND, as root or with CAP_BPF and CAP_PERFMON, on Linux 5.15 or newer (x86-64)",
+         "srun --reveal=stack=on, on Linux 6.6 or newer; or reveal-run --stack -- COMMAND, as root or with CAP_BPF and "
+         "CAP_PERFMON, on Linux 5.15 or newer (x86-64)",
      .privilege = "calls into libraries (CAP_BPF and CAP_PERFMON)"}};
 
 }  // namespace

@@ -21,12 +21,14 @@ struct AskedChildWords {
   std::string_view lost = "its child process was killed";
   std::string_view object = {};  // of the events about one that hangs: "rdma adapters"
   std::string_view text = {};    // likewise
+  int kept = -1;                 // a descriptor that it keeps (WorkerProcess::kKeptFile)
 };
 
 class AskedChild : public WorkerProcess {
  public:
   AskedChild(const ProbeContext& context, Work work, const AskedChildWords& words)
-      : WorkerProcess(context.fs, std::string(words.recorded_as.empty() ? words.probe : words.recorded_as), work),
+      : WorkerProcess(context.fs, std::string(words.recorded_as.empty() ? words.probe : words.recorded_as), work,
+                      words.kept),
         sink_(context.sink),
         words_(words) {}
 

@@ -118,6 +118,22 @@ Descriptor open_mapped(pid_t pid, const Mapping& mapping) {
   return Descriptor();
 }
 
+bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset) {
+  const auto name = named_in_maps(file);
+  if (!name) return false;
+  const std::string maps = file_text("/proc/" + std::to_string(pid) + "/maps", kMostMapsText);
+  std::string_view rest = maps;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    const std::optional<Mapping> mapping = parse_mapping(line);
+    if (mapping && mapping->executable && *name == std::pair(mapping->device, mapping->inode) &&
+        offset >= mapping->offset && offset - mapping->offset < mapping->end - mapping->begin) {
+      return true;
+    }
+  }
+  return false;
+}
+
 std::string why_not_opened(int error) {
   return error == ESTALE ? "another file is at its path now" : std::strerror(error);
 }

@@ -284,7 +284,7 @@ TEST(Stack, IsOffUnlessItIsAskedFor) {
   for (const Coverage& fact : sampler.coverage()) {
     if (fact.probe != "stack") continue;
     EXPECT_EQ(fact.state, Coverage::State::absent);
-    EXPECT_EQ(fact.reason, "it is off by default (--stack)");
+    EXPECT_EQ(fact.reason, "it is off by default (reveal-run --stack, srun --reveal=stack=on)");
     return;
   }
   FAIL() << "no coverage of the probe";
