@@ -40,8 +40,8 @@ constexpr JobCgroups kJobCgroups[] = {
     {"/sys/fs/cgroup/unified", "/*slurmstepd.scope/job_"},
     {"/sys/fs/cgroup/perf_event", "/slurm*/uid_*/job_"},
 };
-/// The groups of version 1 in which Slurm keeps the processes of a job. Groups of crashed jobs stay there, so they do not
-/// tell which jobs run.
+/// The groups of version 1 in which Slurm keeps the processes of a job. Groups of crashed jobs stay there, so they do
+/// not tell which jobs run.
 constexpr JobCgroups kFreezer = {"/sys/fs/cgroup/freezer", "/slurm*/uid_*/job_"};
 
 /// PMUs that count parts of the node, none of which tells processes apart.

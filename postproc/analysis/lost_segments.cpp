@@ -129,7 +129,7 @@ void tell(const Account& account, Finding& loss) {
     add("tcp.peer.retransmits", sender.again.segments);
     add("tcp.peer.duplicates", sender.again.duplicates);
   }
-  const AgainInSpan sum = account.sum();
+  const RetransmitCount sum = account.sum();
   const double missing = std::round(sum.segments - sum.duplicates);
   if (missing < 1) return;
   loss.sentence +=

@@ -16,11 +16,12 @@ class Export final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
     add_job_directory(app, directory_);
-    app.add_option("--format", format_,
-                   "csv: one line per sample, one column per channel, units in the header; python: one line per sample "
-                   "of a Python process with the place of its main thread (reveal-run --stack); perfetto: findings, "
-                   "training steps and channels of all nodes around the report's intervals, for ui.perfetto.dev; openmetrics: "
-                   "the report's verdict, findings and totals, for Prometheus")
+    app.add_option(
+           "--format", format_,
+           "csv: one line per sample, one column per channel, units in the header; python: one line per sample "
+           "of a Python process with the place of its main thread (reveal-run --stack); perfetto: findings, "
+           "training steps and channels of all nodes around the report's intervals, for ui.perfetto.dev; openmetrics: "
+           "the report's verdict, findings and totals, for Prometheus")
         ->required()
         ->check(CLI::IsMember({"csv", "python", "perfetto", "openmetrics"}));
     app.add_option("--node", node_, "trace of this node; optional if there is only one")->type_name("NAME");

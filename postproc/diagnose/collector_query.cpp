@@ -231,11 +231,11 @@ ProbeCheck sorted_check(const std::string& text, bool virtual_machine) {
         virtual_machine && (contains(missing.reason, "virtual") || contains(missing.remedy, "virtual"));
     if (text_of(probe, "state") == "ok") {
       check.working.push_back(std::move(missing.name));
-    } else if (says(missing.reason, "no job was named") || says(missing.reason, "without a job")) {
+    } else if (contains(missing.reason, "no job was named") || contains(missing.reason, "without a job")) {
       check.needs_job.push_back(std::move(missing));
-    } else if (says(missing.reason, "off by default") || says(missing.reason, "site defines no")) {
+    } else if (contains(missing.reason, "off by default") || contains(missing.reason, "site defines no")) {
       check.off.push_back(std::move(missing));
-    } else if (says(missing.remedy, "admin:") && !says(missing.remedy, "nothing is lost") && !hardware) {
+    } else if (contains(missing.remedy, "admin:") && !contains(missing.remedy, "nothing is lost") && !hardware) {
       check.obtainable.push_back(std::move(missing));
     } else {
       check.not_here.push_back(std::move(missing));

@@ -87,11 +87,12 @@ std::string sentence_of(const std::string& node, std::span<const Path> paths, do
   const double share = std::min(1.0, paths.front().excess() / all);
   if (share < kOnePath && paths.size() > 1 && all_alike(paths)) {
     const std::string addresses = paths.size() == 2 ? "both" : fmt::format("all {}", paths.size());
-    return received ? fmt::format(
-                          " The job's losses came from {} peer addresses: if these belong to several nodes, the link of "
-                          "{} loses packets.",
-                          addresses, node)
-                    : fmt::format(" The segments that the job sent again went to {} peer addresses.", addresses);
+    return received
+               ? fmt::format(
+                     " The job's losses came from {} peer addresses: if these belong to several nodes, the link of "
+                     "{} loses packets.",
+                     addresses, node)
+               : fmt::format(" The segments that the job sent again went to {} peer addresses.", addresses);
   }
   if (share >= kOnePath) {
     const std::string part = share >= kAll ? "All" : fmt::format("{:.0f} %", 100 * share);

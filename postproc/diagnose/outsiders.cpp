@@ -382,9 +382,9 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
   add_counts(context, finding, who, at, excluded);
 
   finding.sentence =
-      fmt::format("{} used {} cpus{} of {} for {} (usually {}); {}.", subject_of(context, who, at, elevation.inside),
-                  number(elevation.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node,
-                  duration(length), number(std::max(0.0, elevation.outside)),
+      fmt::format("{} used {} cpus{} of {} for {} (usually {}); {}.", subject_of(context, who, at, excursion.inside),
+                  number(excursion.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node,
+                  duration(length), number(std::max(0.0, excursion.outside)),
                   cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
                   : cost.fell ? "whether it cost the job time is not known"
                               : "no cost to the job was seen");

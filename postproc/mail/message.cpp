@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/version.h"
 #include "postproc/analysis/job_remedy.h"

@@ -8,7 +8,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/excursion.h"
 
 namespace reveal {
 namespace {

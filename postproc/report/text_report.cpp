@@ -461,7 +461,8 @@ void print_brief_step(Page& page, const Report& report) {
     }
   }
   if (!remedy.advice.empty()) return page.row("to change", shortened(remedy.advice.front(), room));
-  for (const std::string& line : lines_with_form(remedy.user, LineForm::look)) {  // with the place where it is to be typed
+  for (const std::string& line :
+       lines_with_form(remedy.user, LineForm::look)) {  // with the place where it is to be typed
     if (columns(printable(line)) <= room) return page.command(label_of(LineForm::look), line);
   }
   if (!remedy.admin.empty()) page.row("for you", shortened(kNothingForUsers, room));

@@ -86,7 +86,7 @@ Finding describe(const RuleContext& context, const Held& held, const Excursion& 
       fmt::format("A cpu quota stopped {} on {} for {}: {}it was held back from {} more (usually {}).",
                   held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node,
                   duration(length), std::isnan(got) ? "" : fmt::format("the job got {} cpus, and ", number(got)),
-                  number(elevation.inside), number(std::max(0.0, elevation.outside)));
+                  number(excursion.inside), number(std::max(0.0, excursion.outside)));
   finding.runner_up = {"", "a busy cpu: the kernel counts this time as throttled, not as waiting"};
   return finding;
 }

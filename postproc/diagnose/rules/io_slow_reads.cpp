@@ -79,9 +79,9 @@ std::vector<Finding> check(const RuleContext& context) {
     const double disk = busy ? mean_inside(busy->values, excursion.at) : 0;
     if (disk > context.threshold("max_disk_busy")) continue;
 
-    Finding finding = finding_at(context, elevation.at, file_systems_read(context, elevation.at));
-    const double length = context.seconds(elevation.at.length());
-    const auto confirmed = confirmed_by(context.detection, elevation.at);
+    Finding finding = finding_at(context, excursion.at, file_systems_read(context, excursion.at));
+    const double length = context.seconds(excursion.at.length());
+    const auto confirmed = confirmed_by(context.detection, excursion.at);
     const bool its_own = wait.metric.starts_with("cgroup.");
     finding.confidence = its_own || confirmed ? Confidence::likely : Confidence::possible;
     set_loss(
@@ -93,8 +93,8 @@ std::vector<Finding> check(const RuleContext& context) {
     add_contrast(context, finding, busy, excursion.at, all);
     finding.sentence = fmt::format(
         "{} on {} waited for storage {:.0f} % of the time for {} (usually {:.0f} %): the job read {} instead of {}{}.",
-        its_own ? "The job" : "Processes", context.telemetry.node, 100 * elevation.inside, duration(length),
-        100 * elevation.outside, quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"),
+        its_own ? "The job" : "Processes", context.telemetry.node, 100 * excursion.inside, duration(length),
+        100 * excursion.outside, quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"),
         busy ? ", and no local disk was the limit" : "");
     finding.runner_up = {
         "", busy ? fmt::format("a busy disk: no disk of the node was busy for more than {:.0f} %", 100 * disk)

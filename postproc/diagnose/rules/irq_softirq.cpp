@@ -181,7 +181,7 @@ std::vector<Finding> check(const RuleContext& context) {
     if (segments) finding.evidence.push_back(evidence_of(context, *received, *segments, excursion.at));
     finding.sentence = fmt::format(
         "{} of {} handled {:.0f} % of the network packets for {} (usually {:.0f} % on the busiest cpu) and {}.", cpu,
-        context.telemetry.node, 100 * elevation.inside, duration(length), 100 * elevation.outside,
+        context.telemetry.node, 100 * excursion.inside, duration(length), 100 * excursion.outside,
         in_words(cost->signal, cost->change));
     finding.runner_up = {"net.tcp_retrans_fault", fmt::format("{} of this node itself counted the loss", cpu)};
     name_the_cause(context, cpu, finding);

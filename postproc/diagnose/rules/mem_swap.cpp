@@ -26,9 +26,9 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Excur
   add_contrast(context, finding, rate(context, "vmstat.pswpout", context.page_bytes(), "bytes/s"), excursion.at, all);
   add_contrast(context, finding, waiting, excursion.at, all);
   finding.sentence =
-      fmt::format("{} were read back from swap on {} in {} ({}{}).", quantity(elevation.inside * length, "bytes"),
-                  context.telemetry.node, duration(length), quantity(elevation.inside, "bytes/s"),
-                  std::isnan(elevation.outside) ? "" : ", usually " + quantity(elevation.outside, "bytes/s"));
+      fmt::format("{} were read back from swap on {} in {} ({}{}).", quantity(excursion.inside * length, "bytes"),
+                  context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
+                  std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"));
   finding.runner_up = {"mem.leak_oom_risk",
                        "a leak: memory that only grows is reported separately; here pages were read back"};
   return finding;

@@ -77,10 +77,10 @@ JobValues values_of_stalls(const RuleContext& context, const std::string& defrag
 Finding describe_stalls(const RuleContext& context, const MetricSeries& compactions, const MetricSeries& waits,
                         const MetricSeries& asked, const Excursion& excursion, std::span<const Interval> all) {
   const std::string defrag = chosen(context, "vm.transparent_hugepage_defrag");
-  Finding finding = finding_at(context, elevation.at, values_of_stalls(context, defrag));
-  const double length = context.seconds(elevation.at.length());
-  const auto change = inside_outside(context, waits, elevation.at, all);
-  const double inside = mean_inside(waits.values, elevation.at);
+  Finding finding = finding_at(context, excursion.at, values_of_stalls(context, defrag));
+  const double length = context.seconds(excursion.at.length());
+  const auto change = inside_outside(context, waits, excursion.at, all);
+  const double inside = mean_inside(waits.values, excursion.at);
   set_most_loss(context, finding, (change ? std::max(0.0, change->excess()) : inside) * length,
                 fmt::format("some task waited for memory {} % of this time{}", number(100 * inside),
                             change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));

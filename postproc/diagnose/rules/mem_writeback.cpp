@@ -124,7 +124,7 @@ Finding describe(const RuleContext& context, const MetricSeries& dirtied, const 
                                        : "not known: the waiting of the job was not measured";
   }
   finding.runner_up = {"", fmt::format("a disk that is only busy: here {} were written into memory first",
-                                       quantity(elevation.inside * length, "bytes"))};
+                                       quantity(excursion.inside * length, "bytes"))};
   return finding;
 }
 

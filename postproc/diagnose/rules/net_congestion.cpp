@@ -78,18 +78,18 @@ std::vector<Finding> check(const RuleContext& context) {
     set_loss(context, finding, bytes->fall() * length,
              fmt::format("{} arrived instead of {}", quantity(bytes->inside, "bytes/s"),
                          quantity(bytes->outside, "bytes/s")));
-    Evidence peak = evidence_of(context, received, {flat->peak, flat->usual_peak, 0}, elevation.at);
+    Evidence peak = evidence_of(context, received, {flat->peak, flat->usual_peak, 0}, excursion.at);
     peak.feature = fmt::format("95 % quantile; {:.0f} % of the time at that limit", 100 * flat->share);
-    finding.evidence = {evidence_of(context, received, *bytes, elevation.at), std::move(peak),
-                        evidence_of(context, queued, elevation)};
-    if (const auto confirmed = confirmed_by(context.detection, elevation.at)) {
+    finding.evidence = {evidence_of(context, received, *bytes, excursion.at), std::move(peak),
+                        evidence_of(context, queued, excursion)};
+    if (const auto confirmed = confirmed_by(context.detection, excursion.at)) {
       finding.evidence.front().detectors = confirmed->methods;
     }
     finding.sentence = fmt::format(
         "The network port of {} received no more than {} for {} (otherwise up to {}), and packets to it were lost.",
         context.telemetry.node, quantity(flat->peak, "bytes/s"), duration(length),
         quantity(flat->usual_peak, "bytes/s"));
-    locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
+    locate_loss(context, finding, excursion.at, all, LossDirection::received, excursion.inside - excursion.outside);
     finding.runner_up = {"net.tcp_retrans_fault",
                          "random loss slows single connections; it does not limit the total rate"};
     findings.push_back(std::move(finding));

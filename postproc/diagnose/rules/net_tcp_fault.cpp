@@ -39,14 +39,14 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
   finding.evidence = {evidence_of(context, queued, excursion), evidence_of(context, received, segments, excursion.at)};
   finding.evidence.front().detectors = seen_by(confirmed);
   const auto dropped = rate(context, "softnet.dropped", 1, "/s");
-  if (const auto change = inside_outside(context, dropped, elevation.at, all); change && change->inside > 0) {
-    finding.evidence.push_back(evidence_of(context, *dropped, *change, elevation.at));
+  if (const auto change = inside_outside(context, dropped, excursion.at, all); change && change->inside > 0) {
+    finding.evidence.push_back(evidence_of(context, *dropped, *change, excursion.at));
   }
   finding.sentence = fmt::format(
       "The network lost packets to {} for {}: {} % of the TCP segments arrived out of order (usually {} %).",
-      context.telemetry.node, duration(length), number(100 * elevation.inside / segments.inside),
-      number(100 * elevation.outside / segments.outside));
-  locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
+      context.telemetry.node, duration(length), number(100 * excursion.inside / segments.inside),
+      number(100 * excursion.outside / segments.outside));
+  locate_loss(context, finding, excursion.at, all, LossDirection::received, excursion.inside - excursion.outside);
   finding.runner_up = runner_up(!context.channels(kTwice).empty());
   return finding;
 }
@@ -77,7 +77,7 @@ std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& q
       "The network lost packets to {} throughout the run: {} % of the TCP segments arrived out of order ({}/s of "
       "{}/s).",
       context.telemetry.node, number(100 * out_of_order / arrived), number(out_of_order), number(arrived));
-  locate_loss(context, finding, whole, {}, LossToward::here, out_of_order);
+  locate_loss(context, finding, whole, {}, LossDirection::received, out_of_order);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
   return {finding};
 }
