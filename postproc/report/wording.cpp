@@ -87,7 +87,7 @@ std::string amount(std::optional<double> bytes) {
 }
 
 std::string waited(const JobTotals& totals) {
-  return totals.wait_share ? counted(*totals.wait_share, "thread") : quantity(std::nullopt, "");
+  return quantity(totals.wait_share, "");
 }
 
 std::vector<std::string> used(const JobTotals& totals) {
@@ -100,7 +100,7 @@ std::vector<std::string> used(const JobTotals& totals) {
   if (totals.read_bytes) io = "read " + amount(totals.read_bytes);
   if (totals.written_bytes) io += (io.empty() ? "" : ", ") + ("wrote " + amount(totals.written_bytes));
   if (!io.empty()) parts.push_back(io);
-  if (totals.wait_share) parts.push_back(fmt::format("on average {} waited for a cpu", waited(totals)));
+  if (totals.wait_share) parts.push_back(fmt::format("on average {} threads waited for a cpu", waited(totals)));
   if (totals.network_bytes) parts.push_back("network " + amount(totals.network_bytes));
   if (totals.energy_joules) parts.push_back("energy " + quantity(totals.energy_joules, "J"));
   if (totals.steps)
