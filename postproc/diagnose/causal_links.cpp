@@ -35,7 +35,7 @@ constexpr CausalLink kLinks[] = {
     {"irq.softirq_saturation", "net.tcp_retrans_fault", "lost packets that TCP sent again"},
     {"irq.softirq_saturation", "net.nic_rx_drop", "packets that the interface dropped"},
     {"net.nic_rx_drop", "net.tcp_retrans_fault", "lost packets that TCP sent again"},
-    {"net.congestion", "net.tcp_retrans_fault", "lost packets that TCP sent again"},
+    {"net.congestion", "net.tcp_retrans_fault", ""},
     {"mem.leak_oom_risk", "mem.reclaim_thrash", "a page cache that was too small for the files", true},
     {"mem.leak_oom_risk", "mem.swap_activity", "memory that was swapped out", true},
     {"mem.leak_oom_risk", "mem.oom_killed", "a process that the kernel killed for memory", true},

@@ -39,10 +39,9 @@ std::optional<Finding> steady_noise(const RuleContext& context, const MetricSeri
   Finding finding = finding_at(context, whole);
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
-  finding.impact.seconds = level.services * job_seconds(context) / std::max(1.0, level.used);
-  finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
-  finding.impact.how = "in this time the services ran on cpus that the job waited for";
-  finding.impact.at_most = true;
+  finding.impact.how =
+      fmt::format("not known; at most {} s: in this time the services ran on cpus that the job waited for",
+                  number(level.services * job_seconds(context) / std::max(1.0, level.used)));
   for (const auto& [signal, mean] : {std::pair(&services, level.services), std::pair(&wait, level.waited)}) {
     Evidence evidence = evidence_of(context, *signal, InsideOutside{mean, kNaN, 0}, whole);
     evidence.expected.reset();
