@@ -31,7 +31,7 @@ class Export final : public Command {
 
   int run(const CommonOptions& common) override {
     if (common.json) throw Error("export has no --json; use --format csv");
-    directory_ = job_directory(directory_);
+    directory_ = directory_of_number(directory_);
     need_directory(directory_);
     if (format_ == "openmetrics") {
       if (!metrics_.empty() || !node_.empty()) throw Error("--format openmetrics takes no --metrics and no --node");
@@ -50,7 +50,7 @@ class Export final : public Command {
     return 0;
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.paths = {job_directory(directory_)}}; }
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {directory_of_number(directory_)}}; }
 
  private:
   [[nodiscard]] std::filesystem::path trace() const {

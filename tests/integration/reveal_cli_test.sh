@@ -178,7 +178,7 @@ tail -n 1 out | grep -qx '# EOF' || fail "export --format openmetrics: $(tail -n
 if [ "$(id -u)" = 0 ]; then
   cp -r job reveal-4713 && chown -R 65534 reveal-4713
   expect 0 'this is the newest here, reveal-4712' "$reveal" show
-  printf '[mail]\nenabled = true\ndomain = "example.org"\nwhen = "always"\n' >mail.conf
+  printf '[mail]\nenabled = true\ndomain = "example.org"\nhealthy = true\n' >mail.conf
   expect 1 'does not send mail as root' "$reveal" mail reveal-4713 --config mail.conf
   "$reveal" mail reveal-4713 --config mail.conf --to yes --dry-run >out 2>err || fail "root cannot look at a mail: $(cat out err)"
   grep -q '^would be sent to \(nobody\|65534\)\|^not sent' out || fail "mail --dry-run of root: $(cat out err)"
