@@ -52,7 +52,9 @@ class Watch final : public Command {
     return kInterrupted;
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.paths = {directory_of_number(directory_)}, .followed = true}; }
+  [[nodiscard]] Inputs inputs() const override {
+    return {.paths = {directory_of_number(directory_)}, .followed = true};
+  }
 
  private:
   std::string directory_;
