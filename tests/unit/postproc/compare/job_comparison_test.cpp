@@ -63,7 +63,8 @@ TEST(JobComparison, OfOneRunASideHasNoInterval) {
   EXPECT_EQ(comparison.change, TimeChange::not_known);
   EXPECT_FALSE(comparison.run_time.difference);
   EXPECT_EQ(comparison.sentence,
-            "The run time was 94.00 s instead of 80.00 s: 14.00 s longer (17.5 %); the spread between runs is not known: this "
+            "The run time was 94.00 s instead of 80.00 s: 14.00 s longer (17.5 %); the spread between runs is not "
+            "known: this "
             "needs two or more runs on each side.");
 }
 
@@ -83,7 +84,8 @@ TEST(JobComparison, ShowsNoDifferenceWithinTheSpread) {
   const JobComparison comparison =
       compare_jobs({healthy_run(80), healthy_run(84)}, {healthy_run(83), healthy_run(81), healthy_run(85)});
   EXPECT_EQ(comparison.change, TimeChange::same);
-  EXPECT_TRUE(comparison.sentence.starts_with("The runs show no difference in the run time: 83.00 s instead of 82.00 s"))
+  EXPECT_TRUE(
+      comparison.sentence.starts_with("The runs show no difference in the run time: 83.00 s instead of 82.00 s"))
       << comparison.sentence;
 }
 

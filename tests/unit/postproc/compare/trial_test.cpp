@@ -42,9 +42,10 @@ TEST(Trial, TellsWhetherTheLineHelps) {
 }
 
 TEST(Trial, PrintsNoDigitsThatMeanNothing) {
-  EXPECT_EQ(concluded({1, 1.0001}, {1.0004, 0.999}).sentence,
-            "The line shows no effect on the run time: 1.00 s instead of 1.00 s, a difference of less than 0.01 s, 95 % "
-            "confidence interval of the difference -0.01 s to 0.01 s.");
+  EXPECT_EQ(
+      concluded({1, 1.0001}, {1.0004, 0.999}).sentence,
+      "The line shows no effect on the run time: 1.00 s instead of 1.00 s, a difference of less than 0.01 s, 95 % "
+      "confidence interval of the difference -0.01 s to 0.01 s.");
 }
 
 TEST(Trial, UsesCompletePairsOnly) {
