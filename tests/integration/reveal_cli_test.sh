@@ -166,12 +166,12 @@ tail -n 1 out | grep -qx '  everything   reveal show --all job' || fail "no next
 expect 0 - "$reveal" show job/n01.h5
 cmp -s out first.txt || fail "a trace does not stand for its directory"
 cp -r job reveal-4711
-touch -d '2 hours ago' reveal-4711
 cp -r job reveal-4712
 for wanted in reveal-4711 4711; do
   expect 0 - "$reveal" show "$wanted"
   grep -qx '  everything   reveal show --all reveal-4711' out || fail "show $wanted: $(tail -n 1 out)"
 done
+touch -d '2 hours ago' reveal-4711  # which show may have written into
 expect 0 'this is the newest here, reveal-4712' "$reveal" show
 expect 0 - "$reveal" export 4711 --format openmetrics
 tail -n 1 out | grep -qx '# EOF' || fail "export --format openmetrics: $(tail -n 3 out)"
