@@ -6,7 +6,7 @@ prints
   window end to alert   from the end of the last one-second window that the look knew to the line in our pipe, and from
                         the end of the first window that the look before did not know (what a skipped look costs)
   disturbance to alert  from its true begin to the first alert on it, from its true end to its closing
-  live against report   begin and end of what was told live against the episodes of the report
+  live against report   begin and end of what was published live against the episodes of the report
   cost                  of the collector, and of watching
 """
 import argparse
@@ -77,11 +77,11 @@ def main():
 
     alerts = [(came, line) for came, line in lines if line["schema"] == "reveal.alert/1"]
     for came, line in alerts:
-        print(f"  {line['told'][11:21]} {line['news']:9} #{line['number']} {line['tier']:7} {line['subsystem']:8}"
+        print(f"  {line['published'][11:21]} {line['news']:9} #{line['number']} {line['tier']:7} {line['subsystem']:8}"
               f" {line['begin'][11:21]} to {line['end'][11:21]} {line['claim']}")
-    told = [(came, line) for came, line in alerts if line["news"] in ("opened", "closed") and line["last_look"]]
-    newest = [came - seconds_of(line["window_end"]) for came, line in told]
-    missed = [came - max(seconds_of(line["last_look"]) + 1, 0) for came, line in told]
+    published = [(came, line) for came, line in alerts if line["news"] in ("opened", "closed") and line["last_run"]]
+    newest = [came - seconds_of(line["window_end"]) for came, line in published]
+    missed = [came - max(seconds_of(line["last_run"]) + 1, 0) for came, line in published]
     print("window end to alert:", spread(newest), "; counted from the first window not looked at:", spread(missed))
 
     truth_file = os.path.join(work, "phases.jsonl.disturb")
@@ -107,7 +107,7 @@ def main():
     for episode in spoken:
         span = (seconds_of(episode["begin"]), seconds_of(episode["end"]))
         same = [line for line in standing if overlap(span, (seconds_of(line["begin"]), seconds_of(line["end"]))) > 0]
-        word = "not told live"
+        word = "not published live"
         if same:
             word = (f"live begin {seconds_of(same[0]['begin']) - span[0]:+.1f} s, "
                     f"end {seconds_of(same[0]['end']) - span[1]:+.1f} s, {same[0]['tier']}")
@@ -115,11 +115,11 @@ def main():
     alone = [line for line in standing if not any(
         overlap((seconds_of(e["begin"]), seconds_of(e["end"])), (seconds_of(line["begin"]), seconds_of(line["end"]))) > 0
         for e in spoken)]
-    print(f"episodes in the report: {len(spoken)}; told live and standing: {len(standing)}, "
+    print(f"episodes in the report: {len(spoken)}; published live and standing: {len(standing)}, "
           f"of these not in the report: {len(alone)}; withdrawn: {len(last_word) - len(standing)}")
     end = lines[-1][1]
     print(f"exit status of the watch {status}; watching {end['watching_cpu_percent_of_core']:.1f} % of a core, "
-          f"{end['looks']} looks, {end['looks_skipped']} skipped; collector "
+          f"{end['runs']} detection runs, {end['runs_skipped']} skipped; collector "
           + ", ".join(f"{n['node']} {n['collector_cpu_percent_of_core']} %" for n in end["nodes"]))
 
 

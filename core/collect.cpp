@@ -60,6 +60,7 @@ Sampler::Options sampler_options(const CollectOptions& options) {
   sampler.gpu_library = options.gpu_library;
   sampler.stack = options.stack;
   sampler.perf_broker = options.perf_broker;
+  sampler.call_broker = options.call_broker;
   return sampler;
 }
 
@@ -181,7 +182,7 @@ class Collection {
       return {progress_.ticks, progress_.ticks_missed, progress_.ticks_late, sink.channels(), sink.rows_lost(), false};
     }
     writer.end_rows();           // before everything that takes time: who waits may not wait for long
-    std::exception_ptr cut_off;  // said once the trace is whole
+    std::exception_ptr cut_off;  // thrown once the trace is whole
     try {
       fs_.end_recording();
     } catch (const Error&) {
@@ -211,7 +212,7 @@ class Collection {
     bool last_tick = false;
     const auto look = [&](const Tick& tick) {
       sampler.sample(tick);
-      if (sampler.job() != nullptr) look_at_job(tick.time.monotonic_ns, sampler, sink);
+      if (sampler.job() != nullptr) read_job_facts(tick.time.monotonic_ns, sampler, sink);
       count(tick, sampler, sink);
     };
     while (!stop_ && !status.hopeless()) {
@@ -235,7 +236,7 @@ class Collection {
   }
 
   // Nothing that is found there is worth the recording.
-  void look_at_job(std::int64_t now_ns, const Sampler& sampler, TraceSink& sink) noexcept {
+  void read_job_facts(std::int64_t now_ns, const Sampler& sampler, TraceSink& sink) noexcept {
     try {
       devices_.look(now_ns, *sampler.job());
       libraries_.look(now_ns, *sampler.job());
@@ -279,7 +280,7 @@ class Collection {
     progress_.processes = sampler.job() != nullptr ? static_cast<std::int64_t>(sampler.job()->processes().size()) : 0;
   }
 
-  // What only a living job can tell (its limits, its masks) is not "gone" at the end: nobody changed it.
+  // Facts that can be read only while the job lives (its limits, its masks) are not "gone" at the end.
   Snapshot end_snapshot(const Sampler& sampler, const Snapshot& before) {
     Snapshot after = take_snapshot(fs_, sampler.host(), nullptr);
     for (const auto& fact : late_job_.empty() ? before : late_job_) {

@@ -30,6 +30,7 @@ struct CollectOptions {
   std::filesystem::path record;                      // "": no recording
   std::uint64_t max_bytes = std::uint64_t{4} << 30;  // 0: as large as it gets
   int perf_broker = -1;                              // a socket of the broker's, who may open counters
+  int call_broker = -1;                              // likewise: who may count calls
   Retention retention;
   double min_seconds = 0;                         // what was watched for a shorter time leaves no file
   std::optional<std::int64_t> watching_since_ns;  // monotonic; without: since the call
@@ -52,7 +53,7 @@ CollectResult collect(const CollectOptions& options, const std::atomic<bool>& st
 /// The configuration of the node, as a trace keeps it.
 [[nodiscard]] Snapshot node_facts(const CollectOptions& options);
 
-/// Opens all probes once, here and now, and says what each can do. Nothing is written.
+/// Opens all probes once, here and now, and returns what each can measure. Nothing is written.
 [[nodiscard]] std::vector<Coverage> check_probes(const CollectOptions& options);
 
 }  // namespace reveal

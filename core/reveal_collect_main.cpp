@@ -255,14 +255,17 @@ int serve_slurm(CommandLine& line) {
   std::string restart = process_environment("SLURM_JOB_RESTART_COUNT");
   if (restart.empty()) restart = process_environment("SLURM_RESTART_COUNT");
   line.broker.restart = static_cast<int>(std::clamp<std::int64_t>(parse_int(restart).value_or(0), 0, INT32_MAX));
-  return run_broker(line.broker, [&line](const std::filesystem::path& trace, int perf_broker) {
+  return run_broker(line.broker, [&line](const std::filesystem::path& trace, const SamplerSockets& sockets) {
     set_up_signals();
     leave_the_rank();
     line.collect.output = trace;
-    line.collect.perf_broker = perf_broker;
+    line.collect.perf_broker = sockets.perf_broker;
+    line.collect.call_broker = sockets.call_broker;
     line.collect.header.job_id = line.broker.job;
     line.collect.job += "@" + line.broker.node;
-    const SlurmSampling sampling = read_sampling(line.broker.config, line.broker.request);
+    const SlurmSampling sampling =
+        read_sampling(line.broker.config, line.broker.request, process_environment("SPANK_REVEAL_STACK"));
+    line.collect.stack = sampling.stack;
     line.interval = sampling.interval;
     line.probes = sampling.probes;
     line.collect.gpu_library = sampling.gpu_library;

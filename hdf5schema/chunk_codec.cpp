@@ -53,7 +53,7 @@ struct ChunkCodec::Compressors {
 };
 
 ChunkCodec::ChunkCodec(Effort effort) {
-  if (effort == Effort::passing) return;
+  if (effort == Effort::temporary) return;
   compressors_ = std::make_unique<Compressors>();
   if (effort != Effort::closed) return;
   compressors_->thorough = make_compressor(kThorough);

@@ -13,10 +13,10 @@ namespace reveal {
 
 class ChunkCodec {
  public:
-  /// How hard it tries. passing: the chunk will be written anew when the trace is closed. live: it takes the time of
-  /// the job's node. closed: nobody writes it twice; the first kThoroughValues 5 % smaller, which takes five times as
+  /// temporary: the chunk will be written anew when the trace is closed. live: compression takes time of the job's
+  /// node. closed: the chunk is written once; the first kThoroughValues 5 % smaller, which takes five times as
   /// long.
-  enum class Effort : std::uint8_t { passing, live, closed };
+  enum class Effort : std::uint8_t { temporary, live, closed };
 
   static constexpr std::size_t kThoroughValues = std::size_t{1} << 22;
 
@@ -40,7 +40,7 @@ class ChunkCodec {
   bool compress(std::span<const std::int64_t> values, std::size_t& length);
 
   struct Compressors;
-  std::unique_ptr<Compressors> compressors_;  // none: passing
+  std::unique_ptr<Compressors> compressors_;  // none: temporary
   std::size_t thorough_values_ = 0;           // left
   std::vector<unsigned char> shuffled_;
   std::unique_ptr<unsigned char[]> deflated_;  // of what is never needed no page is touched

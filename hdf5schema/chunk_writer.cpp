@@ -91,7 +91,7 @@ void ChunkWriter::give_back_memory() noexcept {
 
 ChunkCodec::Chunk ChunkWriter::encode(std::span<const std::int64_t> values) {
   using Effort = ChunkCodec::Effort;
-  if (effort_ == Effort::passing && values_written_ > kCompactValues) {
+  if (effort_ == Effort::temporary && values_written_ > kCompactValues) {
     effort_ = Effort::live;
     codec_.reset();
   }

@@ -17,7 +17,7 @@ namespace reveal {
 
 class ChunkWriter {
  public:
-  /// passing is so only for what a rewrite will take (kCompactValues), and live from then on.
+  /// temporary only for what a rewrite will take (kCompactValues), and live from then on.
   explicit ChunkWriter(ChunkCodec::Effort effort) : effort_(effort) {}
 
   /// A chunk in which no channel changed, as it was encoded: half of the families of a quiet host have no others.
@@ -39,7 +39,7 @@ class ChunkWriter {
              std::size_t first_row, StoredChunks& stored, Steady* steady);
   /// A whole chunk at `offset`.
   void write_whole(const H5::DataSet& dataset, std::span<const std::int64_t> chunk, const Hdf5Size* offset);
-  /// Until the next call, which is a flush away: nobody else has half a megabyte for as long.
+  /// Frees half a megabyte until the next call, which is a flush away.
   void give_back_memory() noexcept;
 
  private:

@@ -45,7 +45,7 @@ void rename_without_replacing(const std::filesystem::path& from, const std::file
   if (why == EEXIST || std::filesystem::exists(std::filesystem::symlink_status(to, ignored)))
     throw Error(to.string() + ": exists already; the trace stays at " + from.string());
   if (why != EINVAL && why != ENOSYS) throw system_error(from.string() + ": cannot be renamed", why);
-  rename_and_sync(from, to);  // NFS does not know the flag
+  rename_and_sync(from, to);  // NFS does not support the flag
 }
 
 void rename_and_sync(const std::filesystem::path& from, const std::filesystem::path& to) {

@@ -1,5 +1,5 @@
-// A trace with the segment before it, if there is one, as everybody reads it: a recording that keeps only its last
-// minutes lies in two files while it runs, and after a crash.
+// A trace with the segment before it, if there is one, as one trace for all readers: a recording that keeps only its
+// last minutes lies in two files while it runs, and after a crash.
 #pragma once
 
 #include <chrono>

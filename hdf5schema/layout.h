@@ -84,7 +84,7 @@ struct LifeRecord {
 /// "100ms", or "10s_nfs" where the family has a clock of its own.
 [[nodiscard]] std::string axis_name(const FamilySpec& spec);
 
-/// What a closed file says of each family, so that what is lost later is seen: see StoredChunks.
+/// A row for each family of a closed file, so that later losses are seen: see StoredChunks.
 struct StoredRecord {
   char path[128];
   std::int64_t channels;

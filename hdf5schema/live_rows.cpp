@@ -12,7 +12,7 @@ namespace reveal {
 namespace {
 
 constexpr char kMagic[8] = {'r', 'e', 'v', 'e', 'a', 'l', 'L', '1'};
-/// Then a fresh file follows; who reads the old one still has it open. 40 s of 1,000 channels at 10 Hz.
+/// Then a fresh file follows; readers of the old one still have it open. 40 s of 1,000 channels at 10 Hz.
 constexpr std::uint64_t kMostBytes = 4 << 20;
 constexpr std::uint32_t kMostFamilies = 4096;
 constexpr std::size_t kMostHeader = 1 << 20;

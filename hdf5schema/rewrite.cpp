@@ -16,7 +16,7 @@
 namespace reveal {
 namespace {
 
-/// Seconds as a person says them: "30 min", "6.2 h".
+/// Seconds in a short form: "30 min", "6.2 h".
 std::string in_words(std::int64_t nanoseconds) {
   const double seconds = static_cast<double>(nanoseconds) / 1e9;
   const double number = seconds < 120 ? seconds : seconds < 7200 ? seconds / 60 : seconds / 3600;
@@ -98,12 +98,23 @@ std::vector<EventRecord> events_of(const JoinedTrace& source, const Span& kept, 
   return events;
 }
 
-std::vector<StepRecord> steps_of(const JoinedTrace& source) {
-  std::vector<StepRecord> steps;
+std::size_t step_count(const JoinedTrace& source) {
+  std::size_t count = 0;
+  for (const TraceReader* each : source.in_order()) count += each->step_count();
+  return count;
+}
+
+/// Piece by piece: a node has no memory to spare for all of them.
+void write_steps(const JoinedTrace& source, TraceFile& file) {
+  std::vector<StepRecord> records;
   for (const TraceReader* each : source.in_order()) {
-    for (const TrainingStep& step : each->steps()) steps.push_back(record_of(step));
+    each->read_steps([&](std::span<const TrainingStep> steps) {
+      records.clear();
+      records.reserve(steps.size());
+      for (const TrainingStep& step : steps) records.push_back(record_of(step));
+      file.write_steps(records);
+    });
   }
-  return steps;
 }
 
 /// Nothing is replaced by a file that was not read again from its beginning to its end. Throws Error.
@@ -150,8 +161,7 @@ double rewrite(const JoinedTrace& source, const Target& to, bool complete, Kept 
   Axes axes = axes_of(families, form);
   const Span span = span_of(axes);
   const std::vector<EventRecord> events = events_of(source, span, rows);
-  const std::vector<StepRecord> steps = steps_of(source);
-  TraceFile file(to.file, reader.header(), form, {.events = events.size(), .steps = steps.size()}, to.group);
+  TraceFile file(to.file, reader.header(), form, {.events = events.size(), .steps = step_count(source)}, to.group);
   for (auto& [name, axis] : axes) axis.index = file.add_axis(name, axis.rows_per_chunk);
   for (const JoinedFamily& family : families) {
     const Axis& axis = axes.at(axis_name(family.newest().spec));
@@ -171,7 +181,7 @@ double rewrite(const JoinedTrace& source, const Target& to, bool complete, Kept 
                        std::span(axis.times).subspan(first, std::min(axis.rows_per_chunk, axis.times.size() - first)));
   }
   file.write_events(events);
-  file.write_steps(steps);
+  write_steps(source, file);
   for (const TraceReader* each : source.in_order()) file.write_clocks(each->clocks());
   file.write_coverage(reader.coverage());
   file.write_end_snapshot(reader.snapshot_end());

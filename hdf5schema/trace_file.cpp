@@ -99,7 +99,7 @@ std::size_t longest(const Snapshot& snapshot, std::string Snapshot::value_type::
   return at_least;
 }
 
-/// The file must be as long as it says itself, in the superblock: HDF5 does not look whether what it closed arrived.
+/// The file must have the length in its superblock: HDF5 does not check that the file it closed was written completely.
 void check_length(const std::string& path) {
   constexpr std::size_t kVersion = 8;
   constexpr std::size_t kEnds[] = {40, 44, 28, 28};  // where it says so, by version of the superblock
@@ -119,7 +119,7 @@ void check_length(const std::string& path) {
 ChunkCodec::Effort effort_of(TraceFile::Form form) {
   switch (form) {
     case TraceFile::Form::live:
-      return ChunkCodec::Effort::passing;
+      return ChunkCodec::Effort::temporary;
     case TraceFile::Form::recovered:
       return ChunkCodec::Effort::live;
     case TraceFile::Form::closed:
@@ -226,7 +226,7 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     set_attribute(root, "interval", static_cast<double>(header.interval.count()) / 1e9);
     set_attribute(root, "begin_utc_ns", header.begin_utc_ns);
 
-    // Scales, so that xarray opens the root group: it wants a dimension for every dataset.
+    // Scales, so that xarray opens the root group: it needs a dimension for every dataset.
     impl_->events =
         create_table(root, "events", event_type(), std::clamp(tables.events, kTableChunk, kMostInTableChunk));
     DimensionScales::make(impl_->events, "events");

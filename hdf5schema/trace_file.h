@@ -25,7 +25,7 @@ struct TableSizes {
 class TraceFile {
  public:
   /// live: start() turns SWMR mode on, and everything flushed from then on can be read after a crash. recovered: the
-  /// same, by somebody who has time. closed: for a rewrite, which is thrown away if it does not come to its end.
+  /// same, after the job. closed: for a rewrite, which is thrown away if it does not come to its end.
   enum class Form { live, recovered, closed };
 
   /// Creates `path`, which must not exist. Messages name `path`.

@@ -165,8 +165,8 @@ struct Records {
   }
 };
 
-/// A family's dataset, and the chunks that were read last: who reads a trace piece by piece comes back for the rest of
-/// a chunk.
+/// A family's dataset, and the chunks that were read last: the next piece of a trace may begin in the middle of a
+/// chunk.
 struct OpenFamily {
   CheckedDataset values;
   /// By the chunk's place in time, then among the channels; empty: it is not stored.
@@ -214,6 +214,7 @@ struct TraceReader::Impl {
   const std::vector<std::int64_t>& axis(const std::string& axis_path);
   [[nodiscard]] Records records(const std::string& table_path, std::size_t most) const;
   [[nodiscard]] std::vector<std::string> texts(const std::string& table_path, std::size_t most) const;
+  [[nodiscard]] std::size_t rows_of(const CheckedDataset& table, std::size_t most) const;
   [[nodiscard]] std::vector<char> bytes_of(const CheckedDataset& table, std::size_t most) const;
   [[nodiscard]] OpenFamily& opened(const Family& family) const;
   [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
@@ -346,11 +347,17 @@ void TraceReader::Impl::note_missing_families() {
   }
 }
 
-/// The bytes of a table, at most `most` records; of a file that was not closed, only what is whole.
-std::vector<char> TraceReader::Impl::bytes_of(const CheckedDataset& table, std::size_t most) const {
+/// How many records a table has; of a file that was not closed, only those that are whole. Throws Error: more than
+/// `most`.
+std::size_t TraceReader::Impl::rows_of(const CheckedDataset& table, std::size_t most) const {
   if (table.extent().size() != 1) throw Error("has the wrong shape");
   const hsize_t length = unclosed ? std::min(table.extent()[0], columns_within(table, 1)) : table.extent()[0];
   if (length > most) throw Error("has more rows than a trace can have");
+  return length;
+}
+
+std::vector<char> TraceReader::Impl::bytes_of(const CheckedDataset& table, std::size_t most) const {
+  const std::size_t length = rows_of(table, most);
   if (length * table.width() > kMostTableBytes - std::min(table_bytes, kMostTableBytes))
     throw Error("has more names and times than a trace can have");
   table_bytes += length * table.width();
@@ -560,25 +567,50 @@ std::vector<Event> TraceReader::events() const {
   }
 }
 
-std::vector<TrainingStep> TraceReader::steps() const {
+std::size_t TraceReader::step_count() const {
   const Hdf5Access access;
   try {
-    if (!impl_->file.nameExists("steps")) return {};
-    const Records table = impl_->records("steps", kMostSteps);
-    const std::vector<std::string> ranks = table.texts("rank");
-    const std::vector<std::int64_t> numbers = table.numbers("number");
-    const std::vector<std::int64_t> begins = table.numbers("begin_ns");
-    const std::vector<std::int64_t> durations = table.numbers("duration_ns");
-    const std::vector<std::int64_t> waiting = table.numbers("waiting_ns");
-    const std::vector<std::int64_t> bytes = table.numbers("bytes");
+    if (!impl_->file.nameExists("steps")) return 0;
+    return impl_->rows_of(CheckedDataset(impl_->file, "steps"), kMostSteps);
+  } catch (...) {
+    return 0;  // who reads them is told why
+  }
+}
+
+void TraceReader::read_steps(const std::function<void(std::span<const TrainingStep>)>& take) const {
+  const Hdf5Access access;
+  try {
+    if (!impl_->file.nameExists("steps")) return;
+    const CheckedDataset table(impl_->file, "steps");
     std::vector<TrainingStep> steps;
-    steps.reserve(ranks.size());
-    for (std::size_t i = 0; i < ranks.size(); ++i)
-      steps.push_back({ranks[i], numbers[i], begins[i], durations[i], waiting[i], bytes[i]});
-    return steps;
+    table.read(impl_->rows_of(table, kMostSteps), [&](std::span<const char> records) {
+      std::vector<std::string> ranks = texts_of(records, table.width(), table.text_column("rank"));
+      const auto column = [&](const char* name) {
+        return numbers_of(records, table.width(), table.int64_column(name));
+      };
+      const std::vector<std::int64_t> numbers = column("number");
+      const std::vector<std::int64_t> begins = column("begin_ns");
+      const std::vector<std::int64_t> durations = column("duration_ns");
+      const std::vector<std::int64_t> waiting = column("waiting_ns");
+      const std::vector<std::int64_t> bytes = column("bytes");
+      steps.clear();
+      steps.reserve(ranks.size());
+      for (std::size_t i = 0; i < ranks.size(); ++i)
+        steps.push_back({std::move(ranks[i]), numbers[i], begins[i], durations[i], waiting[i], bytes[i]});
+      take(steps);
+    });
   } catch (...) {
     throw Error(impl_->path.string() + ": steps: " + failure_reason());
   }
+}
+
+std::vector<TrainingStep> TraceReader::steps() const {
+  std::vector<TrainingStep> steps;
+  read_steps([&](std::span<const TrainingStep> piece) {
+    if (steps.empty()) steps.reserve(step_count());
+    steps.insert(steps.end(), piece.begin(), piece.end());
+  });
+  return steps;
 }
 
 std::vector<ClockPair> TraceReader::clocks() const {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,8 +17,8 @@ namespace reveal {
 
 class TraceReader {
  public:
-  /// all: every chunk of every family is looked at, which takes as long as reading the file once. names: only what
-  /// tells the families and their times; for who reads the newest rows of a file that grows.
+  /// all: every chunk of every family is looked at, which takes as long as reading the file once. names: only
+  /// the families and their times; for readers of the newest rows of a file that grows.
   enum class Check : std::uint8_t { all, names };
 
   /// Throws Error: not HDF5, HDF5 but not a trace, newer schema, cut off before the first flush.
@@ -46,8 +47,12 @@ class TraceReader {
   [[nodiscard]] const std::vector<Family>& families() const noexcept;
   [[nodiscard]] const std::vector<Damage>& damages() const noexcept;
   [[nodiscard]] std::vector<Event> events() const;
-  /// In the order in which they were told; none in traces of before there were any.
+  /// In the order of recording; none in traces of earlier versions.
   [[nodiscard]] std::vector<TrainingStep> steps() const;
+  /// The same piece by piece: there may be millions.
+  void read_steps(const std::function<void(std::span<const TrainingStep>)>& take) const;
+  /// How many there are; 0 also where their table cannot be read.
+  [[nodiscard]] std::size_t step_count() const;
   [[nodiscard]] std::vector<ClockPair> clocks() const;
   [[nodiscard]] std::vector<Coverage> coverage() const;
   [[nodiscard]] Snapshot snapshot_begin() const;

@@ -136,7 +136,7 @@ struct TraceWriter::Impl {
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> rows{0};
   std::atomic<std::uint64_t> rows_lost{0};
-  std::atomic<std::uint64_t> rows_lost_behind{0};  // of these, because the writer was behind and not told yet
+  std::atomic<std::uint64_t> rows_lost_behind{0};  // of these, because the writer was behind, and not reported yet
   std::atomic<std::uint64_t> channels{0};
   std::atomic<std::int64_t> flushed_until{0};
 
@@ -185,7 +185,7 @@ TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceHeader& h
     if (std::filesystem::exists(std::filesystem::symlink_status(taken, ignored)))
       throw Error(taken.string() + ": exists already and is not overwritten");
   }
-  // HDF5 says only "unable to open file" for most reasons; the system says which one.
+  // The message of HDF5 is "unable to open file" for most reasons; errno has the reason.
   const int descriptor = ::open(impl_->part.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (descriptor < 0) throw system_error(impl_->part.string(), errno);
   ::close(descriptor);
@@ -624,7 +624,7 @@ std::uint64_t TraceWriter::Impl::raw_bytes_of_steps() {
 }
 
 bool TraceWriter::Impl::room_for(std::uint64_t raw) {
-  // What is said about lost rows always has room: that is what is kept free below the limit.
+  // Events about lost rows always have room: that is what is kept free below the limit.
   const bool has_rows = raw > 0;
   if (has_rows && limits.max_bytes > 0 && disk->size() + raw / 4 + kReserveBytes / 8 > limits.max_bytes) {
     fail("the trace reached its limit of " + std::to_string(limits.max_bytes) + " bytes");

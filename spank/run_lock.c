@@ -117,7 +117,7 @@ static bool breaker_is_open(int run) {
   return crashes >= kCrashesThatOpen;
 }
 
-/// Said once: while the marker is there, it has been said.
+/// Logged once: while the marker is there, it has been logged.
 static void say_breaker(const struct Settings* settings, int run, const char* node) {
   const int marker = openat(run, kBreaker, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (marker < 0) return;

@@ -26,7 +26,7 @@ static struct spank_option option = {
     .arginfo = "[key=value,...]",
     .usage =
         "[reveal] profile the job's nodes and report what slowed it down; keys: interval=1s, output=DIR, "
-        "mail[=ADDRESS], probes=A+B, off",
+        "mail[=ADDRESS], probes=A+B, stack=on, off",
     .has_arg = kOptionalValue,
     .cb = remember_option,
 };
@@ -95,6 +95,7 @@ static const struct Passed kPassed[] = {
     {"SLURM_JOB_ACCOUNT", "SLURM_JOB_ACCOUNT"},
     {"SLURM_JOB_GPUS", "SLURM_JOB_GPUS"},
     {"SPANK_REVEAL_DIR", "PWD"},
+    {"SPANK_REVEAL_STACK", "REVEAL_STACK"},
 };
 
 static void add_number(struct Environment* environment, const char* name, uint32_t number) {
@@ -241,6 +242,13 @@ static void export_directory(spank_t spank) {
   spank_job_control_setenv(spank, "REVEAL_DIR", directory, 1);
 }
 
+/// As a setting of the user's it counts without an option, too.
+static void export_stack(spank_t spank) {
+  static const char kName[] = "REVEAL_STACK";
+  const char* const value = getenv(kName);
+  if (value != NULL && strlen(value) < sizeof "false") spank_job_control_setenv(spank, kName, value, 1);
+}
+
 int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
   switch (spank_context()) {
     case S_CTX_SLURMD:
@@ -269,7 +277,10 @@ int slurm_spank_job_prolog(spank_t spank, int argc, char* argv[]) {
 
 int slurm_spank_init_post_opt(spank_t spank, int argc, char* argv[]) {
   const spank_context_t context = spank_context();
-  if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) export_directory(spank);
+  if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) {
+    export_directory(spank);
+    export_stack(spank);
+  }
   if (context != S_CTX_REMOTE) return ESPANK_SUCCESS;
 
   // The second way in: no PrologFlags, or only an inner `srun --reveal`. The extern step sees no option, not even

@@ -16,11 +16,11 @@ namespace reveal {
 /// A program of ours: beside the own binary, else in PATH; just `name` if it is nowhere (then exec says so).
 [[nodiscard]] std::string find_program(const std::string& name);
 
-/// What the collector, which alone knows them, says against this list of probes; "" if nothing.
+/// The collector's error message for this list of probes, which it alone knows; "" if it accepts the list.
 [[nodiscard]] std::string probes_problem(const std::string& probes);
 
 /// Starts the collector unless another rank did, and writes down its pid and the directory for the other ranks. Returns
-/// the pid if it is our child, else -1. `say` hears what the user must know. Throws Error if it cannot be started.
+/// the pid if it is our child, else -1. `say` prints messages for the user. Throws Error if it cannot be started.
 pid_t ensure_collector(const RunSettings& settings, const Launch& launch, std::span<const std::string> command,
                        const RunDirectory& run, const BlockedSignals& signals, const Environment& environment,
                        const std::function<void(const std::string&)>& say);
@@ -48,7 +48,7 @@ void signal_collector(const RunDirectory& run, int signal) noexcept;
 /// exit status if it was our child and has already ended.
 [[nodiscard]] CollectorResult await_collector(const Launch& launch, const RunDirectory& run, std::optional<int> status);
 
-/// Ends the collector and removes what it began to write: nobody wants the trace.
+/// Ends the collector and removes what it began to write.
 void discard_collector(const Launch& launch, const RunDirectory& run);
 
 }  // namespace reveal

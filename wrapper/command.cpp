@@ -124,7 +124,7 @@ int Command::wait(pid_t other_child) noexcept {
     if (number > 0 && number != SIGCHLD) forward(signal);
   }
   witness_.reset();
-  // The key press that ended the command may have ended it before we were told.
+  // The key press that ended the command may have ended it before its signal came here.
   sigset_t keys;
   sigemptyset(&keys);
   for (const int each : {SIGINT, SIGQUIT}) sigaddset(&keys, each);

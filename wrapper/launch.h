@@ -18,7 +18,7 @@ struct Launch {
   bool shared = false;               // other ranks may have the same key
 
   /// One line per launch, not one per rank.
-  [[nodiscard]] bool speaks() const noexcept { return rank.value_or(0) == 0; }
+  [[nodiscard]] bool prints() const noexcept { return rank.value_or(0) == 0; }
 };
 
 [[nodiscard]] std::string node_name(const RunSettings& settings, const Environment& environment);

@@ -214,7 +214,7 @@ bool interrupted_within(std::chrono::milliseconds time) {
 
 WaitResult wait_for_end(pid_t pid, std::optional<long long> start_time, std::chrono::milliseconds limit) {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds kStep{10};  // somebody else's child tells nobody when it ends
+  constexpr std::chrono::milliseconds kStep{10};  // there is no signal at the end of another process's child
   const auto deadline = Clock::now() + limit;
   bool interrupted = false;
   while (true) {

@@ -93,7 +93,7 @@ struct StartedProgram {
 /// True while `pid` exists (a zombie does not count) and, where /proc tells, is still the process that started then.
 [[nodiscard]] bool process_alive(pid_t pid, std::optional<long long> start_time);
 
-/// Sleeps; true at once when a signal says that somebody wants us to come to an end (SIGINT, SIGTERM, SIGHUP, SIGQUIT).
+/// Sleeps; returns true at once on a signal to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT).
 [[nodiscard]] bool interrupted_within(std::chrono::milliseconds time);
 
 enum class WaitEnd { ended, deadline, interrupted };

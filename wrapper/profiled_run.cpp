@@ -64,7 +64,7 @@ void begin(Profile& profile, const RunSettings& settings, std::span<const std::s
   profile.run.emplace(profile.launch, base, kStartLimit);
   if (profile.run->locked()) {
     const auto say = [&](const std::string& text) {
-      if (profile.launch.speaks()) lines.say({text});
+      if (profile.launch.prints()) lines.say({text});
     };
     try {
       profile.collector = ensure_collector(settings, profile.launch, command, *profile.run, signals, environment, say);
@@ -225,14 +225,14 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
   try {
     profile.launch = identify_launch(node_name(settings, environment), environment);
     for (const std::string& warning : order.warnings) {
-      if (profile.launch.speaks()) lines.say({warning});
+      if (profile.launch.prints()) lines.say({warning});
     }
     std::vector<std::string> words;
     for (char* const* word = command; *word != nullptr; ++word) words.emplace_back(*word);
     begin(profile, settings, words, signals, environment, lines);
   } catch (const std::exception& error) {
     profiled = false;
-    if (profile.launch.speaks()) lines.say({"running without a profile: ", error.what()});
+    if (profile.launch.prints()) lines.say({"running without a profile: ", error.what()});
   }
 
   Command runner(signals);

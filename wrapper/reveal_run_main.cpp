@@ -1,4 +1,4 @@
-// reveal-run: runs a command unchanged and tells afterwards what slowed it down.
+// reveal-run: runs a command unchanged and reports afterwards what slowed it down.
 
 #include <unistd.h>
 

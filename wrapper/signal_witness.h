@@ -1,5 +1,6 @@
-// Tells signals sent to reveal-run alone from those sent to its whole process group or job. Nothing in a signal says
-// which it was, and only the first kind may be forwarded: a program that checkpoints on SIGUSR1 must not do it twice.
+// Distinguishes signals sent to reveal-run alone from those sent to its whole process group or job. A signal does not
+// carry this fact, and only the first kind may be forwarded: a program must not write a checkpoint twice on one
+// SIGUSR1.
 #pragma once
 
 #include <sys/types.h>

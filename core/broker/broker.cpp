@@ -25,9 +25,13 @@
 #include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_tree.h"
 #include "core/pmu/perf_broker.h"
+#include "core/stack/call_requests.h"
+#include "core/stack/call_server.h"
 #include "hdf5schema/basics/child_process.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/request_socket.h"
 #include "hdf5schema/basics/run_program.h"
 
 namespace reveal {
@@ -62,7 +66,7 @@ class Signals {
 
   /// Returns at the first signal or after `time`; remembers a request to stop.
   void wait(std::chrono::nanoseconds time) {
-    const timespec limit{static_cast<time_t>(time.count() / 1'000'000'000), time.count() % 1'000'000'000};
+    const timespec limit{static_cast<time_t>(time.count() / kSecond), time.count() % kSecond};
     const int signal = ::sigtimedwait(&set_, nullptr, &limit);
     if (signal == SIGTERM || signal == SIGINT) stop_ = true;
   }
@@ -91,7 +95,7 @@ void set_nice(ChildProcess& child, int nice) {
   if (child && !child.status()) ::setpriority(PRIO_PGRP, static_cast<id_t>(child.pid()), nice);
 }
 
-/// What is wrong in [slurm] is said here: sampler and deliverer read the same file afterwards.
+/// Problems in [slurm] are logged here: sampler and deliverer read the same file afterwards.
 Config read_site(const BrokerOptions& options) {
   Config config;
   config.read_file(options.config, ConfigOwner::site);
@@ -99,13 +103,26 @@ Config read_site(const BrokerOptions& options) {
   return config;
 }
 
-/// A mail program may be set-group-id: Postfix's reaches its queue in no other way. Read anew: the deliverer does so
-/// too, and the site may have decided otherwise while the job ran.
-/// https://www.postfix.org/postdrop.1.html
-Programs programs_of_deliverer(const std::string& file) {
+/// Read anew: who comes after us does so too, and the site may have decided otherwise while the job ran.
+Config site_by_now(const std::string& file) {
   Config site;
   site.read_file(file, ConfigOwner::site);
-  return site.truth(config_key("mail", "enabled")) ? Programs::keep_set_uid : Programs::none;
+  return site;
+}
+
+/// A mail program may be set-group-id: Postfix's reaches its queue in no other way.
+/// https://www.postfix.org/postdrop.1.html
+Programs programs_of_deliverer(const std::string& file) {
+  return site_by_now(file).truth(config_key("mail", "enabled")) ? Programs::keep_set_uid : Programs::none;
+}
+
+bool may_count_calls(const std::string& file) {
+  return site_by_now(file).text(config_key("slurm", "stack")) != "never";
+}
+
+bool has_question(const Descriptor& socket) {
+  pollfd ready{socket.get(), POLLIN, 0};
+  return ::poll(&ready, 1, 0) > 0 && (ready.revents & (POLLIN | POLLHUP)) == POLLIN;
 }
 
 SpoolLimits spool_with_room(const BrokerOptions& options) {
@@ -166,19 +183,50 @@ class Broker {
 
   ChildProcess start_sampler() {
     const pid_t broker = ::getpid();
-    PerfBrokerSockets sockets = make_perf_broker_sockets();
+    RequestSockets counters = make_request_sockets();
+    RequestSockets calls;
+    if (may_count_calls(options_.config)) calls = make_request_sockets();
     ChildProcess sampler = fork_child([&] {
-      sockets.broker.close();
-      requests_.close();
-      return become_sampler(broker, sockets.sampler.get());
+      counters.broker.close();
+      calls.broker.close();
+      return become_sampler(broker, {.perf_broker = counters.sampler.get(), .call_broker = calls.sampler.get()});
     });
     if (!sampler) throw system_error("the sampler", errno);
     ::setpgid(sampler.pid(), sampler.pid());
-    requests_ = std::move(sockets.broker);
+    requests_ = std::move(counters.broker);
+    call_requests_ = std::move(calls.broker);
     return sampler;
   }
 
-  [[nodiscard]] int become_sampler(pid_t broker, int perf_broker) const {
+  // Who attaches may hang in the kernel, and then it is not us. Nobody is started for a job that counts no calls: the
+  // first question waits in the socket.
+  void start_call_server() {
+    if (!has_question(call_requests_)) return;
+    const pid_t broker = ::getpid();
+    call_server_ = fork_child([&] { return become_call_server(broker); });
+    if (!call_server_) say(LOG_WARNING, options_, std::string("no calls are counted: ") + std::strerror(errno));
+    call_requests_.close();
+  }
+
+  [[nodiscard]] int become_call_server(pid_t broker) {
+    try {
+      lock_.close_in_child();
+      requests_.close();
+      signals_.restore_in_child();
+      ::setpgid(0, 0);
+      cage_.enter();
+      offer_to_oom_killer();
+      become_user(options_.uid, options_.gid, Programs::none, kCallCapabilities);
+      end_with_parent(broker);
+      if (::chdir("/") != 0) throw system_error("/", errno);
+      return serve_call_requests(call_requests_.get(), options_.job);
+    } catch (const std::exception& error) {
+      say(LOG_WARNING, options_, std::string("no calls are counted: ") + error.what());
+    }
+    return kSamplerFailed;
+  }
+
+  [[nodiscard]] int become_sampler(pid_t broker, const SamplerSockets& sockets) const {
     try {
       lock_.close_in_child();
       signals_.restore_in_child();
@@ -188,7 +236,7 @@ class Broker {
       become_user(options_.uid, options_.gid);
       end_with_parent(broker, SIGTERM);  // nobody else would tell it to end
       if (::chdir("/") != 0) throw system_error("/", errno);
-      return sample_(free_trace(), perf_broker);
+      return sample_(free_trace(), sockets);
     } catch (const std::exception& error) {
       say(LOG_WARNING, options_, error.what());
     }
@@ -210,11 +258,13 @@ class Broker {
     while (!over() && !sampler.status()) {
       signals_.wait(kLook);
       serve_perf_requests(requests_.get(), options_.job);
+      start_call_server();
       if (SteadyClock::now() < next_look_) continue;  // a request woke us
       next_look_ = SteadyClock::now() + kLook;
       job_gone_ = extern_step_.look_whether_gone();
     }
     requests_.close();
+    call_requests_.close();
     if (!sampler.status()) sampler_cpus_ = cpus_of_process(fs_, sampler.pid());
     // The job is over, and on a busy node the last ten seconds of it would be lost with a trace that is not closed.
     cage_.set_cpu_share(Cage::CpuShare::usual);
@@ -226,6 +276,7 @@ class Broker {
       say(LOG_WARNING, options_, "the sampler did not close its trace in time; the flushed part is kept");
       static_cast<void>(wait_for(sampler, signals_, kKillLimit));
     }
+    call_server_.kill(kKillLimit);
     return end_of(sampler).value_or(128 + SIGKILL);
   }
 
@@ -309,8 +360,10 @@ class Broker {
   std::filesystem::path spool_, mail_state_;
   KernelTree fs_;
   ExternStep extern_step_;
-  CpuSet sampler_cpus_;  // the job's, where the node is shared
-  Descriptor requests_;  // of the sampler's, for counters
+  CpuSet sampler_cpus_;       // the job's, where the node is shared
+  Descriptor requests_;       // of the sampler's, for counters
+  Descriptor call_requests_;  // likewise, to count calls: until somebody answers them
+  ChildProcess call_server_;
   SteadyClock::time_point next_look_;
   bool job_gone_ = false;
   bool finished_ = false;

@@ -28,10 +28,15 @@ struct BrokerOptions {
 /// How the sampler ended, as its exit status.
 enum SamplerEnd : int { kSampled = 0, kSamplerFailed = 1, kTooShort = 10 };
 
-/// `sample` runs in the sampler: records into `trace` until SIGTERM or the job's end, returns a SamplerEnd. Behind
-/// `perf_broker` the broker opens counters of the job's cgroup for it.
+/// Sockets, behind which somebody with privileges answers the sampler.
+struct SamplerSockets {
+  int perf_broker = -1;  // the broker, who opens counters of the job's cgroup
+  int call_broker = -1;  // a process of the broker's that counts calls, begun with the first question; -1: forbidden
+};
+
+/// `sample` runs in the sampler: records into `trace` until SIGTERM or the job's end, returns a SamplerEnd.
 /// The broker's exit status is 0 unless it could not even begin.
-using SampleJob = std::function<int(const std::filesystem::path& trace, int perf_broker)>;
+using SampleJob = std::function<int(const std::filesystem::path& trace, const SamplerSockets& sockets)>;
 int run_broker(const BrokerOptions& options, const SampleJob& sample);
 
 }  // namespace reveal

@@ -40,7 +40,7 @@ void ExternStep::search() {
     if (!pid) continue;
     const std::string name = fs_.text("/proc/" + process + "/comm").value_or("");
     if (!name.starts_with(kStepDaemon)) continue;
-    const StepDaemon daemon = look_at_step_daemon(fs_, static_cast<int>(*pid));
+    const StepDaemon daemon = read_step_daemon(fs_, static_cast<int>(*pid));
     if (daemon.job != job_ || daemon.step != "extern" || (!daemon.node.empty() && daemon.node != node_)) continue;
     pid_ = static_cast<int>(*pid);
     start_ticks_ = start_of(fs_, pid_);

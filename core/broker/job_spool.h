@@ -23,7 +23,7 @@ struct SpoolLimits {
 [[nodiscard]] SpoolLimits spool_limits(const std::filesystem::path& spool, const Config& config);
 
 /// Throws Error when the spool holds more than `limits.total`, or more than half of that is this user's; with the user
-/// who has most, and the oldest run that nobody fetched. Nobody counts for more than half: a user's own files in the
+/// who has most, and the oldest run that was not fetched. No user counts for more than half: a user's own files in the
 /// folder of his run end his recordings, not those of others.
 void require_room(const std::filesystem::path& spool, const SpoolLimits& limits, uid_t user);
 

@@ -68,9 +68,15 @@ const unsigned* keep_one_capability() noexcept {
   return kept;
 }
 
-/// All others go.
-void drop_capabilities(const unsigned* kept) {
+/// All others go. `used`: what the process itself goes on to use, as far as it has it.
+void drop_capabilities(const unsigned* kept, std::span<const unsigned> used) {
+  Capabilities ours;
   Capabilities rest;
+  for (const unsigned capability : used) {
+    if (!ours.get() || !ours.has(capability)) continue;
+    rest.words[CAP_TO_INDEX(capability)].permitted |= CAP_TO_MASK(capability);
+    rest.words[CAP_TO_INDEX(capability)].effective |= CAP_TO_MASK(capability);
+  }
   if (kept != nullptr) {
     rest.words[CAP_TO_INDEX(*kept)].permitted = CAP_TO_MASK(*kept);
     rest.words[CAP_TO_INDEX(*kept)].inheritable = CAP_TO_MASK(*kept);
@@ -86,18 +92,19 @@ void empty_bounding_set() noexcept {
 
 }  // namespace
 
-void become_user(uid_t uid, gid_t gid, Programs programs) {
+void become_user(uid_t uid, gid_t gid, Programs programs, std::span<const unsigned> capabilities) {
   const unsigned* kept = nullptr;
   if (::geteuid() == 0) {
     const passwd* entry = ::getpwuid(uid);
     const int grouped = entry != nullptr ? ::initgroups(entry->pw_name, gid) : ::setgroups(1, &gid);
     if (grouped != 0) throw system_error("the user's groups", errno);
-    if (uid != 0) kept = keep_one_capability();
+    if (uid != 0 && capabilities.empty()) kept = keep_one_capability();
+    if (!capabilities.empty()) ::prctl(PR_SET_KEEPCAPS, 1);
     if (programs == Programs::none) empty_bounding_set();
   }
   if (::setresgid(gid, gid, gid) != 0) throw system_error("the user's group", errno);
   if (::setresuid(uid, uid, uid) != 0) throw system_error("the user", errno);
-  if (uid != 0) drop_capabilities(kept);
+  if (uid != 0 || !capabilities.empty()) drop_capabilities(kept, capabilities);
   if (uid != 0 && ::setuid(0) == 0) throw Error("privileges could be regained");
   if (programs == Programs::none) ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
   // https://man7.org/linux/man-pages/man2/keyctl.2.html

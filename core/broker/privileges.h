@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <span>
+
 namespace reveal {
 
 enum class Programs {
@@ -12,8 +14,8 @@ enum class Programs {
 
 /// All ids, all groups, no way back, not dumpable, files private, no capabilities, a keyring of its own. What the
 /// process executes cannot be traced by the user either: see privileges.cpp. Throws Error when the ids, the groups or
-/// the way back fail: then the process must end.
-void become_user(uid_t uid, gid_t gid, Programs programs = Programs::none);
+/// the way back fail: then the process must end. `capabilities`: it keeps these, where it has them.
+void become_user(uid_t uid, gid_t gid, Programs programs = Programs::none, std::span<const unsigned> capabilities = {});
 
 /// When memory runs out, the kernel shall take this process, and those it starts, before the job's.
 /// https://man7.org/linux/man-pages/man5/proc_pid_oom_score_adj.5.html

@@ -1,5 +1,5 @@
 // SPOOL/run/JOB.NODE as the broker uses it; the plug-in (spank/run_lock.c) takes the lock before and reads the first
-// line. While the lock is held, the file says who the broker is and what an orphan's deliverer must know:
+// line. While the lock is held, the file holds the broker's identity and the input of an orphan's deliverer:
 //   PID START RESTART      START: field 22 of /proc/PID/stat
 //   what the user wrote behind --reveal=
 //   SLURM_STEP_NODELIST

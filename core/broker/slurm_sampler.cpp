@@ -48,8 +48,8 @@ void keep_off_tasks(KernelTree& fs, const Job& job, const Host& host) {
   CpuSet online;
   for (const int cpu : host.cpus_online) online.insert(cpu);
   cpus_for_sampler({.online = online,
-                    .allocated = cpus_of_job(fs, job, Whose::launchers),
-                    .tasks = cpus_of_job(fs, job, Whose::tasks),
+                    .allocated = cpus_of_job(fs, job, CpusOf::launchers),
+                    .tasks = cpus_of_job(fs, job, CpusOf::tasks),
                     .shared = job.saw_other_job()})
       .bind_this_process();
 }
@@ -96,6 +96,15 @@ void apply_request(Config& config, const ConfigKey& key, const std::string& valu
   }
 }
 
+/// Also where the site forbids it: then the coverage says so.
+bool is_stack_wanted(const std::string& site, const std::string& request, const std::string& environment) {
+  Config user;
+  const ConfigKey& key = config_key("run", "stack");
+  apply_request(user, key, requested(request, "stack"));
+  if (!user.place(key).empty()) return user.truth(key);
+  return parse_truth(environment).value_or(site == "on");
+}
+
 }  // namespace
 
 CpuSet cpus_for_sampler(const JobCpus& cpus) {
@@ -107,7 +116,7 @@ CpuSet cpus_for_sampler(const JobCpus& cpus) {
   return free_cpus.size() > 0 ? free_cpus : own;
 }
 
-SlurmSampling read_sampling(const std::string& file, const std::string& request) {
+SlurmSampling read_sampling(const std::string& file, const std::string& request, const std::string& stack) {
   Config config;
   config.read_file(file, ConfigOwner::site);  // what is wrong in it was said by the broker
   apply_request(config, config_key("slurm", "interval"), requested(request, "interval"));
@@ -122,6 +131,7 @@ SlurmSampling read_sampling(const std::string& file, const std::string& request)
   }
   sampling.probes = config.text(config_key("slurm", "probes"));
   sampling.gpu_library = config.text(config_key("gpu", "library"));
+  sampling.stack = is_stack_wanted(config.text(config_key("slurm", "stack")), request, stack);
   sampling.min_seconds = static_cast<double>(config.whole(config_key("slurm", "min_seconds")));
   sampling.max_bytes = config.size(config_key("slurm", "spool_max"));
   // The report looks at every row: who makes it makes a summary of the trace afterwards.

@@ -14,6 +14,7 @@ struct SlurmSampling {
   std::string interval;
   std::string probes;  // "cpu,memory"; "": all
   std::string gpu_library;
+  bool stack = false;
   double min_seconds = 0;  // of a recording that is kept
   std::uint64_t max_bytes = 0;
   Retention retention;
@@ -30,8 +31,9 @@ struct JobCpus {
 [[nodiscard]] CpuSet cpus_for_sampler(const JobCpus& cpus);
 
 /// The site's settings and, where they are well formed, the user's above them. What is wrong in the request is logged;
-/// in the file it was logged by the broker.
-[[nodiscard]] SlurmSampling read_sampling(const std::string& file, const std::string& request);
+/// in the file it was logged by the broker. `stack`: REVEAL_STACK of the user's, "" if he has none.
+[[nodiscard]] SlurmSampling read_sampling(const std::string& file, const std::string& request,
+                                          const std::string& stack = "");
 
 /// Returns a SamplerEnd. Throws Error.
 [[nodiscard]] int sample_slurm_job(CollectOptions options, const SlurmSampling& sampling,

@@ -20,9 +20,9 @@ struct GpuIdentity {
 
 struct JobGpus {
   std::set<int> indices;
-  std::string allocated_by;  // "Slurm", "CUDA_VISIBLE_DEVICES", "devices cgroup"; "": nobody said
+  std::string allocated_by;  // "Slurm", "CUDA_VISIBLE_DEVICES", "devices cgroup"; "": not known
 };
-/// Where nobody says it: all of them, but none with Slurm, whose jobs share nodes.
+/// Where the allocation is not known: all of them, but none with Slurm, whose jobs share nodes.
 [[nodiscard]] JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity> gpus);
 
 /// The GPUs that the NVIDIA driver shows in /proc, without those that sleep: a question would wake them. None of them

@@ -171,7 +171,7 @@ bool Job::roots_may_have_changed() {
   if (source_->pid > 0) return !had_root_;
   struct stat status {};
   if (::stat(source_->directory.c_str(), &status) != 0) return true;
-  const std::int64_t modified = static_cast<std::int64_t>(status.st_mtim.tv_sec) * kSecond + status.st_mtim.tv_nsec;
+  const std::int64_t modified = nanoseconds_of(status.st_mtim);
   // A file system with coarse times may hide a second change in the same instant: looked at once more.
   const bool again = std::exchange(look_again_, modified != roots_modified_ns_);
   return std::exchange(roots_modified_ns_, modified) != modified || again;
@@ -203,7 +203,7 @@ void Job::refresh_roots(std::int64_t now_ns) {
   }
   std::sort(roots.begin(), roots.end(),
             [](const Root& a, const Root& b) { return a.rank != b.rank ? a.rank < b.rank : a.pid < b.pid; });
-  // Launchers that do not know their rank count on, by process id, behind the ranks that are taken.
+  // Launchers without a rank get the next free ones, in the order of their process ids.
   std::int64_t next_rank = 0;
   for (const Root& root : roots) next_rank = std::max(next_rank, root.rank + 1);
   for (const auto& process : processes_) next_rank = std::max<std::int64_t>(next_rank, process->rank + 1);
@@ -331,7 +331,7 @@ Job::Look Job::consider(int pid, bool may_be_thread) {
   return Look::taken;
 }
 
-// It writes its step's name over its command line a while after its start: until then nobody knows whose it is.
+// It writes its step's name over its command line a while after its start: until then its job is unknown.
 void Job::consider_step_daemon(int pid) {
   if (!source_ || source_->slurm_job.empty() || fs_.recorded()) return;
   const auto known = [pid](const auto& entry) { return entry.first == pid; };
@@ -344,7 +344,7 @@ void Job::consider_step_daemon(int pid) {
 void Job::name_step_daemons() {
   std::erase_if(nameless_step_daemons_, [this](auto& waiting) {
     auto& [pid, looks] = waiting;
-    const StepDaemon daemon = look_at_step_daemon(fs_, pid);
+    const StepDaemon daemon = read_step_daemon(fs_, pid);
     if (daemon.state == StepDaemon::State::nameless) return ++looks >= kMostNameLooks;
     if (daemon.state != StepDaemon::State::named) return true;
     if (!source_->slurm_node.empty() && !daemon.node.empty() && daemon.node != source_->slurm_node) return true;
@@ -420,7 +420,7 @@ bool Job::read_processes(bool again) {
 }
 
 // A process that ended before its parent was read is in the parent's sum; one that ended between the two readings is in
-// neither. Which of them it was is said by the parent, or who has the parent's own time, now.
+// neither. The time of the parent, or of the process that inherited it, decides which of them it was.
 bool Job::heirs_reaped(std::span<const std::pair<int, int>> gone) {
   std::vector<const JobProcess*> asked;
   for (const auto& [pid, parent] : gone) {

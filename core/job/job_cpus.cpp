@@ -9,10 +9,10 @@ CpuSet cpus_of_process(KernelTree& fs, int pid) {
   return CpuSet::of_list(field_of(status, "Cpus_allowed_list"));
 }
 
-CpuSet cpus_of_job(KernelTree& fs, const Job& job, Whose whose) {
+CpuSet cpus_of_job(KernelTree& fs, const Job& job, CpusOf processes) {
   CpuSet allowed;
   for (const auto& process : job.processes()) {
-    if (whose != Whose::everybody && process->launcher != (whose == Whose::launchers)) continue;
+    if (processes != CpusOf::all && process->launcher != (processes == CpusOf::launchers)) continue;
     allowed.insert(cpus_of_process(fs, process->pid));
   }
   return allowed;

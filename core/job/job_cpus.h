@@ -8,8 +8,8 @@ namespace reveal {
 
 [[nodiscard]] CpuSet cpus_of_process(KernelTree& fs, int pid);
 
-/// Whose cpus: Slurm's daemons of the steps are in the job's cpuset, and bound to no part of it.
-enum class Whose : std::uint8_t { everybody, tasks, launchers };
-[[nodiscard]] CpuSet cpus_of_job(KernelTree& fs, const Job& job, Whose whose);
+/// The processes whose cpus are meant: the daemons of Slurm steps (launchers) are bound to no part of the job's cpuset.
+enum class CpusOf : std::uint8_t { all, tasks, launchers };
+[[nodiscard]] CpuSet cpus_of_job(KernelTree& fs, const Job& job, CpusOf processes);
 
 }  // namespace reveal

@@ -19,7 +19,7 @@ std::string node_of_cgroup(std::string_view cgroups) {
 
 }  // namespace
 
-StepDaemon look_at_step_daemon(KernelTree& fs, int pid) {
+StepDaemon read_step_daemon(KernelTree& fs, int pid) {
   StepDaemon daemon;
   const std::string folder = "/proc/" + std::to_string(pid);
   // A name is easily taken on; root's processes are root's. To read another's command line may take as long as he

@@ -1,4 +1,4 @@
-// slurmstepd, Slurm's daemon for one step on one node: whose it is.
+// slurmstepd, Slurm's daemon for one step on one node: its job and step.
 #pragma once
 
 #include <string>
@@ -20,6 +20,6 @@ struct StepDaemon {
 };
 
 /// From its command line, "slurmstepd: [4711.batch]", which it writes there itself a while after its start.
-[[nodiscard]] StepDaemon look_at_step_daemon(KernelTree& fs, int pid);
+[[nodiscard]] StepDaemon read_step_daemon(KernelTree& fs, int pid);
 
 }  // namespace reveal

@@ -115,7 +115,7 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
     found->second.born = std::find(watched_.begin(), watched_.end(), key.place) != watched_.end();
   }
   Socket& socket = found->second;
-  if (socket.look == looks_) return;  // a list that changes while it is told may have one twice
+  if (socket.look == looks_) return;  // a list that changes while it is read may have one twice
   socket.look = looks_;
   // What one did before the first look, or before it was the job's, is not of this recording.
   if (!socket.owned && !socket.born) socket.last = seen.counters;

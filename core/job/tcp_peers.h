@@ -62,7 +62,7 @@ class TcpPeers {
   /// Those that are given to whoever comes; the others take some traffic.
   static constexpr std::size_t kSlotsForAll = 8;
   static constexpr std::int64_t kWorthASlot = 1 << 20;  // bytes moved
-  static constexpr std::size_t kMostPeers = 4096;       // told apart, to find the busy ones
+  static constexpr std::size_t kMostPeers = 4096;       // counted one by one, to find the busy ones
   static constexpr std::size_t kMostSockets = 1 << 17;  // followed, of everybody
 
   using Counters = std::array<std::int64_t, kTcpCounters.size()>;
@@ -88,7 +88,7 @@ class TcpPeers {
   /// Those of one network namespace, which has this number, are seen next.
   void enter(std::uint64_t place);
   void see(const TcpSocket& socket);
-  /// Whether sockets were seen that nobody was asked about yet: then those of the job are to be told.
+  /// Whether sockets were seen that are not yet known as the job's or others': then introduce() needs those of the job.
   [[nodiscard]] bool has_strangers() const noexcept { return !strangers_.empty(); }
   void introduce(std::vector<std::uint32_t> inodes);
   /// `whole`: all sockets were seen, so that those that were not are closed. Gives the inodes back.
@@ -154,7 +154,7 @@ class TcpPeers {
   std::vector<std::uint32_t> inodes_;
   std::unordered_map<Key, Socket, KeyHash> sockets_;
   std::vector<Stranger> strangers_;
-  std::vector<Peer> peers_{1};  // the first one stands for those that are not told apart
+  std::vector<Peer> peers_{1};  // the first one stands for those that are not counted one by one
   std::unordered_map<IpAddress, std::uint32_t, AddressHash> by_address_;
   std::vector<Row> rows_{Row{.name = "others"}};
   std::vector<std::uint64_t> watched_;  // places that were looked at before, as a whole

@@ -22,7 +22,7 @@ class CountedEvents {
  public:
   CountedEvents(const ProbeContext& context, CountingScope scope, std::vector<WantedEvent> wanted);
 
-  /// What can be opened is open afterwards; error() says the rest.
+  /// Opens every event that can be opened; error() is about the rest.
   void open();
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return open_; }

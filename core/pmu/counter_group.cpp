@@ -11,7 +11,7 @@ namespace reveal {
 namespace {
 
 /// So many ticks in a row that were counted too little are made up for by a longer look over all of them; after more,
-/// nobody can say what happened in between. The analysis spreads an increment over no more than this either.
+/// the time of the events in between is not known. The analysis spreads an increment over no more than this either.
 constexpr int kLongestLook = 20;
 
 bool read_words(int fd, std::span<std::uint64_t> words) noexcept {
@@ -48,7 +48,8 @@ bool CounterGroup::read_group() noexcept {
   return true;
 }
 
-// Microseconds lie between the events: of a sum over a second nobody notices. The times are the first event's.
+// The events are read microseconds apart, which does not matter in a sum over a second. The times are the first
+// event's.
 bool CounterGroup::read_each() noexcept {
   for (std::size_t i = 0; i < files_.size(); ++i) {
     const std::span<std::uint64_t> words(words_.data(), 3);  // value, enabled, running

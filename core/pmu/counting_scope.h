@@ -1,5 +1,5 @@
-// Whose work is counted, the narrowest first that the kernel allows: the job's cgroup on the job's cpus; these cpus as
-// a whole where nobody else has any; else the job's processes one by one, with all that they begin.
+// The scope of counting, the narrowest that the kernel allows: the job's cgroup on the job's cpus; these cpus as a
+// whole where no other job has any; else the job's processes one by one, with all that they start.
 #pragma once
 
 #include <string>

@@ -59,7 +59,7 @@ constexpr HardwareEvent kEvents[] = {
     {kZen4, backend_stalls, 0, false, "CYCLES_NO_RETIRE:NOT_COMPLETE_MISSING_LOAD", raw(0xa2d6)},
     {kZen, branches, 1, false, "RETIRED_BRANCH_INSTRUCTIONS", raw(0xc2)},
     {kZen, branch_misses, 1, false, "RETIRED_BRANCH_INSTRUCTIONS_MISPREDICTED", raw(0xc3)},
-    // Fills from beyond the core complex's own L3. Which L3 was asked how often only the amd_l3 PMU knows.
+    // Fills from beyond the core complex's own L3. Only the amd_l3 PMU counts accesses of each L3.
     {kZen2, llc_misses, 1, false,
      "DATA_CACHE_REFILLS_FROM_SYSTEM:LS_MABRESP_LCL_DRAM:LS_MABRESP_RMT_CACHE:LS_MABRESP_RMT_DRAM", raw(0x5843)},
     {kZen3, llc_misses, 1, false,

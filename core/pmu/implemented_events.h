@@ -10,7 +10,7 @@
 
 namespace reveal {
 
-/// Takes the events out of the table that the kernel's list says are not there, and returns their metrics.
+/// Removes the events from the table that are not in the kernel's list, and returns their metrics.
 [[nodiscard]] std::vector<std::string_view> drop_unimplemented(KernelTree& fs, std::vector<HardwareEvent>& table);
 
 }  // namespace reveal

@@ -4,7 +4,6 @@
 #include <glob.h>
 #include <linux/perf_event.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -16,25 +15,34 @@
 #include <cstring>
 #include <span>
 
-#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/request_socket.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
 
 constexpr int kPatienceMs = 5000;
-constexpr int kMostQuestions = 4096;   // questions: the broker has the job's end to watch, too
-constexpr std::size_t kMostFiles = 2;  // the cgroup and the first event of the group
+constexpr int kMostQuestions = 4096;  // at once: the broker has the job's end to watch, too
+constexpr std::size_t kMostGroupsText = 65'536;
 
 /// Where Slurm's daemon, and nobody but root, makes the groups of jobs: version 2, also beside version 1, and
 /// version 1. The name of the folder that a descriptor shows proves nothing: in a name space of their own users call it
 /// as they like.
-constexpr std::string_view kJobCgroups[] = {
-    "/sys/fs/cgroup/system.slice/*slurmstepd.scope/job_",
-    "/sys/fs/cgroup/*slurmstepd.scope/job_",
-    "/sys/fs/cgroup/unified/system.slice/*slurmstepd.scope/job_",
-    "/sys/fs/cgroup/unified/*slurmstepd.scope/job_",
-    "/sys/fs/cgroup/perf_event/slurm*/uid_*/job_",
+struct JobCgroups {
+  std::string_view mount;
+  std::string_view job;  // a pattern, without the job's number
 };
+constexpr JobCgroups kJobCgroups[] = {
+    {"/sys/fs/cgroup", "/system.slice/*slurmstepd.scope/job_"},
+    {"/sys/fs/cgroup", "/*slurmstepd.scope/job_"},
+    {"/sys/fs/cgroup/unified", "/system.slice/*slurmstepd.scope/job_"},
+    {"/sys/fs/cgroup/unified", "/*slurmstepd.scope/job_"},
+    {"/sys/fs/cgroup/perf_event", "/slurm*/uid_*/job_"},
+};
+/// The groups of version 1 in which Slurm keeps the processes of a job. Groups of crashed jobs stay there, so they do
+/// not tell which jobs run.
+constexpr JobCgroups kFreezer = {"/sys/fs/cgroup/freezer", "/slurm*/uid_*/job_"};
 
 /// PMUs that count parts of the node, none of which tells processes apart.
 constexpr const char* kPlatformTypes[] = {
@@ -66,55 +74,6 @@ struct Answer {
   std::int32_t unused = 0;
 };
 
-/// A message of fixed size with descriptors.
-template <typename Body>
-class Message {
- public:
-  explicit Message(Body* body) {
-    part_ = {body, sizeof(Body)};
-    header_.msg_iov = &part_;
-    header_.msg_iovlen = 1;
-    header_.msg_control = control_.data();
-    header_.msg_controllen = control_.size();
-  }
-
-  bool send(int socket, std::span<const int> files) {
-    header_.msg_controllen = files.empty() ? 0 : CMSG_SPACE(files.size_bytes());
-    if (!files.empty()) {
-      cmsghdr* const head = CMSG_FIRSTHDR(&header_);
-      head->cmsg_level = SOL_SOCKET;
-      head->cmsg_type = SCM_RIGHTS;
-      head->cmsg_len = CMSG_LEN(files.size_bytes());
-      std::memcpy(CMSG_DATA(head), files.data(), files.size_bytes());
-    }
-    return ::sendmsg(socket, &header_, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(Body));
-  }
-
-  enum class Got : std::uint8_t { message, something_else, nothing };
-  /// What it brought is closed with `files`, wanted or not.
-  Got receive(int socket, std::array<Descriptor, kMostFiles>& files) {
-    const ssize_t got = ::recvmsg(socket, &header_, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-    if (got <= 0) return Got::nothing;
-    for (cmsghdr* head = CMSG_FIRSTHDR(&header_); head != nullptr; head = CMSG_NXTHDR(&header_, head)) {
-      if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;
-      const std::size_t count = (head->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-      for (std::size_t i = 0; i < count; ++i) {
-        int fd = -1;
-        std::memcpy(&fd, CMSG_DATA(head) + i * sizeof(int), sizeof fd);
-        Descriptor file(fd);
-        if (i < files.size()) files[i] = std::move(file);
-      }
-    }
-    const bool whole = got == static_cast<ssize_t>(sizeof(Body)) && (header_.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-    return whole ? Got::message : Got::something_else;
-  }
-
- private:
-  iovec part_{};
-  msghdr header_{};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostFiles * sizeof(int))> control_{};
-};
-
 /// What a pattern of names fits.
 class Names {
  public:
@@ -130,6 +89,26 @@ class Names {
  private:
   glob_t found_{};
 };
+
+std::string pattern_of(const JobCgroups& place, const std::string& job) {
+  return std::string(place.mount).append(place.job).append(job);
+}
+
+bool is_number(const std::string& job) noexcept {
+  return !job.empty() && job.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// `groups`: lines of /proc/PID/cgroup, "8:freezer:/slurm/uid_1000/job_4711/step_0". A name has no line end in it.
+bool is_in_group(std::string_view groups, std::string_view group) noexcept {
+  std::string_view line;
+  while (next_line(groups, line)) {
+    const std::size_t path = line.find(":/");
+    if (path == std::string_view::npos) continue;
+    line.remove_prefix(path + 1);
+    if (line.starts_with(group) && (line.size() == group.size() || line[group.size()] == '/')) return true;
+  }
+  return false;
+}
 
 bool is_event_of_tasks(const PerfEvent& event) noexcept {
 #if defined(__x86_64__)
@@ -158,7 +137,7 @@ bool is_event_of_the_platform(const PerfEvent& event) {
   return false;
 }
 
-PerfOpened answer(const Question& question, const std::array<Descriptor, kMostFiles>& files, const std::string& job) {
+PerfOpened answer(const Question& question, const MessageFiles& files, const std::string& job) {
   PerfRequest request{.event = question.event, .target = {.cpu = question.cpu}, .user_only = question.user_only != 0};
   bool granted = false;
   if (question.of_cgroup != 0) {
@@ -177,15 +156,6 @@ PerfOpened answer(const Question& question, const std::array<Descriptor, kMostFi
 
 }  // namespace
 
-PerfBrokerSockets make_perf_broker_sockets() {
-  int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) throw system_error("counters", errno);
-  PerfBrokerSockets sockets{Descriptor(ends[0]), Descriptor(ends[1])};
-  ::fcntl(ends[0], F_SETOWN, ::getpid());
-  ::fcntl(ends[0], F_SETFL, O_ASYNC | O_NONBLOCK);
-  return sockets;
-}
-
 OpenPerf ask_perf_broker(int socket) {
   return [socket](const PerfRequest& request) -> PerfOpened {
     static std::uint64_t questions = 0;
@@ -195,14 +165,14 @@ OpenPerf ask_perf_broker(int socket) {
                       .in_group = request.group_fd >= 0 ? std::uint16_t{1} : std::uint16_t{0},
                       .of_cgroup = request.target.cgroup_fd >= 0 ? std::uint16_t{1} : std::uint16_t{0},
                       .number = ++questions};
-    std::array<int, kMostFiles> own{};
+    std::array<int, std::tuple_size_v<MessageFiles>> own{};
     std::size_t count = 0;
     for (const int fd : {request.target.cgroup_fd, request.group_fd}) {
       if (fd >= 0) own[count++] = fd;
     }
     const bool sent = Message<Question>(&question).send(socket, std::span(own).first(count));
     Answer reply;
-    std::array<Descriptor, kMostFiles> files;
+    MessageFiles files;
     pollfd ready{socket, POLLIN, 0};
     while (reply.number != question.number) {
       files = {};
@@ -219,7 +189,7 @@ OpenPerf ask_perf_broker(int socket) {
 void serve_perf_requests(int socket, const std::string& job) noexcept {
   for (int served = 0; served < kMostQuestions; ++served) {
     Question question;
-    std::array<Descriptor, kMostFiles> files;
+    MessageFiles files;
     using Got = Message<Question>::Got;
     const Got got = Message<Question>(&question).receive(socket, files);
     if (got == Got::nothing) return;  // no more, or nobody is there any more
@@ -232,8 +202,8 @@ void serve_perf_requests(int socket, const std::string& job) noexcept {
 
 bool is_only_job(const std::string& job) noexcept {
   bool ours = false;
-  for (const std::string_view place : kJobCgroups) {
-    for (const std::string_view folder : Names(std::string(place) + '*')) {
+  for (const JobCgroups& place : kJobCgroups) {
+    for (const std::string_view folder : Names(pattern_of(place, "*"))) {
       if (!folder.ends_with("/job_" + job)) return false;
       ours = true;
     }
@@ -243,14 +213,25 @@ bool is_only_job(const std::string& job) noexcept {
 
 bool is_cgroup_of_job(int directory, const std::string& job) noexcept {
   struct stat given {};
-  if (::fstat(directory, &given) != 0 || job.find_first_not_of("0123456789") != std::string::npos) return false;
-  for (const std::string_view place : kJobCgroups) {
-    for (const char* folder : Names(std::string(place) + job)) {
+  if (::fstat(directory, &given) != 0 || !is_number(job)) return false;
+  for (const JobCgroups& place : kJobCgroups) {
+    for (const char* folder : Names(pattern_of(place, job))) {
       struct stat own {};
       if (::stat(folder, &own) == 0 && own.st_dev == given.st_dev && own.st_ino == given.st_ino) return true;
     }
   }
   return false;
+}
+
+bool is_process_of_job(pid_t pid, const std::string& job) noexcept {
+  if (!is_number(job)) return false;
+  const std::string groups = file_text("/proc/" + std::to_string(pid) + "/cgroup", kMostGroupsText);
+  const auto is_in = [&](const JobCgroups& place) {
+    const Names folders(pattern_of(place, job));
+    return std::any_of(folders.begin(), folders.end(),
+                       [&](std::string_view folder) { return is_in_group(groups, folder.substr(place.mount.size())); });
+  };
+  return std::any_of(std::begin(kJobCgroups), std::end(kJobCgroups), is_in) || is_in(kFreezer);
 }
 
 }  // namespace reveal

@@ -4,19 +4,13 @@
 // all.
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 
 #include "core/pmu/perf_event.h"
 
 namespace reveal {
-
-struct PerfBrokerSockets {
-  Descriptor broker;
-  Descriptor sampler;
-};
-
-/// Throws Error. The broker's end sends SIGIO to the calling process when a request has come.
-[[nodiscard]] PerfBrokerSockets make_perf_broker_sockets();
 
 /// The sampler's side. Waits for the answer at most a few seconds; then, and when the broker has gone, the error is
 /// EPIPE.
@@ -30,5 +24,7 @@ void serve_perf_requests(int socket, const std::string& job) noexcept;
 
 /// This descriptor is the control group that Slurm made for the job, where Slurm makes them.
 [[nodiscard]] bool is_cgroup_of_job(int directory, const std::string& job) noexcept;
+/// The process is in such a group, or below it.
+[[nodiscard]] bool is_process_of_job(pid_t pid, const std::string& job) noexcept;
 
 }  // namespace reveal

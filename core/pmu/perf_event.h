@@ -22,7 +22,7 @@ struct PerfEvent {
   bool operator==(const PerfEvent&) const = default;
 };
 
-/// Whose: exactly one of a cpu (of everybody), a cpu of one cgroup, or a task.
+/// The counted work: exactly one of a cpu (all processes), a cpu of one cgroup, or a task.
 struct PerfTarget {
   int cpu = -1;
   int cgroup_fd = -1;

@@ -3,11 +3,12 @@
 #include <algorithm>
 
 #include "core/pmu/counter_group.h"
+#include "hdf5schema/basics/clocks.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kLookNs = 1'000'000'000;  // at the names of the job's processes
+constexpr std::int64_t kLookNs = kSecond;  // at the names of the job's processes
 
 // Names of the installed programs; the kernel keeps 15 letters of a name.
 // https://man7.org/linux/man-pages/man5/proc_pid_comm.5.html

@@ -1,5 +1,5 @@
-// The PMU belongs to the user first: whether a profiler of the user's own runs in the job, or somebody else takes the
-// counters, and until when we leave them alone.
+// The PMU belongs to the user first: whether a profiler of the user's own runs in the job, or other programs take the
+// counters, and until when reveal leaves them alone.
 #pragma once
 
 #include <cstdint>

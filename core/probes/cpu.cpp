@@ -13,7 +13,7 @@
 namespace reveal::probe::cpu {
 namespace {
 
-// In the order of the columns. The kernel counts guest time in user, too; left as it says.
+// In the order of the columns. The kernel counts guest time in user, too; it is stored as counted.
 constexpr MetricHelp kTimes[] = {
     {"cpu.user", "Running user code, guests included."},
     {"cpu.nice", "Running user code at lowered priority."},

@@ -100,7 +100,7 @@ class DiskProbe final : public Probe {
     const std::string_view name = cut_word(line);
     Residents::Member* disk = name.empty() ? nullptr : disks_.see(name);
     if (disk == nullptr) return;
-    // A partition repeats what its disk says.
+    // A partition repeats the numbers of its disk.
     if (disk->fresh) {
       disk->wanted = !is_memory_disk(name) && !fs_.text("/sys/class/block/" + std::string(name) + "/partition");
     }

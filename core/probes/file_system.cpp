@@ -1,5 +1,6 @@
-// How full the file systems are that a job writes to: those of its working directory, TMPDIR, /tmp and /dev/shm. Asked
-// in child processes, one for local file systems and one for those of servers, because a dead server hangs who asks.
+// How full the file systems are that a job writes to: those of its working directory, TMPDIR, /tmp and /dev/shm. They
+// are read in child processes, one for local file systems and one for those of servers, because a request to a dead
+// server hangs. The former also reads TMPDIR in the environments of the job's processes, which waits for their locks.
 // The job's own folders are asked for: XFS and ext4 show the quota of a folder's project as the size of the file system
 // there. Quotas of users and groups show in no statvfs.
 // https://man7.org/linux/man-pages/man3/statvfs.3.html
@@ -20,6 +21,7 @@
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal::probe::file_system {
@@ -31,13 +33,15 @@ constexpr std::array<std::string_view, 12> kLocalTypes = {"ext2", "ext3", "ext4"
 
 constexpr std::size_t kMostMounts = 16;    // a job may go from one to the next
 constexpr std::size_t kMostSearched = 16;  // processes, of a job that has no TMPDIR
+constexpr std::string_view kTmpdir = "TMPDIR=";
 constexpr std::size_t kLongestFolder = 500;
 constexpr std::size_t kLongestRequest = 8000;
 
 /// A file system can fill up in seconds; a server may be busy for some.
 constexpr std::chrono::seconds kPeriod{5};
 constexpr int kLooksUntilHung = 2;
-/// The first look waits so long for local file systems: a recording of two seconds has no second one.
+/// The start waits so long for TMPDIR, and the first look for local file systems: a recording of two seconds has no
+/// second one.
 constexpr std::chrono::milliseconds kFirstLook{100};
 
 constexpr MetricHelp kBytes[] = {
@@ -82,15 +86,19 @@ Mount mount_of(std::string_view mountinfo, const std::string& folder) {
   return mount;
 }
 
-/// "/scratch/4711" of "HOME=/home/u\0TMPDIR=/scratch/4711\0"; "" where it is no folder's full name.
-std::string tmpdir_of(std::string_view environ) {
-  constexpr std::string_view kName = "TMPDIR=";
+/// Folders are sent in lines, all in one request.
+bool fits_a_line(std::string_view folder) {
+  return folder.size() <= kLongestFolder && folder.find_first_of("\t\n") == std::string_view::npos;
+}
+
+/// "TMPDIR=/scratch/4711" of "HOME=/home/u\0TMPDIR=/scratch/4711\0"; "" where it is no folder's full name.
+std::string_view tmpdir_in(std::string_view environ) {
   while (!environ.empty()) {
     const std::string_view entry = environ.substr(0, environ.find('\0'));
     environ.remove_prefix(std::min(entry.size() + 1, environ.size()));
-    if (!entry.starts_with(kName)) continue;
-    const std::string_view folder = entry.substr(kName.size());
-    return folder.starts_with('/') ? std::string(folder) : "";
+    if (!entry.starts_with(kTmpdir)) continue;
+    const std::string_view folder = entry.substr(kTmpdir.size());
+    return folder.starts_with('/') && fits_a_line(folder) ? entry : "";
   }
   return "";
 }
@@ -112,11 +120,18 @@ int status_of(const std::string& root, std::string_view point, std::string_view 
 }
 
 // Lines "point\tfolder on it", answered by one line each: "point total free available files files_free". A folder that
-// is gone, or that only the job's namespace has, is asked for at its mount point.
+// is gone, or that only the job's namespace has, is asked for at its mount point. Before them, numbers of processes: of
+// the first one that has it, "TMPDIR=/scratch/4711".
 std::string ask_file_systems(const std::string& root, std::string_view request) {
   std::string answer;
   std::string_view line;
   while (next_line(request, line)) {
+    if (!line.starts_with('/')) {
+      if (!answer.empty()) continue;
+      const std::string environ = file_text(root + "/proc/" + std::string(line) + "/environ");
+      if (const std::string_view entry = tmpdir_in(environ); !entry.empty()) answer = std::string(entry) + '\n';
+      continue;
+    }
     const std::string_view point = line.substr(0, line.find('\t'));
     struct statvfs status {};
     if (status_of(root, point, line.substr(std::min(point.size() + 1, line.size())), status) != 0) continue;
@@ -138,20 +153,29 @@ class FileSystemProbe final : public Probe {
     if (!context.fs.live() && !context.fs.recorded()) {
       throw Unavailable("a copied tree has no data about its file systems");
     }
+    local_.need();
+    list_processes();
+    local_.ask(std::exchange(unread_, {}));
+    static_cast<void>(read_tmpdir(local_.answer_within(kFirstLook)));
     follow_job();
     if (points_[0].empty() && points_[1].empty() && !context.fs.recorded()) {
       throw Unavailable("the mounts of this host cannot be read");
     }
-    local_.need();
     for (std::size_t i = 0; i < families_.size(); ++i) families_[i] = &context.family(kFamilies[i]);
     local_.ask(requests_[0]);
   }
 
   void sample() noexcept override {
     for (Family* family : families_) family->begin();
-    if (context_.job != nullptr && context_.job->generation() != generation_) follow_job();
-    take(std::exchange(is_first_look_, false) ? local_.answer_within(kFirstLook) : local_.answer());
-    local_.ask(requests_[0]);
+    if (context_.job != nullptr && context_.job->generation() != generation_) {
+      list_processes();
+      follow_job();
+    }
+    const std::string_view answer =
+        std::exchange(is_first_look_, false) ? local_.answer_within(kFirstLook) : local_.answer();
+    take(answer);
+    if (read_tmpdir(answer)) follow_job();
+    ask_local();
     if (remote_) {
       take(remote_->answer());
       watch_servers();
@@ -178,25 +202,38 @@ class FileSystemProbe final : public Probe {
       folders.push_back(*folder);
       break;
     }
-    if (const std::string folder = temporary_folder(); !folder.empty()) folders.push_back(folder);
-    // They are sent in lines, all in one request.
-    std::erase_if(folders, [](const std::string& folder) {
-      return folder.size() > kLongestFolder || folder.find_first_of("\t\n") != std::string::npos;
-    });
+    if (!tmpdir_.empty()) folders.push_back(tmpdir_);
+    std::erase_if(folders, [](const std::string& folder) { return !fits_a_line(folder); });
     return folders;
   }
 
-  /// Returns the TMPDIR of the first process that has one: a batch script may set it for what it starts. No process is
-  /// asked twice.
-  std::string temporary_folder() {
+  /// The processes whose environment is read with the next request: a batch script may set TMPDIR for what it starts.
+  /// None is read twice.
+  void list_processes() {
+    if (context_.job == nullptr || !tmpdir_.empty()) return;
     for (const auto& process : context_.job->processes()) {
-      if (!tmpdir_.empty() || searched_.size() >= kMostSearched) break;
-      if (process->launcher || !searched_.insert(process->pid).second) continue;
-      const std::string environ = "/proc/" + std::to_string(process->pid) + "/environ";
-      tmpdir_ = context_.fs.fact("@tmpdir/" + std::to_string(process->pid),
-                                 [&] { return tmpdir_of(context_.fs.unrecorded_text(environ)); });
+      if (searched_.size() == kMostSearched) break;
+      if (!process->launcher && searched_.insert(process->pid).second) unread_ += std::to_string(process->pid) + '\n';
     }
-    return tmpdir_;
+  }
+
+  void ask_local() {
+    if (unread_.empty()) {
+      local_.ask(requests_[0]);
+    } else if (local_.ask(unread_ + requests_[0])) {
+      unread_.clear();
+    }
+  }
+
+  /// True when an answer begins with it, for the first time. A recording keeps it apart, because it keeps no answer of
+  /// the start but the last one.
+  bool read_tmpdir(std::string_view answer) {
+    if (context_.job == nullptr || !tmpdir_.empty()) return false;
+    tmpdir_ = context_.fs.fact("@tmpdir", [answer] {
+      const std::string_view line = answer.substr(0, answer.find('\n'));
+      return std::string(line.starts_with(kTmpdir) ? line.substr(kTmpdir.size()) : "");
+    });
+    return !tmpdir_.empty();
   }
 
   void follow_job() {
@@ -268,7 +305,8 @@ class FileSystemProbe final : public Probe {
   std::array<std::string, 2> points_;    // of local ones, of servers; one a line
   std::array<std::string, 2> requests_;  // likewise, each with a folder on it
   std::string tmpdir_;
-  std::set<int> searched_;
+  std::set<int> searched_;  // processes
+  std::string unread_;      // of these, one a line
   std::map<std::string, Place, std::less<>> places_;
   std::array<Family*, std::size(kFamilies)> families_{};
 };

@@ -1,5 +1,5 @@
 // How free memory is cut up, and how near each zone is to its watermarks: below "low" the kernel begins to reclaim, at
-// "min" whoever allocates must do it himself; a huge page needs a free block of its size.
+// "min" the process that allocates must reclaim itself; a huge page needs a free block of its size.
 // https://man7.org/linux/man-pages/man5/proc_buddyinfo.5.html
 #include <algorithm>
 #include <array>
@@ -94,7 +94,7 @@ class ZonesProbe final : public Probe {
   }
 
  private:
-  // The node's levels are said by its own vmstat and numastat; the rest never changes.
+  // The node's levels are in its own vmstat and numastat; the rest never changes.
   static constexpr std::array<std::string_view, 6> kLeftOut = {"spanned", "present",       "managed",
                                                                "cma",     "nr_free_pages", "nr_free_pages_blocks"};
 

@@ -12,14 +12,15 @@
 #include "core/gpu/nvml_abi.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/asked_child.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal::probe::gpu {
 namespace {
 
-constexpr std::int64_t kSlowPeriod = 10'000'000'000;
-constexpr std::int64_t kFollowPeriod = 1'000'000'000;
-constexpr std::int64_t kLongestFollowPeriod = 20'000'000'000;
+constexpr std::int64_t kSlowPeriod = 10 * kSecond;
+constexpr std::int64_t kFollowPeriod = kSecond;
+constexpr std::int64_t kLongestFollowPeriod = 20 * kSecond;
 constexpr std::chrono::milliseconds kForTheStart{1500};
 constexpr std::chrono::milliseconds kForTheEnd{500};
 

@@ -32,7 +32,7 @@ class HugePagesProbe final : public Probe {
     std::vector<std::string> nodes = context.fs.list(kNodes);
     std::erase_if(nodes,
                   [](const std::string& name) { return !name.starts_with("node") || !parse_int(name.substr(4)); });
-    if (nodes.size() < 2) nodes.clear();  // the only one says the same again
+    if (nodes.size() < 2) nodes.clear();  // the only one has the same numbers
     for (const std::string& node : nodes) {
       add_sizes(context.fs, std::string(kNodes) + '/' + node + "/hugepages", node + '/');
     }

@@ -9,6 +9,7 @@
 #include "core/job/sub_cgroups.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/probe.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal::probe::job_groups {
@@ -117,7 +118,7 @@ std::int64_t quota_in(std::string_view text, std::string_view period_text) noexc
   if (!period_text.empty() && !next_line(period_text, line)) return kMissing;
   if (!parse_counter(cut_word(line), period) || period <= 0) return kMissing;
   std::int64_t scaled = 0;
-  if (__builtin_mul_overflow(quota, std::int64_t{1'000'000'000}, &scaled)) return kMissing;
+  if (__builtin_mul_overflow(quota, kSecond, &scaled)) return kMissing;
   return scaled / period;
 }
 

@@ -10,7 +10,7 @@
 
 namespace reveal {
 
-/// `Parsed`: what a probe knows of each text, beside it.
+/// `Parsed`: a probe's own data about each text.
 template <typename Parsed>
 class NamespaceTexts {
  public:

@@ -34,7 +34,7 @@ constexpr MetricHelp kFrames[] = {
 };
 constexpr MetricHelp kTime[] = {
     {"net.rx_pause_time", "Time for which sending was paused; with several priorities, the sum over the priorities."},
-    {"net.tx_pause_time", "Time for which the other side was told to pause."},
+    {"net.tx_pause_time", "Time for which the other side was asked to pause."},
 };
 constexpr MetricHelp kCarrier[] = {{"net.carrier_down", "Times the link went down."}};
 constexpr FamilyTable kFamilies[] = {
@@ -143,7 +143,7 @@ void add_statistics(std::string_view text, Values& values) {
   }
 }
 
-/// One request to a driver; everything is laid out as <linux/ethtool.h> says.
+/// One request to a driver; the layout is that of <linux/ethtool.h>.
 bool ethtool(int socket, const std::string& interface, void* request) {
   ifreq command{};
   if (interface.size() >= sizeof(command.ifr_name)) return false;

@@ -21,7 +21,7 @@ constexpr MetricHelp kPages[] = {
     {"numa_<key>", "interleave_hit, local_node, other_node."},
 };
 constexpr MetricHelp kMemory[] = {{"numa_mem.<key>", "Memory of this node by use: free, used, file_pages, ..."}};
-// The rest of the text is levels that meminfo of the node says, and what numastat says.
+// The rest of the text is in meminfo and in numastat of the node.
 constexpr MetricHelp kEvents[] = {
     {"numa_vm.nr_dirtied", "Pages made dirty."},
     {"numa_vm.nr_written", "Pages written back."},
@@ -80,7 +80,7 @@ constexpr std::string_view kNoNodes = "this kernel reports no NUMA nodes";
 constexpr NodeText kPageText{&kPageFamilies[0], "numastat", pages_metric, 1, kNoNodes};
 constexpr NodeText kMemoryText{&kMemoryFamilies[0], "meminfo", memory_metric, 1, kNoNodes};
 constexpr NodeText kEventText{&kEventFamilies[0], "vmstat", event_metric, 2,
-                              "with one NUMA node, /proc/vmstat says the same (probe vmstat)"};
+                              "with one NUMA node, /proc/vmstat has the same numbers (probe vmstat)"};
 
 class NumaProbe final : public Probe {
  public:

@@ -1,6 +1,6 @@
-// Processes outside the job that use much of a cpu: who they are, where whoever records may know it. An ordinary user
-// may know his own (a run of yesterday that still computes); root may know all. Of the others everybody may know what
-// they are: services of the system, other jobs, the kernel.
+// Processes outside the job that use much of a cpu. Names are recorded only of processes that the recording user may
+// see: an ordinary user's own (a run of yesterday that still computes), or all of them for root. The kind of the others
+// is recorded for everybody: services of the system, other jobs, the kernel.
 // https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 // https://systemd.io/CGROUP_DELEGATION/
 #include <spdlog/fmt/fmt.h>
@@ -109,7 +109,7 @@ class OutsidersProbe final : public Probe {
     busy_.clear();
     units_.clear();
     for (auto at = known_.begin(); at != known_.end();) {
-      at = look_at(at->first, at->second, now) ? std::next(at) : known_.erase(at);
+      at = measure(at->first, at->second, now) ? std::next(at) : known_.erase(at);
     }
     if (last_ns_ > 0) family_.set(0, static_cast<std::int64_t>(busy_.size()));
     add_events();
@@ -184,7 +184,7 @@ class OutsidersProbe final : public Probe {
   }
 
   /// False if it has ended or became one of the job's.
-  bool look_at(int pid, Known& known, std::int64_t now) {
+  bool measure(int pid, Known& known, std::int64_t now) {
     if (!known.stat) return true;
     const auto stat = parse_process_stat(known.stat.read());
     if (!stat || context_.job->find(pid) != nullptr) return false;
@@ -214,7 +214,7 @@ class OutsidersProbe final : public Probe {
     if (!known.unit.empty()) units_.push_back({known.unit, used / seconds});
   }
 
-  /// Units of the node's own accounts only: other ones may be somebody's job, and may be called after him.
+  /// Units of the node's own accounts only: other ones may be jobs, and have names of users.
   [[nodiscard]] Belongs look_up(int pid, Known& process) {
     const std::string own = own_group();
     const std::vector<Cgroup> groups = cgroup_paths_of(context_.fs, pid);

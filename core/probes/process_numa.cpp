@@ -193,7 +193,8 @@ class PlacementProbe final : public Probe {
     return elapsed;
   }
 
-  // Half of what was learnt: one walk in a quiet moment is no promise. What is small says little about what is large.
+  // The mean of the old and the new value: one walk in a quiet moment is no promise. Small processes are no measure of
+  // large ones.
   void learn(double elapsed, std::int64_t bytes) {
     constexpr std::int64_t kSayingSomething = 64 << 20;
     if (bytes >= kSayingSomething) cost_ = (cost_ + elapsed / static_cast<double>(bytes)) / 2;

@@ -208,7 +208,8 @@ class PythonProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_python(const ProbeContext& context) {
-  if (!context.stack && !context.fs.recorded()) throw Unavailable("it is off by default (--stack)");
+  if (!context.stack && !context.fs.recorded())
+    throw Unavailable("it is off by default (reveal-run --stack, srun --reveal=stack=on)");
   if (context.job == nullptr) throw Unavailable("no job was named (--job)");
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to look into");
   if (context.fs.fact("@python/open", [] { return std::string("ok"); }) != "ok") {
@@ -224,7 +225,8 @@ const RegisteredProbe entry{
      .may_block = true,
      .families = kFamilies,
      .open = open_python,
-     .remedy = "reveal-run --stack -- COMMAND, on x86-64; Python 3.8 to 3.13, kernel.yama.ptrace_scope = 0"}};
+     .remedy = "reveal-run --stack -- COMMAND or srun --reveal=stack=on, on x86-64; Python 3.8 to 3.13, "
+               "kernel.yama.ptrace_scope = 0"}};
 
 }  // namespace
 }  // namespace reveal::probe::python

@@ -1,6 +1,6 @@
 // Packets that wait in, and are dropped from, the queue behind each interface, by rtnetlink: a sender that is faster
-// than its own link, or shaped, drops here. TCP slows down for it without a retransmission, so no other counter tells.
-// Asked by a child process: the kernel answers under the lock of its network configuration, which whoever resets a card
+// than its own link, or shaped, drops here. TCP slows down for it without a retransmission, so no other counter has it.
+// Read by a child process: the kernel answers under the lock of its network configuration, which the reset of a card
 // holds for seconds.
 // https://man7.org/linux/man-pages/man7/rtnetlink.7.html
 // https://man7.org/linux/man-pages/man8/tc.8.html
@@ -39,7 +39,7 @@ constexpr FamilyTable kQdiscFamilies[] = {
 using QdiscColumn = Instances::Column;
 constexpr std::array kQdiscColumns = {QdiscColumn{0, 0}, QdiscColumn{0, 1}, QdiscColumn{0, 2}, QdiscColumn{1, 0}};
 
-/// The work of the child: lines "eth0 DROPS OVERLIMITS REQUEUES LENGTH"; nothing where the kernel did not tell all.
+/// The work of the child: lines "eth0 DROPS OVERLIMITS REQUEUES LENGTH"; nothing where its answer was not complete.
 std::string ask_queues(const std::string& /*root*/, std::string_view /*request*/) {
   constexpr std::size_t kLongestLine = 64;
   const Descriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));

@@ -41,8 +41,8 @@ constexpr FamilyTable kQueueFamilies[] = {
 };
 
 // In the child.
-// Answer: "ok WORKED ELAPSED" (nanoseconds) and, for each device that told all, "device NAME UNKNOWN" (queue pairs of
-// nobody that the kernel names) and "process PID NAME PAIRS QUEUES"; for the others "lost NAME WHY"; at last "end". Or
+// Answer: "ok WORKED ELAPSED" (nanoseconds) and, for each device that was read completely, "device NAME UNKNOWN" (queue
+// pairs without a process) and "process PID NAME PAIRS QUEUES"; for the others "lost NAME WHY"; at last "end". Or
 // "gap WORKED ELAPSED WHY".
 constexpr std::string_view kEndLine = "end\n";
 class QueueWatch {

@@ -89,7 +89,7 @@ class SiteProbe final : public Probe {
       add(name, rest, file + ':' + std::to_string(number));
     }
     if (metrics_.empty()) throw Unavailable(file + " names no text file");
-    for (Metric& metric : metrics_) say_if_missing(metric);
+    for (Metric& metric : metrics_) report_if_missing(metric);
   }
 
   void sample() noexcept override {
@@ -145,7 +145,7 @@ class SiteProbe final : public Probe {
   }
 
   // It may come later: it is recorded as missing until then.
-  void say_if_missing(Metric& metric) {
+  void report_if_missing(Metric& metric) {
     std::int64_t value = 0;
     const std::string_view text = metric.file.read();
     if (number_at(text, metric.place, value)) return;

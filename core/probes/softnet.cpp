@@ -12,15 +12,28 @@
 namespace reveal::probe::softnet {
 namespace {
 
-constexpr MetricHelp kCounts[] = {
-    {"softnet.processed", "Packets taken from the network card's queue."},
-    {"softnet.dropped", "Packets dropped because this cpu's backlog was full."},
-    {"softnet.time_squeeze", "Times the receive work was stopped with packets left."},
-    {"softnet.received_rps", "Times another cpu asked this one to take packets (receive packet steering)."},
-    {"softnet.flow_limited", "Packets dropped because their flow filled the backlog."},
-    {"softnet.<count>_spread", "On more than 64 cpus: standard deviation over them of each of the above."},
-    {"softnet.<count>_max", "On more than 64 cpus: value of the cpu with the highest value."},
+/// A column of a cpu's line, and its metric.
+struct Column {
+  std::size_t number = 0;
+  MetricHelp metric;
 };
+constexpr std::array kColumns = {
+    Column{0, {"softnet.processed", "Packets taken from the network card's queue."}},
+    Column{1, {"softnet.dropped", "Packets dropped because this cpu's backlog was full."}},
+    Column{2, {"softnet.time_squeeze", "Times the receive work was stopped with packets left."}},
+    Column{9, {"softnet.received_rps", "Times another cpu asked this one to take packets (receive packet steering)."}},
+    Column{10, {"softnet.flow_limited", "Packets dropped because their flow filled the backlog."}},
+};
+constexpr std::array kSummaries = {
+    MetricHelp{"softnet.<count>_spread", "On more than 64 cpus: standard deviation over them of each of the above."},
+    MetricHelp{"softnet.<count>_max", "On more than 64 cpus: value of the cpu with the highest value."},
+};
+constexpr auto kCounts = [] {
+  std::array<MetricHelp, kColumns.size() + kSummaries.size()> metrics{};
+  std::transform(kColumns.begin(), kColumns.end(), metrics.begin(), [](const Column& column) { return column.metric; });
+  std::copy(kSummaries.begin(), kSummaries.end(), metrics.begin() + kColumns.size());
+  return metrics;
+}();
 constexpr MetricHelp kBacklog[] = {
     {"softnet.backlog", "Packets waiting in this cpu's backlog (Linux 5.14)."},
     {"softnet.backlog_<summary>", "On more than 64 cpus: spread, min and max over them."},
@@ -42,7 +55,6 @@ constexpr FamilyTable kFamilies[] = {
 constexpr std::size_t kAtLeast = 3;         // columns every kernel has
 constexpr std::size_t kBacklogColumn = 11;  // since Linux 5.14
 constexpr std::size_t kCpuColumn = 12;      // since Linux 5.14; before, lines are the online cpus in order
-constexpr std::array<std::size_t, 5> kColumns = {0, 1, 2, 9, 10};
 
 using Columns = std::array<std::int64_t, kCpuColumn + 1>;
 
@@ -67,7 +79,7 @@ class SoftnetProbe final : public Probe {
         online_(context.host.cpus_online),
         counts_(context, kFamilies[0], kFamilies[1], {.keep_busiest = true}),
         backlog_(context, kFamilies[2], kFamilies[3]) {
-    for (std::size_t i = 0; i < kColumns.size(); ++i) counts_.add_metric(kCounts[i].name);
+    for (const Column& column : kColumns) counts_.add_metric(column.metric.name);
     backlog_.add_metric(kBacklog[0].name);
   }
 
@@ -92,7 +104,7 @@ class SoftnetProbe final : public Probe {
   }
 
  private:
-  // Before Linux 5.14 a line does not say whose it is. In a tick in which the list of cpus changed nobody knows.
+  // Before Linux 5.14 a line does not name its cpu, which is unknown in a tick in which the list of cpus changed.
   bool lines_are_of_online_cpus(std::string_view text) {
     const std::string_view list = online_file_.read();
     const bool changed = list != online_text_;
@@ -107,7 +119,7 @@ class SoftnetProbe final : public Probe {
 
   void store(int cpu, const Columns& columns, std::size_t count) {
     for (std::size_t i = 0; i < kColumns.size(); ++i) {
-      if (kColumns[i] < count) counts_.set(i, cpu, columns[kColumns[i]]);
+      if (kColumns[i].number < count) counts_.set(i, cpu, columns[kColumns[i].number]);
     }
     if (count > kCpuColumn) backlog_.set(0, cpu, columns[kBacklogColumn]);
   }

@@ -12,12 +12,14 @@
 #include "core/stack/stack_functions.h"
 #include "core/stack/stack_worker.h"
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal::probe::stack {
 namespace {
 
 constexpr std::chrono::milliseconds kForTheCalibration{3000};
+constexpr std::int64_t kForAPlace = 10 * kSecond;   // a process that is measured from its begin on has one by then
 constexpr std::chrono::milliseconds kForCounts{5};  // it takes a fifth of one; otherwise the next row has them
 
 constexpr MetricHelp kCalls[] = {
@@ -84,6 +86,9 @@ class StackProbe final : public Probe {
     const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
     if (stepped_back_) add("while the job's own profiler ran, no function was attached");
     if (functions_.empty()) add("no process has loaded a library whose calls are counted");
+    if (places_are_missing_) {
+      add("only the first " + std::to_string(kMostPlaces) + " functions of processes are measured");
+    }
     if (!notes_.empty()) add(notes_);
     return text;
   }
@@ -108,12 +113,47 @@ class StackProbe final : public Probe {
   struct Clock {
     std::string instance;
     std::int32_t count = Family::kNoChannel, time = Family::kNoChannel;
+    std::int64_t steps = 0;
     std::int64_t sum_ns = 0, ended = 0;  // of those in one answer
+  };
+
+  /// The process that an instance counts.
+  struct Occupant {
+    std::string instance;
+    int pid = 0;
+    std::int64_t start_ticks = 0;
+    bool late = false;  // what it did before is not counted
   };
 
   /// From now on the count of steps is less than what was made. Said once.
   void miss_steps(std::string_view why) {
     if (!std::exchange(steps_missed_, true)) context_.sink.event("probe stack", "steps_incomplete", std::string(why));
+  }
+
+  /// Steps of a process are missed that lost its place, or waited for it.
+  void follow(const ProcessSlot& slot) {
+    auto known = std::find_if(occupants_.begin(), occupants_.end(),
+                              [&slot](const Occupant& each) { return each.instance == slot.instance; });
+    if (known == occupants_.end()) {
+      occupants_.push_back({.instance = slot.instance});
+      known = occupants_.end() - 1;
+    }
+    if (known->pid == slot.pid && known->start_ticks == slot.start_ticks) return;
+    const JobProcess* before = context_.job->find(known->pid);
+    const bool had_steps = std::any_of(clocks_.begin(), clocks_.end(), [&slot](const Clock& clock) {
+      return clock.instance == slot.instance && clock.steps > 0;
+    });
+    if (had_steps && before != nullptr && before->start_ticks == known->start_ticks) {
+      miss_steps("a process that made some lost its place to a busier one");
+    }
+    known->pid = slot.pid;
+    known->start_ticks = slot.start_ticks;
+    known->late = context_.sink.now() - slot.process->found_ns > kForAPlace;
+  }
+
+  [[nodiscard]] bool is_late(std::string_view instance) const {
+    return std::any_of(occupants_.begin(), occupants_.end(),
+                       [instance](const Occupant& each) { return each.late && each.instance == instance; });
   }
 
   bool ask() {
@@ -123,6 +163,7 @@ class StackProbe final : public Probe {
     if (step_back) miss_steps("the job's own profiler ran");
     for (const ProcessSlot& slot : context_.slots->slots()) {
       if (slot.process == nullptr || step_back) continue;
+      follow(slot);
       const std::int64_t ticks = slot.process->stat.user_ticks + slot.process->stat.system_ticks;
       const std::int64_t cpu_ns = std::max<std::int64_t>(0, scaled(ticks, context_.host.tick_ns));
       request_ += slot.instance + ' ' + std::to_string(slot.pid) + ' ' + std::to_string(slot.start_ticks) + ' ' +
@@ -142,7 +183,7 @@ class StackProbe final : public Probe {
       any = any || what == "functions";
       if (what == "functions") take_functions(line);
       if (what == "note") new_notes_.append(new_notes_.empty() ? "" : "; ").append(line);
-      if (what == "none") gap_ = line;
+      if (what == "none") miss_steps(gap_ = line);
       if (what == "count") take_counts(line);
       if (what == "steps") take_step_count(line);
       if (what == "step") take_step(line);
@@ -184,6 +225,10 @@ class StackProbe final : public Probe {
       clock->count = family.add("stack.steps", clock->instance, role_of(clock->instance), 0);
     }
     family.set(clock->count, count);
+    if (count > clock->steps && is_late(clock->instance)) {
+      miss_steps("a process waited for a place before its calls were counted");
+    }
+    clock->steps = count;
   }
 
   void take_step(std::string_view line) {
@@ -244,7 +289,9 @@ class StackProbe final : public Probe {
         return &place;
       }
     }
-    if (places_.size() == kMostPlaces || process.empty() || function.empty()) return nullptr;
+    if (process.empty() || function.empty()) return nullptr;
+    places_are_missing_ = places_are_missing_ || places_.size() == kMostPlaces;
+    if (places_.size() == kMostPlaces) return nullptr;
     Place fresh;
     fresh.instance.append(process).append(1, '/').append(function);
     fresh.channels.fill(Family::kNoChannel);
@@ -258,6 +305,7 @@ class StackProbe final : public Probe {
   std::array<Family*, std::size(kFamilies)> families_{};
   std::vector<Place> places_;
   std::vector<Clock> clocks_;
+  std::vector<Occupant> occupants_;
   std::string request_;
   std::string functions_;
   std::string notes_, new_notes_;
@@ -265,15 +313,20 @@ class StackProbe final : public Probe {
   Snapshot facts_;
   bool stepped_back_ = false;
   bool steps_missed_ = false;
+  bool places_are_missing_ = false;
 };
 
 std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
-  if (!context.stack && !context.fs.recorded()) throw Unavailable("it is off by default (--stack)");
+  if (!context.stack && !context.fs.recorded()) {
+    throw Unavailable("it is off by default (reveal-run --stack, srun --reveal=stack=on)");
+  }
   if (context.job == nullptr) throw Unavailable("no job was named (--job)");
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to attach to");
-  auto child = std::make_unique<AskedChild>(context, ask_stack, AskedChildWords{.probe = "stack"});
-  const std::string opening = context.fs.fact("@stack/open", [&child] {
-    static_cast<void>(child->ask("open"));
+  const Descriptor broker(context.call_broker);  // the child's alone: at its end nothing may be attached any more
+  auto child =
+      std::make_unique<AskedChild>(context, ask_stack, AskedChildWords{.probe = "stack", .kept = broker.get()});
+  const std::string opening = context.fs.fact("@stack/open", [&child, &broker] {
+    static_cast<void>(child->ask(broker ? "open broker" : "open"));
     const std::string answer(child->answer_within(kForTheCalibration));
     return answer.substr(0, answer.find('\n'));
   });
@@ -281,8 +334,11 @@ std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
   const std::string_view verdict = cut_word(rest);
   if (verdict == "ok") return std::make_unique<StackProbe>(context, std::move(child), opening);
   if (context.fs.recorded()) throw Unavailable("it was not recorded");
+  if (verdict != "none") throw Unavailable("its child process did not answer");
   rest.remove_prefix(std::min<std::size_t>(1, rest.size()));
-  throw Unavailable(verdict == "none" ? std::string(rest) : "its child process did not answer");
+  const bool on_its_own = context.job->of_slurm() && !broker;
+  throw Unavailable(std::string(rest) +
+                    (on_its_own ? "; in jobs of Slurm's plugin, stack in [slurm] must allow it" : ""));
 }
 
 const RegisteredProbe entry{
@@ -293,7 +349,8 @@ const RegisteredProbe entry{
      .families = kFamilies,
      .open = open_stack,
      .remedy =
-         "reveal-run --stack -- COMMAND, as root or with CAP_BPF and CAP_PERFMON, on Linux 5.15 or newer (x86-64)",
+         "srun --reveal=stack=on, on Linux 6.6 or newer; or reveal-run --stack -- COMMAND, as root or with CAP_BPF and "
+         "CAP_PERFMON, on Linux 5.15 or newer (x86-64)",
      .privilege = "calls into libraries (CAP_BPF and CAP_PERFMON)"}};
 
 }  // namespace

@@ -79,7 +79,7 @@ constexpr FamilyTable kPeerFamilies[] = {
      kPeerRates},
 };
 
-/// The numbers of a row in the order in which the child says them, and where they go.
+/// The numbers of a row in the order of the child's answer, and their channels.
 constexpr std::string_view kPrefix = "tcp.peer.";
 constexpr std::array<std::string_view, 3> kOfSlots = {"opened", "closed", "connections"};
 constexpr std::size_t kNumbers = kTcpCounters.size() + kTcpLevels.size() + kOfSlots.size();
@@ -169,7 +169,7 @@ class ConnectionWatch {
           dump_tcp_sockets(space.diagnosis.get(), buffer_, [this](const TcpSocket& socket) { peers_.see(socket); });
       if (why.empty()) continue;
       problem = std::move(why);
-      space.diagnosis.close();  // what it has not told yet would be taken for the next answer
+      space.diagnosis.close();  // the rest of this answer would be taken for the next one
     }
     if (peers_.has_strangers() && !ask_of_all) peers_.introduce(inodes_of_job());
     inodes_ = peers_.end(problem.empty());
@@ -280,10 +280,10 @@ class TcpPeersProbe final : public Probe {
       add("in " + std::to_string(not_entered_) +
           " readings a network namespace was omitted, because the process that identified it had ended");
     }
-    if (child_.longest_pause_ns() > kLongestTold * kSecond) {
+    if (child_.longest_pause_ns() > kLongestReported * kSecond) {
       add("connections were read only every " + std::to_string(child_.longest_pause_ns() / kSecond) +
           " s at times, because reading all of them takes " + std::to_string(longest_cost_ns_ / 1'000'000) +
-          " ms: values counted over more than " + std::to_string(kLongestTold) + " s are not in the report");
+          " ms: values counted over more than " + std::to_string(kLongestReported) + " s are not in the report");
     }
     if (const std::string gaps = child_.gaps(); !gaps.empty()) add(gaps);
     return text;
@@ -291,8 +291,8 @@ class TcpPeersProbe final : public Probe {
 
  private:
   static constexpr std::size_t kMostProcesses = 768;  // whose numbers fit into a request
-  // Seconds, three times the period: beyond it, nobody knows when it happened, and the report leaves it out.
-  static constexpr std::int64_t kLongestTold = 3;
+  // Seconds, three times the period: beyond it, the time of the events is not known, and the report leaves them out.
+  static constexpr std::int64_t kLongestReported = 3;
 
   struct Place {
     std::string name;

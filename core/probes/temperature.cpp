@@ -90,7 +90,7 @@ class TemperatureProbe final : public Probe {
     core_values_->commit();
   }
 
-  /// At which the processor slows down, where the driver tells it: AMD's mostly does not.
+  /// At which the processor slows down, where the driver reports it: AMD's mostly does not.
   [[nodiscard]] Snapshot facts() const override { return limits_; }
 
  private:

@@ -103,7 +103,7 @@ class ThrottleProbe final : public Probe {
             fs.open_each_time(prefix + "_throttle_total_time_ms")};
   }
 
-  // Hardware threads repeat what their core says, and cores what their package says.
+  // Hardware threads repeat the numbers of their core, and cores those of their package.
   void find_core(const ProbeContext& context, int cpu) {
     const std::string folder = std::string(kCpus) + std::to_string(cpu);
     Place core = open_place(context.fs, folder, "core", cpu);

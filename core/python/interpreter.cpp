@@ -69,7 +69,7 @@ FoundInterpreter interpreter_in(pid_t pid, const Candidate& candidate, const Rea
   const Mapping mapping = parse_mapping(candidate.line).value_or(Mapping{});
   const std::string name(file_name_of(mapping));
   const Descriptor file = open_mapped(pid, mapping);
-  if (!file) return {std::nullopt, name + " cannot be read: " + std::strerror(errno)};
+  if (!file) return {std::nullopt, name + " cannot be read: " + why_not_opened(errno)};
   const FoundObjects objects = find_objects(reader_of(file.get()), kPythonSymbols);
   if (!objects.problem.empty()) return {std::nullopt, name + " cannot be read: " + objects.problem};
   const auto address = [&](PythonSymbol::Place symbol) {

@@ -9,7 +9,7 @@
 
 namespace reveal {
 
-/// In which way a code object says which instruction is on which line.
+/// The form of the table of lines in a code object.
 enum class LineTable : std::uint8_t {
   lnotab,  // pairs of increments; https://github.com/python/cpython/blob/3.9/Objects/lnotab_notes.txt
   ranges,  // pairs of a length and an increment; https://github.com/python/cpython/blob/3.10/Objects/lnotab_notes.txt

@@ -1,5 +1,5 @@
 // The child process that a probe asks again and again: when it was asked and when it may be asked next, whether it
-// hangs, how many of its answers were not whole, and the events that tell of it.
+// hangs, how many of its answers were not whole, and the events about it.
 #pragma once
 
 #include <algorithm>
@@ -21,12 +21,14 @@ struct AskedChildWords {
   std::string_view lost = "its child process was killed";
   std::string_view object = {};  // of the events about one that hangs: "rdma adapters"
   std::string_view text = {};    // likewise
+  int kept = -1;                 // a descriptor that it keeps (WorkerProcess::kKeptFile)
 };
 
 class AskedChild : public WorkerProcess {
  public:
   AskedChild(const ProbeContext& context, Work work, const AskedChildWords& words)
-      : WorkerProcess(context.fs, std::string(words.recorded_as.empty() ? words.probe : words.recorded_as), work),
+      : WorkerProcess(context.fs, std::string(words.recorded_as.empty() ? words.probe : words.recorded_as), work,
+                      words.kept),
         sink_(context.sink),
         words_(words) {}
 
@@ -34,7 +36,7 @@ class AskedChild : public WorkerProcess {
   void need() const {
     if (state() == State::lost) throw Unavailable("no child process could be started to query it");
   }
-  /// The first request, whose answer is waited for. The first answer() tells it again.
+  /// Sends the first request and waits for its answer. The first answer() returns it again.
   std::string_view open(std::string_view request, std::chrono::milliseconds limit) {
     ask(request);
     opening_ = answer_within(limit);

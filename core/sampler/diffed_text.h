@@ -23,12 +23,12 @@ class DiffedText {
   /// and parses this text and all others that these families have numbers of.
   [[nodiscard]] bool update(std::string_view text) noexcept;
 
-  /// The text, of which set() will tell the numbers, in order.
+  /// Returns the text; set() and ignore() then follow in the order of its words.
   [[nodiscard]] std::string_view parse();
-  /// If a word of it is a number, `scale` times it is the channel's value; Family::kNoChannel: it is nobody's. Of what
-  /// is neither set nor ignored nothing may change, or the next text is parsed again.
+  /// If the word is a number, `scale` times it is the channel's value; Family::kNoChannel: of no channel. If anything
+  /// changes that is neither set nor ignored, the next text is parsed again.
   void set(std::string_view word, Family& family, std::int32_t channel, std::int64_t scale = 1);
-  /// The rest of a line, which may change as it likes.
+  /// The rest of a line, which may change.
   void ignore(std::string_view rest);
 
  private:

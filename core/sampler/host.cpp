@@ -31,7 +31,7 @@ struct Constants {
   }
 };
 
-// What the kernel tells each program at its start: pairs of 64-bit words.
+// The auxiliary vector that the kernel gives each program at its start: pairs of 64-bit words.
 // https://man7.org/linux/man-pages/man3/getauxval.3.html
 void take_auxiliary_vector(std::string_view vector, Constants& constants) noexcept {
   std::array<std::uint64_t, 2> pair{};

@@ -215,7 +215,7 @@ void PerCpu::store_group(Row& row, bool job) {
   if (summary.count == 0) return;
   Group& group = row.groups[job ? 1 : 0];
   if (group.channels[sum] == Family::kNoChannel) {
-    if (summary.rest_count == 0) return;  // all of them speak for themselves
+    if (summary.rest_count == 0) return;  // all of them have channels of their own
     add_channels(row, group, job);
   }
   store_summary(group, summary);
@@ -247,7 +247,7 @@ void PerCpu::store_summary(Group& group, const Summary& summary) {
     }
   }
   for (const Channel channel : {sum, spread, least, most}) values_.set(group.channels[channel], values[channel]);
-  // Where nobody did anything nobody was the busiest.
+  // Where no cpu did anything, none was the busiest.
   const bool some = levels_ || summary.most > 0;
   if (some) places_->set(group.channels[most_place], summary.most_cpu);
   if (levels_) places_->set(group.channels[least_place], summary.least_cpu);

@@ -30,7 +30,7 @@ class Probe {
   /// What it lost, or measures otherwise than one would expect, in one sentence for the reader of the report; "":
   /// nothing.
   [[nodiscard]] virtual std::string caveat() const { return ""; }
-  /// What it knows for the configuration snapshot, and nobody else can read.
+  /// Facts for the configuration snapshot that only this probe can read.
   [[nodiscard]] virtual Snapshot facts() const { return {}; }
 };
 
@@ -57,6 +57,7 @@ struct ProbeContext {
   std::string_view gpu_library = {};           // NVML, a name or a path
   bool stack = false;                          // it was asked for: the probes "stack" and "python"
   int perf_broker = -1;                        // a socket: who may open counters of the job's cgroup (perf_broker.h)
+  int call_broker = -1;                        // a socket, the probe "stack"'s: who may count calls (call_server.h)
 
   Family& family(const FamilyTable& table) const { return sink.add_family(table, period); }
   [[nodiscard]] std::string_view role_of_cpu(int cpu) const;

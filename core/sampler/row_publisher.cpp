@@ -8,6 +8,8 @@
 #include <system_error>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
+
 namespace reveal {
 namespace {
 
@@ -91,8 +93,7 @@ void RowPublisher::run(const std::stop_token& stop) {
 bool RowPublisher::watched() {
   struct stat status {};
   std::optional<std::int64_t> marked;
-  if (::lstat(watch_marker_path(trace_).c_str(), &status) == 0)
-    marked = status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec;
+  if (::lstat(watch_marker_path(trace_).c_str(), &status) == 0) marked = nanoseconds_of(status.st_mtim);
   const bool touched = marked && marked != marked_ns_;
   marked_ns_ = marked;
   looks_unmarked_ = touched ? 0 : std::min(looks_unmarked_ + (marked ? 1 : kMarkerGone), kLooksUnmarked);

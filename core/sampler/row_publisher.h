@@ -1,5 +1,5 @@
-// Shows rows to whoever watches, a tenth of a second after they were measured (hdf5schema/live_rows.h). While nobody
-// watches it costs one stat() a second; the sampling never waits for it.
+// Publishes rows for `reveal watch`, a tenth of a second after they were measured (hdf5schema/live_rows.h). Without a
+// watcher it costs one stat() a second; the sampling never waits for it.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ namespace reveal {
 class RowPublisher {
  public:
   RowPublisher(std::filesystem::path trace, std::vector<std::string> families);
-  /// Removes its file and the marker of who watches.
+  /// Removes its file and the marker of the watcher.
   ~RowPublisher();
   RowPublisher(const RowPublisher&) = delete;
   RowPublisher& operator=(const RowPublisher&) = delete;

@@ -15,7 +15,7 @@ namespace reveal {
 namespace {
 
 std::string seconds_text(std::int64_t nanoseconds) {
-  std::string text = std::to_string(nanoseconds / 1'000'000'000.0);
+  std::string text = std::to_string(static_cast<double>(nanoseconds) / kSecond);
   return (nanoseconds > 0 ? "+" : "") + text.substr(0, text.size() - 3) + " s";
 }
 
@@ -80,7 +80,8 @@ Sampler::Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now)
                .site_metrics = options_.metrics_file,
                .gpu_library = options_.gpu_library,
                .stack = options_.stack || is_named("stack", options_.probes) || is_named("python", options_.probes),
-               .perf_broker = options_.perf_broker});
+               .perf_broker = options_.perf_broker,
+               .call_broker = options_.call_broker});
 }
 
 void Sampler::look_first() {
@@ -124,7 +125,7 @@ void Sampler::open_probes(const ProbeContext& common) {
 
 // What the scheduler lets the job's processes use, within the job's cpuset.
 void Sampler::find_job_cpus() {
-  const CpuSet allowed = cpus_of_job(fs_, *job_, Whose::everybody);
+  const CpuSet allowed = cpus_of_job(fs_, *job_, CpusOf::all);
   const CpuSet owned = CpuSet::of_list(fs_.word(cpuset_path(fs_, *job_)));
   for (const int cpu : host_.cpus_online) {
     if (owned.size() > 0 ? owned.contains(cpu) : allowed.contains(cpu)) job_cpus_.push_back(cpu);

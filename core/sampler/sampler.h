@@ -30,6 +30,7 @@ class Sampler {
     bool stack = false;               // the probes "stack" and "python" are on; also if they are among `probes`
     int own_pid = 0;
     int perf_broker = -1;  // see ProbeContext
+    int call_broker = -1;  // likewise
   };
 
   /// Opens every probe. What is not here is coverage, not an error.

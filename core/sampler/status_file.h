@@ -27,7 +27,7 @@ class StatusFile {
  public:
   StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress, const TraceWriter& writer,
              std::chrono::milliseconds period = std::chrono::seconds(10));
-  /// Removes the file: what it said is in the trace.
+  /// Removes the file: its numbers are in the trace.
   ~StatusFile();
   StatusFile(const StatusFile&) = delete;
   StatusFile& operator=(const StatusFile&) = delete;

@@ -23,7 +23,7 @@ struct MetricHelp {
   std::string_view help;
 };
 
-/// One family as a table in a probe says it; its period is the probe's.
+/// One family as a row of a probe's table; its period is the probe's.
 struct FamilyTable {
   std::string_view path;  // "cpu/times"
   Kind kind = Kind::gauge;
@@ -38,8 +38,8 @@ struct FamilyTable {
 class MetricSelection;
 class TraceSink;
 
-/// A row of values that become one column of the dataset per commit(). Of a channel that is not selected only the place
-/// in the row exists: a probe need not know.
+/// A row of values that become one column of the dataset per commit(). A channel that is not selected has a place in
+/// the row only, so that probes treat all channels alike.
 class Family {
  public:
   static constexpr std::int32_t kNoChannel = -1;

@@ -19,20 +19,26 @@ constexpr int kSocketOfChild = STDERR_FILENO + 1;
 
 // The trace, its locks, and the pipes at whose other end somebody waits for ours to close belong to the parent: a child
 // that hangs must not hold them.
-int keep_only(int socket) {
+int keep_only(int socket, int kept) {
+  constexpr int kLast = WorkerProcess::kKeptFile;
+  if (kept >= 0) kept = ::fcntl(kept, F_DUPFD_CLOEXEC, kLast + 1);  // not where the socket comes
   if (socket != kSocketOfChild) ::dup2(socket, kSocketOfChild);
-  ::close_range(kSocketOfChild + 1, ~0U, 0);
+  if (kept >= 0 && ::dup2(kept, kLast) == kLast) {
+    ::close_range(kLast + 1, ~0U, 0);
+  } else {
+    ::close_range(kSocketOfChild + 1, ~0U, 0);
+  }
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) ::dup2(nowhere, stream);
   if (::chdir("/") != 0) ::_exit(0);
   return kSocketOfChild;
 }
 
-int serve(int socket_of_parent, const std::string& root, WorkerProcess::Work work, pid_t parent) {
+int serve(int socket_of_parent, int kept, const std::string& root, WorkerProcess::Work work, pid_t parent) {
   end_with_parent(parent);
   ::signal(SIGTERM, SIG_DFL);
   ::signal(SIGINT, SIG_IGN);  // the parent decides
-  const int socket = keep_only(socket_of_parent);
+  const int socket = keep_only(socket_of_parent, kept);
   std::vector<char> request(kLongestRequest);
   while (true) {
     const ssize_t got = ::recv(socket, request.data(), request.size(), 0);
@@ -52,7 +58,8 @@ int serve(int socket_of_parent, const std::string& root, WorkerProcess::Work wor
 
 }  // namespace
 
-WorkerProcess::WorkerProcess(KernelTree& fs, std::string name, Work work) : fs_(fs), name_("@" + std::move(name)) {
+WorkerProcess::WorkerProcess(KernelTree& fs, std::string name, Work work, int kept)
+    : fs_(fs), name_("@" + std::move(name)) {
   if (fs.recorded()) return;
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -63,7 +70,7 @@ WorkerProcess::WorkerProcess(KernelTree& fs, std::string name, Work work) : fs_(
   socket_ = Descriptor(ends[0]);
   const std::string root = fs.root().empty() ? "" : std::filesystem::absolute(fs.root()).string();
   const pid_t parent = ::getpid();
-  child_ = fork_child([&] { return serve(socket_of_child.get(), root, work, parent); });
+  child_ = fork_child([&] { return serve(socket_of_child.get(), kept, root, work, parent); });
   buffer_.resize(kLongestAnswer);
   if (!child_) lose();
 }

@@ -2,6 +2,8 @@
 // sampling thread asks, goes on, and looks for the answer at its next row.
 #pragma once
 
+#include <unistd.h>
+
 #include <chrono>
 #include <cstddef>
 #include <string>
@@ -20,11 +22,14 @@ class WorkerProcess {
   /// Runs in the child; paths are relative to `root`. What it returns is at most kLongestAnswer.
   using Work = std::string (*)(const std::string& root, std::string_view request);
   static constexpr std::size_t kLongestAnswer = 32768;
+  /// Under this number the child has the descriptor that it was given.
+  static constexpr int kKeptFile = STDERR_FILENO + 2;
 
   enum class State : std::uint8_t { idle, busy, lost };
 
-  /// Starts the child, unless a recording is replayed: it has the answers.
-  WorkerProcess(KernelTree& fs, std::string name, Work work);
+  /// Starts the child, unless a recording is replayed: it has the answers. `kept`: the only descriptor that it keeps of
+  /// ours; -1: none.
+  WorkerProcess(KernelTree& fs, std::string name, Work work, int kept = -1);
   ~WorkerProcess();  // does not wait for work that hangs
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
@@ -37,7 +42,7 @@ class WorkerProcess {
   [[nodiscard]] std::string_view answer_within(std::chrono::milliseconds limit) noexcept;
   [[nodiscard]] State state() const noexcept { return state_; }
   /// True once, after somebody killed it.
-  [[nodiscard]] bool was_lost() noexcept { return state_ == State::lost && !std::exchange(loss_told_, true); }
+  [[nodiscard]] bool was_lost() noexcept { return state_ == State::lost && !std::exchange(loss_reported_, true); }
 
  private:
   [[nodiscard]] std::string_view receive() noexcept;
@@ -48,7 +53,7 @@ class WorkerProcess {
   std::string replayed_;
   std::vector<char> buffer_;
   State state_ = State::idle;
-  bool loss_told_ = false;
+  bool loss_reported_ = false;
   Descriptor socket_;
   ChildProcess child_;
 };

@@ -21,7 +21,7 @@ std::string numa_node_of(KernelTree& fs, const std::string& device) {
   return "";
 }
 
-/// What the kernel says of the cpus of each queue, by its number; "" where it does not say it.
+/// The kernel's mask of cpus of each queue, by its number; "" where there is none.
 std::map<int, std::string> masks_of(KernelTree& fs, const std::string& queues, std::string_view kind,
                                     const char* file) {
   std::map<int, std::string> masks;
@@ -42,7 +42,7 @@ std::string steering_of(const std::map<int, std::string>& queues) {
   return text;
 }
 
-/// Whose packets each transmit queue takes: "0:0-3 1:4-7", "0-63:none"; "" where the kernel does not say it.
+/// The cpus whose packets each transmit queue takes: "0:0-3 1:4-7", "0-63:none"; "" where they are not known.
 std::string senders_of(const std::map<int, std::string>& masks) {
   constexpr std::size_t kLongest = 380;            // what is longer than 400 is cut anywhere
   std::map<std::string, std::vector<int>> queues;  // by their cpus

@@ -191,7 +191,7 @@ void add_huge_pages(KernelTree& fs, Facts& facts) {
   }
 }
 
-// Only interrupts that happened: an affinity of one that never fires says nothing.
+// Only interrupts that happened: the affinity of one that never fires does not matter.
 void add_interrupts(KernelTree& fs, Facts& facts) {
   constexpr std::int64_t kMoving = 100;
   constexpr std::size_t kMost = 128;
@@ -356,7 +356,7 @@ void add_job(KernelTree& fs, const Host& host, const Job& job, Facts& facts) {
   for (const auto& process : job.processes()) {
     if (first == nullptr && (alone || !process->launcher)) first = process.get();
   }
-  const CpuSet allowed = cpus_of_job(fs, job, alone ? Whose::everybody : Whose::tasks);
+  const CpuSet allowed = cpus_of_job(fs, job, alone ? CpusOf::all : CpusOf::tasks);
   std::vector<int> cpus;
   for (const int cpu : host.cpus_online) {
     if (allowed.contains(cpu)) cpus.push_back(cpu);

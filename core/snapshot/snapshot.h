@@ -13,8 +13,8 @@ namespace reveal {
 
 [[nodiscard]] Snapshot take_snapshot(KernelTree& fs, const Host& host, const Job* job);
 
-/// What only a living job can tell: its cpus, control groups, limits and ("env.") environment. The last is missing
-/// while none of its processes has begun its program.
+/// Facts that can be read only while the job lives: its cpus, control groups, limits and ("env.") environment. The last
+/// is missing while none of its processes has begun its program.
 [[nodiscard]] Snapshot job_snapshot(KernelTree& fs, const Host& host, const Job& job);
 
 /// The machine as hwloc sees it; "" if that fails or takes longer than a few seconds.

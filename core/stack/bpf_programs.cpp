@@ -239,7 +239,8 @@ CallShape shape_of(const StackFunction& function, bool timed) noexcept {
           .argument = function.argument,
           .timed = timed && function.ending != Ending::may_throw,
           .benign = function.benign,
-          .clock = function.part == PartOfStep::clock};
+          .clock = function.part == PartOfStep::clock,
+          .status = function.ending == Ending::returns_status};
 }
 
 std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps) {
@@ -296,6 +297,7 @@ std::vector<bpf_insn> return_program(const CallShape& shape, const CallMaps& map
   code.jump_if(BPF_JLE, r9, r1, kNotLonger);  // of two threads at once one may be lost
   code.store_at(r6, REVEAL_COUNT(longest_ns), r9);
   code.here(kNotLonger);
+  if (!shape.status) return code.finish();
   code.move_low_half(r8, r8);
   code.jump_if(BPF_JEQ, r8, 0, Assembler::kEnd);
   code.jump_if(BPF_JEQ, r8, shape.benign, Assembler::kEnd);

@@ -54,6 +54,7 @@ struct CallShape {
   bool timed = false;
   std::int32_t benign = 0;
   bool clock = false;  // each call begins a step
+  bool status = true;  // what it returns tells whether it failed
   auto operator<=>(const CallShape&) const = default;
 };
 [[nodiscard]] CallShape shape_of(const StackFunction& function, bool timed) noexcept;

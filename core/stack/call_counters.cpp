@@ -149,18 +149,33 @@ std::uint64_t own_offset(std::uint64_t address) {
   return 0;
 }
 
+/// Throws Unavailable.
+template <typename Value>
+Descriptor create_array(std::size_t places) {
+  if (!kKnownMachine) throw Unavailable("the cost of probing instructions is known only for x86-64");
+  static_assert(sizeof(Value) % sizeof(std::uint64_t) == 0, "the kernel puts them side by side");
+  Descriptor map = create_map(BPF_MAP_TYPE_ARRAY, sizeof(std::uint32_t), static_cast<std::uint32_t>(sizeof(Value)),
+                              static_cast<std::uint32_t>(places), BPF_F_MMAPABLE);
+  if (!map) throw Unavailable(why_refused("BPF", errno));
+  return map;
+}
+
+// There is room for one process at least.
+std::size_t whole_places(std::size_t places) {
+  return std::max(places, stack_functions().size());
+}
+std::size_t processes_in(std::size_t places) {
+  return whole_places(places) / stack_functions().size();
+}
+
 constexpr CallShape kEntryOnly{};
 constexpr CallShape kTimed{.timed = true};
+constexpr CallShape kClock{.clock = true};
 
 }  // namespace
 
 template <typename Value>
-CallCounters::SharedArray<Value>::SharedArray(std::size_t places) {
-  if (!kKnownMachine) throw Unavailable("the cost of probing instructions is known only for x86-64");
-  static_assert(sizeof(Value) % sizeof(std::uint64_t) == 0, "the kernel puts them side by side");
-  map_ = create_map(BPF_MAP_TYPE_ARRAY, sizeof(std::uint32_t), static_cast<std::uint32_t>(sizeof(Value)),
-                    static_cast<std::uint32_t>(places), BPF_F_MMAPABLE);
-  if (!map_) throw Unavailable(why_refused("BPF", errno));
+CallCounters::SharedArray<Value>::SharedArray(Descriptor map, std::size_t places) : map_(std::move(map)) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   bytes_ = (places * sizeof(Value) + page - 1) / page * page;
   void* shared = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, map_.get(), 0);
@@ -169,14 +184,21 @@ CallCounters::SharedArray<Value>::SharedArray(std::size_t places) {
 }
 
 CallCounters::CallCounters(std::size_t places, Way cheapest)
-    : counts_(places),
-      steps_(std::max<std::size_t>(1, places / stack_functions().size())),
+    : counts_(create_array<CallCounts>(whole_places(places)), whole_places(places)),
+      steps_(create_array<StepRing>(processes_in(places)), processes_in(places)),
       pending_(create_map(BPF_MAP_TYPE_HASH, sizeof(PendingCall), sizeof(std::uint64_t), kMostPending, 0)) {
   if (!pending_) throw Unavailable(why_refused("a BPF map", errno));
   std::string problem = try_way(cheapest);
   if (!problem.empty() && cheapest == Way::multi) problem = try_way(Way::single);
   if (!problem.empty()) throw Unavailable(problem);
 }
+
+CallCounters::CallCounters(std::size_t places, std::unique_ptr<CallBroker> broker)
+    : broker_(std::move(broker)),
+      counts_(std::move(broker_->opened().counts), whole_places(places)),
+      steps_(std::move(broker_->opened().steps), processes_in(places)),
+      way_(broker_->opened().multi ? Way::multi : Way::single),
+      costs_(broker_->opened().costs) {}
 
 CallCounters::~CallCounters() = default;
 
@@ -187,7 +209,7 @@ std::string_view CallCounters::way() const noexcept {
 const CallCounters::Programs& CallCounters::programs_of(const CallShape& shape) {
   const auto known = programs_.find(shape);
   if (known != programs_.end()) return known->second;
-  const CallMaps maps{.counts = counts_.map(), .pending = pending_.get(), .steps = steps_.map()};
+  const CallMaps maps = this->maps();
   const std::uint32_t type = way_ == Way::multi ? kUprobeMulti : 0;
   Programs programs{.entry = load_program(entry_program(shape, maps), type), .exit = {}};
   if (programs.entry && shape.timed) programs.exit = load_program(return_program(shape, maps), type);
@@ -198,7 +220,7 @@ const CallCounters::Programs& CallCounters::programs_of(const CallShape& shape) 
 }
 
 int CallCounters::attach_all(int file, pid_t pid, int program, bool at_return, std::span<const Point> points,
-                             std::vector<Descriptor>& links) const {
+                             std::vector<CallLink>& links) const {
   const std::string path = "/proc/self/fd/" + std::to_string(file);  // the file that was looked into, no other
   if (way_ == Way::multi) {
     std::vector<std::uint64_t> offsets;
@@ -218,7 +240,7 @@ int CallCounters::attach_all(int file, pid_t pid, int program, bool at_return, s
                    .pid = static_cast<std::uint32_t>(pid)};
     Descriptor linked(bpf(BPF_LINK_CREATE, link));
     if (!linked) return errno;
-    links.push_back(std::move(linked));
+    links.push_back(std::make_shared<Descriptor>(std::move(linked)));
     return 0;
   }
   for (const Point& point : points) {
@@ -235,8 +257,8 @@ int CallCounters::attach_all(int file, pid_t pid, int program, bool at_return, s
                   .cookie = point.index};
     Descriptor linked(bpf(BPF_LINK_CREATE, link));
     if (!linked) return errno;
-    links.push_back(std::move(linked));
-    links.push_back(std::move(opened));
+    links.push_back(std::make_shared<Descriptor>(std::move(linked)));
+    links.push_back(std::make_shared<Descriptor>(std::move(opened)));
   }
   return 0;
 }
@@ -245,6 +267,7 @@ CallCounters::Attached CallCounters::attach(int file, pid_t pid, const CallShape
                                             std::span<const Point> points) {
   Attached attached;
   if (points.empty()) return attached;
+  if (broker_) return attach_by_broker(file, pid, shape, points);
   const Programs& programs = programs_of(shape);
   // The return first: a call that begins in between is one whose begin was not seen.
   if (shape.timed) attached.error = attach_all(file, pid, programs.exit.get(), true, points, attached.links);
@@ -252,6 +275,17 @@ CallCounters::Attached CallCounters::attach(int file, pid_t pid, const CallShape
     attached.error = attach_all(file, pid, programs.entry.get(), false, points, attached.links);
   }
   if (attached.error != 0) attached.links.clear();
+  return attached;
+}
+
+CallCounters::Attached CallCounters::attach_by_broker(int file, pid_t pid, const CallShape& shape,
+                                                      std::span<const Point> points) const {
+  Attached attached;
+  for (const Point& point : points) {
+    const CallBroker::Linked linked = broker_->attach(file, pid, shape.timed, point.index, point.offset);
+    if (linked.error != 0) return {.links = {}, .error = linked.error};
+    attached.links.emplace_back(nullptr, [broker = broker_.get(), linked](void*) { broker->detach(linked.link); });
+  }
   return attached;
 }
 
@@ -264,14 +298,15 @@ std::string CallCounters::try_way(Way way) {
     perf_type_ = static_cast<std::uint32_t>(*type);
   }
   try {
-    std::string problem = calibrate(false, entry_cost_ns_);
-    return problem.empty() ? calibrate(true, timed_cost_ns_) : problem;
+    std::string problem = calibrate(kEntryOnly, costs_.entry_ns);
+    if (problem.empty()) problem = calibrate(kTimed, costs_.timed_ns);
+    return problem.empty() ? calibrate(kClock, costs_.clock_ns) : problem;
   } catch (const Unavailable& why) {
     return why.what();
   }
 }
 
-std::string CallCounters::calibrate(bool timed, double& cost_ns) {
+std::string CallCounters::calibrate(const CallShape& shape, double& cost_ns) {
   const std::uint64_t offset = own_offset(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
   const Descriptor self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   if (!self || offset == 0) return "the collector's own program cannot be read";
@@ -289,18 +324,27 @@ std::string CallCounters::calibrate(bool timed, double& cost_ns) {
     return fastest;
   };
   const std::int64_t without = time_of_turn();
-  reset(0, 1);
-  const Point point{.offset = offset, .index = 0};
-  const Attached attached = attach(self.get(), ::getpid(), timed ? kTimed : kEntryOnly, std::span(&point, 1));
+  const std::size_t of_process = stack_functions().size();
+  reset(0, of_process);
+  const Point point{.offset = offset, .index = shape.clock ? step_function() : 0};
+  const Attached attached = attach(self.get(), ::getpid(), shape, std::span(&point, 1));
   if (attached.error != 0) return why_refused("attaching to a function", attached.error);
+  const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
   const std::int64_t with = time_of_turn();
-  const CallCounts counted = take(0);
-  reset(0, 1);
-  if (counted.calls != kTrials || counted.returned != (timed ? kTrials : 0)) {
+  const std::int64_t end = read_clock(CLOCK_MONOTONIC);
+  const CallCounts counted = take(point.index);
+  const std::vector<NumberedStep> last = take_steps(0, kTrials - 1);
+  reset(0, of_process);
+  if (counted.calls != kTrials || counted.returned != (shape.timed ? kTrials : 0) || last.empty() == shape.clock) {
     return "this kernel counted " + std::to_string(counted.calls) + " of " + std::to_string(kTrials) + " calls";
   }
+  // The kernel tells the time of the first namespace, whose clocks others may have moved.
+  if (!last.empty()) {
+    const auto time = static_cast<std::int64_t>(last.back().step.begin_ns);
+    if (time < begin || time > end) return "the collector is in a time namespace, whose clock is not the kernel's";
+  }
   cost_ns = std::max(0.0, static_cast<double>(with - without) / kTurn);
-  if (timed) bias_ns_ = static_cast<double>(counted.time_ns) / kTrials;
+  if (shape.timed) costs_.bias_ns = static_cast<double>(counted.time_ns) / kTrials;
   return "";
 }
 
@@ -330,6 +374,7 @@ CallCounts CallCounters::take(std::size_t index) noexcept {
 }
 
 void CallCounters::reset(std::size_t first, std::size_t count) {
+  if (broker_) return broker_->reset(first, count);
   std::fill_n(counts_.values().begin() + static_cast<std::ptrdiff_t>(first), count, CallCounts{});
   const std::size_t functions = stack_functions().size();
   for (std::size_t process = first / functions; (process + 1) * functions <= first + count; ++process) {
@@ -372,6 +417,7 @@ std::vector<CallCounters::NumberedStep> CallCounters::take_steps(std::size_t pro
 }
 
 std::map<std::size_t, std::int64_t> CallCounters::pending() const {
+  if (broker_) return broker_->pending();
   std::map<std::size_t, std::int64_t> oldest;
   for (const auto& [call, begin] : all_pending()) {
     if (thread_ended(call)) continue;

@@ -1,6 +1,6 @@
 // Counts calls of other processes' functions in the kernel: BPF programs behind breakpoints (uprobes), which add to
-// memory that is shared with us. Nothing of it outlives the descriptors of the process that opened it. Under Slurm a
-// broker with the privilege would do what is here, and hand the descriptors on: its requests are these functions.
+// memory that is shared with us. Nothing of it outlives the descriptors of the process that opened it. Who has no
+// privilege for it asks somebody who has (call_broker.h), and reads the same memory.
 #pragma once
 
 #include <sys/mman.h>
@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,9 +16,13 @@
 #include <vector>
 
 #include "core/stack/bpf_programs.h"
+#include "core/stack/call_broker.h"
 #include "hdf5schema/basics/descriptor.h"
 
 namespace reveal {
+
+/// What is attached: its end takes the probes out of the process again, which is slow. Shared with nobody.
+using CallLink = std::shared_ptr<void>;
 
 class CallCounters {
  public:
@@ -27,6 +32,8 @@ class CallCounters {
   /// measures what a hit costs. Throws Unavailable.
   /// `places`: a multiple of the number of functions.
   explicit CallCounters(std::size_t places, Way cheapest = Way::multi);
+  /// By the broker, who has opened as many places.
+  CallCounters(std::size_t places, std::unique_ptr<CallBroker> broker);
   ~CallCounters();
   CallCounters(const CallCounters&) = delete;
   CallCounters& operator=(const CallCounters&) = delete;
@@ -36,7 +43,7 @@ class CallCounters {
     std::size_t index = 0;     // of the counts
   };
   struct Attached {
-    std::vector<Descriptor> links;  // closed, they take the probes out of the process again: slow
+    std::vector<CallLink> links;
     int error = 0;
   };
   /// All points, or none. Only calls of this process are counted, and no other process is patched.
@@ -58,10 +65,18 @@ class CallCounters {
   /// When the oldest call under way began, by index.
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;
 
+  [[nodiscard]] bool is_multi() const noexcept { return way_ == Way::multi; }
   [[nodiscard]] std::string_view way() const noexcept;
   /// The delay of one call in nanoseconds; bias_ns() is the part of it that the measured duration contains.
-  [[nodiscard]] double cost_ns(bool timed) const noexcept { return timed ? timed_cost_ns_ : entry_cost_ns_; }
-  [[nodiscard]] double bias_ns() const noexcept { return bias_ns_; }
+  [[nodiscard]] double cost_ns(bool timed) const noexcept { return timed ? costs_.timed_ns : costs_.entry_ns; }
+  [[nodiscard]] double cost_ns(const CallShape& shape) const noexcept {
+    return shape.clock ? costs_.clock_ns : cost_ns(shape.timed);
+  }
+  [[nodiscard]] double bias_ns() const noexcept { return costs_.bias_ns; }
+  [[nodiscard]] const CallCosts& costs() const noexcept { return costs_; }
+  [[nodiscard]] CallMaps maps() const noexcept {
+    return {.counts = counts_.map(), .pending = pending_.get(), .steps = steps_.map()};
+  }
 
  private:
   struct Programs {
@@ -69,18 +84,20 @@ class CallCounters {
   };
   const Programs& programs_of(const CallShape& shape);
   [[nodiscard]] int attach_all(int file, pid_t pid, int program, bool at_return, std::span<const Point> points,
-                               std::vector<Descriptor>& links) const;
+                               std::vector<CallLink>& links) const;
+  [[nodiscard]] Attached attach_by_broker(int file, pid_t pid, const CallShape& shape,
+                                          std::span<const Point> points) const;
   [[nodiscard]] std::vector<std::pair<PendingCall, std::int64_t>> all_pending() const;
   /// "", or why this way does not count.
   [[nodiscard]] std::string try_way(Way way);
-  [[nodiscard]] std::string calibrate(bool timed, double& cost_ns);
+  [[nodiscard]] std::string calibrate(const CallShape& shape, double& cost_ns);
 
   /// A value of an array map for each place, in memory that is shared with the kernel.
   template <typename Value>
   class SharedArray {
    public:
     /// Throws Unavailable.
-    explicit SharedArray(std::size_t places);
+    SharedArray(Descriptor map, std::size_t places);
     ~SharedArray() { ::munmap(values_.data(), bytes_); }
     SharedArray(const SharedArray&) = delete;
     SharedArray& operator=(const SharedArray&) = delete;
@@ -93,13 +110,14 @@ class CallCounters {
     std::size_t bytes_ = 0;
   };
 
+  std::unique_ptr<CallBroker> broker_;  // null: the privilege is ours
   SharedArray<CallCounts> counts_;
   SharedArray<StepRing> steps_;
   Descriptor pending_;
   Way way_ = Way::multi;
   std::uint32_t perf_type_ = 0;
   std::map<CallShape, Programs> programs_;
-  double entry_cost_ns_ = 0, timed_cost_ns_ = 0, bias_ns_ = 0;
+  CallCosts costs_;
 };
 
 }  // namespace reveal

@@ -182,8 +182,9 @@ void CallLedger::append_count(std::string& text, const std::string& name, std::s
   word(row.timed, sum.time_ns);
   word(row.timed && sum.longest_ns > 0, sum.longest_ns);
   word(row.timed && row.index, static_cast<std::uint64_t>(std::max<std::int64_t>(age, 0)));
-  word(row.timed, sum.errors);
-  word(row.timed, sum.last_error);
+  const bool tells_errors = row.timed && functions_[function].ending == Ending::returns_status;
+  word(tells_errors, sum.errors);
+  word(tells_errors, sum.last_error);
   text += '\n';
   if (functions_[function].part == PartOfStep::clock) text += "steps " + name + ' ' + std::to_string(sum.calls) + '\n';
 }

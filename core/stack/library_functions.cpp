@@ -58,8 +58,7 @@ const LibraryFunctions& KnownLibraries::look_into(int file, const std::string& n
   struct stat status {};
   static_cast<void>(::fstat(file, &status));
   const Key key(static_cast<std::uint64_t>(status.st_dev), static_cast<std::uint64_t>(status.st_ino),
-                static_cast<std::int64_t>(status.st_size), status.st_mtim.tv_sec * kSecond + status.st_mtim.tv_nsec,
-                name);
+                static_cast<std::int64_t>(status.st_size), nanoseconds_of(status.st_mtim), name);
   const auto known = files_.find(key);
   if (known != files_.end()) return known->second;
   if (files_.size() == kMostFilesKnown) files_.clear();

@@ -1,17 +1,22 @@
 #include "core/stack/process_maps.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
+#include <utility>
 
 #include "core/kernel_text/kernel_words.h"
 #include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -29,6 +34,25 @@ bool parse_pair(std::string_view word, char between, std::uint64_t& first, std::
   const std::size_t middle = word.find(between);
   return middle != std::string_view::npos && parse_hexadecimal(word.substr(0, middle), first) &&
          parse_hexadecimal(word.substr(middle + 1), second);
+}
+
+/// The device and the inode by which /proc/PID/maps names the file, seen on a mapping of our own: where the file lies
+/// in layers (overlayfs before Linux 6.8) or in a subvolume (btrfs), fstat() says another device. None: errno says why.
+std::optional<std::pair<std::uint64_t, std::uint64_t>> named_in_maps(int file) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const mapped = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file, 0);
+  if (mapped == MAP_FAILED) return std::nullopt;
+  const std::string maps = file_text("/proc/self/maps");
+  ::munmap(mapped, page);
+  const auto address = reinterpret_cast<std::uintptr_t>(mapped);
+  std::string_view rest = maps;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    const std::optional<Mapping> mapping = parse_mapping(line);
+    if (mapping && mapping->begin <= address && address < mapping->end) return {{mapping->device, mapping->inode}};
+  }
+  errno = ENOENT;
+  return std::nullopt;
 }
 
 }  // namespace
@@ -81,12 +105,37 @@ Descriptor open_mapped(pid_t pid, const Mapping& mapping) {
   if (!place) place = Descriptor(::open((folder + "/root" + std::string(mapping.path)).c_str(), kFlags));
   struct stat status {};
   if (!place || ::fstat(place.get(), &status) != 0) return Descriptor();
-  const bool same = as_mapped || (status.st_dev == mapping.device && status.st_ino == mapping.inode);
-  if (!S_ISREG(status.st_mode) || !same) {
+  if (!S_ISREG(status.st_mode)) {
     errno = ESTALE;
     return Descriptor();
   }
-  return Descriptor(::open(("/proc/self/fd/" + std::to_string(place.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  Descriptor file(::open(("/proc/self/fd/" + std::to_string(place.get())).c_str(), O_RDONLY | O_CLOEXEC));
+  if (as_mapped || !file) return file;
+  const auto name = named_in_maps(file.get());
+  if (!name) return Descriptor();
+  if (*name == std::pair(mapping.device, mapping.inode)) return file;
+  errno = ESTALE;
+  return Descriptor();
+}
+
+bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset) {
+  const auto name = named_in_maps(file);
+  if (!name) return false;
+  const std::string maps = file_text("/proc/" + std::to_string(pid) + "/maps", kMostMapsText);
+  std::string_view rest = maps;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    const std::optional<Mapping> mapping = parse_mapping(line);
+    if (mapping && mapping->executable && *name == std::pair(mapping->device, mapping->inode) &&
+        offset >= mapping->offset && offset - mapping->offset < mapping->end - mapping->begin) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string why_not_opened(int error) {
+  return error == ESTALE ? "another file is at its path now" : std::strerror(error);
 }
 
 }  // namespace reveal

@@ -22,6 +22,8 @@ struct Mapping {
   bool executable = false;
   std::string_view path;  // into the line
 };
+/// A process may have as many mappings as it likes: no more of the text is read.
+inline constexpr std::size_t kMostMapsText = 4 << 20;
 /// Nothing if the line is none of such a text.
 [[nodiscard]] std::optional<Mapping> parse_mapping(std::string_view line) noexcept;
 
@@ -33,5 +35,9 @@ struct Mapping {
 /// The file as it is mapped, whatever lies at its path by now. Without the privilege for that, what the process finds
 /// at the path, if it is the same file. None: errno says why.
 [[nodiscard]] Descriptor open_mapped(pid_t pid, const Mapping& mapping);
+[[nodiscard]] std::string why_not_opened(int error);
+
+/// Whether the process has this place of the file mapped as code.
+[[nodiscard]] bool is_mapped_as_code(pid_t pid, int file, std::uint64_t offset);
 
 }  // namespace reveal

@@ -7,6 +7,7 @@ namespace {
 
 constexpr Ending kStatus = Ending::returns_status;
 constexpr Ending kMayThrow = Ending::may_throw;
+constexpr Ending kCatchesAll = Ending::catches_all;
 constexpr ByteRule kNoBytes = ByteRule::none;
 constexpr ByteRule kBytes = ByteRule::plain;
 constexpr ByteRule kElements = ByteRule::nccl_count;
@@ -95,6 +96,15 @@ constexpr StackFunction kFunctions[] = {
      0,
      0,
      PartOfStep::clock},
+    // One collective of gloo's in a thread of PyTorch's, from its begin to its end on this rank; it catches what gloo
+    // throws. https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/ProcessGroupGloo.cpp
+    {"c10d.work",
+     kTorch,
+     {"_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_"
+      "typeIS1_EEEE",
+      "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeERKN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_"
+      "null_typeIS1_EEEE"},
+     kCatchesAll},
     {"c10d.wait", kTorch, {"_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"}, kMayThrow},
 
     // https://www.mpi-forum.org/docs/ Error handlers and operations of the program may throw

@@ -1,13 +1,11 @@
 #include "core/stack/stack_worker.h"
 
-#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -20,13 +18,14 @@
 #include <vector>
 
 #include "core/job/process_slots.h"
-#include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/worker_process.h"
+#include "core/stack/call_broker.h"
 #include "core/stack/call_budget.h"
 #include "core/stack/call_counters.h"
 #include "core/stack/call_ledger.h"
 #include "core/stack/library_functions.h"
+#include "core/stack/probed_process.h"
 #include "core/stack/process_maps.h"
 #include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/clocks.h"
@@ -39,7 +38,6 @@ namespace {
 
 constexpr std::int64_t kEarly = 60 * kSecond;  // of a process's life: in it most libraries are loaded
 constexpr std::int64_t kLatePeriod = 10 * kSecond;
-constexpr std::size_t kMostMapsText = 4 << 20;      // a process may have as many mappings as it likes
 constexpr std::size_t kMostMappingsOfProcess = 64;  // into which we look
 constexpr double kLeastCostNs = 300;                // charged for a call: a calibration may have been lucky
 constexpr std::int64_t kLongestRound = 10 * kSecond;
@@ -53,7 +51,7 @@ struct Wanted {
 
 struct Links {
   std::size_t function = 0;
-  std::vector<Descriptor> all;
+  std::vector<CallLink> all;
 };
 
 /// A file, by device and inode.
@@ -72,38 +70,20 @@ struct Tracked {
   std::vector<std::uint64_t> calls_before;  // by function, when the budget was last looked at
 };
 
-std::optional<std::int64_t> start_of(int pid) {
-  const std::string text = file_text("/proc/" + std::to_string(pid) + "/stat");
-  const auto stat = parse_process_stat(text);
-  return stat ? std::optional(stat->start_ticks) : std::nullopt;
-}
-
-/// A timed function returns by a system call of the kernel's own (Linux 6.11), which it passed through a process's
-/// seccomp filter at first: a container's filter refuses it, and the process crashes. Let through since 6.14. A filter
-/// may come at any time, so on the kernels between nothing is timed.
-bool kernel_times_safely() {
-  utsname system{};
-  unsigned major = 0;
-  unsigned minor = 0;
-  if (::uname(&system) != 0 || std::sscanf(system.release, "%u.%u", &major, &minor) != 2) return false;
-  return major != 6 || minor < 11 || minor > 13;
-}
-
-/// Nor is a process timed that has a filter, or whose return addresses the processor checks (a shadow stack).
-bool may_be_timed(int pid) {
-  static const bool safely = kernel_times_safely();
-  const std::string text = file_text("/proc/" + std::to_string(pid) + "/status");
-  return safely && field_of(text, "Seccomp") == "0" &&
-         field_of(text, "x86_Thread_features").find("shstk") == std::string_view::npos;
+/// With the privilege of this process, or behind the socket that it was given.
+CallCounters counters_of(bool by_broker) {
+  const std::size_t places = ProcessSlots::kSlots * stack_functions().size();
+  if (!by_broker) return CallCounters(places);
+  return CallCounters(places, std::make_unique<CallBroker>(Descriptor(WorkerProcess::kKeptFile), places));
 }
 
 /// Attaches to the functions of the job's processes, and detaches what costs too much, in a thread of its own: both
 /// may take long.
 class StackWatch {
  public:
-  StackWatch()
+  explicit StackWatch(bool by_broker)
       : functions_(stack_functions()),
-        counters_(ProcessSlots::kSlots * functions_.size()),
+        counters_(counters_of(by_broker)),
         ledger_(counters_, WorkerProcess::kLongestAnswer) {
     for (std::size_t i = 0; i < ProcessSlots::kSlots; ++i) free_.push_back(i);
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -209,7 +189,7 @@ class StackWatch {
       if (start_of(pid) != tracked.process.start_ticks) return;  // it ended, and these may be another one's
       const std::string name(file_name_of(mapping));
       if (!file) {
-        ledger_.note(name + " cannot be read (" + std::strerror(error) + ')');
+        ledger_.note(name + " cannot be read (" + why_not_opened(error) + ')');
         continue;
       }
       tracked.timed = tracked.timed && may_be_timed(pid);
@@ -271,8 +251,8 @@ class StackWatch {
         const auto more = static_cast<double>(so_far - tracked.calls_before[links.function]);
         tracked.calls_before[links.function] = so_far;
         calls[links.function] += more;
-        const bool timed = shape_of(functions_[links.function], tracked.timed).timed;
-        budget_.spend(static_cast<int>(links.function), more, std::max(kLeastCostNs, counters_.cost_ns(timed)));
+        const CallShape shape = shape_of(functions_[links.function], tracked.timed);
+        budget_.spend(static_cast<int>(links.function), more, std::max(kLeastCostNs, counters_.cost_ns(shape)));
       }
     }
     const int dearest = budget_.end();
@@ -281,7 +261,7 @@ class StackWatch {
     for (Tracked& tracked : tracked_) {
       std::erase_if(tracked.links, [function](const Links& links) { return links.function == function; });
     }
-    const double cost = calls[function] * counters_.cost_ns(functions_[function].ending != Ending::may_throw);
+    const double cost = calls[function] * counters_.cost_ns(shape_of(functions_[function], true));
     ledger_.note(std::string(functions_[function].name) + " was detached: counting " +
                      std::to_string(static_cast<std::int64_t>(calls[function])) + " calls took " +
                      std::to_string(static_cast<std::int64_t>(cost / 1e6)) + " ms while the processes used " +
@@ -316,8 +296,8 @@ std::string ask_stack(const std::string& /*root*/, std::string_view request) {
   std::string_view line;
   if (!next_line(request, line)) return "";
   try {
-    if (!watch) watch = std::make_unique<StackWatch>();
-    return line == "open" ? watch->opening() : watch->calls(request);
+    if (!watch) watch = std::make_unique<StackWatch>(line == "open broker");
+    return line.starts_with("open") ? watch->opening() : watch->calls(request);
   } catch (const std::exception& error) {
     return "none " + std::string(error.what());
   }

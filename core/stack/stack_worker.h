@@ -8,7 +8,8 @@
 namespace reveal {
 
 /// "open" -> "ok WAY ENTRY_NS TIMED_NS BIAS_NS": what a counted and a timed call are delayed by, and what a duration
-/// has of that; or "none WHY". "calls", and a line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
+/// has of that; or "none WHY". "open broker": the privilege is behind the socket WorkerProcess::kKeptFile
+/// (call_broker.h). "calls", and a line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
 ///   "functions NAME ..."  which are counted somewhere
 ///   "note SENTENCE"       what is not measured, and why
 ///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR"

@@ -1,5 +1,5 @@
-// A child of this process, however it was started: waited for no longer than it is said, and never signalled once it
-// was waited for, when its number may be another's.
+// A child of this process, however it was started: waited for no longer than the given time, and never signalled after
+// it was waited for, because then its process id may be that of another process.
 #pragma once
 
 #include <sys/types.h>

@@ -8,11 +8,15 @@ namespace reveal {
 
 inline constexpr std::int64_t kSecond = 1'000'000'000;
 
+[[nodiscard]] constexpr std::int64_t nanoseconds_of(const timespec& time) noexcept {
+  return static_cast<std::int64_t>(time.tv_sec) * kSecond + time.tv_nsec;
+}
+
 /// clock_gettime(2) of a clock that always exists: CLOCK_MONOTONIC, CLOCK_PROCESS_CPUTIME_ID, ...
 [[nodiscard]] inline std::int64_t read_clock(clockid_t clock) noexcept {
   timespec time{};
   ::clock_gettime(clock, &time);
-  return static_cast<std::int64_t>(time.tv_sec) * kSecond + time.tv_nsec;
+  return nanoseconds_of(time);
 }
 
 /// The wall clock, for times that are stored or shown.

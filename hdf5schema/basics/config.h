@@ -20,7 +20,7 @@ namespace reveal {
 
 class Config {
  public:
-  /// What `text` says; `file` names it. Sections of the site are not read from a user's.
+  /// Takes the keys of `text`; `file` names it. Sections of the site are not read from a user's.
   void read(std::string_view text, const std::string& file, ConfigOwner owner);
   /// A file that does not exist changes nothing.
   void read_file(const std::filesystem::path& file, ConfigOwner owner);

@@ -1,5 +1,5 @@
-// The text of reveal.conf: sections, keys, values and, with file and line, where it says nothing. Which keys there are
-// is config_keys.h's business.
+// The text of reveal.conf: sections, keys, values and, with file and line, the lines that cannot be read. The keys are
+// in config_keys.h.
 #pragma once
 
 #include <string>
@@ -37,10 +37,10 @@ struct ConfigFile {
   [[nodiscard]] std::string place(int line) const;
 };
 
-/// Never throws for what the text says: as much as can be read is read, the rest are problems.
+/// Never throws because of the text: as much as can be read is read, the rest are problems.
 [[nodiscard]] ConfigFile parse_config(std::string_view text, const std::string& file);
 
-/// The part before the first dot, which says who reads a section: "rule" of rule."cpu.outsider".
+/// The part before the first dot, which decides the reader of a section: "rule" of rule."cpu.outsider".
 [[nodiscard]] std::string_view config_family(std::string_view section) noexcept;
 
 /// cpu.outsider of rule."cpu.outsider"; empty where nothing follows the dot.

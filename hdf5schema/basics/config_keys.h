@@ -105,6 +105,13 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "Shortest interval for users: 10 ms need five to six times the cpu time of 100 ms", "10ms", "60s"},
     {"slurm", "probes", ConfigForm::names, "",
      "Only these probes (`reveal probes` lists them); users may ask for others. Default: all"},
+    {"slurm", "stack", ConfigForm::choice, "ask",
+     "Count the calls of the jobs' processes into CUDA, NCCL, gloo, MPI and PyTorch (about a microsecond per call, at "
+     "most .5 % of the cpu time; Linux 6.6 or newer).\n"
+     "\"ask\": only of jobs whose user asks for it with --reveal=stack=on or REVEAL_STACK=on.\n"
+     "\"on\": of all jobs but those with --reveal=stack=off or REVEAL_STACK=off.\n"
+     "\"never\": of no job",
+     "", "", "ask on never"},
     {"slurm", "spool_max", ConfigForm::size, "2GB",
      "Largest trace of one job on one node; a longer trace is cut off and marked"},
     {"slurm", "spool_total_max", ConfigForm::size, "",
@@ -180,10 +187,10 @@ struct ConfigSubjects {
 struct RegisteredConfigSubjects {
   explicit RegisteredConfigSubjects(const ConfigSubjects& subjects);
 };
-/// Null where this program has none: then what such a section says is passed over.
+/// Null where this program has none: it ignores such a section.
 [[nodiscard]] const ConfigSubjects* config_subjects(std::string_view section) noexcept;
 
-/// What only the library that uses a key can tell: why its values are none, "" if they are.
+/// A check by the library that uses a key: why the values are not valid, "" if they are.
 struct RegisteredConfigCheck {
   RegisteredConfigCheck(const ConfigKey& key, std::string (*mistake)(const std::vector<std::string>& values));
 };

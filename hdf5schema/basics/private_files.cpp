@@ -50,7 +50,7 @@ void copy_and_sync(const fs::path& from, const fs::path& to) {
     if (got == 0) break;
     copy.write({buffer.data(), static_cast<std::size_t>(got)});
   }
-  const timespec times[] = {status.st_atim, status.st_mtim};  // a summary knows its trace by the time
+  const timespec times[] = {status.st_atim, status.st_mtim};  // a summary identifies its trace by the time
   if (::futimens(copy.descriptor(), times) != 0) throw system_error(to.string(), errno);
   copy.publish(Synced::yes);
 }
@@ -149,7 +149,7 @@ void NewFile::write(std::string_view content) {
 
 void NewFile::publish(Synced synced) {
   if (synced == Synced::yes && ::fsync(file_) != 0) throw system_error(place_, errno);
-  // A network file system tells here that the file did not fit.
+  // A network file system reports here that the file did not fit.
   // https://man7.org/linux/man-pages/man2/close.2.html
   if (::close(std::exchange(file_, -1)) != 0) throw system_error(place_, errno);
   if (::renameat(folder_.get(), hidden_.c_str(), folder_.get(), name_.c_str()) != 0) throw system_error(place_, errno);

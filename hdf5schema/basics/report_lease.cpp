@@ -94,11 +94,11 @@ bool ReportLease::take() {
     if (!expired && !gone) return false;
     // If two processes take it over, one moves it away; the other must not take the new file for the old one.
     struct stat judged {};
-    const std::string aside = path_ + "." + node_ + "." + std::to_string(::getpid());
-    if (!other || ::fstat(other.get(), &judged) != 0 || ::rename(path_.c_str(), aside.c_str()) != 0) return false;
-    const bool same = inode_of(aside) == judged.st_ino;
-    if (!same) static_cast<void>(::link(aside.c_str(), path_.c_str()));
-    ::unlink(aside.c_str());
+    const std::string renamed = path_ + "." + node_ + "." + std::to_string(::getpid());
+    if (!other || ::fstat(other.get(), &judged) != 0 || ::rename(path_.c_str(), renamed.c_str()) != 0) return false;
+    const bool same = inode_of(renamed) == judged.st_ino;
+    if (!same) static_cast<void>(::link(renamed.c_str(), path_.c_str()));
+    ::unlink(renamed.c_str());
     if (!same) return false;
   }
   return held_;

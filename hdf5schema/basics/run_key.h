@@ -1,4 +1,4 @@
-// What the history knows a run by: a hash of its command. No argument is kept anywhere.
+// The key of a run in the history: a hash of its command. No argument is kept anywhere.
 #pragma once
 
 #include <span>

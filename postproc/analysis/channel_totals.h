@@ -1,4 +1,4 @@
-// What the report says of a channel over the whole job, counted piece by piece.
+// Totals of each channel over the whole job, counted piece by piece.
 #pragma once
 
 #include <cstddef>

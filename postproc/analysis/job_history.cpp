@@ -38,7 +38,7 @@ std::string tag_of(const ReportJob& job, std::string_view key) {
   return "";
 }
 
-/// Other people's runs say nothing about this user's, and could be made to say anything.
+/// Runs of other users are no baseline for this user's, and their files could hold anything.
 bool is_own(const fs::path& directory) {
   const Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   struct stat status {};

@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// This run as later ones will know it.
+/// This run as the history keeps it for later ones.
 struct KeptRun {
   std::filesystem::path place;
   RunRecord record;

@@ -1,4 +1,4 @@
-// What the lines of remedies name of the whole job, and what they may say where a report comes from somebody else.
+// Names of the whole job in the lines of remedies, and the lines that are allowed in a report of another user.
 #pragma once
 
 #include "postproc/diagnose/remedy.h"
@@ -12,8 +12,8 @@ namespace reveal {
 /// that the findings are about now.
 void name_nodes_in_remedies(Report& report);
 
-/// Titles and remedies of all findings by the rule table: a file of somebody else says no more of what to type than the
-/// values in lines of the table.
+/// Replaces titles and remedies of all findings by those of the rule table: of a file of another user, only the values
+/// in the lines of the table are taken.
 void take_texts_of_rules(Report& report);
 
 }  // namespace reveal

@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/version.h"
 #include "postproc/analysis/job_history.h"
@@ -24,6 +25,7 @@
 #include "postproc/analysis/straggler_threads.h"
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/peers/job_rule.h"
+#include "postproc/report/job_ending.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job.h"
@@ -41,7 +43,7 @@ constexpr std::size_t kMostMemory = std::size_t{1} << 30;
 std::int64_t modified_ns(const std::filesystem::path& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return std::numeric_limits<std::int64_t>::min();
-  return status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec;
+  return nanoseconds_of(status.st_mtim);
 }
 
 void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
@@ -129,6 +131,15 @@ NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob&
     if (!reason.empty() || !summary.damaged.empty()) nodes.push_back({summary.node, reason, summary.damaged});
   }
   return nodes;
+}
+
+/// What cannot be so in a job that has ended well.
+void drop_what_did_not_end_the_job(const ReportJob& job, std::vector<Finding>& findings) {
+  if (!has_ended_well(job)) return;
+  std::erase_if(findings, [](const Finding& finding) {
+    const RuleSpec* rule = find_rule(finding.id);
+    return rule != nullptr && rule->never_ends_well;
+  });
 }
 
 /// Shares of the run are of the command's time, where that is known.
@@ -416,7 +427,10 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   const TimeSpan job{report.job.begin_utc_ns, report.job.end_utc_ns};
   std::vector<NodeSteps> steps;
   steps.reserve(summaries.size());
+  std::vector<NodeCalls> calls;
+  calls.reserve(summaries.size());
   for (const NodeSummary& summary : summaries) {
+    calls.push_back({summary.node, summary.calls});
     constexpr double kUnknown = std::numeric_limits<double>::infinity();
     const auto& coverage = summary.part.coverage;
     const double error = coverage.empty() ? kUnknown : coverage.front().clock_error_seconds.value_or(kUnknown);
@@ -427,6 +441,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
                                  .job = job,
                                  .found = findings,
                                  .steps = steps,
+                                 .calls = calls,
                                  .names = remedy_names(report.job)},
                                 options.settings);
   void_where_kernel_is_shared(summaries, of_nodes);
@@ -449,6 +464,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
 
 /// Once all findings are there: what they come to.
 void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
+  drop_what_did_not_end_the_job(report.job, report.findings);
   find_causes(report.findings);
   report.findings = merge_findings(std::move(report.findings));
   name_nodes_in_remedies(report);

@@ -207,7 +207,7 @@ void put_waiting(const Node& node, JobTotals& totals) {
   }
 }
 
-/// Ranks work in step: the one with the most tells how many there were.
+/// Ranks work in step: the highest count is the number of steps.
 void put_steps(const Node& node, JobTotals& totals) {
   const auto steps = node.most_steps();
   if (const std::string_view why = node.why_steps_are_missing(); !why.empty()) {

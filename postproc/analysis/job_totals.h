@@ -10,8 +10,8 @@
 
 namespace reveal {
 
-/// What is not measured stays unknown, and `notes` say why. `shared`: other jobs run on the node, so what it did as a
-/// whole is not this job's.
+/// What is not measured stays unknown, and `notes` have the reason. `shared`: other jobs run on the node, so what it
+/// did as a whole is not this job's.
 [[nodiscard]] JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels,
                                     const TraceTotals& totals, double seconds, bool shared);
 

@@ -11,7 +11,7 @@
 
 #include "postproc/analysis/node_addresses.h"
 #include "postproc/diagnose/effective_rule.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -24,7 +24,7 @@ constexpr double kLeastRecorded = 0.8;   // of the interval, by a sender: what w
 
 struct SenderCount {
   std::string node;
-  AgainInSpan again;
+  RetransmitCount again;
 };
 
 /// What the nodes of the job sent again to the node of one finding.
@@ -32,8 +32,8 @@ struct Account {
   std::vector<SenderCount> senders;
   std::int64_t longest_slot_ns = 0;
 
-  [[nodiscard]] AgainInSpan sum() const {
-    AgainInSpan all;
+  [[nodiscard]] RetransmitCount sum() const {
+    RetransmitCount all;
     for (const SenderCount& sender : senders) {
       all.segments += sender.again.segments;
       all.duplicates += sender.again.duplicates;
@@ -74,11 +74,11 @@ std::optional<Account> account_of(const Finding& loss, std::span<const NodeSumma
   Account account;
   for (const NodeSummary& summary : summaries) {
     if (summary.node == receiver->node || !recorded(summary.part.job, loss.intervals.front())) continue;
-    const auto again = sent_again_in(summary.sent_again, receiver->addresses, loss.intervals.front());
+    const auto again = retransmits_in(summary.retransmits, receiver->addresses, loss.intervals.front());
     if (!again) continue;
     to_ask.erase(summary.node);
     account.senders.push_back({summary.node, *again});
-    account.longest_slot_ns = std::max(account.longest_slot_ns, summary.sent_again.slot_ns);
+    account.longest_slot_ns = std::max(account.longest_slot_ns, summary.retransmits.slot_ns);
   }
   if (!to_ask.empty()) return std::nullopt;
   std::stable_sort(account.senders.begin(), account.senders.end(),
@@ -86,7 +86,7 @@ std::optional<Account> account_of(const Finding& loss, std::span<const NodeSumma
   return account;
 }
 
-/// Segments that the node received in the interval, of everybody; 0 where the finding does not say.
+/// Segments that the node received in the interval, on all connections; 0 where the finding does not have them.
 double received_in(const Finding& loss) {
   const auto received = std::find_if(loss.evidence.begin(), loss.evidence.end(),
                                      [](const Evidence& evidence) { return evidence.metric == "tcp.InSegs"; });
@@ -98,7 +98,7 @@ double received_in(const Finding& loss) {
 /// Nearly all segments that were sent again because others overtook them are reported as duplicates, however many
 /// they are; of those that were sent again because they were lost, none. Reports that are themselves lost leave a few
 /// percent, and a link that does both has its losses among many duplicates: they still are a part of the traffic.
-bool is_loss(const AgainInSpan& again, double received, const EffectiveRule& rule) {
+bool is_loss(const RetransmitCount& again, double received, const EffectiveRule& rule) {
   const double missing = again.segments - again.duplicates;
   if (missing < kLeastLost) return false;
   return missing >= rule.threshold("min_missing_share") * again.segments ||
@@ -129,7 +129,7 @@ void tell(const Account& account, Finding& loss) {
     add("tcp.peer.retransmits", sender.again.segments);
     add("tcp.peer.duplicates", sender.again.duplicates);
   }
-  const AgainInSpan sum = account.sum();
+  const RetransmitCount sum = account.sum();
   const double missing = std::round(sum.segments - sum.duplicates);
   if (missing < 1) return;
   loss.sentence +=

@@ -1,5 +1,5 @@
 // Whether the segments that a node missed were lost. Segments that overtake each other look the same to the receiver;
-// the sender's counters tell them apart, and the merge has the summaries of both.
+// the sender's counters distinguish them, and the merge has the summaries of both.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Which node of the job is behind an address: a node alone knows the other end of a connection by its address only.
+// The node of the job behind an address: the trace of one node has only the address of the other end of a connection.
 #pragma once
 
 #include <functional>

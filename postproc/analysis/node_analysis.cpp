@@ -18,7 +18,7 @@
 #include "postproc/analysis/sufficiency.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/diagnose/locality_map.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/diagnose/main_threads.h"
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/diagnose/run_rules.h"
@@ -27,7 +27,6 @@
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/telemetry/python_samples.h"
 #include "postproc/telemetry/snapshot_facts.h"
-#include "postproc/telemetry/trace_stream.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -40,7 +39,7 @@ constexpr std::size_t kMostAggregates = 300;
 constexpr std::size_t kMostNodeEpisodes = 40;
 constexpr std::size_t kMostReasons = 10;
 
-/// The channel itself, or the sum over all instances when evidence speaks of the node.
+/// The channel itself, or the sum over all instances where the evidence is about the whole node.
 std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std::string& metric,
                                            const std::string& instance, const Evidence* evidence) {
   std::vector<std::size_t> same;
@@ -284,7 +283,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.aggregates = aggregates(telemetry, step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, compared_facts(trace));
-  summary.sent_again = sent_again_of(telemetry);
+  summary.retransmits = retransmits_of(telemetry);
   summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
 
   Report& part = summary.part;
@@ -304,6 +303,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
                              .asked_for = &asked_for},
                             settings, part.not_checked);
   const std::vector<PythonSamples> python = python_samples(trace.events);
+  summary.calls = call_history_of(telemetry, python, trace.utc_minus_monotonic_ns);
   add_main_threads(python, trace.utc_minus_monotonic_ns, part.findings);
   part.python = python_threads(python, telemetry.node);
   summary.damaged = in_one_sentence(lost_evidence(trace.lost, asked_for));
@@ -348,20 +348,21 @@ bool fits_in_memory(const TraceStream& stream) {
   return stream.samples() * stream.trace().telemetry.channels.size() <= kMostHeld;
 }
 
-/// Bytes that analysing the trace takes; not much more for any trace seen.
+}  // namespace
+
 std::size_t memory_needed(const TraceStream& stream, bool in_one_piece) {
   constexpr std::size_t kAnyway = 40'000'000;
   constexpr std::size_t kBlockSamples = 15'000;  // that are scanned at once
   constexpr std::size_t kPerScanned = 8;         // two series of single precision
   constexpr std::size_t kInPieces = 600'000'000;
-  if (!in_one_piece) return kInPieces;
+  constexpr std::size_t kPerStep = 2 * sizeof(TrainingStep);  // a rank's courses are as large as its steps
+  const std::size_t steps = stream.step_count() * kPerStep;
+  if (!in_one_piece) return kInPieces + steps;
   const std::size_t channels = stream.trace().telemetry.channels.size();
   // A quarter of the channels counts nothing in any job seen (most often half), and takes no memory.
   const std::size_t held = stream.samples() * channels * sizeof(double) / 4 * 3;
-  return kAnyway + held + std::min(stream.samples(), kBlockSamples) * channels * kPerScanned;
+  return kAnyway + held + steps + std::min(stream.samples(), kBlockSamples) * channels * kPerScanned;
 }
-
-}  // namespace
 
 NodeSummary analyse(const NodeTrace& trace, const JobSamples& samples, const AnalysisSettings& settings,
                     std::size_t threads) {
@@ -401,6 +402,7 @@ NodeSummary analyse_file(const std::filesystem::path& path, const AnalysisSettin
   TraceStream stream(path);
   const bool in_one_piece = find_pipeline(settings.pipeline).needs_whole_job || fits_in_memory(stream);
   const MemoryBudget::Share share = budget.take(memory_needed(stream, in_one_piece));
+  stream.read_steps();
   const auto read = [&stream, in_one_piece](std::size_t begin, std::size_t count, Telemetry& piece) {
     stream.read(begin, count, piece);
     if (in_one_piece) stream.close();

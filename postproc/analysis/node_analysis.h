@@ -11,6 +11,7 @@
 #include "postproc/diagnose/rule.h"
 #include "postproc/telemetry/load.h"
 #include "postproc/telemetry/telemetry.h"
+#include "postproc/telemetry/trace_stream.h"
 
 namespace reveal {
 
@@ -30,6 +31,9 @@ struct JobSamples {
                                   std::size_t threads);
 /// A trace in memory, of which the analysis makes a copy.
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
+
+/// Bytes that analysing the trace takes, its training steps included; not much more for any trace seen.
+[[nodiscard]] std::size_t memory_needed(const TraceStream& stream, bool in_one_piece);
 
 /// Loads, analyses and frees the trace, as soon as the budget has room for it. `threads`: of all nodes
 /// together. Throws Error.

@@ -7,8 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "postproc/peers/call_history.h"
 #include "postproc/peers/node_profile.h"
-#include "postproc/peers/sent_again.h"
+#include "postproc/peers/retransmits.h"
 #include "postproc/peers/step_history.h"
 #include "postproc/report/report.h"
 #include "postproc/telemetry/job.h"
@@ -43,9 +44,10 @@ struct NodeSummary {
   std::vector<std::string> expected_nodes;   // of the job, as far as this node knows
   std::size_t live_channels = 0;             // that ever changed
   std::vector<ChannelAggregate> aggregates;  // of the most lively channels
-  SentAgain sent_again;                      // over TCP: decides whether a peer lost segments
+  Retransmits retransmits;                   // over TCP: decides whether a peer lost segments
   NodeProfile profile;                       // for the comparison with other nodes and runs
   StepHistory steps;                         // of its ranks, likewise
+  CallHistory calls;                         // of its ranks, likewise
   Report part;
   bool operator==(const NodeSummary&) const = default;
 };

@@ -10,7 +10,7 @@
 
 namespace reveal {
 
-/// For findings about one node that the comparison of nodes made. A trace that cannot be read any more says nothing.
+/// For findings about one node that the comparison of nodes made. A trace that cannot be read any more adds nothing.
 void add_straggler_threads(std::span<const ListedTrace> traces, std::span<const NodeSummary> summaries,
                            std::span<Finding> findings);
 

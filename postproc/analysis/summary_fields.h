@@ -2,6 +2,7 @@
 #pragma once
 
 #include "postproc/analysis/node_summary.h"
+#include "postproc/peers/call_fields.h"
 #include "postproc/peers/profile_fields.h"
 #include "postproc/peers/step_fields.h"
 #include "postproc/report/report_json.h"
@@ -16,14 +17,14 @@ void fields(auto& v, Visited<decltype(v), ChannelAggregate>& channel) {
   v("maximum", channel.maximum);
 }
 
-void fields(auto& v, Visited<decltype(v), SentAgainTo>& to) {
+void fields(auto& v, Visited<decltype(v), RetransmitsTo>& to) {
   v("peer", to.peer);
   v("slots", to.slots);
   v("segments", to.segments);
   v("duplicates", to.duplicates);
 }
 
-void fields(auto& v, Visited<decltype(v), SentAgain>& sent) {
+void fields(auto& v, Visited<decltype(v), Retransmits>& sent) {
   v("begin_utc_ns", sent.begin_utc_ns);
   v("slot_ns", sent.slot_ns);
   v("peers", sent.peers);
@@ -47,12 +48,13 @@ void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
   v("damaged", summary.damaged);
   v("addresses", summary.addresses);
   v("expected_nodes", summary.expected_nodes);
-  v("sent_again", summary.sent_again);
+  v("sent_again", summary.retransmits);
   v("live_channels", summary.live_channels);
   v.table("aggregate_columns", "aggregates", summary.aggregates);
   // Summaries of an earlier version have none: such a node is reported, and not compared.
   v("profile", summary.profile);
   v.maybe("steps", summary.steps, !summary.steps.ranks.empty());
+  v.maybe("calls", summary.calls, !summary.calls.ranks.empty());
   v.required("report", summary.part);
 }
 

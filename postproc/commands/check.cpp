@@ -85,7 +85,7 @@ class Check final : public Command {
   int run(const CommonOptions& common) override {
     try {
       const AnalysisSettings settings = common.settings();
-      return static_cast<int>(target_.empty() ? look(recorded(), settings, common) : look_at_job(settings, common));
+      return static_cast<int>(target_.empty() ? look(recorded(), settings, common) : check_job(settings, common));
     } catch (const std::exception& error) {
       put(unknown_as_metrics(utc_now_ns()));
       print(common.json ? unknown_as_json(error.what()) : unknown_line(error.what()) + "\n");
@@ -114,7 +114,7 @@ class Check final : public Command {
 
   /// A line for each node, and one for settings in which they differ; the worst of them decides, and one that could not
   /// be looked at where all others are well.
-  NodeStatus look_at_job(const AnalysisSettings& settings, const CommonOptions& common) const {
+  NodeStatus check_job(const AnalysisSettings& settings, const CommonOptions& common) const {
     NodeStatus worst = NodeStatus::ok;
     std::string separator = "[";
     std::vector<NodeProfile> profiles;
@@ -133,14 +133,14 @@ class Check final : public Command {
       }
       worst = worse_of(worst, status);
     }
-    worst = worse_of(worst, look_at_settings(profiles, settings, common));
+    worst = worse_of(worst, check_nodes_against_each_other(profiles, settings, common));
     if (common.json) print("]\n");
     return worst;
   }
 
   /// The nodes of the job against each other; with two, nobody knows which of them is the odd one.
-  NodeStatus look_at_settings(const std::vector<NodeProfile>& profiles, const AnalysisSettings& settings,
-                              const CommonOptions& common) const {
+  NodeStatus check_nodes_against_each_other(const std::vector<NodeProfile>& profiles, const AnalysisSettings& settings,
+                                            const CommonOptions& common) const {
     constexpr std::size_t kLeastNodes = 3;
     if (profiles.size() < kLeastNodes) return NodeStatus::ok;
     std::vector<const NodeProfile*> nodes;

@@ -34,7 +34,7 @@ struct CommonOptions {
   [[nodiscard]] const std::string& config_file() const;
   /// That file, or the site's and, if wanted, the user's.
   [[nodiscard]] Config configuration(ConfigOwner of = ConfigOwner::user) const;
-  /// What it says about the analysis; complains of its mistakes.
+  /// Its settings of the analysis; prints its mistakes.
   [[nodiscard]] AnalysisSettings settings() const;
 };
 

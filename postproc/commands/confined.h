@@ -1,5 +1,5 @@
 // Directories of other people. Whoever looks into one runs in a child that can read nothing else, change nothing, and
-// use a bounded amount of memory and time: HDF5 was never written for files that want to break it.
+// use a bounded amount of memory and time: HDF5 was never written for hostile files.
 #pragma once
 
 #include <filesystem>

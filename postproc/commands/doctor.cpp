@@ -78,7 +78,7 @@ std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
                     std::size_t problems, std::size_t width) {
   std::string text = folded("", summary_of(probes, problems), 0, width) + "\n";
   for (const SiteCheck& check : checks) {
-    text += folded(fmt::format("{:<13}{}", check.name, name_of(check.result)), check.says, kName, width);
+    text += folded(fmt::format("{:<13}{}", check.name, name_of(check.result)), check.message, kName, width);
     if (!check.remedy.empty()) text += folded(fmt::format("{:<{}}to fix:", "", kName), check.remedy, kName + 8, width);
   }
   std::string working;
@@ -118,8 +118,10 @@ std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
   };
   Json rows = Json::array();
   for (const SiteCheck& check : checks) {
-    rows.push_back(
-        {{"name", check.name}, {"result", name_of(check.result)}, {"says", check.says}, {"remedy", check.remedy}});
+    rows.push_back({{"name", check.name},
+                    {"result", name_of(check.result)},
+                    {"message", check.message},
+                    {"remedy", check.remedy}});
   }
   const Json json{{"schema", "reveal.doctor/1"},
                   {"summary", summary_of(probes, problems)},
@@ -132,7 +134,7 @@ std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
                     {"obtainable", list(probes.obtainable)},
                     {"not_here", list(probes.not_here)}}},
                   {"locality", JsonWriter::whole(map)}};
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(json, 2) + "\n";
 }
 
 class Doctor final : public Command {

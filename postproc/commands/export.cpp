@@ -1,6 +1,7 @@
 #include <map>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/analysis/trace_events.h"
 #include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
@@ -18,27 +19,37 @@ class Export final : public Command {
     app.add_option(
            "--format", format_,
            "csv: one line per sample, one column per channel, units in the header; python: one line per sample "
-           "of a Python process with the place of its main thread (reveal-run --stack); openmetrics: the report's "
-           "verdict, findings and totals, for Prometheus")
+           "of a Python process with the place of its main thread (reveal-run --stack); perfetto: findings, "
+           "training steps and channels of all nodes around the report's intervals, for ui.perfetto.dev; openmetrics: "
+           "the report's verdict, findings and totals, for Prometheus")
         ->required()
-        ->check(CLI::IsMember({"csv", "python", "openmetrics"}));
+        ->check(CLI::IsMember({"csv", "python", "perfetto", "openmetrics"}));
     app.add_option("--node", node_, "trace of this node; optional if there is only one")->type_name("NAME");
     app.add_option("--metrics", metrics_, "only these metrics, with shell patterns: \"cpu.*\", \"net.rx_bytes/eth0\"")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->type_name("PATTERN");
+    app.add_flag("--whole-job", whole_job_, "--format perfetto: not only the report's intervals");
   }
 
   int run(const CommonOptions& common) override {
     if (common.json) throw Error("export has no --json; use --format csv");
     directory_ = directory_of_number(directory_);
     need_directory(directory_);
+    if (whole_job_ && format_ != "perfetto") throw Error("--whole-job is for --format perfetto: others have it all");
     if (format_ == "openmetrics") {
       if (!metrics_.empty() || !node_.empty()) throw Error("--format openmetrics takes no --metrics and no --node");
       print(report_as_metrics(stored_or_new_report(directory_, common)));
       return 0;
     }
     const auto write = [](std::string_view text) { print(std::string(text)); };
+    if (format_ == "perfetto") {
+      const std::vector<std::string> left_out =
+          write_trace_events(stored_or_new_report(directory_, common), chosen_traces(),
+                             {.metrics = metrics_, .whole_job = whole_job_}, write);
+      for (const std::string& sentence : left_out) complain(sentence);
+      return 0;
+    }
     if (format_ == "python") {
       if (!metrics_.empty()) throw Error("--metrics is for --format csv: places have no metric");
       write_python_csv(trace(), write);
@@ -53,26 +64,36 @@ class Export final : public Command {
   [[nodiscard]] Inputs inputs() const override { return {.paths = {directory_of_number(directory_)}}; }
 
  private:
-  [[nodiscard]] std::filesystem::path trace() const {
-    const std::vector<ListedTrace> traces = list_traces(directory_);
+  /// One trace for each node, or that of --node: of two of a node the closed one.
+  [[nodiscard]] std::vector<ListedTrace> chosen_traces() const {
     std::string names;
-    std::map<std::string, const ListedTrace*> nodes;  // of two traces of a node the closed one
-    for (const ListedTrace& each : traces) {
-      const ListedTrace*& known = nodes[each.node];
-      if (known == nullptr || known->part) known = &each;
+    std::map<std::string, ListedTrace> nodes;
+    for (const ListedTrace& each : list_traces(directory_)) {
+      const auto [known, fresh] = nodes.emplace(each.node, each);
+      if (!fresh && known->second.part) known->second = each;
     }
-    for (const auto& [name, known] : nodes) {
-      if (name == node_ || (node_.empty() && nodes.size() == 1)) return known->path;
+    std::vector<ListedTrace> chosen;
+    for (const auto& [name, trace] : nodes) {
+      if (name == node_ || node_.empty()) chosen.push_back(trace);
       names += (names.empty() ? "" : ", ") + name;
     }
-    throw Error(node_.empty() ? "choose a node with --node: " + names
-                              : directory_ + " has no trace of node \"" + node_ + "\", only of " + names);
+    if (chosen.empty()) throw Error(directory_ + " has no trace of node \"" + node_ + "\", only of " + names);
+    return chosen;
+  }
+
+  [[nodiscard]] std::filesystem::path trace() const {
+    const std::vector<ListedTrace> chosen = chosen_traces();
+    if (chosen.size() == 1) return chosen.front().path;
+    std::string names;
+    for (const ListedTrace& each : chosen) names += (names.empty() ? "" : ", ") + each.node;
+    throw Error("choose a node with --node: " + names);
   }
 
   std::string directory_;
   std::string format_;
   std::string node_;
   std::vector<std::string> metrics_;
+  bool whole_job_ = false;
 };
 
 const RegisteredCommand kExportCommand{
@@ -81,6 +102,7 @@ const RegisteredCommand kExportCommand{
      .help = "Print the measured values, and the ratios computed from them, as a table",
      .examples = "  reveal export reveal-4711 --format csv > n03.csv\n"
                  "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'\n"
+                 "  reveal export reveal-4711 --format perfetto > job.json\n"
                  "  reveal export reveal-4711 --format openmetrics > 4711.prom",
      .make = make_command<Export>}};
 

@@ -13,7 +13,7 @@
 namespace reveal {
 namespace {
 
-/// The site's file only: a user's own would say who gets mail in the site's name.
+/// The site's file only: a user's own would choose the recipients of mail in the site's name.
 MailSettings settings_of_site(const CommonOptions& common) {
   const Config config = common.configuration(ConfigOwner::site);
   std::vector<std::string> problems = config.problems_of({"mail"});

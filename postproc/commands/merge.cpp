@@ -1,11 +1,11 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
+#include "postproc/json/json_fields.h"
 #include "postproc/telemetry/job_file.h"
 #include "postproc/words/quantity.h"
 
@@ -25,8 +25,8 @@ class Merge final : public Command {
     const MergedJob job = merge_job_directory(directory_, pack_ ? MergeForm::self_contained : MergeForm::links);
     for (const std::string& problem : job.problems) complain(problem);
     if (common.json) {
-      const nlohmann::ordered_json json{{"file", job.path.string()}, {"nodes", job.nodes}, {"problems", job.problems}};
-      print(json.dump(2) + "\n");
+      const Json json{{"file", job.path.string()}, {"nodes", job.nodes}, {"problems", job.problems}};
+      print(json_text(json, 2) + "\n");
     } else {
       std::error_code error;
       const auto bytes = static_cast<double>(std::filesystem::file_size(job.path, error));

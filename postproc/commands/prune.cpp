@@ -1,11 +1,11 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/detect/paper/prune_jobs.h"
+#include "postproc/json/json_fields.h"
 
 namespace reveal {
 namespace {
@@ -32,12 +32,12 @@ class Prune final : public Command {
     const PruneResult result = prune_jobs(options_);
     const RetainedMetrics::Count& channels = result.channels;
     if (common.json) {
-      const nlohmann::ordered_json json{{"out", options_.out.string()},
-                                        {"lines", result.lines},
-                                        {"channels_moved", channels.moved},
-                                        {"channels_retained", channels.retained},
-                                        {"channels_unmoved", channels.unmoved}};
-      print(json.dump(2) + "\n");
+      const Json json{{"out", options_.out.string()},
+                      {"lines", result.lines},
+                      {"channels_moved", channels.moved},
+                      {"channels_retained", channels.retained},
+                      {"channels_unmoved", channels.unmoved}};
+      print(json_text(json, 2) + "\n");
     } else {
       const double saved =
           channels.moved == 0 ? 0 : 1 - static_cast<double>(channels.retained) / static_cast<double>(channels.moved);

@@ -1,9 +1,8 @@
 #include "postproc/score/score.h"
 
-#include <nlohmann/json.hpp>
-
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
+#include "postproc/json/json_fields.h"
 
 namespace reveal {
 namespace {
@@ -35,16 +34,16 @@ class Score final : public Command {
       print(as_line(result) + "\n");
       return 0;
     }
-    nlohmann::ordered_json json{{"samples", result.samples},
-                                {"channels", result.channels},
-                                {"interval_seconds", result.interval_seconds},
-                                {"insufficient", result.insufficient},
-                                {"windows", result.windows},
-                                {"strong", result.strong},
-                                {"weak", result.weak},
-                                {"out", options_.windows_csv.string()}};
+    Json json{{"samples", result.samples},
+              {"channels", result.channels},
+              {"interval_seconds", result.interval_seconds},
+              {"insufficient", result.insufficient},
+              {"windows", result.windows},
+              {"strong", result.strong},
+              {"weak", result.weak},
+              {"out", options_.windows_csv.string()}};
     if (!options_.episodes_csv.empty()) json["episodes"] = options_.episodes_csv.string();
-    print(json.dump(2) + "\n");
+    print(json_text(json, 2) + "\n");
     return 0;
   }
 

@@ -17,7 +17,7 @@ void keep_node(std::vector<Item>& items, const std::string& node, Names nodes_of
   });
 }
 
-/// What the report says about one node. The verdict stays the job's.
+/// The part of the report about one node. The verdict stays the job's.
 void narrow_to_node(Report& report, const std::string& node) {
   if (std::find(report.job.nodes.begin(), report.job.nodes.end(), node) == report.job.nodes.end()) {
     const auto near = nearest(node, report.job.nodes);

@@ -1,4 +1,4 @@
-// What the subcommands say and where: results to stdout, complaints to stderr, one line each.
+// The output of the subcommands: results to stdout, complaints to stderr, one line each.
 #pragma once
 
 #include <mutex>

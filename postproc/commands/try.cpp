@@ -105,7 +105,7 @@ class Try final : public Command {
              counted(static_cast<double>(warmup_), "run") + " to warm up");
   }
 
-  /// The signal that ended it early, or 0. Throws Error where a run fails: then its time says nothing.
+  /// The signal that ended it early, or 0. Throws Error where a run fails: then its time means nothing.
   int make_runs(const TriedLine& line, Trial& trial) {
     const ForegroundCommands foreground;
     for (std::size_t i = 0; i < warmup_; ++i) {

@@ -1,4 +1,4 @@
-// CLI11 says that something was not expected; this says what was probably meant.
+// Completes the message of CLI11 about an unexpected word with the word that was probably meant.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
 // Runs of a job before and after a change: did the time differ by more than runs differ anyway, which causes came and
-// which went. With one run on each side nobody knows how much runs differ: no interval is made up then.
+// which went. With one run on each side the spread of runs is not known, and there is no interval.
 #pragma once
 
 #include <cstdint>

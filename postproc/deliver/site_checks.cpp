@@ -105,8 +105,8 @@ class SiteChecks {
   }
 
  private:
-  void add(std::string name, Result result, std::string says, std::string remedy = "") {
-    checks_.push_back({std::move(name), result, std::move(says), std::move(remedy)});
+  void add(std::string name, Result result, std::string message, std::string remedy = "") {
+    checks_.push_back({std::move(name), result, std::move(message), std::move(remedy)});
   }
   [[nodiscard]] fs::path at(const fs::path& path) const { return places_.root / path.relative_path(); }
 
@@ -197,8 +197,8 @@ class SiteChecks {
     }
     if (line_->need != "optional") {
       return add("Slurm plugin", Result::problem,
-                 fmt::format("{} says \"{}\": a failure of reveal would prevent jobs from running",
-                             line_->file.string(), line_->need),
+                 fmt::format("{} has \"{}\": a failure of reveal would prevent jobs from running", line_->file.string(),
+                             line_->need),
                  "write \"optional\"");
     }
     const std::string built = built_for(file);

@@ -12,7 +12,7 @@ struct SiteCheck {
   enum class Result : std::uint8_t { ok, problem, unused };  // unused: not set up here, which is no fault
   std::string name;
   Result result = Result::ok;
-  std::string says;
+  std::string message;
   std::string remedy;  // of a problem
 };
 [[nodiscard]] std::string_view name_of(SiteCheck::Result) noexcept;

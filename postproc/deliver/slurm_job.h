@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// What every node of a job knows without asking anybody. It decides the directory, which all of them must agree on.
+/// Facts that every node of a job has without a query. They decide the directory, which must be the same for all nodes.
 struct JobPlace {
   std::string id, user, cluster, work_dir, home;
   int restart = 0;
@@ -20,8 +20,8 @@ struct JobPlace {
   bool inner = false;                // watched by a step: its nodes may be any of the job's
 };
 
-/// What one node learns, from the controller or from the job's processes. It decides texts, and what the directory is
-/// called once all nodes have delivered.
+/// Facts that one node gets from the controller or from the job's processes. They decide texts, and the name of the
+/// directory once all nodes have delivered.
 struct JobNames {
   std::string name, array_job, array_task, het_job;
   std::string account, partition, mail_user;
@@ -41,14 +41,14 @@ struct SlurmJob {
 /// https://slurm.schedmd.com/prolog_epilog.html
 [[nodiscard]] SlurmJob slurm_job_of_environment(const std::string& id, const Environment& environment);
 
-/// What a prolog is not told (job name, array), from the environment of the job's processes as the trace in `spool` has
-/// it: where no controller answers.
+/// Facts that a prolog does not get (job name, array), from the environment of the job's processes as the trace in
+/// `spool` has it: where no controller answers.
 void add_recorded_names(JobNames& names, const std::filesystem::path& spool);
 
-/// Fills what the environment did not know. `answer` are lines "key value" as ask_controller() gives them.
+/// Fills the members that the environment did not have. `answer` are lines "key value" as ask_controller() gives them.
 void add_controller_answer(JobNames& names, const std::string& answer);
 
-/// The place of a job on one node, which has nobody to agree with: the controller knows it better.
+/// The place of a job on one node, which need not agree with others: the controller's answer replaces it.
 [[nodiscard]] JobPlace place_of_one_node(JobPlace place, const JobNames& names);
 
 /// The same for all jobs that run the same command under the same name, see postproc/history/run_identity.h; "" when

@@ -14,11 +14,11 @@
 
 namespace reveal {
 
-/// What saw an interval or a fact. One name, one detector: reports name it, and readers ask why it says so.
+/// The detector or the source of an interval or a fact. Each name stands for one detector, because reports print it.
 enum class Method : std::uint8_t {
   interval_scan,  // these find intervals
   error_counters,
-  robust_z,  // the ensemble of window detectors: it confirms them, and says which channels it means
+  robust_z,  // the ensemble of window detectors: it confirms them, and attributes its score to channels
   robust_mahalanobis,
   robust_forest,
   neighbours,
@@ -109,7 +109,7 @@ struct DetectorShares {
   std::vector<ChannelShare> channels;  // by falling magnitude
 };
 
-/// How clearly an interval stands out; a finding is what a rule says.
+/// How clearly an interval stands out; a finding is the result of a rule.
 enum class Tier : std::uint8_t { none, weak, strong };
 
 inline constexpr std::string_view kTierNames[] = {"none", "weak", "strong"};

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/excursion.h"
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {

@@ -15,6 +15,8 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kSlowSteps = "training steps that took longer";
+constexpr std::string_view kHang = "ranks that waited until the job ended";
+constexpr std::string_view kStall = "ranks that all stood still";
 
 // Hardware and configuration first, then the kernel's work, then what the job sees of it.
 constexpr CausalLink kLinks[] = {
@@ -89,6 +91,17 @@ constexpr CausalLink kLinks[] = {
     {"cpu.steal", "node.straggler", "other nodes that waited for this one"},
     {"mem.swap_activity", "node.straggler", "other nodes that waited for this one"},
     {"io.local_disk_saturated", "node.straggler", "other nodes that waited for this one"},
+    // The others notice at their next collective, and wait for the rest of the job.
+    {"mem.oom_killed", "stack.hang", kHang, true, false, 30, 86'400},
+    {"gpu.xid", "stack.hang", kHang, true, false, 30, 86'400},
+    {"job.stopped", "stack.hang", kHang},
+    {"job.stopped", "stack.stall", kStall},
+    {"cpu.cfs_throttled", "stack.stall", kStall},
+    {"mem.swap_activity", "stack.stall", kStall},
+    {"mem.reclaim_thrash", "stack.stall", kStall},
+    {"mem.writeback_stall", "stack.stall", kStall},
+    {"io.nfs_slow_server", "stack.stall", kStall},
+    {"io.slow_reads", "stack.stall", kStall},
     {"job.stopped", "stack.slow_steps", kSlowSteps},
     {"cpu.outsider", "stack.slow_steps", kSlowSteps},
     {"cpu.cfs_throttled", "stack.slow_steps", kSlowSteps},
@@ -121,8 +134,7 @@ constexpr CausalLink kLinks[] = {
     {"node.straggler", "stack.slow_steps", kSlowSteps},
 };
 
-constexpr double kSecond = 1e9;
-constexpr std::int64_t kOnset = 10'000'000'000;
+constexpr std::int64_t kOnset = 10 * kSecond;
 constexpr double kExplainedShare = 0.8;
 
 std::int64_t onset_of(const Finding& finding) {

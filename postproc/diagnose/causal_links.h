@@ -1,4 +1,4 @@
-// Cause before symptom: which finding brings another one about, so that one disturbance is one finding that tells its
+// Cause before symptom: which finding brings another one about, so that one disturbance is one finding with its
 // chain. Two findings that no row of the table links stay two.
 #pragma once
 
@@ -21,7 +21,7 @@ struct CausalLink {
   /// Only of one and the same port, disk or GPU.
   bool same_device = false;
   /// Seconds around an interval of the cause to which its effect may reach.
-  double before = 1;  // rules know the ends of an interval to about that
+  double before = 1;  // the accuracy of the ends of an interval
   double after = 5;   // queues drain, timers run out
 };
 [[nodiscard]] std::span<const CausalLink> causal_links() noexcept;

@@ -224,17 +224,18 @@ ProbeCheck sorted_check(const std::string& text, bool virtual_machine) {
   ProbeCheck check;
   for (const Json& probe : rows_of(json)) {
     ProbeCheck::Missing missing{text_of(probe, "name"), text_of(probe, "reason"), text_of(probe, "remedy")};
-    const auto says = [](const std::string& where, std::string_view what) {
+    const auto contains = [](const std::string& where, std::string_view what) {
       return where.find(what) != std::string::npos;
     };
-    const bool hardware = virtual_machine && (says(missing.reason, "virtual") || says(missing.remedy, "virtual"));
+    const bool hardware =
+        virtual_machine && (contains(missing.reason, "virtual") || contains(missing.remedy, "virtual"));
     if (text_of(probe, "state") == "ok") {
       check.working.push_back(std::move(missing.name));
-    } else if (says(missing.reason, "no job was named") || says(missing.reason, "without a job")) {
+    } else if (contains(missing.reason, "no job was named") || contains(missing.reason, "without a job")) {
       check.needs_job.push_back(std::move(missing));
-    } else if (says(missing.reason, "off by default") || says(missing.reason, "site defines no")) {
+    } else if (contains(missing.reason, "off by default") || contains(missing.reason, "site defines no")) {
       check.off.push_back(std::move(missing));
-    } else if (says(missing.remedy, "admin:") && !says(missing.remedy, "nothing is lost") && !hardware) {
+    } else if (contains(missing.remedy, "admin:") && !contains(missing.remedy, "nothing is lost") && !hardware) {
       check.obtainable.push_back(std::move(missing));
     } else {
       check.not_here.push_back(std::move(missing));

@@ -1,4 +1,5 @@
-// Asks the collector what can be measured. The analysis knows no probe itself: it prints what reveal-collect answers.
+// Asks the collector what can be measured. The analysis is independent of probes: it prints the answer of
+// reveal-collect.
 #pragma once
 
 #include <chrono>

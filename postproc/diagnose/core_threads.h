@@ -7,7 +7,7 @@
 
 namespace reveal {
 
-/// The cpus of each core that has several; empty where no core has, or the trace does not say.
+/// The cpus of each core that has several; empty where no core has, or the trace does not have them.
 [[nodiscard]] std::vector<std::vector<int>> threads_of_cores(const RuleContext& context);
 
 /// Cores that these cpus are threads of: a cpu without a sibling is one.

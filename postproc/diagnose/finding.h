@@ -1,4 +1,4 @@
-// What a rule says: one misconfiguration or disturbance, with its evidence and the exact line to type.
+// The result of a rule: one misconfiguration or disturbance, with its evidence and the exact line to type.
 #pragma once
 
 #include <cstdint>

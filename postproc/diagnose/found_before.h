@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/excursion.h"
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {

@@ -1,4 +1,4 @@
-// What sends the interrupts and packets of a node to one of its cpus, as far as its configuration says.
+// The settings that send the interrupts and packets of a node to one of its cpus.
 #pragma once
 
 #include <string>

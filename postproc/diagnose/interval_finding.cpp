@@ -8,24 +8,24 @@
 
 namespace reveal {
 
-std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const double> series, double min_excess,
+std::vector<Excursion> excursions_of(const RuleContext& context, std::span<const double> series, double min_excess,
                                      double min_score, Cause cause) {
   constexpr double kWindowSeconds = 5;
   constexpr double kDoesMore = 0.25;
-  const ElevationSearch search{.min_excess = min_excess,
+  const ExcursionSearch search{.min_excess = min_excess,
                                .min_length = context.steps(context.threshold("min_seconds")),
                                .window = context.steps(kWindowSeconds),
                                .min_score = min_score,
                                .floor = 0};
-  const auto lasting = cause == Cause::external ? find_lasting_elevations(series, search) : std::vector<Elevation>();
+  const auto lasting = cause == Cause::external ? find_lasting_excursions(series, search) : std::vector<Excursion>();
   const std::vector<Interval> all = places(lasting);
   const auto used = lasting.empty() ? std::nullopt : rate(context, "job.cpu_time", 1e-9, "cpus");
-  const auto job_does_as_before = [&](const Elevation& each) {
+  const auto job_does_as_before = [&](const Excursion& each) {
     const auto change = inside_outside(context, used, each.at, all);
     return change && change->excess() <= kDoesMore * change->outside;
   };
   if (!lasting.empty() && std::all_of(lasting.begin(), lasting.end(), job_does_as_before)) return lasting;
-  return find_elevations(series, search);
+  return find_excursions(series, search);
 }
 
 Finding finding_at(const RuleContext& context, Interval at, const JobValues& more) {
@@ -66,8 +66,8 @@ void set_loss_of_segments(const RuleContext& context, Finding& finding, const st
   }
 }
 
-Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Elevation& elevation) {
-  return evidence_of(context, signal, {elevation.inside, elevation.outside, elevation.score}, elevation.at);
+Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Excursion& excursion) {
+  return evidence_of(context, signal, {excursion.inside, excursion.outside, excursion.score}, excursion.at);
 }
 
 void add_contrast(const RuleContext& context, Finding& finding, const std::optional<MetricSeries>& signal, Interval at,

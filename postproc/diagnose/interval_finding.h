@@ -23,7 +23,7 @@ inline constexpr Threshold kMinLostPercent{"min_lost_percent", 0.5, "percent",
 /// `cause`: what others do to the job is an event also where it takes most of the time; unless the job itself does more
 /// then, for it has phases, too.
 enum class Cause : std::uint8_t { job, external };
-[[nodiscard]] std::vector<Elevation> elevations_of(const RuleContext& context, std::span<const double> series,
+[[nodiscard]] std::vector<Excursion> excursions_of(const RuleContext& context, std::span<const double> series,
                                                    double min_excess, double min_score, Cause cause = Cause::job);
 
 /// Returns a finding with the rule's texts and this interval.
@@ -39,7 +39,7 @@ void set_most_loss(const RuleContext& context, Finding& finding, double seconds,
 void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<InsideOutside>& segments,
                           double length_seconds);
 
-[[nodiscard]] Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Elevation& elevation);
+[[nodiscard]] Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Excursion& excursion);
 /// Appends what the signal did in the interval, if it was measured inside and outside.
 void add_contrast(const RuleContext& context, Finding& finding, const std::optional<MetricSeries>& signal, Interval at,
                   std::span<const Interval> excluded);

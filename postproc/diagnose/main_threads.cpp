@@ -61,7 +61,7 @@ struct StandingTogether {
   double all = 0;
 };
 
-std::string told_of(const std::pair<std::string, std::string>& places, const StandingTogether& group) {
+std::string group_sentence(const std::pair<std::string, std::string>& places, const StandingTogether& group) {
   const auto& [inside, outside] = places;
   const bool several = group.processes.size() > 1;
   std::string sentence =
@@ -71,8 +71,8 @@ std::string told_of(const std::pair<std::string, std::string>& places, const Sta
   return sentence;
 }
 
-std::vector<std::string> told_all(std::span<const PythonSamples> processes, std::int64_t utc_minus_monotonic_ns,
-                                  const Finding& finding) {
+std::vector<std::string> place_sentences(std::span<const PythonSamples> processes, std::int64_t utc_minus_monotonic_ns,
+                                         const Finding& finding) {
   std::map<std::pair<std::string, std::string>, StandingTogether> groups;
   const std::vector<TimeSpan> spans = united(finding.intervals);
   const auto lasts = [&](std::int64_t time_ns) { return lasted_at(spans, time_ns + utc_minus_monotonic_ns); };
@@ -97,7 +97,7 @@ std::vector<std::string> told_all(std::span<const PythonSamples> processes, std:
   }
   std::vector<std::pair<double, std::string>> ordered;
   ordered.reserve(groups.size());
-  for (const auto& [places, group] : groups) ordered.emplace_back(group.there, told_of(places, group));
+  for (const auto& [places, group] : groups) ordered.emplace_back(group.there, group_sentence(places, group));
   std::stable_sort(ordered.begin(), ordered.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<std::string> sentences;
   for (auto& [samples, sentence] : ordered) {
@@ -133,7 +133,7 @@ void add_main_threads(std::span<const PythonSamples> processes, std::int64_t utc
   for (Finding& finding : findings) {
     const bool lasts = finding.kind == FindingKind::anomaly || finding.kind == FindingKind::peer;
     if (!lasts || finding.intervals.empty()) continue;
-    finding.main_threads = told_all(processes, offset, finding);
+    finding.main_threads = place_sentences(processes, offset, finding);
   }
 }
 

@@ -1,5 +1,5 @@
-// What the processor and the memory controllers say of how a job uses memory, where they were counted: instructions per
-// cycle, cycles that waited, accesses to another socket, bandwidth.
+// How a job uses memory, by counters of the processor and of the memory controllers where they were counted:
+// instructions per cycle, cycles that waited, accesses to another socket, bandwidth.
 #pragma once
 
 #include <optional>

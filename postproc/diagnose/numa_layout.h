@@ -1,5 +1,5 @@
 // Which cpus belong to which NUMA node, how far the nodes are from each other, and on which of them the job may run: as
-// far as the snapshot says.
+// far as the snapshot has it.
 #pragma once
 
 #include <map>

@@ -345,11 +345,11 @@ std::string how_no_cost(const OutsiderCost& cost) {
   return "not known: the job used fewer cpus, but hardly waited for a cpu: it may have had less work";
 }
 
-Finding describe_outsider(const RuleContext& context, const MetricSeries& outsider, const Elevation& elevation,
+Finding describe_outsider(const RuleContext& context, const MetricSeries& outsider, const Excursion& excursion,
                           std::span<const Interval> excluded, const MetricSeries& wait, const OutsiderCost& cost,
                           std::optional<Outsiders> who) {
-  const Interval at = elevation.at;
-  const double excess = elevation.inside - elevation.outside;
+  const Interval at = excursion.at;
+  const double excess = excursion.inside - excursion.outside;
   const double length = context.seconds(at.length());
 
   const auto cpus = busier_cpus(context, at, excluded);
@@ -369,9 +369,9 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
     finding.severity = is_no_cost(cost) ? Severity::info : Severity::notice;
   }
   const auto confirmed = confirmed_by(context.detection, at);
-  finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
+  finding.confidence = confirmed || excursion.beyond ? Confidence::likely : Confidence::possible;
 
-  Evidence taken = evidence_of(context, outsider, elevation);
+  Evidence taken = evidence_of(context, outsider, excursion);
   if (names.size() == 1) taken.instance = names.front();
   taken.detectors = seen_by(confirmed);
   finding.evidence.push_back(std::move(taken));
@@ -382,9 +382,9 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
   add_counts(context, finding, who, at, excluded);
 
   finding.sentence =
-      fmt::format("{} used {} cpus{} of {} for {} (usually {}); {}.", subject_of(context, who, at, elevation.inside),
-                  number(elevation.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node,
-                  duration(length), number(std::max(0.0, elevation.outside)),
+      fmt::format("{} used {} cpus{} of {} for {} (usually {}); {}.", subject_of(context, who, at, excursion.inside),
+                  number(excursion.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node,
+                  duration(length), number(std::max(0.0, excursion.outside)),
                   cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
                   : cost.fell ? "whether it cost the job time is not known"
                               : "no cost to the job was seen");
@@ -436,28 +436,28 @@ std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
   const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const MetricSeries wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
 
-  const auto elevations = elevations_of(context, outsider.values, context.threshold("min_cpu"),
+  const auto excursions = excursions_of(context, outsider.values, context.threshold("min_cpu"),
                                         context.threshold("min_score"), Cause::external);
-  const std::vector<Interval> all = places(elevations);
+  const std::vector<Interval> all = places(excursions);
 
   std::vector<OutsiderFinding> findings;
   std::optional<OutsiderFinding> habit;
-  for (const Elevation& elevation : elevations) {
-    if (elevation.recurring && habit) continue;
-    const double excess = elevation.inside - elevation.outside;
-    if (excess - interrupts_excess(context, elevation.at, all) < context.threshold("min_cpu")) continue;
-    if (explained_by_writes(context, elevation.at, all, excess)) continue;
-    const OutsiderCost cost = cost_of_outsider(context, elevation.at, all, wait, used, excess);
+  for (const Excursion& excursion : excursions) {
+    if (excursion.recurring && habit) continue;
+    const double excess = excursion.inside - excursion.outside;
+    if (excess - interrupts_excess(context, excursion.at, all) < context.threshold("min_cpu")) continue;
+    if (explained_by_writes(context, excursion.at, all, excess)) continue;
+    const OutsiderCost cost = cost_of_outsider(context, excursion.at, all, wait, used, excess);
     // One that cost nothing is worth a word only where it explains what the detectors saw.
-    if (!cost.any() && !confirmed_by(context.detection, elevation.at)) continue;
-    const auto who = who_took(context, elevation.at, all, excess * context.seconds(elevation.at.length()));
-    Finding finding = describe_outsider(context, outsider, elevation, all, wait, cost, who);
-    if (elevation.recurring) {
+    if (!cost.any() && !confirmed_by(context.detection, excursion.at)) continue;
+    const auto who = who_took(context, excursion.at, all, excess * context.seconds(excursion.at.length()));
+    Finding finding = describe_outsider(context, outsider, excursion, all, wait, cost, who);
+    if (excursion.recurring) {
       // A habit of the node or of what the job set off elsewhere: worth knowing once, not a list of events.
       finding.severity = std::min(finding.severity, Severity::notice);
       finding.confidence = Confidence::possible;
-      for (const Elevation& other : elevations) {
-        if (!other.recurring || other.at.begin == elevation.at.begin) continue;
+      for (const Excursion& other : excursions) {
+        if (!other.recurring || other.at.begin == excursion.at.begin) continue;
         finding.intervals.push_back(context.span(other.at.begin, other.at.end));
       }
       habit = OutsiderFinding{who, std::move(finding)};

@@ -1,4 +1,4 @@
-// The RDMA ports of a node as its snapshots tell them.
+// The RDMA ports of a node, from its snapshots.
 #pragma once
 
 #include <string>

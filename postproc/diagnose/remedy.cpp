@@ -4,7 +4,7 @@
 #include <iterator>
 #include <optional>
 
-#include "postproc/diagnose/interpreters.h"
+#include "hdf5schema/basics/program_name.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/words/lists.h"
 

@@ -47,8 +47,10 @@ struct RuleSpec {
   Proof proof = Proof::real;
   /// It holds the job against everything else on the machine: void where several nodes of the job share one kernel.
   bool whole_machine = false;
-  /// It tells what will happen if the job goes on: of a job that has ended well no more than a notice.
+  /// A forecast for a job that goes on: no more than a notice for a job that has ended well.
   bool forecast = false;
+  /// A job of which it is true does not end well: of one that did, it is dropped.
+  bool never_ends_well = false;
   /// Also a question to a node without a job, which `reveal check` asks.
   bool checks_node = false;
   std::vector<Threshold> thresholds;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/excursion.h"
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {

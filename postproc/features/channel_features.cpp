@@ -15,6 +15,7 @@ namespace {
 constexpr std::size_t kShortest = 7;    // of a window that all features are defined for
 constexpr std::size_t kLongest = 1024;  // beyond it a sorting network is slower than a selection
 constexpr std::size_t kLags = 5;
+constexpr std::size_t kFirstOfTest = 14;  // of features(): the statistic, and behind it its p
 
 /// What one pass over four windows leaves behind; the few divisions and roots per window are done afterwards.
 struct Sums {
@@ -56,7 +57,7 @@ std::vector<std::pair<std::size_t, std::size_t>> exchanges_for_middle(std::size_
 
 /// `x`: [sample][lane], sorted towards the middle on return. `d`: scratch for the centred values.
 REVEAL_WIDE void sum_up(Wide* x, Wide* d, std::size_t n, const std::pair<std::size_t, std::size_t>* exchange,
-                        std::size_t exchanges, Sums& out) {
+                        std::size_t exchanges, UnitRootTest test, Sums& out) {
   const auto count = static_cast<double>(n);
   const Wide first = x[0];
   const Wide zero{};
@@ -111,7 +112,7 @@ REVEAL_WIDE void sum_up(Wide* x, Wide* d, std::size_t n, const std::pair<std::si
   Wide by = zero;
   Wide cy = zero;
   Wide yy = zero;
-  for (std::size_t t = 2; t < n; ++t) {
+  for (std::size_t t = test == UnitRootTest::made ? 2 : n; t < n; ++t) {
     const Wide y = d[t] - d[t - 1] - mean_y;
     const Wide b = d[t - 1] - mean_b;
     const Wide c = d[t - 1] - d[t - 2] - mean_c;
@@ -161,7 +162,7 @@ double adf_statistic(const Sums& s, unsigned lane, double n) {
 }
 
 /// One lane's features in the order of features().
-std::array<double, kFeatureCount> features_of(const Sums& s, unsigned lane, double n) {
+std::array<double, kFeatureCount> features_of(const Sums& s, unsigned lane, double n, UnitRootTest test) {
   const double mean = s.mean[lane];
   const double low = s.minimum[lane];
   const double high = s.maximum[lane];
@@ -174,7 +175,7 @@ std::array<double, kFeatureCount> features_of(const Sums& s, unsigned lane, doub
   const double times = n * (n * n - 1) / 12;
   double long_run = squares;
   for (std::size_t lag = 1; lag <= 4; ++lag) long_run += 2 * (1 - static_cast<double>(lag) / 5) * s.lagged[lag][lane];
-  const double adf = adf_statistic(s, lane, n);
+  const double adf = test == UnitRootTest::made ? adf_statistic(s, lane, n) : kNaN;
   return {mean,
           deviation,
           variance,
@@ -190,13 +191,13 @@ std::array<double, kFeatureCount> features_of(const Sums& s, unsigned lane, doub
           s.changes[lane],
           s.partial_squares[lane] / (n * long_run),
           adf,
-          adf_p_value(adf)};
+          test == UnitRootTest::made ? adf_p_value(adf) : kNaN};
 }
 
 }  // namespace
 
-ChannelFeatures::ChannelFeatures(const WindowGrid& grid)
-    : grid_(grid), samples_(grid.length * kWide), centered_(grid.length * kWide) {
+ChannelFeatures::ChannelFeatures(const WindowGrid& grid, UnitRootTest test)
+    : grid_(grid), test_(test), samples_(grid.length * kWide), centered_(grid.length * kWide) {
   if (grid.length >= kShortest && grid.length <= kLongest) exchanges_ = exchanges_for_middle(grid.length);
 }
 
@@ -243,8 +244,9 @@ void ChannelFeatures::compute(std::span<const double> series, std::span<double> 
 void ChannelFeatures::compute_one(std::span<const double> series, std::size_t window, std::span<double> out) {
   window_.assign(series.subspan(grid_.first_sample(window), grid_.length));
   const bool known = static_cast<double>(window_.size()) >= (1 - kMaxMissing) * static_cast<double>(grid_.length);
+  const std::size_t computed = test_ == UnitRootTest::made ? kFeatureCount : kFirstOfTest;
   for (std::size_t f = 0; f < kFeatureCount; ++f) {
-    out[f * grid_.count + window] = known ? features()[f].compute(window_) : kNaN;
+    out[f * grid_.count + window] = known && f < computed ? features()[f].compute(window_) : kNaN;
   }
 }
 
@@ -254,9 +256,9 @@ void ChannelFeatures::compute_four(const double* const first[4], const std::size
   }
   Sums sums;
   sum_up(reinterpret_cast<Wide*>(samples_.data()), reinterpret_cast<Wide*>(centered_.data()), grid_.length,
-         exchanges_.data(), exchanges_.size(), sums);
+         exchanges_.data(), exchanges_.size(), test_, sums);
   for (unsigned lane = 0; lane < kWide; ++lane) {
-    const auto values = features_of(sums, lane, static_cast<double>(grid_.length));
+    const auto values = features_of(sums, lane, static_cast<double>(grid_.length), test_);
     for (std::size_t f = 0; f < kFeatureCount; ++f) out[f * grid_.count + windows[lane]] = values[f];
   }
 }

@@ -1,4 +1,4 @@
-// Two nodes of one run differ, and are no majority: earlier runs of the same job may know which of their values is the
+// Two nodes of one run differ, and are no majority: earlier runs of the same job may show which of their values is the
 // usual one.
 #pragma once
 
@@ -10,7 +10,7 @@
 namespace reveal {
 
 /// Names the node whose values are unlike those of earlier healthy runs in the findings of node.pair_differs; leaves
-/// what these runs do not tell.
+/// what these runs do not decide.
 void name_unusual_nodes(const RunRecord& run, const std::vector<RunRecord>& earlier, std::vector<Finding>& findings);
 
 }  // namespace reveal

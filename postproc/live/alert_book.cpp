@@ -74,29 +74,26 @@ void AlertBook::publish(Entry& entry, AlertNews news, std::vector<AlertChange>& 
 }
 
 /// After a detection run that saw it.
-void AlertBook::settle(Entry& entry, bool ended, std::vector<AlertChange>& changes) {
+std::optional<AlertNews> AlertBook::news_of(const Entry& entry, bool ended) {
   const Alert& now = entry.alert;
-  const Alert& said = entry.last_published;
+  const Alert& before = entry.last_published;
   if (!entry.published) {
     // A change that goes on may be the program's next phase: only a strong one is published before its end.
     const bool ripe = now.episode.tier == Tier::strong ? now.state == AlertState::closed || !entry.again
                                                        : now.state == AlertState::closed && entry.runs >= kSeenWeak;
-    if (now.episode.tier != Tier::none && (ripe || ended))
-      publish(entry, now.state == AlertState::open ? AlertNews::opened : AlertNews::closed, changes);
-    return;
+    if (now.episode.tier == Tier::none || !(ripe || ended)) return std::nullopt;
+    return now.state == AlertState::open ? AlertNews::opened : AlertNews::closed;
   }
-  if (said.state == AlertState::open && now.state == AlertState::closed) {
-    publish(entry, AlertNews::closed, changes);
-    return;
-  }
-  if (now.state == AlertState::open) return;
-  const bool moved = std::abs(now.begin_ns - said.begin_ns) > kMoved || std::abs(now.end_ns - said.end_ns) > kMoved;
-  const bool raised = now.episode.tier > said.episode.tier;
-  const bool lowered = ended && now.episode.tier < said.episode.tier && now.episode.tier != Tier::none;
-  if (moved || raised || lowered) publish(entry, AlertNews::revised, changes);
+  if (now.state == AlertState::open) return std::nullopt;
+  if (before.state == AlertState::open) return AlertNews::closed;
+  const bool moved = std::abs(now.begin_ns - before.begin_ns) > kMoved || std::abs(now.end_ns - before.end_ns) > kMoved;
+  const bool raised = now.episode.tier > before.episode.tier;
+  const bool lowered = ended && now.episode.tier < before.episode.tier && now.episode.tier != Tier::none;
+  return moved || raised || lowered ? std::optional(AlertNews::revised) : std::nullopt;
 }
 
-std::vector<AlertChange> AlertBook::update(const Detection& detection, const LiveBlock& block, bool ended) {
+std::vector<AlertChange> AlertBook::update(const Detection& detection, const LiveBlock& block, bool ended,
+                                           const std::function<void(Episode&)>& second_opinion) {
   std::vector<AlertChange> changes;
   std::vector<const Entry*> seen;
   const std::int64_t newest = block.time_of(block.telemetry.samples);
@@ -119,7 +116,10 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
     ++known->runs;
     known->missed = -1;
     seen.push_back(known);
-    settle(*known, ended, changes);
+    const auto news = news_of(*known, ended);
+    if (!news) continue;
+    if (second_opinion) second_opinion(known->alert.episode);
+    publish(*known, *news, changes);
   }
   for (Entry& entry : entries_) {
     const bool judged = entry.alert.begin_ns >= block.first_ns + (block.starts ? 0 : kBlockEdge);
@@ -130,6 +130,8 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
     }
     if (entry.missed < kMissed && !ended) continue;
     entry.alert.state = AlertState::withdrawn;
+    // The detection runs since then did not ask for a second opinion.
+    entry.alert.episode.methods = entry.last_published.episode.methods;
     entry.again = true;
     entry.runs = 0;
     publish(entry, AlertNews::withdrawn, changes);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -42,8 +43,10 @@ inline constexpr int kFirstAlertSeconds = 60;
 
 class AlertBook {
  public:
-  /// What is new after a detection run on this block. `ended`: the job is over, nothing will change any more.
-  [[nodiscard]] std::vector<AlertChange> update(const Detection& detection, const LiveBlock& block, bool ended);
+  /// Returns the changes after a detection run on this block. `ended`: the job is over, nothing will change any more.
+  /// `second_opinion` adds methods to an episode before it is published.
+  [[nodiscard]] std::vector<AlertChange> update(const Detection& detection, const LiveBlock& block, bool ended,
+                                                const std::function<void(Episode&)>& second_opinion = {});
 
   /// An alert is open or not published yet: the next detection run should not wait.
   [[nodiscard]] bool expects_news() const;
@@ -59,7 +62,7 @@ class AlertBook {
     int missed = 0;      // detection runs in a row
   };
   Entry* find(const Alert& alert, const std::vector<const Entry*>& taken);
-  void settle(Entry& entry, bool ended, std::vector<AlertChange>& changes);
+  [[nodiscard]] static std::optional<AlertNews> news_of(const Entry& entry, bool ended);
   void publish(Entry& entry, AlertNews news, std::vector<AlertChange>& changes);
 
   int numbers_ = 0;

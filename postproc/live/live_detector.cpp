@@ -12,7 +12,7 @@ constexpr std::int64_t kStride = kSecond;        // a window of the detectors en
 constexpr std::int64_t kUrgent = 12 * kSecond;   // after an alarm: an interval needs some seconds to stand out
 constexpr std::int64_t kBacklog = 30 * kSecond;  // windows that the pre-filter does not check one by one
 
-Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended) {
+Detection detect(const LiveBlock& block, std::size_t blocks_before, bool ended) {
   const Telemetry& telemetry = block.telemetry;
   IntervalDetection detection(
       telemetry, telemetry.samples, {.keep_windows = false},
@@ -21,14 +21,10 @@ Detection look_at(const LiveBlock& block, std::size_t blocks_before, bool ended)
   return detection.finish({});
 }
 
-void ask_about_news(const LiveBlock& block, std::vector<AlertChange>& changes) {
-  const Telemetry& telemetry = block.telemetry;
-  for (AlertChange& change : changes) {
-    Episode& episode = change.alert.episode;
-    if (change.news == AlertNews::withdrawn || !deserves_second_opinion(episode)) continue;
-    add_second_opinion(telemetry, 0, surroundings(episode, telemetry.samples, scan_scale(telemetry.step_seconds)), {},
-                       Opinion::votes, episode);
-  }
+void ask_window_detectors(const Telemetry& telemetry, Episode& episode) {
+  if (!deserves_second_opinion(episode)) return;
+  add_second_opinion(telemetry, 0, surroundings(episode, telemetry.samples, scan_scale(telemetry.step_seconds)), {},
+                     SecondOpinion::methods, episode);
 }
 
 }  // namespace
@@ -58,8 +54,8 @@ std::vector<AlertChange> LiveDetector::advance(const RowStore& rows, const Trace
   if (const auto block = rows.block(header, utc_minus_monotonic_ns)) {
     const auto passed = static_cast<std::size_t>((block->first_ns - std::min(first_ns_, block->first_ns)) /
                                                  std::chrono::nanoseconds(kLiveBlock).count());
-    changes = book_.update(look_at(*block, passed, ended), *block, ended);
-    ask_about_news(*block, changes);
+    changes = book_.update(detect(*block, passed, ended), *block, ended,
+                           [&](Episode& episode) { ask_window_detectors(block->telemetry, episode); });
   }
   cost_ = cpu_seconds() - before;
   budget.spend(cost_);

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/trace_reader.h"
 #include "postproc/telemetry/load.h"
@@ -17,6 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr std::string_view kLiveStateNames[] = {"waiting", "catching up", "live", "silent", "ended"};
 constexpr auto kMarkPeriod = 2s;
 constexpr auto kOpenPeriod = 1s;
 constexpr std::int64_t kFarOff = 3'600'000'000'000;  // no row shown early is so far from those known
@@ -25,8 +27,11 @@ constexpr auto kSilent = 15s;                        // a flush comes every ten
 }  // namespace
 
 std::string_view name_of(LiveState state) {
-  constexpr std::string_view kNames[] = {"waiting", "catching up", "live", "silent", "ended"};
-  return kNames[static_cast<std::size_t>(state)];
+  return kLiveStateNames[static_cast<std::size_t>(state)];
+}
+
+std::optional<LiveState> live_state_of(std::string_view name) {
+  return enumerator_of<LiveState>(kLiveStateNames, name);
 }
 
 LiveTrace::LiveTrace(std::filesystem::path trace, std::chrono::nanoseconds keep)

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "hdf5schema/live_rows.h"
 #include "postproc/telemetry/row_store.h"
@@ -21,6 +23,7 @@ enum class LiveState : std::uint8_t {
   closed,  // the collector has ended the trace
 };
 [[nodiscard]] std::string_view name_of(LiveState state);
+[[nodiscard]] std::optional<LiveState> live_state_of(std::string_view name);
 
 class LiveTrace {
  public:
@@ -31,7 +34,7 @@ class LiveTrace {
   LiveTrace(const LiveTrace&) = delete;
   LiveTrace& operator=(const LiveTrace&) = delete;
 
-  /// Takes what is new. Never throws: what cannot be read now is tried again, and problem() says it.
+  /// Takes what is new. Never throws: what cannot be read now is tried again, and problem() is the reason.
   void poll(std::chrono::steady_clock::time_point now);
 
   [[nodiscard]] LiveState state() const { return state_; }
@@ -41,8 +44,9 @@ class LiveTrace {
   [[nodiscard]] const std::string& node() const { return header_.node; }
   [[nodiscard]] const RowStore& rows() const { return rows_; }
   [[nodiscard]] std::int64_t utc_of(std::int64_t monotonic_ns) const { return monotonic_ns + offset_ns_; }
-  [[nodiscard]] std::optional<LiveBlock> block(std::int64_t until_ns = 0) const {
-    return rows_.block(header_, offset_ns_, until_ns);
+  [[nodiscard]] std::optional<LiveBlock> block(std::int64_t until_ns = 0,
+                                               std::span<const std::string_view> paths = {}) const {
+    return rows_.block(header_, offset_ns_, until_ns, paths);
   }
 
  private:

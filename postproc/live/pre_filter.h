@@ -1,5 +1,5 @@
-// A cheap question asked every second: does much of the node lie outside everything it did before? It decides nothing;
-// it only says that the next detection run should not wait.
+// A cheap check every second: are many channels outside their ranges so far? It reports nothing; it only triggers the
+// next detection run early.
 #pragma once
 
 #include <cstdint>

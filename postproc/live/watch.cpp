@@ -14,6 +14,7 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "postproc/live/hang_watch.h"
 #include "postproc/live/watch_view.h"
 #include "postproc/live/watched_node.h"
 
@@ -107,6 +108,9 @@ class Watch {
       for (const auto& node : nodes_) {
         for (AlertNotice& notice : node->advance(now, budget_)) publish(std::move(notice));
       }
+      if (const auto hang = hangs_.look(nodes_, now)) {
+        say(hang->news == HangWatch::News::begun ? "hang" : "hang_over", hang->sentence);
+      }
       if (screen_ && now >= next_draw_) {
         next_draw_ = now + kDraw;
         screen_->draw(page());
@@ -152,12 +156,14 @@ class Watch {
             .alerts = alerts_,
             .budget = budget_,
             .watching_percent = seconds >= 1 ? 100 * (cpu_seconds() - cpu_before_) / seconds : std::nan(""),
-            .now_utc_ns = utc_now_ns()};
+            .now_utc_ns = utc_now_ns(),
+            .hang = hangs_.sentence()};
   }
 
   void say(std::string_view news, const std::string& text) {
-    if (options_.form == WatchForm::lines) put_line(watch_line(utc_now_ns(), text));
-    if (options_.form == WatchForm::json) put_line(watch_json(utc_now_ns(), news, text));
+    const WatchNotice notice{std::string(news), utc_now_ns(), text};
+    if (options_.form == WatchForm::lines) put_line(watch_line(notice));
+    if (options_.form == WatchForm::json) put_line(watch_json(notice));
   }
 
   void put_line(const std::string& line) {
@@ -175,12 +181,12 @@ class Watch {
     alerts_.push_back(std::move(notice));
   }
 
-  void say_end(const std::string& how) {
+  void say_end(const std::string& text) {
     if (screen_) {
       screen_->draw(page());
       screen_.reset();
     }
-    put_line(options_.form == WatchForm::json ? end_json(page(), how) : end_line(page(), how));
+    put_line(options_.form == WatchForm::json ? end_json(watch_summary(page(), text)) : end_line(page(), text));
   }
 
   std::optional<WatchEnd> ended(Clock::time_point now) {
@@ -218,6 +224,7 @@ class Watch {
   std::vector<std::filesystem::path> traces_;
   std::vector<std::unique_ptr<WatchedNode>> nodes_;
   std::vector<AlertNotice> alerts_;
+  HangWatch hangs_;
   std::optional<Screen> screen_;
   bool ended_before_ = false;
   bool holds_other_files_ = false;

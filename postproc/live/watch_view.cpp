@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "postproc/live/alert_fields.h"
+#include "postproc/live/watch_fields.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/ink.h"
@@ -20,6 +20,7 @@ constexpr std::size_t kSparkWidth = 30;
 constexpr std::size_t kTopChannels = 3;
 constexpr std::size_t kMostNodes = 8;
 constexpr std::size_t kRoomForAlerts = 12;  // lines, with the title
+constexpr std::size_t kLongestWatchLine = 1000;
 constexpr std::string_view kCausesLater = "alerts show changes; the report at the end names their cause";
 
 Ink ink_of(const AlertNotice& notice) {
@@ -66,16 +67,6 @@ std::string cost_of(const WatchPage& page) {
   return text;
 }
 
-Json node_json(const WatchedNode& node) {
-  Json json{{"node", node.trace().node()},
-            {"state", name_of(node.trace().state())},
-            {"seconds", node.job_seconds()},
-            {"channels", node.trace().rows().channels()},
-            {"collector_cpu_percent_of_core", nullptr}};
-  if (const auto percent = node.collector_percent()) json["collector_cpu_percent_of_core"] = *percent;
-  return json;
-}
-
 class Lines {
  public:
   explicit Lines(const ViewStyle& style) : style_(style) {}
@@ -104,7 +95,7 @@ void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) 
   }
 }
 
-/// What the absence of alerts says: nothing while little was looked at.
+/// The line of a page without alerts: their absence means nothing while little was analysed.
 std::string without_alerts(const WatchPage& page) {
   double longest = 0;
   for (const auto& node : page.nodes) longest = std::max(longest, node->job_seconds());
@@ -148,7 +139,7 @@ std::string alert_line(const AlertNotice& notice) {
       fmt::format("{} {} {} #{} {} {} {}", clock_time(notice.published_utc_ns), name_of(notice.news), notice.node,
                   notice.number, name_of(notice.subsystem), name_of(notice.tier), times_of(notice));
   if (notice.news == AlertNews::withdrawn) {
-    return printable(line + ": no longer different from the rest of the job", 1000);
+    return printable(line + ": no longer different from the rest of the job", kLongestWatchLine);
   }
   if (!notice.claim.empty()) line += ": " + notice.claim;
   std::vector<std::string> channels;
@@ -156,41 +147,42 @@ std::string alert_line(const AlertNotice& notice) {
     if (channels.size() < kTopChannels) channels.push_back(reason.channel);
   }
   line += fmt::format(" [{}; {}]", joined(names_of(notice.methods), "+"), joined(channels, ", "));
-  return printable(line, 1000);
+  return printable(line, kLongestWatchLine);
 }
 
 std::string alert_json(const AlertNotice& notice) {
   return json_text(JsonWriter::whole(notice));
 }
 
-std::string watch_line(std::int64_t now_utc_ns, const std::string& text) {
-  constexpr std::size_t kLongest = 1000;
-  return printable(clock_time(now_utc_ns) + " " + text, kLongest);
+WatchSummary watch_summary(const WatchPage& page, const std::string& text) {
+  WatchSummary summary{.notice = {"ended", page.now_utc_ns, text},
+                       .watching_percent = page.watching_percent,
+                       .runs = page.budget.runs(),
+                       .runs_skipped = page.budget.skipped(),
+                       .nodes = {}};
+  summary.nodes.reserve(page.nodes.size());
+  for (const auto& node : page.nodes) {
+    const LiveTrace& trace = node->trace();
+    summary.nodes.push_back(
+        {trace.node(), trace.state(), node->job_seconds(), trace.rows().channels(), node->collector_percent()});
+  }
+  return summary;
 }
 
-std::string watch_json(std::int64_t now_utc_ns, std::string_view news, const std::string& text) {
-  const Json json{
-      {"schema", "reveal.watch/1"}, {"news", std::string(news)}, {"told", iso_time(now_utc_ns)}, {"how", text}};
-  return json_text(json);
+std::string watch_line(const WatchNotice& notice) {
+  return printable(clock_time(notice.published_utc_ns) + " " + notice.text, kLongestWatchLine);
 }
 
-std::string end_line(const WatchPage& page, const std::string& how) {
-  constexpr std::size_t kLongestLine = 1000;
-  return printable(fmt::format("{} {}; {}", clock_time(page.now_utc_ns), how, cost_of(page)), kLongestLine);
+std::string watch_json(const WatchNotice& notice) {
+  return json_text(JsonWriter::whole(notice));
 }
 
-std::string end_json(const WatchPage& page, const std::string& how) {
-  Json json{{"schema", "reveal.watch/1"},
-            {"news", "ended"},
-            {"told", iso_time(page.now_utc_ns)},
-            {"how", how},
-            {"watching_cpu_percent_of_core", nullptr},
-            {"looks", page.budget.runs()},
-            {"looks_skipped", page.budget.skipped()},
-            {"nodes", Json::array()}};
-  if (std::isfinite(page.watching_percent)) json["watching_cpu_percent_of_core"] = page.watching_percent;
-  for (const auto& node : page.nodes) json["nodes"].push_back(node_json(*node));
-  return json_text(json);
+std::string end_line(const WatchPage& page, const std::string& text) {
+  return printable(fmt::format("{} {}; {}", clock_time(page.now_utc_ns), text, cost_of(page)), kLongestWatchLine);
+}
+
+std::string end_json(const WatchSummary& summary) {
+  return json_text(JsonWriter::whole(summary));
 }
 
 std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style) {
@@ -225,6 +217,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
     if (few) draw_meters(*node, style, lines);
   }
   lines.add("");
+  if (!page.hang.empty()) lines.add(page.hang, Ink::red);
   if (page.alerts.empty()) {
     lines.add(without_alerts(page));
     return lines.take();

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,16 +26,43 @@ struct WatchPage {
   const CpuBudget& budget;
   double watching_percent = 0;  // of a core, all of this program; NaN in the first second
   std::int64_t now_utc_ns = 0;
+  std::string hang = {};  // ranks that wait for each other now; "": none are known to
 };
 
-/// The news of the watch itself, not of the job: one line, or one JSON object.
-[[nodiscard]] std::string watch_line(std::int64_t now_utc_ns, const std::string& text);
-[[nodiscard]] std::string watch_json(std::int64_t now_utc_ns, std::string_view news, const std::string& text);
+/// News of the watch itself, not of the job.
+struct WatchNotice {
+  std::string news;  // waiting, watching or ended
+  std::int64_t published_utc_ns = 0;
+  std::string text;
+  bool operator==(const WatchNotice&) const = default;
+};
+
+/// The last notice, with the cost of the watch.
+struct WatchSummary {
+  struct Node {
+    std::string node;
+    LiveState state = LiveState::waiting;
+    double seconds = 0;  // of the job
+    std::size_t channels = 0;
+    std::optional<double> collector_percent;
+    bool operator==(const Node&) const = default;
+  };
+  WatchNotice notice;
+  std::optional<double> watching_percent;
+  std::int64_t runs = 0;
+  std::int64_t runs_skipped = 0;
+  std::vector<Node> nodes;
+  bool operator==(const WatchSummary&) const = default;
+};
+[[nodiscard]] WatchSummary watch_summary(const WatchPage& page, const std::string& text);
+
+/// One line, or one JSON object.
+[[nodiscard]] std::string watch_line(const WatchNotice& notice);
+[[nodiscard]] std::string watch_json(const WatchNotice& notice);
 [[nodiscard]] std::string alert_line(const AlertNotice& notice);
 [[nodiscard]] std::string alert_json(const AlertNotice& notice);
-/// The end, with what it cost: one line, or one JSON object.
-[[nodiscard]] std::string end_line(const WatchPage& page, const std::string& how);
-[[nodiscard]] std::string end_json(const WatchPage& page, const std::string& how);
+[[nodiscard]] std::string end_line(const WatchPage& page, const std::string& text);
+[[nodiscard]] std::string end_json(const WatchSummary& summary);
 /// Lines that fit into the style's width and height.
 [[nodiscard]] std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style);
 

@@ -22,7 +22,7 @@ namespace reveal {
 /// A name without domain gets the site's, if there is one.
 [[nodiscard]] std::string qualified(std::string_view address, std::string_view domain);
 
-/// Domains do not tell case apart; what stands before the '@' may.
+/// Compares domains without case; the part before the '@' may differ by case.
 [[nodiscard]] bool same_address(std::string_view a, std::string_view b) noexcept;
 [[nodiscard]] bool same_domain(std::string_view a, std::string_view b) noexcept;
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/private_files.h"
@@ -53,7 +54,7 @@ std::optional<std::string> shared_mail_state(const std::filesystem::path& home, 
 }
 
 MailQuota::MailQuota(const std::string& directory, std::int64_t now_utc_ns)
-    : path_(directory), now_seconds_(now_utc_ns / 1'000'000'000) {
+    : path_(directory), now_seconds_(now_utc_ns / kSecond) {
   while (path_.size() > 1 && path_.back() == '/') path_.pop_back();  // "link/" would be followed
   folder_ = open_private_directory(path_);
   forget_old();

@@ -1,5 +1,5 @@
 // What the site decided about mail: the section [mail] of /etc/reveal/reveal.conf. A user's file is never asked, since
-// it would say who gets mail in the site's name.
+// it would choose the recipients of mail in the site's name.
 #pragma once
 
 #include <string>

@@ -9,6 +9,7 @@
 #include <memory>
 #include <new>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/version.h"
 #include "postproc/analysis/job_remedy.h"
@@ -190,7 +191,7 @@ Report without_admin_steps(Report report, const MailSettings& settings) {
   return report;
 }
 
-/// What administrators are told to do never comes out of a file of a user's, nor under what title.
+/// Commands for administrators, and their titles, are never taken from a file of a user.
 Report with_texts_of_rules(Report report) {
   take_texts_of_rules(report);
   return report;
@@ -264,7 +265,7 @@ void set_headers(GMimeMessage* message, const Report& report, const MailSettings
     g_mime_message_add_mailbox(message, GMIME_ADDRESS_TYPE_TO, nullptr, address.c_str());
   }
   g_mime_message_set_subject(message, subject.c_str(), "utf-8");
-  if (GDateTime* now = g_date_time_new_from_unix_utc(context.now_utc_ns / 1'000'000'000); now != nullptr) {
+  if (GDateTime* now = g_date_time_new_from_unix_utc(context.now_utc_ns / kSecond); now != nullptr) {
     g_mime_message_set_date(message, now);
     g_date_time_unref(now);
   }

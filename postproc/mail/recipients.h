@@ -1,5 +1,5 @@
-// Who gets a mail about this report, and why somebody does not. Addresses come from Slurm and from the site's file,
-// never from the report: that one lies in the user's directory.
+// The recipients of a mail about this report, and the reasons against others. Addresses come from Slurm and from the
+// site's file, never from the report: that one lies in the user's directory.
 #pragma once
 
 #include <string>

@@ -80,12 +80,26 @@ class Grower {
 
 }  // namespace
 
-double average_path_length(std::size_t n) {
+namespace {
+
+double computed_path_length(std::size_t n) {
   constexpr double kEuler = 0.577215664901532860;
   if (n <= 1) return 0;
   if (n == 2) return 1;
   const auto m = static_cast<double>(n);
   return 2 * (std::log(m - 1) + kEuler) - 2 * (m - 1) / m;
+}
+
+}  // namespace
+
+double average_path_length(std::size_t n) {
+  constexpr std::size_t kUsual = 256;  // rows of a tree
+  static const std::vector<double> known = [] {
+    std::vector<double> lengths(kUsual + 1);
+    for (std::size_t i = 0; i < lengths.size(); ++i) lengths[i] = computed_path_length(i);
+    return lengths;
+  }();
+  return n <= kUsual ? known[n] : computed_path_length(n);
 }
 
 double path_length(const IsolationTree& tree, const Eigen::MatrixXd& rows, Eigen::Index row) {

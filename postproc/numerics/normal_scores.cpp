@@ -95,16 +95,23 @@ std::uint64_t digit(const ShortKey& key, unsigned shift) {
 /// Least significant digit first; digits that are equal in all values are skipped.
 template <class AnyKey>
 void sort_by_digits(std::vector<AnyKey>& keys, std::vector<AnyKey>& scratch, unsigned bits) {
+  constexpr std::size_t kMostDigits = (64 + kDigitBits - 1) / kDigitBits;
+  thread_local std::array<std::array<std::uint32_t, kBuckets>, kMostDigits> counts;
+  const std::size_t digits = (bits + kDigitBits - 1) / kDigitBits;
+  const auto bucket = [](const AnyKey& key, std::size_t place) {
+    return digit(key, static_cast<unsigned>(place) * kDigitBits) & (kBuckets - 1);
+  };
+  for (std::size_t place = 0; place < digits; ++place) counts[place].fill(0);
+  for (const AnyKey& key : keys) {
+    for (std::size_t place = 0; place < digits; ++place) ++counts[place][bucket(key, place)];
+  }
   scratch.resize(keys.size());
-  std::array<std::uint32_t, kBuckets> counts;
-  for (unsigned shift = 0; shift < bits; shift += kDigitBits) {
-    counts.fill(0);
-    const auto bucket = [shift](const AnyKey& key) { return digit(key, shift) & (kBuckets - 1); };
-    for (const AnyKey& key : keys) ++counts[bucket(key)];
-    if (counts[bucket(keys.front())] == keys.size()) continue;
+  for (std::size_t place = 0; place < digits; ++place) {
+    auto& mine = counts[place];
+    if (mine[bucket(keys.front(), place)] == keys.size()) continue;
     std::uint32_t begin = 0;
-    for (std::uint32_t& count : counts) begin += std::exchange(count, begin);
-    for (const AnyKey& key : keys) scratch[counts[bucket(key)]++] = key;
+    for (std::uint32_t& count : mine) begin += std::exchange(count, begin);
+    for (const AnyKey& key : keys) scratch[mine[bucket(key, place)]++] = key;
     keys.swap(scratch);
   }
 }
@@ -124,8 +131,7 @@ struct Range {
   bool floats = true;  // all are single precision
 };
 
-REVEAL_WIDE Range range_of(std::span<const double> values) {
-  Range range;
+void add_to_range(std::span<const double> values, Range& range) {
   for (const double value : values) {
     if (std::isnan(value)) continue;
     ++range.present;
@@ -134,7 +140,63 @@ REVEAL_WIDE Range range_of(std::span<const double> values) {
     range.whole = range.whole && value == std::floor(value);
     range.floats = range.floats && static_cast<double>(static_cast<float>(value)) == value;
   }
+}
+
+REVEAL_VECTOR(FourFlags, std::int64_t, 32);
+REVEAL_VECTOR(FourMarks, std::int32_t, 16);
+REVEAL_VECTOR(FourFloats, float, 16);
+
+/// Below kLarge, adding and subtracting kRounding leaves the nearest whole number.
+constexpr double kRounding = 0x1.8p52;
+constexpr double kLarge = 0x1p51;
+
+REVEAL_WIDE Range range_of_small(const double* values, std::size_t n) {
+  Wide least = Wide{} + INFINITY;
+  Wide most = Wide{} - INFINITY;
+  FourFlags missing{};
+  FourFlags fractions{};
+  FourFlags doubles{};
+  std::size_t t = 0;
+  for (; t + kWide <= n; t += kWide) {
+    const Wide v = *reinterpret_cast<const Wide*>(values + t);
+    const FourFlags is_present = v == v;  // NOLINT(misc-redundant-expression): NaN is not
+    missing += is_present + 1;
+    least = v < least ? v : least;
+    most = v > most ? v : most;
+    fractions |= is_present & (v + kRounding - kRounding != v);
+    doubles |= is_present & (__builtin_convertvector(__builtin_convertvector(v, FourFloats), Wide) != v);
+  }
+  Range range{.present = t};
+  for (unsigned lane = 0; lane < kWide; ++lane) {
+    range.present -= static_cast<std::size_t>(missing[lane]);
+    range.least = std::min(range.least, least[lane]);
+    range.most = std::max(range.most, most[lane]);
+    range.whole = range.whole && fractions[lane] == 0;
+    range.floats = range.floats && doubles[lane] == 0;
+  }
+  add_to_range({values + t, n - t}, range);
   return range;
+}
+
+Range range_of(std::span<const double> values) {
+  Range range = range_of_small(values.data(), values.size());
+  if (range.present == 0 || (range.least > -kLarge && range.most < kLarge)) return range;
+  range = {};
+  add_to_range(values, range);
+  return range;
+}
+
+REVEAL_WIDE void subtract_where_present(const double* values, std::size_t n, float mean, float* scores) {
+  std::size_t t = 0;
+  for (; t + kWide <= n; t += kWide) {
+    const Wide v = *reinterpret_cast<const Wide*>(values + t);
+    FourFloats& four = *reinterpret_cast<FourFloats*>(scores + t);
+    const FourFlags is_present = v == v;  // NOLINT(misc-redundant-expression): NaN is not
+    four = __builtin_convertvector(is_present, FourMarks) ? four - mean : four;
+  }
+  for (; t < n; ++t) {
+    if (!std::isnan(values[t])) scores[t] -= mean;
+  }
 }
 
 /// Fills scores group by group of equal values, from the least to the largest.
@@ -177,17 +239,23 @@ class Scorer {
 void score_counted(std::span<const double> values, const Range& range, Scorer& scorer, std::span<float> scores) {
   thread_local std::vector<std::uint32_t> counts;
   thread_local std::vector<float> score_of;
-  counts.assign(static_cast<std::size_t>(range.most - range.least) + 1, 0);
-  score_of.resize(counts.size());
-  for (const double value : values) {
-    if (!std::isnan(value)) ++counts[static_cast<std::uint32_t>(value - range.least)];
-  }
-  for (std::size_t v = 0; v < counts.size(); ++v) {
-    if (counts[v] > 0) score_of[v] = scorer.next(counts[v]);
-  }
+  thread_local std::vector<std::uint16_t> keys;
+  const auto kinds = static_cast<std::size_t>(range.most - range.least) + 1;
+  const std::size_t both = kinds + 1;  // the last one counts what is missing
+  counts.assign(2 * both, 0);  // of even and odd places: neighbours are often equal, and need not wait for each other
+  score_of.assign(both, 0);
+  keys.resize(values.size());
   for (std::size_t t = 0; t < values.size(); ++t) {
-    if (!std::isnan(values[t])) scores[t] = score_of[static_cast<std::uint32_t>(values[t] - range.least)];
+    const bool missing = std::isnan(values[t]);
+    const std::size_t key = missing ? kinds : static_cast<std::uint32_t>(values[t] - range.least);
+    keys[t] = static_cast<std::uint16_t>(key);
+    ++counts[key + (t % 2) * both];
   }
+  for (std::size_t key = 0; key < kinds; ++key) {
+    const std::size_t count = counts[key] + counts[key + both];
+    if (count > 0) score_of[key] = scorer.next(count);
+  }
+  for (std::size_t t = 0; t < values.size(); ++t) scores[t] = score_of[keys[t]];
 }
 
 template <class KeyOf>
@@ -273,10 +341,7 @@ RankSummary normal_scores(std::span<const double> values, std::span<float> score
   } else {
     score_long(values, scorer);
   }
-  const float mean = scorer.mean();
-  for (std::size_t t = 0; t < values.size(); ++t) {
-    if (!std::isnan(values[t])) scores[t] -= mean;
-  }
+  subtract_where_present(values.data(), values.size(), scorer.mean(), scores.data());
   return {.present = range.present, .away_from_median = scorer.away_from_median()};
 }
 

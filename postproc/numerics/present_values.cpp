@@ -68,7 +68,24 @@ REVEAL_WIDE bool any_bit(const double* values, std::size_t n) {
   return any != 0;
 }
 
+REVEAL_WIDE bool any_nan(const double* values, std::size_t n) {
+  Lanes missing{};
+  std::size_t t = 0;
+  for (; t + kWide <= n; t += kWide) {
+    const Wide v = *reinterpret_cast<const Wide*>(values + t);
+    missing |= v != v;  // NOLINT(misc-redundant-expression): NaN is not
+  }
+  bool any = false;
+  for (unsigned lane = 0; lane < kWide; ++lane) any = any || missing[lane] != 0;
+  for (; t < n; ++t) any = any || std::isnan(values[t]);
+  return any;
+}
+
 }  // namespace
+
+bool any_missing(std::span<const double> values) {
+  return any_nan(values.data(), values.size());
+}
 
 PresentValues present_values(std::span<const double> values) {
   PresentValues all;

@@ -22,6 +22,8 @@ struct PresentValues {
   return present_values(values).mean();
 }
 
+[[nodiscard]] bool any_missing(std::span<const double> values);
+
 /// Values that differ from the last one present before them.
 [[nodiscard]] std::size_t changes_in(std::span<const double> values, double before);
 

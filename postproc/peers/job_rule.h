@@ -1,4 +1,4 @@
-// A rule that looks at all nodes of a job together: what differs between nodes, and what no single one can tell. Its
+// A rule that looks at all nodes of a job together: what differs between nodes, and what no single one shows. Its
 // row stands in the rule table like all others; one family of rules per file in rules/, without a header.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/node_check.h"
 #include "postproc/diagnose/remedy.h"
+#include "postproc/peers/call_history.h"
 #include "postproc/peers/peers.h"
 #include "postproc/peers/step_history.h"
 
@@ -24,6 +25,12 @@ struct NodeSteps {
   double clock_error_seconds = 0;
 };
 
+/// When one node's ranks called nothing that waits for other ranks.
+struct NodeCalls {
+  std::string_view node;
+  const CallHistory& history;
+};
+
 /// Everything such a rule may look at.
 struct JobRuleContext {
   const PeerComparison& comparison;
@@ -31,10 +38,11 @@ struct JobRuleContext {
   TimeSpan job;
   std::span<const Finding> found = {};  // on single nodes
   std::span<const NodeSteps> steps = {};
+  std::span<const NodeCalls> calls = {};
   RemedyNames names = {};
 };
 
-/// A finding without its remedy, and what the rule knows for the lines of it beside names.
+/// A finding without its remedy, and the rule's values for the remedy's lines beside names.
 struct JobFinding {
   JobFinding(Finding found, JobValues known = {}) : finding(std::move(found)), values(std::move(known)) {}
 

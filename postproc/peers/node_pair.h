@@ -1,5 +1,5 @@
-// Two nodes that do the same work and have no third one to be held against. Which of them is the unusual one cannot be
-// told from them alone; that they are in different states can, where the work of both is alike.
+// Two nodes that do the same work, without a third one to compare with. Their telemetry shows that they are in
+// different states, where the work of both is alike; it does not show which of them is the unusual one.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ inline constexpr std::string_view kPairRule = "node.pair_differs";
 inline constexpr std::string_view kGpuModels = "gpu.models";
 /// Why its findings cannot name a node, unless earlier runs show which of the two is unusual.
 inline constexpr std::string_view kNoMajority =
-    "Two nodes are no majority: which of them is the unusual one cannot be told from this run.";
+    "Two nodes are no majority: this run does not show which of them is the unusual one.";
 
 /// A quantity in which two nodes of one job should agree, whatever one of them does beside the work they share: time
 /// that a node takes from its job, or the state it is in. Amounts of work are none of these.

@@ -95,7 +95,24 @@ REVEAL_WIDE void add_scaled(std::span<const double> values, double factor, std::
   }
 }
 
+REVEAL_WIDE void scale(std::span<double> values, double factor) {
+  std::size_t t = 0;
+  for (; t + kWide <= values.size(); t += kWide) {
+    Wide& four = *reinterpret_cast<Wide*>(values.data() + t);
+    four = four * factor + 0.0;  // no -0
+  }
+  for (; t < values.size(); ++t) values[t] = values[t] * factor + 0.0;
+}
+
+Values scaled(const Telemetry& telemetry, std::size_t channel, double factor) {
+  const auto series = telemetry.series(channel);
+  Values values(series.begin(), series.end());
+  scale(values, factor);
+  return values;
+}
+
 Values whole_node(const Telemetry& telemetry, const Group& group, double factor) {
+  if (group.members.size() == 1) return scaled(telemetry, group.members.front(), factor);
   Values total(telemetry.samples, 0.0);
   Values present(telemetry.samples, 0.0);
   for (const std::size_t member : group.members) add_scaled(telemetry.series(member), factor, total, present);
@@ -108,13 +125,6 @@ Values whole_node(const Telemetry& telemetry, const Group& group, double factor)
     }
   }
   return total;
-}
-
-Values scaled(const Telemetry& telemetry, std::size_t channel, double factor) {
-  const auto series = telemetry.series(channel);
-  Values values(series.begin(), series.end());
-  for (double& value : values) value *= factor;
-  return values;
 }
 
 /// Shapes one node's series into channels of its profile.
@@ -183,16 +193,17 @@ class Shaper {
 
  private:
   [[nodiscard]] std::vector<float> blocks(const Values& values) const {
-    Values sums(blocks_, 0.0);
-    Values present(blocks_, 0.0);
-    for (std::size_t t = 0; t < values.size(); ++t) {
-      if (std::isnan(values[t])) continue;
-      sums[block_of_[t]] += values[t];
-      present[block_of_[t]] += 1;
-    }
-    std::vector<float> means(blocks_);
-    for (std::size_t i = 0; i < blocks_; ++i) {
-      means[i] = static_cast<float>(present[i] >= half_block_ ? four_digits(sums[i] / present[i]) : kNaN);
+    std::vector<float> means(blocks_, std::numeric_limits<float>::quiet_NaN());
+    for (std::size_t begin = 0; begin < values.size();) {
+      const std::size_t block = block_of_[begin];
+      double sum = 0;
+      double present = 0;
+      for (; begin < values.size() && block_of_[begin] == block; ++begin) {
+        const bool is_present = !std::isnan(values[begin]);
+        sum += is_present ? values[begin] : 0;
+        present += is_present ? 1 : 0;
+      }
+      if (present >= half_block_) means[block] = static_cast<float>(four_digits(sum / present));
     }
     return means;
   }
@@ -249,6 +260,8 @@ void add_group(const Telemetry& telemetry, const std::string& metric, const Grou
   Values busiest;
   double most = -std::numeric_limits<double>::infinity();
   for (const std::size_t member : group.members) {
+    const PresentValues all = present_values(telemetry.series(member));
+    if (all.low == 0 && all.high == 0 && most >= 0) continue;
     Values values = scaled(telemetry, member, factor);
     const double mean = mean_of(values);
     if (!(mean > most)) continue;

@@ -1,5 +1,5 @@
 // Which of all tests are worth a line: discoveries at a false-discovery rate of 5 % over all channels and nodes
-// (Benjamini and Hochberg, 1995) that are also large, and what they say about the node rather than about its work.
+// (Benjamini and Hochberg, 1995) that are also large, and whether they describe the node or its work.
 #pragma once
 
 #include <string>

@@ -57,7 +57,7 @@ struct FactDifference {
   bool operator==(const FactDifference&) const = default;
 };
 
-/// The node for which the others wait; `node` is "" when there is none, or it is not known, and `reason` says which.
+/// The node for which the others wait; `node` is "" when there is none, or it is not known; `reason` has which.
 struct Straggler {
   std::string node;
   std::string signal;

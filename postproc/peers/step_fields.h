@@ -26,7 +26,7 @@ void fields(auto& v, Visited<decltype(v), SlowSteps>& slow) {
   v("usual_seconds", slow.usual_seconds);
   v("waiting", slow.waiting, "the process called no function that is known to wait");
   v("usual_waiting", slow.usual_waiting, "the process called no function that is known to wait");
-  constexpr const char* kWhyNoCpu = "the cpu time of the process was not measured, or tells nothing beside a GPU";
+  constexpr const char* kWhyNoCpu = "the cpu time of the process was not measured, or means nothing beside a GPU";
   v("cpu", slow.cpu, kWhyNoCpu);
   v("usual_cpu", slow.usual_cpu, kWhyNoCpu);
 }

@@ -7,7 +7,7 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
-#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/excursion.h"
 #include "postproc/numerics/median.h"
 
 namespace reveal {
@@ -165,41 +165,41 @@ class RankTrend {
     const double least_steps = std::max(rule.threshold("min_steps"), std::ceil(rule.threshold("min_seconds") / usual));
     if (!(3 * least_steps < static_cast<double>(seconds_.size()))) return {};
     const auto length = static_cast<std::size_t>(least_steps);
-    auto found = find_elevations(running_medians(seconds_), {.min_excess = least_excess,
+    auto found = find_excursions(running_medians(seconds_), {.min_excess = least_excess,
                                                              .min_length = length,
                                                              .window = length,
                                                              .min_score = rule.threshold("min_score"),
                                                              .floor = 0});
     const std::vector<Interval> all = places(found);
     std::vector<SlowSteps> slow;
-    for (const Elevation& elevation : found) {
+    for (const Excursion& excursion : found) {
       // What is there from the start is how the job warms up.
-      if (elevation.recurring || !elevation.beyond || elevation.at.begin < kWarmUp) continue;
-      const InAndOut took = medians(seconds_, elevation.at, all);
+      if (excursion.recurring || !excursion.beyond || excursion.at.begin < kWarmUp) continue;
+      const InAndOut took = medians(seconds_, excursion.at, all);
       if (!(took.inside - took.outside >= least_excess)) continue;
-      slow.push_back(describe(elevation, took, all));
+      slow.push_back(describe(excursion, took, all));
     }
     return slow;
   }
 
  private:
-  [[nodiscard]] SlowSteps describe(const Elevation& elevation, const InAndOut& took,
+  [[nodiscard]] SlowSteps describe(const Excursion& excursion, const InAndOut& took,
                                    std::span<const Interval> all) const {
-    const TrainingStep& first = *steps_[elevation.at.begin];
-    const TrainingStep& last = *steps_[elevation.at.end - 1];
+    const TrainingStep& first = *steps_[excursion.at.begin];
+    const TrainingStep& last = *steps_[excursion.at.end - 1];
     SlowSteps slow{.rank = rank_,
                    .first = first.number,
                    .last = last.number,
                    .begin_utc_ns = first.begin_ns + utc_ns_,
                    .end_utc_ns = last.begin_ns + utc_ns_ + std::llround(took.inside * 1e9),
-                   .score = elevation.score,
+                   .score = excursion.score,
                    .seconds = took.inside,
                    .usual_seconds = took.outside,
                    .waiting = {},
                    .usual_waiting = {},
                    .cpu = {},
                    .usual_cpu = {}};
-    const InAndOut waiting = medians(waiting_, elevation.at, all);
+    const InAndOut waiting = medians(waiting_, excursion.at, all);
     if (!std::isnan(waiting.inside) && !std::isnan(waiting.outside)) {
       slow.waiting = waiting.inside;
       slow.usual_waiting = waiting.outside;
@@ -207,7 +207,7 @@ class RankTrend {
     std::vector<Interval> busy;
     busy.reserve(all.size());
     for (const Interval& each : all) busy.push_back(touched(each));
-    const Interval whole = within(elevation.at);
+    const Interval whole = within(excursion.at);
     const double cpus = whole.length() < kLeastCells ? kNaN : mean_inside(cpus_, whole);
     const auto window = static_cast<std::size_t>(std::max(1.0, kCpuWindow / telemetry_.step_seconds));
     const std::vector<double> usual = reference_means(cpus_, busy, window);

@@ -8,7 +8,7 @@ namespace reveal {
 namespace {
 
 constexpr double kStragglerP = 0.01;  // for all nodes together
-/// What this one signal's spread between equal nodes is, is known better than what hundreds of counters say of it.
+/// The spread of this one signal between equal nodes, which is known better than an estimate from hundreds of counters.
 constexpr VariancePrior kOwnTimePrior{0.0025, 4};  // five percent, squared
 
 }  // namespace

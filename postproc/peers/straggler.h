@@ -1,6 +1,6 @@
-// Who keeps the others waiting. Nodes of a synchronous job wait for the slowest, which itself waits for nobody: it
-// spends most of its time on its own work. Run-queue wait is part of that own time; a rank blocked in a receive sleeps,
-// and that is what is missing from it. Ranks that poll while they wait look like ranks that work.
+// The node for which the others wait. Nodes of a synchronous job wait for the slowest, which does not wait itself: it
+// spends most of its time on its own work. Run-queue wait is part of that own time; the sleep of a rank that is blocked
+// in a receive is not. Ranks that poll while they wait look like ranks that work.
 #pragma once
 
 #include <vector>

@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "hdf5schema/basics/not_measured.h"
-#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/excursion.h"
 #include "postproc/numerics/median.h"
 #include "postproc/words/quantity.h"
 
@@ -120,25 +120,25 @@ std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const E
   const double lowest =
       *std::min_element(against.begin(), against.end(), [](double a, double b) { return std::isnan(b) || a < b; });
   for (double& value : against) value -= lowest;
-  const ElevationSearch search{.min_excess = rule.threshold("min_passing"),
+  const ExcursionSearch search{.min_excess = rule.threshold("min_passing"),
                                .min_length = points(rule.threshold("min_passing_seconds")),
                                .window = points(5),
                                .min_score = rule.threshold("min_passing_score"),
                                .floor = 0};
-  const auto found = lasting ? find_lasting_elevations(against, search) : find_elevations(against, search);
+  const auto found = lasting ? find_lasting_excursions(against, search) : find_excursions(against, search);
   const std::vector<Interval> all = places(found);
   std::vector<Stretch> kept;
-  for (const Elevation& elevation : found) {
+  for (const Excursion& excursion : found) {
     // What is there from the start is how the nodes began, not what befell one of them.
-    if (elevation.recurring || !elevation.beyond || elevation.at.begin == 0) continue;
-    Stretch stretch = stretch_at(own, others, elevation.at, all);
-    stretch.score = elevation.score;
+    if (excursion.recurring || !excursion.beyond || excursion.at.begin == 0) continue;
+    Stretch stretch = stretch_at(own, others, excursion.at, all);
+    stretch.score = excursion.score;
     if (std::isnan(stretch.own_usual) || std::isnan(stretch.others_usual)) continue;
-    const double excess = elevation.inside - elevation.outside;
+    const double excess = excursion.inside - excursion.outside;
     if (excess < rule.threshold("min_passing_share") * stretch.own_usual) continue;
     // If it lasts for half of the run, the usual half is the one in which the nodes do the same; else it is not known.
     const bool alike_else = std::abs(stretch.own_usual - stretch.others_usual) <= kEqual * stretch.own_usual;
-    if (lasting ? !alike_else : 2 * elevation.at.length() > own.size()) continue;
+    if (lasting ? !alike_else : 2 * excursion.at.length() > own.size()) continue;
     if (stretch.own <= (1 + kEqual) * stretch.others) continue;
     // The others must have slept more: a node that is busier while nobody waits for it is no straggler.
     if (stretch.others >= stretch.others_usual) continue;

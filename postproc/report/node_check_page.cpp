@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/version.h"
 #include "postproc/report/fields.h"
@@ -114,7 +115,6 @@ std::string gauge_of(std::string_view name, std::string_view help, const std::st
 }
 
 std::string status_metric(NodeStatus status, std::int64_t utc_ns) {
-  constexpr double kSecond = 1e9;
   return gauge_of("reveal_check_status", "Result of reveal check: 0 ok, 1 warning, 2 critical, 3 unknown.",
                   fmt::format("reveal_check_status {}\n", exit_status_of(status))) +
          gauge_of("reveal_check_time_seconds", "Unix time of the last check.",

@@ -64,7 +64,8 @@ void add_typed(std::vector<Part>& parts, std::string label, const std::vector<st
     const bool prose = form_of(*begin) == LineForm::prose;
     const auto end = std::find_if(
         begin, lines.end(), [prose](const std::string& line) { return (form_of(line) == LineForm::prose) != prose; });
-    add(parts, begin == lines.begin() ? label : "", lines_of(std::vector<std::string>(begin, end)), prose ? RowKind::steps : RowKind::command);
+    add(parts, begin == lines.begin() ? label : "", lines_of(std::vector<std::string>(begin, end)),
+        prose ? RowKind::steps : RowKind::command);
     begin = end;
   }
 }

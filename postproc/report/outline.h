@@ -1,5 +1,5 @@
-// What a report says, in the order in which it is read. The text page and the HTML page lay the same outline out, so
-// what is added here is on both.
+// The content of a report, in the order in which it is read. The text page and the HTML page lay the same outline out,
+// so what is added here is on both.
 #pragma once
 
 #include <string>

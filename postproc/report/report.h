@@ -1,5 +1,5 @@
 // The report of one job as data; report.json, report.txt and report.html are three functions of one `const Report&`.
-// Rendering computes nothing: the text and the HTML say nothing the JSON does not.
+// Rendering computes nothing: everything in the text and in the HTML is in the JSON, too.
 #pragma once
 
 #include <map>

@@ -223,8 +223,8 @@ void print_verdict(Page& page, const Report& report) {
   page.paragraph(page.paint(word, ink_of(report.verdict)) + "  ", column, column, report.verdict.sentence);
 }
 
-/// Whether the verdict says it already; it may go on, or end, otherwise.
-bool says(const std::string& verdict, std::string_view sentence) {
+/// Whether the verdict has this sentence already; it may continue, or end, otherwise.
+bool repeats(const std::string& verdict, std::string_view sentence) {
   if (sentence.ends_with('.')) sentence.remove_suffix(1);
   return verdict.find(sentence) != std::string::npos;
 }
@@ -308,7 +308,7 @@ std::string sentence(const Table& table, const std::vector<Cell>& cells, unsigne
 void print(Page& page, const Table& table) {
   const unsigned shown = wanted(page);
   std::size_t end = std::min(table.rows.size(), page.all() ? table.most : table.most_on_page);
-  if (end + 1 == table.rows.size() && !table.more.empty()) ++end;  // rather than to say that there is one more
+  if (end + 1 == table.rows.size() && !table.more.empty()) ++end;  // instead of a line that there is one more
   std::vector<std::string> headings;
   for (const Column& column : table.columns) headings.push_back(column.heading);
   if (table.grid) page.line(grid_line(table, headings, shown));
@@ -362,7 +362,7 @@ void print(Page& page, const Card& card, const Report& report) {
   const Finding& finding = *card.finding;
   page.title(finding.title, fmt::format("{}, {}", name_of(finding.severity), name_of(finding.confidence)),
              ink_of(finding.severity));
-  if (page.style().part == TextPart::findings || !says(report.verdict.sentence, finding.sentence)) {
+  if (page.style().part == TextPart::findings || !repeats(report.verdict.sentence, finding.sentence)) {
     page.row("what", finding.sentence);
   }
   print(page, card.parts);
@@ -461,7 +461,8 @@ void print_brief_step(Page& page, const Report& report) {
     }
   }
   if (!remedy.advice.empty()) return page.row("to change", shortened(remedy.advice.front(), room));
-  for (const std::string& line : lines_with_form(remedy.user, LineForm::look)) {  // with the place where it is to be typed
+  for (const std::string& line :
+       lines_with_form(remedy.user, LineForm::look)) {  // with the place where it is to be typed
     if (columns(printable(line)) <= room) return page.command(label_of(LineForm::look), line);
   }
   if (!remedy.admin.empty()) page.row("for you", shortened(kNothingForUsers, room));

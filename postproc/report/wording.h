@@ -33,7 +33,7 @@ namespace reveal {
 
 /// "job 4711 (array 4711_3) resnet50", or the name of the program outside a batch system.
 [[nodiscard]] std::string job_title(const ReportJob&);
-/// "ran 62 s", or "recorded for 60 s" if nobody told how long it ran; "" if neither is known.
+/// "ran 62 s", or "recorded for 60 s" if its run time is not known; "" if neither is known.
 [[nodiscard]] std::string run_time(const ReportJob&);
 
 /// "cpu 0.29 of 2 cpus", "memory 512 MiB of 23 GiB", ...: what is known, the most asked first.

@@ -1,4 +1,4 @@
-// `reveal score`: runs a detection pipeline on any multivariate series and writes what it says as CSV.
+// `reveal score`: runs a detection pipeline on any multivariate series and writes the result as CSV.
 #pragma once
 
 #include <cstddef>

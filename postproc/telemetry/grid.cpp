@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "hdf5schema/basics/not_measured.h"
+#include "postproc/numerics/present_values.h"
 
 namespace reveal {
 namespace {
@@ -14,7 +15,8 @@ namespace {
 /// Before any row that could be near; far from the end of the type, since it is subtracted.
 constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min() / 4;
 
-/// A counter is spread over a gap of at most this many of its own periods: beyond it, nobody knows when it happened.
+/// A counter is spread over a gap of at most this many of its own periods: beyond it, the time of the events is not
+/// known.
 constexpr double kSpreadPeriods = 3;
 constexpr std::int64_t kSpreadSteps = 20;
 /// A level is believed for at most this many of its own periods.
@@ -122,9 +124,7 @@ class WholeChannel {
   /// False if this channel needs a closer look. `seen`: an earlier row has a value, so that the first one of these
   /// counts from something unknown.
   [[nodiscard]] bool lay(std::span<const double> rows, bool seen, std::span<double> out) const {
-    if (!once_ || (counts_ && std::any_of(rows.begin(), rows.end(), [](double v) { return std::isnan(v); }))) {
-      return false;
-    }
+    if (!once_ || (counts_ && any_missing(rows))) return false;
     std::size_t filled = 0;
     for (const Run& run : runs_) {
       std::fill(out.begin() + static_cast<std::ptrdiff_t>(filled), out.begin() + static_cast<std::ptrdiff_t>(run.begin),
@@ -176,25 +176,30 @@ class WholeChannel {
   std::vector<Run> runs_;
 };
 
-void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t first,
-                Telemetry& telemetry) {
+/// Lays the family's channels one after the other: `place(i, lay)` says where, by calling `lay` with it.
+template <typename Place>
+void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t samples,
+                const Place& place) {
   Places places{.ticks_in_step = grid.ticks_in_step()};
   std::vector<std::int64_t>& at = places.at;
+  at.reserve(family.time_ns.size());
+  places.ticks.reserve(family.time_ns.size());
   for (const std::int64_t time : family.time_ns) {
     at.push_back(grid.index(time) - static_cast<std::int64_t>(begin));
     places.ticks.push_back(grid.tick(time) - static_cast<std::int64_t>(begin) * grid.ticks_in_step());
   }
   const double period_seconds = std::chrono::duration<double>(family.spec.period).count();
-  const double steps = period_steps(period_seconds, telemetry.step_seconds);
-  const WholeChannel whole(family.spec.kind, at, steps, telemetry.samples);
+  const double steps = period_steps(period_seconds, static_cast<double>(grid.step_ns()) * 1e-9);
+  const WholeChannel whole(family.spec.kind, at, steps, samples);
   for (std::size_t i = 0; i < family.channels.size(); ++i) {
     const auto rows = std::span(family.values).subspan(i * at.size(), at.size());
     const bool seen = !family.seen_before.empty() && family.seen_before[i];
-    const std::span<double> out = telemetry.series(first + i);
-    if (family.channels[i].died_ns > 0 || !whole.lay(rows, seen, out)) {
-      std::fill(out.begin(), out.end(), kNaN);
-      lay_channel(family, i, places, steps, out);
-    }
+    place(i, [&](std::span<double> out) {
+      if (family.channels[i].died_ns > 0 || !whole.lay(rows, seen, out)) {
+        std::fill(out.begin(), out.end(), kNaN);
+        lay_channel(family, i, places, steps, out);
+      }
+    });
   }
 }
 
@@ -261,9 +266,24 @@ void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::
     channels += rows->channels.size();
     if (telemetry.channels.size() < channels) append_channels(*rows, telemetry);
     telemetry.values.resize(channels * samples);
-    lay_values(*rows, grid, begin, first, telemetry);
+    lay_values(*rows, grid, begin, samples, [&](std::size_t i, const auto& lay) { lay(telemetry.series(first + i)); });
   }
   telemetry.channels.resize(channels);  // what was derived is to be derived anew
+}
+
+void lay_part_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::size_t families,
+                      const RowsOf& rows_of, std::size_t at, Telemetry& zeros) {
+  std::vector<double> laid(samples);
+  std::size_t first = 0;
+  for (std::size_t f = 0; f < families; ++f) {
+    const FamilyRows* rows = rows_of(f);
+    if (rows == nullptr) continue;
+    lay_values(*rows, grid, begin, samples, [&](std::size_t i, const auto& lay) {
+      lay(std::span(laid));
+      copy_onto_zeros(laid, zeros.series(first + i).subspan(at, samples));
+    });
+    first += rows->channels.size();
+  }
 }
 
 }  // namespace reveal

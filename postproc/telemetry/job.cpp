@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
@@ -78,14 +79,14 @@ std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
     const bool part = earlier || name.ends_with(kPart);
     if (!part && !name.ends_with(kTrace)) continue;
     struct stat status {};
-    // Links, FIFOs and the like are listed: who opens them says what they are.
+    // Links, FIFOs and the like are listed: opening them shows what they are.
     if (::lstat(entry.path().c_str(), &status) != 0 || S_ISDIR(status.st_mode)) continue;
     ListedTrace trace;
     trace.path = entry.path();
     trace.node = name.substr(0, name.size() - (earlier ? kEarlier : part ? kPart : kTrace).size());
     trace.part = part;
     trace.bytes = static_cast<std::uint64_t>(status.st_size);
-    trace.mtime_ns = status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec;
+    trace.mtime_ns = nanoseconds_of(status.st_mtim);
     traces.push_back(std::move(trace));
   }
   if (traces.empty()) {

@@ -12,7 +12,7 @@ namespace reveal {
 
 struct ListedTrace {
   std::filesystem::path path;
-  std::string node;   // as the file name says; the trace's header has the last word
+  std::string node;   // from the file name; that of the trace's header replaces it
   bool part = false;  // not closed: `.part`
   std::uint64_t bytes = 0;
   std::int64_t mtime_ns = 0;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -21,9 +22,9 @@ constexpr std::int64_t kClockStepNs = 50'000'000;
 
 struct Loss {
   std::string_view code;
-  std::string_view says;
+  std::string_view text;
   bool rows = false;               // of the trace itself are missing
-  std::string_view of_one = says;  // after the number 1
+  std::string_view of_one = text;  // after the number 1
 };
 
 /// The worst first: kMostLossNotes cuts the end.
@@ -82,10 +83,10 @@ void note_losses(NodeTrace& trace) {
     for (const auto& [object, events] : by_object) {
       if (notes++ >= kMostLossNotes) return;
       if (const auto total = sum_of(events)) {
-        trace.notes.push_back(fmt::format("{} {}", *total, *total == 1 ? loss.of_one : loss.says));
+        trace.notes.push_back(fmt::format("{} {}", *total, *total == 1 ? loss.of_one : loss.text));
         continue;
       }
-      std::string note = fmt::format("{} ({}: {}", loss.says, object, events.front()->text);
+      std::string note = fmt::format("{} ({}: {}", loss.text, object, events.front()->text);
       if (events.size() > 1) note += fmt::format(", and {} more times", events.size() - 1);
       trace.notes.push_back(note + ")");
     }
@@ -106,8 +107,11 @@ std::int64_t utc_offset_ns(const std::vector<ClockPair>& clocks, const TraceHead
 
 NodeTrace load_trace(const std::filesystem::path& path) {
   TraceStream stream(path);
-  NodeTrace trace = stream.trace();
-  if (stream.samples() > 0) stream.read(0, stream.samples(), trace.telemetry);
+  stream.read_steps();
+  std::optional<Telemetry> telemetry;
+  if (stream.samples() > 0) telemetry = stream.read(0, stream.samples());
+  NodeTrace trace = std::move(stream).trace();
+  if (telemetry) trace.telemetry = *std::move(telemetry);
   return trace;
 }
 

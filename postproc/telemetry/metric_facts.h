@@ -1,6 +1,6 @@
 // What is known of single metrics and cannot be seen in a trace: their names in sentences, the units in which people
-// read them, and what it means when they move. One table, a row per metric; everything else about a metric, its trace
-// says itself.
+// read them, and what it means when they move. One table, a row per metric; everything else about a metric is in its
+// trace.
 #pragma once
 
 #include <optional>
@@ -13,7 +13,7 @@
 
 namespace reveal {
 
-/// What a node that differs from its peers in this metric tells.
+/// The meaning of a node that differs from its peers in this metric.
 enum class PeerMeaning : std::uint8_t {
   unsaid,  // as `node`
   work,    // how much the node was given to do: a rank that logs, loads, writes checkpoints or launches has more

@@ -240,7 +240,7 @@ FamilyRows RowStore::Family::rows_between(std::int64_t first_ns, std::int64_t la
 }
 
 std::optional<LiveBlock> RowStore::block(const TraceHeader& header, std::int64_t utc_minus_monotonic_ns,
-                                         std::int64_t until_ns) const {
+                                         std::int64_t until_ns, std::span<const std::string_view> paths) const {
   const Family* pace = pace_of(families_);
   if (pace == nullptr || header.interval.count() <= 0) return std::nullopt;
   const std::int64_t last = until_ns > 0 ? std::min(until_ns, pace->times.back()) : pace->times.back();
@@ -256,12 +256,13 @@ std::optional<LiveBlock> RowStore::block(const TraceHeader& header, std::int64_t
   telemetry.channels.reserve(channels() + kDerivedChannels);
   telemetry.values.reserve((channels() + kDerivedChannels) * grid.samples());
   FamilyRows part;
-  const auto rows_of = [&](std::size_t f) {
+  const auto rows_of = [&](std::size_t f) -> const FamilyRows* {
+    if (!paths.empty() && std::find(paths.begin(), paths.end(), families_[f].spec.path) == paths.end()) return nullptr;
     part = families_[f].rows_between(*first, last);
     return part.channels.empty() || part.time_ns.empty() ? nullptr : &part;
   };
   lay_on_grid(grid, 0, grid.samples(), families_.size(), rows_of, telemetry);
-  append_derived(telemetry);
+  if (paths.empty()) append_derived(telemetry);
   return block;
 }
 

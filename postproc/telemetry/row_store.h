@@ -65,9 +65,11 @@ class RowStore {
   [[nodiscard]] bool names_missing() const;
   [[nodiscard]] std::size_t channels() const;
 
-  /// Everything that is kept, up to `until_ns` (0: the newest). Nothing while there are not two rows.
+  /// Everything that is kept, up to `until_ns` (0: the newest). Nothing while there are not two rows. `paths`: only of
+  /// these families, and nothing that is derived from them; empty: of all.
   [[nodiscard]] std::optional<LiveBlock> block(const TraceHeader& header, std::int64_t utc_minus_monotonic_ns,
-                                               std::int64_t until_ns = 0) const;
+                                               std::int64_t until_ns = 0,
+                                               std::span<const std::string_view> paths = {}) const;
 
  private:
   struct EarlyRow {

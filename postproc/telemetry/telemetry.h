@@ -1,5 +1,5 @@
-// One node's telemetry on a regular time grid: what features, detectors and rules look at. It knows no probe; every
-// channel says itself what it is.
+// One node's telemetry on a regular time grid: the input of features, detectors and rules. It is independent of probes;
+// every channel describes itself.
 #pragma once
 
 #include <cstdint>

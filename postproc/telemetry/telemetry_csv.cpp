@@ -26,11 +26,6 @@ std::string quoted(const std::string& name) {
   return text + '"';
 }
 
-bool meets(const std::string& pattern, const Channel& channel) {
-  return ::fnmatch(pattern.c_str(), channel.metric.c_str(), 0) == 0 ||
-         ::fnmatch(pattern.c_str(), channel.name().c_str(), 0) == 0;
-}
-
 std::string column_name(const Channel& channel, double step_seconds) {
   for (const DerivedMetric& derived : derived_metrics()) {
     if (derived.metric == channel.metric) return fmt::format("{} [{}]", channel.name(), derived.unit_text);
@@ -44,11 +39,11 @@ std::vector<std::size_t> chosen(const Telemetry& telemetry, const std::vector<st
                                 std::vector<std::string>& unmatched) {
   std::vector<std::size_t> channels;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
-    const auto wanted = [&](const std::string& pattern) { return meets(pattern, telemetry.channels[i]); };
+    const auto wanted = [&](const std::string& pattern) { return meets_pattern(pattern, telemetry.channels[i]); };
     if (patterns.empty() || std::any_of(patterns.begin(), patterns.end(), wanted)) channels.push_back(i);
   }
   for (const std::string& pattern : patterns) {
-    const auto met = [&](const Channel& channel) { return meets(pattern, channel); };
+    const auto met = [&](const Channel& channel) { return meets_pattern(pattern, channel); };
     if (std::none_of(telemetry.channels.begin(), telemetry.channels.end(), met)) unmatched.push_back(pattern);
   }
   if (channels.empty() && !unmatched.empty()) {
@@ -59,6 +54,11 @@ std::vector<std::size_t> chosen(const Telemetry& telemetry, const std::vector<st
 }
 
 }  // namespace
+
+bool meets_pattern(const std::string& pattern, const Channel& channel) {
+  return ::fnmatch(pattern.c_str(), channel.metric.c_str(), 0) == 0 ||
+         ::fnmatch(pattern.c_str(), channel.name().c_str(), 0) == 0;
+}
 
 std::vector<std::string> write_csv(const std::filesystem::path& trace, const std::vector<std::string>& metrics,
                                    const std::function<void(std::string_view)>& out) {

@@ -7,7 +7,12 @@
 #include <string_view>
 #include <vector>
 
+#include "postproc/telemetry/telemetry.h"
+
 namespace reveal {
+
+/// Whether a pattern as of the shell meets the channel's metric or its name.
+[[nodiscard]] bool meets_pattern(const std::string& pattern, const Channel& channel);
 
 /// One line per sample: `time` (UTC, ISO 8601), then a column per channel, derived metrics behind what was measured;
 /// empty where nothing was measured (RFC 4180). The header has the unit: levels are as they are, "mem.dirty [bytes]",

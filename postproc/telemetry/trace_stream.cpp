@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -20,8 +21,8 @@ namespace {
 constexpr std::size_t kMostSamples = 27'000'000;
 /// 8 GiB of numbers.
 constexpr std::size_t kMostValues = std::size_t{1} << 30;
-/// What is read on the way to the grid is several times as large as what is kept.
-constexpr std::size_t kTicksAtOnce = 3'000;
+/// What is read on the way to the grid is several times as large as what is kept, and should stay in the cache.
+constexpr std::size_t kTicksAtOnce = 1'200;
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 /// What cannot be read is named, and the rest is analysed.
@@ -46,8 +47,12 @@ LostPart lost_part(const TraceReader::Damage& damage) {
 }
 
 template <typename Record>
-void append(std::vector<Record>& to, const std::vector<Record>& more) {
-  to.insert(to.end(), more.begin(), more.end());
+void append(std::vector<Record>& to, std::vector<Record> more) {
+  if (to.empty()) {
+    to = std::move(more);
+  } else {
+    to.insert(to.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  }
 }
 
 bool has_values(const JoinedFamily& family) {
@@ -86,14 +91,11 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   take(trace.coverage, "coverage", Holds::nothing_judged, lost, [&] { return reader.coverage(); });
   for (const TraceReader* each : source->in_order()) {
     std::vector<Event> events;
-    std::vector<TrainingStep> steps;
     std::vector<ClockPair> pairs;
     take(events, "events", Holds::evidence, lost, [&] { return each->events(); });
-    take(steps, "steps", Holds::evidence, lost, [&] { return each->steps(); });
     take(pairs, "clock", Holds::evidence, lost, [&] { return each->clocks(); });
-    append(trace.events, events);
-    append(trace.steps, steps);
-    append(clocks, pairs);
+    append(trace.events, std::move(events));
+    append(clocks, std::move(pairs));
   }
   if (!lost.empty()) trace.notes.push_back("damaged and omitted: " + in_one_sentence(lost));
   note_clock(clocks, trace);
@@ -167,8 +169,31 @@ TraceStream::TraceStream(const std::filesystem::path& path) : impl_(std::make_un
 
 TraceStream::~TraceStream() = default;
 
-const NodeTrace& TraceStream::trace() const {
+const NodeTrace& TraceStream::trace() const& {
   return impl_->trace;
+}
+
+NodeTrace TraceStream::trace() && {
+  return std::move(impl_->trace);
+}
+
+std::size_t TraceStream::step_count() const {
+  std::size_t count = 0;
+  for (const TraceReader* each : impl_->source->in_order()) count += each->step_count();
+  return count;
+}
+
+void TraceStream::read_steps() {
+  NodeTrace& trace = impl_->trace;
+  std::vector<LostPart> lost;
+  for (const TraceReader* each : impl_->source->in_order()) {
+    std::vector<TrainingStep> steps;
+    take(steps, "steps", LostPart::Holds::evidence, lost, [&] { return each->steps(); });
+    append(trace.steps, std::move(steps));
+  }
+  if (lost.empty()) return;
+  trace.notes.push_back("damaged and omitted: " + in_one_sentence(lost));
+  append(trace.lost, std::move(lost));
 }
 
 std::size_t TraceStream::samples() const {
@@ -199,24 +224,38 @@ void TraceStream::read_in_parts(std::size_t begin, std::size_t count, std::size_
     throw Error(
         fmt::format("{}: {} channels of {} samples are too many to analyse", job.node, job.channels.size(), count));
   }
-  piece = Telemetry(job);
-  piece.begin_utc_ns += static_cast<std::int64_t>(begin) * impl_->grid->step_ns();
-  piece.samples = count;
-  piece.values.reserve(job.channels.size() * count);
-  Telemetry part;
-  for (std::size_t at = 0; at < count; at += at_once) {
-    read_measured(begin + at, std::min(at_once, count - at), part);
-    piece.values.resize(part.channels.size() * count);
-    for (std::size_t c = 0; c < part.channels.size(); ++c) {
-      copy_onto_zeros(part.series(c), piece.series(c).subspan(at));
-    }
+  piece = Telemetry{.node = job.node,
+                    .step_seconds = job.step_seconds,
+                    .begin_utc_ns = job.begin_utc_ns + static_cast<std::int64_t>(begin) * impl_->grid->step_ns(),
+                    .samples = count,
+                    .channels = {},
+                    .values = {}};
+  const std::vector<JoinedFamily>& families = impl_->source->families();
+  for (std::size_t f = 0; f < families.size(); ++f) {
+    if (has_values(families[f])) append_channels(impl_->rows[f], piece);
   }
-  piece.channels = std::move(part.channels);
+  piece.values.reserve((piece.channels.size() + kDerivedChannels) * count);
+  piece.values.resize(piece.channels.size() * count);
+  for (std::size_t at = 0; at < count; at += at_once) {
+    const std::size_t samples = std::min(at_once, count - at);
+    lay_part_on_grid(*impl_->grid, begin + at, samples, families.size(), rows_around(begin + at, samples), at, piece);
+  }
 }
 
 void TraceStream::close() {
   impl_->source.reset();
   impl_->rows = {};
+}
+
+/// The rows of one family after the other, in the memory of the one before.
+RowsOf TraceStream::rows_around(std::size_t begin, std::size_t count) {
+  return [this, begin, count](std::size_t f) -> const FamilyRows* {
+    std::vector<FamilyRows>& rows = impl_->rows;
+    rows[f].values.swap(rows[f > 0 ? f - 1 : rows.size() - 1].values);
+    if (!has_values(impl_->source->families()[f])) return nullptr;
+    impl_->read_around(f, begin, count);
+    return &rows[f];
+  };
 }
 
 void TraceStream::read_measured(std::size_t begin, std::size_t count, Telemetry& piece) {
@@ -225,14 +264,7 @@ void TraceStream::read_measured(std::size_t begin, std::size_t count, Telemetry&
   std::size_t channels = kDerivedChannels;
   for (const JoinedFamily& family : families) channels += has_values(family) ? family.channels() : 0;
   piece.values.reserve(channels * count);
-  const auto rows_of = [&](std::size_t f) -> const FamilyRows* {
-    // Rows of finer ticks are several times as large as what is kept of them.
-    if (f > 0 && impl_->grid->ticks_in_step() > 1) impl_->rows[f - 1].values = {};
-    if (!has_values(families[f])) return nullptr;
-    impl_->read_around(f, begin, count);
-    return &impl_->rows[f];
-  };
-  lay_on_grid(*impl_->grid, begin, count, families.size(), rows_of, piece);
+  lay_on_grid(*impl_->grid, begin, count, families.size(), rows_around(begin, count), piece);
 }
 
 }  // namespace reveal

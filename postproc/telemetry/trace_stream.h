@@ -19,7 +19,12 @@ class TraceStream {
   TraceStream& operator=(const TraceStream&) = delete;
 
   /// All but the values: telemetry.samples is 0. Stays when the stream is closed.
-  [[nodiscard]] const NodeTrace& trace() const;
+  [[nodiscard]] const NodeTrace& trace() const&;
+  /// The same for who keeps it; the stream is of no use any more.
+  [[nodiscard]] NodeTrace trace() &&;
+  /// Training steps, of which there may be millions: trace() has none before they are read, once and before close().
+  [[nodiscard]] std::size_t step_count() const;
+  void read_steps();
   [[nodiscard]] std::size_t samples() const;
 
   /// Samples [begin, begin + count). The first time through, pieces must follow each other without a hole: whether a
@@ -34,6 +39,7 @@ class TraceStream {
  private:
   /// All but the derived channels.
   void read_measured(std::size_t begin, std::size_t count, Telemetry& piece);
+  [[nodiscard]] RowsOf rows_around(std::size_t begin, std::size_t count);
   void read_in_parts(std::size_t begin, std::size_t count, std::size_t at_once, Telemetry& piece);
 
   struct Impl;

@@ -5,6 +5,7 @@ import fcntl
 import glob
 import json
 import os
+import pathlib
 import pwd
 import shutil
 import signal
@@ -13,15 +14,10 @@ import sys
 import tempfile
 import time
 
-BUILD = os.environ["REVEAL_BUILD"]
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import BUILD, end, fail, skip  # noqa: E402
+
 USER = pwd.getpwnam("games")
-failures = []
-
-
-def fail(text):
-    failures.append(text)
-    print("FAILED:", text, file=sys.stderr)
-
 
 def until(seconds, condition):
     end = time.monotonic() + seconds
@@ -109,8 +105,7 @@ def user_can(*command):
 
 def main():
     if os.geteuid() != 0:
-        print("skipped: needs root, as the collector of a Slurm job does")
-        return 77
+        skip("needs root, as the collector of a Slurm job does")
     base = tempfile.mkdtemp(prefix="reveal-broker")
     os.chmod(base, 0o755)
     started = []
@@ -249,7 +244,7 @@ sleep 0.2
             process.wait()
         if "REVEAL_KEEP" not in os.environ:
             shutil.rmtree(base, ignore_errors=True)
-    return 1 if failures else 0
+    end()
 
 
-sys.exit(main())
+main()

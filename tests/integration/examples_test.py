@@ -14,8 +14,9 @@ import sys
 import tempfile
 import time
 
-SOURCE = pathlib.Path(os.environ.get("REVEAL_SOURCE", pathlib.Path(__file__).parents[2]))
-BUILD = pathlib.Path(os.environ.get("REVEAL_BUILD", SOURCE / "build")).resolve()
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import BUILD, SOURCE, check, end, failures, skip  # noqa: E402
+
 BIN = BUILD / "bin"
 sys.path.insert(0, str(SOURCE / "hdf5schema/python"))
 try:
@@ -25,8 +26,7 @@ try:
     import xarray  # noqa: F401  a snippet needs it
     import reveal
 except ImportError as missing:
-    print(f"skipped: {missing}; apt-get install python3-h5py python3-pandas python3-xarray python3-h5netcdf")
-    sys.exit(77)
+    skip(f"{missing}; apt-get install python3-h5py python3-pandas python3-xarray python3-h5netcdf")
 
 PROGRAMS = ("reveal", "reveal-run", "reveal-collect")
 # Begins of lines that cannot run here, and why.
@@ -69,13 +69,6 @@ STATUSES = {
     "reveal try --with": {0, 1},
     "reveal try --from": {0, 1, 2},                 # 2: this job had no such finding
 }
-failures = []
-
-
-def check(good, text):
-    if not good:
-        failures.append(text)
-        print("FAILED:", text, file=sys.stderr)
 
 
 def shell(command, statuses=(0,)):
@@ -267,4 +260,4 @@ with tempfile.TemporaryDirectory() as directory:
     check_figures()
     os.chdir("/")
 print(f"{len(failures)} failures" if failures else "ok")
-sys.exit(1 if failures else 0)
+end()

@@ -5,12 +5,14 @@ its port and its time, and a healthy one, whose counters move a little, of which
 """
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 
-SOURCE = os.environ.get("REVEAL_SOURCE", os.path.join(os.path.dirname(__file__), "../.."))
-BIN = os.path.join(os.environ.get("REVEAL_BUILD", os.path.join(SOURCE, "build")), "bin")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import program  # noqa: E402
+
 SECONDS = 120
 UTC = 1_790_000_000  # a whole multiple of the longest period
 ADAPTERS = 4
@@ -130,9 +132,9 @@ def report_of(folder, faulty):
     make(os.path.join(folder, "recording"), faulty)
     job = os.path.join(folder, "job")
     os.makedirs(job)
-    subprocess.run([os.path.join(BIN, "reveal-collect"), "--root", os.path.join(folder, "recording"), "--output",
+    subprocess.run([program("reveal-collect"), "--root", os.path.join(folder, "recording"), "--output",
                     os.path.join(job, "n1.h5"), "--node", "n1"], check=True, timeout=120)
-    subprocess.run([os.path.join(BIN, "reveal"), "report", job], check=True, timeout=120, stdout=subprocess.DEVNULL)
+    subprocess.run([program("reveal"), "report", job], check=True, timeout=120, stdout=subprocess.DEVNULL)
     with open(os.path.join(job, "report.json"), encoding="utf-8") as file:
         return json.load(file)
 

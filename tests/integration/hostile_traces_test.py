@@ -6,6 +6,7 @@
 """
 import json
 import os
+import pathlib
 import random
 import shutil
 import subprocess
@@ -13,16 +14,17 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import SOURCE, program, skip  # noqa: E402
+
 try:
     import h5py
     import numpy as np
 except ImportError:
-    print("skipped: h5py is not installed")
-    sys.exit(77)
+    skip("h5py is not installed")
 
-SOURCE = os.environ.get("REVEAL_SOURCE", os.path.join(os.path.dirname(__file__), "../.."))
-REVEAL = os.path.join(os.environ.get("REVEAL_BUILD", os.path.join(SOURCE, "build")), "bin/reveal")
-BASE = os.path.join(SOURCE, "tests/data/traces/v1.h5")
+REVEAL = program("reveal")
+BASE = str(SOURCE / "tests/data/traces/v1.h5")
 SECRET = "TOP-SECRET-LINE-OF-SOMEBODY"
 STRANGER = 54321
 MOST_SECONDS = 60  # of a busy machine; without the mends these hang or take gigabytes

@@ -15,31 +15,25 @@ import sys
 import tempfile
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import SOURCE, check, end, failures, program, skip  # noqa: E402
+
 try:
     from aiosmtpd.controller import Controller
 except ImportError:
-    print("skipped: python3-aiosmtpd is not installed")
-    sys.exit(77)
+    skip("python3-aiosmtpd is not installed")
 MSMTP = shutil.which("msmtp")
 if MSMTP is None:
-    print("skipped: msmtp is not installed")
-    sys.exit(77)
+    skip("msmtp is not installed")
 
-REPORTS = pathlib.Path(os.environ["REVEAL_SOURCE"], "tests", "data", "reports")
+REPORTS = SOURCE / "tests/data/reports"
 NOBODY = 65534
 LIMIT = 60  # seconds; decides nothing when all is well
 HEADERS = {"From", "To", "Subject", "Date", "Message-Id", "Auto-Submitted", "X-Mailer", "X-Reveal-Job",
            "X-Reveal-Status", "MIME-Version", "Content-Type"}
 USER, ADMIN = "ada@hpc.example.org", "ops@hpc.example.org"
 
-failures = []
 table = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAILED:", what)
 
 
 def contents(path):
@@ -75,7 +69,7 @@ atexit.register(shutil.rmtree, work, ignore_errors=True)
 work.chmod(0o755)
 # Root is refused, so the sender is somebody else, who may not be able to read the build directory.
 REVEAL = work / "reveal"
-shutil.copy(pathlib.Path(os.environ["REVEAL_BUILD"], "bin", "reveal"), REVEAL)
+shutil.copy(program("reveal"), REVEAL)
 AS_ROOT = os.geteuid() == 0
 OTHER = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if AS_ROOT else {}
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": str(work), "LC_ALL": "C.UTF-8",
@@ -345,4 +339,4 @@ print(f"{'situation':42} {'mail to':62} checked")
 for row in table:
     print(f"{row[0]:42} {row[1]:62} {row[2]}")
 print(f"{len(table)} situations, {len(failures)} failures")
-sys.exit(1 if failures else 0)
+end()

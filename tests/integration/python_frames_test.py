@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-BUILD = pathlib.Path(os.environ["REVEAL_BUILD"])
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import BUILD, check, end, skip  # noqa: E402
+
 JOB = """
 import json, os, subprocess, sys, time
 def load_batch(until):
@@ -31,13 +33,6 @@ trains = time.time()
 train_step(trains + 12)
 json.dump([begin, loads, trains, time.time()], open(sys.argv[1], "w"))
 """
-failures = []
-
-
-def expect(condition, text):
-    if not condition:
-        failures.append(text)
-        print("FAIL:", text)
 
 
 def start(folder, *command, nobody=False):
@@ -72,12 +67,11 @@ with tempfile.TemporaryDirectory() as name:
     stopped = start(base / "stopped", sys.executable, base / "job.py", base / "log.stopped", "stop")
     errors = [run.communicate(timeout=200)[1] for run in (phases, stopped)]
     print("== phases of a program, read", "as nobody" if nobody else "as this user")
-    expect(phases.returncode == 0, f"the program failed: {phases.returncode} {errors[0]}")
+    check(phases.returncode == 0, f"the program failed: {phases.returncode} {errors[0]}")
     report = json.loads((base / "phases/report.json").read_text())
     probe = [one for one in report["coverage"][0]["probes"] if one["name"] == "python"][0]
     if "does not let reveal read" in (probe["reason"] or ""):
-        print("skipped:", probe["reason"])
-        sys.exit(77)
+        skip(probe["reason"])
     begin, loads, trains, end = json.loads((base / "log").read_text())
     found = samples(base / "phases")
     right = wrong = 0
@@ -91,22 +85,22 @@ with tempfile.TemporaryDirectory() as name:
             wrong += 1
             print(time - begin, process, place)
     print(len(found), "samples,", right, "right,", wrong, "wrong;", probe)
-    expect(right >= 20 and wrong == 0, f"{right} right, {wrong} wrong")
+    check(right >= 20 and wrong == 0, f"{right} right, {wrong} wrong")
     shown = report.get("python", [])
-    expect(len(shown) == 1 and shown[0]["places"][0]["place"].startswith("train_step (job.py:"), f"report: {shown}")
+    check(len(shown) == 1 and shown[0]["places"][0]["place"].startswith("train_step (job.py:"), f"report: {shown}")
 
     print("== a process that is stopped for ten seconds")
-    expect(stopped.returncode == 0, f"the program failed: {stopped.returncode} {errors[1]}")
+    check(stopped.returncode == 0, f"the program failed: {stopped.returncode} {errors[1]}")
     report = json.loads((base / "stopped/report.json").read_text())
     findings = [finding for finding in report["findings"] if finding["id"] == "job.stopped"]
-    expect(len(findings) == 1, f"findings: {[finding['id'] for finding in report['findings']]}")
+    check(len(findings) == 1, f"findings: {[finding['id'] for finding in report['findings']]}")
     for finding in findings:
         told = finding.get("main_threads", [])
         print(told)
-        expect(len(told) == 1 and "was in load_batch (job.py:" in told[0] and "train_step (job.py:" in told[0], f"{told}")
+        check(len(told) == 1 and "was in load_batch (job.py:" in told[0] and "train_step (job.py:" in told[0], f"{told}")
     # On a busy machine it is not the first finding.
     page = subprocess.run([BUILD / "bin/reveal", "show", "--finding", "job.stopped", base / "stopped"],
                           capture_output=True, text=True, check=False)
-    expect("load_batch (job.py:" in " ".join(page.stdout.split()), page.stdout + page.stderr)
+    check("load_batch (job.py:" in " ".join(page.stdout.split()), page.stdout + page.stderr)
 
-sys.exit(1 if failures else 0)
+end()

@@ -254,7 +254,7 @@ json cut/report.json "r['partial'] and 'cut off' in r['coverage'][0]['note']"
 expect 0 'cut off' "$reveal" merge cut --pack
 
 # --- export: a table that others can read
-expect 2 'not in {csv,python}' "$reveal" export cut --format xls
+expect 2 'not in {csv,python,perfetto}' "$reveal" export cut --format xls
 expect 1 'no channel "no.such"' "$reveal" export cut --format csv --metrics no.such
 expect 1 'export has no --json' "$reveal" export cut --format csv --json
 expect 0 'no channel "pmu.no_such"' "$reveal" export cut --format csv --metrics 'cpu.user,pmu.no_such'
@@ -307,6 +307,11 @@ with h5py.File('job/job.h5') as job, h5py.File('job/n01.h5') as trace:
     assert (copied[:] == own[:]).all()
     assert [s.name for s in copied.dims[1].values()] == ['/nodes/n01' + s.name for s in own.dims[1].values()]
 PY
+
+latin1=$(printf 'caf\351') # a name need not be UTF-8
+mkdir "$latin1" && cp job/n01.h5 "$latin1"
+expect 0 - "$reveal" merge "$latin1" --json
+json out 'r["nodes"] == ["n01"]'
 
 # --- a directory that cannot be written: the report is printed all the same
 if [ "$(id -u)" != 0 ]; then

@@ -30,7 +30,10 @@ import sys
 import tempfile
 import time
 
-RUN = os.path.join(os.environ.get("REVEAL_BUILD", "build/gcc"), "bin", "reveal-run")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import program, skip  # noqa: E402
+
+RUN = program("reveal-run")
 LIMIT = 15  # seconds for one run; none of them needs it
 
 (TRACEME, PEEKUSER, POKEUSER, CONT, SYSCALL, DETACH, SETOPTIONS, GETEVENTMSG) = (
@@ -310,8 +313,7 @@ def main():
     options.add_argument("--verbose", action="store_true")
     options = options.parse_args()
     if platform.machine() != "x86_64":
-        print("skipped: knows the system calls of x86_64 only")
-        sys.exit(77)
+        skip("knows the system calls of x86_64 only")
     signal.signal(signal.SIGALRM, on_alarm)
     with tempfile.TemporaryDirectory() as folder:
         place = pathlib.Path(folder)
@@ -320,8 +322,7 @@ def main():
             faults = list(faults_of(place))
             hangs = hangs_of(place)
         except PermissionError:
-            print("skipped: ptrace is not permitted here")
-            sys.exit(77)
+            skip("ptrace is not permitted here")
         known = len(faults)
         if options.only:
             name, _, error = options.only.partition(":")

@@ -10,7 +10,10 @@ import sys
 import tempfile
 import time
 
-RUN = os.path.join(os.environ["REVEAL_BUILD"], "bin", "reveal-run")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import check, end, program  # noqa: E402
+
+RUN = program("reveal-run")
 LIMIT = 30  # seconds; decides nothing when all is well
 
 # Notes each signal it gets; after SIGTERM it takes what may still be under way and ends with status 3. It waits for
@@ -31,14 +34,6 @@ while True:
             note(signal.Signals(late.si_signo).name)
         sys.exit(3)
 """
-
-failures = []
-
-
-def check(condition, what):
-    if not condition:
-        failures.append(what)
-        print("FAIL:", what)
 
 
 def until(condition, what):
@@ -231,7 +226,7 @@ def main():
             test(directory)
         left = [str(path) for path in pathlib.Path(directory, "run").rglob("*/*")]
         check(not left, f"left behind: {left[:3]}")
-    sys.exit(1 if failures else 0)
+    end()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """What a whole run with --stack leaves in its trace, held against what the programs did: calls, bytes and errors of
-doubles of NCCL and CUDA; and of PyTorch over gloo, where it is installed, the steps that each rank logged."""
+doubles of NCCL and CUDA; and of PyTorch over gloo, where it is installed, the steps that each rank logged, and the rank
+that never entered a collective."""
 import glob
 import json
 import os
@@ -9,7 +10,9 @@ import subprocess
 import sys
 import tempfile
 
-BUILD = pathlib.Path(os.environ["REVEAL_BUILD"])
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import BUILD, check as expect, failures, skip  # noqa: E402
+
 DOUBLES = BUILD / "doubles"
 
 # Waits until the function is probed, as its own code shows: what is called before that cannot be counted.
@@ -81,6 +84,24 @@ with open(f"{sys.argv[3]}/steps.{dist.get_rank()}", "w") as log:
 dist.barrier()
 time.sleep(2.5)  # an answer may come a row late
 """
+AWAY = ATTACHED + """
+import torch, torch.distributed as dist
+torch_cpu = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
+dist.init_process_group("gloo")
+attached(torch_cpu, sys.argv[1])
+value = torch.ones(8)
+for step in range(150):
+    (torch.ones(8, requires_grad=True) * value).sum().backward()
+    dist.all_reduce(value)
+    time.sleep(.1)
+def load_data():
+    time.sleep(600)
+if dist.get_rank() == 1 and sys.argv[2] == "away":
+    load_data()
+dist.all_reduce(value)
+time.sleep(20)  # of the others, where none is away
+sys.exit(3)
+"""
 LAUNCH = """
 import os, socket, subprocess, sys
 with socket.socket() as free:
@@ -90,20 +111,9 @@ ranks = [subprocess.Popen([sys.executable, *sys.argv[1:]], env=os.environ | {"RA
          "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for rank in range(2)]
 sys.exit(max(rank.wait() for rank in ranks))
 """
+WORK = ("_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_"
+        "typeIS1_EEEE")  # of PyTorch 1.13
 BACKWARD = "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"
-
-failures = []
-
-
-def expect(condition, text):
-    if not condition:
-        failures.append(text)
-        print("FAIL:", text)
-
-
-def skip(why):
-    print("skipped:", why)
-    sys.exit(77)
 
 
 def run(folder, *command, limit=300):
@@ -122,6 +132,12 @@ def totals(trace, family, metric):
         if name == metric:
             found[instance] = int(base[row, 0]) + int(line[line != values.fillvalue].sum())
     return found
+
+
+def findings(folder, *options):
+    told = subprocess.run([BUILD / "bin/reveal", "report", *options, folder], capture_output=True, text=True, check=False)
+    expect(told.returncode == 0, f"no report: {told.stderr}")
+    return {finding["id"]: finding for finding in json.loads((folder / "report.json").read_text())["findings"]}
 
 
 def of(found, function):
@@ -155,6 +171,9 @@ with tempfile.TemporaryDirectory() as name:
         expect(of(moved, "ncclAllReduce") == [1000 * 512 * 4], f"2,048,000 bytes are {moved}")
         expect(of(errors, "ncclAllReduce") == [10], f"10 errors are {errors}")
         expect(of(calls, "cudaMalloc") == [30] and of(moved, "cudaMalloc") == [30 * 4096], f"{calls} {moved}")
+    failed = findings(folder / "toy").get("stack.errors", {}).get("sentence", "")
+    print(failed)
+    expect(failed.startswith("10 calls of ncclAllReduce") and "NCCL result 4" in failed, f"10 errors are told as {failed!r}")
 
     print("== the real libraries of CUDA and NCCL, with or without a driver")
     libraries = [sorted(glob.glob(f"/usr/local/cuda*/lib*/{name}") + glob.glob(f"/usr/lib/*/{name}"))
@@ -173,6 +192,9 @@ with tempfile.TemporaryDirectory() as name:
             expect(of(calls, "cudaMalloc") == [500] and of(moved, "cudaMalloc") == [500 * 4096], f"{calls} {moved}")
             expect(of(calls, "ncclAllReduce") == [300] and of(moved, "ncclAllReduce") == [300 * 200], f"{calls} {moved}")
             expect(of(errors, "cudaMalloc") + of(errors, "ncclAllReduce") == refused, f"{refused} errors are {errors}")
+        failed = findings(folder / "real").get("stack.errors", {}).get("sentence", "")
+        print(failed)
+        expect(bool(failed) == any(refused), f"{refused} errors are told as {failed!r}")
 
     print("== PyTorch over gloo")
     found = subprocess.run([sys.executable, "-c", "import sys, torch.distributed as d; sys.exit(not d.is_available())"],
@@ -205,9 +227,28 @@ with tempfile.TemporaryDirectory() as name:
         expect(len(matched) == 2, f"steps that began when they were logged: of ranks {list(matched)}")
         for rank, late in matched.items():
             print(f"rank {rank}: steps begin {sorted(late)[len(late) // 2]:.0f} us (median) behind the call in Python")
-        told = subprocess.run([BUILD / "bin/reveal", "report", folder / "torch"], capture_output=True, text=True, check=False)
-        expect(told.returncode == 0, f"no report: {told.stderr}")
+        found = findings(folder / "torch")
+        expect(not [one for one in found if one.startswith("stack.")], f"of a healthy training: {found}")
         report = json.loads((folder / "torch/report.json").read_text())
         expect(report["totals"][0]["steps"] == 201, f"the report counts {report['totals'][0]['steps']} steps")
+
+        print("== a rank that never enters a collective")
+        (folder / "reveal.conf").write_text('[rule."stack.hang"]\nmin_seconds = 12\n')
+        (folder / "away.py").write_text(AWAY)
+        for rank_1, status in ("away", 124), ("there", 3):
+            ran = run(folder / rank_1, "timeout", "90", sys.executable, folder / "launch.py", folder / "away.py", WORK, rank_1)
+            expect(ran.returncode == status, f"rank 1 {rank_1}: exit status {ran.returncode} {ran.stderr}")
+            hang = findings(folder / rank_1, "--config", folder / "reveal.conf").get("stack.hang")
+            if rank_1 == "there":
+                expect(hang is None, f"all ranks were there: {hang}")
+                continue
+            expect(hang is not None, f"no hang in {os.listdir(folder / rank_1)}")
+            if hang is not None:
+                print(hang["sentence"], hang["main_threads"])
+                expect(len(hang["instances"]) == 1, f"the rank that was away: {hang['instances']}")
+                away = f"{hang['instances'][0]} on here"
+                expect(f"waited in gloo.allreduce for {away}, which did not enter it" in hang["sentence"], hang["sentence"])
+                expect(any(away in place and "load_data" in place for place in hang["main_threads"]),
+                       f"where it was: {hang['main_threads']}")
 
 sys.exit(1 if failures else 0)

@@ -180,6 +180,29 @@ def slow_rank(lab, victim: int, factor: float):
     return ill(lab, victim, f"slow {factor:g}")
 
 
+def away(lab, victim: int, _amount: float):
+    return ill(lab, victim, "away 1")
+
+
+def busy(lab, victim: int, _amount: float):
+    return ill(lab, victim, "busy 1")
+
+
+def to_the_end(fault):
+    """The job is terminated before the fault ends, as at a time limit."""
+    @contextlib.contextmanager
+    def until_terminated(lab, victim: int, amount: float):
+        with fault(lab, victim, amount) as counters:
+            yield counters
+            for pid in (pid for i in range(lab.count) for pid in lab.ranks(i)):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGTERM)
+            deadline = time.monotonic() + 10
+            while any(job.poll() is None for job in lab.jobs) and time.monotonic() < deadline:
+                time.sleep(0.1)
+    return until_terminated
+
+
 def leak(lab, victim: int, rate: float):
     """Slower where the fault would last so long that it took more than a quarter of what is free: this machine is to
     survive it."""
@@ -616,12 +639,14 @@ class Scenario:
     least_seconds: float = 0         # what the product needs to see it
     lasting: bool = False            # once begun, until the job ends
     kills: bool = False              # the job does not end well
+    stack: bool = False              # only calls into the software stack tell of it
     remark: bool = False             # the product's finding is one: nothing was slower for it
     outside: float = 0               # cpus that the fault itself takes: swapping and serving files are the kernel's work
 
 
 NETWORKED = ("*-train", "mpi-solver")
 OBEDIENT = ("mlp-*", "cnn-*", "encoder-*", "lora-*", "decoder-*", "io-heavy")
+TORCH = ("mlp-train", "cnn-train", "encoder-train", "lora-train")  # an all-reduce in each step
 COLD = ("mlp-train", "cnn-train", "io-heavy")  # those that read from the disk all the time
 STEADY = ("blas", "stencil", "stream")         # one busy thread, always the same
 
@@ -644,6 +669,13 @@ SCENARIOS = {
                             nodes=1),
     "slow_rank": Scenario("one rank has twice the work", slow_rank, 2, "process", ("cpu", "network"), "node.straggler",
                           workloads=OBEDIENT),
+    "never_enters": Scenario("one rank goes to sleep before a collective, until the job is terminated",
+                             to_the_end(away), 0, "process", ("network",), "stack.hang", workloads=TORCH,
+                             least_seconds=50, kills=True, stack=True),
+    "stall": Scenario("one rank sleeps before a collective", away, 0, "process", ("network",), "stack.stall",
+                      workloads=TORCH, least_seconds=100, stack=True),
+    "validation": Scenario("look-alike of stall: one rank computes while the others wait", busy, workloads=TORCH,
+                           least_seconds=100, stack=True),
     "stop": Scenario("one rank stands still 30 % of the time", stop, 30, "process", ("cpu", "network"), "job.stopped"),
     "quota": Scenario("one rank may use a quarter of a cpu", quota, 25, "cpu", ("process",), "cpu.cfs_throttled"),
     "flood": Scenario("200 MB/s of buffered writes", flood, 200, "storage", ("memory",), "mem.writeback_stall", True,

@@ -127,7 +127,7 @@ def run(args, case: str, percent: float, seed: int) -> dict:
     findings = json.loads((folder / "job/report.json").read_text())["findings"]
     sent_again = {i: counted(folder / f"job/node{i}.h5", "tcp.peer.retransmits") for i in range(NODES)}
     to_victim = {i: sent_again[i].get(address(victim), 0) for i in range(NODES) if i != victim}
-    wanted = {"healthy": None, "way": f"on the way from node{peer} to node{victim}",
+    wanted = {"healthy": None, "way": f"on the path from node{peer} to node{victim}",
               "link": f"the link of node{victim} loses segments"}[case]
     losses = [f for f in findings if f["id"] in ("net.tcp_retrans_fault", "net.congestion")]
     named = bool(losses) and wanted is not None and wanted in losses[0]["sentence"]

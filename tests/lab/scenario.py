@@ -280,7 +280,8 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
     fault_seconds = max(fault_seconds, scenario.least_seconds)
     seconds = max(seconds, 2.5 * scenario.least_seconds)
     with contextlib.ExitStack() as entered:
-        lab = entered.enter_context(Lab(build, out, nodes, workload, seconds, seed, name, stack))
+        lab = entered.enter_context(
+            Lab(build, out, nodes, workload, seconds, seed, name, stack or scenario.stack))
         truth["cpus"] = [sorted(lab.cpus(i)) for i in range(nodes)]
         # Drawn before anything can differ, so that a seed means the same moment and node everywhere.
         earliest, latest = 0.25 * seconds, max(0.25 * seconds, 0.85 * seconds - fault_seconds)

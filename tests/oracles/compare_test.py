@@ -8,18 +8,16 @@ import subprocess
 import sys
 import tempfile
 
-reveal = os.path.join(os.environ.get("REVEAL_BUILD", "build"), "bin", "reveal")
-if not os.path.exists(reveal):
-    print(f"skipped: {reveal} is not built")
-    sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import check, end, program, skip  # noqa: E402
+
+reveal = program("reveal")
 try:
     import numpy as np
     from scipy import stats
 except ImportError as missing:
-    print(f"skipped: {missing} (package python3-scipy)")
-    sys.exit(77)
+    skip(f"{missing} (package python3-scipy)")
 
-failures = []
 begin = datetime.datetime(2026, 11, 20, 10, tzinfo=datetime.timezone.utc)
 
 
@@ -51,7 +49,7 @@ def expected(before, after):
     return {"difference": difference, "low": difference - reach, "high": difference + reach, "p": p, "df": df}
 
 
-def check(directory, rng, sizes, gap):
+def compare(directory, rng, sizes, gap):
     number = len(list(pathlib.Path(directory).iterdir()))
     before = np.round(rng.normal(100, 4, sizes[0]), 3)
     after = np.round(rng.normal(100 + gap, 8, sizes[1]), 3)
@@ -64,17 +62,15 @@ def check(directory, rng, sizes, gap):
     wanted = expected(before, after)
     for key, value in wanted.items():
         got = result["run_time"]["interval"][key]
-        if abs(got - value) > 6e-4 * max(abs(value), 1e-3):
-            failures.append(f"{sizes} {key}: {got}, scipy {value}")
+        check(abs(got - value) <= 6e-4 * max(abs(value), 1e-3), f"{sizes} {key}: {got}, scipy {value}")
     change = "same" if wanted["p"] >= 0.05 else "slower" if wanted["difference"] > 0 else "faster"
-    if (result["change"], done.returncode) != (change, 1 if change == "slower" else 0):
-        failures.append(f"{sizes}: {result['change']}, exit status {done.returncode}; scipy: {change}")
+    check((result["change"], done.returncode) == (change, 1 if change == "slower" else 0),
+          f"{sizes}: {result['change']}, exit status {done.returncode}; scipy: {change}")
 
 
 with tempfile.TemporaryDirectory() as folder:
     random = np.random.default_rng(7)
     for sizes in ((2, 2), (3, 5), (5, 3), (10, 10), (1, 4), (6, 1)):
         for gap in (0, 15, -40):
-            check(folder, random, sizes, gap)
-print("\n".join(failures) or "as scipy has it")
-sys.exit(1 if failures else 0)
+            compare(folder, random, sizes, gap)
+end()

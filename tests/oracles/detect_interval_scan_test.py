@@ -5,21 +5,21 @@ A series of 700 samples at 10 Hz: counters, drifting and steady gauges, channels
 disturbance that raises or lowers part of the channels."""
 import csv
 import os
+import pathlib
 import subprocess
 import sys
 import tempfile
 
-reveal = os.path.join(os.environ.get("REVEAL_BUILD", "build"), "bin", "reveal")
-if not os.path.exists(reveal):
-    print(f"skipped: {reveal} is not built")
-    sys.exit(77)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import program, skip  # noqa: E402
+
+reveal = program("reveal")
 try:
     import h5py
     import numpy as np
     from scipy.stats import norm, rankdata
 except ImportError as missing:
-    print(f"skipped: {missing} (packages python3-h5py, python3-scipy)")
-    sys.exit(77)
+    skip(f"{missing} (packages python3-h5py, python3-scipy)")
 
 csv.field_size_limit(1 << 24)
 T, BEGIN, END = 700, 317, 433

@@ -12,8 +12,9 @@ import sys
 import tempfile
 import time
 
-SOURCE = pathlib.Path(os.environ.get("REVEAL_SOURCE", pathlib.Path(__file__).parents[2]))
-BUILD = pathlib.Path(os.environ.get("REVEAL_BUILD", SOURCE / "build"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import BUILD, SOURCE, skip  # noqa: E402
+
 TRACE = str(SOURCE / "tests/data/traces/v1.h5")
 
 try:
@@ -21,8 +22,7 @@ try:
     import numpy
     import xarray
 except ImportError as missing:
-    print(f"skipped: {missing}; apt-get install python3-h5py python3-xarray python3-h5netcdf python3-netcdf4")
-    sys.exit(77)
+    skip(f"{missing}; apt-get install python3-h5py python3-xarray python3-h5netcdf python3-netcdf4")
 
 MISSING = -(2**63)
 

@@ -1,18 +1,17 @@
 #!/usr/bin/python3
 """The comparison of repeated runs: distances worked out by hand, and the verdicts on series made to deserve them."""
-import os
 import pathlib
 import sys
 
-sys.dont_write_bytecode = True
-source = pathlib.Path(os.environ.get("REVEAL_SOURCE", pathlib.Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(source / "bench/detection"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import SOURCE, skip  # noqa: E402
+
+sys.path.insert(0, str(SOURCE / "bench/detection"))
 try:
     import numpy as np
     from trajectories import compare, dtw
 except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
+    skip(missing)
 
 array = lambda *values: np.array(values, dtype=float)
 # Warped onto each other without a difference; one value off by 3; too far apart for the band.

@@ -176,7 +176,7 @@ void IntervalDetection::ask_window_detectors(const ReadAgain& read) {
   for (Episode& episode : result_.episodes) {
     if (!deserves_second_opinion(episode)) continue;
     if (asked == kMostAsked) break;
-    const Opinion wanted = asked++ < explained ? Opinion::votes_and_channels : Opinion::votes;
+    const SecondOpinion wanted = asked++ < explained ? SecondOpinion::methods_and_channels : SecondOpinion::methods;
     const Surroundings around = surroundings(episode, samples_, scale_);
     if (whole_ != nullptr) {
       add_second_opinion(*whole_, 0, around, options_, wanted, episode);

@@ -20,16 +20,16 @@ namespace reveal {
 
 class IntervalDetection final : public JobDetection {
  public:
-  /// All in which a job that still runs differs.
+  /// All settings for which a running job differs.
   struct Policy {
-    /// Blocks of the job that went by before. Live looks forget; each was one more chance to find something strange.
+    /// Blocks of the job before this one. Live detection keeps none of them; each was one more chance of a high score.
     std::size_t blocks_before = 0;
     /// The first sample is the job's. Live, after ten minutes, it is not: no imports are trimmed there.
     bool starts = true;
     /// Live: what lasts to the last sample may go on, and there is no tear-down to be trimmed.
     bool running = false;
-    /// Whether the window detectors are asked. Not live: looks repeat every second or so, and they are asked about
-    /// what is told, when it is told.
+    /// Whether the window detectors are asked. Not live: detection repeats every second or so, and the caller asks them
+    /// about an alert when it publishes it.
     bool second_opinion = true;
   };
 

@@ -15,8 +15,8 @@ namespace reveal {
 /// "CPU user time of cpu1 rose to 0.98 cpus from 0.43 cpus for 15.6 s."
 [[nodiscard]] std::string plain_claim(const Channel& channel, const Reason& reason, double seconds);
 
-/// About the strongest reason of the subsystem that the episode names, if possible one whose two numbers say it without
-/// a peer; "" when no reason is of it.
+/// A sentence about the strongest reason of the episode's subsystem, if possible one that needs no peer; "" when no
+/// reason is of the subsystem.
 [[nodiscard]] std::string claim_of(const Episode& episode, std::span<const Channel> channels, double step_seconds);
 
 }  // namespace reveal

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "postproc/detect/scan/series_scan.h"
@@ -49,8 +50,7 @@ class ShiftMeter {
     scan_.set_reference_length(reference_length_);
     const double gap = scan_.gap(begin_, end_);  // in deviations of white noise
     if (gap <= 0) return {};
-    prefix_.assign(1, 0);
-    for (const float score : scores) prefix_.push_back(prefix_.back() + score);
+    prefix_ = scan_.sums();
     const std::size_t piece = std::clamp<std::size_t>(samples_ / kPieces, 1, end_ - begin_);
     const double white = std::sqrt(series.variance * series.hold / static_cast<double>(piece));
     const auto rest = static_cast<double>(samples_ - (end_ - begin_));
@@ -104,7 +104,7 @@ class ShiftMeter {
   std::size_t reference_length_;
   std::size_t reach_;
   SeriesScan scan_;
-  std::vector<double> prefix_;
+  std::span<const double> prefix_;
   std::vector<double> differences_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/metric_facts.h"
 
 namespace reveal {
@@ -55,6 +56,11 @@ void CounterWatch::count(double value, std::size_t at, Counter& counter) const {
 void CounterWatch::add(const Telemetry& telemetry, std::size_t from) {
   for (Counter& counter : counters_) {
     const auto values = telemetry.series(counter.channel).subspan(from);
+    const PresentValues all = present_values(values);
+    if (all.present == values.size() && all.low == 0 && all.high == 0) {
+      counter.measured += values.size();
+      continue;
+    }
     for (std::size_t t = 0; t < values.size(); ++t) count(values[t], samples_ + t, counter);
   }
   samples_ += telemetry.samples - from;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "postproc/detect/scan/series_scan.h"
+#include "postproc/numerics/simd.h"
 
 namespace reveal {
 
@@ -31,6 +32,18 @@ constexpr double kRefineEndSeconds = 8;
 constexpr double kRefineShare = 0.3;  // of the interval: lengths are scanned in steps of 1.4
 constexpr double kShortestSeconds = 1;
 
+REVEAL_VECTOR(FourGaps, float, 16);
+
+/// Whether one of 4 * n values is larger than the one at its place in `least`.
+REVEAL_WIDE bool any_larger(const float* values, const float* least, std::size_t n) {
+  auto larger = *reinterpret_cast<const FourGaps*>(values) > *reinterpret_cast<const FourGaps*>(least);
+  for (std::size_t i = 1; i < n; ++i) {
+    larger |=
+        *reinterpret_cast<const FourGaps*>(values + i * kWide) > *reinterpret_cast<const FourGaps*>(least + i * kWide);
+  }
+  return (larger[0] | larger[1] | larger[2] | larger[3]) != 0;
+}
+
 /// The k largest gaps of every interval, k fixed: min-heaps, since nearly all offers are refused.
 class LargestGaps {
  public:
@@ -38,9 +51,14 @@ class LargestGaps {
 
   /// One gap each for the intervals from `first` on.
   void offer(std::size_t first, std::span<const float> gaps) {
+    constexpr std::size_t kAtOnce = 8;  // vectors
     const std::span<const float> least = std::span(least_).subspan(first, gaps.size());
-    for (std::size_t k = 0; k < gaps.size(); ++k) {
-      if (gaps[k] > least[k]) insert(first + k, gaps[k]);
+    for (std::size_t begin = 0; begin < gaps.size(); begin += kAtOnce * kWide) {
+      const std::size_t end = std::min(gaps.size(), begin + kAtOnce * kWide);
+      if (end - begin == kAtOnce * kWide && !any_larger(gaps.data() + begin, least.data() + begin, kAtOnce)) continue;
+      for (std::size_t k = begin; k < end; ++k) {
+        if (gaps[k] > least[k]) insert(first + k, gaps[k]);
+      }
     }
   }
   /// Gaps that were never offered count as zeros.
@@ -187,11 +205,15 @@ ScoredInterval refine(ReferenceMeans& reference, const ScoredInterval& interval,
   double best_sum = 0;
   const std::size_t first_begin = interval.begin - std::min(begin_reach, interval.begin);
   const std::size_t last_end = std::min(input.samples, interval.end + end_reach);
+  std::vector<double> spread(last_end - first_begin + 1);  // of the sum of so many samples
+  for (std::size_t i = 0; i < spread.size(); ++i) {
+    const auto n = static_cast<double>(i);
+    spread[i] = std::sqrt(n * (1 - n / total));
+  }
   for (std::size_t b = first_begin; b <= interval.begin + begin_reach; ++b) {
     for (std::size_t e = std::max(b + shortest, interval.end - std::min(end_reach, interval.end)); e <= last_end; ++e) {
-      const auto n = static_cast<double>(e - b);
       if (e - b >= input.samples) continue;
-      const double value = (prefix[e] - prefix[b]) / std::sqrt(n * (1 - n / total));
+      const double value = (prefix[e] - prefix[b]) / spread[e - b];
       if (value > best_sum) {
         best_sum = value;
         best.begin = b;

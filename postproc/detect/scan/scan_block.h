@@ -1,5 +1,5 @@
 // The interval scan of one block: samples of a job, or all of it, at one resolution, from which intervals come that
-// stand out. It knows nothing of other blocks, so the same code serves a job in memory, a trace of days read piece by
+// stand out. It is independent of other blocks, so the same code serves a job in memory, a trace of days read piece by
 // piece, and a job that still runs. What is carried from block to block is the telemetry itself: blocks overlap.
 #pragma once
 

@@ -57,9 +57,11 @@ class Builder {
     // Not written, not there: as many as could come to be, so that growing never copies.
     input_.scores.reserve(kMostSeriesPerChannel * moving.size() * input_.samples);
     std::map<std::pair<std::string, std::string>, std::vector<std::size_t>> peers;
+    std::vector<double> rate;
     for (const std::size_t c : moving) {
       const Channel& channel = telemetry_.channels[c];
-      if (!add(c, c, SeriesForm::rate, rate_of(c))) continue;
+      const bool copied = !is_counted(channel.kind);
+      if (!add(c, c, SeriesForm::rate, copied ? rate_of(c, rate) : values_of(c))) continue;
       if (channel.kind == Kind::gauge && !drifts(values_of(c))) add(c, c, SeriesForm::level, values_of(c));
       peers[{channel.family + '\n' + channel.metric, peer_pattern(channel.instance)}].push_back(c);
     }
@@ -85,9 +87,9 @@ class Builder {
   }
 
   /// Increments per step: counters come as such; for gauges it removes the drift of free memory and caches.
-  [[nodiscard]] std::vector<double> rate_of(std::size_t channel) const {
+  std::span<const double> rate_of(std::size_t channel, std::vector<double>& rate) const {
     const auto values = values_of(channel);
-    std::vector<double> rate(values.begin(), values.end());
+    rate.assign(values.begin(), values.end());
     if (is_counted(telemetry_.channels[channel].kind)) return rate;
     for (std::size_t t = rate.size() - 1; t > 0; --t) rate[t] -= rate[t - 1];
     rate[0] = begin_ > 0 ? values[0] - telemetry_.series(channel)[begin_ - 1] : kNaN;
@@ -135,7 +137,7 @@ class Builder {
     if (members.size() < 2) return;
     std::vector<std::vector<double>> values;
     for (const std::size_t member : members) {
-      values.push_back(rate_of(member));
+      rate_of(member, values.emplace_back());
       if (!is_counted(telemetry_.channels[member].kind)) continue;
       // Single precision sorts faster, and a difference of roots carries no more.
       for (double& value : values.back()) value = static_cast<float>(std::sqrt(std::max(0.0, value)));

@@ -61,6 +61,26 @@ REVEAL_WIDE void beyond(const Ends& at, double length, float noise, std::size_t 
   }
 }
 
+/// Widens the range to all values.
+REVEAL_WIDE void widen(const float* values, std::size_t n, float& high, float& low) {
+  Narrow highest = Narrow{} + high;
+  Narrow lowest = Narrow{} + low;
+  std::size_t i = 0;
+  for (; i + kWide <= n; i += kWide) {
+    const Narrow v = *reinterpret_cast<const Narrow*>(values + i);
+    highest = highest < v ? v : highest;
+    lowest = v < lowest ? v : lowest;
+  }
+  for (unsigned lane = 0; lane < kWide; ++lane) {
+    high = std::max(high, highest[lane]);
+    low = std::min(low, lowest[lane]);
+  }
+  for (; i < n; ++i) {
+    high = std::max(high, values[i]);
+    low = std::min(low, values[i]);
+  }
+}
+
 void take_every(std::span<const double> from, std::size_t first, std::size_t step, std::size_t count,
                 std::vector<double>& out) {
   out.resize(count);
@@ -97,15 +117,10 @@ float SeriesScan::noise(std::size_t length) const {
 float SeriesScan::gap(std::size_t begin, std::size_t end) const {
   float high = -INFINITY;
   float low = INFINITY;
-  const auto look_at = [&](std::size_t first, std::size_t last) {
-    for (std::size_t s = first; s < last; ++s) {
-      high = std::max(high, reference_means_[s]);
-      low = std::min(low, reference_means_[s]);
-    }
-  };
   const std::size_t n = reference_means_.size();
-  look_at(0, begin < reference_length_ ? 0 : std::min(n, begin - reference_length_ + 1));
-  look_at(end, n);
+  const std::size_t before = begin < reference_length_ ? 0 : std::min(n, begin - reference_length_ + 1);
+  widen(reference_means_.data(), before, high, low);
+  if (end < n) widen(reference_means_.data() + end, n - end, high, low);
   if (low > high || variance_ <= 0) return 0;
   const auto inside = static_cast<float>(mean(begin, end));
   return std::max({0.0F, inside - high, low - inside}) / noise(end - begin);
@@ -170,10 +185,11 @@ void SeriesScan::gaps(std::size_t length, std::size_t step, std::span<float> out
   extremes_after(length % step, step);
   if (begin_step_ != step) take_every(prefix_, 0, step, samples_ / step + 1, at_begin_);
   begin_step_ = step;
-  take_every(prefix_, length, step, out.size(), at_end_);
   const std::size_t ends = length / step;
-  beyond({at_begin_.data(), at_end_.data(), before_.high.data(), before_.low.data(), after_.high.data() + ends,
-          after_.low.data() + ends},
+  const bool in_step = length % step == 0;  // where one ends, another one begins
+  if (!in_step) take_every(prefix_, length, step, out.size(), at_end_);
+  beyond({at_begin_.data(), in_step ? at_begin_.data() + ends : at_end_.data(), before_.high.data(), before_.low.data(),
+          after_.high.data() + ends, after_.low.data() + ends},
          static_cast<double>(length), noise(length), out.size(), out.data());
 }
 

@@ -25,6 +25,9 @@ class SeriesScan {
   /// Signed distance from the mean of the reference means, in units of what varies there plus white noise.
   [[nodiscard]] double z(std::size_t begin, std::size_t end) const;
 
+  /// Sums of the scores before each sample, and of all.
+  [[nodiscard]] std::span<const double> sums() const { return prefix_; }
+
   /// gap() of the intervals that begin at 0, step, 2 * step, ... and have one length.
   void gaps(std::size_t length, std::size_t step, std::span<float> out);
   /// gap() of the intervals that begin at first, first + step, ... and last to the end.

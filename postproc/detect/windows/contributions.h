@@ -1,6 +1,6 @@
-// Which channels a single detector means: shares of all channels that vary in one window's score, each in the
-// detector's own currency. The report's attribution is the evidence that all detectors share (ensemble.h), which names
-// labelled channels more often; this says why the detectors disagree.
+// The contribution of each channel to the score of one window, for a single detector and in its own scale. The report's
+// attribution is the evidence that all detectors share (ensemble.h), which names labelled channels more often;
+// contributions explain why the detectors disagree.
 #pragma once
 
 #include <cstddef>

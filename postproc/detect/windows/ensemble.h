@@ -1,4 +1,4 @@
-// Ranks windows by what all window detectors say together, and says which channels make a window strange. Constants
+// Ranks windows by the combined scores of all window detectors, and attributes each score to channels. Constants
 // and the measurements behind them: bench/detection/README.md.
 #pragma once
 

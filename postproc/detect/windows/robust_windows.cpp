@@ -12,6 +12,9 @@
 #include "postproc/features/channel_features.h"
 #include "postproc/numerics/gram.h"
 #include "postproc/numerics/percentile.h"
+#include "postproc/numerics/present_values.h"
+#include "postproc/numerics/signed_log.h"
+#include "postproc/numerics/simd.h"
 
 namespace reveal {
 
@@ -20,6 +23,7 @@ namespace {
 /// mean, standard deviation, minimum, maximum, median, skewness, kurtosis, slope and r of the trend, autocorrelations,
 /// mean absolute change, KPSS: places in features().
 constexpr std::array<std::size_t, kRobustFeatures> kUsedFeatures{0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+static_assert(kUsedFeatures.back() == 13, "without the unit root test, which is left out");
 constexpr std::array<bool, kRobustFeatures> kIsLevel{true, false, true, true, true};
 constexpr std::size_t kDailyFeatures = 2;  // mean and standard deviation say how much the time of day explains
 
@@ -71,8 +75,11 @@ class RobustChannel {
   /// g of one feature; false if it does not vary.
   bool fill(std::span<const double> values, std::span<float> g, std::size_t f) {
     deviation_.assign(values.begin(), values.end());
-    present_.clear();
-    std::copy_if(values.begin(), values.end(), std::back_inserter(present_), [](double v) { return std::isfinite(v); });
+    present_.assign(values.begin(), values.end());
+    const PresentValues all = present_values(values);
+    if (all.present < values.size() || !std::isfinite(all.low) || !std::isfinite(all.high)) {
+      std::erase_if(present_, [](double v) { return !std::isfinite(v); });
+    }
     std::fill(g.begin(), g.end(), 0.0F);
     if (present_.empty()) return false;
     RobustScale scale = robust_scale(present_);
@@ -87,10 +94,7 @@ class RobustChannel {
       if (!(scale.scale > 0)) return false;
       for (double& v : deviation_) v -= scale.centre;
     }
-    for (std::size_t w = 0; w < g.size(); ++w) {
-      const double z = deviation_[w] / scale.scale;
-      g[w] = static_cast<float>(std::copysign(std::log1p(std::abs(z)), z));
-    }
+    signed_log(deviation_, scale.scale, g);
     return true;
   }
 
@@ -100,6 +104,45 @@ class RobustChannel {
   std::vector<float> g_;
   std::vector<double> deviation_, present_, explained_;
 };
+
+constexpr std::size_t kAtOnce = 8;  // windows side by side
+REVEAL_VECTOR(EightSizes, float, 32);
+
+/// The largest sizes of g of a few windows, the largest one first, and the first feature that has it.
+struct LargestSizes {
+  std::array<std::array<float, kAtOnce>, kExplaining> sizes;
+  std::array<float, kAtOnce> feature;
+};
+
+/// `g`: of the first window, [feature][window] with `stride` windows.
+REVEAL_WIDE LargestSizes largest_sizes(const float* g, std::size_t stride, std::size_t count) {
+  EightSizes sizes[kExplaining];
+  for (EightSizes& size : sizes) size = EightSizes{} - 1.0F;  // less than any
+  EightSizes feature{};
+  float few[kAtOnce]{};
+  for (std::size_t f = 0; f < kRobustFeatures; ++f) {
+    const float* of_windows = g + f * stride;
+    if (count < kAtOnce) {
+      for (std::size_t i = 0; i < count; ++i) few[i] = of_windows[i];
+      of_windows = few;
+    }
+    const EightSizes value = *reinterpret_cast<const EightSizes*>(of_windows);
+    const EightSizes zero{};
+    EightSizes size = (value < zero ? -value : value) + 0.0F;  // no -0
+    feature = size > sizes[0] ? EightSizes{} + static_cast<float>(f) : feature;
+    for (EightSizes& kept : sizes) {
+      const EightSizes larger = kept < size ? size : kept;
+      size = kept < size ? kept : size;
+      kept = larger;
+    }
+  }
+  LargestSizes all{};
+  for (std::size_t i = 0; i < kAtOnce; ++i) {
+    for (std::size_t rank = 0; rank < kExplaining; ++rank) all.sizes[rank][i] = sizes[rank][i];
+    all.feature[i] = feature[i];
+  }
+  return all;
+}
 
 /// Collects one view, one channel after the other.
 class View {
@@ -146,19 +189,18 @@ class View {
   void keep_evidence() {
     const std::size_t n = result_.windows;
     const std::span<const float> g = channel_.g();
-    std::array<float, kRobustFeatures> sizes{};
-    for (std::size_t w = 0; w < n; ++w) {
-      std::size_t largest = 0;
-      for (std::size_t f = 0; f < kRobustFeatures; ++f) {
-        sizes[f] = std::abs(g[f * n + w]);
-        if (sizes[f] > sizes[largest]) largest = f;
+    for (std::size_t first = 0; first < n; first += kAtOnce) {
+      const std::size_t count = std::min(kAtOnce, n - first);
+      const LargestSizes largest = largest_sizes(g.data() + first, n, count);
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto feature = static_cast<std::size_t>(largest.feature[i]);
+        const auto size = [&](std::size_t rank) { return largest.sizes[rank][i]; };
+        z_.push_back(std::copysign(std::expm1(size(0)), g[feature * n + first + i]));
+        feature_.push_back(static_cast<std::uint8_t>(kUsedFeatures[feature]));
+        const float three = size(0) + size(1) + size(2);
+        evidence_.push_back(three / kEvidence);
+        explaining_.push_back((three + size(3) + size(4)) / kExplaining);
       }
-      z_.push_back(std::copysign(std::expm1(sizes[largest]), g[largest * n + w]));
-      feature_.push_back(static_cast<std::uint8_t>(kUsedFeatures[largest]));
-      std::partial_sort(sizes.begin(), sizes.begin() + kExplaining, sizes.end(), std::greater<>());
-      const float three = sizes[0] + sizes[1] + sizes[2];
-      evidence_.push_back(three / kEvidence);
-      explaining_.push_back((three + sizes[3] + sizes[4]) / kExplaining);
     }
   }
 
@@ -197,24 +239,58 @@ std::span<const std::size_t> robust_features() {
   return kUsedFeatures;
 }
 
-RobustScale robust_scale(std::span<double> values) {
-  const std::size_t n = values.size();
-  if (n == 0) return {};
-  // The value of a rank between two others, with everything below and above it on its side.
-  const auto at = [&](double percent, std::size_t from, std::size_t to) {
-    const double position = percent / 100 * static_cast<double>(n - 1);
+namespace {
+
+/// Values by rank: they are put into ranges of equal width, and only the range of a rank is searched.
+class Ranks {
+ public:
+  /// At least one, and only numbers.
+  explicit Ranks(std::span<const double> values) : sorted_(values.size()) {
+    const PresentValues all = present_values(values);
+    const double factor = (kRanges - 1) / (all.high - all.low);
+    const bool apart = std::isfinite(factor) && factor > 0;  // else they are equal, or too far apart for a difference
+    std::vector<std::uint8_t> ranges(values.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (apart) ranges[i] = static_cast<std::uint8_t>((values[i] - all.low) * factor);
+      ++begins_[ranges[i] + std::size_t{1}];
+    }
+    for (std::size_t range = 1; range < begins_.size(); ++range) begins_[range] += begins_[range - 1];
+    std::array<std::uint32_t, kRanges> next{};
+    std::copy_n(begins_.begin(), kRanges, next.begin());
+    for (std::size_t i = 0; i < values.size(); ++i) sorted_[next[ranges[i]]++] = values[i];
+  }
+
+  /// The value at a percentage of the ranks, which may lie between two values.
+  [[nodiscard]] double at(double percent) {
+    const double position = percent / 100 * static_cast<double>(sorted_.size() - 1);
     const auto rank = static_cast<std::size_t>(position);
-    const auto begin = values.begin();
-    const auto nth = begin + static_cast<std::ptrdiff_t>(rank);
-    std::nth_element(begin + static_cast<std::ptrdiff_t>(from), nth, begin + static_cast<std::ptrdiff_t>(to));
-    if (position == static_cast<double>(rank)) return *nth;
-    const double next = *std::min_element(nth + 1, begin + static_cast<std::ptrdiff_t>(to));
-    return *nth + (position - static_cast<double>(rank)) * (next - *nth);
-  };
-  RobustScale result{.centre = at(50, 0, n)};
-  const std::size_t middle = (n - 1) / 2;
-  const double low = at(5, 0, std::min(n, middle + 2));
-  const double high = at(95, middle, n);
+    const double value = of_rank(rank);
+    if (position == static_cast<double>(rank)) return value;
+    return value + (position - static_cast<double>(rank)) * (of_rank(rank + 1) - value);
+  }
+
+ private:
+  static constexpr std::size_t kRanges = 64;
+
+  [[nodiscard]] double of_rank(std::size_t rank) {
+    const auto behind = std::upper_bound(begins_.begin(), begins_.end(), rank);
+    const auto place = sorted_.begin() + static_cast<std::ptrdiff_t>(rank);
+    std::nth_element(sorted_.begin() + *(behind - 1), place, sorted_.begin() + *behind);
+    return *place;
+  }
+
+  std::array<std::uint32_t, kRanges + 1> begins_{};
+  std::vector<double> sorted_;  // range by range
+};
+
+}  // namespace
+
+RobustScale robust_scale(std::span<double> values) {
+  if (values.empty()) return {};
+  const auto n = static_cast<double>(values.size());
+  Ranks ranks(values);
+  RobustScale result{.centre = ranks.at(50)};
+  const double range = ranks.at(95) - ranks.at(5);
   double sum = 0;
   double squares = 0;
   for (double& v : values) {
@@ -222,10 +298,10 @@ RobustScale robust_scale(std::span<double> values) {
     sum += v;
     squares += v * v;
   }
-  result.scale = std::max(kNormalMad * at(50, 0, n), (high - low) / kNormalRange);
-  if (result.scale == 0) result.scale = kNormalMeanDeviation * sum / static_cast<double>(n);
+  result.scale = std::max(kNormalMad * Ranks(values).at(50), range / kNormalRange);
+  if (result.scale == 0) result.scale = kNormalMeanDeviation * sum / n;
   // The deviation around the median bounds the usual one from above; overflown, it says nothing.
-  const double deviation = std::sqrt(squares / static_cast<double>(n));
+  const double deviation = std::sqrt(squares / n);
   if (std::isfinite(deviation)) result.scale = std::max(result.scale, kMinOfDeviation * deviation);
   if (!std::isfinite(result.scale)) result.scale = 0;
   return result;
@@ -233,7 +309,7 @@ RobustScale robust_scale(std::span<double> values) {
 
 void for_each_channel(const Telemetry& telemetry, const WindowGrid& grid, const RobustWindows& windows,
                       const std::function<void(std::size_t index, std::span<const float> g)>& use) {
-  ChannelFeatures all(grid);
+  ChannelFeatures all(grid, UnitRootTest::left_out);
   RobustChannel channel(Baseline::whole, grid.count, 0);
   std::vector<double> features(kFeatureCount * grid.count);
   const std::size_t kept = kRobustFeatures * grid.count;
@@ -262,7 +338,7 @@ std::vector<std::size_t> looked_at(const Telemetry& telemetry, const WindowGrid&
 void add_channels(const Telemetry& telemetry, const WindowGrid& grid, const std::vector<std::size_t>& channels,
                   std::span<const std::unique_ptr<View>> views) {
   const std::size_t thinning = channels.size() / kMaxGramChannels + 1;
-  ChannelFeatures all(grid);
+  ChannelFeatures all(grid, UnitRootTest::left_out);
   std::vector<double> features(kFeatureCount * grid.count);
   for (std::size_t i = 0; i < channels.size(); ++i) {
     all.compute(telemetry.series(channels[i]), features);

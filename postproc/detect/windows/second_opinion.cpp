@@ -59,8 +59,8 @@ std::vector<ChannelShare> largest(const std::vector<double>& values, const std::
   return shares;
 }
 
-void add_votes(const RobustWindows& windows, const std::vector<std::size_t>& inside, std::uint64_t seed,
-               Episode& episode) {
+void add_methods(const RobustWindows& windows, const std::vector<std::size_t>& inside, std::uint64_t seed,
+                 Episode& episode) {
   std::vector<Method> seeing;
   for (const WindowDetector& detector : window_detectors()) {
     const std::vector<double> score = detector.score(windows, seed);
@@ -73,8 +73,8 @@ void add_votes(const RobustWindows& windows, const std::vector<std::size_t>& ins
   episode.agreement = static_cast<int>(episode.methods.size());
 }
 
-void add_channels_meant(const std::vector<Contributions>& all, const std::vector<std::size_t>& channels,
-                        Episode& episode) {
+void add_contributions(const std::vector<Contributions>& all, const std::vector<std::size_t>& channels,
+                       Episode& episode) {
   struct Part {
     Method method;
     std::vector<double> Contributions::*values;
@@ -107,20 +107,20 @@ bool deserves_second_opinion(const Episode& episode) {
 }
 
 void add_second_opinion(const Telemetry& telemetry, std::size_t offset, const Surroundings& around,
-                        const DetectOptions& options, Opinion wanted, Episode& episode) {
+                        const DetectOptions& options, SecondOpinion wanted, Episode& episode) {
   if (telemetry.channels.size() > kMostChannelsSeen) return;
   const WindowGrid grid = window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds,
                                       around.begin - offset, around.end - around.begin);
   const std::vector<std::size_t> inside = windows_in(grid, offset, episode);
   if (grid.count < kLeastWindows || inside.empty()) return;
   constexpr Baseline kWhole[] = {Baseline::whole};
-  const bool explain = wanted == Opinion::votes_and_channels;
+  const bool explain = wanted == SecondOpinion::methods_and_channels;
   const RobustWindows windows = explain ? robust_windows_with_features(telemetry, grid)
                                         : std::move(robust_windows(telemetry, grid, kWhole, 0).front());
-  add_votes(windows, inside, options.seed, episode);
+  add_methods(windows, inside, options.seed, episode);
   if (!explain) return;
-  add_channels_meant(contributions(telemetry, grid, windows, spread_over(inside), options.seed), windows.channels,
-                     episode);
+  add_contributions(contributions(telemetry, grid, windows, spread_over(inside), options.seed), windows.channels,
+                    episode);
 }
 
 }  // namespace reveal

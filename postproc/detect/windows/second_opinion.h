@@ -1,5 +1,5 @@
-// What the window detectors say about an interval that the scan found: whether each of them sees it, and which channels
-// it means. Shown beside the interval; it decides nothing.
+// The result of the window detectors for an interval that the scan found: the detectors with a high score in it, and
+// the channels that contribute to these scores. Shown beside the interval; it decides nothing.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +12,23 @@
 
 namespace reveal {
 
-/// The samples that the detectors look at: the minutes around an episode, within [0, samples).
+/// The samples that the detectors read: the minutes around an episode, within [0, samples).
 struct Surroundings {
   std::size_t begin = 0;
   std::size_t end = 0;
 };
 [[nodiscard]] Surroundings surroundings(const Episode& episode, std::size_t samples, const ScanScale& scale);
 
-/// The one rule, whoever asks: an interval that the scan found and that may be news. What is none (the job's start,
-/// what recurs) needs no witness, and the one counter of a burst is nothing that windows of hundreds of channels could
-/// show.
+/// True for a strong or weak interval of the scan, in reports and in alerts. Others (the job's start, recurring ones)
+/// are not reported, and the single counter of a burst does not stand out in windows of hundreds of channels.
 [[nodiscard]] bool deserves_second_opinion(const Episode& episode);
 
-enum class Opinion : std::uint8_t { votes, votes_and_channels };
+enum class SecondOpinion : std::uint8_t { methods, methods_and_channels };
 
-/// Adds to the episode's methods those detectors of which a window inside it is among their strangest; with channels,
-/// these also fill its contributions (what a detector means that sees nothing is noise). Says nothing where there are
-/// too few windows or too many channels. `offset`: of the telemetry's first sample in the job; the telemetry holds
-/// `around`.
+/// Adds to the episode's methods the detectors for which a window inside it is among the highest scores; with channels,
+/// also the contributions for these detectors (those of the others are noise). Adds nothing where there are too few
+/// windows or too many channels. `offset`: of the telemetry's first sample in the job; the telemetry holds `around`.
 void add_second_opinion(const Telemetry& telemetry, std::size_t offset, const Surroundings& around,
-                        const DetectOptions& options, Opinion wanted, Episode& episode);
+                        const DetectOptions& options, SecondOpinion wanted, Episode& episode);
 
 }  // namespace reveal

@@ -197,12 +197,12 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
   const MetricSeries restless{clock.metric, "ratio", restlessness(context, over_seconds(context, clock.values))};
   const auto load = restlessness(context, over_seconds(context, used.values));
   const auto found =
-      elevations_of(context, restless.values, context.threshold("min_spread"), context.threshold(kMinScore.name));
+      excursions_of(context, restless.values, context.threshold("min_spread"), context.threshold(kMinScore.name));
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
-  for (const Elevation& elevation : found) {
-    const Interval at = elevation.at;
-    if (elevation.recurring || !elevation.beyond || is_reported(context, at)) continue;
+  for (const Excursion& excursion : found) {
+    const Interval at = excursion.at;
+    if (excursion.recurring || !excursion.beyond || is_reported(context, at)) continue;
     const auto change = inside_outside(context, clock, at, all);
     if (!change) continue;
     // A clock that follows the job's own load does what it is for: it is reported only if something else made the load
@@ -216,14 +216,14 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
     finding.impact.how = "not known: the load changed with the clock";
     if (steady) set_cost(context, finding, *change, length);
     finding.confidence = Confidence::possible;
-    finding.evidence.push_back(evidence_of(context, restless, elevation));
+    finding.evidence.push_back(evidence_of(context, restless, excursion));
     finding.evidence.back().feature = "spread";
     finding.evidence.push_back(evidence_of(context, clock, *change, at));
     finding.runner_up = leader(context, at, all, finding);
     finding.sentence = fmt::format(
         "The clock of the cpus of {} changed by {} % from second to second for {} (usually {} %) while the load {}, "
         "and was {} instead of {}.",
-        context.telemetry.node, number(100 * elevation.inside), duration(length), number(100 * elevation.outside),
+        context.telemetry.node, number(100 * excursion.inside), duration(length), number(100 * excursion.outside),
         steady ? "did not" : "did, too", quantity(change->inside, "Hz"), quantity(change->outside, "Hz"));
     if (steady || has_a_cause(context, finding)) findings.push_back(std::move(finding));
   }

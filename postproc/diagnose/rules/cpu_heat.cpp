@@ -229,7 +229,7 @@ const RegisteredRule kRule{{
     .proof = Proof::test_double,
     .thresholds = {{"min_share", 0.005, "ratio", "least share of the run in which one core or package was throttled"},
                    {"severe_share", 0.05, "ratio", "share from which it is a warning"},
-                   {"limit", 95, "Cel", "not counted: limit of an AMD processor whose driver does not tell it"},
+                   {"limit", 95, "Cel", "not counted: limit of an AMD processor whose driver does not report it"},
                    {"near_limit", 5, "Cel", "not counted: distance from the limit within which it counts as hot"},
                    {"min_slower", 0.05, "ratio", "not counted: least fall of the clock at the same load"},
                    {"min_hot_seconds", 10, "s", "not counted: least time near the limit, and away from it"},

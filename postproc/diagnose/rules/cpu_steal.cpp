@@ -13,10 +13,10 @@ namespace reveal::rule::cpu_steal {
 namespace {
 
 /// An overcommitted host steals from the first second to the last: there is no usual level to stand above.
-std::vector<Elevation> intervals(const RuleContext& context, const MetricSeries& steal, double busy) {
+std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries& steal, double busy) {
   const double least = context.threshold("min_share") * busy;
-  auto found = elevations_of(context, steal.values, least, context.threshold(kMinScore.name), Cause::external);
-  std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
+  auto found = excursions_of(context, steal.values, least, context.threshold(kMinScore.name), Cause::external);
+  std::erase_if(found, [](const Excursion& excursion) { return excursion.recurring; });
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(steal.values, whole);
   if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
@@ -26,23 +26,23 @@ std::vector<Elevation> intervals(const RuleContext& context, const MetricSeries&
 }
 
 Finding describe(const RuleContext& context, const MetricSeries& steal, const MetricSeries& used,
-                 const Elevation& elevation, std::span<const Interval> all) {
-  Finding finding = finding_at(context, elevation.at);
-  const double length = context.seconds(elevation.at.length());
-  const double got = mean_inside(used.values, elevation.at);
-  const double share = elevation.inside / (elevation.inside + got);
+                 const Excursion& excursion, std::span<const Interval> all) {
+  Finding finding = finding_at(context, excursion.at);
+  const double length = context.seconds(excursion.at.length());
+  const double got = mean_inside(used.values, excursion.at);
+  const double share = excursion.inside / (excursion.inside + got);
   set_most_loss(context, finding, share * length,
                 fmt::format("the hypervisor took {} % of the time in which a cpu had work", number(100 * share)));
   finding.confidence = Confidence::certain;
-  Evidence evidence = evidence_of(context, steal, elevation);
+  Evidence evidence = evidence_of(context, steal, excursion);
   evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
-  add_contrast(context, finding, used, elevation.at, all);
+  add_contrast(context, finding, used, excursion.at, all);
   const std::string usual =
-      std::isnan(elevation.outside) ? "" : fmt::format(", usually {}", number(std::max(0.0, elevation.outside)));
+      std::isnan(excursion.outside) ? "" : fmt::format(", usually {}", number(std::max(0.0, excursion.outside)));
   finding.sentence = fmt::format(
       "The virtual machine {} did not get {} of the {} cpus that it needed for {} (steal{}).", context.telemetry.node,
-      number(elevation.inside), number(elevation.inside + got), duration(length), usual);
+      number(excursion.inside), number(excursion.inside + got), duration(length), usual);
   finding.runner_up = {"cpu.outsider", "a process on this machine: the kernel counts its time as busy, not as stolen"};
   return finding;
 }
@@ -58,7 +58,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   findings.reserve(found.size());
-  for (const Elevation& elevation : found) findings.push_back(describe(context, steal, used, elevation, all));
+  for (const Excursion& excursion : found) findings.push_back(describe(context, steal, used, excursion, all));
   return findings;
 }
 

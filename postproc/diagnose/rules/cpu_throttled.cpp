@@ -40,13 +40,13 @@ std::optional<Held> held_back(const RuleContext& context) {
 }
 
 /// A quota that was there from the first second leaves no outside to compare with; its own counter needs none.
-std::vector<Elevation> episodes(const RuleContext& context, const MetricSeries& held) {
-  auto found = elevations_of(context, held.values, context.threshold("min_held"), context.threshold("min_score"),
+std::vector<Excursion> episodes(const RuleContext& context, const MetricSeries& held) {
+  auto found = excursions_of(context, held.values, context.threshold("min_held"), context.threshold("min_score"),
                              Cause::external);
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(held.values, whole);
   const bool brief = job_seconds(context) < context.threshold("min_seconds");
-  const auto event = [](const Elevation& elevation) { return !elevation.recurring; };
+  const auto event = [](const Excursion& excursion) { return !excursion.recurring; };
   if (brief || mean < context.threshold("min_held") || std::any_of(found.begin(), found.end(), event)) return found;
   return {{.at = whole, .inside = mean, .outside = 0, .score = 0, .beyond = true, .recurring = false}};
 }
@@ -61,32 +61,32 @@ JobValues quota(const RuleContext& context) {
   return {{"quota_cpus", fmt::format("{:.0f}", std::floor(least))}};
 }
 
-Finding describe(const RuleContext& context, const Held& held, const Elevation& elevation,
+Finding describe(const RuleContext& context, const Held& held, const Excursion& excursion,
                  std::span<const Interval> all) {
-  Finding finding = finding_at(context, elevation.at, quota(context));
-  const double length = context.seconds(elevation.at.length());
+  Finding finding = finding_at(context, excursion.at, quota(context));
+  const double length = context.seconds(excursion.at.length());
   if (!held.instance.empty()) finding.instances = {held.instance};
   finding.confidence = Confidence::certain;
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
-  const double got = used ? mean_inside(used->values, elevation.at) : std::nan("");
+  const double got = used ? mean_inside(used->values, excursion.at) : std::nan("");
   // The lost part of the time in which it wanted to run: held back / (held back + run).
-  const double lost = std::isnan(got) ? std::min(elevation.inside, 1.0) : elevation.inside / (elevation.inside + got);
+  const double lost = std::isnan(got) ? std::min(excursion.inside, 1.0) : excursion.inside / (excursion.inside + got);
   set_loss(context, finding, lost * length,
            std::isnan(got)
                ? fmt::format("the quota refused it the time of {} cpus; the number of cpus it used was not measured",
-                             number(elevation.inside))
+                             number(excursion.inside))
                : fmt::format("it used {} cpus, and the quota refused it the time of {}", number(got),
-                             number(elevation.inside)));
-  Evidence evidence = evidence_of(context, held.signal, elevation);
+                             number(excursion.inside)));
+  Evidence evidence = evidence_of(context, held.signal, excursion);
   evidence.instance = held.instance;
   evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
-  add_contrast(context, finding, used, elevation.at, all);
+  add_contrast(context, finding, used, excursion.at, all);
   finding.sentence =
       fmt::format("A cpu quota stopped {} on {} for {}: {}it was held back from {} more (usually {}).",
                   held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node,
                   duration(length), std::isnan(got) ? "" : fmt::format("the job got {} cpus, and ", number(got)),
-                  number(elevation.inside), number(std::max(0.0, elevation.outside)));
+                  number(excursion.inside), number(std::max(0.0, excursion.outside)));
   finding.runner_up = {"", "a busy cpu: the kernel counts this time as throttled, not as waiting"};
   return finding;
 }
@@ -97,8 +97,8 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto found = episodes(context, held->signal);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
-  for (const Elevation& elevation : found) {
-    if (!elevation.recurring) findings.push_back(describe(context, *held, elevation, all));
+  for (const Excursion& excursion : found) {
+    if (!excursion.recurring) findings.push_back(describe(context, *held, excursion, all));
   }
   return findings;
 }

@@ -45,30 +45,30 @@ std::optional<Waiting> waiting_of(const RuleContext& context, std::size_t channe
 }
 
 std::optional<Finding> describe(const RuleContext& context, const RdmaPort& port, const Waiting& waiting,
-                                const Elevation& elevation, std::span<const Interval> all) {
-  const auto ticks = inside_outside(context, waiting.ticks, elevation.at, all);
-  const auto sent = inside_outside(context, waiting.sent, elevation.at, all);
-  if (elevation.recurring || !ticks || ticks->inside < context.threshold("min_ticks")) return std::nullopt;
+                                const Excursion& excursion, std::span<const Interval> all) {
+  const auto ticks = inside_outside(context, waiting.ticks, excursion.at, all);
+  const auto sent = inside_outside(context, waiting.sent, excursion.at, all);
+  if (excursion.recurring || !ticks || ticks->inside < context.threshold("min_ticks")) return std::nullopt;
   // A job that sends more waits more: its own doing.
   if (!sent || sent->fall() < context.threshold("min_fall")) return std::nullopt;
   JobValues values = port.values();
   if (context.snapshot_value("env.NCCL_IB_ADAPTIVE_ROUTING") == "0") values["no_adaptive_routing"] = "yes";
-  Finding finding = finding_at(context, elevation.at, values);
+  Finding finding = finding_at(context, excursion.at, values);
   finding.instances = {port.name};
   finding.confidence = Confidence::likely;
-  const double length = context.seconds(elevation.at.length());
+  const double length = context.seconds(excursion.at.length());
   set_loss(context, finding, sent->fall() * length,
            fmt::format("{} left the port instead of {}", quantity(sent->inside, "bytes/s"),
                        quantity(sent->outside, "bytes/s")));
-  finding.evidence = {evidence_of(context, waiting.per_word, elevation),
-                      evidence_of(context, waiting.ticks, *ticks, elevation.at),
-                      evidence_of(context, waiting.sent, *sent, elevation.at)};
+  finding.evidence = {evidence_of(context, waiting.per_word, excursion),
+                      evidence_of(context, waiting.ticks, *ticks, excursion.at),
+                      evidence_of(context, waiting.sent, *sent, excursion.at)};
   for (Evidence& evidence : finding.evidence) evidence.instance = port.name;
-  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));
+  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, excursion.at));
   finding.sentence = fmt::format(
       "For {}, {} of {} had data to send but no credits: it waited {} ticks per word sent (usually {}) and sent {} "
       "(usually {}).",
-      duration(length), port.name, context.telemetry.node, number(elevation.inside), number(elevation.outside),
+      duration(length), port.name, context.telemetry.node, number(excursion.inside), number(excursion.outside),
       quantity(sent->inside, "bytes/s"), quantity(sent->outside, "bytes/s"));
   finding.runner_up = {"node.straggler", "a slow rank: the job then sends less, too, but its port does not wait"};
   return finding;
@@ -87,10 +87,10 @@ std::vector<Finding> check(const RuleContext& context) {
     if (std::isnan(usual)) continue;  // it sent next to nothing
     const double least = std::max(context.threshold("min_per_word"), (context.threshold("min_factor") - 1) * usual);
     const auto found =
-        elevations_of(context, waiting->per_word.values, least, context.threshold(kMinScore.name), Cause::external);
+        excursions_of(context, waiting->per_word.values, least, context.threshold(kMinScore.name), Cause::external);
     const std::vector<Interval> all = places(found);
-    for (const Elevation& elevation : found) {
-      if (auto finding = describe(context, port, *waiting, elevation, all)) findings.push_back(*std::move(finding));
+    for (const Excursion& excursion : found) {
+      if (auto finding = describe(context, port, *waiting, excursion, all)) findings.push_back(*std::move(finding));
     }
   }
   return findings;

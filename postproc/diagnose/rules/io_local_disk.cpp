@@ -95,31 +95,31 @@ std::optional<MetricSeries> stalled(const RuleContext& context) {
   return rate(context, "pressure.io_full", 1e-9, "s/s");
 }
 
-/// Whose requests they were.
-enum class Whose : std::uint8_t { of_job, of_others, unknown };
+/// Who made most of the requests.
+enum class Requester : std::uint8_t { job, others, unknown };
 
 struct Saturation {
-  Elevation elevation;
+  Excursion excursion;
   double took = 0;   // seconds per request
   double usual = 0;  // the same outside; NaN for a whole run
   double moved = 0;  // bytes per second
-  Whose whose = Whose::unknown;
+  Requester requester = Requester::unknown;
   double own_share = kNaN;
   bool more = false;  // than the job usually moves
 };
 
-Saturation judged(const RuleContext& context, const Disk& disk, const Elevation& elevation,
+Saturation judged(const RuleContext& context, const Disk& disk, const Excursion& excursion,
                   std::span<const Interval> all) {
-  Saturation seen{.elevation = elevation,
-                  .took = time_of_requests(disk, elevation.at),
+  Saturation seen{.excursion = excursion,
+                  .took = time_of_requests(disk, excursion.at),
                   .usual = usual_time_of_requests(disk, all),
-                  .moved = mean_inside(disk.bytes.values, elevation.at)};
+                  .moved = mean_inside(disk.bytes.values, excursion.at)};
   const auto own = own_bytes(context);
-  const double mine = own ? mean_inside(own->values, elevation.at) : kNaN;
+  const double mine = own ? mean_inside(own->values, excursion.at) : kNaN;
   if (std::isnan(mine) || !(seen.moved > 0)) return seen;
   seen.own_share = std::min(1.0, mine / seen.moved);
-  seen.whose = seen.own_share >= context.threshold("min_own_share") ? Whose::of_job : Whose::of_others;
-  const auto change = inside_outside(context, disk.bytes, elevation.at, all);
+  seen.requester = seen.own_share >= context.threshold("min_own_share") ? Requester::job : Requester::others;
+  const auto change = inside_outside(context, disk.bytes, excursion.at, all);
   seen.more = change && change->excess() > 0.25 * change->outside;
   return seen;
 }
@@ -147,13 +147,13 @@ Loss loss_of(const RuleContext& context, Interval at, std::span<const Interval> 
 }
 
 std::string whose_words(const Saturation& seen) {
-  switch (seen.whose) {
-    case Whose::of_job:
+  switch (seen.requester) {
+    case Requester::job:
       if (std::isnan(seen.usual)) return "the job's own";
       return seen.more ? "the job's own requests, more than usual" : "the job's own requests, no more than usual";
-    case Whose::of_others:
+    case Requester::others:
       return fmt::format("{:.0f} % of it by processes outside the job", 100 * (1 - seen.own_share));
-    case Whose::unknown:
+    case Requester::unknown:
       break;
   }
   return "the processes that caused it were not measured";
@@ -161,15 +161,15 @@ std::string whose_words(const Saturation& seen) {
 
 /// Loading data at the beginning is what jobs do.
 bool is_the_start(const RuleContext& context, const Saturation& seen) {
-  const Interval at = seen.elevation.at;
-  return seen.whose == Whose::of_job && seen.more && 2 * at.length() < context.telemetry.samples &&
+  const Interval at = seen.excursion.at;
+  return seen.requester == Requester::job && seen.more && 2 * at.length() < context.telemetry.samples &&
          at.begin < context.steps(context.threshold("start_seconds"));
 }
 
 void set_severity(const RuleContext& context, Finding& finding, const Saturation& seen) {
   if (is_the_start(context, seen)) finding.severity = Severity::info;
   // What a job does to itself is worth acting on only where it is a visible part of the run.
-  if (seen.whose == Whose::of_job && seen.more &&
+  if (seen.requester == Requester::job && seen.more &&
       finding.impact.percent.value_or(0) < context.threshold("min_own_percent")) {
     finding.severity = std::min(finding.severity, Severity::notice);
   }
@@ -177,19 +177,19 @@ void set_severity(const RuleContext& context, Finding& finding, const Saturation
 
 Finding describe(const RuleContext& context, const Disk& disk, const Saturation& seen, const Loss& loss,
                  std::span<const Interval> all) {
-  const Interval at = seen.elevation.at;
+  const Interval at = seen.excursion.at;
   const double length = context.seconds(at.length());
   JobValues values{{"disk", disk.name}};
-  if (seen.whose == Whose::of_others) values["outsider"] = "yes";
+  if (seen.requester == Requester::others) values["outsider"] = "yes";
   Finding finding = finding_at(context, at, values);
   finding.instances = {disk.name};
-  finding.confidence = seen.whose == Whose::unknown ? Confidence::possible : Confidence::likely;
+  finding.confidence = seen.requester == Requester::unknown ? Confidence::possible : Confidence::likely;
   set_loss(context, finding, *loss.share * length, loss.how);
   set_severity(context, finding, seen);
-  Evidence busy = evidence_of(context, disk.busy, seen.elevation);
+  Evidence busy = evidence_of(context, disk.busy, seen.excursion);
   busy.instance = disk.name;
   busy.detectors = seen_by(confirmed_by(context.detection, at));
-  if (std::isnan(seen.elevation.outside)) busy.expected.reset();
+  if (std::isnan(seen.excursion.outside)) busy.expected.reset();
   Evidence took = busy;
   took.metric = "disk.read_time";
   took.feature = "mean per request, with writes";
@@ -203,7 +203,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   add_contrast(context, finding, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
   finding.sentence = fmt::format(
       "{} of {} was busy {:.0f} % of the time for {}, and a request took {} ms{}; it moved {}, {}.", disk.name,
-      context.telemetry.node, 100 * seen.elevation.inside, duration(length), number(1000 * seen.took),
+      context.telemetry.node, 100 * seen.excursion.inside, duration(length), number(1000 * seen.took),
       std::isnan(seen.usual) ? "" : " (usually " + number(1000 * seen.usual) + " ms)", quantity(seen.moved, "bytes/s"),
       whose_words(seen));
   finding.runner_up = {"io.slow_reads", "storage that was not busy: this disk was busy, and its requests queued"};
@@ -211,19 +211,19 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
 }
 
 /// A run that has the disk full from its first second to its last has no usual level.
-std::vector<Elevation> intervals(const RuleContext& context, const Disk& disk) {
+std::vector<Excursion> intervals(const RuleContext& context, const Disk& disk) {
   const double least = context.threshold("min_busy");
   // Searched is the time at which it was full: what follows it, half busy, is not part of it.
   auto full = over_seconds(context, disk.busy.values);
   for (double& value : full) value = std::isnan(value) ? value : (value >= least ? 1.0 : 0.0);
-  auto found = elevations_of(context, full, 0.5, context.threshold(kMinScore.name), Cause::external);
-  std::erase_if(found, [](const Elevation& each) { return each.recurring; });
+  auto found = excursions_of(context, full, 0.5, context.threshold(kMinScore.name), Cause::external);
+  std::erase_if(found, [](const Excursion& each) { return each.recurring; });
   const std::vector<Interval> all = places(found);
-  for (Elevation& each : found) {
+  for (Excursion& each : found) {
     each.inside = mean_inside(disk.busy.values, each.at);
     each.outside = mean_outside(disk.busy.values, all);
   }
-  std::erase_if(found, [&](const Elevation& each) { return each.inside < least; });
+  std::erase_if(found, [&](const Excursion& each) { return each.inside < least; });
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(disk.busy.values, whole);
   if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
@@ -240,13 +240,13 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Disk& disk : disks) {
     const auto found = intervals(context, disk);
     const std::vector<Interval> all = places(found);
-    for (const Elevation& elevation : found) {
-      const Saturation seen = judged(context, disk, elevation, all);
+    for (const Excursion& excursion : found) {
+      const Saturation seen = judged(context, disk, excursion, all);
       if (!is_slow(context, seen.took, seen.usual)) continue;
-      const auto same = [&](Interval at) { return overlap(at, elevation.at) > 0; };
-      const Loss loss = loss_of(context, elevation.at, all);
+      const auto same = [&](Interval at) { return overlap(at, excursion.at) > 0; };
+      const Loss loss = loss_of(context, excursion.at, all);
       if (!loss.share || std::any_of(reported.begin(), reported.end(), same)) continue;
-      reported.push_back(elevation.at);
+      reported.push_back(excursion.at);
       findings.push_back(describe(context, disk, seen, loss, all));
     }
   }

@@ -106,9 +106,9 @@ double mean_or_zero(const MetricSeries& signal, Interval at) {
 }
 
 /// A storm from the first second to the last has no usual level to stand above.
-std::vector<Elevation> intervals(const RuleContext& context, const Mount& mount) {
+std::vector<Excursion> intervals(const RuleContext& context, const Mount& mount) {
   const double least = context.threshold("min_rate");
-  auto found = elevations_of(context, mount.names.values, least, context.threshold(kMinScore.name));
+  auto found = excursions_of(context, mount.names.values, least, context.threshold(kMinScore.name));
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(mount.names.values, whole);
   if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
@@ -137,32 +137,32 @@ void set_cost(const RuleContext& context, Finding& finding, const Mount& mount, 
   if (is_the_start(context, at)) finding.severity = Severity::info;
 }
 
-std::string sentence_of(const RuleContext& context, const Mount& mount, const Elevation& elevation, double data) {
+std::string sentence_of(const RuleContext& context, const Mount& mount, const Excursion& excursion, double data) {
   const std::string took =
       mount.waits
-          ? fmt::format("; each took {} ms", number(1000 * mean_or_zero(*mount.waits, elevation.at) / elevation.inside))
+          ? fmt::format("; each took {} ms", number(1000 * mean_or_zero(*mount.waits, excursion.at) / excursion.inside))
           : "";
   return fmt::format(
       "{} asked {} for file names and attributes {} times a second for {}{}, and for data {} times a second{}.",
-      context.telemetry.node, mount.name, number(elevation.inside), duration(context.seconds(elevation.at.length())),
-      std::isnan(elevation.outside) ? "" : " (usually " + number(elevation.outside) + ")", number(data), took);
+      context.telemetry.node, mount.name, number(excursion.inside), duration(context.seconds(excursion.at.length())),
+      std::isnan(excursion.outside) ? "" : " (usually " + number(excursion.outside) + ")", number(data), took);
 }
 
-Finding describe(const RuleContext& context, const Mount& mount, const Elevation& elevation, double data,
+Finding describe(const RuleContext& context, const Mount& mount, const Excursion& excursion, double data,
                  std::span<const Interval> all) {
-  const Interval at = elevation.at;
+  const Interval at = excursion.at;
   Finding finding = finding_at(context, at, {{std::string(mount.kind), mount.name}});
   finding.instances = {mount.name};
   finding.confidence = Confidence::likely;
-  Evidence evidence = evidence_of(context, mount.names, elevation);
+  Evidence evidence = evidence_of(context, mount.names, excursion);
   evidence.instance = mount.name;
   evidence.detectors = seen_by(confirmed_by(context.detection, at));
-  if (std::isnan(elevation.outside)) evidence.expected.reset();
+  if (std::isnan(excursion.outside)) evidence.expected.reset();
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, mount.data, at, all);
   add_contrast(context, finding, mount.waits, at, all);
   set_cost(context, finding, mount, at);
-  finding.sentence = sentence_of(context, mount, elevation, data);
+  finding.sentence = sentence_of(context, mount, excursion, data);
   finding.runner_up = {"io.nfs_slow_server", "a slow server: the job then sends no more requests than usual"};
   return finding;
 }
@@ -183,11 +183,11 @@ std::vector<Finding> check(const RuleContext& context) {
     if (mount.names.values.empty()) continue;
     const auto found = intervals(context, mount);
     const std::vector<Interval> all = places(found);
-    for (const Elevation& elevation : found) {
-      const double data = mount.data.values.empty() ? 0 : mean_or_zero(mount.data, elevation.at);
-      if (elevation.inside < context.threshold("min_per_data") * data) continue;
-      if (!is_waited_for(context, mount, elevation.at)) continue;
-      findings.push_back(describe(context, mount, elevation, data, all));
+    for (const Excursion& excursion : found) {
+      const double data = mount.data.values.empty() ? 0 : mean_or_zero(mount.data, excursion.at);
+      if (excursion.inside < context.threshold("min_per_data") * data) continue;
+      if (!is_waited_for(context, mount, excursion.at)) continue;
+      findings.push_back(describe(context, mount, excursion, data, all));
     }
   }
   return findings;

@@ -357,7 +357,7 @@ bool was_faster_before(const RuleContext& context, const Kind& kind, Interval at
 struct Slow {
   const Kind* kind;
   MetricSeries answers;
-  Elevation elevation;
+  Excursion excursion;
 };
 
 std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, std::span<const Interval> reported) {
@@ -365,34 +365,34 @@ std::vector<Slow> slow_answers(const RuleContext& context, const Mount& mount, s
   for (const Kind& kind : mount.kinds) {
     if (kind.name == "other") continue;
     const MetricSeries answers = time_of_answers(context, kind);
-    for (const Elevation& elevation :
-         elevations_of(context, answers.values, context.threshold("min_slower"), context.threshold(kMinScore.name))) {
+    for (const Excursion& excursion :
+         excursions_of(context, answers.values, context.threshold("min_slower"), context.threshold(kMinScore.name))) {
       const bool known =
-          std::any_of(reported.begin(), reported.end(), [&](Interval at) { return overlap(at, elevation.at) > 0; });
-      if (known || elevation.recurring || elevation.inside < context.threshold("min_ratio") * elevation.outside)
+          std::any_of(reported.begin(), reported.end(), [&](Interval at) { return overlap(at, excursion.at) > 0; });
+      if (known || excursion.recurring || excursion.inside < context.threshold("min_ratio") * excursion.outside)
         continue;
-      if (was_faster_before(context, kind, elevation.at)) all.push_back({&kind, answers, elevation});
+      if (was_faster_before(context, kind, excursion.at)) all.push_back({&kind, answers, excursion});
     }
   }
   // An interval is reported once, for the kind that was delayed most.
   std::stable_sort(all.begin(), all.end(), [](const Slow& a, const Slow& b) {
-    return a.elevation.inside / a.elevation.outside > b.elevation.inside / b.elevation.outside;
+    return a.excursion.inside / a.excursion.outside > b.excursion.inside / b.excursion.outside;
   });
   std::vector<Slow> kept;
   for (Slow& slow : all) {
-    const auto same = [&](const Slow& other) { return overlap(other.elevation.at, slow.elevation.at) > 0; };
+    const auto same = [&](const Slow& other) { return overlap(other.excursion.at, slow.excursion.at) > 0; };
     if (std::none_of(kept.begin(), kept.end(), same)) kept.push_back(std::move(slow));
   }
   return kept;
 }
 
 Finding describe_slow(const RuleContext& context, const Mount& mount, const Slow& slow, std::span<const Interval> all) {
-  const Interval at = slow.elevation.at;
+  const Interval at = slow.excursion.at;
   Finding finding = finding_at(context, at, {{"mount", mount.point}, {"nfs", "yes"}});
   finding.instances = {mount.point};
   const auto confirmed = confirmed_by(context.detection, at);
-  finding.confidence = confirmed || slow.elevation.beyond ? Confidence::likely : Confidence::possible;
-  Evidence evidence = evidence_of(context, slow.answers, slow.elevation);
+  finding.confidence = confirmed || slow.excursion.beyond ? Confidence::likely : Confidence::possible;
+  Evidence evidence = evidence_of(context, slow.answers, slow.excursion);
   evidence.instance = mount.point + ':' + slow.kind->name;
   evidence.feature = "mean per request";
   evidence.detectors = seen_by(confirmed);
@@ -403,7 +403,7 @@ Finding describe_slow(const RuleContext& context, const Mount& mount, const Slow
       "The server of {} answered {} slowly for {}: a {} request took {} ms (usually {} ms), although the job sent no "
       "more requests than usual.",
       mount.point, context.telemetry.node, duration(context.seconds(at.length())), slow.kind->name,
-      number(1000 * slow.elevation.inside), number(1000 * slow.elevation.outside));
+      number(1000 * slow.excursion.inside), number(1000 * slow.excursion.outside));
   finding.runner_up = {"io.metadata_storm", "the job's own requests: there were no more than usual"};
   return finding;
 }
@@ -415,9 +415,9 @@ void check_mount(const RuleContext& context, const Mount& mount, const MetricSer
     findings.push_back(std::move(finding));
   }
   const auto slow = slow_answers(context, mount, reported);
-  for (const Slow& each : slow) reported.push_back(each.elevation.at);
+  for (const Slow& each : slow) reported.push_back(each.excursion.at);
   for (const Slow& each : slow) {
-    if (asks_for_more(context, mount, each.elevation.at, reported) || lost_on_the_way(context, each.elevation.at))
+    if (asks_for_more(context, mount, each.excursion.at, reported) || lost_on_the_way(context, each.excursion.at))
       continue;
     findings.push_back(describe_slow(context, mount, each, reported));
   }

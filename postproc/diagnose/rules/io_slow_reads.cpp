@@ -61,40 +61,40 @@ std::vector<Finding> check(const RuleContext& context) {
   const MetricSeries read = needed(reads(context), "bytes the job read from storage");
   const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const auto writes = written_bytes(context);
-  const auto found = elevations_of(context, wait.values, context.threshold("min_wait"), context.threshold("min_score"));
+  const auto found = excursions_of(context, wait.values, context.threshold("min_wait"), context.threshold("min_score"));
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
-  for (const Elevation& elevation : found) {
-    if (elevation.recurring || !elevation.beyond) continue;  // cold reads at each epoch are the job's habit
-    const auto got = inside_outside(context, used, elevation.at, all);
-    const auto bytes = inside_outside(context, read, elevation.at, all);
+  for (const Excursion& excursion : found) {
+    if (excursion.recurring || !excursion.beyond) continue;  // cold reads at each epoch are the job's habit
+    const auto got = inside_outside(context, used, excursion.at, all);
+    const auto bytes = inside_outside(context, read, excursion.at, all);
     if (!got || !bytes || got->outside <= 0) continue;
     const double slowed = got->fall();
     if (slowed < context.threshold("min_slowed")) continue;
     // It read, and less than it usually does: else it waits for writes, or has become another program.
     if (bytes->inside < context.threshold("min_read") * 1e6 || bytes->inside > bytes->outside) continue;
-    const auto written = inside_outside(context, writes, elevation.at, all);
+    const auto written = inside_outside(context, writes, excursion.at, all);
     if (written && written->excess() > bytes->outside - bytes->inside) continue;
-    const auto busy = disk_busy(context, elevation.at);
-    const double disk = busy ? mean_inside(busy->values, elevation.at) : 0;
+    const auto busy = disk_busy(context, excursion.at);
+    const double disk = busy ? mean_inside(busy->values, excursion.at) : 0;
     if (disk > context.threshold("max_disk_busy")) continue;
 
-    Finding finding = finding_at(context, elevation.at, file_systems_read(context, elevation.at));
-    const double length = context.seconds(elevation.at.length());
-    const auto confirmed = confirmed_by(context.detection, elevation.at);
+    Finding finding = finding_at(context, excursion.at, file_systems_read(context, excursion.at));
+    const double length = context.seconds(excursion.at.length());
+    const auto confirmed = confirmed_by(context.detection, excursion.at);
     const bool its_own = wait.metric.starts_with("cgroup.");
     finding.confidence = its_own || confirmed ? Confidence::likely : Confidence::possible;
     set_loss(
         context, finding, slowed * length,
         fmt::format("the job used {} cpus instead of {} while it waited", number(got->inside), number(got->outside)));
-    finding.evidence = {evidence_of(context, wait, elevation), evidence_of(context, read, *bytes, elevation.at),
-                        evidence_of(context, used, *got, elevation.at)};
+    finding.evidence = {evidence_of(context, wait, excursion), evidence_of(context, read, *bytes, excursion.at),
+                        evidence_of(context, used, *got, excursion.at)};
     finding.evidence.front().detectors = seen_by(confirmed);
-    add_contrast(context, finding, busy, elevation.at, all);
+    add_contrast(context, finding, busy, excursion.at, all);
     finding.sentence = fmt::format(
         "{} on {} waited for storage {:.0f} % of the time for {} (usually {:.0f} %): the job read {} instead of {}{}.",
-        its_own ? "The job" : "Processes", context.telemetry.node, 100 * elevation.inside, duration(length),
-        100 * elevation.outside, quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"),
+        its_own ? "The job" : "Processes", context.telemetry.node, 100 * excursion.inside, duration(length),
+        100 * excursion.outside, quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"),
         busy ? ", and no local disk was the limit" : "");
     finding.runner_up = {
         "", busy ? fmt::format("a busy disk: no disk of the node was busy for more than {:.0f} %", 100 * disk)

@@ -93,12 +93,12 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
   return std::nullopt;
 }
 
-std::vector<Elevation> pile_ups(const RuleContext& context, const MetricSeries& share) {
+std::vector<Excursion> pile_ups(const RuleContext& context, const MetricSeries& share) {
   // Healthy packets are spread unevenly, and differently from minute to minute: what no other time reaches is judged by
   // its cost.
   constexpr double kLeastScore = 1;
-  auto found = elevations_of(context, share.values, context.threshold("min_excess"), kLeastScore);
-  std::erase_if(found, [&](const Elevation& at) {
+  auto found = excursions_of(context, share.values, context.threshold("min_excess"), kLeastScore);
+  std::erase_if(found, [&](const Excursion& at) {
     const bool usual = !at.beyond && at.score < context.threshold("min_score");
     return usual || at.recurring || at.inside < context.threshold("min_share");
   });
@@ -161,27 +161,27 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Interval> wide = all;
   for (Interval& at : wide) at = with_ends(context, at);
   std::vector<Finding> findings;
-  for (const Elevation& elevation : found) {
-    const std::string& cpu = all_packets.cpus[busiest(all_packets, elevation.at)];
-    const auto cost = cost_of(context, cpu, with_ends(context, elevation.at), wide);
+  for (const Excursion& excursion : found) {
+    const std::string& cpu = all_packets.cpus[busiest(all_packets, excursion.at)];
+    const auto cost = cost_of(context, cpu, with_ends(context, excursion.at), wide);
     if (!cost) continue;
-    Finding finding = finding_at(context, elevation.at);
-    const double length = context.seconds(elevation.at.length());
+    Finding finding = finding_at(context, excursion.at);
+    const double length = context.seconds(excursion.at.length());
     finding.instances = {cpu};
     finding.confidence = cost->signal.metric == "softnet.dropped" ? Confidence::certain : Confidence::likely;
-    const auto segments = inside_outside(context, received, elevation.at, all);
+    const auto segments = inside_outside(context, received, excursion.at, all);
     set_loss_of_segments(context, finding, segments, length);
-    Evidence evidence = evidence_of(context, share, elevation);
+    Evidence evidence = evidence_of(context, share, excursion);
     evidence.instance = cpu;
     evidence.feature = "share of the node's packets";
     evidence.detectors = seen_by(std::nullopt);
     finding.evidence.push_back(std::move(evidence));
-    finding.evidence.push_back(evidence_of(context, cost->signal, cost->change, elevation.at));
+    finding.evidence.push_back(evidence_of(context, cost->signal, cost->change, excursion.at));
     finding.evidence.back().instance = cpu;
-    if (segments) finding.evidence.push_back(evidence_of(context, *received, *segments, elevation.at));
+    if (segments) finding.evidence.push_back(evidence_of(context, *received, *segments, excursion.at));
     finding.sentence = fmt::format(
         "{} of {} handled {:.0f} % of the network packets for {} (usually {:.0f} % on the busiest cpu) and {}.", cpu,
-        context.telemetry.node, 100 * elevation.inside, duration(length), 100 * elevation.outside,
+        context.telemetry.node, 100 * excursion.inside, duration(length), 100 * excursion.outside,
         in_words(cost->signal, cost->change));
     finding.runner_up = {"net.tcp_retrans_fault", fmt::format("{} of this node itself counted the loss", cpu)};
     name_the_cause(context, cpu, finding);

@@ -27,17 +27,17 @@ std::vector<Finding> check(const RuleContext& context) {
   const MetricSeries stopped =
       needed(level(context, "job.stopped", "processes"), "job.stopped (state T in /proc/PID/stat)");
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
-  const auto found = elevations_of(context, over_seconds(context, stopped.values), context.threshold("min_stopped"), 0,
+  const auto found = excursions_of(context, over_seconds(context, stopped.values), context.threshold("min_stopped"), 0,
                                    Cause::external);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
-  for (const Elevation& elevation : found) {
-    const Interval at = as_long_as_its_effect(context, elevation.at);
+  for (const Excursion& excursion : found) {
+    const Interval at = as_long_as_its_effect(context, excursion.at);
     const double length = context.seconds(at.length());
     const double share = mean_inside(stopped.values, at);
     Finding finding = finding_at(context, at);
     finding.confidence = Confidence::certain;
-    // A process nobody waits for may stand still as long as it likes: the job's own use of cpus says what it cost.
+    // Nothing may wait for a process that stands still: the cost is measured by the job's own use of cpus.
     const auto change = inside_outside(context, used, at, all);
     const double slowed = change ? change->fall() : 0;
     finding.impact.how =
@@ -50,7 +50,7 @@ std::vector<Finding> check(const RuleContext& context) {
     }
     // Whoever stopped them meant to: nothing that is urgent to anybody else.
     finding.severity = std::min(finding.severity, Severity::warning);
-    Evidence evidence = evidence_of(context, stopped, {share, elevation.outside, 0}, at);
+    Evidence evidence = evidence_of(context, stopped, {share, excursion.outside, 0}, at);
     evidence.detectors = {Method::kernel_state};
     finding.evidence.push_back(std::move(evidence));
     if (change) finding.evidence.push_back(evidence_of(context, *used, *change, at));

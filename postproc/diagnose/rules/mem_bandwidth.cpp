@@ -48,7 +48,7 @@ struct Full {
   double mean = 0;  // bytes/s, in that time
 };
 
-Full look_at(const RuleContext& context, const std::string& package, MetricSeries traffic, double limit) {
+Full time_near_limit(const RuleContext& context, const std::string& package, MetricSeries traffic, double limit) {
   Full full{package, std::move(traffic)};
   std::size_t measured = 0;
   std::size_t count = 0;
@@ -69,7 +69,7 @@ std::vector<Full> full_packages(const RuleContext& context, double limit) {
   for (const std::string& package : packages(context)) {
     auto traffic = bandwidth_of(context, package);
     if (!traffic) continue;
-    Full full = look_at(context, package, *std::move(traffic), limit);
+    Full full = time_near_limit(context, package, *std::move(traffic), limit);
     if (full.share >= context.threshold("min_time") &&
         full.share * job_seconds(context) >= context.threshold("min_seconds"))
       found.push_back(std::move(full));

@@ -13,7 +13,7 @@
 namespace reveal::rule::mem_leak {
 namespace {
 
-/// What ends with the job says nothing about it.
+/// Memory that ends with the job is no leak.
 constexpr double kTearDownSeconds = 2.5;
 /// Retained memory per second of the job, from these many seconds each.
 constexpr std::size_t kMostBins = 600;

@@ -22,7 +22,7 @@ std::optional<MetricSeries> read_again(const RuleContext& context) {
   return rate(context, "vmstat.workingset_refault_file", context.page_bytes(), "bytes/s");
 }
 
-/// What says that pages were dropped for lack of memory, each in a unit of its own. A control group's own reclaim is
+/// Signals of pages that were dropped for lack of memory, each in a unit of its own. A control group's own reclaim is
 /// in one of the node's counters only, and version 1 counts only how often the limit was met.
 std::vector<MetricSeries> reclaim(const RuleContext& context) {
   std::vector<MetricSeries> found;
@@ -93,12 +93,12 @@ JobValues values_of(const RuleContext& context, const std::optional<Limit>& limi
 }
 
 /// A job that reads more than fits from its first epoch to its last has no usual level to stand above.
-std::vector<Elevation> intervals(const RuleContext& context, const MetricSeries& again) {
+std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries& again) {
   const double least = context.threshold("min_rate") * 1e6;
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(again.values, whole);
-  auto found = elevations_of(context, again.values, least, context.threshold(kMinScore.name));
-  const auto habit = [](const Elevation& elevation) { return elevation.recurring; };
+  auto found = excursions_of(context, again.values, least, context.threshold(kMinScore.name));
+  const auto habit = [](const Excursion& excursion) { return excursion.recurring; };
   const bool habits = std::any_of(found.begin(), found.end(), habit);
   std::erase_if(found, habit);
   if ((found.empty() || habits) && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
@@ -107,12 +107,12 @@ std::vector<Elevation> intervals(const RuleContext& context, const MetricSeries&
   return found;
 }
 
-bool is_something_else(const RuleContext& context, const MetricSeries& again, const Elevation& elevation) {
+bool is_something_else(const RuleContext& context, const MetricSeries& again, const Excursion& excursion) {
   const auto memory_was_short = [&](const MetricSeries& signal) {
     const bool events = signal.unit == "count/s";
     const double least =
-        events ? context.threshold("min_limit_hits") : context.threshold("min_scanned") * elevation.inside;
-    return mean_inside(signal.values, elevation.at) >= least;
+        events ? context.threshold("min_limit_hits") : context.threshold("min_scanned") * excursion.inside;
+    return mean_inside(signal.values, excursion.at) >= least;
   };
   const std::vector<MetricSeries> signs = reclaim(context);
   if (signs.empty()) throw Unavailable("not measured: scanned pages (pgscan), and memory limits that were reached");
@@ -121,14 +121,14 @@ bool is_something_else(const RuleContext& context, const MetricSeries& again, co
   if (again.metric.starts_with("memory_stat.")) return false;
   // The signal counts the whole node: if the job itself read little, the files were those of others.
   const MetricSeries read = needed(reads(context), "bytes the job read from storage");
-  return !(mean_inside(read.values, elevation.at) >= context.threshold("min_own") * elevation.inside);
+  return !(mean_inside(read.values, excursion.at) >= context.threshold("min_own") * excursion.inside);
 }
 
-void set_cost(const RuleContext& context, Finding& finding, const MetricSeries& wait, const Elevation& elevation,
+void set_cost(const RuleContext& context, Finding& finding, const MetricSeries& wait, const Excursion& excursion,
               std::span<const Interval> all) {
-  const double length = context.seconds(elevation.at.length());
-  const auto change = inside_outside(context, wait, elevation.at, all);
-  const double inside = mean_inside(wait.values, elevation.at);
+  const double length = context.seconds(excursion.at.length());
+  const auto change = inside_outside(context, wait, excursion.at, all);
+  const double inside = mean_inside(wait.values, excursion.at);
   const double more = change ? std::max(0.0, change->excess()) : inside;
   set_most_loss(context, finding, more * length,
                 fmt::format("some task waited for {} {} % of this time{}",
@@ -136,7 +136,7 @@ void set_cost(const RuleContext& context, Finding& finding, const MetricSeries& 
                             change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
 }
 
-std::string why_short(const RuleContext& context, const Elevation& elevation, const std::optional<Limit>& limit) {
+std::string why_short(const RuleContext& context, const Excursion& excursion, const std::optional<Limit>& limit) {
   if (limit) {
     return fmt::format("its control group ({}) was at its limit of {}, and page cache counts", limit->group,
                        quantity(limit->bytes, "bytes"));
@@ -144,28 +144,28 @@ std::string why_short(const RuleContext& context, const Elevation& elevation, co
   double scanned = 0;  // for want of memory of the node
   for (const std::string_view metric : {"vmstat.pgscan_direct", "vmstat.pgscan_kswapd"}) {
     const auto signal = rate(context, metric, context.page_bytes(), "bytes/s");
-    if (signal) scanned = std::max(scanned, mean_inside(signal->values, elevation.at));
+    if (signal) scanned = std::max(scanned, mean_inside(signal->values, excursion.at));
   }
-  return scanned >= context.threshold("min_scanned") * elevation.inside
+  return scanned >= context.threshold("min_scanned") * excursion.inside
              ? "no control group reached its limit, so the node was short of memory"
              : "the node had free memory, so a control group around the job was at its limit";
 }
 
 Finding describe(const RuleContext& context, const MetricSeries& again, const MetricSeries& wait,
-                 const Elevation& elevation, std::span<const Interval> all) {
-  const auto limit = limit_met(context, elevation.at);
-  Finding finding = finding_at(context, elevation.at, values_of(context, limit));
-  const double length = context.seconds(elevation.at.length());
-  set_cost(context, finding, wait, elevation, all);
+                 const Excursion& excursion, std::span<const Interval> all) {
+  const auto limit = limit_met(context, excursion.at);
+  Finding finding = finding_at(context, excursion.at, values_of(context, limit));
+  const double length = context.seconds(excursion.at.length());
+  set_cost(context, finding, wait, excursion, all);
   const bool own = again.metric.starts_with("memory_stat.");
   finding.confidence = own || limit ? Confidence::likely : Confidence::possible;
   if (limit) finding.instances = {limit->group};
-  finding.evidence = {evidence_of(context, again, elevation)};
-  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));
-  if (std::isnan(elevation.outside)) finding.evidence.front().expected = 0;
+  finding.evidence = {evidence_of(context, again, excursion)};
+  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, excursion.at));
+  if (std::isnan(excursion.outside)) finding.evidence.front().expected = 0;
   const auto add_mean = [&](const MetricSeries& signal) {
-    Evidence evidence = evidence_of(context, signal, {mean_inside(signal.values, elevation.at), 0, 0}, elevation.at);
-    const auto change = inside_outside(context, signal, elevation.at, all);
+    Evidence evidence = evidence_of(context, signal, {mean_inside(signal.values, excursion.at), 0, 0}, excursion.at);
+    const auto change = inside_outside(context, signal, excursion.at, all);
     evidence.expected = change ? std::optional(change->outside) : std::nullopt;
     if (evidence.observed && *evidence.observed > 0) finding.evidence.push_back(std::move(evidence));
   };
@@ -175,9 +175,9 @@ Finding describe(const RuleContext& context, const MetricSeries& again, const Me
   finding.sentence = fmt::format(
       "{} on {} were dropped from the page cache for lack of memory and read again, for {} at {}{}; {}.",
       own ? "Files of the job" : "Files", context.telemetry.node, duration(length),
-      quantity(elevation.inside, "bytes/s"),
-      std::isnan(elevation.outside) ? "" : " (usually " + quantity(std::max(0.0, elevation.outside), "bytes/s") + ")",
-      why_short(context, elevation, limit));
+      quantity(excursion.inside, "bytes/s"),
+      std::isnan(excursion.outside) ? "" : " (usually " + quantity(std::max(0.0, excursion.outside), "bytes/s") + ")",
+      why_short(context, excursion, limit));
   finding.runner_up = {"mem.swap_activity",
                        "memory of programs that is read from swap is counted separately; these are pages of files"};
   return finding;
@@ -188,12 +188,12 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto found = intervals(context, again);
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
-  for (const Elevation& elevation : found) {
-    if (is_something_else(context, again, elevation)) continue;
-    const MetricSeries wait = needed(longest_wait(context, elevation.at), "time in which work waited (PSI)");
+  for (const Excursion& excursion : found) {
+    if (is_something_else(context, again, excursion)) continue;
+    const MetricSeries wait = needed(longest_wait(context, excursion.at), "time in which work waited (PSI)");
     // Reading ahead hides it: a cost that nobody pays.
-    if (!(mean_inside(wait.values, elevation.at) >= context.threshold("min_wait"))) continue;
-    findings.push_back(describe(context, again, wait, elevation, all));
+    if (!(mean_inside(wait.values, excursion.at) >= context.threshold("min_wait"))) continue;
+    findings.push_back(describe(context, again, wait, excursion, all));
   }
   return findings;
 }

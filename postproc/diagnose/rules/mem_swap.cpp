@@ -12,33 +12,33 @@
 namespace reveal::rule::mem_swap {
 namespace {
 
-Finding describe(const RuleContext& context, const MetricSeries& in, const Elevation& elevation,
+Finding describe(const RuleContext& context, const MetricSeries& in, const Excursion& excursion,
                  std::span<const Interval> all) {
-  Finding finding = finding_at(context, elevation.at);
-  const double length = context.seconds(elevation.at.length());
+  Finding finding = finding_at(context, excursion.at);
+  const double length = context.seconds(excursion.at.length());
   const auto waiting = rate(context, "pressure.memory_some", 1e-9, "s/s");
-  const auto change = inside_outside(context, waiting, elevation.at, all);
+  const auto change = inside_outside(context, waiting, excursion.at, all);
   set_loss(context, finding, change ? std::optional(std::max(0.0, change->excess()) * length) : std::nullopt,
            change ? fmt::format("some task waited for memory {} % of the time", number(100 * change->inside))
                   : "not known: waiting for memory was not measured");
   finding.confidence = Confidence::likely;
-  finding.evidence.push_back(evidence_of(context, in, elevation));
-  add_contrast(context, finding, rate(context, "vmstat.pswpout", context.page_bytes(), "bytes/s"), elevation.at, all);
-  add_contrast(context, finding, waiting, elevation.at, all);
+  finding.evidence.push_back(evidence_of(context, in, excursion));
+  add_contrast(context, finding, rate(context, "vmstat.pswpout", context.page_bytes(), "bytes/s"), excursion.at, all);
+  add_contrast(context, finding, waiting, excursion.at, all);
   finding.sentence =
-      fmt::format("{} were read back from swap on {} in {} ({}{}).", quantity(elevation.inside * length, "bytes"),
-                  context.telemetry.node, duration(length), quantity(elevation.inside, "bytes/s"),
-                  std::isnan(elevation.outside) ? "" : ", usually " + quantity(elevation.outside, "bytes/s"));
+      fmt::format("{} were read back from swap on {} in {} ({}{}).", quantity(excursion.inside * length, "bytes"),
+                  context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
+                  std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"));
   finding.runner_up = {"mem.leak_oom_risk",
                        "a leak: memory that only grows is reported separately; here pages were read back"};
   return finding;
 }
 
 /// A job that swaps from its first second to its last has no usual level to stand above.
-std::vector<Elevation> intervals(const RuleContext& context, const MetricSeries& in) {
+std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries& in) {
   const double least = context.threshold("min_rate") * 1e6;
-  auto found = elevations_of(context, in.values, least, context.threshold(kMinScore.name));
-  std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
+  auto found = excursions_of(context, in.values, least, context.threshold(kMinScore.name));
+  std::erase_if(found, [](const Excursion& excursion) { return excursion.recurring; });
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(in.values, whole);
   if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
@@ -53,7 +53,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   findings.reserve(found.size());
-  for (const Elevation& elevation : found) findings.push_back(describe(context, in, elevation, all));
+  for (const Excursion& excursion : found) findings.push_back(describe(context, in, excursion, all));
   return findings;
 }
 

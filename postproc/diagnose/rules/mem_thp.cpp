@@ -41,10 +41,10 @@ std::optional<MetricSeries> huge_pages_asked_for(const RuleContext& context) {
 }
 
 /// From the first second to the last, or at times.
-std::vector<Elevation> stalls(const RuleContext& context, const MetricSeries& compactions) {
+std::vector<Excursion> stalls(const RuleContext& context, const MetricSeries& compactions) {
   const double least = context.threshold("min_rate");
-  auto found = elevations_of(context, compactions.values, least, context.threshold(kMinScore.name));
-  std::erase_if(found, [](const Elevation& elevation) { return elevation.recurring; });
+  auto found = excursions_of(context, compactions.values, least, context.threshold(kMinScore.name));
+  std::erase_if(found, [](const Excursion& excursion) { return excursion.recurring; });
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(compactions.values, whole);
   if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
@@ -75,26 +75,26 @@ JobValues values_of_stalls(const RuleContext& context, const std::string& defrag
 }
 
 Finding describe_stalls(const RuleContext& context, const MetricSeries& compactions, const MetricSeries& waits,
-                        const MetricSeries& asked, const Elevation& elevation, std::span<const Interval> all) {
+                        const MetricSeries& asked, const Excursion& excursion, std::span<const Interval> all) {
   const std::string defrag = chosen(context, "vm.transparent_hugepage_defrag");
-  Finding finding = finding_at(context, elevation.at, values_of_stalls(context, defrag));
-  const double length = context.seconds(elevation.at.length());
-  const auto change = inside_outside(context, waits, elevation.at, all);
-  const double inside = mean_inside(waits.values, elevation.at);
+  Finding finding = finding_at(context, excursion.at, values_of_stalls(context, defrag));
+  const double length = context.seconds(excursion.at.length());
+  const auto change = inside_outside(context, waits, excursion.at, all);
+  const double inside = mean_inside(waits.values, excursion.at);
   set_most_loss(context, finding, (change ? std::max(0.0, change->excess()) : inside) * length,
                 fmt::format("some task waited for memory {} % of this time{}", number(100 * inside),
                             change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
   finding.confidence = Confidence::likely;
-  finding.evidence = {evidence_of(context, compactions, elevation)};
-  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));
-  if (std::isnan(elevation.outside)) finding.evidence.front().expected = 0;
+  finding.evidence = {evidence_of(context, compactions, excursion)};
+  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, excursion.at));
+  if (std::isnan(excursion.outside)) finding.evidence.front().expected = 0;
   const std::optional<MetricSeries> others[] = {waits, asked, rate(context, "vmstat.thp_fault_fallback", 1, "count/s"),
                                                 rate(context, "vmstat.compact_fail", 1, "count/s"),
                                                 rate(context, "cpu.system", 1e-9, "cpus")};
   for (const auto& signal : others) {
-    if (!signal || std::isnan(mean_inside(signal->values, elevation.at))) continue;
-    Evidence evidence = evidence_of(context, *signal, {mean_inside(signal->values, elevation.at), 0, 0}, elevation.at);
-    const auto contrasted = inside_outside(context, signal, elevation.at, all);
+    if (!signal || std::isnan(mean_inside(signal->values, excursion.at))) continue;
+    Evidence evidence = evidence_of(context, *signal, {mean_inside(signal->values, excursion.at), 0, 0}, excursion.at);
+    const auto contrasted = inside_outside(context, signal, excursion.at, all);
     evidence.expected = contrasted ? std::optional(contrasted->outside) : std::nullopt;
     finding.evidence.push_back(std::move(evidence));
   }
@@ -103,8 +103,8 @@ Finding describe_stalls(const RuleContext& context, const MetricSeries& compacti
   finding.sentence = fmt::format(
       "Programs on {} waited {} times a second for the kernel to compact memory into huge pages, for {}{}; some task "
       "waited for memory {:.0f} % of the time (transparent_hugepage/defrag is {}).",
-      context.telemetry.node, number(elevation.inside), duration(length),
-      std::isnan(elevation.outside) ? "" : " (usually " + number(std::max(0.0, elevation.outside)) + ")", 100 * inside,
+      context.telemetry.node, number(excursion.inside), duration(length),
+      std::isnan(excursion.outside) ? "" : " (usually " + number(std::max(0.0, excursion.outside)) + ")", 100 * inside,
       defrag);
   finding.runner_up = {"mem.reclaim_thrash",
                        "a general lack of memory: hardly any pages were scanned to free "
@@ -126,11 +126,11 @@ std::vector<Finding> check_stalls(const RuleContext& context) {
       needed(huge_pages_asked_for(context), "vmstat.thp_fault_alloc and vmstat.thp_fault_fallback");
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
-  for (const Elevation& elevation : found) {
-    if (!(mean_inside(waits.values, elevation.at) >= context.threshold("min_wait"))) continue;
-    if (!(mean_inside(asked.values, elevation.at) >= context.threshold("min_asked") * elevation.inside)) continue;
-    if (memory_was_short(context, elevation.at)) continue;
-    findings.push_back(describe_stalls(context, compactions, waits, asked, elevation, all));
+  for (const Excursion& excursion : found) {
+    if (!(mean_inside(waits.values, excursion.at) >= context.threshold("min_wait"))) continue;
+    if (!(mean_inside(asked.values, excursion.at) >= context.threshold("min_asked") * excursion.inside)) continue;
+    if (memory_was_short(context, excursion.at)) continue;
+    findings.push_back(describe_stalls(context, compactions, waits, asked, excursion, all));
   }
   return findings;
 }

@@ -50,7 +50,7 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
     std::optional<MetricSeries> signal;
     double least;
     double per;  // how many of it make one lost second per second
-    std::string_view says;
+    std::string_view words;
   };
   // The node's own io pressure includes the writer's: shown, but not counted as the job's loss.
   const Sign signs[] = {
@@ -69,7 +69,7 @@ Cost cost_of(const RuleContext& context, Interval flood, std::span<const Interva
     if (lost > cost.seconds) {
       cost.seconds = lost;
       cost.how = fmt::format("{} more of its processes {} than usual during {} s, of {} running",
-                             number(change->excess()), sign.says, number(length), number(width));
+                             number(change->excess()), sign.words, number(length), number(width));
     }
   }
   return cost;
@@ -83,14 +83,14 @@ struct Writers {
   [[nodiscard]] bool outsider(double min_share) const { return all - own >= min_share * all; }
 };
 
-Finding describe(const RuleContext& context, const MetricSeries& dirtied, const Elevation& elevation, const Cost& cost,
+Finding describe(const RuleContext& context, const MetricSeries& dirtied, const Excursion& excursion, const Cost& cost,
                  const Writers& writers, bool by_outsider) {
-  const Interval at = elevation.at;
+  const Interval at = excursion.at;
   const double length = context.seconds(at.length());
   Finding finding = finding_at(context, at, by_outsider ? JobValues{{"outsider", "yes"}} : JobValues{});
-  finding.confidence = elevation.beyond ? Confidence::likely : Confidence::possible;
+  finding.confidence = excursion.beyond ? Confidence::likely : Confidence::possible;
 
-  finding.evidence.push_back(evidence_of(context, dirtied, elevation));
+  finding.evidence.push_back(evidence_of(context, dirtied, excursion));
   finding.evidence.back().detectors = seen_by(confirmed_by(context.detection, at));
   Evidence own = finding.evidence.back();
   own.metric = "process.write_bytes";
@@ -108,10 +108,10 @@ Finding describe(const RuleContext& context, const MetricSeries& dirtied, const 
   }
 
   finding.sentence = fmt::format(
-      "{} were written into the page cache of {} for {} (usually {}), {}; {}.", quantity(elevation.inside, "bytes/s"),
-      context.telemetry.node, duration(length), quantity(elevation.outside, "bytes/s"),
+      "{} were written into the page cache of {} for {} (usually {}), {}; {}.", quantity(excursion.inside, "bytes/s"),
+      context.telemetry.node, duration(length), quantity(excursion.outside, "bytes/s"),
       by_outsider
-          ? fmt::format("{:.0f} % of it by processes outside the job", 100 * (1 - writers.own / elevation.inside))
+          ? fmt::format("{:.0f} % of it by processes outside the job", 100 * (1 - writers.own / excursion.inside))
           : std::string("by the job itself"),
       cost.seconds > 0 ? fmt::format("the job lost about {} s waiting", number(cost.seconds))
                        : std::string("no waiting of the job was seen"));
@@ -124,7 +124,7 @@ Finding describe(const RuleContext& context, const MetricSeries& dirtied, const 
                                        : "not known: the waiting of the job was not measured";
   }
   finding.runner_up = {"", fmt::format("a disk that is only busy: here {} were written into memory first",
-                                       quantity(elevation.inside * length, "bytes"))};
+                                       quantity(excursion.inside * length, "bytes"))};
   return finding;
 }
 
@@ -134,14 +134,14 @@ std::vector<Finding> check(const RuleContext& context) {
   const MetricSeries own = needed(rate(context, "process.write_bytes", 1, "bytes/s"),
                                   "process.write_bytes, so the writing process is not known");
 
-  const auto floods = elevations_of(context, dirtied.values, context.threshold("min_rate") * 1e6,
+  const auto floods = excursions_of(context, dirtied.values, context.threshold("min_rate") * 1e6,
                                     context.threshold("min_score"), Cause::external);
   const std::vector<Interval> all = places(floods);
 
   std::vector<Finding> findings;
   std::optional<Finding> habit;
   double habit_seconds = 0;
-  for (const Elevation& flood : floods) {
+  for (const Excursion& flood : floods) {
     const Writers writers{mean_inside(own.values, flood.at), mean_outside(own.values, all), flood.inside};
     if (std::isnan(writers.own)) continue;  // nobody knows whose flood it was
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));

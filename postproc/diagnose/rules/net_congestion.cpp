@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::net_congestion {
@@ -60,36 +60,36 @@ std::vector<Finding> check(const RuleContext& context) {
   const MetricSeries received = needed(rate(context, "net.rx_bytes", 1, "bytes/s"), "net.rx_bytes (/proc/net/dev)");
   const auto segments = rate(context, "tcp.InSegs", 1, "/s");
   const auto found =
-      elevations_of(context, queued.values, context.threshold("min_rate"), context.threshold("min_score"));
+      excursions_of(context, queued.values, context.threshold("min_rate"), context.threshold("min_score"));
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
-  for (const Elevation& elevation : found) {
-    if (elevation.recurring) continue;
-    const auto flat = plateau(context, received, elevation.at, all);
-    const auto bytes = inside_outside(context, received, elevation.at, all);
+  for (const Excursion& excursion : found) {
+    if (excursion.recurring) continue;
+    const auto flat = plateau(context, received, excursion.at, all);
+    const auto bytes = inside_outside(context, received, excursion.at, all);
     if (!flat || !bytes || bytes->outside <= 0 || bytes->inside > (1 - kLeastSlowed) * bytes->outside) continue;
     if (segments) {
-      const double arrived = mean_inside(segments->values, elevation.at);
-      if (elevation.inside - elevation.outside < context.threshold("min_share") * arrived) continue;
+      const double arrived = mean_inside(segments->values, excursion.at);
+      if (excursion.inside - excursion.outside < context.threshold("min_share") * arrived) continue;
     }
-    Finding finding = finding_at(context, elevation.at);
-    const double length = context.seconds(elevation.at.length());
+    Finding finding = finding_at(context, excursion.at);
+    const double length = context.seconds(excursion.at.length());
     finding.confidence = Confidence::likely;
     set_loss(context, finding, bytes->fall() * length,
              fmt::format("{} arrived instead of {}", quantity(bytes->inside, "bytes/s"),
                          quantity(bytes->outside, "bytes/s")));
-    Evidence peak = evidence_of(context, received, {flat->peak, flat->usual_peak, 0}, elevation.at);
+    Evidence peak = evidence_of(context, received, {flat->peak, flat->usual_peak, 0}, excursion.at);
     peak.feature = fmt::format("95 % quantile; {:.0f} % of the time at that limit", 100 * flat->share);
-    finding.evidence = {evidence_of(context, received, *bytes, elevation.at), std::move(peak),
-                        evidence_of(context, queued, elevation)};
-    if (const auto confirmed = confirmed_by(context.detection, elevation.at)) {
+    finding.evidence = {evidence_of(context, received, *bytes, excursion.at), std::move(peak),
+                        evidence_of(context, queued, excursion)};
+    if (const auto confirmed = confirmed_by(context.detection, excursion.at)) {
       finding.evidence.front().detectors = confirmed->methods;
     }
     finding.sentence = fmt::format(
         "The network port of {} received no more than {} for {} (otherwise up to {}), and packets to it were lost.",
         context.telemetry.node, quantity(flat->peak, "bytes/s"), duration(length),
         quantity(flat->usual_peak, "bytes/s"));
-    locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
+    locate_loss(context, finding, excursion.at, all, LossDirection::received, excursion.inside - excursion.outside);
     finding.runner_up = {"net.tcp_retrans_fault",
                          "random loss slows single connections; it does not limit the total rate"};
     findings.push_back(std::move(finding));

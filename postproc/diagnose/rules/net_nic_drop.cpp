@@ -40,18 +40,18 @@ Ring receive_ring(const RuleContext& context, const std::string& instance) {
 }
 
 /// What a cpu's backlog had no room for is counted at the interface, too, and a longer ring is no remedy for it.
-bool were_of_the_backlog(const RuleContext& context, const Elevation& elevation) {
+bool were_of_the_backlog(const RuleContext& context, const Excursion& excursion) {
   const auto backlog = rate(context, "softnet.dropped", 1, "packets/s");
-  return backlog && mean_inside(backlog->values, elevation.at) >= context.threshold("max_backlog") * elevation.inside;
+  return backlog && mean_inside(backlog->values, excursion.at) >= context.threshold("max_backlog") * excursion.inside;
 }
 
-std::optional<Finding> describe(const RuleContext& context, const Drops& drops, const Elevation& elevation,
+std::optional<Finding> describe(const RuleContext& context, const Drops& drops, const Excursion& excursion,
                                 std::span<const Interval> all) {
   const auto packets = context.channels("net.rx_packets", drops.interface);
   if (packets.empty()) return std::nullopt;
   const double arrived =
-      mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, elevation.at) + elevation.inside;
-  const double share = elevation.inside / arrived;
+      mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, excursion.at) + excursion.inside;
+  const double share = excursion.inside / arrived;
   if (!(share >= context.threshold("min_share"))) return std::nullopt;
   const Ring ring = receive_ring(context, drops.interface);
   JobValues values = {{"interface", drops.interface}};
@@ -59,13 +59,13 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
     values.emplace("rx_ring", std::to_string(*ring.now));
     if (*ring.most > *ring.now) values.emplace("rx_ring_most", std::to_string(*ring.most));
   }
-  Finding finding = finding_at(context, elevation.at, values);
+  Finding finding = finding_at(context, excursion.at, values);
   finding.instances = {drops.interface};
   finding.confidence = Confidence::likely;
   set_loss_of_segments(context, finding,
-                       inside_outside(context, rate(context, "tcp.InSegs", 1, "segments/s"), elevation.at, all),
-                       context.seconds(elevation.at.length()));
-  Evidence evidence = evidence_of(context, drops.signal, elevation);
+                       inside_outside(context, rate(context, "tcp.InSegs", 1, "segments/s"), excursion.at, all),
+                       context.seconds(excursion.at.length()));
+  Evidence evidence = evidence_of(context, drops.signal, excursion);
   evidence.instance = drops.interface;
   evidence.detectors = {Method::interval_search, Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
@@ -77,8 +77,8 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
   finding.sentence = fmt::format(
       "{} of {} dropped {} packets a second for {}: {} % of the packets that arrived (usually {} a "
       "second).",
-      drops.interface, context.telemetry.node, number(elevation.inside),
-      duration(context.seconds(elevation.at.length())), number(100 * share), number(std::max(0.0, elevation.outside)));
+      drops.interface, context.telemetry.node, number(excursion.inside),
+      duration(context.seconds(excursion.at.length())), number(100 * share), number(std::max(0.0, excursion.outside)));
   finding.runner_up = {"irq.softirq_saturation", "a full backlog of a cpu: it is counted separately (softnet.dropped)"};
   return finding;
 }
@@ -89,12 +89,12 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const std::size_t channel : channels) {
     const auto drops = dropped(context, channel);
-    const auto found = elevations_of(context, drops->signal.values, context.threshold("min_rate"),
+    const auto found = excursions_of(context, drops->signal.values, context.threshold("min_rate"),
                                      context.threshold(kMinScore.name), Cause::external);
     const std::vector<Interval> all = places(found);
-    for (const Elevation& elevation : found) {
-      if (were_of_the_backlog(context, elevation)) continue;
-      if (auto finding = describe(context, *drops, elevation, all)) findings.push_back(*std::move(finding));
+    for (const Excursion& excursion : found) {
+      if (were_of_the_backlog(context, excursion)) continue;
+      if (auto finding = describe(context, *drops, excursion, all)) findings.push_back(*std::move(finding));
     }
   }
   return findings;

@@ -25,9 +25,9 @@ struct Direction {
 };
 constexpr std::array kDirections = {
     Direction{"net.rx_pause_time", "net.rx_pause", "net.tx_bytes", "ib.xmit_bytes",
-              "its switch told it to stop sending, because the network was congested", "left"},
+              "its switch stopped it from sending, because the network was congested", "left"},
     Direction{"net.tx_pause_time", "net.tx_pause", "net.rx_bytes", "ib.rcv_bytes",
-              "it told its switch to stop sending, because this node could not receive as fast", "arrived"},
+              "it stopped its switch from sending, because this node could not receive as fast", "arrived"},
 };
 
 struct Paused {
@@ -77,15 +77,15 @@ std::optional<MetricSeries> traffic_of(const RuleContext& context, const Paused&
   return most;
 }
 
-Finding describe(const RuleContext& context, const Paused& paused, const Elevation& elevation,
+Finding describe(const RuleContext& context, const Paused& paused, const Excursion& excursion,
                  std::span<const Interval> all) {
   constexpr double kNoticeable = 0.02;
-  Finding finding = finding_at(context, elevation.at, {{"interface", paused.interface}});
+  Finding finding = finding_at(context, excursion.at, {{"interface", paused.interface}});
   finding.instances = {paused.interface};
   finding.confidence = paused.in_time ? Confidence::likely : Confidence::possible;
-  const double length = context.seconds(elevation.at.length());
+  const double length = context.seconds(excursion.at.length());
   const auto traffic = traffic_of(context, paused);
-  const auto moved = inside_outside(context, traffic, elevation.at, all);
+  const auto moved = inside_outside(context, traffic, excursion.at, all);
   if (!moved) {
     set_loss(context, finding, std::nullopt, "not known: the interface's traffic was not measured without pauses");
   } else if (moved->fall() > kNoticeable) {
@@ -95,25 +95,25 @@ Finding describe(const RuleContext& context, const Paused& paused, const Elevati
   } else {
     set_loss(context, finding, std::nullopt, "none seen: as much data moved as usual");
   }
-  finding.evidence.push_back(evidence_of(context, paused.signal, elevation));
-  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, elevation.at));
+  finding.evidence.push_back(evidence_of(context, paused.signal, excursion));
+  finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, excursion.at));
   finding.evidence.front().instance = paused.interface;
-  if (moved) finding.evidence.push_back(evidence_of(context, *traffic, *moved, elevation.at));
+  if (moved) finding.evidence.push_back(evidence_of(context, *traffic, *moved, excursion.at));
   finding.sentence = fmt::format("{} of {} was paused for {}, {} (usually {}): {}.", paused.interface,
-                                 context.telemetry.node, duration(length), paused.words(elevation.inside),
-                                 paused.words(std::max(0.0, elevation.outside)), paused.direction->words);
+                                 context.telemetry.node, duration(length), paused.words(excursion.inside),
+                                 paused.words(std::max(0.0, excursion.outside)), paused.direction->words);
   finding.runner_up = {"pcie.link_downtrained", "a card behind a slow PCI Express link sends pause frames, too"};
   return finding;
 }
 
 /// From the first second to the last there is no usual level to stand above.
-std::optional<Elevation> all_along(const RuleContext& context, const Paused& paused) {
+std::optional<Excursion> all_along(const RuleContext& context, const Paused& paused) {
   const std::size_t half = context.telemetry.samples / 2;
   const Interval whole{0, context.telemetry.samples};
   for (const Interval& part : {whole, Interval{0, half}, Interval{half, whole.end}}) {
     if (!(mean_inside(paused.signal.values, part) >= paused.least)) return std::nullopt;
   }
-  return Elevation{.at = whole, .inside = mean_inside(paused.signal.values, whole)};
+  return Excursion{.at = whole, .inside = mean_inside(paused.signal.values, whole)};
 }
 
 std::vector<Finding> check(const RuleContext& context) {
@@ -126,13 +126,13 @@ std::vector<Finding> check(const RuleContext& context) {
       const auto paused = paused_of(context, direction, context.telemetry.channels[channel].instance);
       if (!paused) continue;
       measured = true;
-      auto found = elevations_of(context, paused->signal.values, paused->least, context.threshold(kMinScore.name),
+      auto found = excursions_of(context, paused->signal.values, paused->least, context.threshold(kMinScore.name),
                                  Cause::external);
       if (found.empty()) {
         if (const auto always = all_along(context, *paused)) found.push_back(*always);
       }
       const std::vector<Interval> all = places(found);
-      for (const Elevation& elevation : found) findings.push_back(describe(context, *paused, elevation, all));
+      for (const Excursion& excursion : found) findings.push_back(describe(context, *paused, excursion, all));
     }
   }
   if (!measured) throw Unavailable("not measured: net.rx_pause (no card that counts pause frames)");

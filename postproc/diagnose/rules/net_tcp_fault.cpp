@@ -6,7 +6,7 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::net_tcp_fault {
@@ -30,23 +30,23 @@ RunnerUp runner_up(bool twice_measured) {
 }
 
 Finding describe(const RuleContext& context, const MetricSeries& queued, const MetricSeries& received,
-                 const Elevation& elevation, const InsideOutside& segments, std::span<const Interval> all) {
-  Finding finding = finding_at(context, elevation.at);
-  const double length = context.seconds(elevation.at.length());
-  const auto confirmed = confirmed_by(context.detection, elevation.at);
-  finding.confidence = confirmed || elevation.beyond ? Confidence::likely : Confidence::possible;
+                 const Excursion& excursion, const InsideOutside& segments, std::span<const Interval> all) {
+  Finding finding = finding_at(context, excursion.at);
+  const double length = context.seconds(excursion.at.length());
+  const auto confirmed = confirmed_by(context.detection, excursion.at);
+  finding.confidence = confirmed || excursion.beyond ? Confidence::likely : Confidence::possible;
   set_loss_of_segments(context, finding, segments, length);
-  finding.evidence = {evidence_of(context, queued, elevation), evidence_of(context, received, segments, elevation.at)};
+  finding.evidence = {evidence_of(context, queued, excursion), evidence_of(context, received, segments, excursion.at)};
   finding.evidence.front().detectors = seen_by(confirmed);
   const auto dropped = rate(context, "softnet.dropped", 1, "/s");
-  if (const auto change = inside_outside(context, dropped, elevation.at, all); change && change->inside > 0) {
-    finding.evidence.push_back(evidence_of(context, *dropped, *change, elevation.at));
+  if (const auto change = inside_outside(context, dropped, excursion.at, all); change && change->inside > 0) {
+    finding.evidence.push_back(evidence_of(context, *dropped, *change, excursion.at));
   }
   finding.sentence = fmt::format(
       "The network lost packets to {} for {}: {} % of the TCP segments arrived out of order (usually {} %).",
-      context.telemetry.node, duration(length), number(100 * elevation.inside / segments.inside),
-      number(100 * elevation.outside / segments.outside));
-  locate_loss(context, finding, elevation.at, all, LossToward::here, elevation.inside - elevation.outside);
+      context.telemetry.node, duration(length), number(100 * excursion.inside / segments.inside),
+      number(100 * excursion.outside / segments.outside));
+  locate_loss(context, finding, excursion.at, all, LossDirection::received, excursion.inside - excursion.outside);
   finding.runner_up = runner_up(!context.channels(kTwice).empty());
   return finding;
 }
@@ -77,7 +77,7 @@ std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& q
       "The network lost packets to {} throughout the run: {} % of the TCP segments arrived out of order ({}/s of "
       "{}/s).",
       context.telemetry.node, number(100 * out_of_order / arrived), number(out_of_order), number(arrived));
-  locate_loss(context, finding, whole, {}, LossToward::here, out_of_order);
+  locate_loss(context, finding, whole, {}, LossDirection::received, out_of_order);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
   return {finding};
 }
@@ -85,24 +85,24 @@ std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& q
 std::vector<Finding> check(const RuleContext& context) {
   const MetricSeries queued = needed(rate(context, kQueued, 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
   const MetricSeries received = needed(rate(context, "tcp.InSegs", 1, "/s"), "tcp.InSegs (/proc/net/snmp)");
-  const auto elevations = elevations_of(context, queued.values, context.threshold("min_rate"),
+  const auto excursions = excursions_of(context, queued.values, context.threshold("min_rate"),
                                         context.threshold("min_score"), Cause::external);
-  const std::vector<Interval> all = places(elevations);
+  const std::vector<Interval> all = places(excursions);
   const auto twice = rate(context, kTwice, 1, "/s");
   std::vector<Finding> findings;
-  for (const Elevation& elevation : elevations) {
-    const double excess = elevation.inside - elevation.outside;
+  for (const Excursion& excursion : excursions) {
+    const double excess = excursion.inside - excursion.outside;
     // Four or more alike are what these connections do anyway.
-    if (elevation.recurring || excess < context.threshold("min_ratio") * elevation.outside) continue;
-    const auto segments = inside_outside(context, received, elevation.at, all);
+    if (excursion.recurring || excess < context.threshold("min_ratio") * excursion.outside) continue;
+    const auto segments = inside_outside(context, received, excursion.at, all);
     // A job that exchanges data for most of its time has what comes with that for most of its time.
-    if (elevation.most && segments && segments->excess() > 0.5 * segments->outside) continue;
+    if (excursion.most && segments && segments->excess() > 0.5 * segments->outside) continue;
     if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
-    const auto duplicates = inside_outside(context, twice, elevation.at, all);
+    const auto duplicates = inside_outside(context, twice, excursion.at, all);
     if (duplicates && is_reordering(context, duplicates->excess(), excess)) continue;
-    findings.push_back(describe(context, queued, received, elevation, *segments, all));
+    findings.push_back(describe(context, queued, received, excursion, *segments, all));
   }
-  return elevations.empty() ? all_along(context, queued, received) : findings;
+  return excursions.empty() ? all_along(context, queued, received) : findings;
 }
 
 const RegisteredRule kRule{{

@@ -1,6 +1,6 @@
 // Segments that a node sent again although nothing is broken: too early, because acknowledgements came late or out of
 // order; or in bursts of the job's own traffic that fill a queue of the network for a moment. How the sender recovered
-// tells them from loss by a fault, where each lost segment is recovered by itself.
+// distinguishes them from loss by a fault, where each lost segment is recovered by itself.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::net_tcp_intrinsic {
 namespace {
 
-/// Per step: whether a rule before this one has said why segments were lost.
+/// Per step: whether a rule before this one has explained the loss of segments.
 std::vector<bool> explained_steps(const RuleContext& context) {
   constexpr std::array<std::string_view, 4> kReasons = {"net.tcp_retrans_fault", "net.congestion",
                                                         "irq.softirq_saturation", "net.nic_rx_drop"};
@@ -160,7 +160,7 @@ std::vector<Finding> check(const RuleContext& context) {
   // What is sent again to a peer cannot be told second by second from what another rule has explained.
   if (std::find(explained.begin(), explained.end(), true) == explained.end()) {
     const Interval whole{0, context.telemetry.samples};
-    locate_loss(context, finding, whole, {}, LossToward::there, seen.again / context.seconds(whole.length()));
+    locate_loss(context, finding, whole, {}, LossDirection::sent, seen.again / context.seconds(whole.length()));
   }
   finding.runner_up = {"net.tcp_retrans_fault",
                        fmt::format("random loss: there {} recoveries and more belong to each retransmission, here {}",

@@ -13,27 +13,27 @@ namespace reveal::rule::net_tx_queue {
 namespace {
 
 std::optional<Finding> describe(const RuleContext& context, const std::string& interface, const MetricSeries& drops,
-                                const Elevation& elevation, std::span<const Interval> all) {
+                                const Excursion& excursion, std::span<const Interval> all) {
   const auto packets = context.channels("net.tx_packets", interface);
   if (packets.empty()) return std::nullopt;
-  const double sent = mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, elevation.at);
-  const double share = elevation.inside / (sent + elevation.inside);
+  const double sent = mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, excursion.at);
+  const double share = excursion.inside / (sent + excursion.inside);
   if (!(share >= context.threshold("min_share"))) return std::nullopt;
-  Finding finding = finding_at(context, elevation.at, {{"interface", interface}});
+  Finding finding = finding_at(context, excursion.at, {{"interface", interface}});
   finding.instances = {interface};
   finding.confidence = Confidence::likely;
   set_loss_of_segments(context, finding,
-                       inside_outside(context, rate(context, "tcp.OutSegs", 1, "segments/s"), elevation.at, all),
-                       context.seconds(elevation.at.length()));
-  Evidence evidence = evidence_of(context, drops, elevation);
+                       inside_outside(context, rate(context, "tcp.OutSegs", 1, "segments/s"), excursion.at, all),
+                       context.seconds(excursion.at.length()));
+  Evidence evidence = evidence_of(context, drops, excursion);
   evidence.instance = interface;
   evidence.detectors = {Method::interval_search, Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   finding.sentence = fmt::format(
       "The queue of {} in front of {} dropped {} packets a second for {}, {} % of those to be sent (usually {} a "
       "second): the node sent more than the queue passes on.",
-      context.telemetry.node, interface, number(elevation.inside), duration(context.seconds(elevation.at.length())),
-      number(100 * share), number(std::max(0.0, elevation.outside)));
+      context.telemetry.node, interface, number(excursion.inside), duration(context.seconds(excursion.at.length())),
+      number(100 * share), number(std::max(0.0, excursion.outside)));
   finding.runner_up = {"net.tcp_retrans_fault", "these packets never left the node, so nothing was sent again"};
   return finding;
 }
@@ -45,11 +45,11 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const std::size_t channel : channels) {
     const MetricSeries drops = channel_rate(context, channel, 1, "packets/s");
     const auto found =
-        elevations_of(context, drops.values, context.threshold("min_rate"), context.threshold(kMinScore.name));
+        excursions_of(context, drops.values, context.threshold("min_rate"), context.threshold(kMinScore.name));
     const std::vector<Interval> all = places(found);
-    for (const Elevation& elevation : found) {
-      if (elevation.recurring) continue;
-      auto finding = describe(context, context.telemetry.channels[channel].instance, drops, elevation, all);
+    for (const Excursion& excursion : found) {
+      if (excursion.recurring) continue;
+      auto finding = describe(context, context.telemetry.channels[channel].instance, drops, excursion, all);
       if (finding) findings.push_back(*std::move(finding));
     }
   }

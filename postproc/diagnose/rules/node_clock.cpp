@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/signals.h"
@@ -22,13 +23,12 @@ bool matters(const RuleContext& context) {
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  constexpr double kSecond = 1e9;
   const std::string synchronised = context.snapshot_value("clock.synchronised");
   if (synchronised.empty()) throw Unavailable("not measured: clock.synchronised");
   if (!matters(context)) throw Unavailable("the job ran on one node: there is no other clock to compare times with");
   const double error = nanoseconds(context, "clock_state.max_error_ns");
   const double offset = std::abs(nanoseconds(context, "clock_state.offset_ns"));
-  // chrony without rtcsync leaves the flag as it is, and tells the kernel a small error all the same.
+  // chrony without rtcsync leaves the flag as it is, and gives the kernel a small error all the same.
   const bool alone = synchronised == "no" && error >= context.threshold("min_error") * kSecond;
   const double most = context.threshold("max_offset") * kSecond;
   if (!alone && !(offset > most)) return {};

@@ -19,19 +19,19 @@ constexpr double kWriteBackSeconds = 60;
 
 /// An interval in which the job waited for a resource and got less done.
 struct Suffering {
-  Elevation wait;
+  Excursion wait;
   InsideOutside used;
 };
 
 std::vector<Suffering> sufferings(const RuleContext& context, const MetricSeries& wait, const MetricSeries& used) {
   const auto found =
-      elevations_of(context, wait.values, context.threshold("min_stall"), context.threshold(kMinScore.name));
+      excursions_of(context, wait.values, context.threshold("min_stall"), context.threshold(kMinScore.name));
   const std::vector<Interval> all = places(found);
   std::vector<Suffering> suffered;
-  for (const Elevation& elevation : found) {
-    if (elevation.recurring || !elevation.beyond) continue;  // what comes again and again is the job's own habit
-    const auto got = inside_outside(context, used, elevation.at, all);
-    if (got && got->fall() >= context.threshold("min_slowed")) suffered.push_back({elevation, *got});
+  for (const Excursion& excursion : found) {
+    if (excursion.recurring || !excursion.beyond) continue;  // what comes again and again is the job's own habit
+    const auto got = inside_outside(context, used, excursion.at, all);
+    if (got && got->fall() >= context.threshold("min_slowed")) suffered.push_back({excursion, *got});
   }
   return suffered;
 }

@@ -221,7 +221,7 @@ std::optional<Interval> remote_interval(const RuleContext& context, std::span<co
   return at;
 }
 
-/// When memory was remote: as the processors counted the accesses, else as the pages lay; else nobody knows.
+/// When memory was remote: as the processors counted the accesses, else as the pages lay; else it is not known.
 std::optional<Interval> when(const RuleContext& context, const Placement& placement) {
   const double least = context.threshold("min_share");
   if (const auto accesses = remote_share(context)) return remote_interval(context, accesses->values, least);

@@ -141,35 +141,35 @@ bool is_the_end(const RuleContext& context, Interval at) {
   return at.begin + context.steps(context.threshold("last_seconds")) >= context.telemetry.samples;
 }
 
-std::optional<Finding> describe(const RuleContext& context, const Retries& retries, const Elevation& elevation,
+std::optional<Finding> describe(const RuleContext& context, const Retries& retries, const Excursion& excursion,
                                 std::span<const Interval> all) {
-  const double total = count_in(context, retries.all.values, elevation.at);
-  if (total < context.threshold("min_retries") || is_the_end(context, elevation.at)) return std::nullopt;
-  const auto packets = packets_in(context, retries.port.name, elevation.at);
+  const double total = count_in(context, retries.all.values, excursion.at);
+  if (total < context.threshold("min_retries") || is_the_end(context, excursion.at)) return std::nullopt;
+  const auto packets = packets_in(context, retries.port.name, excursion.at);
   if (packets && total < context.threshold("min_share") * *packets) return std::nullopt;
-  const std::size_t lead = leading(context, retries, elevation.at);
+  const std::size_t lead = leading(context, retries, excursion.at);
   MetricSeries signal = channel_rate(context, retries.channels[lead], 1, "/s");
-  Finding finding = finding_at(context, elevation.at, retries.port.values());
+  Finding finding = finding_at(context, excursion.at, retries.port.values());
   finding.instances = {retries.port.name};
   finding.confidence = Confidence::likely;
-  const auto change = inside_outside(context, signal, elevation.at, all);
-  Evidence evidence = evidence_of(context, signal, elevation);
-  evidence.observed = mean_inside(signal.values, elevation.at);
+  const auto change = inside_outside(context, signal, excursion.at, all);
+  Evidence evidence = evidence_of(context, signal, excursion);
+  evidence.observed = mean_inside(signal.values, excursion.at);
   evidence.expected = change ? change->outside : 0;
-  evidence.detectors = seen_by(confirmed_by(context.detection, elevation.at));
+  evidence.detectors = seen_by(confirmed_by(context.detection, excursion.at));
   finding.evidence.push_back(std::move(evidence));
-  set_loss_of_traffic(context, finding, retries, elevation.at, all);
+  set_loss_of_traffic(context, finding, retries, excursion.at, all);
   for (Evidence& each : finding.evidence) each.instance = retries.port.name;
   finding.sentence =
       fmt::format("{} of {} repeated at least {} RDMA requests in {} (usually {}/s): {}.", retries.port.name,
-                  context.telemetry.node, number(total), duration(context.seconds(elevation.at.length())),
-                  number(std::max(0.0, elevation.outside)), words_of(retries.why[lead]));
+                  context.telemetry.node, number(total), duration(context.seconds(excursion.at.length())),
+                  number(std::max(0.0, excursion.outside)), words_of(retries.why[lead]));
   finding.runner_up = {"", "several paths: they reorder packets, which is not counted here, but lose none"};
   return finding;
 }
 
 /// From the first second to the last there is no usual level to stand above.
-std::optional<Elevation> all_along(const RuleContext& context, const Retries& retries) {
+std::optional<Excursion> all_along(const RuleContext& context, const Retries& retries) {
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(retries.all.values, whole);
   if (!(mean >= context.threshold("min_rate"))) return std::nullopt;
@@ -177,7 +177,7 @@ std::optional<Elevation> all_along(const RuleContext& context, const Retries& re
   const bool lasts = mean_inside(retries.all.values, {0, half}) >= context.threshold("min_rate") / 2 &&
                      mean_inside(retries.all.values, {half, whole.end}) >= context.threshold("min_rate") / 2;
   if (!lasts) return std::nullopt;
-  return Elevation{.at = whole, .inside = mean};
+  return Excursion{.at = whole, .inside = mean};
 }
 
 std::vector<Finding> check(const RuleContext& context) {
@@ -186,14 +186,14 @@ std::vector<Finding> check(const RuleContext& context) {
     throw Unavailable("not measured: rdma.packet_seq_err and others (no RDMA adapter that counts them)");
   std::vector<Finding> findings;
   for (const Retries& retries : ports) {
-    auto found = elevations_of(context, retries.all.values, context.threshold("min_rate"),
+    auto found = excursions_of(context, retries.all.values, context.threshold("min_rate"),
                                context.threshold(kMinScore.name), Cause::external);
     if (found.empty()) {
       if (const auto always = all_along(context, retries)) found.push_back(*always);
     }
     const std::vector<Interval> all = places(found);
-    for (const Elevation& elevation : found) {
-      if (auto finding = describe(context, retries, elevation, all)) findings.push_back(*std::move(finding));
+    for (const Excursion& excursion : found) {
+      if (auto finding = describe(context, retries, excursion, all)) findings.push_back(*std::move(finding));
     }
   }
   return findings;

@@ -1,4 +1,4 @@
-// Nodes of one job that are configured unlike most of it: each difference belongs to the rule that knows what it does.
+// Nodes of one job that are configured unlike most of it: each difference belongs to the rule for its effect.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -271,7 +271,7 @@ std::vector<JobFinding> check_drift(const JobRuleContext& context, const Effecti
     const auto rest = std::stable_partition(facts.begin(), facts.end(),
                                             [&](const FactDifference* fact) { return may_explain(*fact, slow); });
     const Facts of_slow(facts.begin(), rest);
-    // What other nodes have, too, is told of them as well.
+    // Differences that other nodes have, too, are reported for them as well.
     facts.erase(std::remove_if(facts.begin(), rest, [](const FactDifference* fact) { return fact->nodes.size() == 1; }),
                 rest);
     if (!of_slow.empty()) {

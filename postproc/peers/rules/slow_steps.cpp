@@ -311,7 +311,7 @@ std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::op
   }
   if (ranks.size() == 1) return "The process did not compute longer: it waited, for the network, files or a cpu.";
   return fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files or a cpu.",
-                     late.known ? "No rank was late" : "Which rank was late cannot be told");
+                     late.known ? "No rank was late" : "It is not known which rank was late");
 }
 
 Evidence evidence_of(const Seen& one, std::string metric, std::string feature, double observed, double expected) {

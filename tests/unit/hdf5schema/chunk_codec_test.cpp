@@ -38,7 +38,7 @@ std::vector<std::int64_t> random_values(std::size_t count, std::int64_t most) {
 
 TEST(ChunkCodec, IsUndoneByZlibAndUnshuffling) {
   using enum ChunkCodec::Effort;
-  for (const auto effort : {passing, live, closed}) {
+  for (const auto effort : {temporary, live, closed}) {
     ChunkCodec codec(effort);
     for (const std::size_t count : {1, 2, 7, 100, 4096}) {
       for (const std::int64_t most : {std::int64_t{0}, std::int64_t{200}, std::numeric_limits<std::int64_t>::max()}) {

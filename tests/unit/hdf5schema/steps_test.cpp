@@ -4,6 +4,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/trace_writer.h"
@@ -129,6 +132,40 @@ TEST(Steps, AreNoneInATraceOfBeforeThereWereAny) {
   EXPECT_TRUE(reader.steps().empty());
   EXPECT_TRUE(reader.damages().empty());
   EXPECT_EQ(reader.families().size(), 1U);
+}
+
+TEST(Steps, AreReadPieceByPieceAndCountedBefore) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header());
+  record(writer, 45);
+  writer.close();
+  const TraceReader reader(path);
+  EXPECT_EQ(reader.step_count(), 450U);
+  std::vector<TrainingStep> all;
+  std::size_t longest = 0;
+  reader.read_steps([&](std::span<const TrainingStep> piece) {
+    longest = std::max(longest, piece.size());
+    all.insert(all.end(), piece.begin(), piece.end());
+  });
+  EXPECT_EQ(all, steps(1, 450));
+  EXPECT_LE(longest, 8192U);
+}
+
+TEST(Steps, WhoseTableIsNoneAreNotCounted) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header());
+  record(writer, 5);
+  writer.close();
+  {
+    H5::H5File file(path.string(), H5F_ACC_RDWR);
+    file.unlink("steps");
+    file.createDataSet("steps", H5::PredType::NATIVE_INT64, H5::DataSpace());
+  }
+  const TraceReader reader(path);
+  EXPECT_EQ(reader.step_count(), 0U);
+  EXPECT_THROW(static_cast<void>(reader.steps()), Error);
 }
 
 }  // namespace

@@ -14,8 +14,8 @@ TEST(Launch, RanksOfOneLaunchShareTheKey) {
       with({{"OMPI_MCA_ess_base_jobid", "77"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}));
   EXPECT_EQ(first.key, second.key);
   EXPECT_EQ(second.ranks_on_node, 4);
-  EXPECT_TRUE(first.speaks());
-  EXPECT_FALSE(second.speaks());
+  EXPECT_TRUE(first.prints());
+  EXPECT_FALSE(second.prints());
 }
 
 TEST(Launch, NodesOfOneLaunchDoNot) {

@@ -75,6 +75,22 @@ TEST_F(Site, BoundsTheIntervalThatUsersAskFor) {
   EXPECT_EQ(read_sampling(config(""), "interval=10ms").interval, "10ms");
 }
 
+TEST_F(Site, LetsUsersChooseWhetherCallsAreCounted) {
+  const std::string ask = config("");
+  EXPECT_FALSE(read_sampling(ask, "").stack);
+  EXPECT_TRUE(read_sampling(ask, "interval=1s,stack=on").stack);
+  EXPECT_TRUE(read_sampling(ask, "stack").stack);
+  EXPECT_FALSE(read_sampling(ask, "stack=nonsense").stack);
+  EXPECT_TRUE(read_sampling(ask, "", "on").stack);
+  EXPECT_FALSE(read_sampling(ask, "stack=off", "on").stack);
+  EXPECT_FALSE(read_sampling(ask, "", "nonsense").stack);
+  EXPECT_FALSE(read_sampling(config("[run]\nstack = true\n"), "").stack);  // of reveal-run
+  const std::string on = config("[slurm]\nstack = \"on\"\n");
+  EXPECT_TRUE(read_sampling(on, "").stack);
+  EXPECT_FALSE(read_sampling(on, "stack=off").stack);
+  EXPECT_FALSE(read_sampling(on, "", "off").stack);
+}
+
 TEST_F(Site, BoundsATraceAlsoWhereItSaysNothing) {
   EXPECT_EQ(read_sampling(config(""), "").max_bytes, 2'000'000'000U);
   EXPECT_EQ(read_sampling(config("[slurm]\nspool_max = \"1MB\"\n"), "").max_bytes, 1'000'000U);

@@ -109,7 +109,7 @@ TEST(StepDaemon, IsNotAskedForItsCommandLineBeforeItIsKnownToBeRoots) {
   const std::filesystem::path record = host.root() / "record";
   KernelTree fs(host.root());
   fs.record_to(record);
-  EXPECT_EQ(look_at_step_daemon(fs, 77).state, StepDaemon::State::gone);
+  EXPECT_EQ(read_step_daemon(fs, 77).state, StepDaemon::State::gone);
   fs.end_recording();
   std::ifstream file(record / "ticks.rec");
   std::stringstream read;

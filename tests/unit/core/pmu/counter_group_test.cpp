@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "core/pmu/profiler_watch.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/vocabulary.h"
 #include "test_host.h"
 
@@ -98,8 +99,6 @@ TEST(Profiler, IsKnownByItsName) {
 
 class StepBack : public ::testing::Test {
  protected:
-  static constexpr std::int64_t kSecond = 1'000'000'000;
-
   StepBack() {
     host_.process(100, 1, "launcher", 1, 1);
     host_.last_pid(100);

@@ -16,6 +16,7 @@
 #include <fstream>
 
 #include "core/pmu/counter_group.h"
+#include "hdf5schema/basics/request_socket.h"
 #include "work_process.h"
 
 namespace reveal::tests::perf_broker_test {
@@ -52,7 +53,7 @@ class PerfBroker : public ::testing::Test {
 
   /// Serves until the sampler's end is closed.
   void serve_in_a_process() {
-    sockets_ = make_perf_broker_sockets();  // not before the work process: it would keep the sampler's end open
+    sockets_ = make_request_sockets();  // not before the work process: it would keep the sampler's end open
     broker_ = ::fork();
     if (broker_ != 0) {
       sockets_.broker.close();
@@ -75,7 +76,7 @@ class PerfBroker : public ::testing::Test {
 
   std::string mount_, scope_, fake_;
   Descriptor ours_;
-  PerfBrokerSockets sockets_;
+  RequestSockets sockets_;
   pid_t broker_ = -1;
 };
 
@@ -189,14 +190,14 @@ TEST_F(PerfBroker, ThatAnswersTooLateIsNotMisunderstood) {
 }
 
 TEST_F(PerfBroker, ThatHasGoneIsAnError) {
-  sockets_ = make_perf_broker_sockets();
+  sockets_ = make_request_sockets();
   const OpenPerf ask = ask_perf_broker(sockets_.sampler.get());
   sockets_.broker.close();
   EXPECT_EQ(ask({.event = kClock, .target = {.cpu = 0, .cgroup_fd = ours_.get()}}).error, EPIPE);
 }
 
 TEST_F(PerfBroker, IsWokenByASignalOfItsOwn) {
-  sockets_ = make_perf_broker_sockets();
+  sockets_ = make_request_sockets();
   sigset_t set;
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGIO);

@@ -23,6 +23,19 @@ TEST(FileSystem, SaysHowFullTheOneBelowTmpWasWhenItWasRecorded) {
   EXPECT_EQ(bench.value("storage/file_system_files", "fs.files_free", "/tmp"), 4);
 }
 
+TEST(FileSystem, IsThatOfTheRecordedTmpdir) {
+  TestHost host;
+  const std::string mounts = std::string(kMounts) + "24 22 0:6 / /scratch rw - xfs /dev/vdb rw\n";
+  host.write("/ticks.rec", "reveal recording 1\n+ 0 F/proc/self/mountinfo\n$ 0 " + std::to_string(mounts.size()) +
+                               "\n" + mounts + "\n+ 1 @@statfs/local\n$ 1 30\n/scratch 4096000 3000 2000 5 4\n" +
+                               "+ 2 @@tmpdir\n$ 2 13\n/scratch/4711\n= 1 1\n");
+  ProbeBench of_a_job(host, "file_system", JobSource{.pid = 50});
+  EXPECT_EQ(of_a_job.answered("storage/file_systems", "fs.total", "/scratch"), 4096000);
+  ProbeBench without_job(host, "file_system");
+  without_job.sample();
+  EXPECT_EQ(without_job.value("storage/file_systems", "fs.total", "/scratch"), kMissing);
+}
+
 TEST(FileSystem, SaysNothingOfACopiedTreeBecauseItsDiskIsOurs) {
   TestHost host;
   host.write("/tmp/a_file", "");

@@ -369,7 +369,7 @@ TEST(Python, IsOffUnlessItIsAskedFor) {
   const Sampler sampler(fs, sink, {.job = JobSource{.pid = ::getpid()}}, now());
   for (const Coverage& fact : sampler.coverage()) {
     if (fact.probe != "python") continue;
-    EXPECT_EQ(fact.reason, "it is off by default (--stack)");
+    EXPECT_EQ(fact.reason, "it is off by default (reveal-run --stack, srun --reveal=stack=on)");
     return;
   }
   FAIL() << "no coverage of the probe";

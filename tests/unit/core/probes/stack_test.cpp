@@ -18,6 +18,8 @@
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 #include <thread>
 
 #include "core/stack/call_counters.h"
@@ -48,6 +50,8 @@ struct Order {
     allocate,
     gloo,
     gloo_throws,
+    work,
+    work_that_throws,
     step,
     step_within,
     first_byte
@@ -101,11 +105,13 @@ class ToyProcess {
   using Reduce = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
   using Allocate = int (*)(void**, std::size_t);
   using Gloo = void (*)(const bool&);  // its options begin with it
+  using Work = void (*)(bool);
   using Backward = int (*)();
   struct Functions {
     Reduce reduce = nullptr;
     Allocate allocate = nullptr;
     Gloo gloo = nullptr;
+    Work work = nullptr;
     Backward backward = nullptr;
   };
 
@@ -131,6 +137,10 @@ class ToyProcess {
         functions = {reinterpret_cast<Reduce>(symbol("libnccl.so.2", "ncclAllReduce")),
                      reinterpret_cast<Allocate>(symbol("libcudart.so.13", "cudaMalloc")),
                      reinterpret_cast<Gloo>(symbol("libgloo.so.0", "_ZN4gloo9allreduceERKNS_16AllreduceOptionsE")),
+                     reinterpret_cast<Work>(symbol(
+                         "libtorch_cpu.so",
+                         "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_"
+                         "target_default_null_typeIS1_EEEE")),
                      reinterpret_cast<Backward>(symbol(
                          "libtorch_cpu.so",
                          "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_"
@@ -181,6 +191,10 @@ class ToyProcess {
         } catch (const std::exception&) {
           return 1;
         }
+        return 0;
+      case Call::work:
+      case Call::work_that_throws:
+        functions.work(order.call == Call::work_that_throws);
         return 0;
       case Call::step:
         return functions.backward();
@@ -270,7 +284,7 @@ TEST(Stack, IsOffUnlessItIsAskedFor) {
   for (const Coverage& fact : sampler.coverage()) {
     if (fact.probe != "stack") continue;
     EXPECT_EQ(fact.state, Coverage::State::absent);
-    EXPECT_EQ(fact.reason, "it is off by default (--stack)");
+    EXPECT_EQ(fact.reason, "it is off by default (reveal-run --stack, srun --reveal=stack=on)");
     return;
   }
   FAIL() << "no coverage of the probe";
@@ -372,11 +386,41 @@ TEST(Stack, CountsByPerfEventsOnOlderKernels) {
     const CallCounters counters(4, CallCounters::Way::single);
     EXPECT_EQ(counters.way(), "perf uprobe");
     EXPECT_GT(counters.bias_ns(), 0);
+    EXPECT_GT(counters.cost_ns({.clock = true}), 0);
     EXPECT_EQ(counters.calls(0), 0U);
     EXPECT_TRUE(counters.pending().empty());
   } catch (const Unavailable& why) {
     GTEST_SKIP() << why.what();
   }
+}
+
+TEST(Stack, IsAbsentWhereTheClockIsNotTheKernels) {
+  enum Told : int { refused = 0, counted, no_namespace, no_bpf };
+  const pid_t outside = ::fork();
+  if (outside == 0) {
+    std::ofstream offsets;
+    if (::unshare(CLONE_NEWTIME) != 0) ::_exit(no_namespace);
+    offsets.open("/proc/self/timens_offsets");
+    if (!(offsets << "monotonic 1000 0" << std::flush)) ::_exit(no_namespace);
+    const pid_t inside = ::fork();  // the first one in the namespace
+    if (inside == 0) {
+      try {
+        const CallCounters counters(stack_functions().size());
+        ::_exit(counted);
+      } catch (const Unavailable& why) {
+        ::_exit(std::string(why.what()).find("time namespace") == std::string::npos ? no_bpf : refused);
+      }
+    }
+    int status = 0;
+    ::waitpid(inside, &status, 0);
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 100);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(outside, &status, 0), outside);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == no_namespace) GTEST_SKIP() << "needs root for a time namespace";
+  if (WEXITSTATUS(status) == no_bpf) GTEST_SKIP() << "needs the privilege for BPF";
+  EXPECT_EQ(WEXITSTATUS(status), refused);
 }
 
 // A return probe would end the program here.
@@ -392,6 +436,22 @@ TEST(Stack, LetsExceptionsPass) {
   EXPECT_EQ(bench.value("stack.calls", "gloo.allreduce"), 7);
   EXPECT_EQ(bench.value("stack.time", "gloo.allreduce"), kMissing);
   EXPECT_EQ(bench.value("stack.errors", "gloo.allreduce"), kMissing);
+}
+
+// What is thrown inside does not come by the return address that the kernel has put on the stack.
+TEST(Stack, TimesAFunctionThatCatchesAllExceptions) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached("c10d.work"));
+  EXPECT_EQ(toy.ask({.call = Call::work, .times = 5}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::work_that_throws, .times = 2}), 0);
+  ASSERT_TRUE(bench.counts("c10d.work", 7));
+  EXPECT_EQ(bench.value("stack.calls", "c10d.work"), 7);
+  EXPECT_GT(bench.value("stack.time", "c10d.work"), 0);
+  EXPECT_EQ(bench.value("stack.in_flight", "c10d.work"), 0);
+  EXPECT_EQ(bench.value("stack.errors", "c10d.work"), kMissing) << "it returns nothing that could be one";
 }
 
 // Some kernels end a process under such a filter when a timed call returns.
@@ -489,6 +549,99 @@ TEST(Stack, CountsTheStepsThatItHasNoRoomToList) {
     EXPECT_GT(steps[i].number, steps[i - 1].number);
     EXPECT_EQ(steps[i - 1].duration_ns, follows ? steps[i].begin_ns - steps[i - 1].begin_ns : kMissing);
   }
+}
+
+/// A job of seventeen processes, as a collector recorded it, with the answers of the probe's child. Sixteen have a
+/// place; the last one takes that of "slot1" once it works.
+class CrowdedJob {
+ public:
+  static constexpr int kSeconds = 30;
+  static constexpr int kBusyFrom = 12;  // it has its place within ten seconds
+
+  explicit CrowdedJob(const std::function<std::string(int second)>& answer) {
+    for (int pid = kFirst; pid <= kLast; ++pid) host_.process(pid, pid == kFirst ? 1 : kFirst, "train", 0, 0);
+    host_.last_pid(kLast);
+    record(answer);
+    KernelTree fs(host_.root() / "record");
+    const std::filesystem::path path = host_.root() / "t.h5";
+    TraceWriter trace(path, header_of_steps());
+    TraceSink sink(&trace);
+    Sampler sampler(fs, sink, {.probes = {"stack"}, .job = JobSource{.pid = kFirst}}, time_of(0));
+    sampler.look_first();
+    trace.start();
+    while (const auto time = fs.next_tick()) sampler.sample({.time = *time, .number = 0});
+    coverage_ = sampler.coverage().front();
+    trace.close();
+    events_ = TraceReader(path).events();
+  }
+
+  [[nodiscard]] const Coverage& coverage() const { return coverage_; }
+  [[nodiscard]] std::vector<std::string> why_steps_are_missing() const {
+    std::vector<std::string> why;
+    for (const Event& event : events_) {
+      if (event.code == "steps_incomplete") why.push_back(event.text);
+    }
+    return why;
+  }
+
+ private:
+  static constexpr int kFirst = 100;
+  static constexpr int kLast = 116;
+
+  static TickTime time_of(int second) { return {(second + 1) * kSecond, (second + 1'700'000'000) * kSecond}; }
+
+  void record(const std::function<std::string(int second)>& answer) {
+    KernelTree fs(host_.root());
+    fs.limit_kept_files(0);  // plain files are written anew
+    fs.record_to(host_.root() / "record");
+    static_cast<void>(fs.fact("@stack/open", [] { return std::string("ok recorded"); }));
+    TraceSink sink;
+    Sampler sampler(fs, sink, {.probes = {"process"}, .job = JobSource{.pid = kFirst}}, time_of(0));
+    sampler.look_first();
+    for (int second = 1; second <= kSeconds; ++second) {
+      if (second == kBusyFrom) host_.process(kLast, kFirst, "train", 5000, 0);
+      fs.mark_tick(time_of(second));
+      sampler.sample({.time = time_of(second), .number = 0});
+      static_cast<void>(fs.fact("@stack", [&] { return answer(second); }));
+    }
+    fs.end_recording();
+  }
+
+  TestHost host_;
+  Coverage coverage_;
+  std::vector<Event> events_;
+};
+
+constexpr const char* kClockOnly = "functions torch.backward\n";
+
+TEST(StackOfACrowdedJob, MissesNoStepsOfAProcessThatKeepsItsPlace) {
+  const CrowdedJob job([](int second) { return kClockOnly + ("steps rank0 " + std::to_string(second) + '\n'); });
+  EXPECT_EQ(job.coverage().state, Coverage::State::ok) << job.coverage().reason;
+  EXPECT_TRUE(job.why_steps_are_missing().empty());
+}
+
+TEST(StackOfACrowdedJob, SaysThatAProcessWithStepsLostItsPlace) {
+  const CrowdedJob job([](int) { return kClockOnly + std::string("steps slot1 7\n"); });
+  EXPECT_EQ(job.why_steps_are_missing(),
+            std::vector<std::string>{"a process that made some lost its place to a busier one"});
+}
+
+TEST(StackOfACrowdedJob, SaysThatAProcessWithStepsWaitedForItsPlace) {
+  const CrowdedJob job([](int second) { return kClockOnly + std::string(second < 25 ? "" : "steps slot1 3\n"); });
+  EXPECT_EQ(job.why_steps_are_missing(),
+            std::vector<std::string>{"a process waited for a place before its calls were counted"});
+}
+
+TEST(StackOfACrowdedJob, SaysThatItHasMoreFunctionsThanAreMeasured) {
+  const auto counts = [](int functions) {
+    return [functions](int) {
+      std::string text = kClockOnly;
+      for (int i = 0; i < functions; ++i) text += "count rank0 f" + std::to_string(i) + " 5\n";
+      return text;
+    };
+  };
+  EXPECT_EQ(CrowdedJob(counts(512)).coverage().reason, "");
+  EXPECT_EQ(CrowdedJob(counts(513)).coverage().reason, "only the first 512 functions of processes are measured");
 }
 
 TEST(Stack, NamesNoFunctionThatIsOff) {

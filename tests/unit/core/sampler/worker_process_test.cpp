@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "test_host.h"
 
 namespace reveal::tests::worker_process_test {
@@ -43,6 +44,23 @@ TEST(WorkerProcess, AnswersOneRequestAfterTheOther) {
   EXPECT_EQ(patient_answer(worker), "\n");
   ASSERT_TRUE(worker.ask("three"));
   EXPECT_EQ(patient_answer(worker), "below a root: three");
+}
+
+std::string read_kept(const std::string& /*root*/, std::string_view /*request*/) {
+  char letter = 0;
+  return ::read(WorkerProcess::kKeptFile, &letter, 1) == 1 ? std::string(1, letter) : "nothing";
+}
+
+TEST(WorkerProcess, KeepsTheDescriptorThatItIsGiven) {
+  KernelTree fs;
+  const Pipe pipe = open_pipe();
+  ASSERT_EQ(::write(pipe.write.get(), "x", 1), 1);
+  WorkerProcess with(fs, "test", read_kept, pipe.read.get());
+  ASSERT_TRUE(with.ask("read"));
+  EXPECT_EQ(patient_answer(with), "x");
+  WorkerProcess without(fs, "test", read_kept);
+  ASSERT_TRUE(without.ask("read"));
+  EXPECT_EQ(patient_answer(without), "nothing");
 }
 
 TEST(WorkerProcess, IsBusyWhileItsWorkHangsAndLetsItsOwnerGo) {

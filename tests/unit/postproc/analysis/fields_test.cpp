@@ -9,8 +9,7 @@
 
 #include "postproc/analysis/summary_fields.h"
 #include "postproc/history/run_fields.h"
-#include "postproc/live/alert_fields.h"
-#include "postproc/live/watch_view.h"
+#include "postproc/live/watch_fields.h"
 #include "report_samples.h"
 
 namespace reveal::tests::fields_test {
@@ -170,6 +169,8 @@ TEST(Fields, NameEveryMember) {
   filler.whole(record);
   AlertNotice alert;
   filler.whole(alert);
+  WatchSummary watch;
+  filler.whole(watch);
   std::set<std::type_index> seen;
   for (const auto& [type, members] : filler.members()) {
     // The node of a profile is that of the summary.
@@ -226,15 +227,25 @@ TEST(Fields, SayWhyANumberOrATimeIsUnknown) {
   }
 }
 
-TEST(Fields, KeepEveryMemberOfAnAlert) {
+/// What another program reads of a line of `reveal watch --json`.
+template <class T>
+T read_line(const std::string& line) {
+  const Json json = parse_json(line, "a line");
+  T thing;
+  JsonReader reader(json, "a line");
+  fields(reader, thing);
+  return thing;
+}
+
+TEST(Fields, KeepEveryMemberOfALineOfTheWatch) {
   Filler filler;
-  AlertNotice before;
-  filler.whole(before);
-  const Json json = parse_json(alert_json(before), "an alert");
-  AlertNotice after;
-  JsonReader reader(json, "an alert");
-  fields(reader, after);
-  EXPECT_EQ(after, before);
+  AlertNotice alert;
+  filler.whole(alert);
+  EXPECT_EQ(read_line<AlertNotice>(alert_json(alert)), alert);
+  WatchSummary end;
+  filler.whole(end);
+  EXPECT_EQ(read_line<WatchSummary>(end_json(end)), end);
+  EXPECT_EQ(read_line<WatchNotice>(watch_json(end.notice)), end.notice);
 }
 
 TEST(Fields, KeepEveryMemberOfARun) {

@@ -33,7 +33,7 @@ struct Job {
       summaries[i].part.job.begin_utc_ns = kBegin;
       summaries[i].part.job.end_utc_ns = kBegin + 100 * kSecond;
     }
-    summaries[0].sent_again = {
+    summaries[0].retransmits = {
         .begin_utc_ns = kBegin, .slot_ns = kSecond, .peers = {{"10.0.0.2", {20, 55}, {5000, again}, {0, duplicates}}}};
     loss.id = "net.tcp_retrans_fault";
     loss.nodes = {"n2"};
@@ -96,7 +96,7 @@ TEST(LostSegments, StayTheReceiversWordWhereNobodyKnowsBetter) {
   job.summaries[1].addresses.push_back("10.0.0.1");
   expect_as_it_was(job);  // two nodes have its address
   job = known;
-  job.summaries[0].sent_again = {};
+  job.summaries[0].retransmits = {};
   expect_as_it_was(job);  // it did not count
   job = known;
   job.summaries[0].part.job.end_utc_ns = kBegin + 55 * kSecond;
@@ -111,10 +111,10 @@ TEST(LostSegments, StayTheReceiversWordWhereNobodyKnowsBetter) {
 
 TEST(LostSegments, AreNotNumberedByLongerTimesThanTheirs) {
   Job job(289, 52);
-  job.summaries[0].sent_again.slot_ns = 16 * kSecond;
-  job.summaries[0].sent_again.peers[0].slots = {0, 3};
+  job.summaries[0].retransmits.slot_ns = 16 * kSecond;
+  job.summaries[0].retransmits.peers[0].slots = {0, 3};
   expect_as_it_was(job);
-  job.summaries[0].sent_again.peers[0].duplicates = {0, 289};
+  job.summaries[0].retransmits.peers[0].duplicates = {0, 289};
   EXPECT_TRUE(job.findings().empty()) << "in all of the sixteen seconds hardly any was lost";
 }
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 
 namespace reveal::tests::node_addresses_test {
 namespace {
@@ -29,7 +29,7 @@ TEST(NodeAddresses, AreReadFromTheFactsOfATrace) {
 }
 
 TEST(NodeAddresses, BecomeTheNamesOfNodes) {
-  EXPECT_EQ(named("They were lost on the way from 10.0.0.3 to n1."), "They were lost on the way from n3 to n1.");
+  EXPECT_EQ(named("They were lost on the path from 10.0.0.3 to n1."), "They were lost on the path from n3 to n1.");
   EXPECT_EQ(named("They went to 10.0.0.2."), "They went to n2.");
   EXPECT_EQ(named("from 10.0.0.1, fd00::3 to n2; it has 4 peers"), "from n1, n3 to n2; it has 4 peers");
 }
@@ -42,8 +42,8 @@ TEST(NodeAddresses, StayWhereTheyAreNoNodesOrThoseOfSeveral) {
 
 TEST(NodeAddresses, AreNotToldOfPeersThatAreNoNodes) {
   const auto of_peers = [](const std::string& sentence) { return named(sentence, "tcp.peer.out_of_order"); };
-  EXPECT_EQ(of_peers("5.4/s of 10/s were lost on the way from 10.0.0.30 to n1."),
-            "5.4/s of 10/s were lost on the way from an address outside the recorded nodes to n1.");
+  EXPECT_EQ(of_peers("5.4/s of 10/s were lost on the path from 10.0.0.30 to n1."),
+            "5.4/s of 10/s were lost on the path from an address outside the recorded nodes to n1.");
   EXPECT_EQ(of_peers("They went to fd00::30."), "They went to an address outside the recorded nodes.");
   EXPECT_EQ(of_peers("from 172.17.0.1, 10.0.0.2 to n1"), "from an address that several nodes share, n2 to n1");
 }

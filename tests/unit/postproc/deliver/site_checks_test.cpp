@@ -54,22 +54,22 @@ class SiteChecks : public ::testing::Test {
 };
 
 TEST_F(SiteChecks, FindNoProblemOnANodeWithoutSlurmAndMail) {
-  for (const SiteCheck& one : check_site(places_)) EXPECT_NE(one.result, Result::problem) << one.name << one.says;
+  for (const SiteCheck& one : check_site(places_)) EXPECT_NE(one.result, Result::problem) << one.name << one.message;
   EXPECT_EQ(check("Slurm plugin").result, Result::unused);
   EXPECT_EQ(check("mail").result, Result::unused);
 }
 
 TEST_F(SiteChecks, NameAProgramOfAnotherVersionAndAMissingOne) {
   program("reveal-collect", "0.0.9");
-  EXPECT_NE(check("programs").says.find("reveal-collect is of another version"), std::string::npos);
+  EXPECT_NE(check("programs").message.find("reveal-collect is of another version"), std::string::npos);
   fs::remove(places_.programs / "reveal-run");
-  EXPECT_NE(check("programs").says.find("reveal-run is missing"), std::string::npos);
+  EXPECT_NE(check("programs").message.find("reveal-run is missing"), std::string::npos);
 }
 
 TEST_F(SiteChecks, FollowIncludesToThePluginAndItsArguments) {
   plugin("optional /usr/lib/spank_reveal.so spool=/scratch/reveal disable=/scratch/off");
   EXPECT_EQ(check("Slurm plugin").result, Result::ok);
-  EXPECT_EQ(check("spool").says, "/scratch/reveal will be created by the first job");
+  EXPECT_EQ(check("spool").message, "/scratch/reveal will be created by the first job");
   write("scratch/off", "");
   EXPECT_EQ(check("disable file").remedy, "rm /scratch/off");
 }
@@ -78,35 +78,35 @@ TEST_F(SiteChecks, RefuseARequiredPluginAndAMissingOne) {
   plugin("required /usr/lib/spank_reveal.so");
   EXPECT_EQ(check("Slurm plugin").remedy, "write \"optional\"");
   fs::remove(places_.root / "usr/lib/spank_reveal.so");
-  EXPECT_NE(check("Slurm plugin").says.find("which does not exist"), std::string::npos);
+  EXPECT_NE(check("Slurm plugin").message.find("which does not exist"), std::string::npos);
 }
 
 TEST_F(SiteChecks, SayThatTheCircuitBreakerIsOpen) {
   plugin("optional /usr/lib/spank_reveal.so");
   write("var/spool/reveal/run/breaker", "");
   ::chmod((places_.root / "var/spool/reveal").c_str(), 0777);
-  EXPECT_NE(check("spool").says.find("not a directory that only root can write"), std::string::npos);
+  EXPECT_NE(check("spool").message.find("not a directory that only root can write"), std::string::npos);
   ::chmod((places_.root / "var/spool/reveal").c_str(), 0711);
   if (::geteuid() != 0) GTEST_SKIP() << "not root, whom the spool belongs to";
-  EXPECT_NE(check("spool").says.find("the circuit breaker is open"), std::string::npos);
+  EXPECT_NE(check("spool").message.find("the circuit breaker is open"), std::string::npos);
 }
 
 TEST_F(SiteChecks, LookForTheProgramThatSendsMail) {
   write("etc/reveal/reveal.conf", "[mail]\nenabled = true\nsendmail = \"/usr/sbin/sendmail -t\"\n");
-  EXPECT_EQ(check("mail").says, "/usr/sbin/sendmail cannot be run");
+  EXPECT_EQ(check("mail").message, "/usr/sbin/sendmail cannot be run");
   write("usr/sbin/sendmail", "");
   ::chmod((places_.root / "usr/sbin/sendmail").c_str(), 0755);
   EXPECT_EQ(check("mail").result, Result::ok);
   write("etc/reveal/no-mail", "");
   EXPECT_EQ(check("mail").remedy, "rm /etc/reveal/no-mail");
   write("etc/reveal/reveal.conf", "[mail]\nenabeld = true\n");
-  EXPECT_NE(check("mail").says.find("did you mean \"enabled\"?"), std::string::npos);
+  EXPECT_NE(check("mail").message.find("did you mean \"enabled\"?"), std::string::npos);
 }
 
 TEST_F(SiteChecks, TellWhyThereIsNoHistory) {
   places_.history.clear();
   places_.why_no_history = "root keeps no history";
-  EXPECT_EQ(check("history").says, "root keeps no history");
+  EXPECT_EQ(check("history").message, "root keeps no history");
   places_.config_problem = {"reveal.conf:2: unknown key"};
   EXPECT_EQ(check("reveal.conf").result, Result::problem);
 }

@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "hdf5schema/basics/clocks.h"
+
 namespace reveal::tests::main_threads_test {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kOffset = 1000 * kSecond;  // from the axis of the events to UTC
 
 /// A sample a second for two minutes: `inside` from 50 s to 80 s, else `outside`.

@@ -204,6 +204,25 @@ TEST(AlertBook, TakesBackOnlyBySayingSo) {
   EXPECT_EQ(published(book, DetectionRun(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
 }
 
+TEST(AlertBook, TakesBackWithTheMethodsOfThePublishedAlert) {
+  AlertBook book;
+  const auto update = [&book](const DetectionRun& run) {
+    return book.update(run.detection, run.block, false,
+                       [](Episode& episode) { episode.methods.push_back(Method::neighbours); });
+  };
+  const auto opened = update(DetectionRun(90).with(84, 90, Tier::strong));
+  ASSERT_EQ(opened.size(), 1U);
+  const std::vector<Method> methods{Method::interval_scan, Method::neighbours};
+  EXPECT_EQ(opened[0].alert.episode.methods, methods);
+  EXPECT_TRUE(update(DetectionRun(91).with(84, 91, Tier::strong)).empty());
+  EXPECT_TRUE(update(DetectionRun(92)).empty());
+  EXPECT_TRUE(update(DetectionRun(93)).empty());
+  const auto withdrawn = update(DetectionRun(94));
+  ASSERT_EQ(withdrawn.size(), 1U);
+  EXPECT_EQ(withdrawn[0].news, AlertNews::withdrawn);
+  EXPECT_EQ(withdrawn[0].alert.episode.methods, methods);
+}
+
 TEST(AlertBook, ForgottenIsNotWithdrawn) {
   AlertBook book;
   EXPECT_EQ(published(book, DetectionRun(100).with(84, 96, Tier::strong)), News{AlertNews::closed});
@@ -266,6 +285,30 @@ TEST(AlertNotice, IsOneLineOrOneObject) {
   EXPECT_EQ(alert_line(notice),
             "00:01:36 withdrawn n01 #2 network strong 00:01:24 to 00:01:30 (6 s): no longer different from the rest of "
             "the job");
+}
+
+TEST(WatchNotice, IsOneLineOrOneObject) {
+  const WatchNotice notice{"watching", 96 * kSecond, "watching job"};
+  EXPECT_EQ(watch_line(notice), "00:01:36 watching job");
+  EXPECT_EQ(
+      watch_json(notice),
+      R"({"schema":"reveal.watch/1","news":"watching","published":"1970-01-01T00:01:36Z","text":"watching job"})");
+}
+
+TEST(WatchSummary, HasTheCostOfTheWatchOrTheReasonWhyItIsUnknown) {
+  const WatchSummary summary{.notice = {"ended", 96 * kSecond, "the job has ended"},
+                             .watching_percent = kNaN,
+                             .runs = 3,
+                             .nodes = {{"n01", LiveState::closed, 62, 700, 0.25}}};
+  const Json end = parse_json(end_json(summary), "the end");
+  EXPECT_EQ(end.at("news"), "ended");
+  EXPECT_TRUE(end.at("watching_cpu_percent_of_core").is_null());
+  EXPECT_EQ(end.at("watching_cpu_percent_of_core_reason"), "not measured");
+  EXPECT_EQ(end.at("runs"), 3);
+  EXPECT_EQ(
+      end.at("nodes").at(0),
+      parse_json(R"({"node":"n01","state":"ended","seconds":62,"channels":700,"collector_cpu_percent_of_core":0.25})",
+                 "a node"));
 }
 
 /// Plays a telemetry second by second into live detection.

@@ -169,7 +169,7 @@ TEST(RuleSlowSteps, NamesItWhereTheFirstStepsOfARankWereNotSeen) {
   const auto unsure = found_in(job.record(), 1);  // its clock may be off by seven steps as well
   ASSERT_EQ(unsure.size(), 1U);
   EXPECT_TRUE(unsure[0].instances.empty());
-  EXPECT_NE(unsure[0].sentence.find("Which rank was late cannot be told"), std::string::npos) << unsure[0].sentence;
+  EXPECT_NE(unsure[0].sentence.find("It is not known which rank was late"), std::string::npos) << unsure[0].sentence;
 }
 
 TEST(RuleSlowSteps, NamesNoRankWhereAllOfThemWaited) {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "hdf5schema/basics/clocks.h"
+
 namespace reveal::tests::python_samples_test {
 namespace {
-
-constexpr std::int64_t kSecond = 1'000'000'000;
 
 Event row(std::int64_t seconds, std::string process, std::string text) {
   return {seconds * kSecond, std::move(process), "python_frames", std::move(text)};

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "hdf5schema/joined_trace.h"
+#include "postproc/analysis/node_analysis.h"
 #include "postproc/telemetry/trace_stream.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 
@@ -85,6 +86,45 @@ TEST_P(TraceInPieces, HasTheSameValuesAsAtOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Trace, TraceInPieces, testing::Values(100, 20));
+
+/// 100 rows of a counter, and a training step in each of the first `steps`.
+void write_steps(const std::filesystem::path& path, std::int64_t steps) {
+  TraceWriter writer(path, sample_header());
+  const auto counters = writer.add_family(counter_family());
+  writer.add_channel(counters, {.metric = "steady"});
+  writer.start();
+  for (std::int64_t tick = 1; tick <= 100; ++tick) writer.append_row(counters, tick * 100'000'000, std::span(&tick, 1));
+  for (std::int64_t step = 1; step <= steps; ++step) {
+    writer.append_step({.rank = "rank" + std::to_string(step % 2), .number = step, .begin_ns = step * 1'000'000});
+  }
+  writer.close();
+}
+
+TEST(TrainingSteps, AreReadWhenTheyAreAskedFor) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "n01.h5";
+  write_steps(path, 300);
+  TraceStream stream(path);
+  EXPECT_EQ(stream.step_count(), 300U);
+  EXPECT_TRUE(stream.trace().steps.empty());
+  stream.read_steps();
+  ASSERT_EQ(stream.trace().steps.size(), 300U);
+  EXPECT_EQ(stream.trace().steps[299].number, 300);
+  EXPECT_EQ(stream.trace().steps[299].rank, "rank0");
+  EXPECT_EQ(load_trace(path).steps, stream.trace().steps);
+}
+
+TEST(TrainingSteps, AreInThePlanOfMemory) {
+  const TemporaryDirectory directory;
+  const auto without = directory.path() / "n01.h5";
+  const auto with = directory.path() / "n02.h5";
+  write_steps(without, 0);
+  write_steps(with, 5000);
+  for (const bool in_one_piece : {true, false}) {
+    EXPECT_GE(memory_needed(TraceStream(with), in_one_piece),
+              memory_needed(TraceStream(without), in_one_piece) + 5000 * sizeof(TrainingStep));
+  }
+}
 
 /// A recording of the last minute, killed while its second segment is written.
 void write_cut_trace(const std::filesystem::path& to) {

@@ -129,8 +129,8 @@ TEST(Contributions, OfAnEpisodeNameTheDisturbedChannelsPerDetector) {
   Telemetry t = job(20, 3030);
   disturb(t, 1500, 1530);
   Episode episode{.begin = 1500, .end = 1530, .methods = {Method::interval_scan}};
-  add_second_opinion(t, 0, {0, t.samples}, {.window_seconds = 1800, .stride_seconds = 600}, Opinion::votes_and_channels,
-                     episode);
+  add_second_opinion(t, 0, {0, t.samples}, {.window_seconds = 1800, .stride_seconds = 600},
+                     SecondOpinion::methods_and_channels, episode);
   ASSERT_EQ(episode.contributions.size(), 3U);
   for (const DetectorShares& view : episode.contributions) {
     ASSERT_FALSE(view.channels.empty()) << name_of(view.method);

@@ -28,8 +28,8 @@ Telemetry disturbed(double seconds, double begin, double end) {
 }
 
 void explain(const Telemetry& telemetry, Episode& episode) {
-  add_second_opinion(telemetry, 0, surroundings(episode, telemetry.samples, {}), {}, Opinion::votes_and_channels,
-                     episode);
+  add_second_opinion(telemetry, 0, surroundings(episode, telemetry.samples, {}), {},
+                     SecondOpinion::methods_and_channels, episode);
 }
 
 TEST(SecondOpinion, IsThatOfTheSameDetectorsInVotesAndInChannels) {

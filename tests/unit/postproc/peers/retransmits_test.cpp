@@ -1,5 +1,5 @@
 // What the summary of a sender keeps of what it sent again.
-#include "postproc/peers/sent_again.h"
+#include "postproc/peers/retransmits.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "rule_recording.h"
 
-namespace reveal::tests::sent_again_test {
+namespace reveal::tests::retransmits_test {
 namespace {
 
 using R = RuleRecording;
@@ -30,59 +30,59 @@ R sender() {
   return node;
 }
 
-TEST(SentAgain, TellsWhatWasSentToAPeerInATime) {
-  const SentAgain all = sent_again_of(sender().telemetry);
+TEST(Retransmits, TellsWhatWasSentToAPeerInATime) {
+  const Retransmits all = retransmits_of(sender().telemetry);
   ASSERT_EQ(all.peers.size(), 1U);
   EXPECT_EQ(all.slot_ns, kSecond);
   EXPECT_EQ(all.peers[0].slots.size(), 15U) << "seconds in which there was something";
-  const auto told = sent_again_in(all, Addresses{"fd00::2", "10.0.0.2"}, seconds(40, 80));
+  const auto told = retransmits_in(all, Addresses{"fd00::2", "10.0.0.2"}, seconds(40, 80));
   ASSERT_TRUE(told.has_value());
   EXPECT_NEAR(told->segments, 300, 10);
   EXPECT_NEAR(told->duplicates, 75, 3);
-  const auto before = sent_again_in(all, Addresses{"10.0.0.2"}, seconds(20, 47));
+  const auto before = retransmits_in(all, Addresses{"10.0.0.2"}, seconds(20, 47));
   ASSERT_TRUE(before.has_value());
   EXPECT_EQ(before->segments, 0) << "counted, and there was none";
-  const auto late = sent_again_in(all, Addresses{"10.0.0.2"}, seconds(40, 49));
+  const auto late = retransmits_in(all, Addresses{"10.0.0.2"}, seconds(40, 49));
   ASSERT_TRUE(late.has_value());
   EXPECT_NEAR(late->segments, 20, 2) << "a row tells of the one before";
 }
 
-TEST(SentAgain, KnowsNothingOfPeersThatWereNotCounted) {
+TEST(Retransmits, KnowsNothingOfPeersThatWereNotCounted) {
   R node = sender();
   node.counter("tcp.peer.retransmits", "10.0.0.3", R::always(7));
   node.counter("tcp.peer.retransmits", "10.0.0.4", R::always(7))
       .counter("tcp.peer.duplicates", "10.0.0.4", R::always(std::numeric_limits<double>::quiet_NaN()));
-  const SentAgain all = sent_again_of(node.telemetry);
+  const Retransmits all = retransmits_of(node.telemetry);
   for (const char* peer : {"10.0.0.3", "10.0.0.4", "10.0.0.5"}) {
-    EXPECT_FALSE(sent_again_in(all, Addresses{peer}, seconds(0, 120)).has_value()) << peer;
+    EXPECT_FALSE(retransmits_in(all, Addresses{peer}, seconds(0, 120)).has_value()) << peer;
   }
-  EXPECT_TRUE(sent_again_of({}).peers.empty());
+  EXPECT_TRUE(retransmits_of({}).peers.empty());
 }
 
-TEST(SentAgain, StaysShortWhereMuchIsSentAgain) {
+TEST(Retransmits, StaysShortWhereMuchIsSentAgain) {
   R node(4000);
   node.telemetry.begin_utc_ns = kBegin;
   node.counter("tcp.peer.retransmits", "10.0.0.2", R::always(10))
       .counter("tcp.peer.duplicates", "10.0.0.2", R::always(9));
-  const SentAgain all = sent_again_of(node.telemetry);
+  const Retransmits all = retransmits_of(node.telemetry);
   ASSERT_EQ(all.peers.size(), 1U);
   EXPECT_EQ(all.slot_ns, 4 * kSecond);
   EXPECT_EQ(all.peers[0].slots.size(), 1000U);
-  const auto told = sent_again_in(all, Addresses{"10.0.0.2"}, seconds(0, 4000));
+  const auto told = retransmits_in(all, Addresses{"10.0.0.2"}, seconds(0, 4000));
   ASSERT_TRUE(told.has_value());
   EXPECT_NEAR(told->segments, 40000, 1000);
   EXPECT_NEAR(told->duplicates / told->segments, 0.9, 0.001);
 }
 
-TEST(SentAgain, BelievesNoDamagedList) {
+TEST(Retransmits, BelievesNoDamagedList) {
   constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
-  const SentAgain damaged{.begin_utc_ns = kLeast,
-                          .slot_ns = kLeast,
-                          .peers = {{"10.0.0.2", {1, std::numeric_limits<double>::quiet_NaN(), 3}, {1e300, 2}, {}}}};
-  const auto told = sent_again_in(damaged, Addresses{"10.0.0.2"}, seconds(0, 100));
+  const Retransmits damaged{.begin_utc_ns = kLeast,
+                            .slot_ns = kLeast,
+                            .peers = {{"10.0.0.2", {1, std::numeric_limits<double>::quiet_NaN(), 3}, {1e300, 2}, {}}}};
+  const auto told = retransmits_in(damaged, Addresses{"10.0.0.2"}, seconds(0, 100));
   ASSERT_TRUE(told.has_value());
   EXPECT_EQ(told->segments, 0);
 }
 
 }  // namespace
-}  // namespace reveal::tests::sent_again_test
+}  // namespace reveal::tests::retransmits_test

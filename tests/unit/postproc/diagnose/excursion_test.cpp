@@ -1,4 +1,4 @@
-#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/excursion.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 
 #include "postproc/detect/scan/interval_scan.h"  // with the next one: two types of one name would not compile
 
-namespace reveal::tests::elevation_test {
+namespace reveal::tests::excursion_test {
 namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -26,13 +26,13 @@ void add(std::vector<double>& series, std::size_t begin, std::size_t end, double
   for (std::size_t t = begin; t < end; ++t) series[t] += height;
 }
 
-const ElevationSearch kSearch{.min_excess = 0.15, .min_length = 30};
+const ExcursionSearch kSearch{.min_excess = 0.15, .min_length = 30};
 
-TEST(Elevation, FindsAWeakBoxWithSharpEnds) {
+TEST(Excursion, FindsAWeakBoxWithSharpEnds) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     auto series = noise(0.12, seed);
     add(series, 500, 650, 0.3);
-    const auto found = find_elevations(series, kSearch);
+    const auto found = find_excursions(series, kSearch);
     ASSERT_EQ(found.size(), 1U) << "seed " << seed;
     EXPECT_NEAR(static_cast<double>(found[0].at.begin), 500, 5) << "seed " << seed;
     EXPECT_NEAR(static_cast<double>(found[0].at.end), 650, 5) << "seed " << seed;
@@ -41,69 +41,69 @@ TEST(Elevation, FindsAWeakBoxWithSharpEnds) {
   }
 }
 
-TEST(Elevation, IsSilentOnNoise) {
-  for (unsigned seed = 1; seed <= 20; ++seed) EXPECT_TRUE(find_elevations(noise(0.15, seed), kSearch).empty());
+TEST(Excursion, IsSilentOnNoise) {
+  for (unsigned seed = 1; seed <= 20; ++seed) EXPECT_TRUE(find_excursions(noise(0.15, seed), kSearch).empty());
 }
 
-TEST(Elevation, IsSilentOnAnExcessThatIsTooShortOrTooLow) {
+TEST(Excursion, IsSilentOnAnExcessThatIsTooShortOrTooLow) {
   auto series = noise(0.02);
   add(series, 500, 520, 1.0);
-  EXPECT_TRUE(find_elevations(series, kSearch).empty());
+  EXPECT_TRUE(find_excursions(series, kSearch).empty());
   series = noise(0.02);
   add(series, 500, 700, 0.1);
-  EXPECT_TRUE(find_elevations(series, kSearch).empty());
+  EXPECT_TRUE(find_excursions(series, kSearch).empty());
 }
 
-TEST(Elevation, CallsManyAlikeAHabit) {
+TEST(Excursion, CallsManyAlikeAHabit) {
   auto series = noise(0.03);
   for (std::size_t begin = 100; begin < 1100; begin += 150) add(series, begin, begin + 40, 0.6);
-  const auto found = find_elevations(series, kSearch);
+  const auto found = find_excursions(series, kSearch);
   ASSERT_FALSE(found.empty());
-  for (const Elevation& elevation : found) EXPECT_TRUE(elevation.recurring);
+  for (const Excursion& excursion : found) EXPECT_TRUE(excursion.recurring);
 }
 
-TEST(Elevation, CallsAnEventAmongSmallOnesNoHabit) {
+TEST(Excursion, CallsAnEventAmongSmallOnesNoHabit) {
   auto series = noise(0.03);
   for (std::size_t begin = 100; begin < 700; begin += 150) add(series, begin, begin + 40, 0.4);
   add(series, 900, 1050, 1.5);
-  const auto found = find_elevations(series, kSearch);
+  const auto found = find_excursions(series, kSearch);
   ASSERT_EQ(found.size(), 5U);
   EXPECT_EQ(found[0].at.begin, 900U);
   EXPECT_FALSE(found[0].recurring);
   for (std::size_t i = 1; i < 5; ++i) EXPECT_TRUE(found[i].recurring) << i;
 }
 
-TEST(Elevation, FindsALargeEventAfterManySmallOnes) {
+TEST(Excursion, FindsALargeEventAfterManySmallOnes) {
   auto series = noise(0.02);
   series.resize(4000, 0.0);
   for (std::size_t begin = 100; begin < 3100; begin += 100) add(series, begin, begin + 35, 0.3);
   add(series, 3500, 3700, 2);
-  const auto found = find_elevations(series, kSearch);
+  const auto found = find_excursions(series, kSearch);
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found[0].at.begin, 3500U);
   EXPECT_EQ(found[0].at.end, 3700U);
 }
 
-TEST(LastingElevation, IsFoundIfTheUsualLevelIsOnBothSides) {
+TEST(LastingExcursion, IsFoundIfTheUsualLevelIsOnBothSides) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     auto series = noise(0.12, seed);
     add(series, 300, 1000, 0.8);
-    EXPECT_TRUE(find_elevations(series, kSearch).empty());
-    const auto found = find_lasting_elevations(series, kSearch);
+    EXPECT_TRUE(find_excursions(series, kSearch).empty());
+    const auto found = find_lasting_excursions(series, kSearch);
     ASSERT_EQ(found.size(), 1U) << seed;
     EXPECT_NEAR(static_cast<double>(found[0].at.begin), 300, 5) << seed;
     EXPECT_NEAR(static_cast<double>(found[0].at.end), 1000, 5) << seed;
     EXPECT_TRUE(found[0].most && found[0].beyond);
-    EXPECT_TRUE(find_lasting_elevations(noise(0.15, seed), kSearch).empty());
+    EXPECT_TRUE(find_lasting_excursions(noise(0.15, seed), kSearch).empty());
   }
 }
 
-TEST(LastingElevation, IsNoneWhereNobodyCanTellWhatIsUsual) {
+TEST(LastingExcursion, IsNoneWhereNobodyCanTellWhatIsUsual) {
   const auto found_in = [](std::initializer_list<Interval> elevated, std::size_t missing = 0) {
     auto series = noise(0.03);
     for (const Interval& at : elevated) add(series, at.begin, at.end, 0.6);
     for (std::size_t t = 0; t < missing; ++t) series[t] = kNaN;
-    return !find_lasting_elevations(series, kSearch).empty();
+    return !find_lasting_excursions(series, kSearch).empty();
   };
   EXPECT_TRUE(found_in({{400, 1050}}));
   EXPECT_FALSE(found_in({{500, 1200}})) << "to the end";
@@ -114,40 +114,40 @@ TEST(LastingElevation, IsNoneWhereNobodyCanTellWhatIsUsual) {
   EXPECT_FALSE(found_in({{500, 800}})) << "not most of it";
 }
 
-TEST(Elevation, KeepsTwoSeparateEventsApart) {
+TEST(Excursion, KeepsTwoSeparateEventsApart) {
   auto series = noise(0.05);
   add(series, 200, 300, 0.9);
   add(series, 800, 950, 0.9);
-  const auto found = find_elevations(series, kSearch);
+  const auto found = find_excursions(series, kSearch);
   ASSERT_EQ(found.size(), 2U);
   EXPECT_NEAR(static_cast<double>(found[0].at.begin), 800, 3);
   EXPECT_NEAR(static_cast<double>(found[1].at.begin), 200, 3);
 }
 
-TEST(Elevation, LeavesMissingSamplesOut) {
+TEST(Excursion, LeavesMissingSamplesOut) {
   auto series = noise(0.02);
   add(series, 500, 650, 0.5);
   for (std::size_t t = 560; t < 575; ++t) series[t] = kNaN;
   for (std::size_t t = 900; t < 1000; ++t) series[t] = kNaN;
-  const auto found = find_elevations(series, kSearch);
+  const auto found = find_excursions(series, kSearch);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(static_cast<double>(found[0].at.begin), 500, 2);
   EXPECT_NEAR(static_cast<double>(found[0].at.end), 650, 2);
 }
 
-TEST(Elevation, SaysNothingAboutNothing) {
-  EXPECT_TRUE(find_elevations({}, kSearch).empty());
-  EXPECT_TRUE(find_elevations(std::vector<double>(1200, kNaN), kSearch).empty());
-  EXPECT_TRUE(find_elevations(std::vector<double>(5, 1.0), kSearch).empty());
+TEST(Excursion, SaysNothingAboutNothing) {
+  EXPECT_TRUE(find_excursions({}, kSearch).empty());
+  EXPECT_TRUE(find_excursions(std::vector<double>(1200, kNaN), kSearch).empty());
+  EXPECT_TRUE(find_excursions(std::vector<double>(5, 1.0), kSearch).empty());
 }
 
-TEST(Elevation, NeverTakesTheUsualLevelBelowItsFloor) {
+TEST(Excursion, NeverTakesTheUsualLevelBelowItsFloor) {
   // A residual that is below zero most of the time (interrupts) and zero in one phase has no outsider in it.
   auto series = noise(0.02);
   add(series, 0, 1200, -0.4);
   add(series, 500, 650, 0.4);
-  EXPECT_TRUE(find_elevations(series, kSearch).empty());
+  EXPECT_TRUE(find_excursions(series, kSearch).empty());
 }
 
 }  // namespace
-}  // namespace reveal::tests::elevation_test
+}  // namespace reveal::tests::excursion_test

@@ -1,8 +1,8 @@
-// Each member of a published alert once: what `reveal watch --json` calls it.
+// Each member of what `reveal watch --json` prints, once: its key.
 #pragma once
 
 #include "postproc/json/json_fields.h"
-#include "postproc/live/watched_node.h"
+#include "postproc/live/watch_view.h"
 
 namespace reveal {
 
@@ -17,7 +17,7 @@ void fields(auto& v, Visited<decltype(v), AlertNotice::Reason>& reason) {
 void fields(auto& v, Visited<decltype(v), AlertNotice>& notice) {
   v.schema("schema", "reveal.alert/1");
   v.name("news", notice.news, alert_news_of);
-  v.time("told", notice.published_utc_ns);
+  v.time("published", notice.published_utc_ns);
   v("node", notice.node);
   v("number", notice.number);
   v.name("state", notice.state, alert_state_of);
@@ -31,7 +31,30 @@ void fields(auto& v, Visited<decltype(v), AlertNotice>& notice) {
   v("claim", notice.claim);
   v("reasons", notice.reasons);
   v.time("window_end", notice.window_end_utc_ns);
-  v.time("last_look", notice.last_run_utc_ns);
+  v.time("last_run", notice.last_run_utc_ns);
+}
+
+void fields(auto& v, Visited<decltype(v), WatchNotice>& notice) {
+  v.schema("schema", "reveal.watch/1");
+  v("news", notice.news);
+  v.time("published", notice.published_utc_ns);
+  v("text", notice.text);
+}
+
+void fields(auto& v, Visited<decltype(v), WatchSummary::Node>& node) {
+  v("node", node.node);
+  v.name("state", node.state, live_state_of);
+  v("seconds", node.seconds);
+  v("channels", node.channels);
+  v("collector_cpu_percent_of_core", node.collector_percent);
+}
+
+void fields(auto& v, Visited<decltype(v), WatchSummary>& summary) {
+  v.inlined(summary.notice);
+  v("watching_cpu_percent_of_core", summary.watching_percent);
+  v("runs", summary.runs);
+  v("runs_skipped", summary.runs_skipped);
+  v("nodes", summary.nodes);
 }
 
 }  // namespace reveal

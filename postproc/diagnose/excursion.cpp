@@ -1,4 +1,4 @@
-#include "postproc/diagnose/elevation.h"
+#include "postproc/diagnose/excursion.h"
 
 #include <algorithm>
 #include <cmath>
@@ -57,7 +57,7 @@ Interval sharpen(std::span<const double> series, Interval at, Interval range, do
 }
 
 /// A stretch inside `at` that is back at the usual level: two events, not one.
-Interval dip_inside(std::span<const double> series, Interval at, double usual, const ElevationSearch& search) {
+Interval dip_inside(std::span<const double> series, Interval at, double usual, const ExcursionSearch& search) {
   const double height = mean_inside(series, at) - usual;
   const Interval dip = largest_sum(series, at, usual + height / 2, -1).at;
   if (dip.length() < search.min_length || mean_inside(series, dip) > usual + height / 4) return {};
@@ -65,7 +65,7 @@ Interval dip_inside(std::span<const double> series, Interval at, double usual, c
 }
 
 /// The most promising range first, so that kMostCandidates cuts the smallest ones and not the latest.
-std::vector<Interval> collect(std::span<const double> series, double usual, const ElevationSearch& search) {
+std::vector<Interval> collect(std::span<const double> series, double usual, const ExcursionSearch& search) {
   struct Range {
     Interval at;
     Sum seed;
@@ -110,7 +110,7 @@ std::vector<Interval> with_margins(std::span<const Interval> intervals, std::siz
   return wide;
 }
 
-std::vector<Elevation> elevations_above(std::span<const double> series, double usual, const ElevationSearch& search) {
+std::vector<Excursion> excursions_above(std::span<const double> series, double usual, const ExcursionSearch& search) {
   std::vector<Interval> candidates = collect(series, usual, search);
   std::erase_if(candidates, [&](const Interval& at) {
     return at.length() < search.min_length || !(mean_inside(series, at) - usual >= search.min_excess);
@@ -119,15 +119,15 @@ std::vector<Elevation> elevations_above(std::span<const double> series, double u
   const std::vector<Interval> excluded = with_margins(candidates, series.size());
   const double outside = mean_outside(series, excluded);
   std::map<std::size_t, std::vector<double>> means_of;  // by their length, which most candidates share
-  std::vector<Elevation> found;
+  std::vector<Excursion> found;
   for (const Interval& at : candidates) {
     const std::size_t length = std::min(at.length(), search.window);
     const auto [known, fresh] = means_of.try_emplace(length);
     if (fresh) known->second = reference_means(series, excluded, length);
     const std::vector<double>& means = known->second;
-    Elevation elevation{.at = at, .inside = mean_inside(series, at)};
-    elevation.outside = std::isnan(outside) ? usual : std::max(outside, search.floor);
-    const double excess = elevation.inside - elevation.outside;
+    Excursion excursion{.at = at, .inside = mean_inside(series, at)};
+    excursion.outside = std::isnan(outside) ? usual : std::max(outside, search.floor);
+    const double excess = excursion.inside - excursion.outside;
     if (excess < search.min_excess) continue;
     if (means.size() > 1) {
       double squares = 0;
@@ -137,18 +137,18 @@ std::vector<Elevation> elevations_above(std::span<const double> series, double u
       for (const double value : means) squares += (value - mean) * (value - mean);
       const double spread = std::sqrt(squares / static_cast<double>(means.size() - 1));
       // A part of the smallest excess is the least spread: a perfectly quiet outside would make every score infinite.
-      elevation.score = excess / std::max(spread, search.min_excess / 20);
-      elevation.beyond = elevation.inside > means.back();
+      excursion.score = excess / std::max(spread, search.min_excess / 20);
+      excursion.beyond = excursion.inside > means.back();
     }
-    if (elevation.score < search.min_score) continue;
+    if (excursion.score < search.min_score) continue;
     const auto alike = [&](const Interval& other) {
-      return alike_in_length(at, other) && mean_inside(series, other) - elevation.outside >= kAlikeExcess * excess;
+      return alike_in_length(at, other) && mean_inside(series, other) - excursion.outside >= kAlikeExcess * excess;
     };
     const auto count = std::count_if(candidates.begin(), candidates.end(), alike);  // itself is one of them
-    elevation.recurring = static_cast<std::size_t>(count) >= kRecurring;
-    found.push_back(elevation);
+    excursion.recurring = static_cast<std::size_t>(count) >= kRecurring;
+    found.push_back(excursion);
   }
-  std::sort(found.begin(), found.end(), [](const Elevation& a, const Elevation& b) {
+  std::sort(found.begin(), found.end(), [](const Excursion& a, const Excursion& b) {
     return (a.inside - a.outside) * static_cast<double>(a.at.length()) >
            (b.inside - b.outside) * static_cast<double>(b.at.length());
   });
@@ -156,13 +156,13 @@ std::vector<Elevation> elevations_above(std::span<const double> series, double u
 }
 
 /// Whether `count` samples next to it, on the side to which `step` leads, are below the limit, others' own left out.
-bool is_low_beside(std::span<const double> series, const std::vector<Elevation>& found, std::size_t from,
+bool is_low_beside(std::span<const double> series, const std::vector<Excursion>& found, std::size_t from,
                    std::ptrdiff_t step, std::size_t count, double limit) {
   double sum = 0;
   std::size_t present = 0;
   for (auto t = static_cast<std::ptrdiff_t>(from); t >= 0 && t < std::ssize(series) && present < count; t += step) {
     const auto place = static_cast<std::size_t>(t);
-    const auto inside = [place](const Elevation& each) { return place >= each.at.begin && place < each.at.end; };
+    const auto inside = [place](const Excursion& each) { return place >= each.at.begin && place < each.at.end; };
     if (std::isnan(series[place]) || std::any_of(found.begin(), found.end(), inside)) continue;
     sum += series[place];
     ++present;
@@ -181,9 +181,37 @@ std::vector<bool> usable_outside(std::span<const double> series, std::span<const
   return usable;
 }
 
-/// Means of short windows, sorted, since one sample of a jiffy counter says little.
-std::vector<double> short_means(std::span<const double> series, const ElevationSearch& search) {
-  return reference_means(series, {}, std::max<std::size_t>(1, search.window / 5));
+/// reference_means() in the order of time.
+std::vector<double> means_outside(std::span<const double> series, std::span<const Interval> excluded,
+                                  std::size_t length) {
+  std::vector<double> means;
+  if (length == 0 || series.size() < length) return means;
+  const std::vector<bool> usable = usable_outside(series, excluded);
+  std::vector<double> sum(series.size() + 1, 0.0);
+  std::vector<std::size_t> present(series.size() + 1, 0);
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    sum[t + 1] = sum[t] + (usable[t] ? series[t] : 0);
+    present[t + 1] = present[t] + (usable[t] ? 1 : 0);
+  }
+  const std::size_t enough = (length * 4 + 4) / 5;
+  means.reserve(series.size() - length + 1);
+  for (std::size_t t = 0; t + length <= series.size(); ++t) {
+    const std::size_t samples = present[t + length] - present[t];
+    if (samples >= enough) means.push_back((sum[t + length] - sum[t]) / static_cast<double>(samples));
+  }
+  return means;
+}
+
+/// Means of short windows, since one sample of a jiffy counter says little.
+std::vector<double> short_means(std::span<const double> series, const ExcursionSearch& search) {
+  return means_outside(series, {}, std::max<std::size_t>(1, search.window / 5));
+}
+
+/// The value of a rank, which need not be sorted for.
+double ranked(std::vector<double>& values, std::size_t rank) {
+  const auto place = values.begin() + static_cast<std::ptrdiff_t>(rank);
+  std::nth_element(values.begin(), place, values.end());
+  return *place;
 }
 
 }  // namespace
@@ -219,39 +247,26 @@ double mean_outside(std::span<const double> series, std::span<const Interval> ex
 
 std::vector<double> reference_means(std::span<const double> series, std::span<const Interval> excluded,
                                     std::size_t length) {
-  std::vector<double> means;
-  if (length == 0 || series.size() < length) return means;
-  const std::vector<bool> usable = usable_outside(series, excluded);
-  std::vector<double> sum(series.size() + 1, 0.0);
-  std::vector<std::size_t> present(series.size() + 1, 0);
-  for (std::size_t t = 0; t < series.size(); ++t) {
-    sum[t + 1] = sum[t] + (usable[t] ? series[t] : 0);
-    present[t + 1] = present[t] + (usable[t] ? 1 : 0);
-  }
-  const std::size_t enough = (length * 4 + 4) / 5;
-  for (std::size_t t = 0; t + length <= series.size(); ++t) {
-    const std::size_t samples = present[t + length] - present[t];
-    if (samples >= enough) means.push_back((sum[t + length] - sum[t]) / static_cast<double>(samples));
-  }
+  std::vector<double> means = means_outside(series, excluded, length);
   std::sort(means.begin(), means.end());
   return means;
 }
 
-std::vector<Elevation> find_elevations(std::span<const double> series, const ElevationSearch& search) {
-  const auto means = short_means(series, search);
+std::vector<Excursion> find_excursions(std::span<const double> series, const ExcursionSearch& search) {
+  std::vector<double> means = short_means(series, search);
   if (means.empty()) return {};
-  return elevations_above(series, std::max(means[means.size() / 2], search.floor), search);
+  return excursions_above(series, std::max(ranked(means, means.size() / 2), search.floor), search);
 }
 
-std::vector<Elevation> find_lasting_elevations(std::span<const double> series, const ElevationSearch& search) {
-  const auto means = short_means(series, search);
+std::vector<Excursion> find_lasting_excursions(std::span<const double> series, const ExcursionSearch& search) {
+  std::vector<double> means = short_means(series, search);
   if (means.empty()) return {};
   const double low =
-      std::max(means[static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))], search.floor);
-  if (means[means.size() / 2] - low < search.min_excess) return {};
-  std::vector<Elevation> found = elevations_above(series, low, search);
+      std::max(ranked(means, static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))), search.floor);
+  if (ranked(means, means.size() / 2) - low < search.min_excess) return {};
+  std::vector<Excursion> found = excursions_above(series, low, search);
   std::size_t length = 0;
-  for (Elevation& each : found) {
+  for (Excursion& each : found) {
     const double limit = low + search.min_excess / 2;
     if (each.recurring || !is_low_beside(series, found, each.at.begin, -1, search.window, limit) ||
         !is_low_beside(series, found, each.at.end, 1, search.window, limit)) {
@@ -264,10 +279,10 @@ std::vector<Elevation> find_lasting_elevations(std::span<const double> series, c
   return found;
 }
 
-std::vector<Interval> places(std::span<const Elevation> elevations) {
+std::vector<Interval> places(std::span<const Excursion> excursions) {
   std::vector<Interval> all;
-  all.reserve(elevations.size());
-  for (const Elevation& elevation : elevations) all.push_back(elevation.at);
+  all.reserve(excursions.size());
+  for (const Excursion& excursion : excursions) all.push_back(excursion.at);
   return all;
 }
 

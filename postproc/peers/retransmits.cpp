@@ -1,11 +1,11 @@
-#include "postproc/peers/sent_again.h"
+#include "postproc/peers/retransmits.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 
 #include "hdf5schema/basics/clocks.h"
-#include "postproc/diagnose/lossy_ways.h"
+#include "postproc/diagnose/lossy_paths.h"
 
 namespace reveal {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostSlots = 1000;       // of all peers
 constexpr std::int64_t kMostNumber = 500'000;  // of a slot: a summary keeps six digits
 
-using Trend = std::map<std::int64_t, AgainInSpan>;  // by slot
+using Trend = std::map<std::int64_t, RetransmitCount>;  // by slot
 
 bool was_counted(std::span<const double> series) {
   return std::any_of(series.begin(), series.end(), [](double value) { return !std::isnan(value); });
@@ -38,7 +38,7 @@ Trend trend_of(const Telemetry& telemetry, std::size_t segments, std::size_t dup
     const double had = std::isnan(twice[t]) ? 0 : twice[t];
     if (sent <= 0 && had <= 0) continue;
     const double second = static_cast<double>(t) * telemetry.step_seconds;
-    AgainInSpan& slot = trend[static_cast<std::int64_t>(second / slot_seconds)];
+    RetransmitCount& slot = trend[static_cast<std::int64_t>(second / slot_seconds)];
     slot.segments += sent;
     slot.duplicates += had;
   }
@@ -56,11 +56,11 @@ Trend in_longer_slots(const Trend& trend) {
 
 }  // namespace
 
-SentAgain sent_again_of(const Telemetry& telemetry) {
+Retransmits retransmits_of(const Telemetry& telemetry) {
   const double slot_seconds = std::max(1.0, telemetry.step_seconds);
-  SentAgain all{.begin_utc_ns = telemetry.begin_utc_ns,
-                .slot_ns = std::llround(slot_seconds * static_cast<double>(kSecond)),
-                .peers = {}};
+  Retransmits all{.begin_utc_ns = telemetry.begin_utc_ns,
+                  .slot_ns = std::llround(slot_seconds * static_cast<double>(kSecond)),
+                  .peers = {}};
   std::map<std::string, Trend> trends;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const Channel& channel = telemetry.channels[i];
@@ -84,7 +84,7 @@ SentAgain sent_again_of(const Telemetry& telemetry) {
     all.slot_ns *= 2;
   }
   for (const auto& [peer, trend] : trends) {
-    SentAgainTo& to = all.peers.emplace_back();
+    RetransmitsTo& to = all.peers.emplace_back();
     to.peer = peer;
     to.slots.reserve(trend.size());
     to.segments.reserve(trend.size());
@@ -98,14 +98,15 @@ SentAgain sent_again_of(const Telemetry& telemetry) {
   return all;
 }
 
-std::optional<AgainInSpan> sent_again_in(const SentAgain& all, std::span<const std::string> addresses, TimeSpan span) {
-  std::optional<AgainInSpan> sum;
+std::optional<RetransmitCount> retransmits_in(const Retransmits& all, std::span<const std::string> addresses,
+                                              TimeSpan span) {
+  std::optional<RetransmitCount> sum;
   // In doubles: what somebody else may have written does not overflow them.
   const auto origin = static_cast<double>(all.begin_utc_ns);
   const auto slot_ns = static_cast<double>(all.slot_ns);
   const double first = static_cast<double>(span.begin_utc_ns) - origin;
   const double last = static_cast<double>(span.end_utc_ns) - origin + kPeerRowsLateSeconds * kSecond;
-  for (const SentAgainTo& to : all.peers) {
+  for (const RetransmitsTo& to : all.peers) {
     if (std::find(addresses.begin(), addresses.end(), to.peer) == addresses.end()) continue;
     if (!sum) sum.emplace();
     const std::size_t slots = std::min({to.slots.size(), to.segments.size(), to.duplicates.size()});

@@ -1,5 +1,5 @@
-// Finds intervals in which one series stands above its own usual level, with sharp ends: how a rule searches its own
-// signal, also where the general detectors saw nothing.
+// Excursions: intervals in which one series stands above its own usual level, with sharp ends. Rules search their own
+// signals for them, also where the general detectors found nothing.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Interval {
 [[nodiscard]] std::vector<double> reference_means(std::span<const double> series, std::span<const Interval> excluded,
                                                   std::size_t length);
 
-struct ElevationSearch {
+struct ExcursionSearch {
   double min_excess = 0;       // inside mean above the outside mean
   std::size_t min_length = 1;  // samples
   std::size_t window = 50;     // outside is judged by means of windows of at most this length
@@ -33,26 +33,26 @@ struct ElevationSearch {
   double floor = 0;  // the usual level is never taken below this (a physical bound of the quantity)
 };
 
-struct Elevation {
+struct Excursion {
   Interval at;
   double inside = 0;
   double outside = 0;
   double score = 0;        // excess in standard deviations of the outside windows' means
   bool beyond = false;     // above every outside window: no phase of the job reaches it
   bool recurring = false;  // one of many alike: a habit of this series, not an event
-  bool most = false;       // of find_lasting_elevations()
+  bool most = false;       // of find_lasting_excursions()
 };
 
-/// Returns the elevations by falling excess x length. Missing samples belong to neither side.
-[[nodiscard]] std::vector<Elevation> find_elevations(std::span<const double> series, const ElevationSearch& search);
+/// Returns the excursions by falling excess x length. Missing samples belong to neither side.
+[[nodiscard]] std::vector<Excursion> find_excursions(std::span<const double> series, const ExcursionSearch& search);
 
 /// Those that together last longer than what is usual, up to two thirds of the series: the lower level is the usual
 /// one, and was seen before and after each. Empty where this is no such series. Between its begin and its end a job
 /// does something else for most of the time: the caller must know that it is not that.
-[[nodiscard]] std::vector<Elevation> find_lasting_elevations(std::span<const double> series,
-                                                             const ElevationSearch& search);
+[[nodiscard]] std::vector<Excursion> find_lasting_excursions(std::span<const double> series,
+                                                             const ExcursionSearch& search);
 
 /// Where they are: to leave them all out of what is usual.
-[[nodiscard]] std::vector<Interval> places(std::span<const Elevation> elevations);
+[[nodiscard]] std::vector<Interval> places(std::span<const Excursion> excursions);
 
 }  // namespace reveal

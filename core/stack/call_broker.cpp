@@ -1,0 +1,80 @@
+#include "core/stack/call_broker.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/request_socket.h"
+
+namespace reveal {
+namespace {
+
+constexpr int kCallPatienceMs = 10'000;  // longer than the answering side lets anything hang
+
+}  // namespace
+
+CallBroker::CallBroker(Descriptor socket, std::size_t places) : socket_(std::move(socket)) {
+  const auto answer = ask<CallAnswer>({.what = CallRequest::open, .count = places});
+  const std::string why(answer.why.data(), ::strnlen(answer.why.data(), answer.why.size()));
+  if (answer.error != 0) {
+    throw Unavailable((why.empty() ? std::strerror(answer.error) : why) + "; under Slurm it needs Linux 6.6 or newer");
+  }
+  if (!opened_.counts || !opened_.steps) throw Unavailable("there is no room for another open file");
+  opened_.multi = answer.multi != 0;
+  opened_.costs = answer.costs;
+}
+
+CallBroker::Linked CallBroker::attach(int file, pid_t pid, bool timed, std::uint64_t index, std::uint64_t offset) {
+  const auto answer = ask<CallAnswer>(
+      {.what = CallRequest::attach, .pid = pid, .timed = timed ? 1U : 0U, .index = index, .offset = offset}, file);
+  return {answer.link, answer.error};
+}
+
+void CallBroker::reset(std::size_t first, std::size_t count) {
+  static_cast<void>(ask<CallAnswer>({.what = CallRequest::reset, .index = first, .count = count}));
+}
+
+std::map<std::size_t, std::int64_t> CallBroker::pending() {
+  const auto answer = ask<PendingCalls>({.what = CallRequest::pending});
+  std::map<std::size_t, std::int64_t> begun;
+  for (std::size_t index = 0; index < answer.begun_ns.size(); ++index) {
+    if (answer.begun_ns[index] != 0) begun.emplace(index, answer.begun_ns[index]);
+  }
+  return begun;
+}
+
+void CallBroker::detach(std::uint64_t link) noexcept {
+  try {
+    static_cast<void>(ask<CallAnswer>({.what = CallRequest::detach, .link = link}));
+  } catch (const std::exception&) {
+    return;  // nobody is there who could have something attached
+  }
+}
+
+template <typename Answer>
+Answer CallBroker::ask(CallQuestion question, int file) {
+  const std::lock_guard lock(mutex_);
+  Answer answer;
+  MessageFiles files;
+  pollfd ready{socket_.get(), POLLIN, 0};
+  if (!Message<CallQuestion>(&question).send(socket_.get(), std::span(&file, file >= 0 ? 1 : 0)) ||
+      ::poll(&ready, 1, kCallPatienceMs) <= 0 ||
+      Message<Answer>(&answer).receive(socket_.get(), files) != Message<Answer>::Got::message) {
+    ::shutdown(socket_.get(), SHUT_RDWR);  // who is only slow lets go of everything, too
+    throw Unavailable("the broker's process that counts has ended");
+  }
+  if (question.what == CallRequest::open) {
+    opened_.counts = std::move(files[0]);
+    opened_.steps = std::move(files[1]);
+  }
+  return answer;
+}
+
+}  // namespace reveal

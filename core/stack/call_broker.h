@@ -1,0 +1,48 @@
+// The side of who has no privilege to count calls, and asks for it: each function is one question of call_requests.h.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "core/stack/call_requests.h"
+#include "hdf5schema/basics/descriptor.h"
+
+namespace reveal {
+
+class CallBroker {
+ public:
+  /// Throws Unavailable.
+  CallBroker(Descriptor socket, std::size_t places);
+
+  struct Opened {
+    Descriptor counts, steps;
+    bool multi = false;
+    CallCosts costs;
+  };
+  [[nodiscard]] Opened& opened() noexcept { return opened_; }
+
+  // Each of these throws Unavailable when nobody answers any more: then nothing is attached either.
+  struct Linked {
+    std::uint64_t link = 0;
+    int error = 0;
+  };
+  [[nodiscard]] Linked attach(int file, pid_t pid, bool timed, std::uint64_t index, std::uint64_t offset);
+  void reset(std::size_t first, std::size_t count);
+  [[nodiscard]] std::map<std::size_t, std::int64_t> pending();
+
+  void detach(std::uint64_t link) noexcept;
+
+ private:
+  template <typename Answer>
+  [[nodiscard]] Answer ask(CallQuestion question, int file = -1);
+
+  std::mutex mutex_;  // who attaches and who reads are two threads
+  Descriptor socket_;
+  Opened opened_;
+};
+
+}  // namespace reveal

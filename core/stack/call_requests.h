@@ -1,0 +1,55 @@
+// What the worker of a Slurm job's sampler asks who may count calls (call_server.h), and the answers.
+#pragma once
+
+#include <linux/capability.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+namespace reveal {
+
+/// What it takes to answer. Older kernels than 6.6 want to have all of root's for it.
+inline constexpr unsigned kCallCapabilities[] = {CAP_PERFMON, CAP_BPF};
+
+/// Counts of all processes: functions of the table times processes that are counted.
+inline constexpr std::size_t kMostCallPlaces = 2048;
+
+/// What a call is delayed by; `bias_ns`: what a measured duration has of that.
+struct CallCosts {
+  double entry_ns = 0, timed_ns = 0, clock_ns = 0, bias_ns = 0;
+};
+
+enum class CallRequest : std::uint32_t {
+  open = 1,  // `count` places, once: answered with the maps of counts and steps
+  attach,    // `index` at `offset` of the file that comes along, in process `pid`: answered with a link
+  detach,    // `link`
+  reset,     // `count` places from `index` on
+  pending,   // answered with a PendingCalls
+};
+
+struct CallQuestion {
+  CallRequest what{};
+  std::int32_t pid = 0;
+  std::uint32_t timed = 0;
+  std::uint32_t unused = 0;
+  std::uint64_t index = 0;  // of counts: the number of the process times the functions, and the function's number
+  std::uint64_t count = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t link = 0;
+};
+
+struct CallAnswer {
+  std::int32_t error = 0;
+  std::uint32_t multi = 0;  // the way
+  std::uint64_t link = 0;
+  CallCosts costs;
+  std::array<char, 256> why{};  // nothing could be opened; ends with a 0
+};
+
+/// When the oldest call under way began, by index; 0: there is none.
+struct PendingCalls {
+  std::array<std::int64_t, kMostCallPlaces> begun_ns{};
+};
+
+}  // namespace reveal

@@ -1,0 +1,215 @@
+#include "core/stack/call_server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/pmu/perf_broker.h"
+#include "core/stack/call_counters.h"
+#include "core/stack/call_requests.h"
+#include "core/stack/first_instruction.h"
+#include "core/stack/probed_process.h"
+#include "core/stack/process_maps.h"
+#include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/request_socket.h"
+
+namespace reveal {
+namespace {
+
+/// The kernel reads the code from the file, which may lie on a server that is gone or on a user's own file system, and
+/// lets nobody on the node begin a process meanwhile. The signal of the alarm ends this process, and that with it.
+constexpr unsigned kLongestAttachSeconds = 5;
+
+/// What may be used up at once, and how much of it comes back with the time.
+class Allowance {
+ public:
+  Allowance(double most, double per_second) : left_(most), most_(most), per_second_(per_second) {}
+  [[nodiscard]] bool is_used_up() {
+    const auto now = std::chrono::steady_clock::now();
+    const double seconds = std::chrono::duration<double>(now - then_).count();
+    left_ = std::min(most_, left_ + seconds * per_second_);
+    then_ = now;
+    return left_ <= 0;
+  }
+  void use(double much) { left_ -= much; }
+
+ private:
+  double left_, most_, per_second_;
+  std::chrono::steady_clock::time_point then_ = std::chrono::steady_clock::now();
+};
+
+/// Since Linux 6.13 the capability that attaches also lets us look into processes of other users.
+bool is_of_our_user(pid_t pid) {
+  struct stat status {};
+  return ::stat(("/proc/" + std::to_string(pid)).c_str(), &status) == 0 && status.st_uid == ::geteuid();
+}
+
+/// An open file that can be read from its begin on: no device, no pipe, no folder.
+bool is_readable_file(int file) {
+  struct stat status {};
+  const int mode = ::fcntl(file, F_GETFL);
+  return mode >= 0 && (mode & O_PATH) == 0 && (mode & O_ACCMODE) != O_WRONLY && ::fstat(file, &status) == 0 &&
+         S_ISREG(status.st_mode);
+}
+
+/// The place was found by somebody else: that a breakpoint there costs little is looked up again.
+bool is_cheap(int file, std::uint64_t offset) {
+  std::array<std::byte, kFirstInstructions> code{};
+  return ::pread(file, code.data(), code.size(), static_cast<off_t>(offset)) == static_cast<ssize_t>(code.size()) &&
+         cheap_probe_at(code) == 0;
+}
+
+class CallServer {
+ public:
+  CallServer(int socket, const std::string& job, const CallLimits& limits)
+      : socket_(socket),
+        job_(job),
+        most_links_(limits.links),
+        attaching_(limits.attaching, limits.attaching_later),
+        requests_(limits.requests, limits.requests_later) {}
+
+  /// False when the answer cannot be sent: nobody is there, or nobody takes the answers.
+  bool serve(const CallQuestion& question, const MessageFiles& files, bool whole) {
+    if (requests_.is_used_up()) ::poll(nullptr, 0, kPauseMs);
+    requests_.use(1);
+    if (whole && question.what == CallRequest::pending && counters_ && !files[0]) return send_pending();
+    CallAnswer answer{.error = EINVAL};
+    const bool with_file = question.what == CallRequest::attach;
+    if (!whole || static_cast<bool>(files[0]) != with_file || files[1]) return send(answer);
+    if (question.what == CallRequest::open) return open(question);
+    if (!counters_) return send(answer);
+    switch (question.what) {
+      case CallRequest::attach:
+        answer.error = attach(question, files[0].get(), answer.link);
+        break;
+      case CallRequest::detach:
+        answer.error = links_.erase(question.link) == 1 ? 0 : ENOENT;
+        break;
+      case CallRequest::reset:
+        if (question.index > places_ || question.count > places_ - question.index) break;
+        counters_->reset(question.index, question.count);
+        answer.error = 0;
+        break;
+      default:
+        break;
+    }
+    return send(answer);
+  }
+
+ private:
+  static constexpr int kPauseMs = 20;
+
+  bool send(CallAnswer answer, std::span<const int> files = {}) const {
+    return Message<CallAnswer>(&answer).send(socket_, files);
+  }
+
+  bool send_pending() const {
+    PendingCalls calls;
+    for (const auto& [index, begun] : counters_->pending()) {
+      if (index < calls.begun_ns.size()) calls.begun_ns[index] = begun;
+    }
+    return Message<PendingCalls>(&calls).send(socket_, {});
+  }
+
+  bool open(const CallQuestion& question) {
+    CallAnswer answer{.error = EINVAL};
+    const bool fits =
+        question.count > 0 && question.count <= kMostCallPlaces && question.count % stack_functions().size() == 0;
+    if (counters_ || !fits) return send(answer);
+    try {
+      counters_ = std::make_unique<CallCounters>(question.count);
+    } catch (const Unavailable& why) {
+      answer.error = ENOTSUP;
+      static_cast<void>(std::string(why.what()).copy(answer.why.data(), answer.why.size() - 1));
+      return send(answer);
+    }
+    places_ = question.count;
+    answer.error = 0;
+    answer.multi = counters_->is_multi() ? 1 : 0;
+    answer.costs = counters_->costs();
+    const std::array<int, 2> maps = {counters_->maps().counts, counters_->maps().steps};
+    return send(answer, maps);
+  }
+
+  /// An errno; 0: attached, as `link`.
+  int attach(const CallQuestion& question, int file, std::uint64_t& link) {
+    if (question.index >= places_ || question.pid <= 0) return EINVAL;
+    if (links_.size() >= most_links_) return EMFILE;
+    if (attaching_.is_used_up()) return EAGAIN;
+    if (!is_process_of_job(question.pid, job_) || !is_of_our_user(question.pid)) return EPERM;
+    if (!is_readable_file(file)) return EBADF;
+    const std::optional<std::int64_t> start = start_of(question.pid);
+    const auto begin = std::chrono::steady_clock::now();
+    ::alarm(kLongestAttachSeconds);
+    const int error = attach_in_time(question, file, link);
+    ::alarm(0);
+    attaching_.use(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    if (error != 0) return error;
+    if (start && start_of(question.pid) == start) return 0;
+    links_.erase(link);  // it has ended, and its number may be another's
+    return ESRCH;
+  }
+
+  int attach_in_time(const CallQuestion& question, int file, std::uint64_t& link) {
+    if (!is_mapped_as_code(question.pid, file, question.offset)) return ENXIO;
+    if (!is_cheap(file, question.offset)) return EOPNOTSUPP;
+    const StackFunction& function = stack_functions()[question.index % stack_functions().size()];
+    if (question.timed != 0 && !may_be_timed(question.pid)) return EOPNOTSUPP;
+    const CallCounters::Point point{.offset = question.offset, .index = question.index};
+    CallCounters::Attached attached =
+        counters_->attach(file, question.pid, shape_of(function, question.timed != 0), std::span(&point, 1));
+    if (attached.error != 0) return attached.error;
+    link = ++last_link_;
+    links_.emplace(link, std::move(attached.links));
+    return 0;
+  }
+
+  int socket_;
+  const std::string& job_;
+  std::unique_ptr<CallCounters> counters_;
+  std::size_t places_ = 0;
+  std::map<std::uint64_t, std::vector<CallLink>> links_;
+  std::uint64_t last_link_ = 0;
+  std::size_t most_links_;
+  Allowance attaching_;  // seconds
+  Allowance requests_;
+};
+
+}  // namespace
+
+int serve_call_requests(int socket, const std::string& job, const CallLimits& limits) {
+  ::fcntl(socket, F_SETFL, 0);  // the broker need not hear of each request
+  ::signal(SIGALRM, SIG_DFL);
+  sigset_t alarms;
+  ::sigemptyset(&alarms);
+  ::sigaddset(&alarms, SIGALRM);
+  ::sigprocmask(SIG_UNBLOCK, &alarms, nullptr);
+  CallServer server(socket, job, limits);
+  pollfd ready{socket, POLLIN, 0};
+  while (::poll(&ready, 1, limits.silence_ms) > 0) {
+    CallQuestion question;
+    MessageFiles files;
+    using Got = Message<CallQuestion>::Got;
+    const Got got = Message<CallQuestion>(&question).receive(socket, files);
+    if (got == Got::nothing || !server.serve(question, files, got == Got::message)) break;
+  }
+  return 0;
+}
+
+}  // namespace reveal

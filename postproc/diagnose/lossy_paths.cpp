@@ -1,0 +1,161 @@
+#include "postproc/diagnose/lossy_paths.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/signals.h"
+#include "postproc/words/lists.h"
+
+namespace reveal {
+namespace {
+
+constexpr double kLeastTraffic = 0.05;  // of the node's segments: fewer make no peer of the job
+constexpr double kOnePath = 0.8;        // of what was lost, on one path of several
+constexpr double kAll = 0.995;
+constexpr double kLeastShare = 0.1;         // of what was lost, to be named
+constexpr double kAsMuchAsTheOthers = 0.2;  // losses per segment, of those of the worst path
+constexpr std::size_t kMostNamed = 3;
+constexpr double kOfTheJob = 0.8;             // of what the node lost, on the job's connections, to be reported
+constexpr double kMostUnattributed = 0.2;     // of what was lost
+constexpr std::string_view kRest = "others";  // the sum over all peers without a row of their own
+
+struct Path {
+  std::string peer;  // an address: a node with several of them has several paths
+  MetricSeries lost;
+  double inside = 0;  // lost per second
+  double usual = 0;
+  double traffic = 0;  // segments per second
+
+  [[nodiscard]] double excess() const { return std::max(0.0, inside - usual); }
+};
+
+/// Not between nodes, and nothing is lost there.
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+double value_or_zero(double value) {
+  return std::isnan(value) ? 0 : value;
+}
+
+std::vector<Path> paths_of(const RuleContext& context, Interval at, std::span<const Interval> unusual,
+                           LossDirection direction) {
+  const bool received = direction == LossDirection::received;
+  std::vector<Interval> excluded(unusual.begin(), unusual.end());
+  excluded.push_back(at);
+  for (Interval& each : excluded)
+    each.end = std::min(context.telemetry.samples, each.end + context.steps(kPeerRowsLateSeconds));
+  const Interval late = excluded.back();
+  const std::vector<std::string> own = addresses_in(context.begin);
+  std::vector<Path> paths;
+  for (const std::size_t channel : context.channels(received ? kMissedFromPeer : "tcp.peer.retransmits")) {
+    Path path{.peer = context.telemetry.channels[channel].instance, .lost = channel_rate(context, channel, 1, "/s")};
+    if (is_loopback(path.peer) || std::find(own.begin(), own.end(), path.peer) != own.end()) continue;
+    path.inside = value_or_zero(mean_inside(path.lost.values, late));
+    path.usual = value_or_zero(mean_outside(path.lost.values, excluded));
+    for (const std::size_t with :
+         context.channels(received ? "tcp.peer.segments_received" : "tcp.peer.segments_sent", path.peer)) {
+      path.traffic = value_or_zero(mean_inside(channel_rate(context, with, 1, "/s").values, late));
+    }
+    paths.push_back(std::move(path));
+  }
+  std::stable_sort(paths.begin(), paths.end(), [](const Path& a, const Path& b) { return a.excess() > b.excess(); });
+  return paths;
+}
+
+/// All of them lose as much of what they carry as the worst does.
+bool all_alike(std::span<const Path> paths) {
+  double worst = 0;
+  for (const Path& path : paths) worst = std::max(worst, path.excess() / std::max(path.traffic, 1e-9));
+  return std::all_of(paths.begin(), paths.end(),
+                     [worst](const Path& path) { return path.excess() >= kAsMuchAsTheOthers * worst * path.traffic; });
+}
+
+std::string sentence_of(const std::string& node, std::span<const Path> paths, double all, LossDirection direction) {
+  const bool received = direction == LossDirection::received;
+  const std::string_view whose = received ? "the job's losses" : "the segments that the job sent again";
+  // "on the path from 10.0.0.1 to n2"
+  const auto path_of = [&](const std::string& peers) {
+    return received ? fmt::format("were on the path from {} to {}", peers, node) : fmt::format("went to {}", peers);
+  };
+  const double share = std::min(1.0, paths.front().excess() / all);
+  if (share < kOnePath && paths.size() > 1 && all_alike(paths)) {
+    const std::string addresses = paths.size() == 2 ? "both" : fmt::format("all {}", paths.size());
+    return received
+               ? fmt::format(
+                     " The job's losses came from {} peer addresses: if these belong to several nodes, the link of "
+                     "{} loses packets.",
+                     addresses, node)
+               : fmt::format(" The segments that the job sent again went to {} peer addresses.", addresses);
+  }
+  if (share >= kOnePath) {
+    const std::string part = share >= kAll ? "All" : fmt::format("{:.0f} %", 100 * share);
+    const std::string among =
+        paths.size() == 1 ? "" : fmt::format(", one of {} peer addresses with significant traffic", paths.size());
+    return fmt::format(" {} of {} {}{}.", part, whose, path_of(paths.front().peer), among);
+  }
+  std::vector<std::string> named;
+  double located = 0;
+  for (const Path& path : paths) {
+    if (path.excess() < kLeastShare * all || named.size() == kMostNamed) continue;
+    named.push_back(path.peer);
+    located += path.excess();
+  }
+  if (located < kOnePath * all) return "";
+  return fmt::format(" Most of {} {}; {} has {} peer addresses.", whose, path_of(listed(named, kMostNamed)), node,
+                     paths.size());
+}
+
+}  // namespace
+
+void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
+                 LossDirection direction, double excess) {
+  std::vector<Path> paths = paths_of(context, at, unusual, direction);
+  double all = 0;
+  double traffic = 0;
+  double unattributed = 0;
+  for (const Path& path : paths) {
+    all += path.excess();
+    traffic += path.traffic;
+    if (path.peer == kRest) unattributed += path.excess();
+  }
+  // The paths are counted over their own, longer interval.
+  const std::size_t end = std::min(context.telemetry.samples, at.end + context.steps(kPeerRowsLateSeconds));
+  const double lost = all * context.seconds(end - at.begin);
+  if (!(lost >= kLeastLost) || !(lost >= kOfTheJob * excess * context.seconds(at.length()))) return;
+  if (unattributed > kMostUnattributed * all) return;
+  std::erase_if(paths, [&](const Path& path) {
+    return path.peer == kRest || (path.traffic < kLeastTraffic * traffic && path.excess() < kLeastShare * all);
+  });
+  if (paths.empty()) return;
+  const std::string sentence = sentence_of(context.telemetry.node, paths, all, direction);
+  if (sentence.empty()) return;
+  finding.sentence += sentence;
+  for (std::size_t i = 0; i < std::min(kMostNamed, paths.size()); ++i) {
+    const Path& path = paths[i];
+    if (path.excess() < kLeastShare * all) break;
+    Evidence evidence = evidence_of(context, path.lost, {path.inside, path.usual, 0}, at);
+    evidence.instance = path.peer;
+    evidence.detectors = {Method::kernel_counter};
+    finding.evidence.push_back(std::move(evidence));
+  }
+}
+
+std::vector<std::string> addresses_in(const Snapshot& facts) {
+  constexpr std::string_view kKey = "address.";
+  std::vector<std::string> addresses;
+  for (const auto& [key, value] : facts) {
+    if (!key.starts_with(kKey)) continue;
+    std::string_view rest = value;
+    for (auto address = next_word(rest); !address.empty(); address = next_word(rest)) addresses.emplace_back(address);
+  }
+  return addresses;
+}
+
+}  // namespace reveal

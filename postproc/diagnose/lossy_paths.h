@@ -1,0 +1,36 @@
+// The TCP peers from or to which segments were lost: loss on one path of several is a fault between two nodes, loss on
+// all of them a fault of the node's link.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "postproc/diagnose/excursion.h"
+#include "postproc/diagnose/rule.h"
+
+namespace reveal {
+
+/// A row of tcp.peer.* counts up to the row before.
+inline constexpr double kPeerRowsLateSeconds = 2;
+/// Segments; fewer are no loss to speak of.
+inline constexpr double kLeastLost = 5;
+/// Evidence of segments lost on the path to a node, by peer.
+inline constexpr std::string_view kMissedFromPeer = "tcp.peer.out_of_order";
+
+enum class LossDirection : std::uint8_t {
+  received,  // the node missed segments: tcp.peer.out_of_order
+  sent,      // the node sent segments again: tcp.peer.retransmits
+};
+
+/// Adds the peers to the finding's sentence and evidence, by their addresses. It leaves the finding as it is where they
+/// were not measured, lost nothing significant, or lost so little of the finding's `excess` (per second, of all
+/// connections on the node) that other connections than the job's did. `unusual`: intervals without the usual level.
+void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
+                 LossDirection direction, double excess);
+
+/// Returns the addresses of a node's interfaces, from the facts of its trace.
+[[nodiscard]] std::vector<std::string> addresses_in(const Snapshot& facts);
+
+}  // namespace reveal

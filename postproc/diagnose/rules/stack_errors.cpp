@@ -1,0 +1,201 @@
+// Calls of CUDA and NCCL that returned an error: which, where, and when the first of them did. A program may hide it,
+// and what it prints is often the error of a later call.
+// https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/event_count.h"
+#include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
+#include "postproc/words/times.h"
+
+namespace reveal::rule::stack_errors {
+namespace {
+
+enum class Meaning : std::uint8_t {
+  harmless,   // healthy programs get it
+  no_memory,  // an allocator frees what it keeps and tries again
+  broken,     // every later call fails as well
+  failed,
+};
+
+struct Code {
+  std::int64_t number;
+  Meaning meaning;
+  std::string_view words;
+};
+
+// The runtime's and the driver's numbers are the same.
+constexpr Code kCudaCodes[] = {
+    {2, Meaning::no_memory, "no memory was left"},
+    {3, Meaning::failed, "CUDA could not be initialised, as after a fork"},
+    {4, Meaning::harmless, "the program was about to end"},
+    {35, Meaning::failed, "the driver is older than the CUDA library, or there is none"},
+    {46, Meaning::failed, "another process has the GPU for itself"},
+    {98, Meaning::failed, "the program was not compiled for this GPU"},
+    {100, Meaning::failed, "no GPU was found"},
+    {101, Meaning::failed, "there is no GPU of this number"},
+    {209, Meaning::failed, "the program was not compiled for this GPU"},
+    {214, Meaning::broken, "a memory error of the GPU that could not be corrected"},
+    {600, Meaning::harmless, "not ready yet"},
+    {700, Meaning::broken, "a kernel used memory that is not its own"},
+    {701, Meaning::failed, "a kernel needs more threads or registers than there are"},
+    {702, Meaning::broken, "a kernel ran for too long"},
+    {704, Meaning::harmless, "access to another GPU is enabled already"},
+    {709, Meaning::harmless, "the program was about to end"},
+    {710, Meaning::broken, "an assertion in a kernel failed"},
+    {715, Meaning::broken, "a kernel had an illegal instruction"},
+    {716, Meaning::broken, "a kernel used a misaligned address"},
+    {717, Meaning::broken, "a kernel used an address of the wrong kind"},
+    {718, Meaning::broken, "a kernel jumped out of its code"},
+    {719, Meaning::broken, "a kernel failed"},
+    {802, Meaning::failed, "the system of the GPUs is not ready: see the fabric manager"},
+};
+// https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html
+constexpr Code kNcclCodes[] = {
+    {1, Meaning::broken, "a call of CUDA failed inside NCCL"},
+    {2, Meaning::broken, "a call of the operating system failed: network, sockets, shared memory"},
+    {3, Meaning::broken, "an error inside NCCL"},
+    {4, Meaning::failed, "an argument is not valid"},
+    {5, Meaning::failed, "it was called in a wrong way"},
+    {6, Meaning::broken, "another rank has failed, or cannot be reached"},
+    {7, Meaning::harmless, "not ready yet"},
+};
+
+bool is_nccl(std::string_view function) {
+  return function.starts_with("nccl");
+}
+
+Code code_of(bool nccl, std::int64_t number) {
+  const std::span<const Code> codes = nccl ? std::span<const Code>(kNcclCodes) : std::span<const Code>(kCudaCodes);
+  const auto known = std::find_if(codes.begin(), codes.end(), [&](const Code& one) { return one.number == number; });
+  return known == codes.end() ? Code{number, Meaning::failed, ""} : *known;
+}
+
+/// What a function of a process returned first, of what was recorded.
+std::optional<std::int64_t> first_code(const RuleContext& context, std::string_view process,
+                                       std::string_view function) {
+  for (const Event& event : context.events) {
+    if (event.code != "call_error" || event.object != process) continue;
+    std::string_view rest = event.text;
+    if (next_word(rest) != function || next_word(rest) != "returned") continue;
+    if (const auto number = parse_int(next_word(rest))) return number;
+  }
+  return std::nullopt;
+}
+
+/// Calls that returned the same error.
+struct Errors {
+  bool nccl = false;
+  std::optional<Code> code;  // nothing: it was not recorded
+  double total = 0;
+  std::string first_function;
+  Interval at;
+  std::set<std::string> processes, functions;
+  std::vector<EventCount> counts;
+};
+
+void add(const RuleContext& context, const EventCount& count, Errors& errors) {
+  const std::string& instance = context.telemetry.channels[count.channel].instance;
+  const std::size_t slash = instance.rfind('/');
+  if (errors.counts.empty() || count.at.begin < errors.at.begin) {
+    errors.first_function = instance.substr(slash + 1);
+    errors.at.begin = count.at.begin;
+  }
+  errors.at.end = std::max(errors.at.end, count.at.end);
+  errors.total += count.total;
+  errors.processes.insert(context.rank_name(instance.substr(0, slash)));
+  errors.functions.insert(instance.substr(slash + 1));
+  errors.counts.push_back(count);
+}
+
+Finding describe(const RuleContext& context, const Errors& errors) {
+  const Meaning meaning = errors.code ? errors.code->meaning : Meaning::failed;
+  JobValues values;
+  if (errors.nccl) values["nccl"] = "yes";
+  if (!errors.nccl && meaning == Meaning::broken) values["kernel_failed"] = "yes";
+  if (meaning == Meaning::no_memory) values["no_memory"] = "yes";
+  if (has_word(context.snapshot_value("job.libraries"), "torch_cuda")) values["torch"] = "yes";
+  Finding finding = context.finding(values);
+  finding.severity = meaning == Meaning::broken ? Severity::warning : Severity::notice;
+  finding.confidence = Confidence::certain;
+  finding.intervals = {context.span(errors.at.begin, errors.at.end)};
+  finding.instances.assign(errors.processes.begin(), errors.processes.end());
+  finding.impact.how = meaning == Meaning::no_memory ? "not known: allocators give memory back and try again"
+                                                     : "not known: the work of that moment has usually failed";
+  constexpr std::size_t kMostCounts = 4;
+  for (std::size_t i = 0; i < std::min(kMostCounts, errors.counts.size()); ++i)
+    finding.evidence.push_back(evidence_of(context, errors.counts[i]));
+  const std::string what =
+      errors.code ? fmt::format("{} {}{}", errors.nccl ? "the NCCL result" : "the CUDA error", errors.code->number,
+                                errors.code->words.empty() ? "" : fmt::format(" ({})", errors.code->words))
+                  : std::string("an error");
+  const std::vector<std::string> functions(errors.functions.begin(), errors.functions.end());
+  finding.sentence = fmt::format("{} of {} by {} on {} returned {}{} at {} UTC.", counted(errors.total, "call"),
+                                 listed(functions, 3), listed(finding.instances, 3), context.telemetry.node, what,
+                                 errors.total > 1 ? fmt::format(", first {}", errors.first_function) : "",
+                                 clock_time(finding.intervals.front().begin_utc_ns));
+  if (meaning == Meaning::no_memory) {
+    finding.runner_up = {"gpu.mem_pressure", "that rule reads how full the GPU was; here calls were refused"};
+  } else {
+    finding.runner_up = {"", "errors that healthy programs get: not ready yet, the end of the program"};
+  }
+  return finding;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  std::map<std::pair<bool, std::int64_t>, Errors> by_code;
+  for (const EventCount& count : counted_events(context, "stack.errors")) {
+    const std::string& instance = context.telemetry.channels[count.channel].instance;
+    const std::size_t slash = instance.rfind('/');
+    if (slash == std::string::npos) continue;
+    const std::string function = instance.substr(slash + 1);
+    const auto number = first_code(context, instance.substr(0, slash), function);
+    const bool nccl = is_nccl(function);
+    if (number && code_of(nccl, *number).meaning == Meaning::harmless) continue;
+    Errors& errors = by_code[{nccl, number.value_or(-1)}];
+    errors.nccl = nccl;
+    if (number) errors.code = code_of(nccl, *number);
+    add(context, count, errors);
+  }
+  std::vector<Finding> findings;
+  findings.reserve(by_code.size());
+  for (const auto& [key, errors] : by_code) findings.push_back(describe(context, errors));
+  return findings;
+}
+
+const RegisteredRule kRule{{
+    .id = "stack.errors",
+    .title = "Calls of CUDA or NCCL returned errors",
+    .looks_for = "Calls of the job's processes into CUDA and NCCL that returned an error (stack.errors: --stack), with "
+                 "the number of the error.",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::gpu,
+    .order = 12,
+    .look_alikes = "results that mean \"not ready yet\", the end of a program",
+    .proof = Proof::test_double,
+    .user_remedy =
+        {{"compute-sanitizer {command} ...   # finds the access; much slower", "kernel_failed"},
+         {"export CUDA_LAUNCH_BLOCKING=1   # in one run: the call that failed then returns the error; slower",
+          "kernel_failed"},
+         {"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # in one run: NCCL writes why", "nccl"},
+         {"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   # less memory is lost between blocks",
+          "no_memory,torch"}},
+    .advice = {{"Use less memory on the GPU: a smaller batch, or gradient checkpointing.", "no_memory"}},
+    .admin_remedy = {"look at the kernel log of {nodes} around that time: Xid, NVLink, network"},
+    .verify = "stack.errors stays 0",
+    .sources = {"https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
+                "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html",
+                "https://docs.pytorch.org/docs/stable/notes/cuda.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal::rule::stack_errors

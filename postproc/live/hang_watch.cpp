@@ -1,0 +1,67 @@
+#include "postproc/live/hang_watch.h"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <string_view>
+#include <utility>
+
+#include "postproc/peers/job_rule.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::chrono::seconds kPeriod{5};
+constexpr int kLooksUntilOver = 3;
+constexpr std::string_view kHang = "stack.hang";
+constexpr std::string_view kCalls = "stack/calls";
+/// What the rule reads.
+constexpr std::array<std::string_view, 5> kFamilies = {kCalls, "stack/durations", "process/cpu", "process/io",
+                                                       "job/cpu"};
+
+}  // namespace
+
+std::string hang_in(std::span<const LiveTrace* const> nodes) {
+  std::deque<CallHistory> histories;
+  std::vector<NodeCalls> calls;
+  TimeSpan job{INT64_MAX, 0};
+  for (const LiveTrace* node : nodes) {
+    if (!node->rows().find(std::string(kCalls))) continue;
+    const auto block = node->block(0, kFamilies);
+    if (!block) continue;
+    histories.push_back(call_history_of(block->telemetry));
+    calls.push_back({node->node(), histories.back()});
+    job.begin_utc_ns = std::min(job.begin_utc_ns, node->header().begin_utc_ns);
+    job.end_utc_ns = std::max(job.end_utc_ns, node->utc_of(node->rows().newest_ns()));
+  }
+  if (calls.empty()) return "";
+  const std::vector<Finding> findings = run_job_rules({.comparison = {}, .nodes = {}, .job = job, .calls = calls});
+  const auto hang = std::find_if(findings.begin(), findings.end(), [](const Finding& one) { return one.id == kHang; });
+  return hang == findings.end() ? "" : hang->sentence;
+}
+
+std::optional<HangWatch::Change> HangWatch::look(std::span<const std::unique_ptr<WatchedNode>> nodes,
+                                                 std::chrono::steady_clock::time_point now) {
+  if (now < next_) return std::nullopt;
+  next_ = now + kPeriod;
+  std::vector<const LiveTrace*> traces;
+  traces.reserve(nodes.size());
+  for (const auto& node : nodes) {
+    // The rest waits for a node that has ended, or is not heard of: that is another matter.
+    if (node->ended() || node->trace().state() == LiveState::silent) return std::nullopt;
+    traces.push_back(&node->trace());
+  }
+  std::string sentence = hang_in(traces);
+  missed_ = sentence.empty() ? missed_ + 1 : 0;
+  if (!sentence.empty()) {
+    const bool begins = sentence_.empty();
+    sentence_ = std::move(sentence);
+    return begins ? std::optional(Change{News::begun, sentence_}) : std::nullopt;
+  }
+  // Rows of one node may come late.
+  if (sentence_.empty() || missed_ < kLooksUntilOver) return std::nullopt;
+  sentence_.clear();
+  return Change{News::over, "The ranks make progress again."};
+}
+
+}  // namespace reveal

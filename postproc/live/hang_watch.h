@@ -1,0 +1,39 @@
+// Whether the ranks of a running job wait for each other and make no progress: the report's rule, asked of the newest
+// rows.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "postproc/live/live_trace.h"
+#include "postproc/live/watched_node.h"
+
+namespace reveal {
+
+class HangWatch {
+ public:
+  enum class News : std::uint8_t { begun, over };
+  struct Change {
+    News news = News::begun;
+    std::string sentence;
+  };
+  /// Looks every few seconds, and returns what has changed.
+  [[nodiscard]] std::optional<Change> look(std::span<const std::unique_ptr<WatchedNode>> nodes,
+                                           std::chrono::steady_clock::time_point now);
+  /// The sentence of the hang that lasts; "" while there is none.
+  [[nodiscard]] const std::string& sentence() const { return sentence_; }
+
+ private:
+  std::chrono::steady_clock::time_point next_{};
+  std::string sentence_;
+  int missed_ = 0;  // looks in a row that saw no hang
+};
+
+/// The hang that lasts while these rows are the newest ones; "" while there is none, or where calls are not measured.
+[[nodiscard]] std::string hang_in(std::span<const LiveTrace* const> nodes);
+
+}  // namespace reveal

@@ -1,0 +1,336 @@
+#include "postproc/peers/call_history.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/excursion.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kMostRanks = 64;       // of a node: process slots are fewer
+constexpr std::size_t kMostFunctions = 256;  // of a rank
+constexpr std::ptrdiff_t kMostQuiet = 16;    // of a rank
+constexpr double kShortest = 5;              // s
+constexpr double kMostUnknown = 3;           // s: a row comes once a second, and one may be late
+constexpr std::int64_t kSecondsBefore = 32;
+constexpr double kInsideMost = 0.5;        // of the quiet time
+constexpr double kSamePlace = 0.8;         // of the samples
+constexpr std::size_t kFewestSamples = 4;  // of the main thread
+constexpr double kFarthest = 4e18;         // ns: a trace may hold anything
+
+// All ranks of a communicator make these calls of NCCL, of gloo beneath PyTorch, and of MPI.
+constexpr std::string_view kCollectives[] = {"ncclAllReduce",     "ncclBroadcast",     "ncclReduce",    "ncclAllGather",
+                                             "ncclReduceScatter", "ncclAlltoAll",      "gloo.",         "MPI_Barrier",
+                                             "MPI_Bcast",         "MPI_Reduce",        "MPI_Allreduce", "MPI_Allgather",
+                                             "MPI_Alltoall",      "MPI_Reduce_scatter"};
+// "c10d.work" is a collective of gloo's, which is counted as such.
+constexpr std::string_view kOthersThatWait[] = {"c10d.",     "ncclSend",  "ncclRecv",    "ncclGroupEnd",
+                                                "MPI_Send",  "MPI_Recv",  "MPI_Wait",    "MPI_Waitall",
+                                                "MPI_Isend", "MPI_Irecv", "MPI_Sendrecv"};
+
+bool is_among(std::string_view function, std::span<const std::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [function](std::string_view name) {
+    return name.ends_with('.') ? function.starts_with(name) : function == name;
+  });
+}
+
+struct CalledFunction {
+  std::string name;
+  bool waits = false, collective = false;
+  std::span<const double> calls;
+  std::span<const double> in_flight;  // empty: not measured
+};
+
+struct RankChannels {
+  std::vector<CalledFunction> functions;
+  std::span<const double> cpu_time;
+  std::vector<std::span<const double>> io;
+};
+
+std::map<std::string, RankChannels> channels_by_rank(const Telemetry& telemetry) {
+  std::map<std::string, RankChannels> ranks;
+  std::map<std::string, std::span<const double>> in_flight;
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const Channel& channel = telemetry.channels[i];
+    const std::size_t slash = channel.instance.find('/');
+    if (slash == std::string::npos) continue;
+    if (channel.metric == "stack.in_flight") in_flight[channel.instance] = telemetry.series(i);
+    if (channel.metric != "stack.calls") continue;
+    const std::string rank = channel.instance.substr(0, slash);
+    if (ranks.size() == kMostRanks && !ranks.contains(rank)) continue;
+    std::vector<CalledFunction>& functions = ranks[rank].functions;
+    if (functions.size() == kMostFunctions) continue;
+    const std::string name = channel.instance.substr(slash + 1);
+    functions.push_back({.name = name,
+                         .waits = waits_for_ranks(name),
+                         .collective = is_collective(name),
+                         .calls = telemetry.series(i),
+                         .in_flight = {}});
+  }
+  for (auto& [rank, channels] : ranks) {
+    for (CalledFunction& function : channels.functions) {
+      const auto known = in_flight.find(rank + '/' + function.name);
+      if (known != in_flight.end()) function.in_flight = known->second;
+    }
+  }
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const auto rank = ranks.find(telemetry.channels[i].instance);
+    if (rank == ranks.end()) continue;
+    const std::string& metric = telemetry.channels[i].metric;
+    if (metric == "process.cpu_time") rank->second.cpu_time = telemetry.series(i);
+    if (metric == "process.read_by_calls" || metric == "process.written_by_calls") {
+      rank->second.io.push_back(telemetry.series(i));
+    }
+  }
+  return ranks;
+}
+
+/// Sum of the values that are known in the interval; nothing where none is.
+std::optional<double> sum_in(std::span<const double> series, Interval at) {
+  std::optional<double> sum;
+  for (std::size_t t = at.begin; t < std::min(at.end, series.size()); ++t) {
+    if (!std::isnan(series[t])) sum = sum.value_or(0) + series[t];
+  }
+  return sum;
+}
+
+std::int64_t count_of(double calls) {
+  return calls > 0 && calls < kFarthest ? std::llround(calls) : 0;
+}
+
+/// Steps in which no such call was made: from the first call on, gaps of a few rows belong to it.
+std::vector<Interval> quiet_steps(const RankChannels& rank, std::size_t samples, double step_seconds) {
+  std::vector<Interval> quiet;
+  std::optional<std::size_t> last_call;
+  std::size_t unknown = 0;  // steps in a row
+  const auto close = [&](std::size_t end) {
+    if (last_call && static_cast<double>(end - *last_call - 1) * step_seconds >= kShortest)
+      quiet.push_back({*last_call + 1, end});
+  };
+  for (std::size_t t = 0; t < samples; ++t) {
+    bool known = false;
+    bool called = false;
+    for (const CalledFunction& function : rank.functions) {
+      if (!function.waits) continue;
+      known = known || !std::isnan(function.calls[t]);
+      called = called || function.calls[t] > 0;
+    }
+    unknown = known ? 0 : unknown + 1;
+    if (called) {
+      close(t);
+      last_call = t;
+    } else if (static_cast<double>(unknown) * step_seconds > kMostUnknown) {
+      close(t + 1 - unknown);
+      last_call.reset();
+    }
+  }
+  close(samples);
+  return quiet;
+}
+
+/// The longest ones, and the last.
+std::vector<Interval> worth_keeping(std::vector<Interval> all) {
+  if (std::ssize(all) <= kMostQuiet) return all;
+  std::stable_sort(all.begin(), all.end() - 1,
+                   [](const Interval& a, const Interval& b) { return a.length() > b.length(); });
+  all.erase(all.begin() + kMostQuiet - 1, all.end() - 1);
+  std::sort(all.begin(), all.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+  return all;
+}
+
+/// Cpu time of processes of the job that make no such calls: what a rank has started may work for it.
+std::vector<double> cpu_time_beside(const std::map<std::string, RankChannels>& ranks, const Telemetry& telemetry) {
+  std::vector<double> beside;
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    if (telemetry.channels[i].metric != "job.cpu_time") continue;
+    const std::span<const double> series = telemetry.series(i);
+    if (beside.empty()) beside.assign(series.size(), 0);
+    for (std::size_t t = 0; t < series.size(); ++t) beside[t] += series[t];
+  }
+  for (const auto& [name, rank] : ranks) {
+    for (std::size_t t = 0; t < std::min(beside.size(), rank.cpu_time.size()); ++t) {
+      if (!std::isnan(rank.cpu_time[t])) beside[t] -= rank.cpu_time[t];
+    }
+  }
+  return beside;
+}
+
+class RankView {
+ public:
+  RankView(const std::string& name, const RankChannels& channels, const Telemetry& telemetry,
+           std::span<const double> beside, std::span<const PythonSamples> python, std::int64_t utc_minus_monotonic_ns)
+      : channels_(channels), telemetry_(telemetry), cpu_time_beside_(beside), utc_ns_(utc_minus_monotonic_ns) {
+    for (const PythonSamples& process : python) {
+      if (process.process == name) python_ = &process;
+    }
+  }
+
+  [[nodiscard]] QuietTime describe(Interval at) const {
+    QuietTime quiet;
+    quiet.begin_utc_ns = utc_of(at.begin);
+    quiet.end_utc_ns = utc_of(at.end);
+    quiet.to_the_end = static_cast<double>(telemetry_.samples - at.end) * telemetry_.step_seconds <= kMostUnknown;
+    if (quiet.to_the_end) quiet.process_ended_utc_ns = end_of_process(at);
+    find_inside(at, quiet);
+    quiet.last = last_before(at);
+    const auto cpu = sum_in(channels_.cpu_time, at);
+    if (cpu) quiet.cpus = *cpu * 1e-9 / quiet.seconds();
+    const auto beside = sum_in(cpu_time_beside_, at);
+    if (beside) quiet.job_cpus = std::max(0.0, *beside * 1e-9 / quiet.seconds());
+    for (const std::span<const double> bytes : channels_.io) {
+      if (const auto sum = sum_in(bytes, at)) quiet.io_bytes = quiet.io_bytes.value_or(0) + *sum;
+    }
+    quiet.place = place_in(quiet);
+    const Interval until_then{0, at.begin};
+    for (const CalledFunction& function : channels_.functions) {
+      if (function.waits) {
+        quiet.calls.push_back({function.name, count_of(sum_in(function.calls, until_then).value_or(0))});
+      } else {
+        quiet.other_calls += count_of(sum_in(function.calls, at).value_or(0));
+      }
+    }
+    tell_before(at, quiet);
+    return quiet;
+  }
+
+ private:
+  [[nodiscard]] std::int64_t utc_of(std::size_t step) const {
+    return telemetry_.begin_utc_ns + std::llround(static_cast<double>(step) * telemetry_.step_seconds * 1e9);
+  }
+
+  /// 0 where it was there until shortly before the end, or where that is not known.
+  [[nodiscard]] std::int64_t end_of_process(Interval at) const {
+    const auto known = std::find_if(channels_.cpu_time.rbegin(), channels_.cpu_time.rend(),
+                                    [](double value) { return !std::isnan(value); });
+    if (known == channels_.cpu_time.rend()) return 0;
+    const auto end = static_cast<std::size_t>(channels_.cpu_time.rend() - known);
+    const bool before = static_cast<double>(at.end - std::min(end, at.end)) * telemetry_.step_seconds > kMostUnknown;
+    return before ? utc_of(end) : 0;
+  }
+
+  void find_inside(Interval at, QuietTime& quiet) const {
+    for (const CalledFunction& function : channels_.functions) {
+      double longest = 0;
+      for (std::size_t t = at.begin; t < std::min(at.end, function.in_flight.size()); ++t) {
+        quiet.timed = quiet.timed || (function.waits && !std::isnan(function.in_flight[t]));
+        if (function.in_flight[t] > longest) longest = function.in_flight[t];
+      }
+      const double seconds = longest * 1e-9;
+      const bool better =
+          function.waits == waits_for_ranks(quiet.inside) ? seconds > quiet.inside_seconds : function.waits;
+      if (seconds < kInsideMost * quiet.seconds() || !(quiet.inside.empty() || better)) continue;
+      quiet.inside = function.name;
+      quiet.inside_seconds = seconds;
+    }
+  }
+
+  [[nodiscard]] std::string last_before(Interval at) const {
+    std::string last;
+    std::size_t latest = 0;
+    for (const CalledFunction& function : channels_.functions) {
+      if (!function.collective) continue;
+      for (std::size_t t = at.begin; t > latest; --t) {
+        if (!(function.calls[t - 1] > 0)) continue;
+        last = function.name;
+        latest = t;
+      }
+    }
+    return last;
+  }
+
+  [[nodiscard]] std::string place_in(const QuietTime& quiet) const {
+    if (python_ == nullptr) return "";
+    std::map<std::int32_t, std::size_t> samples;
+    std::size_t all = 0;
+    for (const PythonSamples::Sample& sample : python_->samples) {
+      const std::int64_t utc = sample.time_ns + utc_ns_;
+      if (utc < quiet.begin_utc_ns || utc >= quiet.end_utc_ns) continue;
+      ++samples[sample.place];
+      ++all;
+    }
+    for (const auto& [place, count] : samples) {
+      const bool mostly = static_cast<double>(count) >= kSamePlace * static_cast<double>(all);
+      if (all >= kFewestSamples && mostly && place != PythonSamples::kElsewhere)
+        return python_->places.at(static_cast<std::size_t>(place));
+    }
+    return "";
+  }
+
+  void tell_before(Interval at, QuietTime& quiet) const {
+    const std::int64_t begin_s = quiet.begin_utc_ns / kSecond;
+    const std::int64_t first_s = std::max(begin_s - kSecondsBefore, telemetry_.begin_utc_ns / kSecond + 1);
+    if (first_s >= begin_s) return;
+    quiet.before_utc_s = first_s;
+    const auto step_of = [this](std::int64_t utc_s) {
+      const double seconds = static_cast<double>(utc_s * kSecond - telemetry_.begin_utc_ns) * 1e-9;
+      return static_cast<std::size_t>(std::llround(std::max(0.0, seconds / telemetry_.step_seconds)));
+    };
+    Interval part{0, step_of(first_s)};
+    double calls = 0;
+    for (std::int64_t second = first_s; second < begin_s && part.end <= at.end; ++second) {
+      for (const CalledFunction& function : channels_.functions) {
+        if (function.collective) calls += sum_in(function.calls, part).value_or(0);
+      }
+      quiet.before += std::to_string(count_of(calls)) + ' ';
+      part = {part.end, step_of(second + 1)};
+    }
+    if (!quiet.before.empty()) quiet.before.pop_back();
+  }
+
+  const RankChannels& channels_;
+  const Telemetry& telemetry_;
+  std::span<const double> cpu_time_beside_;
+  std::int64_t utc_ns_;
+  const PythonSamples* python_ = nullptr;
+};
+
+}  // namespace
+
+bool is_collective(std::string_view function) noexcept {
+  return is_among(function, kCollectives);
+}
+
+bool waits_for_ranks(std::string_view function) noexcept {
+  return is_collective(function) || is_among(function, kOthersThatWait);
+}
+
+CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSamples> python,
+                            std::int64_t utc_minus_monotonic_ns) {
+  CallHistory history;
+  const std::int64_t utc_ns = std::clamp(utc_minus_monotonic_ns, -PythonSamples::kFarthest, PythonSamples::kFarthest);
+  if (!(telemetry.step_seconds > 0)) return history;
+  const std::map<std::string, RankChannels> ranks = channels_by_rank(telemetry);
+  const std::vector<double> beside = cpu_time_beside(ranks, telemetry);
+  for (const auto& [name, channels] : ranks) {
+    RankCalls rank{.rank = name, .quiet = {}};
+    for (const CalledFunction& function : channels.functions) {
+      const std::int64_t calls = count_of(sum_in(function.calls, {0, telemetry.samples}).value_or(0));
+      if (function.collective) rank.calls += calls;
+      if (function.name == "torch.backward") rank.passes += calls;
+    }
+    if (rank.calls == 0) continue;
+    const RankView view(name, channels, telemetry, beside, python, utc_ns);
+    const std::vector<Interval> kept = worth_keeping(quiet_steps(channels, telemetry.samples, telemetry.step_seconds));
+    rank.quiet.reserve(kept.size());
+    for (const Interval at : kept) rank.quiet.push_back(view.describe(at));
+    history.ranks.push_back(std::move(rank));
+  }
+  return history;
+}
+
+std::vector<std::int64_t> calls_before(const QuietTime& quiet) {
+  std::vector<std::int64_t> calls;
+  std::string_view rest = quiet.before;
+  for (std::string_view word = next_word(rest); !word.empty() && std::ssize(calls) < kSecondsBefore;
+       word = next_word(rest))
+    calls.push_back(std::clamp<std::int64_t>(parse_int(word).value_or(0), 0, INT64_MAX / 4));
+  return calls;
+}
+
+}  // namespace reveal

@@ -1,0 +1,45 @@
+// TCP segments that a node retransmitted, by peer and time. A sender counts what became of the segments that its
+// receiver seemed to miss: those that had arrived already are reported back as duplicates, lost ones are not.
+// https://www.rfc-editor.org/rfc/rfc3708
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "postproc/diagnose/finding.h"
+#include "postproc/telemetry/telemetry.h"
+
+namespace reveal {
+
+/// To one peer, in the slots with retransmits or duplicates; three lists of one length.
+struct RetransmitsTo {
+  std::string peer;  // an address
+  std::vector<double> slots;
+  std::vector<double> segments;
+  std::vector<double> duplicates;
+  bool operator==(const RetransmitsTo&) const = default;
+};
+
+struct Retransmits {
+  std::int64_t begin_utc_ns = 0;     // of slot 0
+  std::int64_t slot_ns = 0;          // longer where there are many, so that the lists stay short
+  std::vector<RetransmitsTo> peers;  // of which both numbers were counted
+  bool operator==(const Retransmits&) const = default;
+};
+
+[[nodiscard]] Retransmits retransmits_of(const Telemetry& telemetry);
+
+/// Segments retransmitted, and those of them that had arrived already. Kernels without TCPDSACKRecvSegs count one for
+/// each report of several: then too few seem to have arrived, and too many to be lost.
+struct RetransmitCount {
+  double segments = 0;
+  double duplicates = 0;
+};
+/// To these addresses, in the slots that the span touches; nothing where it was not counted for any of them.
+[[nodiscard]] std::optional<RetransmitCount> retransmits_in(const Retransmits& all,
+                                                            std::span<const std::string> addresses, TimeSpan span);
+
+}  // namespace reveal

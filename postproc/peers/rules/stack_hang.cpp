@@ -1,0 +1,570 @@
+// All ranks stand still at once: some wait in a collective that another one has not entered, or all are inside and
+// nothing comes. To the end of the job that is a hang, else a stall. Times between two collectives in which a rank
+// computes, loads or saves are the job's own.
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "postproc/numerics/median.h"
+#include "postproc/peers/job_rule.h"
+#include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
+#include "postproc/words/times.h"
+
+namespace reveal::rule::stack_hang {
+namespace {
+
+constexpr double kShortest = 5;  // s
+constexpr std::size_t kMostNames = 3;
+constexpr std::int64_t kMostPossible = INT64_MAX / 4;  // a summary may hold anything
+
+struct Rank {
+  std::string_view node;
+  const RankCalls* of = nullptr;
+
+  [[nodiscard]] std::string name() const { return fmt::format("{} on {}", of->rank, node); }
+};
+
+/// Without processes that make a few collectives beside the job, as to try out a library.
+std::vector<Rank> ranks_of(const JobRuleContext& context) {
+  constexpr double kFew = 0.1;  // of those of the middle rank
+  std::vector<Rank> ranks;
+  for (const NodeCalls& node : context.calls) {
+    for (const RankCalls& rank : node.history.ranks) ranks.push_back({node.node, &rank});
+  }
+  std::vector<double> calls;
+  calls.reserve(ranks.size());
+  for (const Rank& rank : ranks) calls.push_back(static_cast<double>(rank.of->calls));
+  const double few = kFew * median_of(std::move(calls));
+  std::erase_if(ranks, [few](const Rank& rank) { return static_cast<double>(rank.of->calls) < few; });
+  return ranks;
+}
+
+/// No rank called anything that waits for others.
+struct Standstill {
+  std::int64_t begin_utc_ns = 0, end_utc_ns = 0;
+  bool to_the_end = true;
+  std::vector<const QuietTime*> of_rank;
+
+  [[nodiscard]] double seconds() const { return static_cast<double>(end_utc_ns - begin_utc_ns) * 1e-9; }
+};
+
+bool is_possible(const QuietTime& quiet) {
+  return quiet.begin_utc_ns > 0 && quiet.begin_utc_ns < quiet.end_utc_ns && quiet.end_utc_ns < kMostPossible * 2;
+}
+
+std::int64_t overlap(const QuietTime& a, const QuietTime& b) {
+  return std::min(a.end_utc_ns, b.end_utc_ns) - std::max(a.begin_utc_ns, b.begin_utc_ns);
+}
+
+/// Nothing where one of the ranks went on.
+std::optional<Standstill> standstill_at(const std::vector<Rank>& ranks, const QuietTime& of_one) {
+  Standstill all{.begin_utc_ns = of_one.begin_utc_ns, .end_utc_ns = of_one.end_utc_ns, .of_rank = {}};
+  all.of_rank.reserve(ranks.size());
+  for (const Rank& rank : ranks) {
+    const QuietTime* nearest = nullptr;
+    for (const QuietTime& quiet : rank.of->quiet) {
+      if (!is_possible(quiet)) continue;
+      if (nearest == nullptr || overlap(quiet, of_one) > overlap(*nearest, of_one)) nearest = &quiet;
+    }
+    if (nearest == nullptr || overlap(*nearest, of_one) <= 0) return std::nullopt;
+    all.begin_utc_ns = std::max(all.begin_utc_ns, nearest->begin_utc_ns);
+    all.end_utc_ns = std::min(all.end_utc_ns, nearest->end_utc_ns);
+    all.to_the_end = all.to_the_end && nearest->to_the_end;
+    all.of_rank.push_back(nearest);
+  }
+  return all.seconds() >= kShortest ? std::optional(std::move(all)) : std::nullopt;
+}
+
+std::vector<Standstill> standstills_of(const std::vector<Rank>& ranks) {
+  std::vector<Standstill> all;
+  const auto fewest = std::min_element(
+      ranks.begin(), ranks.end(), [](const Rank& a, const Rank& b) { return a.of->quiet.size() < b.of->quiet.size(); });
+  if (fewest == ranks.end()) return all;
+  for (const QuietTime& quiet : fewest->of->quiet) {
+    if (!is_possible(quiet)) continue;
+    if (auto one = standstill_at(ranks, quiet)) all.push_back(*std::move(one));
+  }
+  return all;
+}
+
+/// The longest of the other ones shows how long the job's ranks are quiet anyway.
+double longest_but(const std::vector<Standstill>& all, const Standstill& one) {
+  double longest = 0;
+  for (const Standstill& other : all) {
+    if (&other != &one) longest = std::max(longest, other.seconds());
+  }
+  return longest;
+}
+
+std::int64_t calls_of(const QuietTime& quiet, std::string_view function) {
+  for (const FunctionCalls& each : quiet.calls) {
+    if (each.function == function) return std::clamp<std::int64_t>(each.calls, 0, kMostPossible);
+  }
+  return 0;
+}
+
+std::int64_t collectives_of(const QuietTime& quiet) {
+  std::int64_t sum = 0;
+  for (const FunctionCalls& each : quiet.calls) {
+    if (is_collective(each.function)) sum = std::min(kMostPossible, sum + calls_of(quiet, each.function));
+  }
+  return sum;
+}
+
+/// By how many collectives each rank was behind the first one, in a part of the seconds before they stood still: in the
+/// best of these, since a rank that is waited for is behind most of the time. Calls are counted from the moment on in
+/// which a rank was found, which need not be the same.
+std::vector<std::int64_t> least_behind(const Standstill& all, std::int64_t begin_s, std::int64_t end_s) {
+  std::vector<std::vector<std::int64_t>> calls;
+  calls.reserve(all.of_rank.size());
+  for (const QuietTime* quiet : all.of_rank) calls.push_back(calls_before(*quiet));
+  std::vector<std::int64_t> least(all.of_rank.size(), kMostPossible);
+  for (std::int64_t second = begin_s; second < end_s; ++second) {
+    std::int64_t most = 0;
+    const auto at = [&](std::size_t rank) {
+      return calls[rank][static_cast<std::size_t>(second - all.of_rank[rank]->before_utc_s)];
+    };
+    for (std::size_t r = 0; r < calls.size(); ++r) most = std::max(most, at(r));
+    for (std::size_t r = 0; r < calls.size(); ++r) least[r] = std::min(least[r], most - at(r));
+  }
+  return least;
+}
+
+/// How many collectives fewer than the first one each rank has made, beyond what was so before; nothing where ranks do
+/// not work in step, or where too little is known of the time before.
+std::optional<std::vector<std::int64_t>> missing_collectives(const Standstill& all) {
+  constexpr std::int64_t kLeastSeconds = 8;
+  std::int64_t begin_s = 0;
+  std::int64_t end_s = kMostPossible;
+  for (const QuietTime* quiet : all.of_rank) {
+    if (quiet->before_utc_s <= 0 || quiet->before_utc_s >= kMostPossible) return std::nullopt;
+    begin_s = std::max(begin_s, quiet->before_utc_s);
+    end_s = std::min(end_s, quiet->before_utc_s + std::ssize(calls_before(*quiet)));
+  }
+  if (end_s - begin_s < kLeastSeconds) return std::nullopt;
+  const std::int64_t middle_s = (begin_s + end_s) / 2;
+  const std::vector<std::int64_t> early = least_behind(all, begin_s, middle_s);
+  const std::vector<std::int64_t> late = least_behind(all, middle_s, end_s);
+  std::int64_t most = 0;
+  for (const QuietTime* quiet : all.of_rank) most = std::max(most, collectives_of(*quiet));
+  std::vector<std::int64_t> missing;
+  missing.reserve(all.of_rank.size());
+  for (std::size_t r = 0; r < all.of_rank.size(); ++r) {
+    if (std::abs(early[r] - late[r]) > 1) return std::nullopt;
+    missing.push_back(std::max<std::int64_t>(0, most - collectives_of(*all.of_rank[r]) - late[r]));
+  }
+  return missing;
+}
+
+/// A call of CUDA ends when the GPU has done what was asked of it before.
+bool waits_for_gpu(std::string_view function) {
+  return function.starts_with("cuda") && (function.ends_with("Synchronize") || function.starts_with("cudaMemcpy"));
+}
+
+enum class Kind : std::uint8_t { rank_absent, calls_differ, none_came_back };
+
+struct Waiting {
+  Kind kind = Kind::none_came_back;
+  std::vector<std::size_t> absent;  // ranks for which the others wait
+  std::vector<std::size_t> present;
+  bool counted = false;            // by their calls
+  bool gpu = false;                // they wait for their GPUs, which may work
+  std::string function;            // in which they wait; "": not known
+  std::string absent_is_ahead_in;  // calls that differ
+};
+
+/// And not only when the job was ended.
+bool process_ended(const Standstill& all, const QuietTime& quiet) {
+  return quiet.process_ended_utc_ns > 0 &&
+         quiet.process_ended_utc_ns < all.begin_utc_ns + (all.end_utc_ns - all.begin_utc_ns) / 2;
+}
+
+bool is_inside(const QuietTime& quiet) {
+  return waits_for_ranks(quiet.inside);
+}
+
+/// The collective of which those present have made more than the others; else the one that they called last.
+std::string awaited(const Standstill& all, const std::vector<std::size_t>& present,
+                    const std::vector<std::size_t>& absent) {
+  std::map<std::string, std::int64_t> votes;
+  for (const std::size_t rank : present) ++votes[all.of_rank[rank]->last];
+  votes.erase("");
+  for (auto& [function, count] : votes) {
+    const bool more = std::any_of(absent.begin(), absent.end(), [&, name = function](std::size_t rank) {
+      return calls_of(*all.of_rank[rank], name) < calls_of(*all.of_rank[present.front()], name);
+    });
+    if (more) count += std::ssize(all.of_rank);
+  }
+  const auto most =
+      std::max_element(votes.begin(), votes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == votes.end() ? "" : most->first;
+}
+
+/// Two groups of ranks, each of which made one collective that the other did not make.
+std::optional<Waiting> differing_calls(const Standstill& all) {
+  constexpr std::int64_t kMostApart = 4;
+  std::set<std::string> functions;
+  for (const QuietTime* quiet : all.of_rank) {
+    for (const FunctionCalls& each : quiet->calls) {
+      if (is_collective(each.function)) functions.insert(each.function);
+    }
+  }
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> ahead;  // who has made more of it
+  for (const std::string& function : functions) {
+    std::int64_t least = kMostPossible;
+    std::int64_t most = 0;
+    for (const QuietTime* quiet : all.of_rank) {
+      least = std::min(least, calls_of(*quiet, function));
+      most = std::max(most, calls_of(*quiet, function));
+    }
+    if (most == least) continue;
+    if (most - least > kMostApart) return std::nullopt;
+    ahead.emplace_back(function, std::vector<std::size_t>{});
+    for (std::size_t r = 0; r < all.of_rank.size(); ++r) {
+      if (calls_of(*all.of_rank[r], function) == most) ahead.back().second.push_back(r);
+    }
+  }
+  if (ahead.size() != 2) return std::nullopt;
+  if (ahead[0].second.size() < ahead[1].second.size()) std::swap(ahead[0], ahead[1]);
+  const std::vector<std::size_t>& more = ahead[0].second;
+  const std::vector<std::size_t>& fewer = ahead[1].second;
+  const bool apart = std::none_of(fewer.begin(), fewer.end(), [&more](std::size_t rank) {
+    return std::find(more.begin(), more.end(), rank) != more.end();
+  });
+  if (!apart || more.size() + fewer.size() != all.of_rank.size()) return std::nullopt;
+  return Waiting{.kind = Kind::calls_differ,
+                 .absent = fewer,
+                 .present = more,
+                 .counted = true,
+                 .function = ahead[0].first,
+                 .absent_is_ahead_in = ahead[1].first};
+}
+
+/// For whom the ranks wait; nothing where it is not known that they do.
+std::optional<Waiting> waiting_in(const Standstill& all) {
+  const auto missing = missing_collectives(all);
+  const bool any_inside =
+      std::any_of(all.of_rank.begin(), all.of_rank.end(), [](const auto* each) { return is_inside(*each); });
+  Waiting waiting;
+  waiting.counted = missing.has_value();
+  for (std::size_t r = 0; r < all.of_rank.size(); ++r) {
+    const QuietTime& quiet = *all.of_rank[r];
+    const bool behind = missing ? (*missing)[r] > 0 : any_inside && quiet.timed && !is_inside(quiet);
+    (process_ended(all, quiet) || behind ? waiting.absent : waiting.present).push_back(r);
+  }
+  if (waiting.present.empty()) return std::nullopt;
+  const auto all_present = [&](auto holds) {
+    return std::all_of(waiting.present.begin(), waiting.present.end(),
+                       [&](std::size_t rank) { return holds(*all.of_rank[rank]); });
+  };
+  if (!waiting.absent.empty()) {
+    // A process that has ended may have been done: the others must be known to wait.
+    const bool waits =
+        missing ? std::any_of(missing->begin(), missing->end(), [](auto each) { return each > 0; }) : any_inside;
+    if (!waits && !any_inside) return std::nullopt;
+    waiting.kind = Kind::rank_absent;
+    waiting.function = awaited(all, waiting.present, waiting.absent);
+    return waiting;
+  }
+  if (missing) {
+    if (auto differing = differing_calls(all)) return differing;
+  }
+  const auto inside_any = [](const QuietTime& quiet) { return is_inside(quiet) || waits_for_gpu(quiet.inside); };
+  if (all.of_rank.size() < 2 || !all_present(inside_any)) return std::nullopt;
+  waiting.gpu = !all_present(is_inside);
+  waiting.function = waiting.gpu ? all.of_rank.front()->inside : awaited(all, waiting.present, {});
+  return waiting;
+}
+
+/// It computes, reads or writes: the others wait for it as they always do.
+bool is_busy(const Standstill& all, const QuietTime& quiet, double least_cpus) {
+  constexpr double kLeastBytes = 1e6;  // a second
+  constexpr double kLeastCalls = 0.2;  // a second
+  if (process_ended(all, quiet)) return false;
+  return !quiet.cpus || *quiet.cpus >= least_cpus || quiet.job_cpus.value_or(0) >= least_cpus ||
+         quiet.io_bytes.value_or(0) >= kLeastBytes * quiet.seconds() ||
+         static_cast<double>(quiet.other_calls) >= kLeastCalls * quiet.seconds();
+}
+
+/// PyTorch without a training: all ranks wait for the one to which requests come.
+bool serves(const std::vector<Rank>& ranks, const Standstill& all) {
+  const bool trains = std::any_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.of->passes > 0; });
+  return !trains && std::any_of(all.of_rank.begin(), all.of_rank.end(), [](const QuietTime* quiet) {
+    return std::any_of(quiet->calls.begin(), quiet->calls.end(), [](const FunctionCalls& each) {
+      return each.function.starts_with("c10d.") || each.function.starts_with("gloo.");
+    });
+  });
+}
+
+/// Whether the ranks may wait for a request, which comes when it comes.
+bool may_be_idle(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting) {
+  return waiting.kind == Kind::rank_absent && serves(ranks, all) &&
+         std::none_of(waiting.absent.begin(), waiting.absent.end(),
+                      [&](std::size_t rank) { return process_ended(all, *all.of_rank[rank]); });
+}
+
+bool may_work(const Standstill& all, const Waiting& waiting, double least_cpus) {
+  return waiting.gpu || (waiting.kind == Kind::rank_absent &&
+                         std::any_of(waiting.absent.begin(), waiting.absent.end(),
+                                     [&](std::size_t rank) { return is_busy(all, *all.of_rank[rank], least_cpus); }));
+}
+
+class Words {
+ public:
+  Words(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting)
+      : ranks_(ranks), all_(all), waiting_(waiting) {}
+
+  [[nodiscard]] std::string names(const std::vector<std::size_t>& some) const {
+    std::vector<std::string> names;
+    names.reserve(some.size());
+    for (const std::size_t rank : some) names.push_back(ranks_[rank].name());
+    return listed(names, kMostNames);
+  }
+
+  /// "rank0 on n1 waited in gloo.allreduce for rank1 on n2, which did not enter it and used 0.01 cpus."
+  [[nodiscard]] std::string whom() const {
+    const std::string call = waiting_.function.empty() ? "a collective" : waiting_.function;
+    switch (waiting_.kind) {
+      case Kind::calls_differ:
+        return fmt::format("{} called {}, and {} called {}: each waits for the others", names(waiting_.present), call,
+                           names(waiting_.absent), waiting_.absent_is_ahead_in);
+      case Kind::rank_absent:
+        return fmt::format("{} waited in {} for {}, {}", names(waiting_.present), call, names(waiting_.absent),
+                           about_absent());
+      case Kind::none_came_back:
+        break;
+    }
+    return fmt::format("all {} ranks were in {}, and it did not end", ranks_.size(), call);
+  }
+
+ private:
+  [[nodiscard]] std::string about_absent() const {
+    const QuietTime& first = *all_.of_rank[waiting_.absent.front()];
+    const bool several = waiting_.absent.size() > 1;
+    if (process_ended(all_, first)) {
+      return fmt::format("whose process{} ended at {} UTC", several ? "es" : "",
+                         clock_time(first.process_ended_utc_ns));
+    }
+    std::string text = all_.to_the_end ? "which did not enter it" : "which entered it only then";
+    if (first.cpus) text += fmt::format(" and used {:.2f} cpus meanwhile", *first.cpus);
+    if (!first.inside.empty()) text += fmt::format(" (it was in {})", first.inside);
+    return text;
+  }
+
+  const std::vector<Rank>& ranks_;
+  const Standstill& all_;
+  const Waiting& waiting_;
+};
+
+Evidence evidence_of(const Rank& rank, const Standstill& all, std::string metric, std::string instance,
+                     std::string feature, double observed, std::optional<double> expected, std::string unit) {
+  Evidence evidence;
+  evidence.metric = std::move(metric);
+  evidence.instance = std::move(instance);
+  evidence.node = rank.node;
+  evidence.feature = std::move(feature);
+  evidence.observed = observed;
+  evidence.expected = expected;
+  evidence.unit = std::move(unit);
+  evidence.span = {all.begin_utc_ns, all.end_utc_ns};
+  evidence.detectors = {Method::kernel_counter};
+  return evidence;
+}
+
+void add_evidence(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting, Finding& finding) {
+  const auto calls = [&](std::size_t rank) { return static_cast<double>(collectives_of(*all.of_rank[rank])); };
+  for (std::size_t i = 0; i < std::min(kMostNames, waiting.absent.size()); ++i) {
+    const std::size_t rank = waiting.absent[i];
+    const QuietTime& quiet = *all.of_rank[rank];
+    finding.evidence.push_back(evidence_of(ranks[rank], all, "stack.calls", ranks[rank].of->rank,
+                                           "collectives until then", calls(rank), calls(waiting.present.front()),
+                                           "count"));
+    if (quiet.cpus && !process_ended(all, quiet)) {
+      finding.evidence.push_back(evidence_of(ranks[rank], all, "process.cpu_time", ranks[rank].of->rank, "mean",
+                                             four_digits(*quiet.cpus), std::nullopt, "cpus"));
+    }
+  }
+  for (std::size_t i = 0; i < std::min(kMostNames, waiting.present.size()); ++i) {
+    const Rank& rank = ranks[waiting.present[i]];
+    const QuietTime& quiet = *all.of_rank[waiting.present[i]];
+    if (quiet.inside.empty()) {
+      finding.evidence.push_back(evidence_of(rank, all, "stack.calls", rank.of->rank, "collectives until then",
+                                             calls(waiting.present[i]), std::nullopt, "count"));
+    } else {
+      finding.evidence.push_back(evidence_of(rank, all, "stack.in_flight", rank.of->rank + '/' + quiet.inside,
+                                             "longest", four_digits(quiet.inside_seconds * 1e9), std::nullopt, "ns"));
+    }
+  }
+}
+
+/// Where Python stood: of those for whom the others wait, and of one of these.
+void add_places(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting, Finding& finding) {
+  std::vector<std::size_t> asked = waiting.absent;
+  asked.resize(std::min(asked.size(), kMostNames));
+  asked.push_back(waiting.present.front());
+  for (const std::size_t rank : asked) {
+    const std::string& place = all.of_rank[rank]->place;
+    if (!place.empty())
+      finding.main_threads.push_back(fmt::format("the main thread of {} was in {}", ranks[rank].name(), place));
+  }
+}
+
+JobValues values_of(const Standstill& all, const Waiting& waiting) {
+  JobValues values;
+  for (const QuietTime* quiet : all.of_rank) {
+    for (const FunctionCalls& each : quiet->calls) {
+      if (each.function.starts_with("nccl")) values["nccl"] = "yes";
+      if (each.function.starts_with("c10d.") || each.function.starts_with("gloo.")) values["torch"] = "yes";
+    }
+  }
+  if (waiting.kind == Kind::calls_differ) values["differing_calls"] = "yes";
+  return values;
+}
+
+Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const std::vector<Rank>& ranks,
+                 const Standstill& all, const Waiting& waiting) {
+  std::set<std::string> nodes;
+  const bool named = waiting.kind == Kind::rank_absent;
+  for (const std::size_t rank : named ? waiting.absent : waiting.present) nodes.emplace(ranks[rank].node);
+  for (const std::size_t rank : waiting.absent) nodes.emplace(ranks[rank].node);
+  Finding finding = rule.finding({nodes.begin(), nodes.end()});
+  for (const std::size_t rank : waiting.absent) finding.instances.push_back(ranks[rank].of->rank);
+  finding.intervals = {{all.begin_utc_ns, all.end_utc_ns}};
+  const double job = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
+  finding.impact.seconds = all.seconds();
+  if (job > 0) finding.impact.percent = 100 * all.seconds() / job;
+  finding.impact.how = "time in which no rank called anything that waits for other ranks";
+  add_evidence(ranks, all, waiting, finding);
+  add_places(ranks, all, waiting, finding);
+  finding.runner_up = {"", waiting.kind == Kind::rank_absent
+                               ? "a checkpoint, a validation or a compilation: the rank would have used a cpu or files"
+                               : "a long computation between two collectives: the ranks were inside of one"};
+  return finding;
+}
+
+std::vector<JobFinding> check_hang(const JobRuleContext& context, const EffectiveRule& rule) {
+  const std::vector<Rank> ranks = ranks_of(context);
+  const std::vector<Standstill> all = standstills_of(ranks);
+  const auto last = std::find_if(all.begin(), all.end(), [](const Standstill& one) { return one.to_the_end; });
+  if (last == all.end()) return {};
+  const double least = std::max(rule.threshold("min_seconds"), rule.threshold("min_ratio") * longest_but(all, *last));
+  if (last->seconds() < least) return {};
+  const auto waiting = waiting_in(*last);
+  if (!waiting || may_be_idle(ranks, *last, *waiting)) return {};
+  const bool works = may_work(*last, *waiting, rule.threshold("max_cpus"));
+  if (works && last->seconds() < rule.threshold("min_busy_seconds")) return {};
+  std::vector<JobFinding> findings;
+  Finding finding = describe(context, rule, ranks, *last, *waiting);
+  finding.severity = works ? Severity::warning : Severity::critical;
+  finding.confidence = works || !waiting->counted ? Confidence::possible : Confidence::likely;
+  const double into_job = static_cast<double>(last->begin_utc_ns - context.job.begin_utc_ns) * 1e-9;
+  finding.sentence =
+      fmt::format("The ranks made no progress in the last {} that were recorded, from {} UTC ({} into the job) on: {}.",
+                  duration(last->seconds()), clock_time(last->begin_utc_ns), duration(into_job),
+                  Words(ranks, *last, *waiting).whom());
+  findings.emplace_back(std::move(finding), values_of(*last, *waiting));
+  return findings;
+}
+
+std::vector<JobFinding> check_stall(const JobRuleContext& context, const EffectiveRule& rule) {
+  const std::vector<Rank> ranks = ranks_of(context);
+  const std::vector<Standstill> all = standstills_of(ranks);
+  std::vector<JobFinding> findings;
+  for (const Standstill& one : all) {
+    const double into_job = static_cast<double>(one.begin_utc_ns - context.job.begin_utc_ns) * 1e-9;
+    const double least = std::max(rule.threshold("min_seconds"), rule.threshold("min_ratio") * longest_but(all, one));
+    if (one.to_the_end || one.seconds() < least || into_job < rule.threshold("min_after")) continue;
+    const auto waiting = waiting_in(one);
+    // Ranks that called different things do not go on.
+    if (!waiting || waiting->kind == Kind::calls_differ || may_be_idle(ranks, one, *waiting)) continue;
+    if (may_work(one, *waiting, rule.threshold("max_cpus"))) continue;
+    Finding finding = describe(context, rule, ranks, one, *waiting);
+    const bool material = finding.impact.percent.value_or(0) >= rule.threshold("min_lost_percent");
+    finding.severity = material ? Severity::warning : Severity::notice;
+    finding.confidence = waiting->counted ? Confidence::likely : Confidence::possible;
+    finding.sentence =
+        fmt::format("At {} UTC, {} into the job, the ranks made no progress for {}: {}.", clock_time(one.begin_utc_ns),
+                    duration(into_job), duration(one.seconds()), Words(ranks, one, *waiting).whom());
+    findings.emplace_back(std::move(finding), values_of(one, *waiting));
+  }
+  return findings;
+}
+
+constexpr Threshold kMaxCpus{"max_cpus", 0.2, "cpus", "a rank that uses more is at work"};
+constexpr const char* kDump =
+    "py-spy dump --pid $(pgrep -n {command})   # in the next run, while it stands still, on {node}: where the rank is";
+
+const RegisteredJobRule kHang(
+    check_hang,
+    {
+        .id = "stack.hang",
+        .title = "Ranks waited for each other until the job ended",
+        .looks_for = "The last time of a job that did not end well, if no rank called anything that waits for other "
+                     "ranks (stack.calls: --stack), and it is known that some did wait: by the collectives that each "
+                     "rank has made, by calls that did not return (stack.in_flight), or because a process ended.",
+        .kind = FindingKind::anomaly,
+        .subsystem = Subsystem::process,
+        .order = 20,
+        .look_alikes = "start-up, a checkpoint or a validation by one rank, a long computation, the end of a job, "
+                       "a service that waits for requests",
+        .proof = Proof::real,
+        .never_ends_well = true,
+        .thresholds = {{"min_seconds", 30, "s", "shortest time without progress"},
+                       {"min_ratio", 2, "", "least length, against the longest such time before"},
+                       kMaxCpus,
+                       {"min_busy_seconds", 600, "s", "shortest time if the rank that is waited for may be at work"}},
+        .user_remedy =
+            {kDump,
+             {"export TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1   # PyTorch writes the last "
+              "collectives of each rank when one times out",
+              "nccl"},
+             {"export TORCH_DISTRIBUTED_DEBUG=DETAIL   # PyTorch then compares the collectives of all ranks; slower",
+              "torch,differing_calls"}},
+        .advice = {{"Give the process group a time limit that suits your steps (timeout of "
+                    "torch.distributed.init_process_group): such a job then ends with an error instead of its time "
+                    "limit.",
+                    "torch"},
+                   "Look for a branch that only some ranks take, an exception that one rank swallows, and data that "
+                   "run out earlier on one rank."},
+        .admin_remedy = {"look at {nodes} from that moment on: kernel log, GPUs, links, file systems"},
+        .verify = "the collectives of all ranks go on until the job ends (stack.calls)",
+        .sources = {"https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
+                    "https://docs.pytorch.org/docs/stable/distributed.html",
+                    "https://docs.pytorch.org/tutorials/prototype/flight_recorder_tutorial.html"},
+    });
+
+const RegisteredJobRule kStall(
+    check_stall,
+    {
+        .id = "stack.stall",
+        .title = "All ranks stood still for a while",
+        .looks_for = "A time in which no rank called anything that waits for other ranks, much longer than all others "
+                     "(stack.calls: --stack), while a rank that neither computed nor used files was waited for, or "
+                     "while all ranks were in one collective.",
+        .kind = FindingKind::anomaly,
+        .subsystem = Subsystem::process,
+        .order = 590,
+        .look_alikes = "start-up, checkpoints, validation, phases that come again, a long computation, a "
+                       "service that waits for requests",
+        .proof = Proof::real,
+        .thresholds = {{"min_seconds", 10, "s", "shortest time without progress"},
+                       {"min_ratio", 3, "", "least length, against the longest other such time"},
+                       {"min_after", 60, "s", "time of start-up, in which ranks wait for each other anyway"},
+                       kMaxCpus,
+                       {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+        .user_remedy = {kDump},
+        .advice = {"Look at what else was found at that time, and at what the rank did then: a lock, a download, a "
+                   "file server that did not answer."},
+        .admin_remedy = {"look at {nodes} in that interval: stopped processes, file systems, network"},
+        .verify = "no such time is left",
+        .sources = {"https://arxiv.org/abs/2410.12588"},
+    });
+
+}  // namespace
+}  // namespace reveal::rule::stack_hang

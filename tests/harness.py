@@ -1,0 +1,40 @@
+"""What tests in Python share: the source and the build under test, failures, and the exit status that ctest understands.
+
+A test finds it by its own place, so that it runs from any directory:
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+    from harness import BUILD, check, end, skip"""
+import os
+import pathlib
+import sys
+from typing import NoReturn
+
+sys.dont_write_bytecode = True  # of the modules of bench/ that a test imports
+SOURCE = pathlib.Path(os.environ.get("REVEAL_SOURCE", pathlib.Path(__file__).resolve().parent.parent)).resolve()
+BUILD = pathlib.Path(os.environ.get("REVEAL_BUILD", SOURCE / "build")).resolve()
+failures = []
+
+
+def skip(why) -> NoReturn:
+    print("skipped:", why)
+    sys.exit(77)
+
+
+def program(name):
+    path = BUILD / "bin" / name
+    if not path.exists():
+        skip(f"{path} is not built")
+    return str(path)
+
+
+def fail(what):
+    failures.append(what)
+    print("FAILED:", what, flush=True)
+
+
+def check(condition, what):
+    if not condition:
+        fail(what)
+
+
+def end() -> NoReturn:
+    sys.exit(1 if failures else 0)

@@ -1,0 +1,447 @@
+// Calls counted for who may not count them: by a process with two capabilities, for one with none; and what is refused.
+#include "core/stack/call_broker.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "core/broker/privileges.h"
+#include "core/job/process_stat.h"
+#include "core/pmu/perf_broker.h"
+#include "core/stack/call_counters.h"
+#include "core/stack/call_server.h"
+#include "core/stack/elf_symbols.h"
+#include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/child_process.h"
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/request_socket.h"
+
+namespace reveal::tests::call_broker_test {
+namespace {
+
+constexpr uid_t kNobody = 65534;
+constexpr int kSkipped = 77;
+constexpr int kFloat = 7;
+constexpr std::size_t kElements = 100;
+constexpr std::intptr_t kHour = 3600 * std::intptr_t{1'000'000'000};  // ns
+
+std::size_t places() {
+  return 2 * stack_functions().size();
+}
+
+std::size_t number_of(std::string_view name) {
+  const auto functions = stack_functions();
+  return static_cast<std::size_t>(
+      std::find_if(functions.begin(), functions.end(), [name](const auto& each) { return each.name == name; }) -
+      functions.begin());
+}
+
+Descriptor open_library(const std::string& name) {
+  return Descriptor(::open((std::string(STACK_DOUBLES) + '/' + name).c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+/// A process of a user's that calls ncclAllReduce as often as it is told to.
+class Caller {
+ public:
+  enum class Kept : std::uint8_t { free, filtered };
+  explicit Caller(uid_t user = kNobody, Kept kept = Kept::free) {
+    child_ = fork_child([&] { return serve(user, kept); });
+    EXPECT_NE(call(0), 0);  // it is ready
+  }
+  ~Caller() { child_.kill(std::chrono::seconds(10)); }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return child_.pid(); }
+  /// The first byte of the function afterwards.
+  [[nodiscard]] int call(int times) const {
+    unsigned char byte = 0;
+    if (::write(order_.write.get(), &times, sizeof times) != sizeof times ||
+        ::read(report_.read.get(), &byte, 1) != 1) {
+      return 0;
+    }
+    return byte;
+  }
+  /// From now on it is in a call, which does not return.
+  void hang() const {
+    const int never = -1;
+    EXPECT_EQ(::write(order_.write.get(), &never, sizeof never), static_cast<ssize_t>(sizeof never));
+  }
+  [[nodiscard]] bool probed() const { return call(0) == 0xcc; }
+  [[nodiscard]] bool comes_to_be_probed(bool wanted) const {
+    for (int i = 0; i < 1000; ++i) {
+      if (probed() == wanted) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+
+ private:
+  using Reduce = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
+
+  [[nodiscard]] int serve(uid_t user, Kept kept) {
+    order_.write.close();
+    report_.read.close();
+    void* const library = ::dlopen((std::string(STACK_DOUBLES) + "/libnccl.so.2").c_str(), RTLD_NOW | RTLD_LOCAL);
+    const auto reduce = library == nullptr ? nullptr : reinterpret_cast<Reduce>(::dlsym(library, "ncclAllReduce"));
+    if (reduce == nullptr || ::setresgid(user, user, user) != 0 || ::setresuid(user, user, user) != 0) return 2;
+    ::prctl(PR_SET_DUMPABLE, 1);  // as a program that its user started
+    if (kept == Kept::filtered) {
+      sock_filter allow{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = SECCOMP_RET_ALLOW};
+      const sock_fprog program{.len = 1, .filter = &allow};
+      ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+      if (::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0) return 3;
+    }
+    int times = 0;
+    while (::read(order_.read.get(), &times, sizeof times) == sizeof times) {
+      if (times < 0) reduce(nullptr, nullptr, kElements, kFloat, 0, reinterpret_cast<void*>(kHour), nullptr);
+      for (int i = 0; i < times; ++i) reduce(nullptr, nullptr, kElements, kFloat, 0, nullptr, nullptr);
+      const unsigned char byte = *reinterpret_cast<const volatile unsigned char*>(reduce);
+      if (::write(report_.write.get(), &byte, 1) != 1) break;
+    }
+    return 0;
+  }
+
+  Pipe order_ = open_pipe(), report_ = open_pipe();
+  ChildProcess child_;
+};
+
+/// Job 4711 where Slurm makes the groups of jobs, and who counts for it.
+class CallRequests : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ::signal(SIGIO, SIG_IGN);
+    if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    for (const std::string mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
+      if (::access((mount + "/cgroup.controllers").c_str(), R_OK) == 0) scope_ = mount;
+    }
+    std::error_code error;
+    scope_ += "/reveal-calls-" + std::to_string(::getpid()) + "_slurmstepd.scope";
+    if (!std::filesystem::create_directories(scope_ + "/job_4711/step_0", error)) {
+      GTEST_SKIP() << "no cgroup can be made";
+    }
+    library_ = open_library("libnccl.so.2");
+    const std::array<std::string_view, 1> wanted = {"ncclAllReduce"};
+    offset_ = find_functions(reader_of(library_.get()), wanted).offsets.at(0);
+    ASSERT_NE(offset_, 0U);
+    index_ = stack_functions().size() + number_of("ncclAllReduce");  // of the second process
+  }
+  void TearDown() override {
+    sockets_.sampler.close();
+    server_.kill(std::chrono::seconds(10));
+    std::error_code error;
+    for (const char* folder : {"/job_4711/step_0", "/job_4711", ""}) std::filesystem::remove(scope_ + folder, error);
+  }
+
+  void take_in(const Caller& caller) const {
+    ASSERT_TRUE(std::ofstream(scope_ + "/job_4711/step_0/cgroup.procs") << caller.pid() << std::flush);
+  }
+  void serve(const CallLimits& limits = {}) {
+    sockets_ = make_request_sockets();
+    server_ = fork_child([&] {
+      sockets_.sampler.close();
+      become_user(kNobody, kNobody, Programs::none, kCallCapabilities);
+      return serve_call_requests(sockets_.broker.get(), "4711", limits);
+    });
+    sockets_.broker.close();
+  }
+  /// Null where nobody may count calls here, or they are not counted as they should be.
+  [[nodiscard]] std::unique_ptr<CallBroker> broker() {
+    try {
+      return std::make_unique<CallBroker>(Descriptor(::dup(sockets_.sampler.get())), places());
+    } catch (const Unavailable& why) {
+      why_ = why.what();
+      return nullptr;
+    }
+  }
+  [[nodiscard]] int error_of(CallBroker& broker, pid_t pid, const Descriptor& file, std::uint64_t offset,
+                             bool timed = true) const {
+    return broker.attach(file.get(), pid, timed, index_, offset).error;
+  }
+
+  std::string scope_, why_;
+  Descriptor library_;
+  std::uint64_t offset_ = 0;
+  std::size_t index_ = 0;
+  RequestSockets sockets_;
+  ChildProcess server_;
+};
+
+#define SKIP_WITHOUT(broker) \
+  if (!(broker)) GTEST_SKIP() << why_
+
+TEST_F(CallRequests, CountForWhoHasNoPrivilege) {
+  constexpr int kCalls = 700;
+  const Caller caller;
+  take_in(caller);
+  serve();
+  ChildProcess user = fork_child([&] {
+    if (::setresgid(kNobody, kNobody, kNobody) != 0 || ::setresuid(kNobody, kNobody, kNobody) != 0) return 2;
+    auto asked = broker();
+    if (!asked) return kSkipped;
+    CallCounters counters(places(), std::move(asked));
+    const CallShape shape = shape_of(stack_functions()[number_of("ncclAllReduce")], true);
+    const CallCounters::Point point{.offset = offset_, .index = index_};
+    CallCounters::Attached attached = counters.attach(library_.get(), caller.pid(), shape, std::span(&point, 1));
+    if (attached.error != 0 || !caller.probed()) return 3;
+    static_cast<void>(caller.call(kCalls));
+    const CallCounts counts = counters.take(index_);
+    if (counts.calls != kCalls || counts.bytes != kCalls * kElements * sizeof(float)) return 4;
+    if (counts.returned != kCalls || counts.time_ns == 0 || counts.errors != 0) return 5;
+    if (!counters.pending().empty()) return 6;
+    attached.links.clear();
+    if (!caller.comes_to_be_probed(false)) return 7;
+    static_cast<void>(caller.call(kCalls));
+    if (counters.calls(index_) != kCalls) return 8;
+    counters.reset(stack_functions().size(), stack_functions().size());
+    return counters.calls(index_) == 0 ? 0 : 9;
+  });
+  const int status = exit_status(user.wait());
+  if (status == kSkipped) GTEST_SKIP() << "no calls can be counted here";
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(CallRequests, TellSinceWhenACallIsUnderWay) {
+  const Caller caller;
+  take_in(caller);
+  serve();
+  auto asked = broker();
+  SKIP_WITHOUT(asked);
+  CallCounters counters(places(), std::move(asked));
+  const CallCounters::Point point{.offset = offset_, .index = index_};
+  const CallShape shape = shape_of(stack_functions()[number_of("ncclAllReduce")], true);
+  const CallCounters::Attached attached = counters.attach(library_.get(), caller.pid(), shape, std::span(&point, 1));
+  ASSERT_EQ(attached.error, 0);
+  EXPECT_TRUE(counters.pending().empty());
+  const std::int64_t before = read_clock(CLOCK_MONOTONIC);
+  caller.hang();
+  std::map<std::size_t, std::int64_t> pending;
+  for (int i = 0; i < 1000 && pending.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    pending = counters.pending();
+  }
+  ASSERT_EQ(pending.size(), 1U);
+  EXPECT_EQ(pending.begin()->first, index_);
+  EXPECT_GT(pending.begin()->second, before);
+  EXPECT_LT(pending.begin()->second, read_clock(CLOCK_MONOTONIC));
+}
+
+TEST_F(CallRequests, KnowTheProcessesOfTheJob) {
+  const Caller caller;
+  EXPECT_FALSE(is_process_of_job(caller.pid(), "4711"));
+  take_in(caller);
+  EXPECT_TRUE(is_process_of_job(caller.pid(), "4711"));
+  for (const char* job : {"471", "47110", "4711/step_0", "", "*", "../job_4711"}) {
+    EXPECT_FALSE(is_process_of_job(caller.pid(), job)) << job;
+  }
+  EXPECT_FALSE(is_process_of_job(::getpid(), "4711"));
+  EXPECT_FALSE(is_process_of_job(1 << 30, "4711"));
+}
+
+TEST_F(CallRequests, AreAnsweredByTheUserWithTwoCapabilities) {
+  serve();
+  const auto asked = broker();
+  SKIP_WITHOUT(asked);
+  const std::string status = file_text("/proc/" + std::to_string(server_.pid()) + "/status");
+  for (const char* set : {"CapPrm", "CapEff"}) EXPECT_EQ(field_of(status, set), "000000c000000000") << set;
+  for (const char* set : {"CapInh", "CapBnd", "CapAmb"}) EXPECT_EQ(field_of(status, set), "0000000000000000") << set;
+  EXPECT_NE(status.find("\nUid:\t65534\t65534\t65534\t65534\n"), std::string::npos) << status;
+  EXPECT_EQ(field_of(status, "NoNewPrivs"), "1");
+}
+
+TEST_F(CallRequests, AttachToNothingButCodeOfTheJobs) {
+  const Caller caller;
+  const Caller stranger;      // the same user's, in no job
+  const Caller foreigner(1);  // another user's, in the job's group
+  take_in(caller);
+  take_in(foreigner);
+  serve();
+  const auto asked = broker();
+  SKIP_WITHOUT(asked);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_EQ(error_of(*asked, stranger.pid(), library_, offset_), EPERM);
+  EXPECT_EQ(error_of(*asked, foreigner.pid(), library_, offset_), EPERM);
+  EXPECT_EQ(error_of(*asked, ::getpid(), library_, offset_), EPERM);
+  EXPECT_EQ(error_of(*asked, 1, library_, offset_), EPERM);
+  EXPECT_EQ(error_of(*asked, 0, library_, offset_), EINVAL);
+  EXPECT_EQ(error_of(*asked, -1, library_, offset_), EINVAL);
+
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, 0), ENXIO);  // its header, which is no code
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, std::uint64_t{1} << 40U), ENXIO);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, ~std::uint64_t{0}), ENXIO);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_ + 1), EOPNOTSUPP);  // would be single-stepped
+  EXPECT_EQ(error_of(*asked, caller.pid(), open_library("libcudart.so.13"), offset_), ENXIO);  // not mapped there
+
+  const Pipe pipe = open_pipe();
+  const std::string path = std::string(STACK_DOUBLES) + "/libnccl.so.2";
+  EXPECT_EQ(error_of(*asked, caller.pid(), pipe.read, offset_), EBADF);
+  EXPECT_EQ(error_of(*asked, caller.pid(), Descriptor(::open("/", O_RDONLY | O_CLOEXEC)), offset_), EBADF);
+  EXPECT_EQ(error_of(*asked, caller.pid(), Descriptor(::open("/dev/zero", O_RDONLY | O_CLOEXEC)), offset_), EBADF);
+  EXPECT_EQ(error_of(*asked, caller.pid(), Descriptor(::open(path.c_str(), O_PATH | O_CLOEXEC)), offset_), EBADF);
+
+  EXPECT_EQ(asked->attach(library_.get(), caller.pid(), true, places(), offset_).error, EINVAL);
+  EXPECT_EQ(asked->attach(library_.get(), caller.pid(), true, ~std::uint64_t{0}, offset_).error, EINVAL);
+  EXPECT_FALSE(stranger.probed());
+  EXPECT_FALSE(foreigner.probed());
+}
+
+// Some kernels end such a process when a timed call returns, whatever the sampler says of it.
+TEST_F(CallRequests, TimeNoProcessUnderASeccompFilter) {
+  const Caller caller(kNobody, Caller::Kept::filtered);
+  take_in(caller);
+  serve();
+  const auto asked = broker();
+  SKIP_WITHOUT(asked);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_, true), EOPNOTSUPP);
+  EXPECT_FALSE(caller.probed());
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_, false), 0);
+}
+
+TEST_F(CallRequests, AreBounded) {
+  const Caller caller;
+  take_in(caller);
+  serve({.links = 2});
+  auto asked = broker();
+  SKIP_WITHOUT(asked);
+  const std::uint64_t first = asked->attach(library_.get(), caller.pid(), false, index_, offset_).link;
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE);
+  asked->detach(first);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  asked.reset();
+  sockets_.sampler.close();
+  server_.wait();
+  serve({.attaching = 1e-9, .attaching_later = 0});
+  asked = broker();
+  SKIP_WITHOUT(asked);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EAGAIN);
+}
+
+TEST_F(CallRequests, SurviveWhatIsNoRequest) {
+  const Caller caller;
+  take_in(caller);
+  serve();
+  const auto asked = broker();
+  SKIP_WITHOUT(asked);
+  const int socket = sockets_.sampler.get();
+  const auto error = [socket] {
+    CallAnswer answer{.error = -1};
+    MessageFiles files;
+    pollfd ready{socket, POLLIN, 0};
+    if (::poll(&ready, 1, 10'000) == 1) static_cast<void>(Message<CallAnswer>(&answer).receive(socket, files));
+    EXPECT_FALSE(files[0]);
+    return answer.error;
+  };
+  std::array<char, 4096> rubbish{};
+  for (const std::size_t size : {std::size_t{1}, sizeof(CallQuestion) - 1, sizeof(CallQuestion) + 1, rubbish.size()}) {
+    ASSERT_EQ(::send(socket, rubbish.data(), size, 0), static_cast<ssize_t>(size));
+    EXPECT_EQ(error(), EINVAL) << size;
+  }
+  const auto error_with = [&](CallQuestion question, std::size_t files) {
+    const std::array<int, 3> all = {library_.get(), library_.get(), library_.get()};
+    EXPECT_TRUE(Message<CallQuestion>(&question).send(socket, std::span(all).first(files)));
+    return error();
+  };
+  const CallQuestion good{.what = CallRequest::attach, .pid = caller.pid(), .index = index_, .offset = offset_};
+  EXPECT_EQ(error_with(good, 0), EINVAL);
+  EXPECT_EQ(error_with(good, 2), EINVAL);
+  EXPECT_EQ(error_with(good, 3), EINVAL);
+  for (const std::uint32_t what : {0U, 6U, ~0U}) {
+    EXPECT_EQ(error_with({.what = static_cast<CallRequest>(what)}, 0), EINVAL) << what;
+  }
+  EXPECT_EQ(error_with({.what = CallRequest::open, .count = places()}, 0), EINVAL);  // once
+  EXPECT_EQ(error_with({.what = CallRequest::pending}, 1), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::detach, .link = 99}, 0), ENOENT);
+  EXPECT_EQ(error_with({.what = CallRequest::reset, .index = 1, .count = places()}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::reset, .index = ~std::uint64_t{0}, .count = 2}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::reset, .index = 2, .count = ~std::uint64_t{0}}, 0), EINVAL);
+  EXPECT_FALSE(caller.probed());
+  EXPECT_EQ(error_with(good, 1), 0);
+  EXPECT_TRUE(caller.probed());
+}
+
+TEST_F(CallRequests, OpenNoMoreThanThereIs) {
+  serve();
+  const int socket = sockets_.sampler.get();
+  for (const std::uint64_t count : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{1} << 32U, ~std::uint64_t{0}}) {
+    CallQuestion question{.what = CallRequest::open, .count = count};
+    CallAnswer answer;
+    MessageFiles files;
+    pollfd ready{socket, POLLIN, 0};
+    ASSERT_TRUE(Message<CallQuestion>(&question).send(socket, {}));
+    ASSERT_EQ(::poll(&ready, 1, 10'000), 1);
+    ASSERT_EQ(Message<CallAnswer>(&answer).receive(socket, files), Message<CallAnswer>::Got::message);
+    EXPECT_EQ(answer.error, EINVAL) << count;
+  }
+}
+
+TEST_F(CallRequests, LeaveNothingAttachedWhenEitherSideIsKilled) {
+  const Caller caller;
+  take_in(caller);
+  serve();
+  auto asked = broker();
+  SKIP_WITHOUT(asked);
+  ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_TRUE(caller.probed());
+  server_.signal(SIGKILL);
+  EXPECT_TRUE(caller.comes_to_be_probed(false));
+  EXPECT_THROW(static_cast<void>(asked->pending()), Unavailable);
+  EXPECT_THROW(static_cast<void>(error_of(*asked, caller.pid(), library_, offset_)), Unavailable);
+  asked->detach(1);  // has nothing to do
+
+  server_.wait();
+  serve();
+  asked = broker();
+  ASSERT_TRUE(asked) << why_;
+  ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_TRUE(caller.probed());
+  asked.reset();
+  sockets_.sampler.close();  // as the end of the sampler and of its worker does
+  EXPECT_TRUE(caller.comes_to_be_probed(false));
+  EXPECT_EQ(server_.wait(), 0);
+}
+
+// It hangs, or somebody has stopped it: then it keeps no budget either.
+TEST_F(CallRequests, LeaveNothingAttachedWhenNobodyAsks) {
+  const Caller caller;
+  take_in(caller);
+  serve({.silence_ms = 500});
+  const auto asked = broker();
+  SKIP_WITHOUT(asked);
+  ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_TRUE(caller.comes_to_be_probed(false));
+  EXPECT_EQ(server_.wait(), 0);
+}
+
+TEST(CallBroker, ThatHasGoneIsNotWaitedFor) {
+  ::signal(SIGIO, SIG_IGN);
+  RequestSockets sockets = make_request_sockets();
+  sockets.broker.close();
+  EXPECT_THROW(CallBroker(std::move(sockets.sampler), places()), Unavailable);
+}
+
+}  // namespace
+}  // namespace reveal::tests::call_broker_test

@@ -1,0 +1,68 @@
+// A hang while it lasts, out of the rows of a trace.
+#include "postproc/live/hang_watch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/trace_writer.h"
+#include "postproc/live/live_detector.h"
+#include "tests/unit/hdf5schema/sample_trace.h"
+
+namespace reveal::tests::hang_watch_test {
+namespace {
+
+constexpr std::int64_t kTick = 100'000'000;
+constexpr std::int64_t kTicks = 1000;
+
+/// Two ranks reduce something on each tick; from `stops` on, rank 1 calls nothing and rank 0 waits for it.
+std::string seen_in(std::int64_t stops) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "n01.h5";
+  {
+    TraceWriter writer(path, sample_header());
+    const auto calls = writer.add_family(counter_family("stack/calls"));
+    const auto cpu = writer.add_family(counter_family("process/cpu"));
+    const auto job = writer.add_family(counter_family("job/cpu"));
+    for (const char* rank : {"rank0", "rank1"}) {
+      writer.add_channel(calls, {.metric = "stack.calls", .instance = std::string(rank) + "/gloo.allreduce"});
+      writer.add_channel(cpu, {.metric = "process.cpu_time", .instance = rank});
+    }
+    writer.add_channel(calls, {.metric = "stack.calls", .instance = "rank0/torch.backward"});
+    writer.add_channel(job, {.metric = "job.cpu_time"});
+    writer.start();
+    writer.append_clock({kSecond, 2 * kSecond, 0});
+    for (std::int64_t tick = 0; tick < kTicks; ++tick) {
+      const std::int64_t time = kSecond + tick * kTick;
+      const std::int64_t last = std::min(tick, stops);
+      const std::int64_t used = last * kTick;
+      writer.append_row(calls, time, std::vector<std::int64_t>{last + (tick > stops ? 1 : 0), last, last});
+      writer.append_row(cpu, time, std::vector<std::int64_t>{used, used});
+      writer.append_row(job, time, std::vector<std::int64_t>{2 * used});
+      if (tick % 100 == 99) wait_until_flushed(writer, time);
+    }
+    writer.close();
+  }
+  LiveTrace trace(path, kLiveBlock);
+  trace.poll(std::chrono::steady_clock::time_point(std::chrono::hours(1)));
+  const LiveTrace* const nodes[] = {&trace};
+  return hang_in(nodes);
+}
+
+TEST(HangWatch, NamesTheRankThatNeverEntered) {
+  const std::string sentence = seen_in(500);
+  EXPECT_NE(
+      sentence.find("rank0 on n01 waited in gloo.allreduce for rank1 on n01, which did not enter it and used 0.00 "
+                    "cpus meanwhile."),
+      std::string::npos)
+      << sentence;
+}
+
+TEST(HangWatch, IsSilentWhileRanksGoOn) {
+  EXPECT_EQ(seen_in(kTicks), "");
+  EXPECT_EQ(seen_in(kTicks - 200), "") << "some seconds";
+}
+
+}  // namespace
+}  // namespace reveal::tests::hang_watch_test

@@ -1,0 +1,526 @@
+// Ranks that wait for each other in collectives: made up here, so that it is known which of them never came.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <functional>
+#include <set>
+#include <utility>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/not_measured.h"
+#include "postproc/analysis/job_report.h"
+#include "postproc/diagnose/causal_links.h"
+#include "postproc/peers/job_rule.h"
+#include "rules_tried.h"
+
+namespace reveal::tests::stack_hang_test {
+namespace {
+
+constexpr std::int64_t kUtc = 1'700'000'000 * kSecond;
+constexpr double kCpuOfTick = 1e8;  // ns: of a whole cpu, in a step of the grid
+
+/// From `from` on the absent ranks call nothing; the others make one collective more, and wait in it.
+struct Pause {
+  double from = 0, to = 0;
+  std::set<std::size_t> absent = {};
+  double cpus = 0.01;              // that an absent rank uses
+  double written = 0;              // bytes a second
+  double launches = 0;             // kernels a second
+  bool everybody = true;           // the others do wait
+  std::string calls_another = {};  // the absent ranks enter this one
+};
+
+/// Ranks that reduce something four times a second.
+class Job {
+ public:
+  double seconds = 150;
+  std::size_t nodes = 2, ranks_of_node = 2;
+  std::vector<Pause> pauses;
+  double pace = 0.25;
+  bool timed = true;
+  std::function<double(std::size_t)> later = [](std::size_t) { return 0.0; };  // it enters each collective
+  std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first calls that were not counted
+  std::function<double(std::size_t)> ended = [](std::size_t) { return 1e9; };  // its process, at this time
+  std::string inside = "c10d.work";
+  bool trains = true;
+  double beside = 0;  // cpus that other processes of the job use
+
+  [[nodiscard]] std::vector<NodeTrace> record() const {
+    std::vector<NodeTrace> traces(nodes);
+    for (std::size_t node = 0; node < nodes; ++node) {
+      Telemetry& telemetry = traces[node].telemetry;
+      telemetry.node = "n" + std::to_string(node + 1);
+      telemetry.begin_utc_ns = kUtc;
+      telemetry.samples = static_cast<std::size_t>(seconds * 10);
+      traces[node].utc_minus_monotonic_ns = kUtc;
+      std::vector<double> job(telemetry.samples, beside * kCpuOfTick);
+      for (std::size_t i = 0; i < ranks_of_node; ++i) add_rank(node * ranks_of_node + i, telemetry, job);
+      add({.metric = "job.cpu_time", .kind = Kind::counter}, job, telemetry);
+    }
+    return traces;
+  }
+
+ private:
+  struct Course {
+    std::vector<double> reduced, others, launched;      // when
+    std::vector<std::pair<double, double>> inside;      // from, to
+    std::vector<std::pair<double, const Pause*>> away;  // since when
+  };
+
+  [[nodiscard]] Course course_of(std::size_t rank) const {
+    Course course;
+    std::size_t next = 0;
+    for (double t = 3.02; t < seconds;) {
+      if (next == pauses.size() || t < pauses[next].from) {
+        course.reduced.push_back(t + later(rank));
+        t += pace;
+        continue;
+      }
+      const Pause& pause = pauses[next++];
+      const bool absent = pause.absent.contains(rank);
+      if (absent) course.away.emplace_back(t, &pause);
+      if (absent && !pause.calls_another.empty()) course.others.push_back(t);
+      if (!absent && pause.everybody) course.reduced.push_back(t);
+      if (pause.everybody && (!absent || !pause.calls_another.empty())) course.inside.emplace_back(t, pause.to);
+      for (double at = t; absent && pause.launches > 0 && at < pause.to; at += 1 / pause.launches)
+        course.launched.push_back(at);
+      t = pause.to;
+      if (absent && pause.everybody && t < seconds) course.reduced.push_back(t);
+      t += pace;
+    }
+    return course;
+  }
+
+  /// As a row a second is laid on the grid.
+  [[nodiscard]] std::vector<double> rows_of(const std::vector<double>& times, int skipped) const {
+    std::vector<double> grid(static_cast<std::size_t>(seconds * 10), 0.0);
+    for (std::size_t i = static_cast<std::size_t>(skipped); i < times.size(); ++i) {
+      const auto second = static_cast<std::size_t>(times[i]);
+      for (std::size_t t = second * 10; t < std::min(grid.size(), second * 10 + 10); ++t) grid[t] += 0.1;
+    }
+    return grid;
+  }
+
+  static void add(Channel channel, const std::vector<double>& values, Telemetry& telemetry) {
+    telemetry.channels.push_back(std::move(channel));
+    telemetry.values.insert(telemetry.values.end(), values.begin(), values.end());
+  }
+
+  void add_rank(std::size_t rank, Telemetry& telemetry, std::vector<double>& job) const {
+    const std::string name = "rank" + std::to_string(rank);
+    const Course course = course_of(rank);
+    const auto counter = [&](const std::string& function, const std::vector<double>& times, int skipped) {
+      add({.metric = "stack.calls", .instance = name + '/' + function, .kind = Kind::counter}, rows_of(times, skipped),
+          telemetry);
+    };
+    counter("gloo.allreduce", course.reduced, unseen(rank));
+    if (!course.others.empty()) counter("gloo.broadcast", course.others, 0);
+    counter(inside, course.reduced, 0);
+    counter("cudaLaunchKernel", course.launched, 0);
+    if (trains) counter("torch.backward", {1.5, 2.5}, 0);
+    std::vector<double> flight(telemetry.samples, 0.0);
+    std::vector<double> cpu(telemetry.samples, 0.8 * kCpuOfTick);
+    std::vector<double> written(telemetry.samples, 0.0);
+    for (const auto& [from, to] : course.inside) {
+      for (std::size_t t = 0; t < flight.size(); ++t) {
+        const double row = std::floor(static_cast<double>(t) / 10);
+        if (row >= from && row < to) flight[t] = (row - from) * 1e9;
+        if (row >= from && row < to) cpu[t] = 0.02 * kCpuOfTick;
+      }
+    }
+    for (const auto& [from, pause] : course.away) {
+      for (std::size_t t = 0; t < cpu.size(); ++t) {
+        const double row = std::floor(static_cast<double>(t) / 10);
+        if (row < from || row >= pause->to) continue;
+        cpu[t] = pause->cpus * kCpuOfTick;
+        written[t] = pause->written / 10;
+      }
+    }
+    for (std::size_t t = 0; t < cpu.size(); ++t) {
+      if (static_cast<double>(t) / 10 >= ended(rank)) cpu[t] = flight[t] = written[t] = kNaN;
+      if (!std::isnan(cpu[t])) job[t] += cpu[t];
+    }
+    if (timed) add({.metric = "stack.in_flight", .instance = name + '/' + inside}, flight, telemetry);
+    add({.metric = "process.cpu_time", .instance = name, .kind = Kind::counter}, cpu, telemetry);
+    add({.metric = "process.written_by_calls", .instance = name, .kind = Kind::counter}, written, telemetry);
+  }
+};
+
+std::vector<CallHistory> histories_of(const std::vector<NodeTrace>& traces,
+                                      std::span<const PythonSamples> python = {}) {
+  std::vector<CallHistory> histories;
+  histories.reserve(traces.size());
+  for (const NodeTrace& trace : traces)
+    histories.push_back(call_history_of(trace.telemetry, python, trace.utc_minus_monotonic_ns));
+  return histories;
+}
+
+std::vector<Finding> found_in(const std::vector<CallHistory>& histories, double seconds = 150) {
+  constexpr std::string_view kRules[] = {"stack.hang", "stack.stall"};
+  std::deque<std::string> names;
+  std::vector<NodeCalls> calls;
+  for (const CallHistory& history : histories) {
+    names.push_back("n" + std::to_string(names.size() + 1));
+    calls.push_back({names.back(), history});
+  }
+  const TimeSpan job{kUtc, kUtc + std::llround(seconds * 1e9)};
+  return tried(kRules, run_job_rules({.comparison = {}, .nodes = {}, .job = job, .calls = calls}));
+}
+
+std::vector<Finding> found_in(const Job& job) {
+  return found_in(histories_of(job.record()), job.seconds);
+}
+
+double second_of(std::int64_t utc_ns) {
+  return static_cast<double>(utc_ns - kUtc) * 1e-9;
+}
+
+/// Rank 3 goes away at 80 s, and the job is ended at 150 s.
+Job that_hangs() {
+  Job job;
+  job.pauses = {{.from = 80, .to = 1e6, .absent = {3}}};
+  return job;
+}
+
+/// It comes back at 105 s.
+Job that_stalls() {
+  Job job;
+  job.pauses = {{.from = 80, .to = 105, .absent = {3}}};
+  return job;
+}
+
+void expect_in(const std::string& part, const std::string& sentence) {
+  EXPECT_NE(sentence.find(part), std::string::npos) << sentence;
+}
+
+TEST(RuleStackHang, NamesTheRankThatNeverEntered) {
+  const auto found = found_in(that_hangs());
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].id, "stack.hang");
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_EQ(found[0].confidence, Confidence::likely);
+  EXPECT_NEAR(second_of(found[0].intervals.at(0).begin_utc_ns), 81, 1);
+  EXPECT_NEAR(second_of(found[0].intervals.at(0).end_utc_ns), 150, 0.2);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 69, 1);
+  expect_in("in the last 69 s that were recorded, from 22:14:41 UTC (81 s into the job) on: ", found[0].sentence);
+  expect_in(
+      "rank0 on n1, rank1 on n1, rank2 on n2 waited in gloo.allreduce for rank3 on n2, which did not enter "
+      "it and used 0.02 cpus meanwhile.",
+      found[0].sentence);
+  ASSERT_GE(found[0].evidence.size(), 3U);
+  EXPECT_EQ(found[0].evidence[0].metric, "stack.calls");
+  EXPECT_EQ(found[0].evidence[0].observed.value_or(0) + 1, found[0].evidence[0].expected.value_or(0));
+  EXPECT_EQ(found[0].evidence[2].metric, "stack.in_flight");
+  EXPECT_NEAR(found[0].evidence[2].observed.value_or(0), 69e9, 1.5e9);
+}
+
+TEST(RuleStackHang, NamesItByItsCallsWhereNoneIsTimed) {
+  Job job = that_hangs();
+  job.timed = false;
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  job.pauses[0].everybody = false;  // all ranks have made the same calls: they may all compute
+  EXPECT_TRUE(found_in(job).empty());
+}
+
+TEST(RuleStackHang, NamesItWhereRanksWereFoundLateOrAreAlwaysLate) {
+  Job job = that_hangs();
+  job.unseen = [](std::size_t rank) { return rank == 1 ? 5 : 0; };
+  job.later = [](std::size_t rank) { return rank == 2 ? 0.1 : 0; };
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+}
+
+TEST(RuleStackHang, NamesItByTheCallsUnderWayWhereTheHangComesEarly) {
+  Job job = that_hangs();
+  job.pauses[0].from = 5;
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+}
+
+TEST(RuleStackHang, NamesTheRankWhoseProcessEnded) {
+  Job job = that_hangs();
+  job.ended = [](std::size_t rank) { return rank == 3 ? 82.0 : 1e9; };
+  job.pauses[0].cpus = 0.9;
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  expect_in("for rank3 on n2, whose process ended at 22:14:42 UTC.", found[0].sentence);
+}
+
+TEST(RuleStackHang, TakesNoRankForTheCauseThatDiedFirstWhenTheJobWasEnded) {
+  Job job = that_hangs();
+  job.ended = [](std::size_t rank) { return rank < 2 ? 140.0 : 1e9; };
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+}
+
+TEST(RuleStackHang, TellsOfRanksThatCalledDifferentThings) {
+  Job job = that_hangs();
+  job.pauses[0].calls_another = "gloo.broadcast";
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].nodes, (std::vector<std::string>{"n1", "n2"}));
+  expect_in("rank2 on n2 called gloo.allreduce, and rank3 on n2 called gloo.broadcast: each waits for the others.",
+            found[0].sentence);
+  const auto& lines = found[0].remedy.user;
+  EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.starts_with("export TORCH_DISTRIBUTED_DEBUG=DETAIL");
+  }));
+}
+
+TEST(RuleStackHang, TellsOfACollectiveFromWhichNobodyComesBack) {
+  Job job = that_hangs();
+  job.pauses[0].absent = {};
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].instances.empty());
+  expect_in("all 4 ranks were in gloo.allreduce, and it did not end.", found[0].sentence);
+  job.inside = "cudaStreamSynchronize";  // their GPUs may compute
+  EXPECT_TRUE(found_in(job).empty());
+}
+
+TEST(RuleStackHang, TellsWherePythonStood) {
+  PythonSamples away{.process = "rank3", .places = {"load (data.py:8)"}, .samples = {}, .unread = {}};
+  PythonSamples waits{
+      .process = "rank0", .places = {"train (train.py:40), in wait (c10d.py:1)"}, .samples = {}, .unread = {}};
+  for (int second = 82; second < 150; ++second) {
+    away.samples.push_back({.time_ns = second * kSecond, .place = 0});
+    waits.samples.push_back({.time_ns = second * kSecond, .place = 0});
+  }
+  const PythonSamples python[] = {away, waits};
+  const auto found = found_in(histories_of(that_hangs().record(), python));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(
+      found[0].main_threads,
+      (std::vector<std::string>{"the main thread of rank3 on n2 was in load (data.py:8)",
+                                "the main thread of rank0 on n1 was in train (train.py:40), in wait (c10d.py:1)"}));
+}
+
+TEST(RuleStackHang, IsSilentWhileTheRankThatIsWaitedForMayBeAtWork) {
+  Job job = that_hangs();
+  job.pauses[0].cpus = 0.9;
+  EXPECT_TRUE(found_in(job).empty()) << "it computes: a validation, a compilation";
+  job = that_hangs();
+  job.pauses[0].written = 50e6;
+  EXPECT_TRUE(found_in(job).empty()) << "it writes a checkpoint";
+  job = that_hangs();
+  job.pauses[0].launches = 5;
+  EXPECT_TRUE(found_in(job).empty()) << "its GPU computes";
+  job = that_hangs();
+  job.beside = 0.7;
+  EXPECT_TRUE(found_in(job).empty()) << "it has started a process that computes";
+}
+
+TEST(RuleStackHang, IsSilentOnAServiceThatWaitsForRequests) {
+  Job job = that_hangs();
+  job.trains = false;
+  EXPECT_TRUE(found_in(job).empty());
+  job.pauses[0].to = 105;
+  EXPECT_TRUE(found_in(job).empty());
+  job = that_hangs();
+  job.trains = false;
+  job.ended = [](std::size_t rank) { return rank == 3 ? 82.0 : 1e9; };
+  EXPECT_EQ(found_in(job).size(), 1U) << "the process to which they would come has ended";
+}
+
+TEST(RuleStackHang, DoesNotTakeTenMinutesForAValidation) {
+  Job job = that_hangs();
+  job.seconds = 800;
+  job.pauses[0].cpus = 0.9;
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+}
+
+TEST(RuleStackHang, IsSilentWhereRanksAlwaysWaitSoLong) {
+  Job job;
+  job.seconds = 300;
+  job.pauses = {{.from = 40, .to = 80, .absent = {0}},
+                {.from = 120, .to = 165, .absent = {0}},
+                {.from = 230, .to = 1e6, .absent = {0}}};  // when the time limit comes
+  EXPECT_TRUE(found_in(job).empty());
+}
+
+TEST(RuleStackHang, IsSilentOnHealthyJobs) {
+  EXPECT_TRUE(found_in(Job()).empty());
+  Job computes;
+  computes.pauses = {{.from = 80, .to = 1e6, .absent = {0, 1, 2, 3}, .cpus = 1, .everybody = false}};
+  EXPECT_TRUE(found_in(computes).empty()) << "all ranks compute to the end";
+  computes.pauses[0].cpus = 0.01;
+  EXPECT_TRUE(found_in(computes).empty()) << "and do not wait in any collective that is known";
+  Job late = that_hangs();
+  late.pauses[0].from = 128;
+  EXPECT_TRUE(found_in(late).empty()) << "the last seconds of a job";
+  Job alone = that_hangs();
+  alone.nodes = alone.ranks_of_node = 1;
+  EXPECT_TRUE(found_in(alone).empty()) << "a process alone waits for nobody";
+}
+
+TEST(RuleStackHang, LeavesOutAProcessThatMadeAFewCollectives) {
+  std::vector<CallHistory> histories = histories_of(that_hangs().record());
+  histories[0].ranks.push_back({.rank = "slot4", .calls = 2, .quiet = {}});
+  EXPECT_EQ(found_in(histories).size(), 1U);
+}
+
+TEST(RuleStackHang, NamesNoRankOfAPipeline) {
+  // Its stages make different numbers of collectives: which of them is behind cannot be told.
+  Job job = that_hangs();
+  job.timed = false;
+  std::vector<NodeTrace> traces = job.record();
+  for (std::size_t i = 0; i < traces[1].telemetry.channels.size(); ++i) {
+    const Channel& channel = traces[1].telemetry.channels[i];
+    if (channel.metric != "stack.calls" || channel.instance != "rank3/gloo.allreduce") continue;
+    for (double& value : traces[1].telemetry.series(i)) value *= 1.5;
+  }
+  EXPECT_TRUE(found_in(histories_of(traces)).empty());
+}
+
+NodeSummary summary_of_node(const NodeTrace& trace, const std::string& state) {
+  NodeSummary summary;
+  summary.node = trace.telemetry.node;
+  summary.seconds = 150;
+  summary.calls = call_history_of(trace.telemetry);
+  summary.profile = profile_of(trace.telemetry, {});
+  summary.part.job.state = state;
+  summary.part.job.nodes = {summary.node};
+  summary.part.job.begin_utc_ns = kUtc;
+  summary.part.job.end_utc_ns = kUtc + 150 * kSecond;
+  return parse_summary(render_summary(summary));
+}
+
+TEST(RuleStackHang, IsOnlyOfJobsThatDidNotEndWell) {
+  const std::vector<NodeTrace> traces = that_hangs().record();
+  for (const char* state : {"TIMEOUT", "FAILED", "", "COMPLETED"}) {
+    const Report report =
+        merge_summaries({summary_of_node(traces[0], state), summary_of_node(traces[1], state)}, {}, {});
+    const bool ended_well = std::string_view(state) == "COMPLETED";
+    EXPECT_EQ(report.findings.size(), ended_well ? 0U : 1U) << state;
+    EXPECT_EQ(report.verdict.primary, ended_well ? "" : "stack.hang") << state;
+  }
+}
+
+TEST(RuleStackHang, IsFoldedIntoItsCauseOnTheNode) {
+  for (const char* id : {"job.stopped", "mem.oom_killed"}) {
+    std::vector<Finding> all = found_in(that_hangs());
+    ASSERT_EQ(all.size(), 1U);
+    Finding cause;
+    cause.id = id;
+    cause.nodes = {"n2"};
+    cause.severity = Severity::warning;
+    const std::int64_t end = std::string_view(id) == "job.stopped" ? 150 : 83;
+    cause.intervals = {{kUtc + 80 * kSecond, kUtc + end * kSecond}};
+    all.push_back(cause);
+    find_causes(all);
+    EXPECT_EQ(all[0].caused_by, id);
+  }
+}
+
+TEST(RuleStackHang, BelievesNoSummary) {
+  constexpr std::int64_t kLarge = INT64_MAX;
+  const std::vector<CallHistory> good = histories_of(that_hangs().record());
+  for (const std::int64_t number : {kLarge, -kLarge, std::int64_t{0}, std::int64_t{-1}}) {
+    std::vector<CallHistory> histories = good;
+    QuietTime& quiet = histories[0].ranks[0].quiet[0];
+    quiet.before_utc_s = number;
+    static_cast<void>(found_in(histories));
+    quiet = good[0].ranks[0].quiet[0];
+    quiet.calls = {{"gloo.allreduce", number}, {"ncclAllReduce", number}};
+    quiet.before = "7 x -1 99999999999999999999";
+    quiet.process_ended_utc_ns = number;
+    static_cast<void>(found_in(histories));
+    quiet.begin_utc_ns = quiet.end_utc_ns = number;
+    EXPECT_TRUE(found_in(histories).empty());
+  }
+}
+
+TEST(RuleStackStall, NamesTheRankForWhichAllWaited) {
+  const auto found = found_in(that_stalls());
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].id, "stack.stall");
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 24, 1.2);
+  expect_in("UTC, 81 s into the job, the ranks made no progress for 2", found[0].sentence);
+  expect_in("waited in gloo.allreduce for rank3 on n2, which entered it only then and used 0.04 cpus meanwhile.",
+            found[0].sentence);
+}
+
+TEST(RuleStackStall, TellsThatAllRanksWereInOneCollective) {
+  Job job = that_stalls();
+  job.pauses[0].absent = {};
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].instances.empty());
+  expect_in("all 4 ranks were in gloo.allreduce", found[0].sentence);
+}
+
+TEST(RuleStackStall, IsSilentOnWhatJobsDo) {
+  Job job = that_stalls();
+  job.pauses[0].cpus = 0.5;
+  EXPECT_TRUE(found_in(job).empty()) << "a validation by one rank";
+  job = that_stalls();
+  job.pauses[0].written = 1e8;
+  EXPECT_TRUE(found_in(job).empty()) << "a checkpoint";
+  job = that_stalls();
+  job.pauses[0].from = 20;
+  job.pauses[0].to = 45;
+  EXPECT_TRUE(found_in(job).empty()) << "start-up";
+  job = that_stalls();
+  job.pauses.push_back({.from = 120, .to = 135, .absent = {3}});
+  EXPECT_TRUE(found_in(job).empty()) << "it comes again";
+  job = that_stalls();
+  job.pauses[0].everybody = false;
+  EXPECT_TRUE(found_in(job).empty()) << "ranks that do not wait";
+  job = that_stalls();
+  job.pauses[0].to = 88;
+  EXPECT_TRUE(found_in(job).empty()) << "some seconds";
+}
+
+TEST(CallHistory, IsKeptInTheSummaryOfTheNode) {
+  const NodeTrace trace = that_stalls().record()[1];
+  NodeSummary summary;
+  summary.node = "n2";
+  summary.profile = profile_of(trace.telemetry, {});
+  summary.calls = call_history_of(trace.telemetry);
+  ASSERT_EQ(summary.calls.ranks.size(), 2U);
+  const RankCalls& absent = summary.calls.ranks[1];
+  EXPECT_EQ(absent.rank, "rank3");
+  ASSERT_EQ(absent.quiet.size(), 1U);
+  EXPECT_EQ(calls_before(absent.quiet[0]).size(), 32U);
+  EXPECT_EQ(absent.quiet[0].last, "gloo.allreduce");
+  EXPECT_TRUE(absent.quiet[0].timed);
+  EXPECT_EQ(absent.quiet[0].inside, "");
+  EXPECT_EQ(summary.calls.ranks[0].quiet.at(0).inside, "c10d.work");
+  const NodeSummary again = parse_summary(render_summary(summary));
+  EXPECT_EQ(again.calls.ranks.size(), 2U);
+  EXPECT_EQ(again.calls.ranks[1].quiet[0].calls, absent.quiet[0].calls);
+  EXPECT_EQ(again.calls.ranks[1].quiet[0].before, absent.quiet[0].before);
+  EXPECT_EQ(again.calls.ranks[1].quiet[0].begin_utc_ns, absent.quiet[0].begin_utc_ns);
+}
+
+TEST(CallHistory, TakesALongGapInTheRowsForNoQuietTime) {
+  NodeTrace trace = that_stalls().record()[1];
+  for (std::size_t i = 0; i < trace.telemetry.channels.size(); ++i) {
+    if (trace.telemetry.channels[i].metric != "stack.calls") continue;
+    const auto series = trace.telemetry.series(i);
+    std::fill(series.begin() + 850, series.begin() + 1100, kNaN);
+  }
+  for (const RankCalls& rank : call_history_of(trace.telemetry).ranks) {
+    for (const QuietTime& quiet : rank.quiet) EXPECT_LT(quiet.seconds(), 10);
+  }
+}
+
+}  // namespace
+}  // namespace reveal::tests::stack_hang_test
