@@ -34,7 +34,7 @@ class Export final : public Command {
 
   int run(const CommonOptions& common) override {
     if (common.json) throw Error("export has no --json; use --format csv");
-    directory_ = job_directory(directory_);
+    directory_ = directory_of_number(directory_);
     need_directory(directory_);
     if (whole_job_ && format_ != "perfetto") throw Error("--whole-job is for --format perfetto: others have it all");
     if (format_ == "openmetrics") {
@@ -61,7 +61,7 @@ class Export final : public Command {
     return 0;
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.paths = {job_directory(directory_)}}; }
+  [[nodiscard]] Inputs inputs() const override { return {.paths = {directory_of_number(directory_)}}; }
 
  private:
   /// One trace for each node, or that of --node: of two of a node the closed one.

@@ -55,16 +55,19 @@ void need_directory(const std::string& directory) {
   if (!fs::is_directory(status)) throw Error(directory + ": not a directory; give the job's directory, reveal-JOBID/");
 }
 
+std::string directory_of_number(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const std::string of_job = std::string(kJobDirectory) + path;
+  const bool missing = fs::status(path, error).type() == fs::file_type::not_found;
+  return missing && path.find('/') == std::string::npos && fs::is_directory(of_job, error) ? of_job : path;
+}
+
 std::string job_directory(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   if (path.empty()) return newest_job_directory();
-  const auto type = fs::status(path, error).type();
-  const std::string of_job = std::string(kJobDirectory) + path;
-  if (type == fs::file_type::not_found && path.find('/') == std::string::npos && fs::is_directory(of_job, error)) {
-    return of_job;
-  }
-  if (type != fs::file_type::regular) return path;
+  if (!fs::is_regular_file(path, error)) return directory_of_number(path);
   const std::string parent = fs::path(path).parent_path().string();
   return parent.empty() ? "." : parent;
 }

@@ -20,6 +20,8 @@ void add_optional_job_directory(CLI::App& app, std::string& directory);
 /// Throws Error that says what to give instead.
 void need_directory(const std::string& directory);
 
+/// reveal-4711 for 4711, if that is what is there.
+[[nodiscard]] std::string directory_of_number(const std::string& path);
 /// The job's directory if a file in it was given, reveal-4711/n01.h5, or the number of a job, 4711; "" stands for the
 /// newest. Throws Error where there is none.
 [[nodiscard]] std::string job_directory(const std::string& path);

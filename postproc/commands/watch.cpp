@@ -28,7 +28,7 @@ class Watch final : public Command {
   }
 
   int run(const CommonOptions& common) override {
-    directory_ = job_directory(directory_);
+    directory_ = directory_of_number(directory_);
     need_directory(directory_);
     struct sigaction action {};
     action.sa_handler = stop_watching;
@@ -52,7 +52,9 @@ class Watch final : public Command {
     return kInterrupted;
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.paths = {job_directory(directory_)}, .followed = true}; }
+  [[nodiscard]] Inputs inputs() const override {
+    return {.paths = {directory_of_number(directory_)}, .followed = true};
+  }
 
  private:
   std::string directory_;

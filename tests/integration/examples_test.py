@@ -55,7 +55,10 @@ ENDS = {
 ROOT = os.geteuid() == 0
 # Other exit statuses than 0 that are right on this machine.
 STATUSES = {
+    "reveal mail reveal-4711 --dry-run": {0},
     "reveal mail": {1} if ROOT else {0},  # root does not send
+    "reveal list .": {0},
+    "reveal list": {1} if ROOT else {0},  # root's runs are not remembered
     "reveal doctor": {0, 1},              # 1: something to mend
     "reveal check": {0, 1, 2},            # of this machine
     "reveal show reveal-4711 --finding": {0, 1},  # 1: this job had no such finding

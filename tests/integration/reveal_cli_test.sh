@@ -166,19 +166,19 @@ tail -n 1 out | grep -qx '  everything   reveal show --all job' || fail "no next
 expect 0 - "$reveal" show job/n01.h5
 cmp -s out first.txt || fail "a trace does not stand for its directory"
 cp -r job reveal-4711
-touch -d '2 hours ago' reveal-4711
 cp -r job reveal-4712
 for wanted in reveal-4711 4711; do
   expect 0 - "$reveal" show "$wanted"
   grep -qx '  everything   reveal show --all reveal-4711' out || fail "show $wanted: $(tail -n 1 out)"
 done
+touch -d '2 hours ago' reveal-4711  # which show may have written into
 expect 0 'this is the newest here, reveal-4712' "$reveal" show
 expect 0 - "$reveal" export 4711 --format openmetrics
 tail -n 1 out | grep -qx '# EOF' || fail "export --format openmetrics: $(tail -n 3 out)"
 if [ "$(id -u)" = 0 ]; then
   cp -r job reveal-4713 && chown -R 65534 reveal-4713
   expect 0 'this is the newest here, reveal-4712' "$reveal" show
-  printf '[mail]\nenabled = true\ndomain = "example.org"\nwhen = "always"\n' >mail.conf
+  printf '[mail]\nenabled = true\ndomain = "example.org"\nhealthy = true\n' >mail.conf
   expect 1 'does not send mail as root' "$reveal" mail reveal-4713 --config mail.conf
   "$reveal" mail reveal-4713 --config mail.conf --to yes --dry-run >out 2>err || fail "root cannot look at a mail: $(cat out err)"
   grep -q '^would be sent to \(nobody\|65534\)\|^not sent' out || fail "mail --dry-run of root: $(cat out err)"

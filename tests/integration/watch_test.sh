@@ -25,7 +25,7 @@ touch file
 expect_error 2 'dir is required' watch
 expect_error 2 'did you mean "--budget"?' watch . --budgte 5
 expect_error 2 'watch' watch . --budget much
-expect_error 1 'No such file or directory' watch nowhere
+expect_error 1 'no directory nowhere or reveal-nowhere here' watch nowhere
 expect_error 1 'not a directory' watch file
 "$bin/reveal" watch --help | grep -q 'Examples:' || fail "--help has no examples"
 

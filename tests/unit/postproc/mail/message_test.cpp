@@ -143,7 +143,7 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   context.admins_notified = true;
   const std::string beside = compose_mail(report, site(), context).text;
   EXPECT_EQ(beside.find("Find who ran there"), std::string::npos);
-  EXPECT_EQ(beside.find("vm.dirty_background_bytes"), std::string::npos);
+  EXPECT_NE(beside.find("vm.dirty_background_bytes"), std::string::npos) << "below the administrators' threshold";
   EXPECT_NE(beside.find("for admins   They got this report by mail."), std::string::npos);
   EXPECT_NE(beside.find("job script   #SBATCH --exclusive"), std::string::npos);
   const std::string admins = compose_mail(report, site(), to_admins()).text;
@@ -151,7 +151,7 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   EXPECT_LT(admins.find("- " + std::string(find_rule("cpu.outsider")->admin_remedy.front().text)),
             admins.find("FINDING"));
   EXPECT_NE(admins.find("  on n01; 2025-11-20 "), std::string::npos) << admins;
-  EXPECT_NE(admins.find("; the job lost about 7.1 s ("), std::string::npos) << admins;
+  EXPECT_NE(admins.find("; the job lost about 7.1 s"), std::string::npos) << admins;
   // The mail has what concerns administrators only; the notice below their threshold is in the report.
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
 }

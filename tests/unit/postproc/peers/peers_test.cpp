@@ -101,6 +101,27 @@ TEST(Peers, DifferInPairsWithoutANameBeingGiven) {
   EXPECT_TRUE(comparison.deviations.empty());
   EXPECT_TRUE(found_in(comparison).empty());
   EXPECT_EQ(comparison.sentence.find("n000"), std::string::npos) << comparison.sentence;
+  EXPECT_TRUE(comparison.sentence.starts_with("2 nodes: over the whole job, ")) << comparison.sentence;
+}
+
+TEST(Peers, AreCheckedForTheirSettingsWithoutMeasurements) {
+  std::vector<NodeProfile> nodes(3);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    nodes[i].node = "n" + std::to_string(i + 1);
+    nodes[i].facts = {{"net.eth0.mtu", "1500"}};
+  }
+  const NodeCheck alike = check_settings(pointers(nodes), {});
+  EXPECT_EQ(status_of(alike), NodeStatus::ok);
+  EXPECT_EQ(alike.asked, (std::vector<std::string>{"ib.link_degraded", "mem.hugepages_inconsistent", "net.mtu_mismatch",
+                                                   "node.config_drift"}));
+  nodes[1].facts.front().second = "1400";
+  const NodeCheck odd = check_settings(pointers(nodes), {});
+  EXPECT_EQ(status_of(odd), NodeStatus::warning);
+  ASSERT_EQ(odd.findings.size(), 1U);
+  EXPECT_EQ(odd.findings[0].id, "net.mtu_mismatch");
+  EXPECT_EQ(odd.findings[0].nodes, std::vector<std::string>{"n2"});
+  nodes.pop_back();
+  EXPECT_EQ(status_of(check_settings(pointers(nodes), {})), NodeStatus::ok) << "of two, either may be the odd one";
 }
 
 TEST(Peers, AreNoneForOneNode) {
