@@ -11,13 +11,13 @@
 namespace reveal {
 namespace {
 
-constexpr std::chrono::seconds kPeriod{5};
+constexpr std::chrono::seconds kLookPeriod{5};
 constexpr int kLooksUntilOver = 3;
-constexpr std::string_view kHang = "stack.hang";
-constexpr std::string_view kCalls = "stack/calls";
+constexpr std::string_view kHangRule = "stack.hang";
+constexpr std::string_view kCallsFamily = "stack/calls";
 /// What the rule reads.
-constexpr std::array<std::string_view, 5> kFamilies = {kCalls, "stack/durations", "process/cpu", "process/io",
-                                                       "job/cpu"};
+constexpr std::array<std::string_view, 5> kRuleFamilies = {kCallsFamily, "stack/durations", "process/cpu", "process/io",
+                                                           "job/cpu"};
 
 }  // namespace
 
@@ -26,8 +26,8 @@ std::string hang_in(std::span<const LiveTrace* const> nodes) {
   std::vector<NodeCalls> calls;
   TimeSpan job{INT64_MAX, 0};
   for (const LiveTrace* node : nodes) {
-    if (!node->rows().find(std::string(kCalls))) continue;
-    const auto block = node->block(0, kFamilies);
+    if (!node->rows().find(std::string(kCallsFamily))) continue;
+    const auto block = node->block(0, kRuleFamilies);
     if (!block) continue;
     histories.push_back(call_history_of(block->telemetry));
     calls.push_back({node->node(), histories.back()});
@@ -36,14 +36,15 @@ std::string hang_in(std::span<const LiveTrace* const> nodes) {
   }
   if (calls.empty()) return "";
   const std::vector<Finding> findings = run_job_rules({.comparison = {}, .nodes = {}, .job = job, .calls = calls});
-  const auto hang = std::find_if(findings.begin(), findings.end(), [](const Finding& one) { return one.id == kHang; });
+  const auto hang =
+      std::find_if(findings.begin(), findings.end(), [](const Finding& one) { return one.id == kHangRule; });
   return hang == findings.end() ? "" : hang->sentence;
 }
 
 std::optional<HangWatch::Change> HangWatch::look(std::span<const std::unique_ptr<WatchedNode>> nodes,
                                                  std::chrono::steady_clock::time_point now) {
   if (now < next_) return std::nullopt;
-  next_ = now + kPeriod;
+  next_ = now + kLookPeriod;
   std::vector<const LiveTrace*> traces;
   traces.reserve(nodes.size());
   for (const auto& node : nodes) {

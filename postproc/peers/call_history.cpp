@@ -13,16 +13,16 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostRanks = 64;       // of a node: process slots are fewer
+constexpr std::size_t kMostCallers = 64;     // of a node: process slots are fewer
 constexpr std::size_t kMostFunctions = 256;  // of a rank
 constexpr std::ptrdiff_t kMostQuiet = 16;    // of a rank
-constexpr double kShortest = 5;              // s
+constexpr double kShortestQuiet = 5;         // s
 constexpr double kMostUnknown = 3;           // s: a row comes once a second, and one may be late
 constexpr std::int64_t kSecondsBefore = 32;
 constexpr double kInsideMost = 0.5;        // of the quiet time
 constexpr double kSamePlace = 0.8;         // of the samples
-constexpr std::size_t kFewestSamples = 4;  // of the main thread
-constexpr double kFarthest = 4e18;         // ns: a trace may hold anything
+constexpr std::size_t kFewestInPlace = 4;  // of the main thread
+constexpr double kMostCounted = 4e18;      // ns: a trace may hold anything
 
 // All ranks of a communicator make these calls of NCCL, of gloo beneath PyTorch, and of MPI.
 constexpr std::string_view kCollectives[] = {"ncclAllReduce",     "ncclBroadcast",     "ncclReduce",    "ncclAllGather",
@@ -63,7 +63,7 @@ std::map<std::string, RankChannels> channels_by_rank(const Telemetry& telemetry)
     if (channel.metric == "stack.in_flight") in_flight[channel.instance] = telemetry.series(i);
     if (channel.metric != "stack.calls") continue;
     const std::string rank = channel.instance.substr(0, slash);
-    if (ranks.size() == kMostRanks && !ranks.contains(rank)) continue;
+    if (ranks.size() == kMostCallers && !ranks.contains(rank)) continue;
     std::vector<CalledFunction>& functions = ranks[rank].functions;
     if (functions.size() == kMostFunctions) continue;
     const std::string name = channel.instance.substr(slash + 1);
@@ -101,7 +101,7 @@ std::optional<double> sum_in(std::span<const double> series, Interval at) {
 }
 
 std::int64_t count_of(double calls) {
-  return calls > 0 && calls < kFarthest ? std::llround(calls) : 0;
+  return calls > 0 && calls < kMostCounted ? std::llround(calls) : 0;
 }
 
 /// Steps in which no such call was made: from the first call on, gaps of a few rows belong to it.
@@ -110,7 +110,7 @@ std::vector<Interval> quiet_steps(const RankChannels& rank, std::size_t samples,
   std::optional<std::size_t> last_call;
   std::size_t unknown = 0;  // steps in a row
   const auto close = [&](std::size_t end) {
-    if (last_call && static_cast<double>(end - *last_call - 1) * step_seconds >= kShortest)
+    if (last_call && static_cast<double>(end - *last_call - 1) * step_seconds >= kShortestQuiet)
       quiet.push_back({*last_call + 1, end});
   };
   for (std::size_t t = 0; t < samples; ++t) {
@@ -256,7 +256,7 @@ class RankView {
     }
     for (const auto& [place, count] : samples) {
       const bool mostly = static_cast<double>(count) >= kSamePlace * static_cast<double>(all);
-      if (all >= kFewestSamples && mostly && place != PythonSamples::kElsewhere)
+      if (all >= kFewestInPlace && mostly && place != PythonSamples::kElsewhere)
         return python_->places.at(static_cast<std::size_t>(place));
     }
     return "";
