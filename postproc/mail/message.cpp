@@ -139,7 +139,7 @@ std::string where_and_when(const Finding& finding) {
     const std::string percent = number(*cost.percent) + " %";
     lost += lost.empty() ? percent + " of its time" : " (" + percent + ")";
   }
-  const std::string_view bound = cost.how.starts_with("upper bound") ? "at most" : "about";
+  const std::string_view bound = cost.at_most ? "at most" : "about";
   if (!lost.empty()) parts.push_back(fmt::format("the job lost {} {}", bound, lost));
   return joined(parts, "; ");
 }

@@ -186,13 +186,13 @@ check(mails[USER]["to"] == USER and mails[USER]["x-reveal-job"] == "4711"
       and mails[USER]["x-reveal-status"] == "finding", "To and X-Reveal-* name user, job and status")
 check(text.startswith("FINDING  Something outside the job used 0.98 of cpu1"), "the text part begins with the verdict")
 check("job script   #SBATCH --exclusive" in text, "the user reads what to type")
-check("ConstrainCores" not in text and "ConstrainCores" not in page, "steps for administrators go to them only")
+check("leftover of" not in text and "ConstrainCores" not in text and "ConstrainCores" not in page, "steps for administrators go to them only")
 check("<html" in page and "resnet50-ddp" in page, "the page is the job's report")
 check(max(map(len, text.splitlines())) <= 78, "no line of the text is longer than 78 characters")
 text, page = parts(mails[ADMIN])
 expect_headers(mails[ADMIN])
 check(mails[ADMIN]["subject"].startswith("[reveal] critical: A process outside"), "admins see severity first")
-check(text.index("ConstrainCores=yes") < text.index("FINDING"),
+check(text.index("leftover of an earlier job") < text.index("FINDING"),
       "what administrators can do comes first")
 
 # --- the address in Slurm, the user's wish, and nobody else's

@@ -96,9 +96,9 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.instances = {process};
   finding.intervals = {context.span(at.begin, at.end)};
   set_loss(context, finding, all.seconds,
-           fmt::format("upper bound: time in these calls of {}; cudaFree also waits for work of the GPU that is due "
-                       "anyway",
+           fmt::format("time in these calls of {}; cudaFree also waits for work of the GPU that is due anyway",
                        context.rank_name(process)));
+  finding.impact.at_most = true;
   const Channel& dearest = context.telemetry.channels[all.dearest];
   finding.evidence.push_back(fact(context, "stack.time", dearest.instance, "share of the time",
                                   four_digits(all.dearest_seconds / seconds), std::nullopt, "ratio"));

@@ -508,7 +508,7 @@ const RegisteredJobRule kHang(
         .looks_for = "The last time of a job that did not end well, if no rank called anything that waits for other "
                      "ranks (stack.calls: --stack), and it is known that some did wait: by the collectives that each "
                      "rank has made, by calls that did not return (stack.in_flight), or because a process ended.",
-        .kind = FindingKind::anomaly,
+        .kind = FindingKind::peer,
         .subsystem = Subsystem::process,
         .order = 20,
         .look_alikes = "start-up, a checkpoint or a validation by one rank, a long computation, the end of a job, "
@@ -516,7 +516,7 @@ const RegisteredJobRule kHang(
         .proof = Proof::real,
         .never_ends_well = true,
         .thresholds = {{"min_seconds", 30, "s", "shortest time without progress"},
-                       {"min_ratio", 2, "", "least length, against the longest such time before"},
+                       {"min_ratio", 2, "ratio", "least length, against the longest such time before"},
                        kMaxCpus,
                        {"min_busy_seconds", 600, "s", "shortest time if the rank that is waited for may be at work"}},
         .user_remedy =
@@ -547,21 +547,21 @@ const RegisteredJobRule kStall(
         .looks_for = "A time in which no rank called anything that waits for other ranks, much longer than all others "
                      "(stack.calls: --stack), while a rank that neither computed nor used files was waited for, or "
                      "while all ranks were in one collective.",
-        .kind = FindingKind::anomaly,
+        .kind = FindingKind::peer,
         .subsystem = Subsystem::process,
         .order = 590,
         .look_alikes = "start-up, checkpoints, validation, phases that come again, a long computation, a "
                        "service that waits for requests",
         .proof = Proof::real,
         .thresholds = {{"min_seconds", 10, "s", "shortest time without progress"},
-                       {"min_ratio", 3, "", "least length, against the longest other such time"},
+                       {"min_ratio", 3, "ratio", "least length, against the longest other such time"},
                        {"min_after", 60, "s", "time of start-up, in which ranks wait for each other anyway"},
                        kMaxCpus,
                        {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
         .user_remedy = {kDump},
         .advice = {"Look at what else was found at that time, and at what the rank did then: a lock, a download, a "
                    "file server that did not answer."},
-        .admin_remedy = {"look at {nodes} in that interval: stopped processes, file systems, network"},
+        .admin_remedy = {"Look at {nodes} in that interval: stopped processes, file systems, network."},
         .verify = "no such time is left",
         .sources = {"https://arxiv.org/abs/2410.12588"},
     });

@@ -24,16 +24,18 @@ TEST(FileSystem, SaysHowFullTheOneBelowTmpWasWhenItWasRecorded) {
 }
 
 TEST(FileSystem, IsThatOfTheRecordedTmpdir) {
-  TestHost host;
   const std::string mounts = std::string(kMounts) + "24 22 0:6 / /scratch rw - xfs /dev/vdb rw\n";
-  host.write("/ticks.rec", "reveal recording 1\n+ 0 F/proc/self/mountinfo\n$ 0 " + std::to_string(mounts.size()) +
-                               "\n" + mounts + "\n+ 1 @@statfs/local\n$ 1 30\n/scratch 4096000 3000 2000 5 4\n" +
-                               "+ 2 @@tmpdir\n$ 2 13\n/scratch/4711\n= 1 1\n");
-  ProbeBench of_a_job(host, "file_system", JobSource{.pid = 50});
-  EXPECT_EQ(of_a_job.answered("storage/file_systems", "fs.total", "/scratch"), 4096000);
-  ProbeBench without_job(host, "file_system");
-  without_job.sample();
-  EXPECT_EQ(without_job.value("storage/file_systems", "fs.total", "/scratch"), kMissing);
+  const auto total = [&mounts](const std::string& recorded) {
+    TestHost host;
+    host.write("/ticks.rec", "reveal recording 1\n+ 0 F/proc/self/mountinfo\n$ 0 " + std::to_string(mounts.size()) +
+                                 "\n" + mounts + "\n+ 1 @@statfs/local\n$ 1 30\n/scratch 4096000 3000 2000 5 4\n" +
+                                 "+ 2 @@job/roots\n$ 2 7\n50 0 0\n\n" + recorded + "= 1 1\n");
+    ProbeBench bench(host, "file_system");
+    bench.sample();
+    return bench.value("storage/file_systems", "fs.total", "/scratch");
+  };
+  EXPECT_EQ(total("+ 3 @@tmpdir\n$ 3 13\n/scratch/4711\n"), 4096000);
+  EXPECT_EQ(total(""), kMissing);
 }
 
 TEST(FileSystem, SaysNothingOfACopiedTreeBecauseItsDiskIsOurs) {

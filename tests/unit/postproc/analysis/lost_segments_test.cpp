@@ -167,7 +167,7 @@ std::string losses_reported(double again, double duplicates) {
 TEST(LostSegments, AreDistinguishedFromOvertakingOnesInTheReportOfAJob) {
   EXPECT_EQ(losses_reported(300, 295), "");
   const std::string text = losses_reported(60, 1);
-  EXPECT_NE(text.find("losses were on the way from n1 to n2. n1 had to send at least "), std::string::npos) << text;
+  EXPECT_NE(text.find("losses were on the path from n1 to n2. n1 had to send at least "), std::string::npos) << text;
   EXPECT_TRUE(text.ends_with(" segments again.")) << text;
 }
 

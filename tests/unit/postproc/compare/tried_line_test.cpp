@@ -107,7 +107,7 @@ TEST(TriedLine, OfAReportIsARowOfTheRuleTable) {
 TEST(TriedLine, OfAReportIsNoProgramThatTakesNoCommand) {
   Finding finding;
   finding.id = "cpu.outsider";
-  finding.remedy = remedy_for(*find_rule("cpu.outsider"), {{"outsider", "1"}, {"job", "4711"}, {"command", "train"}});
+  finding.remedy = remedy_for(*find_rule("cpu.outsider"), {{"node", "n1"}, {"job", "4711"}, {"command", "train"}});
   ASSERT_FALSE(finding.remedy.user.empty());
   EXPECT_THROW(static_cast<void>(line_to_try(finding, "./train")), Error) << "ps and scontrol wrap no command";
 }

@@ -120,7 +120,7 @@ TEST(NodeCheck, IsJsonWithFindingsAsInAReport) {
   EXPECT_EQ(json["node"], "n2");
   ASSERT_EQ(json["findings"].size(), 3U);
   EXPECT_EQ(json["findings"][0]["id"], "mem.ecc_host");
-  EXPECT_EQ(json["findings"][0]["remedy"]["admin"][0], "ras-mc-ctl --summary   # which module");
+  EXPECT_EQ(json["findings"][0]["remedy"]["admin"][0], "ras-mc-ctl --summary   # on n2: which module");
   EXPECT_FALSE(json["not_checked"].empty());
   EXPECT_EQ(nlohmann::json::parse(unknown_as_json("why"))["exit_status"], 3);
 }

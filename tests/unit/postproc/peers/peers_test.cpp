@@ -434,16 +434,19 @@ TEST(ConfigurationFindings, DoNotTellTheFirmwareOfAnotherMachine) {
 }
 
 TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {
-  for (const char* setting : {"vm.hugepages-2048kB", "vm.hugepages-1048576kB", "numa.node0.hugepages-2048kB",
-                              "numa.node1.hugepages-1048576kB"}) {
-    const std::string key = setting;
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"vm.hugepages-2048kB", "n0003 reserves 16 huge pages of 2 MiB (32 MiB), the other nodes 8"},
+      {"vm.hugepages-1048576kB", "n0003 reserves 16 huge pages of 1 GiB (16 GiB), the other nodes 8"},
+      {"numa.node0.hugepages-2048kB", "n0003 has numa.node0.hugepages-2048kB = 16, the other nodes have 8"},
+      {"numa.node1.hugepages-1048576kB", "n0003 has numa.node1.hugepages-1048576kB = 16, the other nodes have 8"}};
+  for (const auto& [key, sentence] : cases) {
     SpmdJob job;
     auto profiles = job.record();
     for (NodeProfile& profile : profiles) profile.facts = {{key, profile.node == "n0003" ? "16" : "8"}};
     const auto findings = found_in(compared(profiles), {1, 2});
     ASSERT_EQ(findings.size(), 1U) << key;
     EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent") << key;
-    EXPECT_NE(findings[0].sentence.find("n0003 has " + key + " = 16, the other nodes have 8"), std::string::npos);
+    EXPECT_NE(findings[0].sentence.find(sentence), std::string::npos) << findings[0].sentence;
   }
   SpmdJob job;
   auto profiles = job.record();

@@ -34,9 +34,9 @@ TEST(MetricFacts, OfOtherDataMeetNoMetricOfOurs) {
 
 TEST(MetricFacts, HaveNoRowWithoutAFact) {
   for (const MetricFact& row : metric_facts()) {
-    const bool says = !row.words.empty() || !row.compared.empty() || !row.unit.empty() || !row.meter.empty() ||
-                      row.prune_rank > 0 || row.error_count > 0 || row.summed_in_paper || row.usual_timeline ||
-                      row.peers != PeerMeaning::unsaid;
+    const bool says = !row.words.empty() || !row.compared.empty() || !row.unit.empty() || !row.shown.empty() ||
+                      !row.meter.empty() || row.prune_rank > 0 || row.error_count > 0 || row.summed_in_paper ||
+                      row.usual_timeline || row.peers != PeerMeaning::unsaid;
     EXPECT_TRUE(says) << row.metric;
     EXPECT_EQ(row.meter.empty(), row.meter_unit.empty()) << row.metric;
   }

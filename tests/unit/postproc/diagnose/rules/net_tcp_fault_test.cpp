@@ -71,7 +71,7 @@ std::string sentence_with(const std::function<void(Telemetry&)>& add_peers) {
 
 TEST(RuleLoss, NamesTheOnlyPeer) {
   const std::string sentence = sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 20, 400); });
-  EXPECT_TRUE(sentence.ends_with("(usually 0.0025 %). All of the job's losses were on the way from 10.0.0.1 to n2."))
+  EXPECT_TRUE(sentence.ends_with("(usually 0.0025 %). All of the job's losses were on the path from 10.0.0.1 to n2."))
       << sentence;
 }
 
@@ -84,7 +84,7 @@ TEST(RuleLoss, NamesTheWayFromOnePeerOfSeveral) {
   add_peer(telemetry, "127.0.0.1", 0, 400);
   const Finding found = findings_of(telemetry).at(0);
   EXPECT_TRUE(
-      found.sentence.ends_with(" All of the job's losses were on the way from 10.0.0.3 to n2, one "
+      found.sentence.ends_with(" All of the job's losses were on the path from 10.0.0.3 to n2, one "
                                "of 3 peer addresses with significant traffic."))
       << found.sentence;
   EXPECT_EQ(found.evidence.back().metric, "tcp.peer.out_of_order");
@@ -111,7 +111,7 @@ TEST(RuleLoss, NamesSomeOfManyPeers) {
     add_peer(telemetry, "10.0.0.5", 0, 100);
   });
   EXPECT_TRUE(
-      sentence.ends_with(" Most of the job's losses were on the way from 10.0.0.1, 10.0.0.3 to n2; "
+      sentence.ends_with(" Most of the job's losses were on the path from 10.0.0.1, 10.0.0.3 to n2; "
                          "n2 has 4 peer addresses."))
       << sentence;
 }
@@ -133,7 +133,7 @@ TEST(RuleLoss, NamesNoWayWhereManyPeersAreNotToldApart) {
     add_peer(telemetry, "10.0.0.1", 18, 400);
     add_peer(telemetry, "others", 2, 400);
   });
-  EXPECT_TRUE(sentence.ends_with(" 90 % of the job's losses were on the way from 10.0.0.1 to n2.")) << sentence;
+  EXPECT_TRUE(sentence.ends_with(" 90 % of the job's losses were on the path from 10.0.0.1 to n2.")) << sentence;
 }
 
 TEST(RuleLoss, NamesNoWayWhereNoneStandsOut) {
@@ -162,7 +162,7 @@ TEST(RuleLoss, TakesTheNodesOwnAddressesForNoPeers) {
   const RuleSpec* rule = find_rule("net.tcp_retrans_fault");
   const auto found = rule->check(RuleContext(*rule, node, {}, {}));
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_TRUE(found[0].sentence.ends_with(" All of the job's losses were on the way from 10.0.0.1 to n2."))
+  EXPECT_TRUE(found[0].sentence.ends_with(" All of the job's losses were on the path from 10.0.0.1 to n2."))
       << found[0].sentence;
 }
 
