@@ -74,7 +74,7 @@ class Comparer {
     }
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
-      group.reason = fmt::format("with two nodes it cannot be told which of them differs over the whole job{}{}",
+      group.reason = fmt::format("over the whole job it cannot be told which of them differs{}{}",
                                  differ.empty() ? "" : "; ", differ);
       return group;
     }

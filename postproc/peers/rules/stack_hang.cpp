@@ -498,7 +498,8 @@ std::vector<JobFinding> check_stall(const JobRuleContext& context, const Effecti
 
 constexpr Threshold kMaxCpus{"max_cpus", 0.2, "cpus", "a rank that uses more is at work"};
 constexpr const char* kDump =
-    "py-spy dump --pid $(pgrep -n {command})   # in the next run, while it stands still, on {node}: where the rank is";
+    "for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the next run, while "
+    "it stands still: where each rank is";
 
 const RegisteredJobRule kHang(
     check_hang,

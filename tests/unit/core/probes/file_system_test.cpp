@@ -28,7 +28,7 @@ TEST(FileSystem, IsThatOfTheRecordedTmpdir) {
   const auto total = [&mounts](const std::string& recorded) {
     TestHost host;
     host.write("/ticks.rec", "reveal recording 1\n+ 0 F/proc/self/mountinfo\n$ 0 " + std::to_string(mounts.size()) +
-                                 "\n" + mounts + "\n+ 1 @@statfs/local\n$ 1 30\n/scratch 4096000 3000 2000 5 4\n" +
+                                 "\n" + mounts + "\n+ 1 @@statvfs/local\n$ 1 30\n/scratch 4096000 3000 2000 5 4\n" +
                                  "+ 2 @@job/roots\n$ 2 7\n50 0 0\n\n" + recorded + "= 1 1\n");
     ProbeBench bench(host, "file_system");
     bench.sample();

@@ -436,7 +436,7 @@ TEST(Python, IsReadInTheProcessesThatALauncherStarts) {
       "launcher = os.getpid()\n"
       "for rank in range(2):\n"
       "    if os.fork() == 0:\n"
-      "        print('loads')\n"
+      "        os.write(1, b'loads\\n')\n"  // at once: the other rank writes into the same pipe
       "        load()\n"
       "        os._exit(0)\n"
       "monitor()\n");

@@ -96,7 +96,7 @@ TEST(RuleTable, FoldsCommentsIntoCommentsSoThatALineCanBePasted) {
             std::string::npos)
       << outsider;
   EXPECT_NE(rule_as_text(*find_rule("cpu.outsider"), {}, 40)
-                .find("# in the next run: who\n               # else is busy, on which\n               # cpu\n"),
+                .find("# on {node}, in the next\n               # run: who else is busy,\n               # on which cpu\n"),
             std::string::npos);
 }
 
