@@ -95,9 +95,8 @@ Way way_of(std::string_view name) {
     detectors.push_back(*found);
   }
   if (detectors.empty()) return nullptr;
-  return [detectors](const Telemetry& node, const DetectOptions& options) {
-    return ranking_by(detectors, node, options);
-  };
+  return
+      [detectors](const Telemetry& node, const DetectOptions& options) { return ranking_by(detectors, node, options); };
 }
 
 std::vector<Telemetry> nodes_of(const std::filesystem::path& path) {
