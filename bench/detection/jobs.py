@@ -89,6 +89,7 @@ def write(job, path):
         for name in ("channels", "kind", "subsystem"):
             file.create_dataset(name, data=np.array(getattr(job, name), dtype="S"))
         file.attrs["interval_seconds"] = job.interval
+        file["truth/event_begin"], file["truth/event_end"] = job.begin, job.end
 
 
 def without_event(job):
@@ -252,7 +253,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=1, metavar="K", help="tilings per job")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="jobs at a time")
     parser.add_argument("--runs", action="store_true", help="also one line per job")
-    parser.add_argument("--keep", metavar="FOLDER", help="leave the jobs made here")
+    parser.add_argument("--keep", metavar="FOLDER", help="leave the jobs made here, for detectors.py")
     options = parser.parse_args()
     paths = sorted(glob.glob(os.path.join(options.dir, "*.h5")))
     if not paths:

@@ -383,9 +383,9 @@ Section episodes_section(const Report& report) {
               .caption =
                   "Intervals that differed from the rest of this run. GAP: change of level over an interval; COUNT: "
                   "error counter. Detectors of the windows around an interval: R-Z: deviation of single channels, "
-                  "R-MAHA: Mahalanobis distance, R-IF: isolation forest, KNN and KNN-L: nearest neighbours; Z, MAHA "
-                  "and IF: as in the paper. By detector: the share of its score that comes from a channel; negative: "
-                  "the channel lowers the score.",
+                  "R-MAHA: Mahalanobis distance, R-IF: isolation forest, KNN and KNN-L: nearest neighbours, GMM: "
+                  "Gaussian mixture per layer; Z, MAHA and IF: as in the paper. By detector: the share of its score "
+                  "that comes from a channel; negative: the channel lowers the score.",
               .columns = {{"When"}, {"Subsystem"}, {"Detectors"}, {"Metric and feature", kWeb}, {"Claim"}},
               .most = kMostEpisodes,
               .shown = kInFull};

@@ -7,7 +7,6 @@
 #include "postproc/detect/scan/attribution.h"
 #include "postproc/detect/windows/daily_baseline.h"
 #include "postproc/detect/windows/robust_windows.h"
-#include "postproc/detect/windows/window_detector.h"
 #include "postproc/features/features.h"
 #include "postproc/numerics/percentile.h"
 
@@ -28,8 +27,9 @@ struct Member {
 
 class Ranking {
  public:
-  Ranking(const Telemetry& telemetry, std::uint64_t seed, Explain explain, WindowRanking& result)
-      : telemetry_(telemetry), seed_(seed), explain_(explain), result_(result) {}
+  Ranking(const Telemetry& telemetry, std::uint64_t seed, Explain explain, std::span<const WindowDetector> detectors,
+          WindowRanking& result)
+      : telemetry_(telemetry), seed_(seed), explain_(explain), detectors_(detectors), result_(result) {}
 
   void rank(const WindowGrid& grid) {
     const double per_day = kSecondsPerDay / (static_cast<double>(grid.stride) * telemetry_.step_seconds);
@@ -40,7 +40,7 @@ class Ranking {
 
     const bool many = views[0].channels.size() > kManyChannels;
     std::vector<Member> members;
-    for (const WindowDetector& detector : window_detectors()) {
+    for (const WindowDetector& detector : detectors_) {
       const double weight = many ? detector.weight_many : detector.weight;
       members.push_back({weight, detector.method, detector.score(views[0], seed_)});
       if (detector.by_time_of_day && explained > 0) {
@@ -108,19 +108,21 @@ class Ranking {
   const Telemetry& telemetry_;
   std::uint64_t seed_;
   Explain explain_;
+  std::span<const WindowDetector> detectors_;
   WindowRanking& result_;
 };
 
 }  // namespace
 
-WindowRanking rank_windows(const Telemetry& telemetry, const WindowGrid& grid, std::uint64_t seed, Explain explain) {
+WindowRanking rank_windows(const Telemetry& telemetry, const WindowGrid& grid, std::uint64_t seed, Explain explain,
+                           std::span<const WindowDetector> detectors) {
   WindowRanking result;
   if (grid.count < kLeastWindows) {
     result.score.resize(grid.count);
     if (explain == Explain::every_channel) result.reasons.resize(grid.count);
     return result;
   }
-  Ranking ranking(telemetry, seed, explain, result);
+  Ranking ranking(telemetry, seed, explain, detectors, result);
   const std::size_t parts = (grid.count + kMaxWindows - 1) / kMaxWindows;
   for (std::size_t p = 0; p < parts; ++p) {
     const std::size_t from = grid.count * p / parts;

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "postproc/detect/episode.h"
+#include "postproc/detect/windows/window_detector.h"
 #include "postproc/features/window_grid.h"
 #include "postproc/telemetry/telemetry.h"
 
@@ -20,9 +22,11 @@ struct WindowRanking {
 
 enum class Explain : std::uint8_t { no, every_channel };
 
-/// Fewer than kLeastWindows: all scores are 0. Long series are ranked in parts of at most 2,400 windows.
+/// Fewer than kLeastWindows: all scores are 0. Long series are ranked in parts of at most 2,400 windows. `detectors`:
+/// those that take part.
 [[nodiscard]] WindowRanking rank_windows(const Telemetry& telemetry, const WindowGrid& grid, std::uint64_t seed,
-                                         Explain explain);
+                                         Explain explain,
+                                         std::span<const WindowDetector> detectors = window_detectors());
 
 /// A window that shares samples with a stranger neighbour is likelier to belong to the same event: it is raised towards
 /// that neighbour by half the share of samples they have in common.

@@ -147,18 +147,21 @@ REVEAL_WIDE LargestSizes largest_sizes(const float* g, std::size_t stride, std::
 /// Collects one view, one channel after the other.
 class View {
  public:
-  View(Baseline baseline, std::size_t windows, double windows_per_day, bool keep_features)
+  View(Baseline baseline, const WindowGrid& grid, double windows_per_day, bool keep_features)
       : baseline_(baseline),
         keep_features_(keep_features),
-        channel_(baseline, windows, windows_per_day),
-        levels_(windows),
-        others_(windows) {
-    result_.windows = windows;
+        channel_(baseline, grid.count, windows_per_day),
+        levels_(grid.count),
+        others_(grid.count) {
+    result_.windows = grid.count;
+    result_.independent = std::min(1.0, static_cast<double>(grid.stride) / static_cast<double>(grid.length));
   }
 
-  /// `features`: [feature][window] as ChannelFeatures leaves them.
-  void add(std::size_t channel, std::span<const double> features, bool to_gram) {
+  /// `features`: [feature][window] as ChannelFeatures leaves them. Channels come layer by layer.
+  void add(std::size_t channel, Layer layer, std::span<const double> features, bool to_gram) {
     if (!channel_.compute(features)) return;
+    if (layer != layer_) end_layer();
+    layer_ = layer;
     result_.channels.push_back(channel);
     keep_evidence();
     if (keep_features_) {
@@ -177,15 +180,34 @@ class View {
     result_.z = Eigen::Map<const Eigen::MatrixXf>(z_.data(), n, c);
     result_.feature =
         Eigen::Map<const Eigen::Matrix<std::uint8_t, Eigen::Dynamic, Eigen::Dynamic>>(feature_.data(), n, c);
-    result_.gram_features = levels_.features() + others_.features();
-    result_.level_gram = levels_.take();
-    result_.gram = result_.level_gram + others_.take();
+    end_layer();
+    if (result_.gram_features == 0) result_.gram = result_.level_gram = Eigen::MatrixXd::Zero(n, n);
     if (!channel_.explained().empty()) result_.explained_by_time_of_day = percentile(channel_.explained(), 50);
     if (baseline_ == Baseline::whole) find_components();
     return std::move(result_);
   }
 
  private:
+  /// One layer's inner products at a time are kept, beside their sum.
+  void end_layer() {
+    const std::size_t features = levels_.features() + others_.features();
+    if (features == 0) return;
+    Eigen::MatrixXd levels = levels_.take();
+    Eigen::MatrixXd all = levels + others_.take();
+    if (baseline_ == Baseline::whole) {
+      LayerWindows layer = layer_windows(layer_, all);
+      if (layer.rows.cols() > 0) result_.layers.push_back(std::move(layer));
+    }
+    if (result_.gram_features == 0) {
+      result_.level_gram = std::move(levels);
+      result_.gram = std::move(all);
+    } else {
+      result_.level_gram += levels;
+      result_.gram += all;
+    }
+    result_.gram_features += features;
+  }
+
   void keep_evidence() {
     const std::size_t n = result_.windows;
     const std::span<const float> g = channel_.g();
@@ -229,6 +251,7 @@ class View {
   RobustChannel channel_;
   RobustWindows result_;
   Gram levels_, others_;
+  Layer layer_ = Layer::cpu;  // of the channels that are added
   std::vector<float> evidence_, explaining_, z_;
   std::vector<std::uint8_t> feature_;
 };
@@ -332,6 +355,8 @@ std::vector<std::size_t> looked_at(const Telemetry& telemetry, const WindowGrid&
     const auto covered = telemetry.series(c).subspan(grid.begin, grid.end_sample(grid.count - 1) - grid.begin);
     if (is_looked_at(telemetry.channels[c], covered)) channels.push_back(c);
   }
+  const auto layer = [&](std::size_t channel) { return layer_of(telemetry.channels[channel]); };
+  std::stable_sort(channels.begin(), channels.end(), [&](std::size_t a, std::size_t b) { return layer(a) < layer(b); });
   return channels;
 }
 
@@ -342,7 +367,8 @@ void add_channels(const Telemetry& telemetry, const WindowGrid& grid, const std:
   std::vector<double> features(kFeatureCount * grid.count);
   for (std::size_t i = 0; i < channels.size(); ++i) {
     all.compute(telemetry.series(channels[i]), features);
-    for (const auto& view : views) view->add(channels[i], features, i % thinning == 0);
+    const Layer layer = layer_of(telemetry.channels[channels[i]]);
+    for (const auto& view : views) view->add(channels[i], layer, features, i % thinning == 0);
   }
 }
 
@@ -353,7 +379,7 @@ std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const Wind
   std::vector<std::unique_ptr<View>> views;
   views.reserve(baselines.size());
   for (const Baseline baseline : baselines) {
-    views.push_back(std::make_unique<View>(baseline, grid.count, windows_per_day, false));
+    views.push_back(std::make_unique<View>(baseline, grid, windows_per_day, false));
   }
   add_channels(telemetry, grid, looked_at(telemetry, grid), views);
   std::vector<RobustWindows> result;
@@ -365,7 +391,7 @@ std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const Wind
 RobustWindows robust_windows_with_features(const Telemetry& telemetry, const WindowGrid& grid) {
   const std::vector<std::size_t> channels = looked_at(telemetry, grid);
   const bool few = channels.size() * grid.count * kRobustFeatures <= kMostKept;
-  const std::unique_ptr<View> views[] = {std::make_unique<View>(Baseline::whole, grid.count, 0, few)};
+  const std::unique_ptr<View> views[] = {std::make_unique<View>(Baseline::whole, grid, 0, few)};
   add_channels(telemetry, grid, channels, views);
   return views[0]->finish();
 }

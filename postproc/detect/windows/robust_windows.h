@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "postproc/detect/windows/layers.h"
 #include "postproc/features/window_grid.h"
 #include "postproc/numerics/principal_components.h"
 #include "postproc/telemetry/telemetry.h"
@@ -24,7 +25,7 @@ enum class Baseline : std::uint8_t {
 
 struct RobustWindows {
   std::size_t windows = 0;
-  std::vector<std::size_t> channels;  // that vary; indices into Telemetry::channels
+  std::vector<std::size_t> channels;  // that vary; indices into Telemetry::channels, layer by layer
 
   // [window, channel]; g = sign(z) log(1 + |z|).
   Eigen::MatrixXf evidence;                                             // mean of the three largest |g|
@@ -40,6 +41,10 @@ struct RobustWindows {
   // Components of the least strange nine tenths of the windows; none for other baselines than `whole`.
   PrincipalComponents components;
   Eigen::Index kept = 0;  // components that hold 90 % of the core's variance, at most 40
+
+  // The layers whose windows differ; none for other baselines than `whole`.
+  std::vector<LayerWindows> layers;
+  double independent = 1;  // the share of a window that the next one does not have
 
   std::vector<float> features;  // g, [channel][feature of robust_features()][window]; empty unless kept
 

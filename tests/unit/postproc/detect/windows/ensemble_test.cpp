@@ -83,7 +83,7 @@ TEST(WindowDetectors, ShareOneScale) {
 TEST(WindowDetectors, AreRegisteredOnceEach) {
   std::vector<Method> methods;
   for (const WindowDetector& detector : window_detectors()) methods.push_back(detector.method);
-  EXPECT_EQ(names_of(methods), (std::vector<std::string>{"R-Z", "R-MAHA", "R-IF", "KNN", "KNN-L"}));
+  EXPECT_EQ(names_of(methods), (std::vector<std::string>{"R-Z", "R-MAHA", "R-IF", "KNN", "KNN-L", "GMM"}));
 }
 
 TEST(WindowDetectors, EachSeesAPlainEvent) {

@@ -37,8 +37,8 @@ TEST(SecondOpinion, IsThatOfTheSameDetectorsInVotesAndInChannels) {
   Episode episode{.begin = 900, .end = 1020, .methods = {Method::interval_scan, Method::error_counters}};
   explain(telemetry, episode);
   // Five of twenty independent channels: no common component moves, which is all that R-MAHA and R-IF look at.
-  EXPECT_EQ(names_of(episode.methods), (std::vector<std::string>{"GAP", "R-Z", "KNN", "KNN-L", "COUNT"}));
-  EXPECT_EQ(episode.agreement, 5);
+  EXPECT_EQ(names_of(episode.methods), (std::vector<std::string>{"GAP", "R-Z", "KNN", "KNN-L", "GMM", "COUNT"}));
+  EXPECT_EQ(episode.agreement, 6);
   ASSERT_EQ(episode.contributions.size(), 1U);
   EXPECT_EQ(episode.contributions[0].method, Method::neighbours);
   EXPECT_LT(episode.contributions[0].channels.front().channel, 5U);

@@ -1,0 +1,31 @@
+// The layers of a system, from its hardware to the steps of a training, each looked at on its own: how a layer usually
+// is does not drown in the channels of the others.
+#pragma once
+
+#include <Eigen/Core>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "postproc/telemetry/telemetry.h"
+
+namespace reveal {
+
+/// Subsystem as it is, and what the calls of a process into the software stack are about.
+enum class Layer : std::uint8_t { cpu, gpu, memory, network, storage, process, self, cuda, collective, steps };
+[[nodiscard]] Layer layer_of(const Channel& channel);
+
+/// The windows of one layer in a few numbers.
+struct LayerWindows {
+  Layer layer = Layer::cpu;
+  std::vector<Eigen::Index> calm;  // windows that others at another time resemble; a hundred of them, evenly spread
+  std::size_t all_calm = 0;        // how many there are
+  /// [window, number]: principal components of the calm windows in units of their deviations, and the logarithm of what
+  /// the components leave of the window.
+  Eigen::MatrixXd rows;
+};
+
+/// From the inner products of the layer's windows; no numbers where no window differs from another.
+[[nodiscard]] LayerWindows layer_windows(Layer layer, const Eigen::MatrixXd& gram);
+
+}  // namespace reveal
