@@ -25,7 +25,7 @@ struct GaussianMixture {
 
   /// [row, part]: log of the part's weight times its density.
   [[nodiscard]] Eigen::MatrixXd log_joint(const Eigen::MatrixXd& rows) const;
-  /// Of the mixture, at each row.
+  /// Returns that of the mixture at each row.
   [[nodiscard]] Eigen::VectorXd log_density(const Eigen::MatrixXd& rows) const;
 };
 

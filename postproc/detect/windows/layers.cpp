@@ -13,7 +13,7 @@ namespace reveal {
 
 namespace {
 
-/// Of a metric "stack.*", whose instance is "rank0/ncclAllReduce". The first row that fits.
+/// Tells the layer of a metric "stack.*", whose instance is "rank0/ncclAllReduce": the first row that fits.
 struct LayerOfCalls {
   std::string_view metric;    // what it begins with
   std::string_view function;  // what the function's name begins with
