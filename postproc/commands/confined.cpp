@@ -284,8 +284,9 @@ void become_owner(const fs::path& input) {
 
 std::vector<fs::path> readable_places(const std::vector<fs::path>& inputs) {
   std::vector<fs::path> places = inputs;
-  for (const char* system : {"/etc/reveal", "/etc/localtime", "/usr/share/zoneinfo", "/proc/self", "/proc/cpuinfo",
-                             "/sys/devices/system/cpu", "/sys/fs/cgroup"})
+  for (const char* system :
+       {"/etc/reveal", "/etc/passwd", "/etc/nsswitch.conf", "/etc/localtime", "/usr/share/zoneinfo", "/proc/self",
+        "/proc/cpuinfo", "/sys/devices/system/cpu", "/sys/fs/cgroup"})
     places.emplace_back(system);
   const char* base = std::getenv("XDG_CONFIG_HOME");
   const char* home = std::getenv("HOME");

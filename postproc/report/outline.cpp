@@ -100,7 +100,7 @@ Section totals_section(const Report& report) {
   const JobTotals& whole = report.totals.front();
   const std::vector<std::string> known = used(whole);
   add(section.parts, "totals", known.empty() ? "nothing was measured" : listed(known, known.size(), "; "));
-  Table table{.columns = {{"Node", kEverywhere, 12},
+  Table table{.columns = {{"Node", kEverywhere, 11},
                           {"CPUs used", kEverywhere, 15},
                           {"Peak memory", kEverywhere, 20},
                           {"Read", kEverywhere, 9},

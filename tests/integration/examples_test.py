@@ -61,6 +61,7 @@ STATUSES = {
     "reveal list": {1} if ROOT else {0},  # root's runs are not remembered
     "reveal doctor": {0, 1},              # 1: something to mend
     "reveal check": {0, 1, 2},            # of this machine
+    "reveal export reveal-4711 --format perfetto": {0, 1},  # 1: nothing was anomalous in this job
     "reveal show reveal-4711 --finding": {0, 1},  # 1: this job had no such finding
     "reveal show reveal-4711 --node n03 --finding": {0, 1},
     "reveal compare reveal-4721 reveal-4722": {3},  # one run on each side

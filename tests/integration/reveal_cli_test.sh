@@ -48,10 +48,10 @@ expect 2 'did you mean "show"?' "$reveal" help shwo
 expect 1 "no directory $work/nowhere; reveal list" "$reveal" report "$work/nowhere"
 expect 1 'no directory 4711 or reveal-4711 here' "$reveal" show 4711
 mkdir with_file && touch with_file/n03.txt
-expect 1 'no trace in with_file' "$reveal" report with_file/n03.txt
+expect 1 '(NODE.h5 or NODE.h5.part) in with_file' "$reveal" report with_file/n03.txt
 mkdir empty
-expect 1 'no trace in empty' "$reveal" report empty
-expect 1 'no trace in empty' "$reveal" merge empty
+expect 1 '(NODE.h5 or NODE.h5.part) in empty' "$reveal" report empty
+expect 1 '(NODE.h5 or NODE.h5.part) in empty' "$reveal" merge empty
 mkdir text && echo 'not a trace' >text/n01.h5
 expect 1 'n01.h5' "$reveal" report text
 expect 0 - "$reveal" rules
@@ -141,7 +141,7 @@ expect 1 - "$reveal" check --root bad --seconds 1 --config without.conf
 expect 3 - "$reveal" check --root nowhere --textfile none.prom
 grep -q '^UNKNOWN - .*nowhere' out && grep -qx 'reveal_check_status 3' none.prom || fail "no node: $(cat out none.prom)"
 "$reveal" check empty >out 2>err
-[ $? = 3 ] && grep -q '^UNKNOWN - no trace in empty' out || fail "check of an empty directory: $(cat out err)"
+[ $? = 3 ] && grep -q '^UNKNOWN - no trace (NODE.h5 or NODE.h5.part) in empty' out || fail "check of an empty directory: $(cat out err)"
 expect 3 'did you mean "--all"?' "$reveal" check --al
 expect 3 'nowhere: No such file or directory' "$reveal" check --root nowhere --textfile nowhere/x.prom
 TMPDIR=$work "$reveal" check --seconds 1 >out 2>err
@@ -176,7 +176,7 @@ expect 0 'this is the newest here, reveal-4712' "$reveal" show
 expect 0 - "$reveal" export 4711 --format openmetrics
 tail -n 1 out | grep -qx '# EOF' || fail "export --format openmetrics: $(tail -n 3 out)"
 if [ "$(id -u)" = 0 ]; then
-  cp -r job reveal-4713 && chown -R 65534 reveal-4713
+  cp -r job reveal-4713 && chown -R 65534 reveal-4713 && chmod 711 "$work"
   expect 0 'this is the newest here, reveal-4712' "$reveal" show
   printf '[mail]\nenabled = true\ndomain = "example.org"\nhealthy = true\n' >mail.conf
   expect 1 'does not send mail as root' "$reveal" mail reveal-4713 --config mail.conf
@@ -254,7 +254,7 @@ json cut/report.json "r['partial'] and 'cut off' in r['coverage'][0]['note']"
 expect 0 'cut off' "$reveal" merge cut --pack
 
 # --- export: a table that others can read
-expect 2 'not in {csv,python,perfetto}' "$reveal" export cut --format xls
+expect 2 'not in {csv,python,perfetto,openmetrics}' "$reveal" export cut --format xls
 expect 1 'no channel "no.such"' "$reveal" export cut --format csv --metrics no.such
 expect 1 'export has no --json' "$reveal" export cut --format csv --json
 expect 0 'no channel "pmu.no_such"' "$reveal" export cut --format csv --metrics 'cpu.user,pmu.no_such'
@@ -280,7 +280,7 @@ expect 1 "at least 50 are needed" "$reveal" prune job --out selected.metrics
 expect 0 - "$reveal" prune cut --out selected.metrics
 expect 0 - "$reveal" prune cut --out selected.metrics --only-moving --threshold 0.3 --json
 json out "0 < r['channels_retained'] <= r['channels_moved'] and r['lines'] > 0"
-expect 1 'No such file or directory' "$reveal" prune nowhere --out x.metrics
+expect 1 'no directory nowhere' "$reveal" prune nowhere --out x.metrics
 expect 1 'No such file or directory' "$reveal" prune cut --out nowhere/x.metrics
 "$collect" --output less.h5 --metrics selected.metrics --duration 1s 2>err || fail "what prune wrote is refused: $(cat err)"
 /usr/bin/python3 - <<'PY' || fail "less.h5 does not hold less, and only what was selected"
@@ -352,7 +352,7 @@ expect 2 'hold the same run' "$reveal" compare runs/a1 runs/a1
 expect 2 'give two directories' "$reveal" compare runs/a1
 expect 2 'give two directories' "$reveal" compare runs/a1 runs/b1 --before runs/a2 --after runs/b2
 expect 2 'no directory runs/nowhere' "$reveal" compare runs/a1 runs/nowhere
-expect 2 'no trace in empty' "$reveal" compare empty runs/a1
+expect 2 '(NODE.h5 or NODE.h5.part) in empty' "$reveal" compare empty runs/a1
 if [ "$(id -u)" = 0 ]; then
   cp -r runs/a1 theirs
   chown -R 65534 theirs
