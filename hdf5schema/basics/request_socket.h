@@ -37,6 +37,7 @@ class Message {
   }
 
   bool send(int socket, std::span<const int> files) {
+    if (CMSG_SPACE(files.size_bytes()) > control_.size()) return false;
     header_.msg_controllen = files.empty() ? 0 : CMSG_SPACE(files.size_bytes());
     if (!files.empty()) {
       cmsghdr* const head = CMSG_FIRSTHDR(&header_);

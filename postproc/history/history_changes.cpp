@@ -20,20 +20,20 @@ constexpr std::size_t kRunsForDrift = 10;
 constexpr double kDiscoveryRate = 0.05;
 constexpr double kLeastPercent = 15;
 constexpr double kDriftPercent = 20;
-constexpr double kLeastSpread = 4e-4;  // variance between runs: two percent, squared
+constexpr double kLeastRunSpread = 4e-4;  // variance between runs: two percent, squared
 constexpr double kRunTimeP = 0.01;
 constexpr double kRunTimePriorDf = 2;
 
 /// Median and spread of a few runs, as of a normal distribution. The median absolute deviation of three runs is often 0
 /// by chance; the mean one is then the better guess.
-struct Baseline {
+struct UsualRuns {
   double median = 0;
   double variance = 0;
   std::size_t runs = 0;
 };
 
-Baseline baseline_of(const std::vector<double>& levels) {
-  Baseline baseline;
+UsualRuns baseline_of(const std::vector<double>& levels) {
+  UsualRuns baseline;
   baseline.runs = levels.size();
   baseline.median = median_of(levels);
   std::vector<double> away;
@@ -47,7 +47,7 @@ Baseline baseline_of(const std::vector<double>& levels) {
   return baseline;
 }
 
-double t_of(double level, const Baseline& baseline, const VariancePrior& prior) {
+double t_of(double level, const UsualRuns& baseline, const VariancePrior& prior) {
   const auto runs = static_cast<double>(baseline.runs);
   return t_against_median(level - baseline.median, prior.moderated(baseline.variance, runs - 1), runs);
 }
@@ -81,7 +81,7 @@ std::vector<double> levels_of(const Series& series, const Reference& reference) 
 
 /// Appends the series that changed, unless `changes` has them already.
 void test_all(const std::vector<Series>& all, const Reference& reference, std::vector<HistoryChange>& changes) {
-  std::vector<Baseline> baselines;
+  std::vector<UsualRuns> baselines;
   std::vector<double> variances;
   std::size_t usual_runs = kLeastRuns;
   for (const Series& series : all) {
@@ -89,7 +89,7 @@ void test_all(const std::vector<Series>& all, const Reference& reference, std::v
     variances.push_back(baselines.back().variance);
     usual_runs = std::max(usual_runs, baselines.back().runs);
   }
-  const VariancePrior prior = variance_prior(variances, static_cast<double>(usual_runs - 1), kLeastSpread);
+  const VariancePrior prior = variance_prior(variances, static_cast<double>(usual_runs - 1), kLeastRunSpread);
   std::vector<double> t(all.size());
   std::vector<double> p(all.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -120,8 +120,8 @@ bool run_time_changed(const RunRecord& run, std::span<const RunRecord* const> ba
                       const AnalysisSettings& settings, HistoryComparison& history) {
   std::vector<double> levels;
   for (const RunRecord* record : baseline_runs) levels.push_back(std::log(std::max(record->seconds, 0.1)));
-  const Baseline baseline = baseline_of(levels);
-  const VariancePrior prior{kLeastSpread, kRunTimePriorDf};
+  const UsualRuns baseline = baseline_of(levels);
+  const VariancePrior prior{kLeastRunSpread, kRunTimePriorDf};
   const double t = t_of(std::log(std::max(run.seconds, 0.1)), baseline, prior);
   const double expected = std::exp(baseline.median);
   const double percent = 100 * (run.seconds - expected) / expected;

@@ -59,7 +59,7 @@ void add(std::vector<Part>& parts, std::string label, std::string text, RowKind 
 }
 
 /// Commands and sentences, each as it is; the label stands before the first.
-void add_typed(std::vector<Part>& parts, std::string label, const std::vector<std::string>& lines) {
+void add_typed(std::vector<Part>& parts, const std::string& label, const std::vector<std::string>& lines) {
   for (auto begin = lines.begin(); begin != lines.end();) {
     const bool prose = form_of(*begin) == LineForm::prose;
     const auto end = std::find_if(

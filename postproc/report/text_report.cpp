@@ -366,7 +366,7 @@ void print(Page& page, const Card& card, const Report& report) {
     page.row("what", finding.sentence);
   }
   print(page, card.parts);
-  const std::string& directory = page.style().directory;
+  const std::string& directory = page.style().directory.empty() ? report.directory : page.style().directory;
   if (!page.all() && !directory.empty()) {
     page.row("verify", fmt::format("run it again, then: reveal compare {} NEXT_RUN", shell_word(directory)));
   }

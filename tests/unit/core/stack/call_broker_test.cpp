@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -362,7 +363,21 @@ TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   }
   const auto error_with = [&](CallQuestion question, std::size_t files) {
     const std::array<int, 3> all = {library_.get(), library_.get(), library_.get()};
-    EXPECT_TRUE(Message<CallQuestion>(&question).send(socket, std::span(all).first(files)));
+    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof all)> control{};
+    iovec part{&question, sizeof question};
+    msghdr header{};
+    header.msg_iov = &part;
+    header.msg_iovlen = 1;
+    if (files > 0) {
+      header.msg_control = control.data();
+      header.msg_controllen = CMSG_SPACE(files * sizeof(int));
+      cmsghdr* const head = CMSG_FIRSTHDR(&header);
+      head->cmsg_level = SOL_SOCKET;
+      head->cmsg_type = SCM_RIGHTS;
+      head->cmsg_len = CMSG_LEN(files * sizeof(int));
+      std::memcpy(CMSG_DATA(head), all.data(), files * sizeof(int));
+    }
+    EXPECT_EQ(::sendmsg(socket, &header, 0), static_cast<ssize_t>(sizeof question));
     return error();
   };
   const CallQuestion good{.what = CallRequest::attach, .pid = caller.pid(), .index = index_, .offset = offset_};
