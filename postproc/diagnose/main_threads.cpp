@@ -133,6 +133,7 @@ void add_main_threads(std::span<const PythonSamples> processes, std::int64_t utc
   for (Finding& finding : findings) {
     const bool lasts = finding.kind == FindingKind::anomaly || finding.kind == FindingKind::peer;
     if (!lasts || finding.intervals.empty()) continue;
+    if (!finding.main_threads.empty()) continue;  // the rule said it, with the node of each rank
     finding.main_threads = place_sentences(processes, offset, finding);
   }
 }

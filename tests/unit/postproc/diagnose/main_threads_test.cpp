@@ -50,6 +50,12 @@ TEST(MainThreads, OfRanksInOnePlaceAreOneSentence) {
                                 "times mostly in step (train.py:40)"}));
 }
 
+TEST(MainThreads, OfARuleThatSaidWhereTheyStoodAreLeftAsTheyAre) {
+  Finding hang = finding();
+  hang.main_threads = {"the main thread of rank1 on n2 was in load (data.py:88)"};
+  EXPECT_EQ(sentences({process("rank1", "load (data.py:88)", "step (train.py:40)")}, hang), hang.main_threads);
+}
+
 TEST(MainThreads, ThatStoodAsEverAreNotMentioned) {
   PythonSamples same = process("rank0", "step (train.py:40)", "");
   for (PythonSamples::Sample& sample : same.samples) sample.place = 0;
