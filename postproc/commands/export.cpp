@@ -1,6 +1,7 @@
 #include <map>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/analysis/annotated_windows.h"
 #include "postproc/analysis/trace_events.h"
 #include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
@@ -21,15 +22,17 @@ class Export final : public Command {
            "csv: one line per sample, one column per channel, units in the header; python: one line per sample "
            "of a Python process with the place of its main thread (reveal-run --stack); perfetto: findings, "
            "training steps and channels of all nodes around the report's intervals, for ui.perfetto.dev; openmetrics: "
-           "the report's verdict, findings and totals, for Prometheus")
+           "the report's verdict, findings and totals, for Prometheus; windows: one line per window of 3 s with its "
+           "features, the scores of the paper's detectors and the findings of that time")
         ->required()
-        ->check(CLI::IsMember({"csv", "python", "perfetto", "openmetrics"}));
+        ->check(CLI::IsMember({"csv", "windows", "python", "perfetto", "openmetrics"}));
     app.add_option("--node", node_, "trace of this node; optional if there is only one")->type_name("NAME");
     app.add_option("--metrics", metrics_, "only these metrics, with shell patterns: \"cpu.*\", \"net.rx_bytes/eth0\"")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->type_name("PATTERN");
     app.add_flag("--whole-job", whole_job_, "--format perfetto: not only the report's intervals");
+    app.add_flag("--schema", schema_, "--format windows: print what each column means, as JSON, not the table");
   }
 
   int run(const CommonOptions& common) override {
@@ -37,6 +40,7 @@ class Export final : public Command {
     directory_ = directory_of_number(directory_);
     need_directory(directory_);
     if (whole_job_ && format_ != "perfetto") throw Error("--whole-job is for --format perfetto: others have it all");
+    if (schema_ && format_ != "windows") throw Error("--schema is for --format windows");
     if (format_ == "openmetrics") {
       if (!metrics_.empty() || !node_.empty()) throw Error("--format openmetrics takes no --metrics and no --node");
       print(report_as_metrics(stored_or_new_report(directory_, common)));
@@ -50,12 +54,22 @@ class Export final : public Command {
       for (const std::string& sentence : left_out) complain(sentence);
       return 0;
     }
-    if (format_ == "python") {
-      if (!metrics_.empty()) throw Error("--metrics is for --format csv: places have no metric");
-      write_python_csv(trace(), write);
+    if (format_ == "windows") {
+      const Report report = stored_or_new_report(directory_, common);
+      const AnnotatedWindows windows(report, trace(), metrics_);
+      if (schema_) {
+        print(windows.schema());
+      } else {
+        windows.write_csv(write);
+      }
       return 0;
     }
-    for (const std::string& pattern : write_csv(trace(), metrics_, write)) {
+    if (format_ == "python") {
+      if (!metrics_.empty()) throw Error("--metrics is for --format csv: places have no metric");
+      write_python_csv(trace().path, write);
+      return 0;
+    }
+    for (const std::string& pattern : write_csv(trace().path, metrics_, write)) {
       complain("this trace has no channel \"" + pattern + "\"");
     }
     return 0;
@@ -81,9 +95,9 @@ class Export final : public Command {
     return chosen;
   }
 
-  [[nodiscard]] std::filesystem::path trace() const {
+  [[nodiscard]] ListedTrace trace() const {
     const std::vector<ListedTrace> chosen = chosen_traces();
-    if (chosen.size() == 1) return chosen.front().path;
+    if (chosen.size() == 1) return chosen.front();
     std::string names;
     for (const ListedTrace& each : chosen) names += (names.empty() ? "" : ", ") + each.node;
     throw Error("choose a node with --node: " + names);
@@ -94,6 +108,7 @@ class Export final : public Command {
   std::string node_;
   std::vector<std::string> metrics_;
   bool whole_job_ = false;
+  bool schema_ = false;
 };
 
 const RegisteredCommand kExportCommand{
@@ -102,6 +117,8 @@ const RegisteredCommand kExportCommand{
      .help = "Print the measured values, and the ratios computed from them, as a table",
      .examples = "  reveal export reveal-4711 --format csv > n03.csv\n"
                  "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'\n"
+                 "  reveal export reveal-4711 --format windows | gzip > windows.csv.gz\n"
+                 "  reveal export reveal-4711 --format windows --schema > windows.json\n"
                  "  reveal export reveal-4711 --format perfetto > job.json\n"
                  "  reveal export reveal-4711 --format openmetrics > 4711.prom",
      .make = make_command<Export>}};

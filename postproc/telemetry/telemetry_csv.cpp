@@ -19,22 +19,6 @@ namespace {
 constexpr std::size_t kValuesAtOnce = 4'000'000;
 constexpr std::size_t kTextAtOnce = 1 << 20;
 
-std::string quoted(const std::string& name) {
-  if (name.find_first_of(",\"\r\n") == std::string::npos) return name;
-  std::string text = "\"";
-  for (const char letter : name) text.append(letter == '"' ? 2 : 1, letter);
-  return text + '"';
-}
-
-std::string column_name(const Channel& channel, double step_seconds) {
-  for (const DerivedMetric& derived : derived_metrics()) {
-    if (derived.metric == channel.metric) return fmt::format("{} [{}]", channel.name(), derived.unit_text);
-  }
-  return is_counted(channel.kind)
-             ? fmt::format("{} [{} per {:g} s]", channel.name(), name_of(channel.unit), step_seconds)
-             : fmt::format("{} [{}]", channel.name(), name_of(channel.unit));
-}
-
 std::vector<std::size_t> chosen(const Telemetry& telemetry, const std::vector<std::string>& patterns,
                                 std::vector<std::string>& unmatched) {
   std::vector<std::size_t> channels;
@@ -54,6 +38,22 @@ std::vector<std::size_t> chosen(const Telemetry& telemetry, const std::vector<st
 }
 
 }  // namespace
+
+std::string csv_field(const std::string& name) {
+  if (name.find_first_of(",\"\r\n") == std::string::npos) return name;
+  std::string text = "\"";
+  for (const char letter : name) text.append(letter == '"' ? 2 : 1, letter);
+  return text + '"';
+}
+
+std::string column_name(const Channel& channel, double step_seconds) {
+  for (const DerivedMetric& derived : derived_metrics()) {
+    if (derived.metric == channel.metric) return fmt::format("{} [{}]", channel.name(), derived.unit_text);
+  }
+  return is_counted(channel.kind)
+             ? fmt::format("{} [{} per {:g} s]", channel.name(), name_of(channel.unit), step_seconds)
+             : fmt::format("{} [{}]", channel.name(), name_of(channel.unit));
+}
 
 bool meets_pattern(const std::string& pattern, const Channel& channel) {
   return ::fnmatch(pattern.c_str(), channel.metric.c_str(), 0) == 0 ||
@@ -78,7 +78,7 @@ std::vector<std::string> write_csv(const std::filesystem::path& trace, const std
       columns = chosen(piece, metrics, unmatched);
       text = "time";
       for (const std::size_t column : columns)
-        text += ',' + quoted(column_name(piece.channels[column], piece.step_seconds));
+        text += ',' + csv_field(column_name(piece.channels[column], piece.step_seconds));
       text += '\n';
     }
     for (std::size_t t = 0; t < piece.samples; ++t) {
@@ -111,8 +111,8 @@ void write_python_csv(const std::filesystem::path& trace, const std::function<vo
     std::string text;
     for (const PythonSamples::Sample& sample : process.samples) {
       const bool named = sample.place != PythonSamples::kElsewhere;
-      text += iso_milliseconds(sample.time_ns + offset) + ',' + quoted(process.process) + ',' +
-              (named ? quoted(process.places[static_cast<std::size_t>(sample.place)]) : "") + '\n';
+      text += iso_milliseconds(sample.time_ns + offset) + ',' + csv_field(process.process) + ',' +
+              (named ? csv_field(process.places[static_cast<std::size_t>(sample.place)]) : "") + '\n';
     }
     out(text);
   }

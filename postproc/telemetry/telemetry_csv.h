@@ -14,6 +14,11 @@ namespace reveal {
 /// Whether a pattern as of the shell meets the channel's metric or its name.
 [[nodiscard]] bool meets_pattern(const std::string& pattern, const Channel& channel);
 
+/// The name as a field of a table (RFC 4180).
+[[nodiscard]] std::string csv_field(const std::string& name);
+/// The channel's name with its unit: "mem.dirty [bytes]", "cpu.user/cpu0 [ns per 0.1 s]".
+[[nodiscard]] std::string column_name(const Channel& channel, double step_seconds);
+
 /// One line per sample: `time` (UTC, ISO 8601), then a column per channel, derived metrics behind what was measured;
 /// empty where nothing was measured (RFC 4180). The header has the unit: levels are as they are, "mem.dirty [bytes]",
 /// counters are increments per sample, "cpu.user/cpu0 [ns per 0.1 s]".

@@ -18,20 +18,6 @@ namespace {
 
 constexpr double kFlaggedPercentile = 99;
 
-/// What the three detectors say about each window of the pruned channels' features.
-struct WindowVotes {
-  WindowGrid grid;
-  std::vector<std::size_t> channels;  // retained by pruning
-  FeatureMatrix z;                    // standardised features of those channels
-  std::vector<Method> methods;
-  std::vector<std::vector<double>> scores;  // [method][window]
-  std::vector<std::vector<bool>> flags;     // [method][window], top 1 %
-
-  [[nodiscard]] int agreement(std::size_t window) const {
-    return static_cast<int>(std::count_if(flags.begin(), flags.end(), [&](const auto& flag) { return flag[window]; }));
-  }
-};
-
 /// Per retained channel the feature with the largest |z| in any window [first, last].
 std::vector<Reason> largest_z(const WindowVotes& votes, std::size_t first, std::size_t last) {
   std::vector<Reason> reasons;
@@ -92,14 +78,20 @@ Episode episode_of(const Telemetry& telemetry, const WindowVotes& votes, const s
   return episode;
 }
 
-bool is_summed(const Channel& channel) {
+}  // namespace
+
+int WindowVotes::agreement(std::size_t window) const {
+  return static_cast<int>(std::count_if(flags.begin(), flags.end(), [&](const auto& flag) { return flag[window]; }));
+}
+
+bool is_summed_in_paper(const Channel& channel) {
   return counts_events(channel) || fact_of(channel.metric, &MetricFact::summed_in_paper);
 }
 
 WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& options, const WindowGrid& grid) {
   WindowVotes votes{.grid = grid};
   votes.channels = prune(telemetry, 0, telemetry.samples, options.prune_above);
-  votes.z = standardise(feature_matrix(telemetry, votes.channels, votes.grid, is_summed));
+  votes.z = standardise(feature_matrix(telemetry, votes.channels, votes.grid, is_summed_in_paper));
   for (const Detector& detector : detectors()) {
     votes.methods.push_back(detector.method);
     votes.scores.push_back(detector.score(votes.z.values, options.seed));
@@ -110,8 +102,6 @@ WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& option
   }
   return votes;
 }
-
-}  // namespace
 
 Detection detect_as_in_paper(const Telemetry& telemetry, const DetectOptions& options) {
   Detection detection;

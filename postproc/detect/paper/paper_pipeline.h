@@ -1,9 +1,31 @@
 // The pipeline of arXiv 2510.26008, sections 4.1 to 4.4, as literally as the text allows.
 #pragma once
 
+#include <vector>
+
 #include "postproc/detect/pipeline.h"
+#include "postproc/features/feature_matrix.h"
+#include "postproc/features/window_grid.h"
 
 namespace reveal {
+
+/// What the three detectors say about each window of the pruned channels' features.
+struct WindowVotes {
+  WindowGrid grid;
+  std::vector<std::size_t> channels;  // retained by pruning
+  FeatureMatrix z;                    // standardised features of those channels
+  std::vector<Method> methods;
+  std::vector<std::vector<double>> scores;  // [method][window]
+  std::vector<std::vector<bool>> flags;     // [method][window], top 1 %
+
+  [[nodiscard]] int agreement(std::size_t window) const;
+};
+/// On windows of the whole telemetry; `grid` has at least kLeastWindows.
+[[nodiscard]] WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& options,
+                                       const WindowGrid& grid);
+
+/// Whether the paper takes the number of events in a window as the channel's feature, and no other.
+[[nodiscard]] bool is_summed_in_paper(const Channel& channel);
 
 [[nodiscard]] Detection detect_as_in_paper(const Telemetry& telemetry, const DetectOptions& options);
 

@@ -1,0 +1,146 @@
+#include "postproc/analysis/annotated_windows.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/trace_writer.h"
+#include "tests/unit/hdf5schema/sample_trace.h"
+
+namespace reveal::tests::annotated_windows_test {
+namespace {
+
+constexpr std::int64_t kTick = 100'000'000;
+constexpr std::int64_t kBegin = 1'700'000'000'000'000'000;  // UTC of monotonic 0
+
+/// `ticks` of a level that rises by one in each, and of one that stands still but for 50 s to 60 s.
+ListedTrace write_node(const TemporaryDirectory& directory, std::int64_t ticks) {
+  const std::filesystem::path path = directory.path() / "n01.h5";
+  TraceHeader header = sample_header();
+  header.node = "n01";
+  TraceWriter writer(path, header);
+  const auto levels = writer.add_family(gauge_family());
+  writer.add_channel(levels, {.metric = "mem.available"});
+  writer.add_channel(levels, {.metric = "net.level", .instance = "eth0,\"x\""});
+  writer.start();
+  writer.append_clock({0, kBegin, 1000});
+  for (std::int64_t tick = 1; tick <= ticks; ++tick) {
+    const bool disturbed = tick >= 500 && tick < 600;
+    const std::int64_t row[] = {tick, disturbed ? 100 + tick % 7 : tick % 3};
+    writer.append_row(levels, tick * kTick, row);
+    if (tick % 100 == 0) wait_until_flushed(writer, tick * kTick - 2 * kTick);
+  }
+  writer.close();
+  return {.path = path, .node = "n01"};
+}
+
+Report report() {
+  Report report;
+  report.job.id = "4711";
+  report.job.tags = {{"model", "toy"}};
+  Finding finding;
+  finding.id = "net.tcp_retrans_fault";
+  finding.nodes = {"n01"};
+  finding.intervals = {{kBegin + 500 * kTick, kBegin + 600 * kTick}};
+  report.findings = {finding};
+  report.findings.push_back(finding);
+  report.findings.back().nodes = {"n02"};
+  report.findings.back().id = "cpu.outsider";
+  ReportEpisode episode;
+  episode.node = "n01";
+  episode.tier = Tier::weak;
+  episode.span = finding.intervals.front();
+  report.episodes = {episode};
+  return report;
+}
+
+struct Table {
+  std::vector<std::vector<std::string>> rows;  // the first one names the columns
+  nlohmann::json schema;
+};
+
+std::vector<std::string> fields_of(const std::string& line) {
+  std::vector<std::string> fields{""};
+  bool quoted = false;
+  for (const char letter : line) {
+    if (letter == '"') {
+      quoted = !quoted;
+    } else if (letter == ',' && !quoted) {
+      fields.emplace_back();
+    } else {
+      fields.back() += letter;
+    }
+  }
+  return fields;
+}
+
+Table exported(const std::vector<std::string>& metrics) {
+  const TemporaryDirectory directory;
+  const Report of = report();
+  const AnnotatedWindows windows(of, write_node(directory, 1000), metrics);
+  std::string text;
+  windows.write_csv([&text](std::string_view more) { text += more; });
+  Table table{.rows = {}, .schema = nlohmann::json::parse(windows.schema())};
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) table.rows.push_back(fields_of(line));
+  return table;
+}
+
+TEST(AnnotatedWindows, HaveScoresFindingsAndFeatures) {
+  const Table table = exported({"mem.*"});
+  ASSERT_EQ(table.rows.size(), 1U + 97);
+  const auto at = [&table](const std::string& column, std::size_t window) {
+    const auto& names = table.rows.front();
+    const auto place = std::find(names.begin(), names.end(), column);
+    return place == names.end() ? "no column " + column
+                                : table.rows[1 + window][static_cast<std::size_t>(place - names.begin())];
+  };
+  EXPECT_EQ(at("begin", 0), "2023-11-14T22:13:20.100Z");
+  EXPECT_EQ(at("end", 0), "2023-11-14T22:13:23.100Z");
+  EXPECT_EQ(at("mem.available:mean", 0), "16.5");  // of 2 to 31: a sample is the row at its end
+  EXPECT_EQ(at("mem.available:mean", 1), "26.5");
+  EXPECT_EQ(at("mem.available:minimum", 96), "962");
+  for (const auto& [window, interval, findings] : {std::tuple{46, "none", ""},
+                                                   {47, "weak", "net.tcp_retrans_fault"},
+                                                   {59, "weak", "net.tcp_retrans_fault"},
+                                                   {60, "none", ""}}) {
+    EXPECT_EQ(at("interval", static_cast<std::size_t>(window)), interval) << window;
+    EXPECT_EQ(at("findings", static_cast<std::size_t>(window)), findings) << window;
+  }
+  int highest = 0;
+  for (std::size_t window = 0; window < 97; ++window) highest += at("top_Z", window) == "1" ? 1 : 0;
+  EXPECT_EQ(highest, 1) << "1 % of 97 windows";
+}
+
+TEST(AnnotatedWindows, HaveASchemaOfTheirColumns) {
+  const Table table = exported({});
+  std::vector<std::string> names;
+  for (const auto& column : table.schema["tableSchema"]["columns"]) {
+    names.push_back(column["name"]);
+    EXPECT_NE(column["dc:description"], "") << names.back();
+  }
+  std::vector<std::string> header = table.rows.front();
+  ASSERT_EQ(names.size(), header.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    std::erase(names[i], '"');  // the reader of this test drops them
+    EXPECT_EQ(names[i], header[i]);
+  }
+  for (const auto& row : table.rows) EXPECT_EQ(row.size(), header.size());
+  EXPECT_EQ(table.schema["notes"][0]["tags"]["model"], "toy");
+  EXPECT_EQ(table.schema["notes"][0]["windows"], 97);
+}
+
+TEST(AnnotatedWindows, NeedEnoughWindowsAndKnownChannels) {
+  const TemporaryDirectory directory;
+  const Report of = report();
+  const ListedTrace trace = write_node(directory, 200);
+  EXPECT_THROW(AnnotatedWindows(of, trace, {}), Error);
+  const TemporaryDirectory other;
+  const ListedTrace longer = write_node(other, 1000);
+  EXPECT_THROW(AnnotatedWindows(of, longer, {"gpu.*"}), Error);
+}
+
+}  // namespace
+}  // namespace reveal::tests::annotated_windows_test
