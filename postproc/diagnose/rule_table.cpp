@@ -8,6 +8,7 @@
 
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 namespace {
@@ -34,30 +35,6 @@ std::string row(std::string_view label, std::string_view text, std::size_t width
   return text.empty() ? "" : folded("  " + std::string(label), text, kColumn, width);
 }
 
-/// A comment whose every line a shell or a configuration file takes for one.
-std::string commented(std::string_view label, std::string_view comment, std::size_t column, std::size_t width) {
-  const std::string padded = fmt::format("{:<{}}#", label, label.size() < column ? column : label.size() + 1);
-  std::string text = folded(padded, comment, column + 2, width);
-  for (std::size_t at = text.find('\n') + 1; at < text.size(); at = text.find('\n', at) + 1) text[at + column] = '#';
-  return text;
-}
-
-/// A command stays on its line, because half a command is worse than a long line; its comment comes before it.
-std::string typed_lines(std::string_view label, const std::vector<RemedyLine>& lines, std::size_t width) {
-  std::string text;
-  for (const auto& [line, needs] : lines) {
-    const std::string first = text.empty() ? "  " + std::string(label) : "";
-    const std::size_t comment = line.find("  # ");
-    if (comment == std::string_view::npos || kColumn + line.size() <= width) {
-      text += fmt::format("{:<{}}{}\n", first, kColumn, line);
-      continue;
-    }
-    text += commented(first, line.substr(comment + 4), kColumn, width);
-    text += fmt::format("{:<{}}{}\n", "", kColumn, line.substr(0, line.find_last_not_of(' ', comment) + 1));
-  }
-  return text;
-}
-
 std::string with_blanks(std::string_view list) {
   std::string text;
   for (const char letter : list) text += letter == ',' ? ", " : std::string(1, letter);
@@ -68,9 +45,9 @@ std::string_view unit_in_words(std::string_view unit) {
   return unit == "sd" ? "standard deviations" : unit;
 }
 
-Json texts_of(const std::vector<RemedyLine>& lines) {
-  Json texts = Json::array();
-  for (const RemedyLine& line : lines) texts.push_back(line.text);
+std::vector<std::string> texts_of(const std::vector<RemedyLine>& lines) {
+  std::vector<std::string> texts;
+  for (const RemedyLine& line : lines) texts.emplace_back(line.text);
   return texts;
 }
 
@@ -110,11 +87,10 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
   if (setting != nullptr && !setting->enabled) text += "  switched off in reveal.conf\n";
   text += row("looks for", rule.looks_for, width);
   text += row("kind", fmt::format("{}, {}", name_of(rule.kind), name_of(rule.subsystem)), width);
-  text += row("asked", rule.checks_node ? "in reports, and in reveal check of a node without a job" : "", width);
+  text += row("evaluated", rule.checks_node ? "in reports, and in reveal check of a node without a job" : "", width);
   text += row("rules out", with_blanks(rule.look_alikes), width);
-  text += typed_lines("run this", rule.user_remedy, width);
-  for (const auto& [line, needs] : rule.advice) text += row("to change", line, width);
-  text += typed_lines("for admins", rule.admin_remedy, width);
+  text +=
+      remedy_as_text({texts_of(rule.user_remedy), texts_of(rule.advice), texts_of(rule.admin_remedy)}, kColumn, width);
   if (text.find('{') != std::string::npos)
     text += row("", "In braces: values that a report takes from its job.", width);
   text += row("verify", rule.verify, width);

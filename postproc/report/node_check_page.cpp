@@ -11,6 +11,7 @@
 #include "postproc/report/fields.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
+#include "postproc/words/remedy_lines.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -73,14 +74,8 @@ std::string finding_as_text(const Finding& finding, std::size_t width) {
   std::string text = folded(fmt::format("\n{:<9}", name_of(finding.severity)), finding.title + " (" + finding.id + ")",
                             kCheckColumn, width);
   text += folded("", finding.sentence, kCheckColumn, width);
-  const auto add = [&](std::string_view label, const std::vector<std::string>& lines) {
-    for (const std::string& line : lines) {
-      text += fmt::format("{:<{}}{}\n", &line == &lines.front() ? "  " + std::string(label) : "", kCheckColumn, line);
-    }
-  };
-  add("run this", finding.remedy.user);
-  for (const std::string& advice : finding.remedy.advice) text += folded("  to change", advice, kCheckColumn, width);
-  add("for admins", finding.remedy.admin);
+  const Remedy& remedy = finding.remedy;
+  text += remedy_as_text({remedy.user, remedy.advice, remedy.admin}, kCheckColumn, width);
   return text + folded("  verify", finding.remedy.verify, kCheckColumn, width);
 }
 

@@ -1,4 +1,4 @@
-#include "postproc/report/remedy_lines.h"
+#include "postproc/words/remedy_lines.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,11 @@
-#include "postproc/report/remedy_lines.h"
+#include "postproc/words/remedy_lines.h"
+
+#include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <iterator>
+
+#include "hdf5schema/basics/fold.h"
 
 namespace reveal {
 namespace {
@@ -30,6 +34,27 @@ bool is_capital(char c) {
   return c >= 'A' && c <= 'Z';
 }
 
+/// Lines one below the other, the label before the first.
+std::string typed_lines(std::string_view label, const std::vector<std::string>& lines, std::size_t column,
+                        std::size_t width) {
+  std::string text;
+  for (const std::string& line : lines) {
+    const std::string first = text.empty() ? "  " + std::string(label) : "";
+    if (form_of(line) == LineForm::prose) {
+      text += folded(first, line, column, width);
+      continue;
+    }
+    const TypedLine typed = typed_line(line);
+    if (typed.comment.empty() || column + line.size() <= width) {
+      text += fmt::format("{:<{}}{}\n", first, column, line);
+      continue;
+    }
+    text += commented(first, typed.comment, column, width);
+    text += fmt::format("{:<{}}{}\n", "", column, typed.command);
+  }
+  return text;
+}
+
 }  // namespace
 
 LineForm form_of(std::string_view line) {
@@ -56,6 +81,27 @@ std::string_view label_of(LineForm form) {
       break;
   }
   return "to change";
+}
+
+std::string commented(std::string_view label, std::string_view comment, std::size_t column, std::size_t width) {
+  const std::string padded = fmt::format("{:<{}}#", label, label.size() < column ? column : label.size() + 1);
+  std::string text = folded(padded, comment, column + 2, width);
+  for (std::size_t at = text.find('\n') + 1; at < text.size(); at = text.find('\n', at) + 1) text[at + column] = '#';
+  return text;
+}
+
+std::string remedy_as_text(const RemedyTexts& remedy, std::size_t column, std::size_t width) {
+  std::string text;
+  for (const LineForm form : kTypedForms) {
+    text += typed_lines(label_of(form), lines_with_form(remedy.user, form), column, width);
+    if (form != LineForm::before_program) continue;
+    std::string_view label = label_of(LineForm::prose);
+    for (const std::string& advice : remedy.advice) {
+      text += folded(label.empty() ? "" : "  " + std::string(label), advice, column, width);
+      label = "";
+    }
+  }
+  return text + typed_lines("for admins", remedy.admin, column, width);
 }
 
 std::vector<std::string> lines_with_form(const std::vector<std::string>& lines, LineForm form) {

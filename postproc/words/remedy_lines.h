@@ -20,6 +20,18 @@ inline constexpr LineForm kTypedForms[] = {LineForm::job_script, LineForm::befor
 /// What a report writes before such a line for the job's owner: "job script", "start with", "look".
 [[nodiscard]] std::string_view label_of(LineForm form);
 
+struct RemedyTexts {
+  std::vector<std::string> user;    // lines that the job's owner can type
+  std::vector<std::string> advice;  // prose
+  std::vector<std::string> admin;   // lines and prose for the site
+};
+/// Each line under its label, from `column` on. A command stays on its line, because half a command is worse than a
+/// long line; its comment comes before it.
+[[nodiscard]] std::string remedy_as_text(const RemedyTexts& remedy, std::size_t column, std::size_t width);
+/// "LABEL  # COMMENT" in lines of `width`; every line is a comment of a shell and of a configuration file.
+[[nodiscard]] std::string commented(std::string_view label, std::string_view comment, std::size_t column,
+                                    std::size_t width);
+
 /// The lines of a form, in their order.
 [[nodiscard]] std::vector<std::string> lines_with_form(const std::vector<std::string>& lines, LineForm form);
 
