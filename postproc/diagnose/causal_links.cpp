@@ -260,10 +260,11 @@ std::string_view words_of(const Finding& effect) {
   return link == std::end(kLinks) ? std::string_view() : link->words;
 }
 
-/// The chain costs at least what its dearest part does.
+/// The chain costs at least as much as its dearest part; an upper bound replaces no estimate.
 void take_over(const Finding& effect, Finding& first) {
   first.severity = std::max(first.severity, effect.severity);
   if (effect.impact.seconds.value_or(0) <= first.impact.seconds.value_or(0)) return;
+  if (effect.impact.at_most && first.impact.seconds && !first.impact.at_most) return;
   first.impact = effect.impact;
   first.impact.how = fmt::format("cost of the consequence {}: {}", effect.id, effect.impact.how);
 }

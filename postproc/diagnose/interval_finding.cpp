@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "postproc/words/quantity.h"
 
@@ -35,7 +36,8 @@ Finding finding_at(const RuleContext& context, Interval at, const JobValues& mor
 }
 
 void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how) {
-  if (seconds && !(*seconds > 0)) {
+  if (seconds && std::isnan(*seconds)) seconds.reset();
+  if (seconds && *seconds <= 0) {
     finding.impact = {.seconds = std::nullopt, .percent = std::nullopt, .how = "none seen: " + how};
     finding.severity = Severity::info;
     return;

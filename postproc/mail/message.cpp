@@ -113,7 +113,7 @@ std::string subject_for_admins(const Report& report, const MailSettings& setting
   return fmt::format("{} ({})", subject, short_job(report.job));
 }
 
-/// "on node0, 2026-11-23 16:50:13 UTC to 16:50:25 UTC; the job lost about 4.75 s (10.5 %)"
+/// "on node0, 2026-11-23 16:50:13 UTC to 16:50:25 UTC; the job lost about 4.75 s (10.5 % of the run)"
 std::string where_and_when(const Finding& finding) {
   std::vector<std::string> parts;
   if (!finding.nodes.empty()) parts.push_back("on " + printable(node_list(finding.nodes), 500));
@@ -132,15 +132,7 @@ std::string where_and_when(const Finding& finding) {
     }
     parts.push_back(time);
   }
-  const Impact& cost = finding.impact;
-  std::string lost;
-  if (cost.seconds && *cost.seconds > 0) lost = duration(*cost.seconds);
-  if (cost.percent && *cost.percent > 0) {
-    const std::string percent = number(*cost.percent) + " %";
-    lost += lost.empty() ? percent + " of its time" : " (" + percent + ")";
-  }
-  const std::string_view bound = cost.at_most ? "at most" : "about";
-  if (!lost.empty()) parts.push_back(fmt::format("the job lost {} {}", bound, lost));
+  if (const std::string lost = cost_words(finding.impact); !lost.empty()) parts.push_back("the job lost " + lost);
   return joined(parts, "; ");
 }
 

@@ -2,6 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -77,7 +78,7 @@ std::string totals_metrics(const JobTotals& totals, const std::string& job) {
 
 std::string report_as_metrics(const Report& report) {
   const std::string job =
-      fmt::format("job=\"{}\"", label_value(report.job.id.empty() ? report.directory : report.job.id));
+      fmt::format("job_id=\"{}\"", label_value(report.job.id.empty() ? report.directory : report.job.id));
   Gauge info("reveal_job_info", "", "The verdict of the report, as a label.");
   info.add(fmt::format("{},verdict=\"{}\"", job, name_of(report.verdict.status)), 1);
   Gauge ran("reveal_job_run_seconds", "seconds", "Run time of the job.");
@@ -87,24 +88,29 @@ std::string report_as_metrics(const Report& report) {
 
   struct OfRule {
     double findings = 0;
-    std::optional<double> seconds;
+    std::optional<double> seconds, most_seconds;
   };
   std::map<std::pair<std::string, std::string_view>, OfRule> rules;
   for (const Finding& finding : report.findings) {
     if (!finding.caused_by.empty()) continue;  // its cost is that of its cause
     OfRule& rule = rules[{finding.id, name_of(finding.severity)}];
     rule.findings += 1;
-    if (finding.impact.seconds) rule.seconds = rule.seconds.value_or(0) + *finding.impact.seconds;
+    if (!finding.impact.seconds) continue;
+    std::optional<double>& seconds = finding.impact.at_most ? rule.most_seconds : rule.seconds;
+    seconds = std::max(seconds.value_or(0), *finding.impact.seconds);
   }
   Gauge count("reveal_job_findings", "", "Findings of a rule.");
   Gauge cost("reveal_job_finding_cost_seconds", "seconds",
-             "Time that the job lost to the findings of a rule, estimated.");
+             "Estimate of the time that the job lost to a finding of the rule: the finding with the largest.");
+  Gauge bound("reveal_job_finding_cost_at_most_seconds", "seconds",
+              "Upper bound of the time that the job lost to a finding of the rule: the finding with the largest.");
   for (const auto& [key, rule] : rules) {
     const std::string labels = fmt::format("{},rule=\"{}\",severity=\"{}\"", job, label_value(key.first), key.second);
     count.add(labels, rule.findings);
     cost.add(labels, rule.seconds);
+    bound.add(labels, rule.most_seconds);
   }
-  std::string text = info.text() + ran.text() + nodes.text() + count.text() + cost.text();
+  std::string text = info.text() + ran.text() + nodes.text() + count.text() + cost.text() + bound.text();
   if (!report.totals.empty()) text += totals_metrics(report.totals.front(), job);
   return text + "# EOF\n";
 }

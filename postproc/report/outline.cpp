@@ -7,10 +7,10 @@
 
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/diagnose/rule.h"
-#include "postproc/words/remedy_lines.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/metric_facts.h"
+#include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 namespace {

@@ -8,11 +8,11 @@
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/shell_word.h"
 #include "postproc/report/outline.h"
-#include "postproc/words/remedy_lines.h"
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/words/ink.h"
+#include "postproc/words/remedy_lines.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {

@@ -78,6 +78,8 @@ Finding merged(std::vector<Finding> same) {
     percent[finding.nodes.front()] += finding.impact.percent.value_or(0);
   };
   account(whole);
+  const bool bounded = std::any_of(same.begin(), same.end(), [](const Finding& one) { return one.impact.at_most; }) ||
+                       whole.impact.at_most;
   for (std::size_t i = 1; i < same.size(); ++i) {
     account(same[i]);
     whole.severity = std::max(whole.severity, same[i].severity);
@@ -97,6 +99,7 @@ Finding merged(std::vector<Finding> same) {
     for (const auto& [node, seconds] : lost) most = std::max(most, seconds);
     for (const auto& [node, share] : percent) most_percent = std::max(most_percent, share);
     if (whole.impact.seconds) whole.impact.seconds = most;
+    whole.impact.at_most = bounded;
     if (whole.impact.percent) whole.impact.percent = most_percent;
     whole.sentence +=
         whole.intervals.size() == 1
@@ -167,21 +170,17 @@ std::string with(std::string text, const std::string& more) {
 
 /// Its sentence, with the cost if that is not part of it.
 std::string sentence_with_cost(const Finding& finding) {
-  const Impact& impact = finding.impact;
-  if (!impact.seconds || finding.sentence.find("the job lost") != std::string::npos) return finding.sentence;
-  if (!(*impact.seconds > 0)) return finding.sentence;
-  return fmt::format("{} The job lost {} {}.", finding.sentence, impact.at_most ? "at most" : "about",
-                     duration(*impact.seconds));
+  const std::string cost = cost_words({.seconds = finding.impact.seconds, .at_most = finding.impact.at_most});
+  if (cost.empty() || finding.sentence.find("the job lost") != std::string::npos) return finding.sentence;
+  return fmt::format("{} The job lost {}.", finding.sentence, cost);
 }
 
 /// A notice costs nothing that was seen, or its cause is not certain.
 std::string note_sentence(const Finding& finding, const std::string& span) {
-  const Impact& impact = finding.impact;
-  if (!impact.seconds || !(*impact.seconds > 0)) {
-    return fmt::format("No loss of time was seen in {}. Note: {}", span, finding.sentence);
-  }
-  const std::string percent = impact.percent ? fmt::format(" ({} % of the run)", number(*impact.percent)) : "";
-  return fmt::format("The job may have lost {}{}. {}", duration(*impact.seconds), percent, finding.sentence);
+  const std::string cost = cost_words(finding.impact);
+  if (!cost.empty()) return fmt::format("The job may have lost {}. {}", cost, finding.sentence);
+  if (is_cost_unknown(finding.impact)) return fmt::format("{} The cost is not known.", finding.sentence);
+  return fmt::format("No loss of time was seen in {}. Note: {}", span, finding.sentence);
 }
 
 /// A forecast about a job that has ended well did not come true; but for what it led to.

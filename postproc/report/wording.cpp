@@ -129,14 +129,21 @@ std::vector<std::string> unknown(const JobTotals& totals) {
   return lines;
 }
 
+std::string cost_words(const Impact& cost) {
+  const bool timed = cost.seconds.value_or(0) > 0;
+  const bool shared = cost.percent.value_or(0) > 0;
+  if (!timed && !shared) return "";
+  const std::string share = shared ? number(*cost.percent) + " % of the run" : "";
+  const std::string amount = timed ? duration(*cost.seconds) + (shared ? " (" + share + ")" : "") : share;
+  return (cost.at_most ? "at most " : "about ") + amount;
+}
+
+bool is_cost_unknown(const Impact& cost) {
+  return cost_words(cost).empty() && (cost.how.empty() || cost.how.starts_with("not known"));
+}
+
 std::string impact(const Impact& cost) {
-  const std::string_view bound = cost.at_most ? "at most" : "about";
-  std::string text;
-  if (cost.seconds) text = fmt::format("{} {}", bound, duration(*cost.seconds));
-  if (cost.percent) {
-    text += text.empty() ? fmt::format("{} {} % of the run", bound, number(*cost.percent))
-                         : fmt::format(" ({} % of the run)", number(*cost.percent));
-  }
+  const std::string text = cost_words(cost);
   if (text.empty()) return cost.how.empty() ? "not known" : cost.how;
   return cost.how.empty() ? text : text + ": " + cost.how;
 }

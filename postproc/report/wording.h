@@ -46,6 +46,10 @@ namespace reveal {
 [[nodiscard]] std::string amount(std::optional<double> bytes);
 [[nodiscard]] std::string waited(const JobTotals&);
 
+/// "about 13.2 s (11 % of the run)", "at most 3 % of the run"; "" where no loss was measured.
+[[nodiscard]] std::string cost_words(const Impact&);
+/// Whether time may have been lost, of which the amount could not be measured.
+[[nodiscard]] bool is_cost_unknown(const Impact&);
 /// "about 13.2 s (11 % of the run): how"
 [[nodiscard]] std::string impact(const Impact&);
 

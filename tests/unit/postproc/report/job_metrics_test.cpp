@@ -13,7 +13,7 @@ namespace {
 
 TEST(JobMetrics, AreOpenMetricsForEveryReport) {
   const std::regex metadata("# (HELP|TYPE|UNIT) [a-z_]+ .+");
-  const std::regex sample(R"re([a-z_]+\{job="([^"\\]|\\.)*"(,[a-z]+="([^"\\]|\\.)*")*\} [-0-9.e+]+)re");
+  const std::regex sample(R"re([a-z_]+\{job_id="([^"\\]|\\.)*"(,[a-z]+="([^"\\]|\\.)*")*\} [-0-9.e+]+)re");
   for (const samples::Sample& one : samples::all()) {
     std::istringstream lines(report_as_metrics(one.report));
     std::set<std::string> described;
@@ -39,12 +39,13 @@ TEST(JobMetrics, HaveTheVerdictTheCostAndTheTotals) {
   report.totals[0].cpu_seconds = 12.5;
   report.totals[0].energy_joules.reset();
   const std::string text = report_as_metrics(report);
-  EXPECT_NE(text.find("reveal_job_info{job=\"47\\\"11\",verdict=\"finding\"} 1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("reveal_job_info{job_id=\"47\\\"11\",verdict=\"finding\"} 1\n"), std::string::npos) << text;
   EXPECT_NE(
-      text.find("reveal_job_finding_cost_seconds{job=\"47\\\"11\",rule=\"cpu.outsider\",severity=\"warning\"} 4.5\n"),
+      text.find(
+          "reveal_job_finding_cost_seconds{job_id=\"47\\\"11\",rule=\"cpu.outsider\",severity=\"warning\"} 4.5\n"),
       std::string::npos)
       << text;
-  EXPECT_NE(text.find("# UNIT reveal_job_cpu_seconds seconds\nreveal_job_cpu_seconds{job=\"47\\\"11\"} 12.5\n"),
+  EXPECT_NE(text.find("# UNIT reveal_job_cpu_seconds seconds\nreveal_job_cpu_seconds{job_id=\"47\\\"11\"} 12.5\n"),
             std::string::npos)
       << text;
   EXPECT_EQ(text.find("energy"), std::string::npos) << "not measured";
@@ -53,6 +54,23 @@ TEST(JobMetrics, HaveTheVerdictTheCostAndTheTotals) {
       EXPECT_EQ(text.find("\"" + secret + "\""), std::string::npos) << secret;
     }
   }
+}
+
+TEST(JobMetrics, KeepUpperBoundsApartAndAddNoFindings) {
+  Report report = samples::outsider(2);
+  report.findings.resize(1);
+  report.findings[0].id = "cpu.outsider";
+  report.findings[0].impact.seconds = 4.5;
+  report.findings.push_back(report.findings[0]);
+  report.findings[1].impact.seconds = 3;
+  report.findings.push_back(report.findings[0]);
+  report.findings[2].impact = {.seconds = 9, .at_most = true};
+  const std::string text = report_as_metrics(report);
+  for (const char* line : {"\nreveal_job_finding_cost_seconds{", "\nreveal_job_finding_cost_at_most_seconds{"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  }
+  EXPECT_NE(text.find("} 4.5\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("} 9\n"), std::string::npos) << text;
 }
 
 TEST(JobMetrics, CountAConsequenceWithItsCause) {

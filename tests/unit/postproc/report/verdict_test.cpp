@@ -188,10 +188,17 @@ TEST(Verdict, PutsALossBeforeANotice) {
   judge(report, {});
   EXPECT_EQ(report.verdict.status, VerdictStatus::notice);
   EXPECT_EQ(report.verdict.sentence,
-            "The job may have lost 5.43 s (11.5 % of the run). For 12.3 s n02 waited for n01.");
-  report.findings[0].impact = {};
+            "The job may have lost about 5.43 s (11.5 % of the run). For 12.3 s n02 waited for n01.");
+  report.findings[0].impact.at_most = true;
+  judge(report, {});
+  EXPECT_EQ(report.verdict.sentence,
+            "The job may have lost at most 5.43 s (11.5 % of the run). For 12.3 s n02 waited for n01.");
+  report.findings[0].impact = {.how = "none seen: the node computed as before"};
   judge(report, {});
   EXPECT_TRUE(report.verdict.sentence.starts_with("No loss of time was seen in ")) << report.verdict.sentence;
+  report.findings[0].impact = {.how = "not known: its traffic was not measured"};
+  judge(report, {});
+  EXPECT_EQ(report.verdict.sentence, "For 12.3 s n02 waited for n01. The cost is not known.");
 }
 
 TEST(Verdict, ShowsNothingBelowHealthyButOneLine) {
