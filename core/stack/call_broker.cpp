@@ -68,7 +68,7 @@ Answer CallBroker::ask(CallQuestion question, int file) {
       ::poll(&ready, 1, kCallPatienceMs) <= 0 ||
       Message<Answer>(&answer).receive(socket_.get(), files) != Message<Answer>::Got::message) {
     ::shutdown(socket_.get(), SHUT_RDWR);  // who is only slow lets go of everything, too
-    throw Unavailable("the broker's process that counts has ended");
+    throw Unavailable("the broker's counting process has ended");
   }
   if (question.what == CallRequest::open) {
     opened_.counts = std::move(files[0]);

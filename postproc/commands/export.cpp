@@ -31,7 +31,7 @@ class Export final : public Command {
         ->delimiter(',')
         ->allow_extra_args(false)
         ->type_name("PATTERN");
-    app.add_flag("--whole-job", whole_job_, "--format perfetto: not only the report's intervals");
+    app.add_flag("--whole-job", whole_job_, "--format perfetto: export the whole job, not only the report's intervals");
     app.add_flag("--schema", schema_, "--format windows: print what each column means, as JSON, not the table");
   }
 
@@ -39,8 +39,8 @@ class Export final : public Command {
     if (common.json) throw Error("export has no --json; use --format csv");
     directory_ = directory_of_number(directory_);
     need_directory(directory_);
-    if (whole_job_ && format_ != "perfetto") throw Error("--whole-job is for --format perfetto: others have it all");
-    if (schema_ && format_ != "windows") throw Error("--schema is for --format windows");
+    if (whole_job_ && format_ != "perfetto") throw Error("--whole-job needs --format perfetto");
+    if (schema_ && format_ != "windows") throw Error("--schema needs --format windows");
     if (format_ == "openmetrics") {
       if (!metrics_.empty() || !node_.empty()) throw Error("--format openmetrics takes no --metrics and no --node");
       print(report_as_metrics(stored_or_new_report(directory_, common)));
@@ -65,7 +65,7 @@ class Export final : public Command {
       return 0;
     }
     if (format_ == "python") {
-      if (!metrics_.empty()) throw Error("--metrics is for --format csv: places have no metric");
+      if (!metrics_.empty()) throw Error("--metrics needs --format csv, windows or perfetto");
       write_python_csv(trace().path, write);
       return 0;
     }

@@ -116,7 +116,7 @@ void JsonReader::read(std::string_view key, const Json& json, bool& value) const
 }
 
 void JsonReader::refuse(std::string_view key, const Json& json) const {
-  throw Error(fmt::format("{}: \"{}\" is a {}, which it must not be", document_, key, json.type_name()));
+  throw Error(fmt::format("{}: \"{}\" has the wrong type: {}", document_, key, json.type_name()));
 }
 
 std::string JsonReader::unknown_name(std::string_view key, const std::string& name) const {

@@ -25,7 +25,7 @@ const std::string& shallow(const std::string& json) {
       case '[':
       case '{':
         if (in_text) break;
-        if (++depth > kDeepest) throw Error("JSON nested deeper than any of ours");
+        if (++depth > kDeepest) throw Error("the JSON is nested deeper than reveal allows");
         keys[depth] = 0;
         break;
       case ']':
@@ -33,7 +33,7 @@ const std::string& shallow(const std::string& json) {
         if (!in_text && depth > 0) --depth;
         break;
       case ':':
-        if (!in_text && ++keys[depth] > kMostKeys) throw Error("a JSON object with more keys than any of ours");
+        if (!in_text && ++keys[depth] > kMostKeys) throw Error("a JSON object has more keys than reveal allows");
         break;
       default:
         break;

@@ -357,7 +357,7 @@ void check_profile(NodeProfile& profile) {
   for (const ProfileChannel& channel : profile.channels) {
     if (!std::isfinite(channel.mean) || channel.blocks.size() > std::size_t{kMostForeignBlocks} ||
         channel.sparkline.size() > kMostForeignSparkline) {
-      throw Error("a profile with impossible numbers");
+      throw Error("the profile of a node contains invalid numbers");
     }
   }
   // Written sorted; searched by halves, so somebody else's order must not matter.

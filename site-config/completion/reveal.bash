@@ -21,7 +21,7 @@ _reveal() {
   [ "${program##*/}" = reveal ] && [ "$COMP_CWORD" -gt 1 ] && [[ ${COMP_WORDS[1]} != -* ]] && command+=("${COMP_WORDS[1]}")
   if [[ $word == -* ]]; then
     offered="$("${command[@]}" --help 2>/dev/null | sed -n 's/^  \(-[a-zA-Z],\)\{0,1\}\(--[a-z-]*\).*/\2/p')"
-  elif [[ $before == --* ]]; then  # of "--color WHEN:{auto,always,never}": auto always never
+  elif [[ $before =~ ^--[a-z-]+$ ]]; then  # of "--color WHEN:{auto,always,never}": auto always never
     offered="$("${command[@]}" --help 2>/dev/null |
       sed -n "s/^  \(-[a-zA-Z],\)\{0,1\}$before [^ ]*:{\([^}]*\)}.*/\2/p" | tr ',' ' ')"
   elif [ "${program##*/}" = reveal ]; then

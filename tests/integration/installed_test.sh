@@ -62,5 +62,8 @@ offers "reveal-run --rep" "--report-limit"
 offers "reveal-run -- reveal-col" "reveal-collect"
 offers "reveal-collect --list" "--list-probes"
 offers "reveal show " ""  # bash offers files
+if command -v zsh >/dev/null; then
+  zsh -n "$prefix/share/zsh/site-functions/_reveal" || fail "zsh cannot read its completion"
+fi
 
 exit $((failures > 0))

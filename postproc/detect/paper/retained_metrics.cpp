@@ -55,7 +55,7 @@ class MeanCorrelation {
     if (added) channels_.push_back(channel);
     if (channels_.size() > kMostPrunedChannels) {
       throw Error("more than " + std::to_string(kMostPrunedChannels) +
-                  " channels move, and pruning compares all with all; record fewer with --probes");
+                  " channels changed, too many to compare in pairs; record fewer with --probes");
     }
     return found->second;
   }

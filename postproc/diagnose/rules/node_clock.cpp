@@ -25,7 +25,7 @@ bool matters(const RuleContext& context) {
 std::vector<Finding> check(const RuleContext& context) {
   const std::string synchronised = context.snapshot_value("clock.synchronised");
   if (synchronised.empty()) throw Unavailable("not measured: clock.synchronised");
-  if (!matters(context)) throw Unavailable("the job ran on one node: there is no other clock to compare times with");
+  if (!matters(context)) throw Unavailable("the job ran on one node; this needs two or more");
   const double error = nanoseconds(context, "clock_state.max_error_ns");
   const double offset = std::abs(nanoseconds(context, "clock_state.offset_ns"));
   // chrony without rtcsync leaves the flag as it is, and gives the kernel a small error all the same.

@@ -171,7 +171,7 @@ broker_of() { collectors_of "$1" k1 0; }
   killed counting_process
   report "$work/reveal-$killed_job" "$killed_job" k1
   counted "$work/reveal-$killed_job/k1.h5" >counted
-  grep -q "the broker's process that counts has ended" counted || problem "coverage: $(cat counted)"
+  grep -q "the broker's counting process has ended" counted || problem "coverage: $(cat counted)"
   nothing_left "$killed_job"
   verdict
 }
