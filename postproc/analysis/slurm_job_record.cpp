@@ -1,35 +1,54 @@
 #include "postproc/analysis/slurm_job_record.h"
 
-#include <nlohmann/json.hpp>
-
+#include "postproc/json/json_fields.h"
 #include "postproc/json/shallow_json.h"
-#include "postproc/json/whole_number.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::size_t kLargestFacts = 64 << 10;
+constexpr std::size_t kLargestRecord = 64 << 10;
 
 }  // namespace
 
+void fields(auto& v, Visited<decltype(v), SlurmJobRecord>& record) {
+  v("id", record.id);
+  v("restart", record.restart);
+  v("array_job", record.array_job);
+  v("array_task", record.array_task);
+  v("het_job", record.het_job);
+  v("name", record.name);
+  v("account", record.account);
+  v("partition", record.partition);
+  v("cluster", record.cluster);
+  v("state", record.state);
+  v("run_key", record.run_key);
+  v("exit_code", record.exit_code);
+}
+
+std::string render_slurm_job_record(const SlurmJobRecord& record) {
+  return json_text(JsonWriter::whole(record), 2) + "\n";
+}
+
 void read_slurm_job_record(const std::filesystem::path& directory, ReportJob& job) {
+  SlurmJobRecord record;
   try {
-    const auto json = nlohmann::json::parse(shallow(read_text_file(directory / kSlurmJobRecordFile, kLargestFacts)));
-    const auto word = [&json](const char* key) { return json.value(key, std::string()); };
-    job.id = word("id");
-    if (!word("array_job").empty()) job.array = word("array_job") + "_" + word("array_task");
-    if (!word("het_job").empty()) job.het = word("het_job");
-    if (!word("name").empty()) job.name = word("name");
-    if (!word("cluster").empty()) job.cluster = word("cluster");
-    if (!word("state").empty()) job.state = word("state");
-    if (job.run_key.empty()) job.run_key = word("run_key");
-    job.restart = json.contains("restart") ? whole_number<int>(json["restart"]) : 0;
-    if (json.contains("exit_code") && !json["exit_code"].is_null())
-      job.exit_code = whole_number<int>(json["exit_code"]);
+    const Json json =
+        parse_json(shallow(read_text_file(directory / kSlurmJobRecordFile, kLargestRecord)), kSlurmJobRecordFile);
+    JsonReader reader(json, kSlurmJobRecordFile);
+    fields(reader, record);
   } catch (const std::exception&) {
-    return;  // none, or not ours: the traces know the rest
+    return;  // there is none, or it is damaged: the traces have the rest
   }
+  job.id = record.id;
+  if (!record.array_job.empty()) job.array = record.array_job + "_" + record.array_task;
+  if (!record.het_job.empty()) job.het = record.het_job;
+  if (!record.name.empty()) job.name = record.name;
+  if (!record.cluster.empty()) job.cluster = record.cluster;
+  if (!record.state.empty()) job.state = record.state;
+  if (job.run_key.empty()) job.run_key = record.run_key;
+  job.restart = record.restart;
+  if (record.exit_code) job.exit_code = record.exit_code;
 }
 
 }  // namespace reveal

@@ -109,31 +109,12 @@ std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
 
 std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& probes, const LocalityMap& map,
                     std::size_t problems) {
-  const auto list = [](const std::vector<ProbeCheck::Missing>& missing) {
-    Json all = Json::array();
-    for (const auto& [name, reason, remedy] : missing) {
-      all.push_back({{"name", name}, {"reason", reason}, {"remedy", remedy}});
-    }
-    return all;
-  };
-  Json rows = Json::array();
-  for (const SiteCheck& check : checks) {
-    rows.push_back({{"name", check.name},
-                    {"result", name_of(check.result)},
-                    {"message", check.message},
-                    {"remedy", check.remedy}});
-  }
-  const Json json{{"schema", "reveal.doctor/1"},
-                  {"summary", summary_of(probes, problems)},
-                  {"problems", problems},
-                  {"checks", std::move(rows)},
-                  {"probes",
-                   {{"working", probes.working},
-                    {"needs_job", list(probes.needs_job)},
-                    {"off", list(probes.off)},
-                    {"obtainable", list(probes.obtainable)},
-                    {"not_here", list(probes.not_here)}}},
-                  {"locality", JsonWriter::whole(map)}};
+  Json json = {{"schema", "reveal.doctor/1"}, {"summary", summary_of(probes, problems)}};
+  JsonWriter writer(json);
+  writer("problems", problems);
+  writer("checks", checks);
+  writer("probes", probes);
+  writer("locality", map);
   return json_text(json, 2) + "\n";
 }
 

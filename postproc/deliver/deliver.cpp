@@ -379,7 +379,8 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       const fs::path& directory = claimed.directory;
       if (learn && !delivery.names) delivery.names = learn(directory);
       const JobNames& names = delivery.names ? *delivery.names : job.names;
-      if (!names.state.empty()) publish_file(directory, kSlurmJobRecordFile, render_slurm_job({place, names}));
+      if (!names.state.empty())
+        publish_file(directory, kSlurmJobRecordFile, render_slurm_job_record(record_of({place, names})));
       add_problem(move_all(spool, directory, node));
       delivery.directory = directory;
       delivery.folder = Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

@@ -16,6 +16,12 @@ struct SiteCheck {
   std::string remedy;  // of a problem
 };
 [[nodiscard]] std::string_view name_of(SiteCheck::Result) noexcept;
+void fields(auto& v, const SiteCheck& check) {
+  v("name", check.name);
+  v("result", std::string(name_of(check.result)));
+  v("message", check.message);
+  v("remedy", check.remedy);
+}
 
 /// Where things are; another root in tests.
 struct SitePlaces {

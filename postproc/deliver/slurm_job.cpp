@@ -4,7 +4,6 @@
 #include <sys/wait.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/program_name.h"
@@ -34,8 +33,6 @@ constexpr TextField kTextFields[] = {
     {"cluster", &JobNames::cluster},     {"work_dir", &JobNames::work_dir},     {"mail_user", &JobNames::mail_user},
     {"state", &JobNames::state},         {"command", &JobNames::command},
 };
-/// Not for the job's directory.
-constexpr std::string_view kKept[] = {"work_dir", "mail_user", "command"};
 
 /// 128 + n for signal n. Slurm's OUT_OF_MEMORY is 0:125, and there is no signal 125.
 /// https://slurm.schedmd.com/job_exit_code.html
@@ -154,18 +151,20 @@ std::string title_of(const JobNames& names) {
 
 }  // namespace
 
-std::string render_slurm_job(const SlurmJob& job) {
-  nlohmann::ordered_json json{{"id", job.place.id}, {"restart", job.place.restart}};
-  for (const TextField& field : kTextFields) {
-    if (std::find(std::begin(kKept), std::end(kKept), field.key) == std::end(kKept)) {
-      json[std::string(field.key)] = job.names.*field.member;
-    }
-  }
-  json["name"] = title_of(job.names);
-  json["run_key"] = run_key_of(job.names);
-  json["exit_code"] =
-      job.names.exit_code ? nlohmann::ordered_json(*job.names.exit_code) : nlohmann::ordered_json(nullptr);
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+SlurmJobRecord record_of(const SlurmJob& job) {
+  const JobNames& names = job.names;
+  return {.id = job.place.id,
+          .restart = job.place.restart,
+          .array_job = names.array_job,
+          .array_task = names.array_task,
+          .het_job = names.het_job,
+          .name = title_of(names),
+          .account = names.account,
+          .partition = names.partition,
+          .cluster = names.cluster,
+          .state = names.state,
+          .run_key = run_key_of(names),
+          .exit_code = names.exit_code};
 }
 
 }  // namespace reveal

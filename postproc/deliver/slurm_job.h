@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hdf5schema/basics/file_pattern.h"
+#include "postproc/analysis/slurm_job_record.h"
 
 namespace reveal {
 
@@ -58,7 +59,7 @@ void add_controller_answer(JobNames& names, const std::string& answer);
 /// The names that patterns such as %x stand for.
 [[nodiscard]] Environment pattern_environment(const SlurmJob& job);
 
-/// The record of the job for the node that builds the report, see postproc/analysis/slurm_job_record.h.
-[[nodiscard]] std::string render_slurm_job(const SlurmJob& job);
+/// For the node that builds the report, without what is secret: folders, address and command.
+[[nodiscard]] SlurmJobRecord record_of(const SlurmJob& job);
 
 }  // namespace reveal

@@ -5,18 +5,17 @@
 
 #include <cerrno>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/json/json_fields.h"
 #include "postproc/telemetry/derived.h"
 
 namespace reveal {
 namespace {
 
-using Json = nlohmann::ordered_json;
 constexpr std::size_t kLargestAnswer = 8 << 20;
 constexpr const char* kCollector = "reveal-collect";
 

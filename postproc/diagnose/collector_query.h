@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
+#include "postproc/json/json_fields.h"
 
 namespace reveal {
 
@@ -54,6 +55,19 @@ struct ProbeCheck {
     return working.size() + needs_job.size() + off.size() + obtainable.size() + not_here.size();
   }
 };
+void fields(auto& v, Visited<decltype(v), ProbeCheck::Missing>& probe) {
+  v("name", probe.name);
+  v("reason", probe.reason);
+  v("remedy", probe.remedy);
+}
+void fields(auto& v, Visited<decltype(v), ProbeCheck>& check) {
+  v("working", check.working);
+  v("needs_job", check.needs_job);
+  v("off", check.off);
+  v("obtainable", check.obtainable);
+  v("not_here", check.not_here);
+}
+
 /// `virtual_machine`: remedies that virtual machines have not are none.
 [[nodiscard]] ProbeCheck sorted_check(const std::string& json, bool virtual_machine);
 

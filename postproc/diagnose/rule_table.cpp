@@ -3,17 +3,15 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/json/json_fields.h"
 #include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ThresholdInForce {
   const Threshold& own;
@@ -79,6 +77,10 @@ Json json_of(const RuleSpec& spec, const RuleSetting* setting) {
   return rule;
 }
 
+std::string rules_json(Json rules) {
+  return json_text({{"schema", "reveal.rules/1"}, {"rules", std::move(rules)}}, 2) + "\n";
+}
+
 }  // namespace
 
 std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings, std::size_t width) {
@@ -108,8 +110,7 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
 }
 
 std::string rule_as_json(const RuleSpec& rule, const AnalysisSettings& settings) {
-  return Json{{"schema", "reveal.rules/1"}, {"rules", Json::array({json_of(rule, settings.find(rule.id))})}}.dump(2) +
-         "\n";
+  return rules_json(Json::array({json_of(rule, settings.find(rule.id))}));
 }
 
 std::string_view family_of(std::string_view id) {
@@ -157,7 +158,7 @@ std::string rules_as_json(const AnalysisSettings& settings, std::string_view wan
   for (const RuleSpec* spec : rules()) {
     if (wanted.empty() || family_of(spec->id) == wanted) all.push_back(json_of(*spec, settings.find(spec->id)));
   }
-  return Json{{"schema", "reveal.rules/1"}, {"rules", std::move(all)}}.dump(2) + "\n";
+  return rules_json(std::move(all));
 }
 
 }  // namespace reveal

@@ -23,7 +23,7 @@ void run(std::string_view input) {
   require(header.find_first_of("\r\n") == std::string::npos, "a header is one line");
   SlurmJob job;
   add_controller_answer(job.names, std::string(input));
-  static_cast<void>(render_slurm_job(job));
+  static_cast<void>(render_slurm_job_record(record_of(job)));
 }
 
 const RegisteredTarget kTarget{{"mail", run}};

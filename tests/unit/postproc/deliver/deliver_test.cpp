@@ -393,7 +393,7 @@ TEST(SlurmJobRecord, TellsAReportThatMemoryRanOutAlthoughSlurmNamesNoSignal) {
   SlurmJob job;
   job.place.id = "7";
   add_controller_answer(job.names, "state OUT_OF_MEMORY\nwait_status 125\n");  // 0:125
-  std::ofstream(directory.path() / kSlurmJobRecordFile) << render_slurm_job(job);
+  std::ofstream(directory.path() / kSlurmJobRecordFile) << render_slurm_job_record(record_of(job));
   Report report;
   report.job.nodes = {"n01"};
   read_slurm_job_record(directory.path(), report.job);
@@ -431,7 +431,7 @@ TEST(SlurmJob, IsCalledByItsProgramWhereNobodyNamedIt) {
     SlurmJob job;
     add_controller_answer(job.names, std::string("command ") + command + "\nname " + slurms + "\n");
     TemporaryDirectory directory;
-    std::ofstream(directory.path() / kSlurmJobRecordFile) << render_slurm_job(job);
+    std::ofstream(directory.path() / kSlurmJobRecordFile) << render_slurm_job_record(record_of(job));
     ReportJob facts;
     read_slurm_job_record(directory.path(), facts);
     return facts.name;
@@ -445,7 +445,7 @@ TEST(SlurmJob, IsCalledByItsProgramWhereNobodyNamedIt) {
 TEST(SlurmJob, KeepsAHashOfItsCommandAndNotTheCommand) {
   SlurmJob job;
   add_controller_answer(job.names, "command /home/ada/train.sh --password secret\n");
-  const std::string text = render_slurm_job(job);
+  const std::string text = render_slurm_job_record(record_of(job));
   EXPECT_EQ(text.find("secret"), std::string::npos) << text;
   EXPECT_NE(text.find(run_key_of(job.names)), std::string::npos) << text;
 }

@@ -130,7 +130,7 @@ TEST(Report, RefusesForeignJsonInOneLine) {
       {"[]", "names no schema"},
       {"{\"schema\": \"other\"}", "schema \"other\""},
       {newer, "schema \"reveal.report/2\"; this reveal reads reveal.report/1"},
-      {"{\"schema\": 1}", "\"schema\" is a number"},
+      {"{\"schema\": 1}", "\"schema\" has the wrong type: number"},
       {R"({"schema": "reveal.report/1", "job": {"exit_code": 1e300}})", "\"exit_code\" is out of range"},
       {R"({"schema": "reveal.report/1"})", "unknown status \"\""},
       {R"({"schema": "reveal.report/1", "verdict": {"status": "healthy"}, "findings": {}})",
