@@ -152,16 +152,18 @@ class CallServer {
     if (question.index >= places_ || question.pid <= 0) return EINVAL;
     if (links_.size() >= most_links_) return EMFILE;
     if (attaching_.is_used_up()) return EAGAIN;
+    // Taken first: what is found out below then holds for the process that has this start, or it is detached again.
+    const std::optional<std::int64_t> start = start_of(question.pid);
+    if (!start) return ESRCH;
     if (!is_process_of_job(question.pid, job_) || !is_of_our_user(question.pid)) return EPERM;
     if (!is_readable_file(file)) return EBADF;
-    const std::optional<std::int64_t> start = start_of(question.pid);
     const auto begin = std::chrono::steady_clock::now();
     ::alarm(kLongestAttachSeconds);
     const int error = attach_in_time(question, file, link);
     ::alarm(0);
     attaching_.use(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     if (error != 0) return error;
-    if (start && start_of(question.pid) == start) return 0;
+    if (start_of(question.pid) == start) return 0;
     links_.erase(link);  // it has ended, and its number may be another's
     return ESRCH;
   }

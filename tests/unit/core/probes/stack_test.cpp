@@ -31,6 +31,10 @@
 #include "tests/unit/core/test_host.h"
 #include "tests/unit/temporary_directory.h"
 
+namespace gloo {
+struct AllreduceOptions;  // of the doubles
+}
+
 namespace reveal::tests::stack_test {
 namespace {
 
@@ -61,6 +65,9 @@ struct Order {
   int status = 0;         // that the calls return
   int type = kBfloat16;   // of the elements
   std::size_t bytes = 0;  // to allocate
+  /// Whose first byte is asked for.
+  enum class Function : std::uint8_t { reduce, allocate, gloo, work, backward };
+  Function function = Function::reduce;
 };
 using Call = Order::Call;
 
@@ -69,15 +76,19 @@ class ToyProcess {
   /// filtered: under a seccomp filter, which allows everything. apart: in a namespace of processes, as in a container.
   enum class Kept : std::uint8_t { free, filtered, apart };
   explicit ToyProcess(Kept kept = Kept::free) : kept_(kept) {
+    ::signal(SIGPIPE, SIG_IGN);
     if (::pipe(order_) != 0 || ::pipe(report_) != 0) throw std::runtime_error("no pipe");
     pid_ =
         kept == Kept::apart ? static_cast<pid_t>(::syscall(SYS_clone, CLONE_NEWPID | SIGCHLD, 0, 0, 0, 0)) : ::fork();
     if (pid_ < 0) throw std::runtime_error("no process");
     if (pid_ == 0) serve();
+    ::close(order_[0]);
+    ::close(report_[1]);
   }
   ~ToyProcess() {
     end();
-    for (const int fd : {order_[0], order_[1], report_[0], report_[1]}) ::close(fd);
+    ::close(order_[1]);
+    ::close(report_[0]);
   }
   ToyProcess(const ToyProcess&) = delete;
   ToyProcess& operator=(const ToyProcess&) = delete;
@@ -93,7 +104,19 @@ class ToyProcess {
   void tell(const Order& order) const {
     if (::write(order_[1], &order, sizeof order) != sizeof order) throw std::runtime_error("the process has gone");
   }
-  [[nodiscard]] bool probed() const { return ask({.call = Call::first_byte}) == 0xcc; }
+  /// Where several libraries have the function: in the one whose function is called.
+  [[nodiscard]] bool probed(const std::string& function = "ncclAllReduce") const {
+    constexpr std::pair<std::string_view, Order::Function> kFunctions[] = {
+        {"ncclAllReduce", Order::Function::reduce},
+        {"cudaMalloc", Order::Function::allocate},
+        {"gloo.allreduce", Order::Function::gloo},
+        {"c10d.work", Order::Function::work},
+        {"torch.backward", Order::Function::backward}};
+    for (const auto& [name, number] : kFunctions) {
+      if (name == function) return ask({.call = Call::first_byte, .function = number}) == 0xcc;
+    }
+    throw std::runtime_error("the process does not call " + function);
+  }
   void end() {
     if (pid_ <= 0) return;
     ::kill(pid_, SIGKILL);
@@ -104,7 +127,7 @@ class ToyProcess {
  private:
   using Reduce = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
   using Allocate = int (*)(void**, std::size_t);
-  using Gloo = void (*)(const bool&);  // its options begin with it
+  using Gloo = void (*)(const gloo::AllreduceOptions&);
   using Work = void (*)(bool);
   using Backward = int (*)();
   struct Functions {
@@ -124,6 +147,7 @@ class ToyProcess {
 
   [[noreturn]] void serve() const {
     ::close(order_[1]);
+    ::close(report_[0]);
     if (kept_ == Kept::filtered) {
       sock_filter allow{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = SECCOMP_RET_ALLOW};
       const sock_fprog program{.len = 1, .filter = &allow};
@@ -146,13 +170,34 @@ class ToyProcess {
                          "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_"
                          "EEbbbS7_"))};
       }
-      int answer = order.call == Call::first_byte && functions.reduce != nullptr
-                       ? *reinterpret_cast<const volatile unsigned char*>(functions.reduce)
-                       : 0;
+      int answer = order.call == Call::first_byte ? first_byte(functions, order.function) : 0;
       for (int i = 0; i < order.times; ++i) answer += call(order, functions);
       if (::write(report_[1], &answer, sizeof answer) != sizeof answer) break;
     }
     ::_exit(0);
+  }
+
+  /// 0 before it is loaded.
+  static int first_byte(const Functions& functions, Order::Function function) {
+    const void* code = nullptr;
+    switch (function) {
+      case Order::Function::reduce:
+        code = reinterpret_cast<const void*>(functions.reduce);
+        break;
+      case Order::Function::allocate:
+        code = reinterpret_cast<const void*>(functions.allocate);
+        break;
+      case Order::Function::gloo:
+        code = reinterpret_cast<const void*>(functions.gloo);
+        break;
+      case Order::Function::work:
+        code = reinterpret_cast<const void*>(functions.work);
+        break;
+      case Order::Function::backward:
+        code = reinterpret_cast<const void*>(functions.backward);
+        break;
+    }
+    return code == nullptr ? 0 : *static_cast<const volatile unsigned char*>(code);
   }
 
   /// The begin of a library as code, in which there is none.
@@ -187,7 +232,8 @@ class ToyProcess {
       case Call::gloo:
       case Call::gloo_throws:
         try {
-          functions.gloo(order.call == Call::gloo_throws);
+          const bool fails = order.call == Call::gloo_throws;  // with which its options begin
+          functions.gloo(reinterpret_cast<const gloo::AllreduceOptions&>(fails));
         } catch (const std::exception&) {
           return 1;
         }
@@ -251,11 +297,12 @@ class StackBench {
   bool counts(const std::string& function, std::int64_t calls) {
     return until([&] { return value("stack.calls", function) >= calls; });
   }
-  bool attached(const std::string& function) {
-    const bool found =
-        until([&] { return (' ' + fact("stack.functions") + ' ').find(' ' + function + ' ') != std::string::npos; });
-    ::usleep(700'000);  // the function may also be in a library that is looked into next
-    return found;
+  /// It may also be in a library that is looked into later.
+  bool attached(const ToyProcess& toy, const std::string& function) {
+    return until([&] {
+      return (' ' + fact("stack.functions") + ' ').find(' ' + function + ' ') != std::string::npos &&
+             toy.probed(function);
+    });
   }
   [[nodiscard]] std::string fact(const std::string& key) const {
     for (const auto& [name, text] : sampler_.facts()) {
@@ -293,6 +340,12 @@ TEST(Stack, IsOffUnlessItIsAskedFor) {
   FAIL() << "no coverage of the probe";
 }
 
+TEST(Stack, IsTriedWithAProcessWhoseDeathIsSeen) {
+  const ToyProcess toy;
+  ::kill(toy.pid(), SIGKILL);
+  EXPECT_THROW(static_cast<void>(toy.ask({.call = Call::load})), std::runtime_error);
+}
+
 TEST(Stack, HasNothingToAttachToInACopiedTree) {
   TestHost host;
   host.process(100, 1, "train", 0, 0);
@@ -307,7 +360,7 @@ TEST(Stack, CountsCallsBytesAndErrorsExactly) {
   bench.sample();
   EXPECT_NE(bench.coverage().reason.find("no process has loaded a library"), std::string::npos);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);  // after the start, as programs do
-  ASSERT_TRUE(bench.attached("ncclAllReduce") && bench.attached("cudaMalloc")) << bench.coverage().reason;
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce") && bench.attached(toy, "cudaMalloc")) << bench.coverage().reason;
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 700}), 0);
   EXPECT_EQ(toy.ask({.call = Call::reduce_elsewhere, .times = 20}), 0);
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 3, .status = 5}), 0);
@@ -335,7 +388,7 @@ TEST(Stack, FindsFunctionsInEveryPartOfAFileThatIsCode) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  ASSERT_TRUE(bench.attached("ncclAllReduce")) << bench.coverage().reason;
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce")) << bench.coverage().reason;
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 5}), 0);
   ASSERT_TRUE(bench.counts("ncclAllReduce", 5));
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 5);
@@ -346,7 +399,7 @@ TEST(Stack, DoesNotGuessTheSizeOfAnUnknownDatatype) {
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce"));
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 4, .type = 12}), 0);
   ASSERT_TRUE(bench.counts("ncclAllReduce", 4));
   EXPECT_EQ(bench.value("stack.bytes", "ncclAllReduce"), kMissing);
@@ -358,7 +411,7 @@ TEST(Stack, MeasuresHowLongCallsTakeAndThatOneHangs) {
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce"));
   EXPECT_EQ(toy.ask({.call = Call::pause, .times = 3}), 0);
   ASSERT_TRUE(bench.counts("ncclAllReduce", 3));
   EXPECT_GE(bench.value("stack.time", "ncclAllReduce"), 3 * kPause);
@@ -374,7 +427,7 @@ TEST(Stack, MeasuresAProcessInANamespaceOfItsOwn) {
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce"));
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 8, .status = 5}), 0);
   ASSERT_TRUE(bench.counts("ncclAllReduce", 8));
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 8);
@@ -432,7 +485,7 @@ TEST(Stack, LetsExceptionsPass) {
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  ASSERT_TRUE(bench.attached("gloo.allreduce"));
+  ASSERT_TRUE(bench.attached(toy, "gloo.allreduce"));
   EXPECT_EQ(toy.ask({.call = Call::gloo, .times = 5}), 0);
   EXPECT_EQ(toy.ask({.call = Call::gloo_throws, .times = 2}), 2);
   ASSERT_TRUE(bench.counts("gloo.allreduce", 7));
@@ -447,7 +500,7 @@ TEST(Stack, TimesAFunctionThatCatchesAllExceptions) {
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  ASSERT_TRUE(bench.attached("c10d.work"));
+  ASSERT_TRUE(bench.attached(toy, "c10d.work"));
   EXPECT_EQ(toy.ask({.call = Call::work, .times = 5}), 0);
   EXPECT_EQ(toy.ask({.call = Call::work_that_throws, .times = 2}), 0);
   ASSERT_TRUE(bench.counts("c10d.work", 7));
@@ -463,7 +516,7 @@ TEST(Stack, DoesNotTimeCallsUnderASeccompFilter) {
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce"));
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 6, .status = 5}), 0);
   ASSERT_TRUE(bench.counts("ncclAllReduce", 6));
   EXPECT_EQ(bench.value("stack.calls", "ncclAllReduce"), 6);
@@ -493,7 +546,7 @@ TEST(Stack, TellsWhenEveryStepBeganAndWhatItWaited) {
     SKIP_WITHOUT_BPF(bench);
     trace.start();
     ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-    ASSERT_TRUE(bench.attached("torch.backward") && bench.attached("ncclAllReduce"));
+    ASSERT_TRUE(bench.attached(toy, "torch.backward") && bench.attached(toy, "ncclAllReduce"));
     for (int step = 0; step < kWaited; ++step) {
       before.push_back(read_clock(CLOCK_MONOTONIC));
       EXPECT_EQ(toy.ask({.call = Call::step}), 0);
@@ -534,7 +587,7 @@ TEST(Stack, CountsTheStepsThatItHasNoRoomToList) {
     SKIP_WITHOUT_BPF(bench);
     trace.start();
     ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-    ASSERT_TRUE(bench.attached("torch.backward"));
+    ASSERT_TRUE(bench.attached(toy, "torch.backward"));
     EXPECT_EQ(toy.ask({.call = Call::step, .times = kSteps}), 0);
     ASSERT_TRUE(bench.steps(kSteps)) << bench.coverage().reason;
     EXPECT_EQ(bench.value_of("stack.steps"), kSteps);
@@ -673,7 +726,7 @@ TEST(Stack, KeepsWhatAProcessCountedUntilItsEnd) {
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce"));
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 50}), 0);
   toy.end();
   ASSERT_TRUE(bench.counts("ncclAllReduce", 50));
@@ -689,7 +742,7 @@ TEST(Stack, TouchesNoProcessOutsideOfTheJob) {
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
   ASSERT_EQ(outsider.ask({.call = Call::load}), 0);
-  ASSERT_TRUE(bench.attached("ncclAllReduce"));
+  ASSERT_TRUE(bench.attached(toy, "ncclAllReduce"));
   EXPECT_TRUE(toy.probed());
   EXPECT_FALSE(outsider.probed());
   EXPECT_EQ(outsider.ask({.call = Call::reduce, .times = 9}), 0);
@@ -703,7 +756,7 @@ TEST(Stack, DetachesWhatCostsTheJobTooMuch) {
   StackBench bench(toy.pid());
   SKIP_WITHOUT_BPF(bench);
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  ASSERT_TRUE(bench.attached("cudaMalloc") && bench.attached("ncclAllReduce"));
+  ASSERT_TRUE(bench.attached(toy, "cudaMalloc") && bench.attached(toy, "ncclAllReduce"));
   EXPECT_EQ(toy.ask({.call = Call::allocate, .times = 5, .bytes = 1}), 0);
   // A fifth of a second at least: .05 s may be spent at once.
   EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 200'000}), 0);
@@ -728,7 +781,7 @@ TEST(Stack, SaysThatStepsWereMissedSinceTheirCountingWasDetached) {
     SKIP_WITHOUT_BPF(bench);
     trace.start();
     ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-    ASSERT_TRUE(bench.attached("torch.backward"));
+    ASSERT_TRUE(bench.attached(toy, "torch.backward"));
     EXPECT_EQ(toy.ask({.call = Call::step, .times = 5}), 0);
     ASSERT_TRUE(bench.steps(5));
     EXPECT_EQ(toy.ask({.call = Call::step, .times = 300'000}), 0);

@@ -286,6 +286,7 @@ TEST_F(CallRequests, AttachToNothingButCodeOfTheJobs) {
   EXPECT_EQ(error_of(*asked, foreigner.pid(), library_, offset_), EPERM);
   EXPECT_EQ(error_of(*asked, ::getpid(), library_, offset_), EPERM);
   EXPECT_EQ(error_of(*asked, 1, library_, offset_), EPERM);
+  EXPECT_EQ(error_of(*asked, 1 << 30, library_, offset_), ESRCH);  // there is none
   EXPECT_EQ(error_of(*asked, 0, library_, offset_), EINVAL);
   EXPECT_EQ(error_of(*asked, -1, library_, offset_), EINVAL);
 
