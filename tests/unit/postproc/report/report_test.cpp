@@ -36,7 +36,7 @@ void expect_golden(const std::string& name, const std::string& text) {
   EXPECT_EQ(text, file_text(path)) << "in " << path << "; REVEAL_ACCEPT=1 rewrites it";
 }
 
-/// The page without what is the same in every report and belongs to others.
+/// The page without what is the same in every report.
 std::string without_embedded(std::string page) {
   for (std::string_view asset :
        {assets::dygraphs_js(), assets::dygraphs_css(), assets::report_js(), assets::report_css()}) {
@@ -45,6 +45,8 @@ std::string without_embedded(std::string page) {
     const std::size_t at = page.find(asset);
     if (at != std::string::npos) page.replace(at, asset.size(), "[embedded]");
   }
+  const std::size_t glossary = page.find("<dl>", page.find("What the words mean"));
+  if (glossary != std::string::npos) page.replace(glossary, page.find("</dl>", glossary) - glossary, "[embedded]");
   return page;
 }
 
