@@ -219,7 +219,7 @@ void drop_explained_elsewhere(const TimeSpan& job, std::vector<Finding>& finding
   });
 }
 
-/// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
+/// The evidence of the primary finding comes first, then its nodes; every line keeps its own place on the job's axis.
 std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& summaries, const Report& report) {
   std::vector<const NodeSummary*> order;
   order.reserve(summaries.size());
@@ -233,11 +233,18 @@ std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& sum
   std::vector<TimelineChannel> lines;
   for (const NodeSummary* summary : order) {
     for (TimelineChannel line : summary->part.timeline) {
-      if (lines.size() >= kMostTimelines) return lines;
+      if (lines.size() >= kMostTimelines) break;
       line.begin_seconds += static_cast<double>(summary->part.job.begin_utc_ns - report.job.begin_utc_ns) * 1e-9;
       lines.push_back(std::move(line));
     }
   }
+  std::stable_partition(lines.begin(), lines.end(), [&](const TimelineChannel& line) {
+    if (report.findings.empty()) return false;
+    const auto& evidence = report.findings.front().evidence;
+    return std::any_of(evidence.begin(), evidence.end(), [&](const Evidence& one) {
+      return one.node == line.node && channel_name(one.metric, one.instance) == line.name;
+    });
+  });
   return lines;
 }
 
