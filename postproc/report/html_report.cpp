@@ -243,8 +243,8 @@ std::string node_section(const Report& report) {
   }
   if (!several_nodes(report) || marks.empty()) return "";
   std::string table =
-      "<section><h2>Nodes and subsystems</h2>\n<p id=\"node-help\" class=\"quiet small\" hidden>A node's name shows "
-      "that node alone, on the whole page.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+      "<section><h2>Nodes and subsystems</h2>\n<p id=\"node-help\" class=\"quiet small\" hidden>Click a node: charts, "
+      "tables and lanes show only that node.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
       "aria-label=\"Nodes and subsystems\"><table class=\"map\">";
   table += "<thead><tr><th scope=\"col\">Node</th>";
   for (const Subsystem subsystem : kSubsystemColumns)

@@ -57,7 +57,7 @@
     table.parentNode.before(field, count);
   }
 
-  // The map of nodes opens a node: everything that belongs to others is hidden, charts included.
+  // The map of nodes opens a node: charts, rows and lanes of the others are hidden.
   const names = Array.from(document.querySelectorAll('table.map th[scope="row"]'));
   const notice = document.createElement('div');
   notice.id = 'one-node';
@@ -70,7 +70,8 @@
     }
     document.dispatchEvent(new CustomEvent('node', { detail: node }));
     if (node === null) { notice.remove(); return; }
-    notice.replaceChildren('Only ' + node + ' is shown.', button('All nodes', function () { showOnly(null); }));
+    notice.replaceChildren('Charts, tables and lanes show only ' + node + '.',
+        button('All nodes', function () { showOnly(null); }));
     document.querySelector('main').append(notice);
   }
   for (const name of names) {
@@ -94,8 +95,10 @@
 
   const kShades = { finding: 'rgba(214, 69, 56, 0.20)', notice: 'rgba(214, 148, 30, 0.20)' };
   // Paper is white, whatever the screen is.
-  function lineColour(printing) {
-    return printing ? '#2f74c0' : getComputedStyle(document.documentElement).getPropertyValue('--line').trim();
+  const kPaper = { line: '#2f74c0', ink: '#1c2330' };
+  let printing = false;
+  function colour(name) {
+    return printing ? kPaper[name] : getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
   }
   const charts = [];
   let synchronising = false;
@@ -137,7 +140,7 @@
       if (right <= left) continue;
       context.fillStyle = kShades[one.kind] || kShades.notice;
       context.fillRect(left, area.y, Math.max(right - left, 2), area.h);
-      context.fillStyle = getComputedStyle(box).color;
+      context.fillStyle = colour('ink');
       context.font = 'bold 11px sans-serif';
       const last = area.x + area.w - context.measureText(one.label).width;
       context.fillText(one.label, Math.min(left + 3, last), area.y + 11);
@@ -151,7 +154,7 @@
       const y = graph.toDomYCoord(channel.expected);
       if (!(y >= area.y && y <= area.y + area.h)) return;
       context.save();
-      context.strokeStyle = getComputedStyle(box).color;
+      context.strokeStyle = colour('ink');
       context.setLineDash([5, 4]);
       context.beginPath();
       context.moveTo(area.x, y);
@@ -174,8 +177,8 @@
         const row = Math.round((seconds - channel.begin) / channel.step);
         const inside = row >= 0 && row < channel.values.length;
         if (inside) chart.graph.setSelection(row); else chart.graph.clearSelection();
-        chart.reading.textContent = seconds.toFixed(1) + ' s  ' + clock(seconds) + '  ' +
-            shown(inside ? channel.values[row] : null, channel.unit);
+        chart.reading.textContent = [seconds.toFixed(1) + ' s', clock(seconds),
+            shown(inside ? channel.values[row] : null, channel.unit)].filter(Boolean).join(' \u00b7 ');
       }
     });
   }
@@ -210,8 +213,9 @@
     chart.className = last ? 'chart last' : 'chart';
     chart.setAttribute('role', 'img');
     const measured = channel.values.filter(function (value) { return value !== null; });
-    chart.setAttribute('aria-label', 'Timeline of ' + name.textContent + ': ' + (measured.length === 0 ? 'not measured' :
-        shown(Math.min.apply(null, measured), channel.unit) + ' to ' + shown(Math.max.apply(null, measured), channel.unit)));
+    chart.setAttribute('aria-label', 'Timeline of ' + name.textContent + ': ' + (measured.length === 0 ?
+        'not measured' : shown(Math.min(...measured), channel.unit) + ' to ' +
+        shown(Math.max(...measured), channel.unit)));
     if (data.several_nodes && channel.node) holder.dataset.node = channel.node;
     holder.append(header, chart);
     box.append(holder);
@@ -220,7 +224,7 @@
     const graph = new Dygraph(chart, rows, {
       labels: ['seconds', channel.name],
       legend: 'never',
-      colors: [lineColour(false)],
+      colors: [colour('line')],
       strokeWidth: 1.2,
       highlightCircleSize: 3,
       dateWindow: data.window,
@@ -244,7 +248,7 @@
   }
 
   document.getElementById('timeline-legend').hidden = false;
-  document.getElementById('timeline-help').hidden = false;
+  document.getElementById('timeline-help').hidden = touch;
   data.channels.forEach(draw);
 
   // The last chart that is shown has the axis.
@@ -260,9 +264,10 @@
     });
   });
 
-  function recolour(printing) {
+  function recolour(onPaper) {
+    printing = onPaper;
     together(function () {
-      for (const chart of charts) chart.graph.updateOptions({ colors: [lineColour(printing)] });
+      for (const chart of charts) chart.graph.updateOptions({ colors: [colour('line')] });
     });
   }
   window.addEventListener('beforeprint', function () { recolour(true); });
