@@ -23,6 +23,7 @@ constexpr std::size_t kMostFindings = 20;
 constexpr std::size_t kMostLanes = 40;
 constexpr std::size_t kMostMetricLanes = 15;
 constexpr std::size_t kMostNodesByDetector = 8;
+constexpr std::size_t kMostMapRows = 100;
 constexpr std::size_t kLongTable = 8;  // rows
 constexpr std::size_t kLongList = 8;
 constexpr std::size_t kLongLine = 2000;
@@ -227,46 +228,75 @@ std::string verdict_section(const Report& report) {
   return section + "</section>\n";
 }
 
-/// Node by subsystem, only the nodes with something to show: on 40 nodes the one that differs must not drown. A cell
-/// holds the worst interval and, over the whole job, how many channels the peers do not share.
-std::string node_section(const Report& report) {
-  std::map<std::string, std::map<Subsystem, Tier>> marks;
+/// A node and a subsystem: its findings, its worst interval and, over the whole job, how many channels the peers do not
+/// share.
+struct MapCell {
+  Tier shade = Tier::none;
+  std::vector<std::string> texts;
+};
+using NodeMap = std::map<std::string, std::map<Subsystem, MapCell>>;
+
+void mark(MapCell& cell, Tier shade, std::string text) {
+  cell.shade = std::max(cell.shade, shade);
+  if (!text.empty()) cell.texts.push_back(std::move(text));
+}
+
+NodeMap node_map(const Report& report) {
+  NodeMap map;
+  std::size_t number = 0;
+  for (const Finding* finding : shown_findings(report)) {
+    ++number;
+    if (finding->nodes.size() == report.job.nodes.size()) continue;
+    for (const std::string& node : finding->nodes) {
+      mark(map[node][finding->subsystem], finding->severity >= Severity::warning ? Tier::strong : Tier::weak,
+           fmt::format("<a href=\"#finding-{0}\">finding {0}</a>", number));
+    }
+  }
+  std::map<MapCell*, Tier> intervals;
   for (const ReportEpisode& episode : report.episodes) {
     if (!shows_intervals(report) || episode.tier == Tier::none || has_label(episode, Label::common)) continue;
-    Tier& mark = marks[episode.node][episode.subsystem];
-    mark = std::max(mark, episode.tier);
+    Tier& worst = intervals[&map[episode.node][episode.subsystem]];
+    worst = std::max(worst, episode.tier);
   }
-  std::map<std::pair<std::string, Subsystem>, const PeerCell*> cells;
-  for (const PeerCell& cell : report.comparison.cells) {
-    cells[{cell.node, cell.subsystem}] = &cell;
-    marks.try_emplace(cell.node);
+  for (const auto& [cell, tier] : intervals) mark(*cell, tier, std::string(name_of(tier)));
+  for (const PeerCell& odd : report.comparison.cells) {
+    mark(map[odd.node][odd.subsystem], Tier::weak,
+         fmt::format("{} unlike its peers, up to {:+.0f} %", counted(static_cast<double>(odd.channels), "channel"),
+                     odd.percent));
   }
+  return map;
+}
+
+/// Only the nodes with something to show: on 40 nodes the one that differs must not drown.
+std::string node_section(const Report& report) {
+  const NodeMap marks = node_map(report);
   if (!several_nodes(report) || marks.empty()) return "";
   std::string table =
-      "<section><h2>Nodes and subsystems</h2>\n<p id=\"node-help\" class=\"quiet small\" hidden>Click a node: charts, "
-      "tables and lanes show only that node.</p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
-      "aria-label=\"Nodes and subsystems\"><table class=\"map\">";
-  table += "<thead><tr><th scope=\"col\">Node</th>";
+      "<section><h2>Nodes and subsystems</h2>\n<p class=\"quiet small\">Strong, weak: intervals that differ from the "
+      "rest of the run. <span id=\"node-help\" hidden>Click a node: charts, tables and lanes show only that "
+      "node.</span></p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Nodes and "
+      "subsystems\"><table class=\"map\"><thead><tr><th scope=\"col\">Node</th>";
   for (const Subsystem subsystem : kSubsystemColumns)
     table += fmt::format("<th scope=\"col\">{}</th>", name_of(subsystem));
   table += "</tr></thead><tbody>\n";
+  std::size_t rows = 0;
   for (const auto& [node, by_subsystem] : marks) {
+    if (++rows > kMostMapRows) break;
     table += "<tr><th scope=\"row\">" + html(node, 60) + "</th>";
     for (const Subsystem subsystem : kSubsystemColumns) {
       const auto at = by_subsystem.find(subsystem);
-      std::string mark(at == by_subsystem.end() ? "" : name_of(at->second));
-      std::string css = mark.empty() ? "quiet" : "mark-" + mark;
-      if (const auto cell_at = cells.find({node, subsystem}); cell_at != cells.end()) {
-        const PeerCell& odd = *cell_at->second;
-        mark += fmt::format("{}{} unlike its peers, up to {:+.0f} %", mark.empty() ? "" : "; ",
-                            counted(static_cast<double>(odd.channels), "channel"), odd.percent);
-        if (css == "quiet") css = "mark-weak";
+      if (at == by_subsystem.end()) {
+        table += "<td class=\"quiet\">-</td>";
+      } else {
+        table +=
+            fmt::format("<td class=\"mark-{}\">{}</td>", name_of(at->second.shade), joined(at->second.texts, "; "));
       }
-      table += fmt::format("<td class=\"{}\">{}</td>", css, mark.empty() ? "-" : mark);
     }
     table += "</tr>\n";
   }
   table += "</tbody></table></div>\n";
+  if (marks.size() > kMostMapRows)
+    table += fmt::format("<p class=\"quiet\">{} more.</p>\n", marks.size() - kMostMapRows);
   std::set<std::string> measured;
   for (const NodeCoverage& coverage : report.coverage) {
     if (coverage.samples_present.value_or(0) > 0) measured.insert(coverage.nodes.begin(), coverage.nodes.end());

@@ -171,7 +171,8 @@ Table evidence_table(const Finding& finding, const Report& report) {
               .caption = "Evidence",
               .columns = {{"Channel"}, {"Observed"}, {"Expected"}, {"Compared"}, {"Found by", kInFull}, {"When", kWeb}},
               .most_on_page = 3,
-              .most = kAnyNumber};
+              .most = kAnyNumber,
+              .fold = "Evidence"};
   for (const Evidence& one : finding.evidence) {
     const bool setting = one.feature == "value" && !one.observed;  // a text, where channels have their instance
     Cell channel{{code(setting ? one.metric : channel_name(one.metric, one.instance))}};
