@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
@@ -47,7 +48,7 @@ Cell cell(std::string text, std::string before = {}, std::string after = {}) {
 
 /// A value beside others of which the largest is `whole`.
 Cell drawn(Cell one, std::optional<double> value, std::optional<double> whole) {
-  if (value && whole && *value >= 0 && *whole > 0) one.share = std::min(1.0, *value / *whole);
+  if (value && whole && *value >= 0 && *whole > 0 && std::isfinite(*whole)) one.share = std::min(1.0, *value / *whole);
   return one;
 }
 
