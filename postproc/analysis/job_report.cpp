@@ -230,19 +230,18 @@ std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& sum
     return std::find(nodes.begin(), nodes.end(), summary->node) != nodes.end();
   };
   std::stable_partition(order.begin(), order.end(), affected);
-  const auto is_evidence = [&](const NodeSummary* summary, const TimelineChannel& line) {
-    if (report.findings.empty()) return false;
-    const auto& evidence = report.findings.front().evidence;
-    return std::any_of(evidence.begin(), evidence.end(), [&](const Evidence& one) {
-      return one.node == summary->node && channel_name(one.metric, one.instance) == line.name;
-    });
-  };
+  std::set<std::pair<std::string, std::string>> first;  // node and channel
+  if (!report.findings.empty()) {
+    for (const Evidence& one : report.findings.front().evidence) {
+      first.emplace(one.node, channel_name(one.metric, one.instance));
+    }
+  }
   std::vector<TimelineChannel> lines;
   for (const bool evidence : {true, false}) {
     for (const NodeSummary* summary : order) {
       for (const TimelineChannel& line : summary->part.timeline) {
         if (lines.size() >= kMostTimelines) return lines;
-        if (is_evidence(summary, line) != evidence) continue;
+        if (first.contains({summary->node, line.name}) != evidence) continue;
         lines.push_back(line);
         lines.back().begin_seconds +=
             static_cast<double>(summary->part.job.begin_utc_ns - report.job.begin_utc_ns) * 1e-9;
