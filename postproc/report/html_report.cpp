@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 
 #include "postproc/report/assets.h"
@@ -23,7 +24,7 @@ constexpr std::size_t kMostFindings = 20;
 constexpr std::size_t kMostLanes = 40;
 constexpr std::size_t kMostMetricLanes = 15;
 constexpr std::size_t kMostNodesByDetector = 8;
-constexpr std::size_t kMostMapRows = 100;
+constexpr std::size_t kMostMapRows = 40;
 constexpr std::size_t kLongTable = 8;  // rows
 constexpr std::size_t kLongList = 8;
 constexpr std::size_t kLongLine = 2000;
@@ -267,7 +268,7 @@ NodeMap node_map(const Report& report) {
   return map;
 }
 
-/// Only the nodes with something to show: on 40 nodes the one that differs must not drown.
+/// Only the nodes with something to show, the clearest first: on 40 nodes the one that differs must not drown.
 std::string node_section(const Report& report) {
   const NodeMap marks = node_map(report);
   if (!several_nodes(report) || marks.empty()) return "";
@@ -279,9 +280,16 @@ std::string node_section(const Report& report) {
   for (const Subsystem subsystem : kSubsystemColumns)
     table += fmt::format("<th scope=\"col\">{}</th>", name_of(subsystem));
   table += "</tr></thead><tbody>\n";
-  std::size_t rows = 0;
-  for (const auto& [node, by_subsystem] : marks) {
-    if (++rows > kMostMapRows) break;
+  using NodeRow = NodeMap::value_type;
+  std::vector<const NodeRow*> rows;
+  for (const NodeRow& row : marks) rows.push_back(&row);
+  const auto worst = [](const NodeRow* row) {
+    return std::ranges::max(row->second | std::views::values | std::views::transform(&MapCell::shade));
+  };
+  std::ranges::stable_sort(rows, std::greater{}, worst);
+  if (rows.size() > kMostMapRows) rows.resize(kMostMapRows);
+  for (const auto* row : rows) {
+    const auto& [node, by_subsystem] = *row;
     table += "<tr><th scope=\"row\">" + html(node, 60) + "</th>";
     for (const Subsystem subsystem : kSubsystemColumns) {
       const auto at = by_subsystem.find(subsystem);
