@@ -56,7 +56,7 @@ std::optional<double> larger(std::optional<double> one, std::optional<double> ot
   return one && other ? std::optional(std::max(*one, *other)) : std::nullopt;
 }
 
-/// Of all nodes.
+/// Returns the largest value of all nodes.
 std::optional<double> largest(const std::vector<JobTotals>& rows, std::optional<double> JobTotals::*value) {
   std::optional<double> most;
   for (const JobTotals& row : rows) {
