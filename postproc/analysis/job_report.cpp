@@ -219,7 +219,7 @@ void drop_explained_elsewhere(const TimeSpan& job, std::vector<Finding>& finding
   });
 }
 
-/// The nodes of the primary finding come first; every line keeps its own place on the job's axis.
+/// The evidence of the primary finding comes first, then its nodes; every line keeps its own place on the job's axis.
 std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& summaries, const Report& report) {
   std::vector<const NodeSummary*> order;
   order.reserve(summaries.size());
@@ -230,12 +230,22 @@ std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& sum
     return std::find(nodes.begin(), nodes.end(), summary->node) != nodes.end();
   };
   std::stable_partition(order.begin(), order.end(), affected);
+  std::set<std::pair<std::string, std::string>> first;  // node and channel
+  if (!report.findings.empty()) {
+    for (const Evidence& one : report.findings.front().evidence) {
+      first.emplace(one.node, channel_name(one.metric, one.instance));
+    }
+  }
   std::vector<TimelineChannel> lines;
-  for (const NodeSummary* summary : order) {
-    for (TimelineChannel line : summary->part.timeline) {
-      if (lines.size() >= kMostTimelines) return lines;
-      line.begin_seconds += static_cast<double>(summary->part.job.begin_utc_ns - report.job.begin_utc_ns) * 1e-9;
-      lines.push_back(std::move(line));
+  for (const bool evidence : {true, false}) {
+    for (const NodeSummary* summary : order) {
+      for (const TimelineChannel& line : summary->part.timeline) {
+        if (lines.size() >= kMostTimelines) return lines;
+        if (first.contains({summary->node, line.name}) != evidence) continue;
+        lines.push_back(line);
+        lines.back().begin_seconds +=
+            static_cast<double>(summary->part.job.begin_utc_ns - report.job.begin_utc_ns) * 1e-9;
+      }
     }
   }
   return lines;

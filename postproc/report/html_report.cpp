@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <set>
 
 #include "postproc/report/assets.h"
@@ -21,6 +22,11 @@ namespace {
 constexpr std::size_t kMostNotes = 3;  // the rest is folded away
 constexpr std::size_t kMostFindings = 20;
 constexpr std::size_t kMostLanes = 40;
+constexpr std::size_t kMostMetricLanes = 15;
+constexpr std::size_t kMostNodesByDetector = 8;
+constexpr std::size_t kMostMapRows = 40;
+constexpr std::size_t kLongTable = 8;  // rows
+constexpr std::size_t kLongList = 8;
 constexpr std::size_t kLongLine = 2000;
 
 constexpr Subsystem kSubsystemColumns[] = {Subsystem::cpu,     Subsystem::gpu,     Subsystem::memory,
@@ -28,6 +34,7 @@ constexpr Subsystem kSubsystemColumns[] = {Subsystem::cpu,     Subsystem::gpu,  
 
 constexpr std::pair<std::string_view, std::string_view> kGlossary[] = {
     {"channel", "a measured quantity of one instance: cpu.user/cpu3 is the user time of cpu 3"},
+    {"detector", "a method that searches channels for intervals that differ; the more agree, the clearer"},
     {"interval", "a part of the job in which channels differ from the rest of the job; strong or weak by how clearly"},
     {"rule", "a known cause with its signal, its look-alikes and its remedy: reveal rules prints all"},
     {"finding", "the result of a rule: cause, place, time, evidence, cost and remedy"},
@@ -63,6 +70,10 @@ std::string markup(const Line& line, std::size_t limit = kLongLine) {
   return text;
 }
 
+std::string folded_away(std::string_view title, std::string_view inside) {
+  return fmt::format("<details><summary>{}</summary>\n{}</details>\n", title, inside);
+}
+
 std::string markup(const std::vector<Line>& lines, std::string_view separator) {
   std::string text;
   for (const Line& line : lines) text += (text.empty() ? "" : std::string(separator)) + markup(line);
@@ -84,9 +95,10 @@ std::string description(const Row& row) {
     case Row::Kind::series:
       return markup(row.lines, "<br>");
     case Row::Kind::steps:  // not in a command block: a user must not take it for something to run
-      return "<ul><li>" + markup(row.lines, "</li><li>") + "</li></ul>";
-    case Row::Kind::command:
-      return "<pre><code>" + markup(row.lines, "\n") + "</code></pre>";
+      text = "<ul><li>" + markup(row.lines, "</li><li>") + "</li></ul>";
+      return row.lines.size() <= kLongList ? text : folded_away(fmt::format("All {}", row.lines.size()), text);
+    case Row::Kind::command:  // each line a block of its own, so that one that wraps is not taken for two
+      return "<pre><code>" + markup(row.lines, "</code><code>") + "</code></pre>";
     case Row::Kind::links:
       for (const Line& line : row.lines) text += (text.empty() ? "" : "<br>") + link(line);
       return text;
@@ -100,33 +112,44 @@ std::string lay_out(const Row& row) {
   return fmt::format("<dt>{}</dt><dd>{}</dd>\n", term, description(row));
 }
 
+/// Rows of a node say so: a reader can ask for one node.
+std::string node_attribute(std::string_view node) {
+  return node.empty() ? "" : fmt::format(" data-node=\"{}\"", html(node, 60));
+}
+
+std::string lay_out(const Cell& cell, const Column& column) {
+  std::string inside = markup(cell.lines, "<br>");
+  if (!cell.fold.empty()) inside += folded_away(cell.fold, markup(cell.folded, "<br>"));
+  const std::string bar = cell.share ? fmt::format(" class=\"bar\" style=\"--share:{:.2f}\"", *cell.share) : "";
+  return fmt::format("<td data-label=\"{}\"{}>{}</td>", column.heading, bar, inside.empty() ? "-" : inside);
+}
+
 std::string lay_out(const Table& table) {
+  const std::size_t end = std::min(table.rows.size(), table.most);
+  std::vector<std::size_t> columns;  // with something in them
+  for (std::size_t c = 0; c < table.columns.size(); ++c) {
+    const bool any = std::any_of(table.rows.begin(), table.rows.end(),
+                                 [c](const auto& row) { return !markup(row[c].lines, "").empty(); });
+    if ((table.columns[c].shown & kWeb) != 0 && any) columns.push_back(c);
+  }
   std::string html_table = "<div class=\"scroll\"><table class=\"stack\">";
   if (!table.caption.empty()) html_table += "<caption>" + html(table.caption) + "</caption>";
   html_table += "<thead><tr>";
-  for (const Column& column : table.columns) {
-    if ((column.shown & kWeb) != 0) html_table += fmt::format("<th scope=\"col\">{}</th>", column.heading);
-  }
+  for (const std::size_t c : columns) html_table += fmt::format("<th scope=\"col\">{}</th>", table.columns[c].heading);
   html_table += "</tr></thead>\n<tbody>\n";
-  const std::size_t end = std::min(table.rows.size(), table.most);
   for (std::size_t i = 0; i < end; ++i) {
-    html_table += "<tr>";
-    for (std::size_t c = 0; c < table.columns.size(); ++c) {
-      if ((table.columns[c].shown & kWeb) == 0) continue;
-      const Cell& cell = table.rows[i][c];
-      std::string inside = markup(cell.lines, "<br>");
-      if (!cell.fold.empty()) {
-        inside += fmt::format("<details><summary>{}</summary>{}</details>", cell.fold, markup(cell.folded, "<br>"));
-      }
-      html_table +=
-          fmt::format("<td data-label=\"{}\">{}</td>", table.columns[c].heading, inside.empty() ? "-" : inside);
-    }
+    const Cell& first = table.rows[i].front();
+    const bool of_node = table.columns.front().heading == "Node" && !first.lines.empty();
+    html_table += "<tr" + node_attribute(of_node ? first.lines.front().front().text : "") + ">";
+    for (const std::size_t c : columns) html_table += lay_out(table.rows[i][c], table.columns[c]);
     html_table += "</tr>\n";
   }
   html_table += "</tbody></table></div>\n";
   const std::size_t more = table.rows.size() - end + table.left_out;
   if (more > 0) html_table += fmt::format("<p class=\"quiet\">{} more; see report.json.</p>\n", more);
-  return html_table;
+  return table.fold.empty() || end <= kLongTable
+             ? html_table
+             : folded_away(fmt::format("{} ({})", table.fold, table.rows.size()), html_table);
 }
 
 /// Rows that follow each other are one list.
@@ -176,9 +199,8 @@ std::string cards(const Section& section) {
 std::string lay_out(const Section& section) {
   const std::string inside = cards(section) + lay_out(section.parts);
   if (inside.empty()) return "";
-  return section.folded
-             ? fmt::format("<section><details><summary>{}</summary>\n{}</details></section>\n", section.heading, inside)
-             : fmt::format("<section><h2>{}</h2>\n{}</section>\n", section.heading, inside);
+  return section.folded ? "<section>" + folded_away(section.heading, inside) + "</section>\n"
+                        : fmt::format("<section><h2>{}</h2>\n{}</section>\n", section.heading, inside);
 }
 
 /// One paragraph: names of the machine's on lines of their own.
@@ -207,43 +229,82 @@ std::string verdict_section(const Report& report) {
   return section + "</section>\n";
 }
 
-/// Node by subsystem, only the nodes with something to show: on 40 nodes the one that differs must not drown. A cell
-/// holds the worst interval and, over the whole job, how many channels the peers do not share.
-std::string node_section(const Report& report) {
-  if (!several_nodes(report) || (report.episodes.empty() && report.comparison.cells.empty())) return "";
-  std::map<std::string, std::map<Subsystem, Tier>> marks;
+/// A node and a subsystem: its findings, its worst interval and, over the whole job, how many channels the peers do not
+/// share.
+struct MapCell {
+  Tier shade = Tier::none;
+  std::vector<std::string> texts;
+};
+using NodeMap = std::map<std::string, std::map<Subsystem, MapCell>>;
+
+void mark(MapCell& cell, Tier shade, std::string text) {
+  cell.shade = std::max(cell.shade, shade);
+  if (!text.empty()) cell.texts.push_back(std::move(text));
+}
+
+NodeMap node_map(const Report& report) {
+  NodeMap map;
+  std::size_t number = 0;
+  for (const Finding* finding : shown_findings(report)) {
+    ++number;
+    if (finding->nodes.size() == report.job.nodes.size()) continue;
+    for (const std::string& node : finding->nodes) {
+      mark(map[node][finding->subsystem], finding->severity >= Severity::warning ? Tier::strong : Tier::weak,
+           fmt::format("<a href=\"#finding-{0}\">finding {0}</a>", number));
+    }
+  }
+  std::map<MapCell*, Tier> intervals;
   for (const ReportEpisode& episode : report.episodes) {
-    if (has_label(episode, Label::common)) continue;
-    Tier& mark = marks[episode.node][episode.subsystem];
-    mark = std::max(mark, episode.tier);
+    if (!shows_intervals(report) || episode.tier == Tier::none || has_label(episode, Label::common)) continue;
+    Tier& worst = intervals[&map[episode.node][episode.subsystem]];
+    worst = std::max(worst, episode.tier);
   }
-  std::map<std::pair<std::string, Subsystem>, const PeerCell*> cells;
-  for (const PeerCell& cell : report.comparison.cells) {
-    cells[{cell.node, cell.subsystem}] = &cell;
-    marks.try_emplace(cell.node);
+  for (const auto& [cell, tier] : intervals) mark(*cell, tier, std::string(name_of(tier)));
+  for (const PeerCell& odd : report.comparison.cells) {
+    mark(map[odd.node][odd.subsystem], Tier::weak,
+         fmt::format("{} unlike its peers, up to {:+.0f} %", counted(static_cast<double>(odd.channels), "channel"),
+                     odd.percent));
   }
-  std::string table = "<section><h2>Nodes and subsystems</h2>\n<div class=\"scroll\"><table>";
-  table += "<thead><tr><th scope=\"col\">Node</th>";
+  return map;
+}
+
+/// Only the nodes with something to show, the clearest first: on 40 nodes the one that differs must not drown.
+std::string node_section(const Report& report) {
+  const NodeMap marks = node_map(report);
+  if (!several_nodes(report) || marks.empty()) return "";
+  std::string table =
+      "<section><h2>Nodes and subsystems</h2>\n<p class=\"quiet small\">Strong, weak: intervals that differ from the "
+      "rest of the run. <span id=\"node-help\" hidden>Click a node: charts, tables and lanes show only that "
+      "node.</span></p>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Nodes and "
+      "subsystems\"><table class=\"map\"><thead><tr><th scope=\"col\">Node</th>";
   for (const Subsystem subsystem : kSubsystemColumns)
     table += fmt::format("<th scope=\"col\">{}</th>", name_of(subsystem));
   table += "</tr></thead><tbody>\n";
-  for (const auto& [node, by_subsystem] : marks) {
+  using NodeRow = NodeMap::value_type;
+  std::vector<const NodeRow*> rows;
+  for (const NodeRow& row : marks) rows.push_back(&row);
+  const auto worst = [](const NodeRow* row) {
+    return std::ranges::max(row->second | std::views::values | std::views::transform(&MapCell::shade));
+  };
+  std::ranges::stable_sort(rows, std::greater{}, worst);
+  if (rows.size() > kMostMapRows) rows.resize(kMostMapRows);
+  for (const auto* row : rows) {
+    const auto& [node, by_subsystem] = *row;
     table += "<tr><th scope=\"row\">" + html(node, 60) + "</th>";
     for (const Subsystem subsystem : kSubsystemColumns) {
       const auto at = by_subsystem.find(subsystem);
-      std::string mark(at == by_subsystem.end() || at->second == Tier::none ? "" : name_of(at->second));
-      std::string css = mark.empty() ? "quiet" : "mark-" + mark;
-      if (const auto cell_at = cells.find({node, subsystem}); cell_at != cells.end()) {
-        const PeerCell& odd = *cell_at->second;
-        mark += fmt::format("{}{} unlike its peers, up to {:+.0f} %", mark.empty() ? "" : "; ",
-                            counted(static_cast<double>(odd.channels), "channel"), odd.percent);
-        if (css == "quiet") css = "mark-weak";
+      if (at == by_subsystem.end()) {
+        table += "<td class=\"quiet\">-</td>";
+      } else {
+        table +=
+            fmt::format("<td class=\"mark-{}\">{}</td>", name_of(at->second.shade), joined(at->second.texts, "; "));
       }
-      table += fmt::format("<td class=\"{}\">{}</td>", css, mark.empty() ? "-" : mark);
     }
     table += "</tr>\n";
   }
   table += "</tbody></table></div>\n";
+  if (marks.size() > kMostMapRows)
+    table += fmt::format("<p class=\"quiet\">{} more.</p>\n", marks.size() - kMostMapRows);
   std::set<std::string> measured;
   for (const NodeCoverage& coverage : report.coverage) {
     if (coverage.samples_present.value_or(0) > 0) measured.insert(coverage.nodes.begin(), coverage.nodes.end());
@@ -259,13 +320,14 @@ std::string node_section(const Report& report) {
   return table + "</section>\n";
 }
 
-/// Intervals of a node or of a subsystem along the job's time.
+/// Intervals along the job's time: of a node, a subsystem, a detector or a metric.
 struct Lane {
   struct Mark {
     TimeSpan span;
     Tier tier = Tier::none;
     std::string title;
   };
+  std::string name, node;
   std::vector<Mark> marks;
 };
 
@@ -281,54 +343,94 @@ double seconds_covered(std::vector<Lane::Mark> marks) {
   return static_cast<double>(covered) / 1e9;
 }
 
-std::string lay_out(const std::map<std::string, Lane>& lanes, std::string_view heading, const ReportJob& job) {
+std::string lay_out(const Lane& lane, const ReportJob& job) {
   const auto run = static_cast<double>(job.end_utc_ns - job.begin_utc_ns);
   const auto percent = [run](double ns) { return std::clamp(100 * ns / run, 0.0, 100.0); };
-  std::string text = fmt::format("<h3 class=\"lanes\">{}</h3>\n<ul class=\"lanes\">\n", heading);
-  std::size_t shown = 0;
-  for (const auto& [name, lane] : lanes) {
-    if (++shown > kMostLanes) break;
-    const double seconds = seconds_covered(lane.marks);
-    text += fmt::format("<li><span class=\"name\">{}</span><span class=\"track\">", html(name, 60));
-    for (const Lane::Mark& mark : lane.marks) {
-      const double left = percent(static_cast<double>(mark.span.begin_utc_ns - job.begin_utc_ns));
-      const double right = percent(static_cast<double>(mark.span.end_utc_ns - job.begin_utc_ns));
-      text += fmt::format("<i class=\"{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}\"></i>", name_of(mark.tier),
-                          left, right - left, html(mark.title, 300));
-    }
-    text += fmt::format("</span><span class=\"total\">{} ({})</span></li>\n", duration(seconds),
-                        quantity(percent(seconds * 1e9), "percent"));
+  std::string text = fmt::format("<li{}><span class=\"name\">{}</span><span class=\"track\">",
+                                 node_attribute(lane.node), html(lane.name, 60));
+  for (const Lane::Mark& mark : lane.marks) {
+    const double left = percent(static_cast<double>(mark.span.begin_utc_ns - job.begin_utc_ns));
+    const double right = percent(static_cast<double>(mark.span.end_utc_ns - job.begin_utc_ns));
+    text += fmt::format("<i class=\"{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}\"></i>", name_of(mark.tier),
+                        left, right - left, html(mark.title, 300));
   }
-  text += "</ul>\n";
-  if (lanes.size() > kMostLanes) text += fmt::format("<p class=\"quiet\">{} more.</p>\n", lanes.size() - kMostLanes);
-  return text;
+  const double seconds = seconds_covered(lane.marks);
+  return text + fmt::format("</span><span class=\"total\">{} ({})</span></li>\n", duration(seconds),
+                            quantity(percent(seconds * 1e9), "percent"));
 }
 
-/// The intervals of the table below, drawn.
+/// Intervals by one property. An interval that lies on several lanes is drawn on each of them.
+class Lanes {
+ public:
+  explicit Lanes(const Report& report) : report_(report) {}
+
+  void add(const std::string& name, const ReportEpisode& episode, const std::string& node = "") {
+    Lane& lane = lanes_[name];
+    lane.name = name;
+    lane.node = node;
+    lane.marks.push_back(
+        {episode.span, episode.tier,
+         fmt::format("{}{}, {}, {}", several_nodes(report_) ? episode.node + ", " : "", name_of(episode.subsystem),
+                     when(episode.span, report_.job), listed(names_of(episode.methods), 6, "+"))});
+  }
+
+  /// The longest first.
+  [[nodiscard]] std::string lay_out(std::size_t most = kMostLanes) const {
+    std::vector<std::pair<double, const Lane*>> order;
+    for (const auto& [name, lane] : lanes_) order.emplace_back(seconds_covered(lane.marks), &lane);
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+    const std::size_t end = std::min(order.size(), most);
+    std::string text = "<ul class=\"lanes\">\n";
+    for (std::size_t i = 0; i < end; ++i) text += reveal::lay_out(*order[i].second, report_.job);
+    text += "</ul>\n";
+    return order.size() == end ? text : text + fmt::format("<p class=\"quiet\">{} more.</p>\n", order.size() - end);
+  }
+
+ private:
+  const Report& report_;
+  std::map<std::string, Lane> lanes_;
+};
+
+/// The intervals of the table below, drawn: where, and, folded away, found by which detectors in which metrics.
 std::string lanes_section(const Report& report) {
   const ReportJob& job = report.job;
   if (!shows_intervals(report) || report.episodes.empty() || job.begin_utc_ns == 0 ||
       job.end_utc_ns <= job.begin_utc_ns)
     return "";
-  std::map<std::string, Lane> subsystems;
-  std::map<std::string, Lane> nodes;
+  Lanes subsystems(report);
+  Lanes nodes(report);
+  Lanes detectors(report);
+  Lanes metrics(report);
+  const bool few_nodes = several_nodes(report) && report.job.nodes.size() <= kMostNodesByDetector;
+  std::size_t drawn = 0;
   for (const ReportEpisode& episode : report.episodes) {
-    const Lane::Mark mark{.span = episode.span,
-                          .tier = episode.tier,
-                          .title = fmt::format("{}{}, {}, {}", several_nodes(report) ? episode.node + ", " : "",
-                                               name_of(episode.subsystem), when(episode.span, job),
-                                               listed(names_of(episode.methods), 6, "+"))};
-    subsystems[std::string(name_of(episode.subsystem))].marks.push_back(mark);
-    nodes[has_label(episode, Label::common) ? "on all nodes" : episode.node].marks.push_back(mark);
+    if (episode.tier == Tier::none) continue;  // each node has some at its begin and end
+    ++drawn;
+    subsystems.add(std::string(name_of(episode.subsystem)), episode);
+    if (has_label(episode, Label::common)) {
+      nodes.add("on all nodes", episode);
+    } else {
+      nodes.add(episode.node, episode, episode.node);
+    }
+    for (const Method method : episode.methods) {
+      detectors.add((few_nodes ? episode.node + " " : "") + std::string(name_of(method)), episode,
+                    few_nodes ? episode.node : "");
+    }
+    std::set<std::string> named;  // once, however many of its instances differ
+    for (const ReportEpisode::Reason& reason : episode.reasons) {
+      if (named.insert(reason.metric).second) metrics.add(reason.metric, episode);
+    }
   }
+  if (drawn == 0) return "";
   std::string text = fmt::format(
-      "<section><h2>When and where it differed</h2>\n<p class=\"quiet small\">The {} of the table below, along the {} "
-      "of "
-      "the job; darker: strong. At the right: how long, together.</p>\n",
-      counted(static_cast<double>(report.episodes.size()), "interval"),
+      "<section><h2>When and where it differed</h2>\n<p class=\"quiet small\">The intervals in which channels differ "
+      "from the rest of the run, along its {}. Dark: strong; light: weak. Right: their time together, and its share of "
+      "the run.</p>\n",
       duration(static_cast<double>(job.end_utc_ns - job.begin_utc_ns) / 1e9));
-  if (several_nodes(report)) text += lay_out(nodes, "By node", job);
-  return text + lay_out(subsystems, "By subsystem", job) + "</section>\n";
+  if (several_nodes(report)) text += "<h3 class=\"lanes\">By node</h3>\n" + nodes.lay_out();
+  text += "<h3 class=\"lanes\">By subsystem</h3>\n" + subsystems.lay_out();
+  text += folded_away(few_nodes ? "By node and detector" : "By detector", detectors.lay_out());
+  return text + folded_away("By metric", metrics.lay_out(kMostMetricLanes)) + "</section>\n";
 }
 
 /// Charts need no more digits than pixels.
@@ -395,14 +497,22 @@ nlohmann::json timeline_data(const Report& report) {
          {"begin", channel.begin_seconds},
          {"step", channel.step_seconds},
          {"expected", channel.expected ? coarse(*channel.expected * scale.factor) : Json(nullptr)},
+         {"expected_text", channel.expected ? quantity(channel.expected, channel.unit) : ""},
          {"values", std::move(values)}});
   }
   data["window"] = {first, last};
   for (const Band& band : bands(report)) {
-    data["intervals"].push_back({{"begin", static_cast<double>(band.span.begin_utc_ns - begin) / 1e9},
-                                 {"end", static_cast<double>(band.span.end_utc_ns - begin) / 1e9},
-                                 {"kind", band.kind},
-                                 {"label", std::to_string(band.number)}});
+    const double band_begin = static_cast<double>(band.span.begin_utc_ns - begin) / 1e9;
+    const double band_end = static_cast<double>(band.span.end_utc_ns - begin) / 1e9;
+    const auto same = std::find_if(data["intervals"].begin(), data["intervals"].end(), [&](const Json& other) {
+      return other["begin"] == band_begin && other["end"] == band_end && other["kind"] == band.kind;
+    });
+    if (same != data["intervals"].end()) {
+      (*same)["label"] = (*same)["label"].get<std::string>() + ", " + std::to_string(band.number);
+      continue;
+    }
+    data["intervals"].push_back(
+        {{"begin", band_begin}, {"end", band_end}, {"kind", band.kind}, {"label", std::to_string(band.number)}});
   }
   return data;
 }
@@ -451,16 +561,21 @@ std::string footer(const Report& report) {
   for (const auto& [what, count] : report.omitted) {
     parts.push_back(fmt::format("omitted: {} {}", number(count), html(what, 60)));
   }
+  std::vector<std::string> files;
   for (const auto& [what, path] : report.files) {
-    parts.push_back(fmt::format("{}: <code>{}</code>", html(what, 60), html(path, 200)));
+    files.push_back(fmt::format("{}: <code>{}</code>", html(what, 60), html(path, 200)));
   }
-  return "<footer>" + listed(parts, parts.size(), " &middot; ") + "</footer>\n";
+  const bool many = files.size() > kLongList;
+  if (!many) parts.insert(parts.end(), files.begin(), files.end());
+  return "<footer>" + joined(parts, " &middot; ") +
+         (many ? folded_away(counted(static_cast<double>(files.size()), "file"), joined(files, " &middot; ")) : "") +
+         "</footer>\n";
 }
 
 std::string glossary() {
   std::string list;
   for (const auto& [term, meaning] : kGlossary) list += fmt::format("<dt>{}</dt><dd>{}</dd>\n", term, meaning);
-  return "<section><details><summary>What the words mean</summary>\n<dl>\n" + list + "</dl></details></section>\n";
+  return "<section>" + folded_away("What the words mean", "<dl>\n" + list + "</dl>\n") + "</section>\n";
 }
 
 std::string scripts(const Report& report) {

@@ -3,7 +3,9 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
+#include <set>
 
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/diagnose/rule.h"
@@ -42,6 +44,25 @@ std::vector<Line> lines_of(const std::vector<std::string>& texts) {
 
 Cell cell(std::string text, std::string before = {}, std::string after = {}) {
   return {{prose(std::move(text))}, std::move(before), std::move(after)};
+}
+
+/// A value beside others of which the largest is `whole`.
+Cell drawn(Cell one, std::optional<double> value, std::optional<double> whole) {
+  if (value && whole && *value >= 0 && *whole > 0 && std::isfinite(*whole)) one.share = std::min(1.0, *value / *whole);
+  return one;
+}
+
+std::optional<double> larger(std::optional<double> one, std::optional<double> other) {
+  return one && other ? std::optional(std::max(*one, *other)) : std::nullopt;
+}
+
+/// Returns the largest value of all nodes.
+std::optional<double> largest(const std::vector<JobTotals>& rows, std::optional<double> JobTotals::*value) {
+  std::optional<double> most;
+  for (const JobTotals& row : rows) {
+    if (!row.node.empty() && row.*value) most = std::max(most.value_or(0), *(row.*value));
+  }
+  return most;
 }
 
 /// Rows without text are none.
@@ -111,12 +132,20 @@ Section totals_section(const Report& report) {
               .more = "node",
               .most_on_page = 8,
               .most = kMostNodes,
+              .fold = "Each node",
               .grid = true};
+  const auto of_nodes = [&](const JobTotals& row, std::optional<double> JobTotals::*value, std::string text) {
+    return drawn(cell(std::move(text)), row.*value, largest(report.totals, value));
+  };
   for (const JobTotals& row : report.totals) {
     if (row.node.empty()) continue;
-    table.rows.push_back({cell(row.node), cell(cpus_used(row)), cell(memory_used(row)), cell(amount(row.read_bytes)),
-                          cell(amount(row.written_bytes)), cell(waited(row)), cell(amount(row.network_bytes)),
-                          cell(quantity(row.energy_joules, "J"))});
+    table.rows.push_back({cell(row.node), drawn(cell(cpus_used(row)), row.cpu_used_share, 1),
+                          drawn(cell(memory_used(row)), row.memory_peak, row.memory_limit),
+                          of_nodes(row, &JobTotals::read_bytes, amount(row.read_bytes)),
+                          of_nodes(row, &JobTotals::written_bytes, amount(row.written_bytes)),
+                          of_nodes(row, &JobTotals::wait_share, waited(row)),
+                          of_nodes(row, &JobTotals::network_bytes, amount(row.network_bytes)),
+                          of_nodes(row, &JobTotals::energy_joules, quantity(row.energy_joules, "J"))});
   }
   if (table.rows.size() > 1) section.parts.emplace_back(std::move(table));  // else the job is the node
   return section;
@@ -143,7 +172,8 @@ Table evidence_table(const Finding& finding, const Report& report) {
               .caption = "Evidence",
               .columns = {{"Channel"}, {"Observed"}, {"Expected"}, {"Compared"}, {"Found by", kInFull}, {"When", kWeb}},
               .most_on_page = 3,
-              .most = kAnyNumber};
+              .most = kAnyNumber,
+              .fold = "Evidence"};
   for (const Evidence& one : finding.evidence) {
     const bool setting = one.feature == "value" && !one.observed;  // a text, where channels have their instance
     Cell channel{{code(setting ? one.metric : channel_name(one.metric, one.instance))}};
@@ -152,10 +182,15 @@ Table evidence_table(const Finding& finding, const Report& report) {
     const bool timed = one.span.begin_utc_ns != 0;
     // A mean against the rest of the job needs no word.
     const bool usual = timed && (one.feature == "mean" || one.feature == "total");
+    const auto whole = larger(one.observed, one.expected);
     table.rows.push_back(
-        {channel, cell(setting ? one.instance : quantity_of(one.metric, one.observed, one.unit), ": "),
-         one.expected ? cell(quantity_of(one.metric, one.expected, one.unit), usual ? ", usually " : ", expected ")
-                      : Cell{},
+        {channel,
+         drawn(cell(setting ? one.instance : quantity_of(one.metric, one.observed, one.unit), ": "), one.observed,
+               whole),
+         one.expected
+             ? drawn(cell(quantity_of(one.metric, one.expected, one.unit), usual ? ", usually " : ", expected "),
+                     one.expected, whole)
+             : Cell{},
          cell(usual || one.feature == "value" ? "" : one.feature, " (", ")"), cell(by, ", found by "),
          cell(timed ? clock_time(one.span.begin_utc_ns) + " to " + clock_time(one.span.end_utc_ns) : "whole job",
               ", ")});
@@ -240,9 +275,11 @@ Table deviations_table(const PeerComparison& comparison) {
               .left_out = comparison.deviations_left_out,
               .shown = kWeb};
   for (const PeerDeviation& one : comparison.deviations) {
-    table.rows.push_back({cell(one.node), Cell{{code(one.channel)}}, cell(quantity(one.observed, one.unit)),
-                          cell(quantity(one.expected, one.unit)), cell(difference(one.percent)),
-                          cell(fmt::format("{:.1f}", one.t))});
+    const std::optional<double> whole = larger(one.observed, one.expected);
+    table.rows.push_back({cell(one.node), Cell{{code(one.channel)}},
+                          drawn(cell(quantity(one.observed, one.unit)), one.observed, whole),
+                          drawn(cell(quantity(one.expected, one.unit)), one.expected, whole),
+                          cell(difference(one.percent)), cell(fmt::format("{:.1f}", one.t))});
   }
   return table;
 }
@@ -256,8 +293,10 @@ Table changes_table(const HistoryComparison& history) {
   for (const HistoryChange& one : history.changes) {
     const bool fact = one.what == HistoryChange::What::configuration;
     const auto set = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
-    table.rows.push_back({Cell{{code(one.name)}}, cell(fact ? set(one.now) : quantity(one.observed, one.unit)),
-                          cell(fact ? set(one.before) : quantity(one.expected, one.unit)),
+    const std::optional<double> whole = fact ? std::nullopt : larger(one.observed, one.expected);
+    table.rows.push_back({Cell{{code(one.name)}},
+                          drawn(cell(fact ? set(one.now) : quantity(one.observed, one.unit)), one.observed, whole),
+                          drawn(cell(fact ? set(one.before) : quantity(one.expected, one.unit)), one.expected, whole),
                           cell(fact ? "" : difference(one.percent) + (one.drift ? ", slowly" : "")),
                           cell(one.since_utc_ns == 0 ? "" : date_and_time(one.since_utc_ns))});
   }
@@ -386,29 +425,47 @@ Section episodes_section(const Report& report) {
                   "R-MAHA: Mahalanobis distance, R-IF: isolation forest, KNN and KNN-L: nearest neighbours, GMM: "
                   "Gaussian mixture per layer; Z, MAHA and IF: as in the paper. By detector: the share of its score "
                   "that comes from a channel; negative: the channel lowers the score.",
-              .columns = {{"When"}, {"Subsystem"}, {"Detectors"}, {"Metric and feature", kWeb}, {"Claim"}},
+              .columns = {{"Node"}, {"When"}, {"Subsystem"}, {"Detectors"}, {"Metric and feature", kWeb}, {"Claim"}},
               .most = kMostEpisodes,
+              .fold = "Each interval",
               .shown = kInFull};
   for (const ReportEpisode& episode : report.episodes) {
-    Cell time = cell(when(episode.span, report.job));
-    if (several_nodes(report)) time.lines.insert(time.lines.begin(), prose(episode.node));
+    const Cell node = several_nodes(report) ? cell(episode.node, "", " ") : Cell{};
     Cell methods = cell(listed(names_of(episode.methods), 6, "+"), " [", "]");
     for (const Label label : episode.labels) methods.lines.push_back(prose(std::string(name_of(label))));
-    table.rows.push_back({time, cell(std::string(name_of(episode.subsystem)), ", "), methods, reasons_of(episode),
+    table.rows.push_back({node, cell(when(episode.span, report.job)),
+                          cell(std::string(name_of(episode.subsystem)), ", "), methods, reasons_of(episode),
                           cell(episode.claim, ": ")});
   }
   section.parts.emplace_back(std::move(table));
   return section;
 }
 
-/// Nodes that delivered everything are one row, whatever their number.
+/// Nodes that delivered alike are one row, whatever their number.
+std::vector<NodeCoverage> alike(const std::vector<NodeCoverage>& all) {
+  std::vector<NodeCoverage> groups;
+  for (const NodeCoverage& one : all) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const NodeCoverage& group) {
+      return group.samples_expected == one.samples_expected && group.samples_present == one.samples_present &&
+             group.clock_error_seconds == one.clock_error_seconds && group.note == one.note;
+    });
+    if (same == groups.end()) {
+      groups.push_back(one);
+    } else {
+      same->nodes.insert(same->nodes.end(), one.nodes.begin(), one.nodes.end());
+    }
+  }
+  return groups;
+}
+
 Table coverage_table(const Report& report) {
   Table table{.label = "coverage",
               .columns = {{"Nodes"}, {"Samples"}, {"Clock error", kWeb}, {"Note"}},
-              .more = "group of nodes",
+              .more = "node group",
               .most_on_page = 2,
-              .most = kAnyNumber};
-  for (const NodeCoverage& coverage : report.coverage) {
+              .most = kAnyNumber,
+              .fold = "Each group of nodes"};
+  for (const NodeCoverage& coverage : alike(report.coverage)) {
     const auto known = [](std::optional<double> count) { return count ? number(*count) : std::string("unknown"); };
     const std::string nodes = node_list(coverage.nodes);
     const std::string samples = known(coverage.samples_present) + " of " + known(coverage.samples_expected);
@@ -472,7 +529,9 @@ Section cost_section(const Report& report) {
 }
 
 Section not_checked_section(const Report& report) {
-  Section section{SectionId::not_checked, "Not checked"};
+  std::set<std::string_view> rules;
+  for (const NotChecked& one : report.not_checked) rules.insert(one.rule);
+  Section section{SectionId::not_checked, counted(static_cast<double>(rules.size()), "rule") + " not checked", true};
   Table table{.label = "-", .columns = {{"Rules"}, {"Why not"}}, .most = kAnyNumber, .shown = kInFull};
   for (const NotChecked& group : by_reason(report.not_checked)) {
     table.rows.push_back({Cell{{code(group.rule)}}, cell(group.reason, ": ")});

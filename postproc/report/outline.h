@@ -2,6 +2,7 @@
 // so what is added here is on both.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -53,6 +54,7 @@ struct Cell {
   std::string before = {}, after = {};
   std::string fold = {};  // title of what HTML folds away
   std::vector<Line> folded = {};
+  std::optional<double> share = {};  // of the largest value beside it: HTML draws a bar
 };
 
 struct Table {
@@ -64,6 +66,7 @@ struct Table {
   std::size_t most_on_page = 0;
   std::size_t most = 0;       // elsewhere
   std::size_t left_out = 0;   // before it came here
+  std::string fold = {};      // HTML folds a long table away under this title
   bool grid = false;          // on a terminal
   Shown shown = kEverywhere;  //
 };

@@ -1,5 +1,5 @@
-// What a reveal report does beyond being read: commands are copied, long tables filtered, charts drawn. Everything it
-// needs is in the page; without it the page still reads.
+// What a reveal report does beyond being read: commands are copied, long tables filtered, one node shown alone, charts
+// drawn. Everything it needs is in the page; without it the page still reads.
 (function () {
   'use strict';
 
@@ -14,17 +14,26 @@
     return done ? Promise.resolve() : Promise.reject(new Error('not copied'));
   }
 
+  function button(text, action) {
+    const made = document.createElement('button');
+    made.type = 'button';
+    made.textContent = text;
+    made.addEventListener('click', action);
+    return made;
+  }
+
   for (const block of document.querySelectorAll('pre')) {
-    const button = document.createElement('button');
-    button.type = 'button';
-    button.className = 'copy';
-    button.textContent = 'Copy';
-    button.addEventListener('click', function () {
-      copied(block.textContent).then(
-        function () { button.textContent = 'Copied'; }, function () { button.textContent = 'Select and copy'; });
-      setTimeout(function () { button.textContent = 'Copy'; }, 2000);
+    const lines = Array.from(block.children, function (line) { return line.textContent; });
+    const copy = button('Copy', function () {
+      copied(lines.join('\n')).then(
+        function () { copy.textContent = 'Copied'; }, function () { copy.textContent = 'Select and copy'; });
+      setTimeout(function () { copy.textContent = 'Copy'; }, 2000);
     });
-    block.after(button);
+    copy.className = 'copy';
+    const frame = document.createElement('div');
+    frame.className = 'copyable';
+    block.replaceWith(frame);
+    frame.append(block, copy);
   }
 
   const kLongTable = 8;
@@ -36,12 +45,43 @@
     field.className = 'filter';
     field.placeholder = 'Only rows with this text';
     field.setAttribute('aria-label', 'Only rows with this text');
+    const count = document.createElement('span');
+    count.className = 'filtered quiet small';
+    count.setAttribute('role', 'status');
     field.addEventListener('input', function () {
       const wanted = field.value.toLowerCase();
       for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      const left = rows.filter(function (row) { return !row.hidden; }).length;
+      count.textContent = wanted ? left + ' of ' + rows.length : '';
     });
-    table.parentNode.before(field);
+    table.parentNode.before(field, count);
   }
+
+  // The map of nodes opens a node: charts, rows and lanes of the others are hidden.
+  const names = Array.from(document.querySelectorAll('table.map th[scope="row"]'));
+  const notice = document.createElement('div');
+  notice.id = 'one-node';
+  notice.setAttribute('role', 'status');
+  function showOnly(node) {
+    for (const name of names) name.firstChild.setAttribute('aria-pressed', String(name.textContent === node));
+    for (const part of document.querySelectorAll('[data-node]')) {
+      part.classList.toggle('elsewhere', node !== null && part.dataset.node !== node);
+      if (part.dataset.node === node && part.closest('details')) part.closest('details').open = true;
+    }
+    document.dispatchEvent(new CustomEvent('node', { detail: node }));
+    if (node === null) { notice.remove(); return; }
+    notice.replaceChildren('Charts, tables and lanes show only ' + node + '.',
+        button('All nodes', function () { showOnly(null); }));
+    document.querySelector('main').append(notice);
+  }
+  for (const name of names) {
+    const open = button(name.textContent, function () {
+      showOnly(open.getAttribute('aria-pressed') === 'true' ? null : open.textContent);
+    });
+    open.setAttribute('aria-pressed', 'false');
+    name.replaceChildren(open);
+  }
+  if (names.length) document.getElementById('node-help').hidden = false;
 })();
 
 (function () {
@@ -55,8 +95,10 @@
 
   const kShades = { finding: 'rgba(214, 69, 56, 0.20)', notice: 'rgba(214, 148, 30, 0.20)' };
   // Paper is white, whatever the screen is.
-  function lineColour(printing) {
-    return printing ? '#2f74c0' : getComputedStyle(document.documentElement).getPropertyValue('--line').trim();
+  const kPaper = { line: '#2f74c0', ink: '#1c2330' };
+  let printing = false;
+  function colour(name) {
+    return printing ? kPaper[name] : getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
   }
   const charts = [];
   let synchronising = false;
@@ -88,7 +130,7 @@
 
   function atRest(channel) {
     if (!channel.values.some(function (value) { return value !== null; })) return 'not measured';
-    return channel.expected === null ? channel.unit : 'dashed: expected, ' + shown(channel.expected, channel.unit);
+    return channel.expected === null ? channel.unit : channel.unit + ', dashed: expected ' + channel.expected_text;
   }
 
   function shade(context, area, graph) {
@@ -98,9 +140,10 @@
       if (right <= left) continue;
       context.fillStyle = kShades[one.kind] || kShades.notice;
       context.fillRect(left, area.y, Math.max(right - left, 2), area.h);
-      context.fillStyle = getComputedStyle(box).color;
+      context.fillStyle = colour('ink');
       context.font = 'bold 11px sans-serif';
-      context.fillText(one.label, left + 3, area.y + 11);
+      const last = area.x + area.w - context.measureText(one.label).width;
+      context.fillText(one.label, Math.min(left + 3, last), area.y + 11);
     }
   }
 
@@ -111,7 +154,7 @@
       const y = graph.toDomYCoord(channel.expected);
       if (!(y >= area.y && y <= area.y + area.h)) return;
       context.save();
-      context.strokeStyle = getComputedStyle(box).color;
+      context.strokeStyle = colour('ink');
       context.setLineDash([5, 4]);
       context.beginPath();
       context.moveTo(area.x, y);
@@ -134,8 +177,8 @@
         const row = Math.round((seconds - channel.begin) / channel.step);
         const inside = row >= 0 && row < channel.values.length;
         if (inside) chart.graph.setSelection(row); else chart.graph.clearSelection();
-        chart.reading.textContent = seconds.toFixed(1) + ' s  ' + clock(seconds) + '  ' +
-            shown(inside ? channel.values[row] : null, channel.unit);
+        chart.reading.textContent = [seconds.toFixed(1) + ' s', clock(seconds),
+            shown(inside ? channel.values[row] : null, channel.unit)].filter(Boolean).join(' \u00b7 ');
       }
     });
   }
@@ -169,7 +212,11 @@
     const chart = document.createElement('div');
     chart.className = last ? 'chart last' : 'chart';
     chart.setAttribute('role', 'img');
-    chart.setAttribute('aria-label', 'Timeline of ' + name.textContent + (channel.unit ? ' in ' + channel.unit : ''));
+    const measured = channel.values.filter(function (value) { return value !== null; });
+    chart.setAttribute('aria-label', 'Timeline of ' + name.textContent + ': ' + (measured.length === 0 ?
+        'not measured' : shown(Math.min(...measured), channel.unit) + ' to ' +
+        shown(Math.max(...measured), channel.unit)));
+    if (data.several_nodes && channel.node) holder.dataset.node = channel.node;
     holder.append(header, chart);
     box.append(holder);
 
@@ -177,7 +224,7 @@
     const graph = new Dygraph(chart, rows, {
       labels: ['seconds', channel.name],
       legend: 'never',
-      colors: [lineColour(false)],
+      colors: [colour('line')],
       strokeWidth: 1.2,
       highlightCircleSize: 3,
       dateWindow: data.window,
@@ -197,16 +244,30 @@
         if (!initial && !synchronising && charts.length) zoom.apply(null, drawn.xAxisRange());
       },
     });
-    charts.push({ graph: graph, channel: channel, reading: reading });
+    charts.push({ graph: graph, channel: channel, reading: reading, holder: holder, area: chart });
   }
 
   document.getElementById('timeline-legend').hidden = false;
-  document.getElementById('timeline-help').hidden = false;
+  document.getElementById('timeline-help').hidden = touch;
   data.channels.forEach(draw);
 
-  function recolour(printing) {
+  // The last chart that is shown has the axis.
+  document.addEventListener('node', function () {
+    const shown = charts.filter(function (chart) { return !chart.holder.classList.contains('elsewhere'); });
     together(function () {
-      for (const chart of charts) chart.graph.updateOptions({ colors: [lineColour(printing)] });
+      for (const chart of shown) {
+        const last = chart === shown[shown.length - 1];
+        chart.area.classList.toggle('last', last);
+        chart.graph.updateOptions({ axes: { x: { drawAxis: last } } }, true);
+        chart.graph.resize();
+      }
+    });
+  });
+
+  function recolour(onPaper) {
+    printing = onPaper;
+    together(function () {
+      for (const chart of charts) chart.graph.updateOptions({ colors: [colour('line')] });
     });
   }
   window.addEventListener('beforeprint', function () { recolour(true); });

@@ -406,6 +406,41 @@ Report many_nodes() {
   for (int i = 0; i < 6; ++i) {
     report.not_checked.push_back({"rule." + std::to_string(i), "reason number " + std::to_string(i)});
   }
+  report.comparison = {
+      .compared = true,
+      .reason = "",
+      .groups = {{.nodes = {report.job.nodes.begin(), report.job.nodes.end() - 1},
+                  .compared = true,
+                  .seconds = 118,
+                  .channels = 230}},
+      .tests = 8970,
+      .deviations = {{"n17", "cpu.frequency", "Hz", Subsystem::cpu, 2.1e9, 3.1e9, -32, -41, 1e-9, true},
+                     {"n17", "mem.used", "bytes", Subsystem::memory, 171e9, 126e9, 36, 22, 1e-7, true}},
+      .cells = {{"n17", Subsystem::cpu, 1, -32}, {"n17", Subsystem::memory, 1, 36}},
+      .facts = {{"cpu.governor", {"n17"}, "powersave", "performance"}},
+      .straggler = {"n17", "job.cpu_time", 1.98, 1.41, 9, 7.6, ""},
+      .sentence = "39 nodes that do the same work compared in 230 channels: n17 differs in 2 of them"};
+  report.history = {.status = HistoryStatus::compared,
+                    .reason = "",
+                    .key = "resnet50-ddp",
+                    .runs = 6,
+                    .accepted = 5,
+                    .channels = 210,
+                    .first_utc_ns = kBegin - 5'000'000'000'000,
+                    .last_utc_ns = kBegin - 900'000'000'000,
+                    .why_not = "it has a finding",
+                    .changes = {{.what = HistoryChange::What::run_time,
+                                 .name = "run time",
+                                 .unit = "s",
+                                 .observed = 120,
+                                 .expected = 108,
+                                 .percent = 11,
+                                 .t = 6},
+                                {.what = HistoryChange::What::configuration,
+                                 .name = "env.OMP_NUM_THREADS",
+                                 .now = "2",
+                                 .before = ""}},
+                    .sentence = "12 s longer than the median of 5 earlier runs"};
   return report;
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "config_of.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
@@ -9,6 +11,7 @@
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/report/verdict.h"
+#include "postproc/report/wording.h"
 #include "synthetic_node.h"
 
 namespace reveal::tests::node_summary_test {
@@ -87,6 +90,29 @@ TEST(SummaryMerge, NamesTheOneDisturbedNode) {
   EXPECT_FALSE(report.partial);
   ASSERT_FALSE(report.timeline.empty());
   EXPECT_EQ(report.timeline[0].node, "n02");
+}
+
+TEST(SummaryMerge, DrawsTheEvidenceOfTheFirstFindingBeforeAllElse) {
+  std::vector<NodeSummary> nodes = {summary("n01", 50), summary("n02", 50), summary("n03", 50)};
+  for (NodeSummary& node : nodes) {  // more than a report draws
+    TimelineChannel other = node.part.timeline.at(0);
+    for (int i = 0; i < 100; ++i) {
+      other.name = "other." + std::to_string(i);
+      node.part.timeline.insert(node.part.timeline.begin(), other);
+    }
+  }
+  const Report report = merge_summaries(nodes, {}, {});
+  ASSERT_FALSE(report.findings.empty());
+  std::set<std::string> evidence;
+  for (const Evidence& one : report.findings[0].evidence)
+    evidence.insert(one.node + channel_name(one.metric, one.instance));
+  bool ended = false;
+  for (const TimelineChannel& line : report.timeline) {
+    const bool is_evidence = evidence.count(line.node + line.name) > 0;
+    EXPECT_FALSE(ended && is_evidence) << line.node << " " << line.name;
+    ended = ended || !is_evidence;
+  }
+  EXPECT_TRUE(evidence.count(report.timeline.at(1).node + report.timeline.at(1).name) > 0);
 }
 
 TEST(SummaryMerge, MakesOneFindingOfTheSameRuleOnSeveralNodes) {

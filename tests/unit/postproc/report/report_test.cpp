@@ -36,7 +36,7 @@ void expect_golden(const std::string& name, const std::string& text) {
   EXPECT_EQ(text, file_text(path)) << "in " << path << "; REVEAL_ACCEPT=1 rewrites it";
 }
 
-/// The page without what is the same in every report and belongs to others.
+/// The page without what is the same in every report.
 std::string without_embedded(std::string page) {
   for (std::string_view asset :
        {assets::dygraphs_js(), assets::dygraphs_css(), assets::report_js(), assets::report_css()}) {
@@ -45,6 +45,8 @@ std::string without_embedded(std::string page) {
     const std::size_t at = page.find(asset);
     if (at != std::string::npos) page.replace(at, asset.size(), "[embedded]");
   }
+  const std::size_t glossary = page.find("<dl>", page.find("What the words mean"));
+  if (glossary != std::string::npos) page.replace(glossary, page.find("</dl>", glossary) - glossary, "[embedded]");
   return page;
 }
 
@@ -470,6 +472,63 @@ TEST(ReportHtml, DrawsIntervalsOfNodesAndSubsystemsAlongTheJob) {
   EXPECT_NE(page.find("(25 %)</span>"), std::string::npos);
   report.verdict.status = VerdictStatus::healthy;
   EXPECT_EQ(render_html(report).find("When and where it differed"), std::string::npos);
+}
+
+TEST(ReportHtml, DrawsOneLaneForEachDetectorAndMetricOfAnInterval) {
+  Report report = samples::outsider(2);
+  report.episodes.resize(1);
+  report.episodes[0].methods = {Method::interval_scan, Method::paper_z};
+  report.episodes[0].reasons = {{.metric = "job.outsider_cpu", .instance = "cpu0"},
+                                {.metric = "job.outsider_cpu", .instance = "cpu1"},
+                                {.metric = "process.run_delay"}};
+  const std::string page = render_html(report);
+  EXPECT_EQ(occurrences(page, "<span class=\"name\">n01 GAP</span>"), 1U);
+  EXPECT_EQ(occurrences(page, "<span class=\"name\">n01 Z</span>"), 1U);
+  EXPECT_EQ(occurrences(page, "<span class=\"name\">job.outsider_cpu</span>"), 1U);
+  report.episodes[0].tier = Tier::none;
+  EXPECT_EQ(render_html(report).find("<ul class=\"lanes\">"), std::string::npos);
+}
+
+TEST(ReportHtml, MarksFindingsOfSomeNodesInTheMap) {
+  Report report = samples::outsider(2);
+  report.episodes.clear();
+  EXPECT_NE(render_html(report).find("<th scope=\"row\">n01</th><td class=\"mark-strong\"><a href=\"#finding-1\">"),
+            std::string::npos);
+  for (Finding& finding : report.findings) finding.nodes = report.job.nodes;
+  EXPECT_EQ(render_html(report).find("table class=\"map\""), std::string::npos) << "no node differs";
+}
+
+TEST(ReportHtml, DrawsObservedBesideExpected) {
+  Report report = samples::outsider(2);
+  report.findings.resize(1);
+  report.totals.clear();
+  Evidence& evidence = report.findings[0].evidence.at(0);
+  report.findings[0].evidence = {evidence};
+  report.findings[0].evidence[0].observed = 4;
+  report.findings[0].evidence[0].expected = 1;
+  const std::string page = render_html(report);
+  EXPECT_EQ(occurrences(page, "style=\"--share:1.00\""), 1U);
+  EXPECT_EQ(occurrences(page, "style=\"--share:0.25\""), 1U);
+  report.findings[0].evidence[0].observed = -4;
+  EXPECT_EQ(occurrences(render_html(report), "--share:1.00"), 1U) << "a negative value has no bar";
+}
+
+TEST(ReportHtml, FoldsLongTablesAndLeavesEmptyColumnsOut) {
+  Report report = samples::many_nodes();
+  EXPECT_NE(render_html(report).find("<summary>Each node (12)</summary>"), std::string::npos);
+  report.totals.resize(5);
+  for (NodeCoverage& coverage : report.coverage) coverage.note.clear();
+  const std::string page = render_html(report);
+  EXPECT_EQ(page.find("Each node"), std::string::npos);
+  EXPECT_EQ(page.find("<th scope=\"col\">Note</th>"), std::string::npos);
+}
+
+TEST(ReportHtml, SaysOnceWhatNodesDeliveredAlike) {
+  Report report = samples::healthy();
+  report.job.nodes = {"n01", "n02", "n03"};
+  report.coverage.assign(3, report.coverage.at(0));
+  for (std::size_t i = 0; i < 3; ++i) report.coverage[i].nodes = {report.job.nodes[i]};
+  EXPECT_NE(render_html(report).find("<td data-label=\"Nodes\">n[01-03]</td>"), std::string::npos);
 }
 
 TEST(ReportHtml, DrawsTheExpectedLevelOfEvidence) {
