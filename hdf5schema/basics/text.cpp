@@ -105,8 +105,8 @@ std::optional<std::chrono::nanoseconds> parse_duration(std::string_view text) no
     std::string_view name;
     double nanoseconds;
   };
-  constexpr Suffix kSuffixes[] = {{"ns", 1},     {"us", 1e3}, {"ms", 1e6},  {"s", 1e9},
-                                  {"min", 60e9}, {"m", 60e9}, {"h", 3600e9}};
+  constexpr Suffix kSuffixes[] = {{"ns", 1},     {"us", 1e3}, {"ms", 1e6},   {"s", 1e9},
+                                  {"min", 60e9}, {"m", 60e9}, {"h", 3600e9}, {"d", 86400e9}};
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || !(number >= 0)) return std::nullopt;

@@ -5,6 +5,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <pwd.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -28,6 +29,8 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/telemetry/publish.h"
+#include "postproc/words/quantity.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -298,7 +301,7 @@ std::vector<fs::path> readable_places(const std::vector<fs::path>& inputs) {
   return places;
 }
 
-void confine(pid_t parent, const Inputs& inputs) {
+void confine(pid_t parent, const Inputs& inputs, rlim_t cpu_seconds = kCpuSeconds) {
   ::tzset();
   become_owner(inputs.paths.front());
   const std::vector<fs::path> places = readable_places(inputs.paths);
@@ -309,7 +312,7 @@ void confine(pid_t parent, const Inputs& inputs) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   limit(RLIMIT_AS, kMostMemory, kMostMemory);
 #endif
-  if (!inputs.followed) limit(RLIMIT_CPU, kCpuSeconds, kCpuSeconds + 5);  // SIGXCPU, then SIGKILL
+  if (!inputs.followed) limit(RLIMIT_CPU, cpu_seconds, cpu_seconds + 5);  // SIGXCPU, then SIGKILL
   restrict_files(places);
   restrict_calls();
 }
@@ -320,16 +323,51 @@ extern "C" void pass_on(int signal) {
   if (g_child > 0) ::kill(g_child, signal);
 }
 
-int end_of(ChildProcess& child, const std::string& place) {
+int end_of(ChildProcess& child, const std::string& place,
+           std::chrono::seconds cpu = std::chrono::seconds(kCpuSeconds)) {
   const int status = child.wait();
   if (status == ChildProcess::kUnknownEnd) throw Error(place + ": the end of the reading process is not known");
   if (WIFEXITED(status)) return WEXITSTATUS(status);
   const int signal = WTERMSIG(status);
   if (signal == SIGXCPU)
-    throw Error(place + ": reading it took more than " + std::to_string(kCpuSeconds / 60) +
-                " minutes of processor time");
+    throw Error(place + ": reading it took more than " + duration(static_cast<double>(cpu.count())) +
+                " of processor time");
   if (signal == SIGINT || signal == SIGTERM || signal == SIGPIPE) return 128 + signal;
   throw Error(place + ": reading it ended with " + ::strsignal(signal) + "; the file is damaged or malicious");
+}
+
+/// The terminal must not see a word of a child that somebody else's file may have taken over.
+void print_nothing() {
+  const Descriptor nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+  if (!nowhere || ::dup2(nowhere.get(), STDOUT_FILENO) < 0 || ::dup2(nowhere.get(), STDERR_FILENO) < 0)
+    throw system_error("/dev/null", errno);
+}
+
+bool send_answer(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
+}
+
+/// False when there was more than a child may answer, or no end of it in time.
+bool receive_answer(int fd, const ConfinedLimits& limits, std::string& answer) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + limits.time;
+  char part[65536];
+  while (answer.size() <= limits.answer) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
+    if (left.count() <= 0 || ::poll(&wait, 1, static_cast<int>(left.count())) == 0) return false;
+    const ssize_t got = ::read(fd, part, sizeof part);
+    if (got == 0) return true;
+    if (got < 0 && errno != EINTR) return false;
+    if (got > 0) answer.append(part, static_cast<std::size_t>(got));
+  }
+  return false;
 }
 
 std::optional<Foreign> foreign_file(const fs::path& path, uid_t me) {
@@ -391,6 +429,39 @@ int run_confined(const Inputs& inputs, const Foreign& foreign, const std::functi
   ::signal(SIGINT, SIG_IGN);
   write_outputs_from(outputs.read.get(), inputs.outputs);
   return end_of(child, place);
+}
+
+std::string ask_confined(const fs::path& directory, const ConfinedLimits& limits,
+                         const std::function<std::string()>& work) {
+  Pipe answers = open_pipe();
+  if (!answers.read) throw system_error(directory.string(), errno);
+  std::fflush(nullptr);
+  const pid_t parent = ::getpid();
+  ChildProcess child = fork_child([&] {
+    int status = kFailure;
+    std::string answer;
+    try {
+      g_foreign = Foreign{directory, "another user"};
+      print_nothing();
+      confine(parent, {.paths = {directory}}, static_cast<rlim_t>(limits.cpu.count()));
+      answer = work();
+      status = 0;
+    } catch (const std::bad_alloc&) {
+      answer = directory.string() + ": not enough memory to read it";
+    } catch (const std::exception& error) {
+      answer = error.what();
+    }
+    return send_answer(answers.write.get(), answer) ? status : kFailure;
+  });
+  if (!child) throw system_error(directory.string(), errno);
+  answers.write.close();
+  std::string answer;
+  if (!receive_answer(answers.read.get(), limits, answer)) {
+    child.kill(std::chrono::seconds(1));
+    throw Error(directory.string() + ": reading it took too long or did not end");
+  }
+  if (end_of(child, directory.string(), limits.cpu) != 0) throw Error(printable(answer));
+  return answer;
 }
 
 }  // namespace reveal

@@ -2,6 +2,7 @@
 // use a bounded amount of memory and time: HDF5 was never written for hostile files.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -28,5 +29,17 @@ void need_own_directory(const std::string& directory);
 /// exit status. The files it was to write are written here. Throws Error when the child did not come to an end by
 /// itself. Call it while there is one thread.
 [[nodiscard]] int run_confined(const Inputs& inputs, const Foreign& foreign, const std::function<int()>& work);
+
+struct ConfinedLimits {
+  std::size_t answer = std::size_t{32} << 20;  // bytes
+  std::chrono::seconds cpu{60};
+  std::chrono::seconds time{600};  // in all: a file system may hang
+};
+
+/// What `work` returns in such a child, for a directory of anybody's: for commands that read many directories of
+/// different owners, with a child for each. The child prints nothing. Its answer is as hostile as the directory. Throws
+/// Error with what `work` threw, or with what happened to the child. Call it while there is one thread.
+[[nodiscard]] std::string ask_confined(const std::filesystem::path& directory, const ConfinedLimits& limits,
+                                       const std::function<std::string()>& work);
 
 }  // namespace reveal

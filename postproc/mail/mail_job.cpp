@@ -1,7 +1,6 @@
 #include "postproc/mail/mail_job.h"
 
 #include <spdlog/fmt/fmt.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,11 +27,6 @@ std::string read_report(const std::filesystem::path& directory) {
     throw Error(path.string() + " is missing; `reveal report` writes it");
   }
   return read_text_file(path, kLargestReport, FileOf::anybody, Follow::no);
-}
-
-bool switched_off(const std::string& file) {
-  struct stat status {};
-  return !file.empty() && ::lstat(file.c_str(), &status) == 0;
 }
 
 /// Takes what a mail needs; gives it back if the mail is not sent.
@@ -137,7 +131,7 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
     outcome.why_not = plan_mail({}, settings, job.request).why_not;
     return outcome;
   }
-  if (switched_off(settings.disable)) {
+  if (is_switched_off(settings)) {
     outcome.why_not.push_back("mail is switched off by the file " + settings.disable);
     return outcome;
   }

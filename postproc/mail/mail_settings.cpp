@@ -1,5 +1,7 @@
 #include "postproc/mail/mail_settings.h"
 
+#include <sys/stat.h>
+
 #include "postproc/mail/address.h"
 
 namespace reveal {
@@ -40,6 +42,11 @@ MailSettings mail_settings(const Config& config, std::vector<std::string>& probl
   settings.per_hour = static_cast<int>(config.whole(config_key("mail", "per_hour")));
   settings.disable = config.text(config_key("mail", "disable"));
   return settings;
+}
+
+bool is_switched_off(const MailSettings& settings) {
+  struct stat status {};
+  return !settings.disable.empty() && ::lstat(settings.disable.c_str(), &status) == 0;
 }
 
 }  // namespace reveal

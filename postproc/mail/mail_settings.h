@@ -26,4 +26,7 @@ struct MailSettings {
 /// their mail.
 [[nodiscard]] MailSettings mail_settings(const Config& config, std::vector<std::string>& problems);
 
+/// The file that stops all mail is there.
+[[nodiscard]] bool is_switched_off(const MailSettings& settings);
+
 }  // namespace reveal

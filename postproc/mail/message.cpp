@@ -248,7 +248,7 @@ void set_header(GMimeMessage* message, const char* name, const std::string& valu
   g_mime_object_set_header(GMIME_OBJECT(message), name, value.c_str(), "utf-8");
 }
 
-void set_headers(GMimeMessage* message, const Report& report, const MailSettings& settings, const MailContext& context,
+void set_headers(GMimeMessage* message, std::string_view id, const MailSettings& settings, const MailContext& context,
                  const std::string& subject) {
   const std::string site = site_of(settings, context);
   const std::string from = settings.from.empty() ? "reveal@" + site : qualified(settings.from, site);
@@ -261,16 +261,46 @@ void set_headers(GMimeMessage* message, const Report& report, const MailSettings
     g_mime_message_set_date(message, now);
     g_date_time_unref(now);
   }
-  g_mime_message_set_message_id(message, message_id(report.report_id, settings, context).c_str());
+  g_mime_message_set_message_id(message, message_id(id, settings, context).c_str());
+  set_header(message, "Auto-Submitted", "auto-generated");  // RFC 3834: no holiday replies
+  set_header(message, "X-Mailer", "reveal " REVEAL_VERSION);
+}
+
+void set_headers_of_report(GMimeMessage* message, const Report& report, const MailSettings& settings,
+                           const MailContext& context) {
   if (!report.supersedes.empty()) {
     const std::string former = "<" + message_id(report.supersedes, settings, context) + ">";
     set_header(message, "In-Reply-To", former);
     set_header(message, "References", former);
   }
-  set_header(message, "Auto-Submitted", "auto-generated");  // RFC 3834: no holiday replies
-  set_header(message, "X-Mailer", "reveal " REVEAL_VERSION);
   if (!report.job.id.empty()) set_header(message, "X-Reveal-Job", token(report.job.id));
   set_header(message, "X-Reveal-Status", std::string(name_of(report.verdict.status)));
+}
+
+void start_gmime() {
+  static const bool ready = [] {
+    g_mime_init();
+    return true;
+  }();
+  static_cast<void>(ready);
+}
+
+/// The text, and a file attached to it.
+std::string mime_of(GMimeMessage* message, const std::string& id, const std::string& text, GMimePart* attachment,
+                    const char* file) {
+  const Ref<GMimeMultipart> mixed(g_mime_multipart_new_with_subtype("mixed"));
+  // Neither quoted-printable nor base64 can contain "=_", so no content can end a part.
+  const std::string boundary = "=_reveal_" + text_hash(id + text);
+  g_mime_multipart_set_boundary(mixed.get(), boundary.c_str());
+  const auto words = part("text", "plain", text, GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE);
+  g_mime_multipart_add(mixed.get(), GMIME_OBJECT(words.get()));
+  g_mime_object_set_disposition(GMIME_OBJECT(attachment), "attachment");
+  g_mime_part_set_filename(attachment, file);
+  g_mime_multipart_add(mixed.get(), GMIME_OBJECT(attachment));
+  g_mime_message_set_mime_part(message, GMIME_OBJECT(mixed.get()));
+  const std::unique_ptr<char, Free> whole(g_mime_object_to_string(GMIME_OBJECT(message), nullptr));
+  if (whole == nullptr) throw std::bad_alloc();
+  return whole.get();
 }
 
 }  // namespace
@@ -286,12 +316,7 @@ std::string header_text(std::string_view untrusted, std::size_t limit) {
 }
 
 MailMessage compose_mail(const Report& report, const MailSettings& settings, const MailContext& context) {
-  static const bool ready = [] {
-    g_mime_init();
-    return true;
-  }();
-  static_cast<void>(ready);
-
+  start_gmime();
   MailMessage mail;
   const bool admins = context.audience == Audience::admins;
   const Report shown = admins                    ? with_texts_of_rules(without_main_threads(report))
@@ -304,23 +329,23 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
   mail.text += footer(context);
 
   const Ref<GMimeMessage> message(g_mime_message_new(TRUE));
-  set_headers(message.get(), shown, settings, context, mail.subject);
-  const Ref<GMimeMultipart> mixed(g_mime_multipart_new_with_subtype("mixed"));
-  // Neither quoted-printable nor base64 can contain "=_", so no content can end a part.
-  const std::string boundary = "=_reveal_" + text_hash(report.report_id + mail.text);
-  g_mime_multipart_set_boundary(mixed.get(), boundary.c_str());
-  const auto text = part("text", "plain", mail.text, GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE);
-  g_mime_multipart_add(mixed.get(), GMIME_OBJECT(text.get()));
+  set_headers(message.get(), shown.report_id, settings, context, mail.subject);
+  set_headers_of_report(message.get(), shown, settings, context);
   const auto page = part("text", "html", admins ? without_peers(render_html(shown), report) : render_html(shown),
                          GMIME_CONTENT_ENCODING_BASE64);
-  g_mime_object_set_disposition(GMIME_OBJECT(page.get()), "attachment");
-  g_mime_part_set_filename(page.get(), "report.html");
-  g_mime_multipart_add(mixed.get(), GMIME_OBJECT(page.get()));
-  g_mime_message_set_mime_part(message.get(), GMIME_OBJECT(mixed.get()));
+  mail.mime = mime_of(message.get(), report.report_id, mail.text, page.get(), "report.html");
+  return mail;
+}
 
-  const std::unique_ptr<char, Free> whole(g_mime_object_to_string(GMIME_OBJECT(message.get()), nullptr));
-  if (whole == nullptr) throw std::bad_alloc();
-  mail.mime = whole.get();
+MailMessage compose_digest(const Digest& digest, const MailSettings& settings, const MailContext& context) {
+  start_gmime();
+  MailMessage mail;
+  mail.subject = header_text(digest.subject, kLongestSubject);
+  mail.text = digest.text;
+  const Ref<GMimeMessage> message(g_mime_message_new(TRUE));
+  set_headers(message.get(), digest.id, settings, context, mail.subject);
+  const auto data = part("application", "json", digest.json, GMIME_CONTENT_ENCODING_BASE64);
+  mail.mime = mime_of(message.get(), digest.id, mail.text, data.get(), "nodes.json");
   return mail;
 }
 

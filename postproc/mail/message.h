@@ -32,6 +32,17 @@ struct MailMessage {
 
 [[nodiscard]] MailMessage compose_mail(const Report& report, const MailSettings& settings, const MailContext& context);
 
+/// What administrators read about many jobs.
+struct Digest {
+  std::string id;  // another one for another digest
+  std::string subject;
+  std::string text;
+  std::string json;  // attached
+};
+
+[[nodiscard]] MailMessage compose_digest(const Digest& digest, const MailSettings& settings,
+                                         const MailContext& context);
+
 /// One line that is inert in a header: printable(), cut at `limit` characters, and no text that only looks like an
 /// encoded word ("=?utf-8?q?=0D=0ABcc:..?="), which a mail reader would decode.
 [[nodiscard]] std::string header_text(std::string_view untrusted, std::size_t limit);

@@ -65,6 +65,7 @@ TEST(Text, ParsesDurationsWithAUnit) {
   EXPECT_EQ(parse_duration("100ms"), 100ms);
   EXPECT_EQ(parse_duration("2.5s"), 2500ms);
   EXPECT_EQ(parse_duration("3min"), 3min);
+  EXPECT_EQ(parse_duration("7d"), 168h);
   EXPECT_EQ(parse_duration("100"), std::nullopt);
   EXPECT_EQ(parse_duration("-1s"), std::nullopt);
   EXPECT_EQ(parse_duration("1 s"), std::nullopt);

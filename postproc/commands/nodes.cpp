@@ -1,0 +1,229 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/host_name.h"
+#include "hdf5schema/basics/private_files.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/commands/confined.h"
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/ledger/node_ranking.h"
+#include "postproc/mail/node_digest.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kArchivedReport = "report.json";
+constexpr std::string_view kStandardInput = "-";
+
+bool has_report(const fs::path& directory) {
+  struct stat status {};
+  return ::lstat((directory / kArchivedReport).c_str(), &status) == 0 || errno == EACCES;
+}
+
+/// Job directories: those given, and those in a given folder. Names only; nothing in them is opened.
+std::vector<fs::path> job_directories(const std::vector<std::string>& given, std::vector<UnreadDirectory>& unread) {
+  std::vector<fs::path> directories;
+  for (const std::string& path : given) {
+    need_directory(path);
+    if (has_report(path)) {
+      directories.emplace_back(path);
+      continue;
+    }
+    const std::size_t before = directories.size();
+    std::error_code error;
+    for (fs::directory_iterator entries(path, error), none; !error && entries != none; entries.increment(error)) {
+      std::error_code ignored;
+      if (entries->symlink_status(ignored).type() != fs::file_type::directory) continue;
+      if (has_report(entries->path())) {
+        directories.push_back(entries->path());
+      } else {
+        unread.push_back({entries->path().string(), entries->path().string() + ": no " + kArchivedReport});
+      }
+    }
+    if (error) unread.push_back({path, path + ": " + error.message()});
+    if (directories.size() == before && !error) {
+      unread.push_back({path, path + ": no " + kArchivedReport + ", here and in the directories below"});
+    }
+  }
+  std::sort(directories.begin(), directories.end());
+  directories.erase(std::unique(directories.begin(), directories.end()), directories.end());
+  return directories;
+}
+
+/// The lines of one job. All of the parsing is done where nothing else can be reached; the answer is parsed once more.
+std::vector<LedgerLine> lines_in(const fs::path& directory, std::int64_t now_utc_ns) {
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
+  const std::string answer = ask_confined(directory, {}, [&directory] {
+    const std::string json = read_text_file(directory / kArchivedReport, kLargestReport);
+    try {
+      return render_ledger(ledger_lines(json));
+    } catch (const Error& error) {
+      throw Error(directory.string() + ": " + error.what());
+    }
+  });
+  ParsedLedger parsed = parse_ledger(answer, now_utc_ns);
+  if (parsed.refused > 0) throw Error(directory.string() + ": its report has impossible times or names");
+  for (LedgerLine& line : parsed.lines) line.owner = owner_hash(status.st_uid);
+  return std::move(parsed.lines);
+}
+
+std::string standard_input() {
+  std::string text;
+  char part[65536];
+  for (std::size_t got = 1; got > 0 && text.size() <= kLargestLedger;) {
+    got = std::fread(part, 1, sizeof part, stdin);
+    text.append(part, got);
+  }
+  if (text.size() > kLargestLedger) throw Error("standard input: more than a ledger can have");
+  return text;
+}
+
+std::int64_t option_ns(const std::string& text) {
+  return parse_duration(text).value_or(std::chrono::nanoseconds(0)).count();
+}
+
+std::string no_duration(const std::string& text) {
+  return parse_duration(text) ? "" : "\"" + text + "\" is no time; write 24h or 30d";
+}
+
+class Nodes final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions& common) override {
+    app.add_option("dirs", given_, "job directories, or folders with job directories in them")->type_name("DIR");
+    app.add_option("--ledger", ledger_,
+                   "read this file as well, and add what the directories say: a line for each node and job, without "
+                   "names of users, jobs and commands; \"-\": read the lines from standard input")
+        ->type_name("FILE");
+    app.add_option("--since", since_, "only jobs that ended in this time: 24h, 30d")
+        ->check(no_duration)
+        ->type_name("TIME");
+    app.add_option("--keep", keep_, "drop jobs from the ledger that ended longer ago (default 90d)")
+        ->check(no_duration)
+        ->type_name("TIME");
+    app.add_option("--agree", ranking_.agree,
+                   "different jobs that must have found the same fault of a node's hardware before its drain is "
+                   "suggested (default 3)")
+        ->check(CLI::Range(2, 1000))
+        ->type_name("N");
+    app.add_flag("--mail", mail_, "send the result to the administrators ([mail] admins), if a node has findings");
+    app.add_flag("--dry-run", digest_.dry_run, "with --mail: send nothing; print recipients and subject");
+    app.add_option("--config", common.config, "with --mail: read this reveal.conf instead of the site's")
+        ->type_name("FILE");
+    app.add_option("--limit", limit_, "print at most this many nodes (default 20)")
+        ->check(CLI::Range(1, 100000))
+        ->type_name("N");
+  }
+
+  int run(const CommonOptions& common) override {
+    if (given_.empty() && ledger_.empty()) {
+      complain("give job directories, or --ledger FILE; see reveal nodes --help");
+      return kUsage;
+    }
+    if (ledger_ == kStandardInput && !given_.empty()) {
+      complain("--ledger - reads only: it cannot keep what directories say");
+      return kUsage;
+    }
+    if (mail_ && !digest_.dry_run && ::geteuid() == 0) {
+      throw Error(
+          "reveal does not send mail as root; as a mailer account: reveal nodes --ledger - --mail, with the ledger as "
+          "standard input");
+    }
+    const std::int64_t now = utc_now_ns();
+    NodeRanking ranking;
+    NodeLedger ledger;
+    const bool known = read_ledger(now, ledger, ranking.lines_refused);
+    const std::size_t read = add_directories(now, ledger, ranking.unread);
+    if (!ledger_.empty() && read > 0) write_ledger(now, ledger);
+    if (!since_.empty()) ledger.keep_since(now - option_ns(since_));
+    ranking_.own = owner_hash(::geteuid());
+    NodeRanking made = rank_nodes(ledger.lines(), ranking_);
+    made.lines_refused = ranking.lines_refused;
+    made.unread = std::move(ranking.unread);
+    if (mail_) return send(made, now, common);
+    print(common.json ? ranking_as_json(made) : ranking_as_text(made, limit_, common.style()));
+    return read > 0 || known ? 0 : kFailure;
+  }
+
+ private:
+  /// Whether there is one.
+  bool read_ledger(std::int64_t now, NodeLedger& ledger, std::size_t& refused) const {
+    std::error_code error;
+    if (ledger_.empty() || (!given_.empty() && !fs::exists(ledger_, error))) return false;
+    ParsedLedger parsed = parse_ledger(
+        ledger_ == kStandardInput ? standard_input() : read_text_file(ledger_, kLargestLedger, FileOf::ours), now);
+    refused = parsed.refused;
+    for (LedgerLine& line : parsed.lines) ledger.add(std::move(line));
+    return true;
+  }
+
+  /// The number of directories that were read.
+  std::size_t add_directories(std::int64_t now, NodeLedger& ledger, std::vector<UnreadDirectory>& unread) const {
+    std::size_t read = 0;
+    for (const fs::path& directory : job_directories(given_, unread)) {
+      try {
+        for (LedgerLine& line : lines_in(directory, now)) ledger.add(std::move(line));
+        ++read;
+      } catch (const Error& error) {
+        unread.push_back({directory.string(), error.what()});
+      }
+    }
+    return read;
+  }
+
+  void write_ledger(std::int64_t now, NodeLedger ledger) const {
+    ledger.keep_since(now - option_ns(keep_));
+    const fs::path file = ledger_;
+    publish_file(file.has_parent_path() ? file.parent_path() : ".", file.filename(), render_ledger(ledger.lines()),
+                 Synced::yes);
+  }
+
+  int send(const NodeRanking& ranking, std::int64_t now, const CommonOptions& common) {
+    const Config config = common.configuration(ConfigOwner::site);
+    std::vector<std::string> problems = config.problems_of({"mail"});
+    const MailSettings settings = mail_settings(config, problems);
+    for (const std::string& problem : problems) complain(problem);
+    digest_.host = host_name();
+    digest_.now_utc_ns = now;
+    const MailOutcome outcome = mail_nodes(ranking, digest_, settings);
+    print(common.json ? outcome_as_json(outcome)
+                      : outcome_as_text(outcome, digest_.dry_run ? MailText::shown : MailText::left_out));
+    if (const std::string failure = failure_line(outcome); !failure.empty()) complain(failure);
+    return outcome.failed ? kFailure : 0;
+  }
+
+  std::vector<std::string> given_;
+  bool mail_ = false;
+  NodeDigest digest_;
+  std::string ledger_, since_, keep_ = "90d";
+  RankingOptions ranking_;
+  std::size_t limit_ = 20;
+};
+
+const RegisteredCommand kNodesCommand{
+    {.order = 72,
+     .name = "nodes",
+     .help = "List the nodes that slowed different jobs down, from archived job directories (for administrators)",
+     .examples = "  reveal nodes reveal-4711 reveal-4712\n"
+                 "  reveal nodes . --json\n"
+                 "  reveal nodes . --ledger nodes.jsonl --since 30d    also keep a line for each node and job\n"
+                 "  reveal nodes --ledger nodes.jsonl --since 24h      without the directories\n"
+                 "  reveal nodes --ledger - --since 24h --mail --dry-run < nodes.jsonl\n"
+                 "A finding counts for a node if it names some nodes of a job and not all, or a fault of the node's\n"
+                 "hardware. Reports are written by users: a drain is only suggested if jobs of different users agree,\n"
+                 "and nothing is drained. Root reads each directory as its owner.",
+     .make = make_command<Nodes>}};
+
+}  // namespace
+}  // namespace reveal

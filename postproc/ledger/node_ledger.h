@@ -1,0 +1,85 @@
+// What an archive of reports says about nodes: one line for each node of each job, without names of users, jobs and
+// commands. Reports were written as the job's user, so a line is made of words that are checked: names of nodes,
+// numbers and ids of the rule table. No text of a report gets into it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "postproc/report/report.h"
+
+namespace reveal {
+
+inline constexpr std::string_view kLedgerSchema = "reveal.ledger/1";
+inline constexpr std::size_t kLargestLedger = std::size_t{512} << 20;
+
+/// How it is known what a finding cost.
+enum class LossKnown : std::uint8_t {
+  no,
+  estimated,
+  at_most,   // an upper bound
+  in_cause,  // another finding led to this one, and its cost is counted there
+};
+[[nodiscard]] std::string_view name_of(LossKnown) noexcept;
+[[nodiscard]] std::optional<LossKnown> loss_known_of(std::string_view) noexcept;
+
+struct LedgerFinding {
+  std::string rule;  // an id of the rule table
+  Severity severity = Severity::notice;
+  std::optional<double> seconds;  // of the job's run time
+  LossKnown how = LossKnown::no;
+  std::size_t nodes = 1;  // that the finding names
+  bool operator==(const LedgerFinding&) const = default;
+};
+
+struct LedgerLine {
+  std::string node;
+  std::string job;    // its number, or a hash outside a batch system
+  std::string array;  // number of the array job; "" if it is none
+  std::string owner;  // a hash of the directory's owner: tells whether jobs belong to different users
+  std::int64_t begin_utc_ns = 0;
+  std::int64_t end_utc_ns = 0;
+  std::size_t job_nodes = 1;
+  std::vector<LedgerFinding> findings;  // one for each rule
+
+  [[nodiscard]] double seconds() const { return static_cast<double>(end_utc_ns - begin_utc_ns) / 1e9; }
+  bool operator==(const LedgerLine&) const = default;
+};
+
+/// A line for each node of which the report knows something. Throws Error for a report that is none or has names that
+/// no node and no job can have.
+[[nodiscard]] std::vector<LedgerLine> ledger_lines(const std::string& report_json);
+
+/// A JSON object on each line.
+[[nodiscard]] std::string render_ledger(std::span<const LedgerLine> lines);
+
+struct ParsedLedger {
+  std::vector<LedgerLine> lines;
+  std::size_t refused = 0;  // lines that are no such objects, or claim what cannot be
+};
+/// Reads what anybody may have written. A line that ends after `now_utc_ns` is refused.
+[[nodiscard]] ParsedLedger parse_ledger(std::string_view text, std::int64_t now_utc_ns);
+
+/// Identifies an owner without a name.
+[[nodiscard]] std::string owner_hash(unsigned uid);
+
+/// Lines in order, each node of a job once. A user's report can replace only lines of his own.
+class NodeLedger {
+ public:
+  void add(LedgerLine line);
+  /// Forgets jobs that ended earlier.
+  void keep_since(std::int64_t utc_ns);
+  [[nodiscard]] std::vector<LedgerLine> lines() const;
+
+ private:
+  using Key = std::tuple<std::int64_t, std::string, std::string, std::string>;  // begin, owner, job, node
+  std::map<Key, LedgerLine> lines_;
+};
+
+}  // namespace reveal

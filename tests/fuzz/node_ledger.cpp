@@ -1,0 +1,37 @@
+// Lines of the administrators' ledger, and the reports that they are made of: a job's user writes both, and the names
+// in them end in a command that an administrator may type.
+#include <limits>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/compare/backtest.h"
+#include "postproc/ledger/node_ranking.h"
+#include "target.h"
+
+namespace reveal::fuzz {
+namespace {
+
+constexpr std::int64_t kLater = std::numeric_limits<std::int64_t>::max();
+
+void run_ledger(std::string_view input) {
+  std::vector<LedgerLine> lines = parse_ledger(input, kLater).lines;
+  require(parse_ledger(render_ledger(lines), kLater).refused == 0, "a line that was accepted is accepted again");
+  try {
+    for (LedgerLine& line : ledger_lines(std::string(input))) lines.push_back(std::move(line));
+  } catch (const Error&) {
+  }
+  const NodeRanking ranking = rank_nodes(lines, {.agree = 1, .own = ""});
+  static_cast<void>(ranking_as_json(ranking));
+  for (const char c : ranking_as_text(ranking, 20, {})) {
+    require(c == '\n' || (c >= ' ' && c <= '~' && c != '$' && c != '`' && c != '|' && c != '<'), "a harmless page");
+  }
+  try {
+    const Backtest backtest{.changes = {}, .jobs = {parse_backtested(std::string(input))}, .totals = {}};
+    require(backtest_as_text(backtest, {}).find('\x1b') == std::string::npos, "no escape reaches the terminal");
+  } catch (const Error&) {
+  }
+}
+
+const RegisteredTarget kLedgerTarget{{"node_ledger", run_ledger}};
+
+}  // namespace
+}  // namespace reveal::fuzz

@@ -1,0 +1,265 @@
+#!/usr/bin/python3
+"""`reveal nodes` and `reveal backtest` over directories of jobs, hostile ones among them.
+
+    nodes_test.py             what they print, refuse and keep
+    nodes_test.py --time N    seconds for N job directories with reports of this build's samples"""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import SOURCE, check, end, program  # noqa: E402
+
+REVEAL = program("reveal")
+ROOT = os.geteuid() == 0
+STRANGERS = (54321, 54322)
+HARDWARE = "mem.ecc_host"
+work = pathlib.Path(tempfile.mkdtemp(prefix="reveal-nodes-"))
+work.chmod(0o755)  # the owners of the directories go through it
+os.chdir(work)
+os.environ["XDG_CONFIG_HOME"] = str(work / "none")
+
+
+def run(*words, status=0):
+    done = subprocess.run([REVEAL, *map(str, words)], capture_output=True, text=True, timeout=300)
+    check(done.returncode == status, f"{words}: exit status {done.returncode} instead of {status}: {done.stderr[-300:]}")
+    check("\x1b" not in done.stdout and "\x1b" not in done.stderr, f"{words}: an escape sequence is printed")
+    return done
+
+
+def finding(rule, nodes, seconds=None, **more):
+    return {"id": rule, "fingerprint": "", "title": "A title of ada's", "sentence": "A sentence of ada's",
+            "severity": "warning", "confidence": "likely", "kind": "anomaly", "subsystem": "memory", "nodes": nodes,
+            "instances": [], "intervals": [], "evidence": [], "sources": [],
+            "impact": {"seconds": seconds, "percent": None, "how": "counted by ada", "at_most": False},
+            "remedy": {"user": [], "advice": [], "admin": ["rm -rf / --no-preserve-root"], "verify": ""}, **more}
+
+
+def report(job, nodes, *findings, begin="2026-01-02T10:00:00Z", over="2026-01-02T11:00:00Z"):
+    return {"schema": "reveal.report/1",
+            "job": {"id": job, "user": "ada", "name": "secret-project", "command": "train --token 1234",
+                    "nodes": nodes, "begin": begin, "end": over},
+            "findings": list(findings)}
+
+
+def put(folder, content, owner=None):
+    place = work / folder
+    place.mkdir(parents=True)
+    if content is not None:
+        (place / "report.json").write_text(content if isinstance(content, str) else json.dumps(content))
+    if owner is not None and ROOT:
+        for path in (place / "report.json", place):
+            if path.exists():
+                os.chown(path, owner, owner)
+        place.chmod(0o700)
+    return place
+
+
+def ranking(*words, status=0):
+    return json.loads(run("nodes", *words, "--json", status=status).stdout)
+
+
+def good_jobs():
+    """n17 has bad memory in three jobs of two users; all nodes of a job were oversubscribed, which is no node's fault."""
+    put("jobs/reveal-1", report("1", ["n16", "n17"], finding(HARDWARE, ["n17"], 90)), STRANGERS[0])
+    put("jobs/reveal-2", report("2", ["n17", "n18"], finding(HARDWARE, ["n17"], 36)), STRANGERS[0])
+    put("jobs/reveal-3", report("3", ["n17"], finding(HARDWARE, ["n17"])), STRANGERS[1])
+    put("jobs/reveal-4", report("4", ["n16", "n18"], finding("cpu.oversubscribed", ["n16", "n18"], 600)))
+    made = ranking("jobs")
+    check((made["schema"], made["jobs"], made["nodes_seen"]) == ("reveal.nodes/1", 4, 3), f"jobs and nodes: {made}")
+    check([node["node"] for node in made["nodes"]] == ["n17"], f"nodes with findings: {made['nodes']}")
+    check(made["findings_of_whole_jobs"] == 2 and made["unread"] == [], f"of whole jobs: {made}")
+    node = made["nodes"][0]
+    check((node["jobs"], node["jobs_with_findings"], node["node_hours"]) == (3, 3, 0.07), f"n17: {node}")
+    users = 2 if ROOT else 1
+    drain = f'scontrol update nodename=n17 state=drain reason="reveal: {HARDWARE} in 3 jobs of {users} user' + \
+            ('s"' if ROOT else '"')
+    check(node["suggestion"] == drain, f"suggestion: {node['suggestion']}")
+    text = run("nodes", "jobs").stdout
+    check(drain in text and "n17  3 of 3 jobs, 0.07 node-hours lost, last 2026-01-02 11:00:00 UTC" in text, text)
+    check("rm -rf" not in text and "ada" not in text, f"a text of the report's is printed: {text}")
+    check(run("nodes", *sorted((work / "jobs").iterdir()), work / "jobs").stdout == text, "each directory once")
+    check(ranking("jobs", "--agree", 4)["nodes"][0]["suggestion"] is None, "--agree")
+
+
+def keep_ledger():
+    check("4 jobs on 3 nodes" in run("nodes", "jobs", "--ledger", "nodes.jsonl", "--keep", "1h").stdout, "old jobs")
+    check((work / "nodes.jsonl").read_text() == "", "jobs that ended before --keep are in the ledger")
+    run("nodes", "jobs", "--ledger", "nodes.jsonl", "--keep", "10000d")
+    text = (work / "nodes.jsonl").read_text()
+    check(len(text.splitlines()) == 7, f"a line for each node and job: {text}")
+    check((work / "nodes.jsonl").stat().st_mode & 0o777 == 0o600, "only its owner reads the ledger")
+    for word in ("ada", "secret", "train", "1234", "title", "counted", "rm -rf"):
+        check(word not in text, f"the ledger holds \"{word}\"")
+    before = ranking("jobs")
+    check(ranking("--ledger", "nodes.jsonl") == before, "the ledger says what the directories say")
+    run("nodes", "jobs", "--ledger", "nodes.jsonl", "--keep", "10000d")
+    check((work / "nodes.jsonl").read_text() == text, "the same jobs once more change nothing")
+    check(ranking("--ledger", "nodes.jsonl", "--since", "1h")["jobs"] == 0, "--since")
+    with open("nodes.jsonl", "a") as ledger:
+        ledger.write("\x1b[31m{\"schema\": 7}\n{\"node\": \"n17; reboot\"}\n" + "[" * 100000 + "\n")
+    spoiled = ranking("--ledger", "nodes.jsonl")
+    check(spoiled.pop("lines_refused") == 3 and before.pop("lines_refused") == 0 and spoiled == before, "damaged lines")
+    os.symlink("nodes.jsonl", "link.jsonl")
+    check("link.jsonl" in run("nodes", "--ledger", "link.jsonl", status=1).stderr, "a link is no ledger")
+    check("nowhere.jsonl" in run("nodes", "--ledger", "nowhere.jsonl", status=1).stderr, "no ledger")
+    if ROOT:
+        os.chown("nodes.jsonl", STRANGERS[0], STRANGERS[0])
+        check("belongs to another user" in run("nodes", "--ledger", "nodes.jsonl", status=1).stderr, "of somebody else")
+
+
+def hostile_directories():
+    """Each of them is one line, and costs no other directory its place."""
+    secret = put("secret", report("666", ["n66"], finding(HARDWARE, ["n66"], 60)))
+    bad = {
+        "escape": report("1\x1b[2J", ["n17"]),
+        "shell": report("1", ["n17; reboot"]),
+        "option": report("1", ["-n17"]),
+        "host_list": report("1", ["n[01-99]"]),
+        "future": report("1", ["n17"], over="2399-01-02T11:00:00Z", begin="2399-01-02T10:00:00Z"),
+        "backwards": report("1", ["n17"], over="2020-01-02T11:00:00Z"),
+        "long": report("1", ["n17"], begin="1999-01-02T11:00:00Z"),
+        "no_nodes": report("1", []),
+        "many_nodes": report("1", [f"n{i}" for i in range(100_001)]),
+        "cut_off": json.dumps(report("1", ["n17"]))[:-9],
+        "empty": "",
+        "nested": "[" * 5_000_000,
+        "huge": " " * ((64 << 20) + 1),
+        "number": '{"schema": "reveal.report/1", "job": {"begin": 1e999}}',
+        "other_schema": {"schema": "reveal.report/9"},
+    }
+    for index, (name, content) in enumerate(bad.items()):
+        put(f"hostile/{name}", content, STRANGERS[index % 2])
+    for name, target in (("link", secret / "report.json"), ("device", pathlib.Path("/dev/zero"))):
+        os.symlink(target, put(f"hostile/{name}", None) / "report.json")
+    os.mkfifo(put("hostile/fifo", None) / "report.json")
+    (put("hostile/folder", None) / "report.json").mkdir()
+    put("hostile/missing", None)
+    os.symlink(secret, work / "hostile/directory_link")
+    put("hostile/forged", report("9", ["n9"], finding(HARDWARE, ["n9"], 1e300), finding("no.such_rule", ["n9"]),
+                                 finding("cpu.outsider", ["n77"])), STRANGERS[0])
+    began = time.monotonic()
+    made = ranking("hostile")
+    print(f"{time.monotonic() - began:.1f} s for the hostile directories")
+    unread = {pathlib.Path(entry["directory"]).name for entry in made["unread"]}
+    check(unread == set(bad) | {"link", "device", "fifo", "folder", "missing"}, f"not read: {unread}")
+    check([node["node"] for node in made["nodes"]] == ["n9"], f"nodes: {made['nodes']}")
+    check(made["nodes"][0]["node_hours"] == 1, f"no more than the job had: {made['nodes']}")
+    text = run("nodes", "hostile").stdout
+    check("--json lists them" in text and len(text.splitlines()) < 30, text)
+    for words in (("hostile/missing",), ("hostile/link", "hostile/nested")):
+        check(run("nodes", *words, status=1).stdout.startswith("no job was read"), f"{words}")
+    if ROOT:
+        for job in range(1, 6):
+            put(f"one_user/reveal-{job}", report(str(job), ["n17"], finding(HARDWARE, ["n17"])), STRANGERS[0])
+        node = ranking("one_user")["nodes"][0]
+        check(node["suggestion"] is None and "one user" in node["why_no_suggestion"], f"one user drains a node: {node}")
+
+
+def digest():
+    """To the administrators, by way of the site's settings; root can only look."""
+    put("mailed/reveal-1", report("1", ["n16", "n17"], finding(HARDWARE, ["n17"], 90)))
+    run("nodes", "mailed", "--ledger", "mailed.jsonl", "--keep", "10000d")
+    (work / "sendmail").write_text(f"#!/bin/sh\ncat > {work}/sent\n")
+    (work / "sendmail").chmod(0o755)
+    (work / "mail.conf").write_text(f'[mail]\nenabled = true\nadmins = ["root@example.org"]\ndomain = "example.org"\n'
+                                    f'sendmail = ["{work}/sendmail"]\ndisable = "{work}/no-mail"\n')
+    words = ["nodes", "--ledger", "-", "--mail", "--config", "mail.conf"]
+    lines = (work / "mailed.jsonl").read_text()
+    done = subprocess.run([REVEAL, *words, "--dry-run"], input=lines, capture_output=True, text=True, timeout=60)
+    check(done.returncode == 0 and "would be sent to root@example.org (admins)" in done.stdout, f"--dry-run: {done}")
+    check("subject: [reveal] 1 node with findings: n17" in done.stdout and "n17  1 of 1 job" in done.stdout, done.stdout)
+    check(not (work / "sent").exists(), "--dry-run sends")
+    done = subprocess.run([REVEAL, *words], input=lines, capture_output=True, text=True, timeout=60)
+    if ROOT:
+        check(done.returncode == 1 and "does not send mail as root" in done.stderr, f"root sends: {done}")
+    else:
+        check(done.returncode == 0 and "Subject: [reveal] 1 node" in (work / "sent").read_text(), f"--mail: {done}")
+    check("reads only" in run("nodes", "mailed", "--ledger", "-", status=2).stderr, "--ledger - keeps nothing")
+
+
+def usage():
+    check("give job directories" in run("nodes", status=2).stderr, "without anything to read")
+    check("write 24h" in run("nodes", "jobs", "--since", "yesterday", status=2).stderr, "--since")
+    check("no directory" in run("nodes", "nowhere/x", status=1).stderr, "no such directory")
+
+
+def backtest():
+    trace = SOURCE / "tests/data/traces/v1.h5"
+    for name in ("traces/reveal-1", "traces/reveal-2"):
+        place = put(name, None)
+        shutil.copy(trace, place / "n01.h5")
+    if ROOT:
+        for path in (work / "traces/reveal-2/n01.h5", work / "traces/reveal-2"):
+            os.chown(path, STRANGERS[0], STRANGERS[0])
+    (put("traces/reveal-3", None) / "n01.h5").write_text("not a trace")
+    put("traces/reveal-4", None)
+    jobs = sorted((work / "traces").iterdir())
+    made = json.loads(run("backtest", "cpu.outsider", "mem.ecc_host", "--set", "min_cpu=0.5", *jobs, "--json").stdout)
+    check(made["changes"] == [{"rule": "cpu.outsider", "key": "min_cpu", "before": "0.15", "after": "0.5"}],
+          f"changes: {made['changes']}")
+    check([totals["jobs"] for totals in made["totals"]] == [2, 2], f"totals: {made['totals']}")
+    check([job["failure"] is None for job in made["jobs"]] == [True, True, False, False], f"jobs: {made['jobs']}")
+    for name in ("traces/reveal-1", "traces/reveal-2"):
+        check(sorted(os.listdir(work / name)) == ["n01.h5"], f"something was written: {os.listdir(work / name)}")
+    text = run("backtest", "cpu.outsider", "--set", "cpu.outsider.min_cpu=0.5", *jobs).stdout
+    check(text.startswith("cpu.outsider.min_cpu: 0.15 -> 0.5\n") and "is not an HDF5" in text and "2 not checked" in text, text)
+    (work / "site.conf").write_text('[rule."cpu.outsider"]\nmin_cpu = 0.3\n')
+    text = run("backtest", "cpu.outsider", "--set", "min_cpu=0.5", "--config", "site.conf", jobs[0]).stdout
+    check(text.startswith("cpu.outsider.min_cpu: 0.3 -> 0.5\n"), text)
+    for words, status, says in ((("cpu.outsidr", "--set", "min_cpu=1", jobs[0]), 1, 'no rule "cpu.outsidr"'),
+                                (("cpu.outsider", "--set", "min_cpux=1", jobs[0]), 1, 'no threshold "min_cpux"'),
+                                (("cpu.outsider", "--set", "min_cpu=x", jobs[0]), 1, "min_cpu is a number"),
+                                (("cpu.outsider", "--set", "min_cpu", jobs[0]), 1, "no KEY=VALUE"),
+                                (("cpu.outsider", "--set", "min_cpu=1"), 1, "give the directories"),
+                                (("history.slower", "--set", "enabled=true", jobs[0]), 1, "earlier runs"),
+                                (("cpu.outsider", jobs[0]), 2, "--set is required"),
+                                (("cpu.outsider", "--set", "min_cpu=1", "nowhere/x"), 1, "no directory")):
+        done = run("backtest", *words, status=status)
+        check(says in done.stderr and len(done.stderr.splitlines()) == 1, f"{words}: {done.stderr}")
+    subprocess.run([program("reveal-collect"), "--output", put("traces/reveal-5", None) / "n05.h5", "--duration", "1s"],
+                   check=True, capture_output=True)
+    tried = ("backtest", "io.fs_full", "--set", "min_share=0.99999", "--set", "min_left=1e9", "traces/reveal-5")
+    made = json.loads(run(*tried, "--json").stdout)
+    outcome = made["jobs"][0]["rules"][0]["outcome"]
+    check(outcome == "appeared" and made["totals"][0]["appeared"] == 1, f"a file system that is not empty: {made}")
+    check("-> notice on 1 node" in run(*tried).stdout, "before and after")
+    check("not analysed" in run("backtest", "cpu.outsider", "--set", "min_cpu=1", jobs[3], status=1).stdout, "no trace")
+
+
+def measure(count):
+    samples = [json.loads(path.read_text()) for path in sorted((SOURCE / "tests/data/reports").glob("*.json"))
+               if path.stem != "hostile"]
+    size = 0
+    for index in range(count):
+        sample = samples[index % len(samples)]
+        sample["job"]["id"] = str(index)
+        size += (put(f"many/reveal-{index}", sample, STRANGERS[index % 2]) / "report.json").stat().st_size
+    began = time.monotonic()
+    made = ranking("many", "--ledger", "many.jsonl", "--keep", "10000d")
+    print(f"{count} directories ({made['jobs']} jobs, {made['nodes_seen']} nodes, {size / count / 1024:.0f} KiB each): "
+          f"{time.monotonic() - began:.2f} s")
+    began = time.monotonic()
+    run("nodes", "--ledger", "many.jsonl")
+    print(f"from the ledger ({(work / 'many.jsonl').stat().st_size / 1024:.0f} KiB): {time.monotonic() - began:.2f} s")
+
+
+try:
+    if len(sys.argv) > 2 and sys.argv[1] == "--time":
+        measure(int(sys.argv[2]))
+    else:
+        good_jobs()
+        keep_ledger()
+        hostile_directories()
+        digest()
+        usage()
+        backtest()
+finally:
+    os.chdir("/")
+    shutil.rmtree(work)
+end()

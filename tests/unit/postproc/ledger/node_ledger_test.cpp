@@ -1,0 +1,184 @@
+#include "postproc/ledger/node_ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "hdf5schema/basics/error.h"
+#include "tests/unit/postproc/report_samples.h"
+
+namespace reveal::tests::node_ledger_test {
+namespace {
+
+constexpr std::int64_t kLater = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kSecond = 1'000'000'000;
+
+/// A job of four nodes that ran for a minute.
+Report job_of_four() {
+  Report report;
+  report.job.id = "4711";
+  report.job.user = "ada";
+  report.job.name = "secret-project";
+  report.job.command = "train --token 1234";
+  report.job.nodes = {"n01", "n02", "n03", "n04"};
+  report.job.begin_utc_ns = 1000 * kSecond;
+  report.job.end_utc_ns = 1060 * kSecond;
+  return report;
+}
+
+Finding finding_of(const char* rule, std::vector<std::string> nodes, std::optional<double> seconds) {
+  Finding finding;
+  finding.id = rule;
+  finding.title = "title";
+  finding.sentence = "a sentence about ada";
+  finding.severity = Severity::warning;
+  finding.nodes = std::move(nodes);
+  finding.impact.seconds = seconds;
+  return finding;
+}
+
+std::vector<LedgerLine> lines_of(const Report& report) {
+  return ledger_lines(render_json(report));
+}
+
+TEST(NodeLedger, HasALineForEachNodeOfAJob) {
+  Report report = job_of_four();
+  report.job.array = "4700_3";
+  report.findings = {finding_of("mem.ecc_host", {"n02"}, 6), finding_of("cpu.outsider", {"n02", "n04"}, std::nullopt)};
+  report.findings[0].impact.at_most = true;
+  const auto lines = lines_of(report);
+  ASSERT_EQ(lines.size(), 4U);
+  EXPECT_EQ(lines[0].node, "n01");
+  EXPECT_TRUE(lines[0].findings.empty());
+  EXPECT_EQ(lines[1].job, "4711");
+  EXPECT_EQ(lines[1].array, "4700");
+  EXPECT_EQ(lines[1].job_nodes, 4U);
+  ASSERT_EQ(lines[1].findings.size(), 2U);
+  EXPECT_EQ(lines[1].findings[0].rule, "mem.ecc_host");
+  EXPECT_EQ(lines[1].findings[0].seconds, 6);
+  EXPECT_EQ(lines[1].findings[0].how, LossKnown::at_most);
+  EXPECT_EQ(lines[1].findings[0].nodes, 1U);
+  EXPECT_EQ(lines[1].findings[1].how, LossKnown::no);
+  EXPECT_EQ(lines[3].findings[0].nodes, 2U);
+}
+
+TEST(NodeLedger, HasNoNamesOfUsersJobsAndCommands) {
+  Report report = job_of_four();
+  report.findings = {finding_of("mem.ecc_host", {"n02"}, 6)};
+  const std::string text = render_ledger(lines_of(report));
+  for (const char* word : {"ada", "secret", "train", "1234", "title", "sentence"}) {
+    EXPECT_EQ(text.find(word), std::string::npos) << word;
+  }
+  EXPECT_EQ(parse_ledger(text, kLater).lines, lines_of(report));
+}
+
+TEST(NodeLedger, CountsTheCostOfAConsequenceInItsCause) {
+  Report report = job_of_four();
+  report.findings = {finding_of("cpu.outsider", {"n02"}, 9)};
+  report.findings[0].caused_by = "mem.swap_activity";
+  const LedgerFinding found = lines_of(report)[1].findings.at(0);
+  EXPECT_EQ(found.seconds, std::nullopt);
+  EXPECT_EQ(found.how, LossKnown::in_cause);
+}
+
+TEST(NodeLedger, JoinsFindingsOfOneRule) {
+  Report report = job_of_four();
+  report.findings = {finding_of("cpu.outsider", {"n02"}, 9), finding_of("cpu.outsider", {"n02", "n03"}, 2)};
+  report.findings[1].severity = Severity::critical;
+  const auto findings = lines_of(report)[1].findings;
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].seconds, 11);
+  EXPECT_EQ(findings[0].severity, Severity::critical);
+}
+
+TEST(NodeLedger, NamesAJobWithoutANumberByAHash) {
+  Report report = job_of_four();
+  report.job.id.clear();
+  const std::string job = lines_of(report)[0].job;
+  EXPECT_EQ(job.substr(0, 4), "run-");
+  report.job.begin_utc_ns += kSecond;
+  EXPECT_NE(lines_of(report)[0].job, job);
+}
+
+TEST(NodeLedger, BelievesNoMoreThanAJobCanHaveLost) {
+  Report report = job_of_four();
+  report.findings = {finding_of("cpu.outsider", {"n02"}, 1e9), finding_of("mem.swap_activity", {"n02"}, -5),
+                     finding_of("no.such_rule", {"n02"}, 5), finding_of("mem.ecc_host", {"n77"}, 5)};
+  const auto findings = lines_of(report)[1].findings;
+  ASSERT_EQ(findings.size(), 2U);
+  EXPECT_DOUBLE_EQ(findings[0].seconds.value(), 60);
+  EXPECT_EQ(findings[1].seconds, std::nullopt);
+}
+
+TEST(NodeLedger, RefusesNamesThatNoNodeAndNoJobHas) {
+  for (const char* name : {"", "n01;reboot", "n[01-99]", "../n01", "-n01", "n01 n02", "n\x1b[31m", "$(id)"}) {
+    Report report = job_of_four();
+    report.job.nodes = {name};
+    EXPECT_THROW((void)lines_of(report), Error) << name;
+  }
+  Report report = job_of_four();
+  report.job.id = "4711\nroot";
+  EXPECT_THROW((void)lines_of(report), Error);
+  report = job_of_four();
+  report.job.nodes.clear();
+  EXPECT_THROW((void)lines_of(report), Error);
+  report = job_of_four();
+  report.job.end_utc_ns = report.job.begin_utc_ns - 1;
+  EXPECT_THROW((void)lines_of(report), Error);
+}
+
+TEST(NodeLedger, RefusesWhatIsNoReport) {
+  for (const char* text :
+       {"", "{", "[]", "{\"schema\": \"other/1\"}", "{\"schema\": \"reveal.report/1\", \"job\": 7}"}) {
+    EXPECT_THROW((void)ledger_lines(text), Error) << text;
+  }
+  EXPECT_THROW((void)ledger_lines(std::string(100'000, '[')), Error);
+}
+
+TEST(NodeLedger, RefusesSamplesWithHostileNames) {
+  EXPECT_THROW((void)lines_of(samples::hostile()), Error);
+  EXPECT_EQ(lines_of(samples::outsider(1)).size(), 2U);
+}
+
+TEST(NodeLedger, CountsLinesThatItRefuses) {
+  const std::string good = render_ledger(lines_of(job_of_four()));
+  const std::string line = good.substr(0, good.find('\n'));
+  const std::string text =
+      line + "\nnot JSON\n{}\n\n" + line.substr(0, line.size() / 2) + "\n[[[[\n" + std::string(200'000, ' ') + "\n";
+  const ParsedLedger parsed = parse_ledger(text, kLater);
+  EXPECT_EQ(parsed.lines.size(), 1U);
+  EXPECT_EQ(parsed.refused, 5U);
+  EXPECT_EQ(parse_ledger(line, 1059 * kSecond).refused, 1U) << "it ends in the future";
+}
+
+TEST(NodeLedger, LeavesOutFindingsOfALaterVersion) {
+  Report report = job_of_four();
+  report.findings = {finding_of("mem.ecc_host", {"n01"}, 6)};
+  std::string text = render_ledger(std::vector{lines_of(report)[0]});
+  const std::string word = "\"warning\"";
+  text.replace(text.find(word), word.size(), "\"apocalypse\"");
+  const ParsedLedger parsed = parse_ledger(text, kLater);
+  ASSERT_EQ(parsed.lines.size(), 1U);
+  EXPECT_TRUE(parsed.lines[0].findings.empty());
+}
+
+TEST(NodeLedger, KeepsEachNodeOfAJobOnceButNotAcrossUsers) {
+  LedgerLine line = lines_of(job_of_four())[0];
+  NodeLedger ledger;
+  line.owner = owner_hash(1000);
+  line.findings = {{.rule = "mem.ecc_host", .severity = Severity::warning, .seconds = {}}};
+  ledger.add(line);
+  line.findings.clear();
+  line.owner = owner_hash(1001);  // claims to be the same job
+  ledger.add(line);
+  EXPECT_EQ(ledger.lines().size(), 2U);
+  line.owner = owner_hash(1000);  // a new report of the same job
+  ledger.add(line);
+  ASSERT_EQ(ledger.lines().size(), 2U);
+  EXPECT_TRUE(ledger.lines()[0].findings.empty() && ledger.lines()[1].findings.empty());
+  ledger.keep_since(1061 * kSecond);
+  EXPECT_TRUE(ledger.lines().empty());
+}
+
+}  // namespace
+}  // namespace reveal::tests::node_ledger_test
