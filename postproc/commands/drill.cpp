@@ -282,8 +282,8 @@ class Drill final : public Command {
   void judge(std::vector<DrillCheck>& checks, const CommonOptions& common) {
     try {
       truth_ = truth_of_drill(plan_);
-    } catch (const Error& error) {
-      checks.push_back({"finding", DrillState::unknown, std::string("the job was not disturbed: ") + error.what()});
+    } catch (const Error&) {
+      checks.push_back({"finding", DrillState::unknown, "not checked: the job was not disturbed"});
       return;
     }
     const fs::path directory = job_folder();
@@ -323,7 +323,14 @@ class Drill final : public Command {
 
   [[nodiscard]] DrillCheck judged(const MailOutcome& outcome, bool root) const {
     for (const MailOutcome::Item& item : outcome.items) {
+      if (item.audience != Audience::user) continue;
       const std::string to = listed(item.to);
+      const bool asked = mail_.find('@') == std::string::npos || std::ranges::find(item.to, mail_) != item.to.end();
+      if (!asked) {
+        const std::string why =
+            outcome.problems.empty() ? "the site allows another address only" : outcome.problems.front();
+        return {"mail", DrillState::failed, why + "; the mail went to " + to};
+      }
       switch (item.state) {
         case MailState::sent:
           return {"mail", DrillState::passed, "the mail program took it for " + to + "; look whether it arrived"};
