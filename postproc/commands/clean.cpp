@@ -149,7 +149,7 @@ class Clean final : public Command {
       text += fmt::format(
           "{}  {:>9}  {}{}\n", date_and_time(run->record.begin_utc_ns), bytes_in_words(run->bytes),
           shell_word(printable(typed(run->directory.string()), 4096)),
-          rest ? fmt::format(" ({} of yours stay)", counted(static_cast<double>(run->others), "file")) : "");
+          rest ? fmt::format(" (keeps {} of yours)", counted(static_cast<double>(run->others), "file")) : "");
       bytes += run->bytes;
       ++count;
     }
