@@ -48,7 +48,7 @@ done
 
 # The floors of postproc, lowest first: none includes what stands above it.
 floors=(numerics words json telemetry features detect detect/scan detect/windows detect/paper detect/pipelines diagnose
-  diagnose/rules peers peers/rules history report ledger analysis compare live score mail deliver)
+  diagnose/rules peers peers/rules history report ledger analysis compare live score drill mail deliver)
 for ((i = 0; i < ${#floors[@]}; ++i)); do
   above=$(IFS='|'; echo "${floors[*]:i+1}")
   [ -d "postproc/${floors[i]}" ] || complain "no folder postproc/${floors[i]}"

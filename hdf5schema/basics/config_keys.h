@@ -93,6 +93,9 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"report", "history", ConfigForm::truth, "true",
      "Compare each run with earlier runs of the same command and shape: with run.json in their directories, found "
      "through an index in the user's ~/.local/state/reveal. --no-history switches this off for one run"},
+    {"report", "mute", ConfigForm::list, "",
+     "[\"RULE@NODE\"]: findings that are known and not to be reported, for example cpu.outsider@n03; both may contain "
+     "*, and RULE alone is for all nodes. Reports and reveal check list them as muted"},
 
     // A name is looked for as the dynamic linker does.
     {"gpu", "library", ConfigForm::text, "libnvidia-ml.so.1",

@@ -24,6 +24,8 @@
 #include "postproc/analysis/slurm_job_record.h"
 #include "postproc/analysis/straggler_threads.h"
 #include "postproc/diagnose/causal_links.h"
+#include "postproc/diagnose/mute.h"
+#include "postproc/history/feedback.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/report/job_ending.h"
 #include "postproc/report/verdict.h"
@@ -472,11 +474,30 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   return report;
 }
 
+/// Words of the user about findings of such a run; none where nothing was said.
+struct Said {
+  std::vector<Feedback> feedback;
+  std::string key;
+};
+
+Said said_of(const std::optional<KeptRun>& run, const HistoryOptions& history, std::vector<InputProblem>& problems) {
+  if (!run || history.state.directory.empty()) return {};
+  try {
+    return {read_feedback(history.state.directory), run->record.key};
+  } catch (const Error& error) {
+    problems.push_back({"", fmt::format("what you said about earlier findings is not known: {}", error.what())});
+    return {};
+  }
+}
+
 /// Once all findings are there: what they come to.
-void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
+void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings& settings, const Said& said,
+              Report& report) {
   drop_what_did_not_end_the_job(report.job, report.findings);
+  report.muted = take_muted(report.findings, settings);  // before they can be causes: their effects stay
   find_causes(report.findings);
   report.findings = merge_findings(std::move(report.findings));
+  honour_feedback(said.feedback, said.key, report.findings);
   name_nodes_in_remedies(report);
   describe_chains(report.findings);
   share_of_run(report.job, report.findings);
@@ -503,7 +524,7 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
 Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
                        const ReportOptions& options) {
   Report report = merged_parts(summaries, problems, options);
-  conclude(summaries, report);
+  conclude(summaries, options.settings, {}, report);
   return report;
 }
 
@@ -538,7 +559,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   note_unrecorded_time(summaries, report);
   read_slurm_job_record(directory, report.job);
   const auto run = compare_with_earlier(directory, summaries, options.history, options.settings, report, problems);
-  conclude(summaries, report);
+  conclude(summaries, options.settings, said_of(run, options.history, problems), report);
   if (run) keep_run(*run, options.history, report, problems);
   return report;
 }

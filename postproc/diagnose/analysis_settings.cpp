@@ -89,10 +89,23 @@ const RuleSetting* AnalysisSettings::find(std::string_view rule) const {
   return nullptr;
 }
 
+Mute parse_mute(const std::string& text) {
+  const std::size_t at = text.find('@');
+  return {.rule = text.substr(0, at),
+          .node = at == std::string::npos ? "*" : text.substr(at + 1),
+          .text = text,
+          .place = ""};
+}
+
 AnalysisSettings analysis_settings(const Config& config) {
   AnalysisSettings settings;
   settings.pipeline = find_pipeline(config.text(config_key("report", "pipeline"))).name;
   settings.history = config.truth(config_key("report", "history"));
+  const ConfigKey& mute = config_key("report", "mute");
+  for (const std::string& text : config.list(mute)) {
+    settings.mutes.push_back(parse_mute(text));
+    settings.mutes.back().place = config.place(mute);
+  }
   for (const RuleSpec* rule : rules()) {
     RuleSetting setting = rule_setting(*rule, config);
     if (!setting.enabled || !setting.thresholds.empty()) settings.rules.push_back(std::move(setting));

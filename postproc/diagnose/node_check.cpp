@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "postproc/diagnose/mute.h"
 #include "postproc/diagnose/run_rules.h"
 
 namespace reveal {
@@ -9,6 +10,12 @@ namespace reveal {
 std::string_view name_of(NodeStatus status) noexcept {
   constexpr std::string_view kNames[] = {"ok", "warning", "critical", "unknown"};
   return kNames[static_cast<std::size_t>(status)];
+}
+
+void set_muted_aside(NodeCheck& check, const AnalysisSettings& settings) {
+  for (const MutedFinding& muted : take_muted(check.findings, settings)) {
+    check.not_checked.push_back({muted.id, "it found something, but is muted: " + muted.reason});
+  }
 }
 
 NodeCheck check_node(const RuleContext::Node& node, const AnalysisSettings& settings) {
@@ -21,6 +28,7 @@ NodeCheck check_node(const RuleContext::Node& node, const AnalysisSettings& sett
     run_rule(*rule, node, settings, check.findings, check.not_checked);
     if (check.not_checked.size() == silent) check.asked.emplace_back(rule->id);
   }
+  set_muted_aside(check, settings);
   std::stable_sort(check.findings.begin(), check.findings.end(),
                    [](const Finding& a, const Finding& b) { return a.severity > b.severity; });
   return check;

@@ -23,6 +23,9 @@ struct NodeCheck {
   std::vector<NotChecked> not_checked;  // the others
 };
 
+/// Muted findings become lines of not_checked.
+void set_muted_aside(NodeCheck& check, const AnalysisSettings& settings);
+
 [[nodiscard]] NodeCheck check_node(const RuleContext::Node& node, const AnalysisSettings& settings);
 
 /// Returns the status for one finding: a notice is worth a look of an administrator.

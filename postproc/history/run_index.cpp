@@ -265,6 +265,10 @@ void RunIndex::put(const fs::path& job_directory, const RunRecord& record) {
   remember_root(job_directory.parent_path());
 }
 
+void RunIndex::forget(const fs::path& job_directory) {
+  Statement(database_, "DELETE FROM runs WHERE directory = ?1").bind(1, job_directory.string()).step();
+}
+
 std::vector<std::pair<fs::path, RunRecord>> records_in(const fs::path& root) {
   std::vector<std::pair<std::int64_t, fs::path>> files;
   std::error_code error;

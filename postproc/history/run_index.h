@@ -40,6 +40,8 @@ class RunIndex {
       std::size_t limit, const std::function<bool(const RunRecord&)>& wanted);
   /// The report of one job directory; an earlier one of the same directory is replaced.
   void put(const std::filesystem::path& job_directory, const RunRecord& record);
+  /// The run in this directory, if it is known.
+  void forget(const std::filesystem::path& job_directory);
 
  private:
   void open();

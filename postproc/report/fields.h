@@ -153,6 +153,7 @@ void fields(auto& v, Visited<decltype(v), Finding>& finding) {
   v("impact", finding.impact);
   v("evidence", finding.evidence);
   if_any(v, "main_threads", finding.main_threads);
+  if_any(v, "feedback", finding.feedback);
   v.maybe("runner_up", finding.runner_up, !finding.runner_up.id.empty() || !finding.runner_up.why_not.empty());
   v.word("caused_by", finding.caused_by);
   v.word("first_cause", finding.first_cause);
@@ -295,6 +296,14 @@ void fields(auto& v, Visited<decltype(v), HistoryComparison>& history) {
   v("changes_left_out", history.changes_left_out);
 }
 
+void fields(auto& v, Visited<decltype(v), MutedFinding>& muted) {
+  v("id", muted.id);
+  v("title", muted.title);
+  v.name("severity", muted.severity, severity_of);
+  v("nodes", muted.nodes);
+  v("reason", muted.reason);
+}
+
 void fields(auto& v, Visited<decltype(v), NotChecked>& one) {
   v("rule", one.rule);
   v("reason", one.reason);
@@ -334,6 +343,7 @@ void fields(auto& v, Visited<decltype(v), Report>& report) {
   // Never compared must read differently from no difference: null and a reason, or an object.
   v.maybe("comparison", report.comparison, !report.comparison.groups.empty(), report.comparison.reason);
   v.maybe("history", report.history, report.history.status != HistoryStatus::never_compared, report.history.reason);
+  if_any(v, "muted", report.muted);
   v("not_checked", report.not_checked);
   v.dictionary("omitted", report.omitted);
   v.pairs("files", report.files, "what", "path");

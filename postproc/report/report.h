@@ -14,6 +14,7 @@
 #include "postproc/diagnose/finding.h"
 #include "postproc/diagnose/locality_map.h"
 #include "postproc/diagnose/main_threads.h"
+#include "postproc/diagnose/mute.h"
 #include "postproc/history/history.h"
 #include "postproc/peers/peers.h"
 
@@ -165,8 +166,9 @@ struct Report {
   Verdict verdict;
   std::vector<Finding> findings;  // primary first
   std::vector<ReportEpisode> episodes;
-  PeerComparison comparison;  // nodes with each other
-  HistoryComparison history;  // this run with earlier ones
+  PeerComparison comparison;        // nodes with each other
+  HistoryComparison history;        // this run with earlier ones
+  std::vector<MutedFinding> muted;  // by reveal.conf: none of the findings
   std::vector<NotChecked> not_checked;
   std::map<std::string, double> omitted;  // what was cut to stay small: {"episodes": 12}
   std::vector<TimelineChannel> timeline;

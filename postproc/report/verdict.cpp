@@ -259,13 +259,16 @@ std::vector<const Finding*> shown_findings(const Report& report) {
 std::string left_out_line(const Report& report) {
   std::size_t observations = 0;
   std::size_t effects = 0;
+  std::size_t known = 0;
   for (const Finding& finding : report.findings) {
-    if (!is_shown(finding))
-      (finding.caused_by.empty() ? observations : effects) += std::max<std::size_t>(1, finding.intervals.size());
+    if (is_shown(finding)) continue;
+    std::size_t& count = !finding.caused_by.empty() ? effects : !finding.feedback.empty() ? known : observations;
+    count += std::max<std::size_t>(1, finding.intervals.size());
   }
   std::vector<std::string> parts;
   if (observations > 0)
     parts.push_back(counted(static_cast<double>(observations), "observation") + " without visible cost");
+  if (known > 0) parts.push_back(counted(static_cast<double>(known), "observation") + " that you called no problem");
   if (effects > 0) parts.push_back(counted(static_cast<double>(effects), "consequence") + " of the findings above");
   return joined(parts, "; ");
 }

@@ -194,6 +194,16 @@ std::string not_checked_line(const Report& report) {
                      most->second.size(), most->first);
 }
 
+std::vector<std::string> muted_lines(const Report& report) {
+  std::vector<std::string> lines;
+  lines.reserve(report.muted.size());
+  for (const MutedFinding& muted : report.muted) {
+    lines.push_back(
+        fmt::format("{} on {}: {} ({})", muted.id, node_list(muted.nodes), name_of(muted.severity), muted.reason));
+  }
+  return lines;
+}
+
 std::string peers_line(const Report& report) {
   return report.comparison.groups.empty() ? report.comparison.reason : report.comparison.sentence;
 }

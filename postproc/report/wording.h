@@ -66,6 +66,8 @@ namespace reveal {
 inline constexpr std::string_view kNothingForUsers =
     "nothing to change in the job; show this report to your administrators";
 
+/// "cpu.outsider on n03: warning (cpu.outsider@n03 in reveal.conf:12)"
+[[nodiscard]] std::vector<std::string> muted_lines(const Report& report);
 /// "9 of 85 rules; 6 of these: no NVIDIA GPU", "" if all were checked.
 [[nodiscard]] std::string not_checked_line(const Report&);
 

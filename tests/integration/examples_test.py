@@ -42,6 +42,9 @@ NOT_RUN = {
     "echo 'include /etc/reveal": "changes Slurm's configuration: tests/package/slurm_package.sh",
     "grep PrologFlags": "reads Slurm's configuration",
     "systemctl restart slurmd": "needs a Slurm cluster",
+    "reveal drill  ": "takes more than a minute: with --seconds 20 below",
+    "reveal drill --mail": "needs a mail server: tests/integration/mail_test.py",
+    "reveal drill --srun": "needs a Slurm cluster: tests/integration/slurm/drill.bats",
 }
 # From such a line on, a block shows what is printed, not what is typed.
 SHOWN = ("reveal: FINDING  ", "FINDING  ", "23:21:07 watching")
@@ -59,6 +62,11 @@ STATUSES = {
     "reveal mail": {1} if ROOT else {0},  # root does not send
     "reveal list .": {0},
     "reveal list": {1} if ROOT else {0},  # root's runs are not remembered
+    "reveal clean .": {0},
+    "reveal clean": {1} if ROOT else {0},
+    "reveal feedback reveal-4711": {0, 1},  # 1: root's runs are not remembered, or this job had no such finding
+    "reveal feedback": {1} if ROOT else {0},
+    "reveal drill": {0, 3},               # 3: this machine was too busy
     "reveal doctor": {0, 1},              # 1: something to mend
     "reveal check": {0, 1, 2},            # of this machine
     "reveal export reveal-4711 --format perfetto": {0, 1},  # 1: nothing was anomalous in this job

@@ -4,11 +4,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <fstream>
 #include <random>
 #include <stdexcept>
 #include <vector>
 
+#include "hdf5schema/basics/file_text.h"
 #include "postproc/analysis/job_report.h"
+#include "postproc/history/feedback.h"
+#include "postproc/history/run_record.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -90,6 +94,81 @@ TEST(JobReport, NamesThePartOfTheRunThatWasNotRecorded) {
   };
   EXPECT_EQ(note(0.5).find("were recorded"), std::string::npos);
   EXPECT_NE(note(600).find("were recorded"), std::string::npos);
+}
+
+/// Two minutes of a job on n02, stopped for fifteen seconds.
+void write_stopped_job(const std::filesystem::path& path) {
+  constexpr std::int64_t kStep = 1'000'000'000;
+  TraceHeader header = sample_header();
+  header.node = "n02";
+  header.run_key = "0123456789abcdef0123456789abcdef";
+  header.interval = std::chrono::nanoseconds(kStep);
+  TraceWriter writer(path, header);
+  FamilySpec levels = counter_family();
+  levels.period = std::chrono::nanoseconds(kStep);
+  levels.kind = Kind::gauge;
+  const auto family = writer.add_family(levels);
+  writer.add_channel(family, {.metric = "job.stopped"});
+  writer.start();
+  for (std::int64_t tick = 0; tick < 120; ++tick) {
+    const std::int64_t stopped = tick >= 50 && tick < 65 ? 1 : 0;
+    writer.append_row(family, kStep + tick * kStep, std::span(&stopped, 1));
+    if (tick % 10 == 9) wait_until_flushed(writer, kStep + tick * kStep);
+  }
+  writer.close();
+}
+
+/// The job's directory, its state directory and the report of both.
+class KnownFindings : public testing::Test {
+ protected:
+  KnownFindings() {
+    std::filesystem::create_directory(job_);
+    write_stopped_job(job_ / "n02.h5");
+  }
+
+  Report report(const AnalysisSettings& settings = {}) {
+    ReportOptions options{.settings = settings};
+    options.history.enabled = true;
+    options.history.state.directory = state_;
+    return build_report(job_, options, problems_);
+  }
+
+  const TemporaryDirectory directory_;
+  const std::filesystem::path job_ = directory_.path() / "job", state_ = directory_.path() / "state";
+  std::vector<InputProblem> problems_;
+};
+
+TEST_F(KnownFindings, AreObservationsOnceTheirOwnerSaidSo) {
+  const Report before = report();
+  ASSERT_FALSE(before.findings.empty()) << render_text(before);
+  const Finding found = before.findings.front();
+  ASSERT_GE(found.severity, Severity::notice);
+  Feedback said{.key = before.history.key, .job = "job", .rule = found.id, .fingerprint = "", .words = "ours"};
+  if (said.key.empty()) said.key = parse_run(file_text((job_ / kRunRecordFile).string())).key;
+  add_feedback(state_, said);
+  const Report after = report();
+  EXPECT_EQ(after.findings.front().severity, Severity::info);
+  EXPECT_NE(after.findings.front().sentence.find("You said on 1970-01-01: ours."), std::string::npos);
+  EXPECT_NE(after.verdict.primary, found.id);
+  EXPECT_TRUE(take_back_feedback(state_, said));
+  EXPECT_EQ(report().findings.front(), found);
+  std::ofstream(state_ / kFeedbackFile) << "damaged";
+  EXPECT_EQ(report().findings.front(), found) << "a report is made in any case";
+  ASSERT_FALSE(problems_.empty());
+  EXPECT_NE(problems_.back().text.find("what you said about earlier findings is not known"), std::string::npos);
+}
+
+TEST_F(KnownFindings, AreListedAsMuted) {
+  const Finding found = report().findings.front();
+  AnalysisSettings settings;
+  settings.mutes = {parse_mute(found.id + "@n02")};
+  const Report muted = report(settings);
+  ASSERT_EQ(muted.muted.size(), 1U);
+  EXPECT_EQ(muted.muted[0].id, found.id);
+  EXPECT_EQ(muted.muted[0].nodes, found.nodes);
+  EXPECT_EQ(muted.verdict.primary, "");
+  settings.mutes = {parse_mute(found.id + "@n03")};
+  EXPECT_TRUE(report(settings).muted.empty());
 }
 
 TEST(JobReport, IsTheSameOnAnyNumberOfThreads) {

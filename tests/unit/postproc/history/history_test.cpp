@@ -244,6 +244,14 @@ TEST_F(HistoryIndex, KeepsManyWritersApart) {
   EXPECT_EQ(RunIndex(state_).runs("key").size(), 20U);
 }
 
+TEST_F(HistoryIndex, ForgetsOneDirectory) {
+  for (int i = 0; i < 3; ++i) report(i);
+  RunIndex index(state_);
+  index.forget(work_ / "jobs/reveal-1");
+  index.forget(work_ / "jobs/reveal-99");
+  EXPECT_EQ(index.runs("key").size(), 2U);
+}
+
 TEST_F(HistoryIndex, SaysWhenThereIsNoPlaceForIt) {
   std::ofstream(work_ / "file") << "x";
   EXPECT_ANY_THROW(RunIndex(work_ / "file/state"));

@@ -1,0 +1,203 @@
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/shell_word.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/commands/shared_options.h"
+#include "postproc/commands/terminal.h"
+#include "postproc/history/retention.h"
+#include "postproc/history/run_index.h"
+#include "postproc/json/json_fields.h"
+#include "postproc/words/quantity.h"
+#include "postproc/words/sanitize.h"
+#include "postproc/words/times.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// "30d", "2w", "12h".
+std::optional<std::int64_t> parse_age(const std::string& text) {
+  constexpr double kDay = 24.0 * 3600 * kSecond;
+  const double days = text.ends_with('w') ? 7 : text.ends_with('d') ? 1 : 0;
+  if (days > 0) {
+    const auto count = parse_number(std::string_view(text).substr(0, text.size() - 1));
+    if (!count || *count > 36500) return std::nullopt;
+    return static_cast<std::int64_t>(*count * days * kDay);
+  }
+  const auto time = parse_duration(text);
+  return time ? std::optional(time->count()) : std::nullopt;
+}
+
+std::string bytes_in_words(std::uint64_t bytes) {
+  return quantity(static_cast<double>(bytes), "bytes");
+}
+
+/// What became of a run that is beyond a limit.
+struct CleanedRun {
+  const StoredRun* run = nullptr;
+  Deletion deletion;
+  std::string problem;
+};
+
+class Clean final : public Command {
+ public:
+  void declare(CLI::App& app, CommonOptions&) override {
+    app.add_option("dir", folder_, "the job directories in this folder, instead of all runs that reveal remembers")
+        ->type_name("DIR");
+    app.add_option("--older-than", age_, "runs that began longer ago: 30d, 2w, 12h")
+        ->type_name("AGE")
+        ->check([](const std::string& text) {
+          return parse_age(text) ? std::string() : "\"" + text + "\" is no age such as 30d, 2w or 12h";
+        });
+    app.add_option("--keep", most_runs_, "all but this number of runs, the newest ones")
+        ->type_name("N")
+        ->check(CLI::Range(0, 1000000));
+    app.add_option("--total", total_, "the oldest runs, until the others need no more than this: 10GB")
+        ->type_name("SIZE")
+        ->check([](const std::string& text) {
+          return parse_bytes(text) ? std::string() : "\"" + text + "\" is no size such as 500MB or 10GB";
+        });
+    app.add_option("--name", name_, "only runs of the job or program of this name")->type_name("NAME");
+    app.add_flag("--delete", delete_, "delete them; without it, reveal only prints what it would delete");
+  }
+
+  int run(const CommonOptions& common) override {
+    if (age_.empty() && !most_runs_ && total_.empty()) {
+      complain("give what is to go: --older-than 30d, --keep 50 or --total 10GB; see reveal clean --help");
+      return kUsage;
+    }
+    const std::vector<StoredRun> runs = stored_runs();
+    const std::vector<const StoredRun*> beyond = beyond_limits(runs, limits());
+    std::vector<CleanedRun> cleaned;
+    for (const StoredRun* run : beyond) cleaned.push_back(delete_ ? deleted(*run) : CleanedRun{run, {}, ""});
+    print(common.json ? as_json(cleaned, runs.size()) : as_text(cleaned, runs));
+    const bool failed = std::ranges::any_of(cleaned, [](const CleanedRun& one) { return !one.problem.empty(); });
+    for (const CleanedRun& one : cleaned) {
+      if (!one.problem.empty()) complain(one.run->directory.string() + ": " + one.problem);
+    }
+    return failed ? kFailure : 0;
+  }
+
+ private:
+  [[nodiscard]] RetentionLimits limits() const {
+    RetentionLimits limits{.most_runs = most_runs_};
+    if (!age_.empty()) limits.begun_before_utc_ns = utc_now_ns() - *parse_age(age_);
+    if (!total_.empty()) limits.most_bytes = parse_bytes(total_);
+    return limits;
+  }
+
+  /// The newest first.
+  [[nodiscard]] std::vector<StoredRun> stored_runs() const {
+    const auto wanted = [this](const RunRecord& run) {
+      return name_.empty() || run.name == name_ || run.command == name_;
+    };
+    std::vector<std::pair<fs::path, RunRecord>> records;
+    std::error_code error;
+    if (!folder_.empty()) {
+      if (!fs::is_directory(folder_, error)) throw Error(folder_ + ": no such folder");
+      records = records_in(fs::absolute(folder_).lexically_normal());
+    } else {
+      const StatePlace state = state_place();
+      if (state.directory.empty()) throw Error(state.why_not + "; `reveal clean DIR` looks into a folder");
+      if (fs::exists(state.directory, error)) {
+        records = RunIndex(state.directory).newest(std::numeric_limits<std::size_t>::max(), wanted);
+      }
+    }
+    std::vector<StoredRun> runs;
+    for (const auto& [directory, record] : records) {
+      if (!wanted(record) || !fs::exists(directory / kRunRecordFile, error)) continue;
+      runs.push_back(look_at_run(directory, record));
+    }
+    std::ranges::stable_sort(runs, std::ranges::greater{},
+                             [](const StoredRun& run) { return run.record.begin_utc_ns; });
+    return runs;
+  }
+
+  static CleanedRun deleted(const StoredRun& run) {
+    CleanedRun cleaned{.run = &run, .deletion = {}, .problem = ""};
+    try {
+      cleaned.deletion = delete_run(run);
+    } catch (const Error& error) {
+      cleaned.problem = error.what();
+      return cleaned;
+    }
+    try {
+      const StatePlace state = state_place();
+      std::error_code error;
+      if (!state.directory.empty() && fs::exists(state.directory, error))
+        RunIndex(state.directory).forget(run.directory);
+    } catch (const Error&) {
+      return cleaned;  // `reveal list` says of it that it was removed
+    }
+    return cleaned;
+  }
+
+  [[nodiscard]] std::string as_text(const std::vector<CleanedRun>& cleaned, const std::vector<StoredRun>& runs) const {
+    std::string text;
+    std::uint64_t bytes = 0;
+    std::size_t count = 0;
+    for (const auto& [run, deletion, problem] : cleaned) {
+      if (!problem.empty()) continue;
+      const bool rest = delete_ ? !deletion.directory_gone : run->others > 0;
+      text += fmt::format(
+          "{}  {:>9}  {}{}\n", date_and_time(run->record.begin_utc_ns), bytes_in_words(run->bytes),
+          shell_word(printable(typed(run->directory.string()), 4096)),
+          rest ? fmt::format(" (keeps {} of yours)", counted(static_cast<double>(run->others), "file")) : "");
+      bytes += run->bytes;
+      ++count;
+    }
+    for (const StoredRun& run : runs) {
+      if (run.why_not.empty()) continue;
+      text += fmt::format("kept: {} ({})\n", shell_word(printable(typed(run.directory.string()), 4096)), run.why_not);
+    }
+    const std::string what =
+        fmt::format("{} of {}, {}", count, counted(static_cast<double>(runs.size()), "run"), bytes_in_words(bytes));
+    if (delete_) return text + "deleted " + what + "\n";
+    return text + "would delete " + what + (count > 0 ? "; add --delete to delete them\n" : "\n");
+  }
+
+  [[nodiscard]] std::string as_json(const std::vector<CleanedRun>& cleaned, std::size_t all) const {
+    Json rows = Json::array();
+    for (const auto& [run, deletion, problem] : cleaned) {
+      rows.push_back({{"directory", run->directory.string()},
+                      {"begin_utc", iso_time(run->record.begin_utc_ns)},
+                      {"bytes", run->bytes},
+                      {"files", run->files},
+                      {"other_files", run->others},
+                      {"deleted", delete_ && problem.empty()},
+                      {"directory_gone", deletion.directory_gone},
+                      {"problem", problem.empty() ? Json() : Json(problem)}});
+    }
+    return json_text(
+               Json{{"schema", "reveal.clean/1"}, {"dry_run", !delete_}, {"runs_seen", all}, {"runs", std::move(rows)}},
+               2) +
+           "\n";
+  }
+
+  std::string folder_, age_, total_, name_;
+  std::optional<std::size_t> most_runs_;
+  bool delete_ = false;
+};
+
+const RegisteredCommand kCleanCommand{
+    {.order = 23,
+     .name = "clean",
+     .help = "Delete old runs of yours: by age, number and total size; prints what it would delete",
+     .examples =
+         "  reveal clean --older-than 30d\n"
+         "  reveal clean . --keep 50 --total 10GB\n"
+         "  reveal clean . --older-than 2w --delete\n"
+         "Deletes traces and reports of your own runs, and the directory if nothing else is in it; your own "
+         "files there\nstay, and links are not followed. A run goes if one of the limits says so. Runs that are "
+         "still being recorded\nand directories without run.json are left alone.\n",
+     .make = make_command<Clean>}};
+
+}  // namespace
+}  // namespace reveal

@@ -1,0 +1,166 @@
+#include "postproc/history/retention.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <memory>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kStillWritten = 600 * kSecond;  // a trace that is flushed every ten seconds
+
+constexpr std::array<std::string_view, 5> kNames = {"report.json", "report.txt", "report.html", kRunRecordFile,
+                                                    ".report.lease"};
+constexpr std::string_view kSummary = ".summary.json";
+constexpr std::array<std::string_view, 4> kOfNodes = {kSummary, ".h5", ".h5.part", ".status.json"};
+constexpr std::string_view kMergedTraces = "job.h5";
+constexpr std::string_view kSchemaOfSummary = "reveal.summary/";
+
+/// The directory itself, through no link to it; throws Error if it is another user's.
+Descriptor open_own(const fs::path& directory) {
+  Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  if (folder.get() < 0 || ::fstat(folder.get(), &status) != 0) throw system_error(directory.string(), errno);
+  if (status.st_uid != ::geteuid()) throw Error(directory.string() + " belongs to another user");
+  return folder;
+}
+
+struct RunFile {
+  std::string name;
+  std::uint64_t bytes = 0;
+  bool ours = false;  // made by reveal for this user
+  bool being_written = false;
+};
+
+/// The first bytes of our own regular file of that name; "" where it is none.
+std::string begin_of(const Descriptor& folder, const std::string& name, std::size_t limit) {
+  const Descriptor file(::openat(folder.get(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  struct stat status {};
+  const bool own =
+      file.get() >= 0 && ::fstat(file.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
+  std::string text(own ? limit : 0, '\0');
+  const ssize_t size = own ? ::pread(file.get(), text.data(), text.size(), 0) : 0;
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  return text;
+}
+
+/// The record in it; throws Error where there is none, or only a link.
+RunRecord record_in(const Descriptor& folder) {
+  const std::string text = begin_of(folder, kRunRecordFile, kLargestRunRecord);
+  if (text.empty()) throw Error("it holds no record of a run");
+  return parse_run(text);
+}
+
+/// results.h5 beside a report is the user's: a node's files are known by the summary of its analysis.
+void mark_ours(const Descriptor& folder, std::vector<RunFile>& files) {
+  constexpr std::size_t kMostOfMerged = 1 << 20;
+  std::vector<std::string> names(kNames.begin(), kNames.end());
+  bool merged = false;
+  const std::string links = begin_of(folder, std::string(kMergedTraces), kMostOfMerged);
+  for (const RunFile& file : files) {
+    if (!file.name.ends_with(kSummary) ||
+        begin_of(folder, file.name, 200).find(kSchemaOfSummary) == std::string::npos) {
+      continue;
+    }
+    const std::string node = file.name.substr(0, file.name.size() - kSummary.size());
+    for (const std::string_view ending : kOfNodes) names.push_back(node + std::string(ending));
+    merged = merged || links.find(node + ".h5") != std::string::npos;
+  }
+  if (merged) names.emplace_back(kMergedTraces);
+  for (RunFile& file : files) file.ours = file.ours && std::ranges::find(names, file.name) != names.end();
+}
+
+std::vector<RunFile> files_in(const Descriptor& folder, const fs::path& directory) {
+  const int again = ::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const auto close = [](DIR* stream) { ::closedir(stream); };
+  const std::unique_ptr<DIR, decltype(close)> stream(again < 0 ? nullptr : ::fdopendir(again), close);
+  if (!stream) throw system_error(directory.string(), errno);
+  std::vector<RunFile> files;
+  while (const dirent* entry = ::readdir(stream.get())) {
+    const std::string_view name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    RunFile& file = files.emplace_back(RunFile{.name = std::string(name)});
+    struct stat status {};
+    if (::fstatat(folder.get(), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    file.bytes = static_cast<std::uint64_t>(status.st_blocks) * 512;
+    file.ours = S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
+    file.being_written = name.ends_with(".h5.part") && utc_now_ns() - nanoseconds_of(status.st_mtim) < kStillWritten;
+  }
+  mark_ours(folder, files);
+  return files;
+}
+
+void need_same_run(const Descriptor& folder, const RunRecord& record) {
+  if (record_in(folder).run_id != record.run_id) throw Error("it holds another run by now");
+}
+
+}  // namespace
+
+StoredRun look_at_run(const fs::path& directory, const RunRecord& record) {
+  StoredRun run{.directory = directory, .record = record};
+  try {
+    const Descriptor folder = open_own(directory);
+    need_same_run(folder, record);
+    for (const RunFile& file : files_in(folder, directory)) {
+      if (file.being_written) run.why_not = "it is still being recorded";
+      run.bytes += file.ours ? file.bytes : 0;
+      ++(file.ours ? run.files : run.others);
+    }
+  } catch (const Error& error) {
+    run.why_not = error.what();
+  }
+  return run;
+}
+
+std::vector<const StoredRun*> beyond_limits(const std::vector<StoredRun>& runs, const RetentionLimits& limits) {
+  std::vector<const StoredRun*> beyond;
+  std::size_t kept = 0;
+  std::uint64_t bytes = 0;
+  for (const StoredRun& run : runs) {
+    const bool old = limits.begun_before_utc_ns != 0 && run.record.begin_utc_ns < limits.begun_before_utc_ns;
+    const bool many = limits.most_runs && kept >= *limits.most_runs;
+    const bool large = limits.most_bytes && bytes + run.bytes > *limits.most_bytes;
+    if (run.why_not.empty() && (old || many || large)) {
+      beyond.push_back(&run);
+    } else {
+      ++kept;
+      bytes += run.bytes;
+    }
+  }
+  return beyond;
+}
+
+Deletion delete_run(const StoredRun& run) {
+  const Descriptor folder = open_own(run.directory);
+  need_same_run(folder, run.record);
+  std::vector<RunFile> files = files_in(folder, run.directory);
+  if (std::ranges::any_of(files, &RunFile::being_written)) throw Error("it is still being recorded");
+  // As long as the record is there, an interrupted deletion can be repeated.
+  std::ranges::stable_partition(files, [](const RunFile& file) { return file.name != kRunRecordFile; });
+  Deletion deletion;
+  for (const RunFile& file : files) {
+    if (!file.ours) continue;
+    if (::unlinkat(folder.get(), file.name.c_str(), 0) != 0) {
+      throw system_error((run.directory / file.name).string(), errno);
+    }
+    deletion.bytes += file.bytes;
+    ++deletion.files;
+  }
+  deletion.directory_gone = ::rmdir(run.directory.c_str()) == 0;
+  return deletion;
+}
+
+}  // namespace reveal

@@ -1,0 +1,47 @@
+// Deletes old runs of the user: the files of reveal, in directories that hold the record of the run, and nothing
+// else there.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "postproc/history/run_record.h"
+
+namespace reveal {
+
+/// A run's directory as it is now.
+struct StoredRun {
+  std::filesystem::path directory;
+  RunRecord record;
+  std::uint64_t bytes = 0;   // of reveal's files
+  std::size_t files = 0;     // of reveal
+  std::size_t others = 0;    // left alone
+  std::string why_not = {};  // it may not be deleted: "it belongs to another user"
+};
+
+/// Looks at the directory; follows no link.
+[[nodiscard]] StoredRun look_at_run(const std::filesystem::path& directory, const RunRecord& record);
+
+struct RetentionLimits {
+  std::int64_t begun_before_utc_ns = 0;     // older ones go; 0: no limit
+  std::optional<std::size_t> most_runs;     // the oldest beyond this number go
+  std::optional<std::uint64_t> most_bytes;  // the oldest beyond this total go
+};
+
+/// Those of `runs`, the newest first, that are beyond a limit.
+[[nodiscard]] std::vector<const StoredRun*> beyond_limits(const std::vector<StoredRun>& runs,
+                                                          const RetentionLimits& limits);
+
+struct Deletion {
+  std::uint64_t bytes = 0;
+  std::size_t files = 0;
+  bool directory_gone = false;  // else something that is not reveal's lies there
+};
+/// Deletes reveal's files in it, the record last, and the directory if it is then empty. Throws Error where a file
+/// could not be deleted, or the directory is no longer that of the run.
+[[nodiscard]] Deletion delete_run(const StoredRun& run);
+
+}  // namespace reveal

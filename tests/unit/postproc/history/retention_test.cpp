@@ -1,0 +1,154 @@
+#include "postproc/history/retention.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <set>
+
+#include "hdf5schema/basics/error.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal::tests::retention_test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Retention : public testing::Test {
+ protected:
+  static void write(const fs::path& file, const std::string& text = "x") { std::ofstream(file) << text; }
+
+  /// A job directory as reveal leaves it.
+  StoredRun run(const std::string& name) {
+    RunRecord record;
+    record.run_id = name;
+    record.key = "key";
+    const fs::path directory = work_ / name;
+    fs::create_directories(directory);
+    write(directory / kRunRecordFile, render_run(record));
+    for (const char* file : {"report.json", "report.txt", "report.html", "n1.h5", ".report.lease"}) {
+      write(directory / file);
+    }
+    write(directory / "n1.summary.json", "{\"schema\": \"reveal.summary/1\"}");
+    return look_at_run(directory, record);
+  }
+
+  static std::set<std::string> names_in(const fs::path& directory) {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(directory)) names.insert(entry.path().filename().string());
+    return names;
+  }
+
+  TemporaryDirectory directory_of_test_;
+  const fs::path work_ = directory_of_test_.path();
+};
+
+using Names = std::set<std::string>;
+
+TEST_F(Retention, DeletesARunWithItsDirectory) {
+  const StoredRun old = run("reveal-1");
+  EXPECT_EQ(old.why_not, "");
+  EXPECT_EQ(old.files, 7U);
+  EXPECT_EQ(old.others, 0U);
+  const Deletion deletion = delete_run(old);
+  EXPECT_EQ(deletion.files, 7U);
+  EXPECT_TRUE(deletion.directory_gone);
+  EXPECT_FALSE(fs::exists(old.directory));
+}
+
+TEST_F(Retention, LeavesWhatTheUserPutThere) {
+  const fs::path directory = run("reveal-1").directory;
+  const Names theirs = {"model.pt", "results.h5", "job.h5", "model.summary.json", "deep"};
+  write(directory / "model.pt");
+  write(directory / "results.h5");
+  write(directory / "job.h5", "of a simulation");
+  write(directory / "model.summary.json", "{\"layers\": 12}");
+  fs::create_directory(directory / "deep");
+  write(directory / "deep/n1.h5");
+  RunRecord record;
+  record.run_id = "reveal-1";
+  const StoredRun run = look_at_run(directory, record);
+  EXPECT_EQ(run.others, theirs.size());
+  EXPECT_FALSE(delete_run(run).directory_gone);
+  EXPECT_EQ(names_in(directory), theirs);
+  EXPECT_TRUE(fs::exists(directory / "deep/n1.h5"));
+}
+
+TEST_F(Retention, DeletesTheMergedFileOfItsTraces) {
+  const StoredRun old = run("reveal-1");
+  write(old.directory / "job.h5", std::string("\0links to n1.h5", 15));
+  EXPECT_TRUE(delete_run(old).directory_gone);
+}
+
+TEST_F(Retention, FollowsNoLink) {
+  const StoredRun old = run("reveal-1");
+  write(work_ / "precious.h5", "precious");
+  fs::remove(old.directory / "n1.h5");
+  fs::create_symlink(work_ / "precious.h5", old.directory / "n1.h5");
+  EXPECT_FALSE(delete_run(old).directory_gone);
+  EXPECT_EQ(names_in(old.directory), Names{"n1.h5"});
+  EXPECT_EQ(fs::file_size(work_ / "precious.h5"), 8U);
+
+  const StoredRun other = run("reveal-2");
+  fs::create_directory_symlink(other.directory, work_ / "link");
+  EXPECT_NE(look_at_run(work_ / "link", other.record).why_not, "");
+  StoredRun through = other;
+  through.directory = work_ / "link";
+  EXPECT_THROW(static_cast<void>(delete_run(through)), Error);
+  EXPECT_TRUE(fs::exists(other.directory / "n1.h5"));
+}
+
+TEST_F(Retention, LeavesDirectoriesOfOtherRunsAndWithoutARecord) {
+  StoredRun old = run("reveal-1");
+  fs::remove(old.directory / kRunRecordFile);
+  EXPECT_THROW(static_cast<void>(delete_run(old)), Error);
+  EXPECT_NE(look_at_run(old.directory, old.record).why_not, "");
+  RunRecord newer = old.record;
+  newer.run_id = "another";
+  write(old.directory / kRunRecordFile, render_run(newer));
+  EXPECT_THROW(static_cast<void>(delete_run(old)), Error);
+  fs::remove(old.directory / kRunRecordFile);
+  fs::create_symlink(run("reveal-2").directory / kRunRecordFile, old.directory / kRunRecordFile);
+  EXPECT_THROW(static_cast<void>(delete_run(old)), Error);
+  EXPECT_TRUE(fs::exists(old.directory / "n1.h5"));
+}
+
+TEST_F(Retention, LeavesARunThatIsBeingRecorded) {
+  StoredRun old = run("reveal-1");
+  write(old.directory / "n2.h5.part");
+  EXPECT_EQ(look_at_run(old.directory, old.record).why_not, "it is still being recorded");
+  EXPECT_THROW(static_cast<void>(delete_run(old)), Error);
+}
+
+TEST_F(Retention, LeavesDirectoriesOfOtherUsers) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
+  const StoredRun old = run("reveal-1");
+  ASSERT_EQ(::chown(old.directory.c_str(), 65534, 65534), 0);
+  EXPECT_NE(look_at_run(old.directory, old.record).why_not.find("another user"), std::string::npos);
+  EXPECT_THROW(static_cast<void>(delete_run(old)), Error);
+}
+
+TEST(RetentionLimits, SelectByAgeNumberAndTotalSize) {
+  std::vector<StoredRun> runs;
+  for (const std::int64_t begin : {50, 40, 30, 20, 10}) {
+    StoredRun& run = runs.emplace_back();
+    run.record.begin_utc_ns = begin;
+    run.bytes = 100;
+  }
+  const auto begins = [&](const RetentionLimits& limits) {
+    std::vector<std::int64_t> times;
+    for (const StoredRun* run : beyond_limits(runs, limits)) times.push_back(run->record.begin_utc_ns);
+    return times;
+  };
+  using Begins = std::vector<std::int64_t>;
+  EXPECT_EQ(begins({}), Begins{});
+  EXPECT_EQ(begins({.begun_before_utc_ns = 30}), (Begins{20, 10}));
+  EXPECT_EQ(begins({.most_runs = 4}), Begins{10});
+  EXPECT_EQ(begins({.most_bytes = 250}), (Begins{30, 20, 10}));
+  EXPECT_EQ(begins({.begun_before_utc_ns = 15, .most_runs = 3}), (Begins{20, 10}));
+  runs[4].why_not = "it is still being recorded";
+  EXPECT_EQ(begins({.begun_before_utc_ns = 30}), Begins{20});
+}
+
+}  // namespace
+}  // namespace reveal::tests::retention_test
