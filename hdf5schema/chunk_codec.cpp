@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kElement = sizeof(std::int64_t);
 constexpr std::uint32_t kNoShuffle = 1;  // the first filter
-constexpr int kQuick = 1;                // tells whether shuffling helps
+constexpr int kQuick = 1;                // shows whether shuffling helps
 constexpr int kUsual = 6;
 constexpr int kThorough = 10;
 

@@ -7,7 +7,7 @@
 
 namespace reveal {
 
-/// Room for whatever deflate_runs() makes of so many bytes.
+/// The largest output of deflate_runs() for so many bytes.
 [[nodiscard]] constexpr std::size_t deflate_runs_bound(std::size_t bytes) noexcept {
   return bytes + bytes / 8 + 16;  // literals have nine bits at most; the stream's head, its checksum, the last byte
 }

@@ -68,7 +68,7 @@ struct LifeRecord {
   std::int64_t died_ns;  // 0: alive at the end
 };
 
-/// Levels in a unit that comes in fractions are float64; everything else is int64, exactly as the kernel says it.
+/// Levels in a unit that comes in fractions are float64; everything else is int64, exactly as in the kernel's text.
 [[nodiscard]] constexpr bool stored_as_real(Kind kind, Unit unit) noexcept {
   if (kind != Kind::gauge) return false;
   return unit == Unit::ratio || unit == Unit::percent || unit == Unit::celsius || unit == Unit::watts ||

@@ -16,7 +16,7 @@ double recover(const std::filesystem::path& part, const std::filesystem::path& t
 /// The same of any trace, as the group `group` ("nodes/n03") of the file `to`, which exists.
 void copy_into(const std::filesystem::path& trace, const std::filesystem::path& to, const std::string& group);
 
-/// What a rewritten trace is to keep.
+/// The data that a rewritten trace keeps.
 struct Retention {
   /// full: everything. rolling: the rows of the last `keep`, of this segment and the one before. summary: one row a
   /// minute (minute_trace.h).

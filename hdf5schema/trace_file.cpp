@@ -67,8 +67,8 @@ void describe(const H5::DataSet& values, const FamilySpec& spec, const std::stri
     set_attribute(values, "_FillValue", kMissing);
 }
 
-/// Room for what every flush touches, headers and indexes of 70 families. What is cached takes ten times as much memory
-/// as it has bytes, and the default of 2 MB would keep all the key tables, too.
+/// A cache for the objects of every flush, the headers and indexes of 70 families. Cached objects take ten times their
+/// size in memory, and the default of 2 MB would keep all the key tables, too.
 void keep_cache_small(const H5::FileAccPropList& list) {
   constexpr std::size_t kCacheBytes = std::size_t{128} << 10;
   H5AC_cache_config_t cache{};
@@ -102,7 +102,7 @@ std::size_t longest(const Snapshot& snapshot, std::string Snapshot::value_type::
 /// The file must have the length in its superblock: HDF5 does not check that the file it closed was written completely.
 void check_length(const std::string& path) {
   constexpr std::size_t kVersion = 8;
-  constexpr std::size_t kEnds[] = {40, 44, 28, 28};  // where it says so, by version of the superblock
+  constexpr std::size_t kEnds[] = {40, 44, 28, 28};  // position of the file's end, by version of the superblock
   unsigned char superblock[kEnds[1] + sizeof(std::uint64_t)];
   struct stat status {};
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
@@ -144,7 +144,7 @@ struct TraceFile::Impl {
   std::vector<Written> written;
   std::string root;  // "", or the group that the trace is: "/nodes/n03"
   bool live;
-  bool hurried;  // somebody waits for the processor
+  bool hurried;  // another task waits for the processor
   H5::H5File file;
   std::vector<Axis> axes;
   std::vector<FamilyFile> families;

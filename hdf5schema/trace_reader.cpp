@@ -25,7 +25,7 @@ namespace {
 
 using H5::PredType;
 
-// What no trace has more of; beyond it the file lies.
+// More objects than any trace has; a file with more is broken.
 constexpr std::size_t kMostObjects = 10'000;
 constexpr std::size_t kMostDepth = 4;                               // of groups
 constexpr std::size_t kMostChannels = 1 << 18;                      // of all families
@@ -173,7 +173,7 @@ struct OpenFamily {
   std::map<std::pair<hsize_t, hsize_t>, std::vector<unsigned char>> chunks;
 };
 
-/// What the table /stored says of a family.
+/// The row of the table /stored for a family.
 struct StoredFamily {
   std::uint64_t channels = 0;
   std::uint64_t rows = 0;
@@ -336,7 +336,7 @@ void TraceReader::Impl::read_group(const H5::Group& group, const std::string& pr
   }
 }
 
-/// Those that were there when the file was closed, and to which nothing leads any more.
+/// Families that existed when the file was closed, and that no link leads to any more.
 void TraceReader::Impl::note_missing_families() {
   for (const auto& [name, was] : stored) {
     const auto is_it = [&name = name](const Damage& damage) { return damage.part == name; };
@@ -573,7 +573,7 @@ std::size_t TraceReader::step_count() const {
     if (!impl_->file.nameExists("steps")) return 0;
     return impl_->rows_of(CheckedDataset(impl_->file, "steps"), kMostSteps);
   } catch (...) {
-    return 0;  // who reads them is told why
+    return 0;  // their reader gets the reason
   }
 }
 
@@ -681,7 +681,7 @@ void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, 
   const auto chunk = open.values.chunk();
   const hsize_t channels_there = std::min<hsize_t>(family.channels.size(), extent[0]);
   const hsize_t end = std::min<hsize_t>(first_row + rows, extent[1]);
-  // What is not filled from a chunk, the code below does not touch.
+  // Values that no chunk fills are not touched by the code below.
   for (std::size_t i = 0; i < values.size(); i += kValue) std::memcpy(values.data() + i, &missing, kValue);
   for (hsize_t row = first_row - first_row % chunk[1]; row < end; row += chunk[1]) {
     const hsize_t from = std::max<hsize_t>(row, first_row);

@@ -1,4 +1,4 @@
-// Reads a trace of any released schema version, closed or cut off (`.part`), whoever wrote it. Every refusal is one
+// Reads a trace of any released schema version, closed or cut off (`.part`), from any writer. Every refusal is one
 // Error line; a part that is damaged is left out, and damages() names it.
 #pragma once
 

@@ -105,10 +105,10 @@ std::string private_directory(const std::string& path) {
   throw Error(path + " and " + std::to_string(kMostTaken) + " names beside it are not directories of this user alone");
 }
 
-// Permission bits do not say it all (read-only mounts, quotas, root squash): the only test is to try.
+// Permission bits are not sufficient (read-only mounts, quotas, root squash): the only test is to try.
 void require_writable(const std::string& path) {
   std::string trial = path + "/.reveal-run.XXXXXX";
-  const Descriptor file(::mkostemp(trial.data(), O_CLOEXEC));  // never through a link that somebody put there
+  const Descriptor file(::mkostemp(trial.data(), O_CLOEXEC));  // never through a link of another user
   if (!file) throw system_error(path, errno);
   const bool written = ::write(file.get(), "x", 1) == 1;
   const int error_number = errno;

@@ -44,7 +44,7 @@ struct ProgramEnd {
 /// Words as exec has them, or variables. Valid as long as they are.
 [[nodiscard]] std::vector<char*> exec_pointers(const std::vector<std::string>& words);
 
-/// Standard streams of a program, as file actions of posix_spawn(). Those that are not named are ours.
+/// Standard streams of a program, as file actions of posix_spawn(). Streams that are not named are ours.
 class SpawnStreams {
  public:
   SpawnStreams() { posix_spawn_file_actions_init(&actions_); }
