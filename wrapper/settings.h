@@ -1,5 +1,5 @@
-// What reveal-run was asked for: reveal.conf, REVEAL_* and the command line, each stronger than the one before. Keys
-// and what may stand there are rows of hdf5schema/basics/config_keys.h; here is how they are written as options.
+// The settings of reveal-run from reveal.conf, REVEAL_* and the command line; a later source overrides an earlier one.
+// Keys and allowed values are rows of hdf5schema/basics/config_keys.h; here is how they are written as options.
 #pragma once
 
 #include <chrono>
@@ -44,7 +44,7 @@ struct RunOption {
 
 [[nodiscard]] std::span<const RunOption> run_options() noexcept;
 
-/// What is said of it in --help.
+/// Its text in --help.
 [[nodiscard]] std::string help_of(const RunOption& option);
 
 [[nodiscard]] RunSettings settings_of(const Config& config);
