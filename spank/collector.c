@@ -15,8 +15,8 @@
 #include "spank/plugin.h"
 
 enum {
-  kLock = 3,    // as --lock-fd says
-  kReport = 4,  // the pipe that says why there is no collector; execve closes it
+  kLock = 3,    // the argument of --lock-fd
+  kReport = 4,  // the pipe for the reason of a failed start; execve closes it
   kFirstToClose = 5,
   kWaitMs = 1000,
   kNoProgram = 127,
