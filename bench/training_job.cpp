@@ -1,6 +1,6 @@
-// A small distributed training job, real in what it asks of a machine: data-parallel gradient descent on a linear model
-// (load from disk, compute, all-reduce over TCP, checkpoint with fsync, evaluation). The phases are logged with wall
-// times, so what a profiler says about the job can be checked.
+// A small distributed training job, with a realistic load for a machine: data-parallel gradient descent on a linear
+// model (load from disk, compute, all-reduce over TCP, checkpoint with fsync, evaluation). The phases are logged with
+// wall times, so the results of a profiler can be checked.
 //
 //   training_job --ranks 2 --seconds 120 --log phases.jsonl           all ranks on this machine
 //   training_job --rank 1 --hosts 10.0.0.1,10.0.0.2 --seconds 120     one rank, for example per network namespace
