@@ -181,7 +181,7 @@ class Collection {
       beginning.give_up();
       return {progress_.ticks, progress_.ticks_missed, progress_.ticks_late, sink.channels(), sink.rows_lost(), false};
     }
-    writer.end_rows();           // before everything that takes time: who waits may not wait for long
+    writer.end_rows();           // before all slow work: the process that waits may not wait for long
     std::exception_ptr cut_off;  // thrown once the trace is whole
     try {
       fs_.end_recording();
@@ -231,7 +231,7 @@ class Collection {
       if (last_tick) return;
       last_tick = sampler.job_ended();
     }
-    // Whoever started the command has waited for it: what it did since the last tick is to be had now.
+    // The launcher has reaped the command, so its last increments since the last tick can be read now.
     if (stop_ && sampler.job() != nullptr && !fs_.recorded()) look({.time = clock_.now()});
   }
 

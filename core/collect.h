@@ -29,8 +29,8 @@ struct CollectOptions {
   std::filesystem::path root = "/";
   std::filesystem::path record;                      // "": no recording
   std::uint64_t max_bytes = std::uint64_t{4} << 30;  // 0: as large as it gets
-  int perf_broker = -1;                              // a socket of the broker's, who may open counters
-  int call_broker = -1;                              // likewise: who may count calls
+  int perf_broker = -1;                              // a socket of the broker, which may open counters
+  int call_broker = -1;                              // likewise, for counting calls
   Retention retention;
   double min_seconds = 0;                         // what was watched for a shorter time leaves no file
   std::optional<std::int64_t> watching_since_ns;  // monotonic; without: since the call
@@ -43,7 +43,7 @@ struct CollectResult {
   std::uint64_t channels = 0;
   std::uint64_t rows_lost = 0;
   bool kept = true;
-  std::string missing_metrics;  // asked for and not here, in one sentence
+  std::string missing_metrics;  // requested and not here, in one sentence
   std::string not_rewritten;    // why the trace stays larger than it could be; ""
 };
 

@@ -144,7 +144,7 @@ struct TraceFile::Impl {
   std::vector<Written> written;
   std::string root;  // "", or the group that the trace is: "/nodes/n03"
   bool live;
-  bool hurried;  // another task waits for the processor
+  bool hurried;  // written beside a job: spends little cpu time
   H5::H5File file;
   std::vector<Axis> axes;
   std::vector<FamilyFile> families;

@@ -28,9 +28,9 @@ struct BrokerOptions {
 /// How the sampler ended, as its exit status.
 enum SamplerEnd : int { kSampled = 0, kSamplerFailed = 1, kTooShort = 10 };
 
-/// Sockets, behind which somebody with privileges answers the sampler.
+/// Sockets behind which a process with privileges answers the sampler.
 struct SamplerSockets {
-  int perf_broker = -1;  // the broker, who opens counters of the job's cgroup
+  int perf_broker = -1;  // the broker, which opens counters of the job's cgroup
   int call_broker = -1;  // a process of the broker's that counts calls, begun with the first question; -1: forbidden
 };
 

@@ -84,10 +84,10 @@ void limit(const fs::path& group) {
   set(group / "pids.max", kMostTasks);
 }
 
-/// True when nobody was in it.
+/// True when it had no process.
 bool kill_all(const fs::path& group) {
   if (set(group / "cgroup.kill", "1")) return file_text((group / "cgroup.procs").string()).empty();  // Linux 5.14
-  // Nobody forks faster than we kill: neither when no process may be added nor when all stand still.
+  // No process forks faster than we kill: neither when no process may be added nor when all stand still.
   // https://docs.kernel.org/admin-guide/cgroup-v2.html#core-interface-files (cgroup.kill, cgroup.freeze)
   set(group / "pids.max", "0");
   set(group / "freezer.state", "FROZEN");
@@ -178,7 +178,7 @@ void Cage::empty() const noexcept {
   }
 }
 
-/// Groups whose broker is gone.
+/// Groups without a running broker.
 std::vector<fs::path> Cage::abandoned(bool of_this_run) const noexcept {
   std::vector<fs::path> found;
   try {

@@ -1,6 +1,6 @@
 // Where traces wait on the node until they are delivered: SPOOL/JOBID or, of a run after a requeue, SPOOL/JOBID-rN, the
-// user's own while it runs, inside a directory that only root can write. What could not be delivered is root's from
-// then on, and the user's to read. Nothing here follows a link.
+// user's own while it runs, inside a directory that only root can write. A trace that could not be delivered belongs to
+// root from then on, and the user can read it. Nothing here follows a link.
 #pragma once
 
 #include <sys/types.h>
@@ -41,9 +41,9 @@ void require_room(const std::filesystem::path& spool, const SpoolLimits& limits,
 /// Removes it if it is empty: what could not be delivered stays.
 void remove_job_spool(const std::filesystem::path& folder) noexcept;
 
-/// What stays becomes root's; the user can read it and nothing else. Whatever no run of reveal leaves there (folders,
-/// links, what goes beyond `most_bytes`) is taken out of the user's reach. False when the file system has no access
-/// control lists: then it stays the user's. True also when there is nothing.
+/// The remaining files become root's; the user can read them and do nothing else. Entries that no run of reveal makes
+/// there (folders, links, files beyond `most_bytes`) are taken out of the user's reach. False when the file system has
+/// no access control lists: then it stays the user's. True also when it is empty.
 [[nodiscard]] bool seal_job_spool(const std::filesystem::path& folder, uid_t uid, std::uint64_t most_bytes) noexcept;
 
 }  // namespace reveal

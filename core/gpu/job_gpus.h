@@ -1,4 +1,4 @@
-// Which GPUs of a node are the job's. Only these are opened and asked.
+// Which GPUs of a node are the job's. Only these are opened and read.
 #pragma once
 
 #include <set>

@@ -60,7 +60,7 @@ class Job {
   Job(KernelTree& fs, const Host& host, std::optional<JobSource> source, int own_pid);
 
   enum class Count : bool { no, yes };
-  /// Once per tick, before the probes. What counts, counts from the first update that is no mere look.
+  /// Once per tick, before the probes. Counting begins with the first update with Count::yes.
   void update(TickTime now, Count count = Count::yes);
 
   /// All roots were seen and are gone, or none came within `kPatience`. Between two steps of a Slurm job there may be
@@ -74,7 +74,7 @@ class Job {
   [[nodiscard]] int own_pid() const noexcept { return own_pid_; }
   /// "/job_4711" where that is the last part of the job's own control groups; "" if they have no such name.
   [[nodiscard]] std::string cgroup_name() const;
-  /// Slurm's own: what keeps the extern step alive, started by nobody of the job.
+  /// Slurm's own process that keeps the extern step alive; no process of the job started it.
   [[nodiscard]] bool is_keeper(const JobProcess& process) const noexcept;
   /// It was named by its number in Slurm; a job of Slurm's that was named otherwise shows it in its environment.
   [[nodiscard]] bool of_slurm() const noexcept { return source_ && !source_->slurm_job.empty(); }
@@ -130,8 +130,8 @@ class Job {
   bool look_again_ = false;
   bool saw_other_job_ = false;
   std::int64_t last_pid_ = -1;
-  std::vector<std::pair<int, int>> late_pids_;  // given out, but nobody has them yet; ticks since
-  std::int64_t base_ticks_ = 0;                 // of processes whose time nobody else carries on
+  std::vector<std::pair<int, int>> late_pids_;  // given out, but no process has them yet; ticks since
+  std::int64_t base_ticks_ = 0;                 // of ended processes whose time is in no other process
   std::int64_t last_ticks_ = 0;
   std::int64_t cpu_time_ns_ = kMissing;
   int short_for_ = 0;

@@ -108,7 +108,7 @@ void ProcessSlots::occupy(std::size_t index, const JobProcess& process, std::int
   slot.pid = process.pid;
   slot.start_ticks = process.start_ticks;
   slot.process = &process;
-  // What one did that was without a slot for long is not of the moment in which it gets one.
+  // The counters of a process that was long without a slot do not belong to the moment in which it gets one.
   slot.from_birth = process.from_birth && now_ns - process.found_ns <= kSecond;
   ++slot.occupants;
   ++entered_;

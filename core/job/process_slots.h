@@ -63,14 +63,15 @@ struct ProcessSlot {
 class ProcessSlots {
  public:
   static constexpr std::size_t kSlots = 16;
-  /// Threads whose scheduling is read each tick, over all slots; beyond it a process counts with its main thread only.
+  /// Threads whose scheduling is read each tick, over all slots; beyond that, a process counts with its main thread
+  /// only.
   static constexpr std::size_t kThreads = 128;
 
   ProcessSlots(KernelTree& fs, const Job& job, TraceSink& sink);
   void update(std::int64_t now_ns);
 
   [[nodiscard]] const std::vector<ProcessSlot>& slots() const noexcept { return slots_; }
-  /// Waiting of all slots; kMissing if the kernel does not say.
+  /// Waiting of all slots; kMissing if the kernel does not report it.
   [[nodiscard]] std::int64_t wait_ns() const noexcept { return total_wait_ns_; }
   [[nodiscard]] bool main_threads_only() const noexcept { return main_threads_only_; }
 

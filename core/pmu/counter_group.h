@@ -17,7 +17,7 @@ inline constexpr double kLeastCounted = 0.30;
 
 struct GroupReading {
   std::uint64_t enabled_ns = 0;
-  std::uint64_t running_ns = 0;  // less than enabled where others wanted the same counters
+  std::uint64_t running_ns = 0;  // less than enabled if others used the same counters
   std::vector<std::uint64_t> values;
 };
 

@@ -18,7 +18,7 @@ namespace {
 constexpr PerfEvent kTrial{.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK};
 constexpr std::size_t kFilesBesidePerf = 128;  // kernel texts beyond those that are open, the trace, its library
 
-/// The hierarchy by which perf knows a task's cgroup: its own of version 1 where that is mounted, else version 2.
+/// The hierarchy in which perf finds a task's cgroup: its own of version 1 where that is mounted, else version 2.
 std::optional<Cgroup> perf_cgroup(const ProbeContext& context) {
   const std::vector<Cgroup> groups = cgroups_of(context.fs, *context.job);
   const Cgroup* found = nullptr;

@@ -49,7 +49,7 @@ constexpr FamilyTable kFamilies[] = {
 };
 
 struct Row {
-  std::string_view source;  // PMUs whose names begin with it and go on with a number, if at all
+  std::string_view source;  // prefix of the PMUs' names; a number may follow
   std::string_view event;   // named in sysfs; or terms ("event=0x0a,rdwrmask=0x1") where the kernel names none
   std::size_t family, metric;
   Designs designs;  // 0: any

@@ -158,7 +158,7 @@ std::unique_ptr<Probe> open_zones(const ProbeContext& context) {
       context, context.fs.require("/proc/zoneinfo", "the watermarks of free memory cannot be read"));
 }
 
-/// Every zone has a few lines for each cpu, and the text says much else.
+/// Every zone has a few lines for each cpu, and the text has many other lines.
 std::chrono::nanoseconds period_on(const Host& host) {
   constexpr auto kCostPerCpu = 2us;
   return std::max<std::chrono::nanoseconds>(1s, paced(host.cpus_online.size(), kCostPerCpu, kShareOfACore / 3));

@@ -110,7 +110,7 @@ bool counts_bytes(std::string_view name) {
   return name.ends_with("_bytes") || name.ends_with("Octets");
 }
 
-// What the child answers: lines that begin with one of these and the port, "mlx5_0:1". A number that could not be read
+// The answer of the child: lines that begin with one of these and the port, "mlx5_0:1". A number that could not be read
 // is a dash.
 constexpr std::string_view kTrafficLine = "traffic";      // in the order of kTraffic
 constexpr std::string_view kErrorLine = "errors";         // in the order of kErrorCounters
@@ -119,7 +119,7 @@ constexpr std::string_view kTransportLine = "transport";  // in the order of the
 constexpr std::string_view kAskTraffic = "traffic";
 constexpr std::string_view kAskAll = "traffic errors";
 
-/// What one port counts; in the child.
+/// The counters of one port; in the child.
 struct PortNames {
   std::vector<std::string> link, transport;
 
@@ -168,7 +168,7 @@ class PortFiles {
     return add_line(text, line);
   }
 
-  /// A piece of a line would be a number that nobody counted.
+  /// A part of a line would be a wrong number.
   static bool add_line(std::string& text, const std::string& line) {
     if (text.size() + line.size() + 1 > WorkerProcess::kLongestAnswer) return false;
     text.append(line).append(1, '\n');

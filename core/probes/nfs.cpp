@@ -91,7 +91,7 @@ class NfsProbe final : public Probe {
         mounts_file_(context.fs.open(std::string(kMountStats), 16384)),
         rpc_file_(context.fs.open(std::string(kRpcStats))),
         residents_({.at_first = kMostMounts, .later = kMostLater}) {
-    // Homes are often mounted when somebody first goes there: that the kernel's client is loaded is enough.
+    // Homes are often mounted on the first access: that the kernel's client is loaded is enough.
     const bool mounted = mounts_file_.read().find(" with fstype nfs") != std::string_view::npos;
     if (!mounted && rpc_file_.read().empty()) throw Unavailable("this node has no NFS mount");
     for (std::size_t i = 0; i < families_.size(); ++i) {
@@ -150,7 +150,7 @@ class NfsProbe final : public Probe {
     type = cut_word(type);
     if (type != "nfs" && type != "nfs4") return;
     Residents::Member* member = residents_.see(point);
-    if (member != nullptr) member->awaited = true;  // homes are mounted when somebody first goes there
+    if (member != nullptr) member->awaited = true;  // homes are mounted on the first access
     if (member == nullptr || !residents_.settle(*member)) {
       some_left_out_ = true;
       return;
@@ -230,7 +230,7 @@ class NfsProbe final : public Probe {
     families_[4]->set(mount_->unanswered, mount_->waiting);
   }
 
-  // What never happened makes no channel.
+  // Requests that never happened get no channel.
   void store(std::size_t number, std::string_view kind, const Columns& values) {
     Request& request = mount_->requests[number];
     if (request.counts == Family::kNoChannel) {
@@ -242,8 +242,8 @@ class NfsProbe final : public Probe {
       request.counts = add_all(0, kCounts, instance);
       request.bytes = add_all(1, kBytes, instance);
       request.times = add_all(2, kTimes, instance);
-      // A trace has no increase of a channel's first value. Here the value before is known: said first, so that the
-      // increase of the next row has what both did. Many kinds happen within one row, and never again.
+      // A trace has no increase of a channel's first value. Here the value before is known: it is stored first, so that
+      // the increase of the next row has both. Many kinds happen within one row, and never again.
       if (request.idle) {
         set(request, {});
         return;

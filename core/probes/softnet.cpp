@@ -128,7 +128,7 @@ class SoftnetProbe final : public Probe {
   KernelFile file_;
   KernelFile online_file_;
   std::string online_text_;
-  std::vector<int> online_;  // as the file said last
+  std::vector<int> online_;  // from the last text
   PerCpu counts_;
   PerCpu backlog_;
 };

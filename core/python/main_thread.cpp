@@ -45,7 +45,7 @@ std::uint64_t end_of_fields(std::initializer_list<std::uint32_t> offsets) {
   return end;
 }
 
-/// A text of the interpreter's, as far as it is wanted.
+/// A text of the interpreter, as far as it is needed.
 struct PythonText {
   std::size_t width = 1;  // bytes of a letter
   std::vector<std::byte> letters;
@@ -98,7 +98,7 @@ std::string ascii_of(const PythonText& text) {
   return ascii;
 }
 
-/// What follows the last '/'.
+/// The name after the last '/'.
 std::span<const std::byte> base_of(const PythonText& text) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i + text.width <= text.letters.size(); i += text.width) {

@@ -1,4 +1,4 @@
-// Where CPython keeps what the sampling of a thread needs, by version. Of its structures only these few fields are
+// Where CPython keeps the fields for the sampling of a thread, by version. Of its structures only these few fields are
 // used, and of each object the type is checked: a layout that does not fit finds nothing, and shows no wrong name.
 #pragma once
 
@@ -16,7 +16,7 @@ enum class LineTable : std::uint8_t {
   locations,  // https://github.com/python/cpython/blob/3.11/Objects/locations.md
 };
 
-/// Offsets in bytes. What a version does not have is kNone.
+/// Offsets in bytes. Fields that a version does not have are kNone.
 struct PythonLayout {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 

@@ -1,4 +1,4 @@
-// How often to read a text whose cost grows with the host.
+// How often to read a text if its cost grows with the host.
 #pragma once
 
 #include <array>

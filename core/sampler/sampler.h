@@ -23,8 +23,8 @@ class Sampler {
   struct Options {
     std::chrono::nanoseconds interval = kDefaultInterval;
     std::vector<std::string> probes;  // names; empty: all
-    std::optional<JobSource> job;     // ignored by recordings that know their job
-    std::unique_ptr<Job> found_job;   // this one, where somebody waited for it
+    std::optional<JobSource> job;     // ignored if the recording contains its job
+    std::unique_ptr<Job> found_job;   // this one, if the caller waited for it
     std::string gpu_library;          // NVML; "": by its usual name
     std::string metrics_file;         // what to record, and metrics of the site's own; "": everything, none
     bool stack = false;               // the probes "stack" and "python" are on; also if they are among `probes`
@@ -33,7 +33,7 @@ class Sampler {
     int call_broker = -1;  // likewise
   };
 
-  /// Opens every probe. What is not here is coverage, not an error.
+  /// Opens every probe. A missing source is coverage, not an error.
   Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now);
 
   /// Looks at everything once, without writing rows: adds the channels that are there. Before the trace begins.

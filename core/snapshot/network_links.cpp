@@ -42,7 +42,7 @@ std::string steering_of(const std::map<int, std::string>& queues) {
   return text;
 }
 
-/// The cpus whose packets each transmit queue takes: "0:0-3 1:4-7", "0-63:none"; "" where they are not known.
+/// The cpus that each transmit queue serves: "0:0-3 1:4-7", "0-63:none"; "" where they are not known.
 std::string senders_of(const std::map<int, std::string>& masks) {
   constexpr std::size_t kLongest = 380;            // what is longer than 400 is cut anywhere
   std::map<std::string, std::vector<int>> queues;  // by their cpus

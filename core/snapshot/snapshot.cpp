@@ -249,8 +249,8 @@ std::string microcode(std::string_view cpuinfo) {
   return value_of_cpus(cpus, all);
 }
 
-// What the kernel does about each flaw of the processor, and what its command line demands for all of them: some of it
-// costs much time. The rest of the command line may hold secrets.
+// The kernel's mitigation of each flaw of the processor, and the setting of its command line for all of them: some of
+// it costs much time. The rest of the command line may hold secrets.
 void add_mitigations(KernelTree& fs, Facts& facts) {
   constexpr std::string_view kFolder = "/sys/devices/system/cpu/vulnerabilities";
   for (const std::string& flaw : fs.list(kFolder)) {

@@ -17,7 +17,7 @@ constexpr std::size_t kLargest = 16 << 20;
 
 // hwloc's plug-ins for graphics open display connections and load GPU libraries: neither belongs in a profiler's start.
 constexpr const char* kComponents = "-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero";
-// For a copied tree, only the components that read its files: the others ask this machine's processor and buses.
+// For a copied tree, only the components that read its files: the others read this machine's processor and buses.
 constexpr const char* kComponentsOfTree = "linux,stop";
 
 std::string exported_topology(const std::string& root) {

@@ -26,7 +26,7 @@ constexpr std::uint64_t packed_sizes() {
   return packed;
 }
 
-// What the verifier must know to be within the ring.
+// The verifier needs this to prove that accesses are within the ring.
 static_assert((StepRing::kSteps & (StepRing::kSteps - 1)) == 0);
 
 #define REVEAL_COUNT(member) static_cast<std::int16_t>(offsetof(CallCounts, member))
@@ -93,7 +93,7 @@ class Assembler {
     }
     std::erase_if(jumps_, [label](const Jump& jump) { return jump.label == label; });
   }
-  /// What is not 0 takes the probe out of the process (UPROBE_HANDLER_REMOVE), or makes a sample of perf's.
+  /// A result other than 0 removes the probe from the process (UPROBE_HANDLER_REMOVE), or makes a sample of perf's.
   std::vector<bpf_insn> finish() {
     here(kEnd);
     set(r0, 0);

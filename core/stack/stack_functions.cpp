@@ -108,7 +108,7 @@ constexpr StackFunction kFunctions[] = {
     {"c10d.wait", kTorch, {"_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"}, kMayThrow},
 
     // https://www.mpi-forum.org/docs/ Error handlers and operations of the program may throw
-    // through it. How large a datatype is only the library knows: bytes are not counted.
+    // through it. The size of a datatype is known only inside the library: bytes are not counted.
     {"MPI_Init_thread", kMpi, {"MPI_Init_thread"}, kMayThrow},
     {"MPI_Send", kMpi, {"MPI_Send"}, kMayThrow},
     {"MPI_Recv", kMpi, {"MPI_Recv"}, kMayThrow},
