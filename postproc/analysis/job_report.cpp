@@ -123,7 +123,7 @@ NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob&
   NotJudged nodes;
   for (const NodeSummary& summary : summaries) {
     std::string reason = summary.insufficient;
-    // A collector that was killed knows nothing of the rest.
+    // A killed collector has recorded nothing of the rest.
     if (reason.empty() && !summary.complete && summary.seconds < kLeastShare * job.ran_seconds.value_or(0)) {
       reason = fmt::format("{} of {} were recorded ({:.0f} %), at least {:.0f} % are needed", duration(summary.seconds),
                            duration(*job.ran_seconds), 100 * summary.seconds / *job.ran_seconds, 100 * kLeastShare);
@@ -133,7 +133,7 @@ NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob&
   return nodes;
 }
 
-/// What cannot be so in a job that has ended well.
+/// Removes findings that contradict a job's successful end.
 void drop_what_did_not_end_the_job(const ReportJob& job, std::vector<Finding>& findings) {
   if (!has_ended_well(job)) return;
   std::erase_if(findings, [](const Finding& finding) {
@@ -185,11 +185,10 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
   });
 }
 
-/// What deviated on one node while another one had a known disturbance, or was waited for, is what it saw of that.
+/// A deviation of one node while another one had a known disturbance, or was waited for, is an effect of that.
 void drop_explained_elsewhere(const TimeSpan& job, std::vector<Finding>& findings) {
   constexpr double kSame = 0.5;  // of the one, and of the other: they are together for longer than apart
-  // With the nodes whose own rules did not explain it by that; one that was waited for explains what it did itself,
-  // too.
+  // With the nodes whose own rules did not explain it; a node that was waited for also explains its own deviations.
   std::vector<std::pair<TimeSpan, std::vector<std::string>>> known;
   for (const Finding& finding : findings) {
     const bool waited_for = finding.id == "node.straggler";
@@ -326,7 +325,7 @@ NodeSummary summarise(const ListedTrace& trace, const AnalysisSettings& settings
   return summary;
 }
 
-/// What became of one trace.
+/// The result for one trace.
 struct NodeOutcome {
   std::optional<NodeSummary> summary;
   std::optional<InputProblem> problem;
@@ -485,7 +484,7 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
       publish_file(directory, summary_name(trace.path),
                    render_summary(summarise(trace, settings, budget, usable_threads())));
     } catch (const std::exception&) {
-      continue;  // the report of the job tries again, and says what is wrong
+      continue;  // the report of the job tries again, and reports the error
     }
   }
 }

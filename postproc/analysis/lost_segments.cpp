@@ -27,7 +27,7 @@ struct SenderCount {
   RetransmitCount again;
 };
 
-/// What the nodes of the job sent again to the node of one finding.
+/// The retransmissions of the job's nodes to the node of one finding.
 struct Account {
   std::vector<SenderCount> senders;
   std::int64_t longest_slot_ns = 0;

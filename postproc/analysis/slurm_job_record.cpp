@@ -28,7 +28,7 @@ void read_slurm_job_record(const std::filesystem::path& directory, ReportJob& jo
     if (json.contains("exit_code") && !json["exit_code"].is_null())
       job.exit_code = whole_number<int>(json["exit_code"]);
   } catch (const std::exception&) {
-    return;  // none, or not ours: the traces know the rest
+    return;  // none, or not ours: the traces have the rest
   }
 }
 

@@ -1,4 +1,4 @@
-// What a batch system knew of the job at its end, kept beside the traces: names, array, state, exit code.
+// Facts of the batch system about the job at its end, kept beside the traces: names, array, state, exit code.
 #pragma once
 
 #include <filesystem>

@@ -136,7 +136,7 @@ class Hunk {
     put('-', line);
     ++before_;
   }
-  /// `instead`: of the line in the script whose end it has.
+  /// `instead`: the number of the script's line whose end the new line has.
   void add(const std::string& text, std::size_t instead) {
     text_ += "+" + text + "\n" + note_about_end(instead);
     ++after_;

@@ -1,5 +1,5 @@
-// Runs a command in the foreground and tells how long it took. Ctrl-C reaches it as it would without us; then no
-// further one is started.
+// Runs a command in the foreground and measures its time. Ctrl-C reaches it as it would without us; then no further one
+// is started.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ struct TimedRun {
   double seconds = 0;
   int start_error = 0;          // an errno: it never ran
   int status = 0;               // as a shell has it: 128 + n for signal n
-  bool paused = false;          // it was stopped and went on (Ctrl-Z, fg): its time says nothing
+  bool paused = false;          // it was stopped and went on (Ctrl-Z, fg): its time is useless
   bool left_processes = false;  // something that it started ran on 10 s after its end
 };
 
 /// From construction to destruction, SIGINT, SIGQUIT, SIGTERM and SIGHUP go to the running command and are remembered.
-/// Those that were ignored stay so.
+/// Ignored signals stay ignored.
 class ForegroundCommands {
  public:
   ForegroundCommands();

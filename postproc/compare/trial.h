@@ -24,7 +24,7 @@ struct Trial {
   std::optional<MeanDifference> difference;
   TimeChange change = TimeChange::not_known;
   std::string sentence;
-  std::string stopped;  // why fewer runs were made than asked for, or ""
+  std::string stopped;  // why fewer runs were made than requested, or ""
   std::string keep;     // what to type from now on, where the line helps
   ScriptPatch patch;
 };

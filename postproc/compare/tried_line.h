@@ -37,7 +37,7 @@ struct TriedLine {
 [[nodiscard]] TriedLine joined(const std::vector<TriedLine>& lines);
 
 /// The first of the finding's lines for users that can be put before a command. Its text must be a row of the rule
-/// table, filled in: a file does not say what is run. Throws Error where none is.
+/// table, filled in: a file does not decide which command is run. Throws Error if there is none.
 [[nodiscard]] std::string line_to_try(const Finding& finding, const std::string& command);
 
 /// For a shell: quoted where needed. An option stays one.

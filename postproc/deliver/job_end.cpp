@@ -79,7 +79,7 @@ class EndOfNode {
       if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
     }
     ready();
-    // Who asked knows to whom; another node may have built the report.
+    // The node that queried the names has the recipient; another node may have built the report.
     if (settings.report == ReportWhen::epilog && !delivery.needs_job && !delivery.report_built &&
         job.place.nodes.size() <= 1) {
       say(LOG_NOTICE, "no report could be built in " + delivery.directory.string() + "; `reveal show` tries again");
@@ -196,7 +196,7 @@ class EndOfNode {
   }
 
   const JobEnd& end_;
-  Config config_;  // [slurm] was read by the collector before, who said what is wrong there
+  Config config_;  // the collector read [slurm] before, and reported its problems
   bool reported_ = false;
 };
 

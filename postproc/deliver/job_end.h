@@ -1,4 +1,4 @@
-// What `reveal deliver` does, started by the collector of a Slurm job as the job's user when its node is done.
+// The work of `reveal deliver`, started by the collector of a Slurm job as the job's user when its node is done.
 #pragma once
 
 #include <filesystem>

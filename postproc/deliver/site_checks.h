@@ -1,4 +1,4 @@
-// What a support person asks first: is everything around the probes as it must be on this node? Reads files and asks
+// Checks the set-up around the probes on this node, the first question of support. Reads files and the output of
 // Slurm's own commands; needs no privilege and changes nothing.
 #pragma once
 

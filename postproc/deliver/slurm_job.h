@@ -1,4 +1,4 @@
-// What Slurm knows of a job, from the node's environment and, on one node only, from the controller.
+// Slurm's facts about a job, from the node's environment and, on one node only, from the controller.
 #pragma once
 
 #include <filesystem>

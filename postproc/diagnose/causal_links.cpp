@@ -170,7 +170,7 @@ bool is_covered(const Finding& effect, const std::vector<TimeSpan>& reach) {
   return !effect.intervals.empty() && share >= kExplainedShare * static_cast<double>(effect.intervals.size());
 }
 
-/// What was found, by rule and node, and in which reach of a link it lies.
+/// The findings by rule and node, and whether they are within reach of a link.
 class Found {
  public:
   explicit Found(std::span<const Finding> findings) {

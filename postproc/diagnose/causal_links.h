@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// A rule whose finding explains another rule's, where they were seen on one node at the same time.
+/// A rule with findings that explain those of another rule, if both were seen on one node at the same time.
 struct CausalLink {
   std::string_view cause;
   std::string_view effect;

@@ -1,4 +1,4 @@
-// Asks the collector what can be measured. The analysis is independent of probes: it prints the answer of
+// Queries the collector for the list of metrics. The analysis is independent of probes: it prints the answer of
 // reveal-collect.
 #pragma once
 
@@ -36,17 +36,17 @@ void record_node(const NodeRecording& recording);
 /// The same as text: what it measures and how often, what it needs, its metrics with what they mean.
 [[nodiscard]] std::string probe_as_text(const std::string& json, const std::string& name, std::size_t width);
 
-/// What `reveal-collect --facts --json` says. Throws Error where it is none of it.
+/// The output of `reveal-collect --facts --json`. Throws Error for any other text.
 [[nodiscard]] Snapshot facts_of_node(const std::string& json);
 
-/// What `reveal-collect --check --json` says, sorted by who can do something about it.
+/// The output of `reveal-collect --check --json`, sorted by the person who can act on it.
 struct ProbeCheck {
   struct Missing {
     std::string name, reason, remedy;
   };
   std::vector<std::string> working;
   std::vector<Missing> needs_job;   // works when a job is named
-  std::vector<Missing> off;         // works when it is asked for
+  std::vector<Missing> off;         // works if requested
   std::vector<Missing> obtainable;  // an administrator can make it work here
   std::vector<Missing> not_here;    // this machine lacks what it measures
 

@@ -202,7 +202,7 @@ std::vector<double> means_outside(std::span<const double> series, std::span<cons
   return means;
 }
 
-/// Means of short windows, since one sample of a jiffy counter says little.
+/// Means of short windows, since one sample of a jiffy counter is too coarse.
 std::vector<double> short_means(std::span<const double> series, const ExcursionSearch& search) {
   return means_outside(series, {}, std::max<std::size_t>(1, search.window / 5));
 }

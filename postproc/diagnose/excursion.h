@@ -46,9 +46,9 @@ struct Excursion {
 /// Returns the excursions by falling excess x length. Missing samples belong to neither side.
 [[nodiscard]] std::vector<Excursion> find_excursions(std::span<const double> series, const ExcursionSearch& search);
 
-/// Those that together last longer than what is usual, up to two thirds of the series: the lower level is the usual
-/// one, and was seen before and after each. Empty where this is no such series. Between its begin and its end a job
-/// does something else for most of the time: the caller must know that it is not that.
+/// Excursions that together last longer than the usual level, up to two thirds of the series: the lower level is the
+/// usual one, and was seen before and after each. Empty where this is no such series. Between its begin and its end a
+/// job does something else for most of the time: the caller must know that it is not that.
 [[nodiscard]] std::vector<Excursion> find_lasting_excursions(std::span<const double> series,
                                                              const ExcursionSearch& search);
 

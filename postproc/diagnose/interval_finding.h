@@ -1,5 +1,5 @@
 // How a rule that searches a signal of its own reports a finding: search, interval, loss and evidence, in one way for
-// all of them. What is left to a rule are its signals, its condition and its sentence.
+// all of them. A rule itself has only its signals, its condition and its sentence.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ enum class Cause : std::uint8_t { job, external };
 [[nodiscard]] Finding finding_at(const RuleContext& context, Interval at, const JobValues& more = {});
 
 /// Impact, and severity by the rule's min_lost_seconds and min_lost_percent. Without `seconds` no loss was seen, and
-/// `how` says so; where they are 0, `how` becomes the reason why none was seen.
+/// `how` states that; if they are 0, `how` becomes the reason why none was seen.
 void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how);
 /// The same of seconds that the job lost at most.
 void set_most_loss(const RuleContext& context, Finding& finding, double seconds, std::string how);

@@ -27,7 +27,7 @@ struct MemoryPicture {
 [[nodiscard]] std::string in_words(std::span<const MemoryPicture> picture);
 [[nodiscard]] Evidence evidence_of(const RuleContext& context, const MemoryPicture& picture, Interval at);
 
-/// "2G", "1536M": as sbatch --mem takes it, which knows no fractions.
+/// "2G", "1536M": as sbatch --mem takes it, which accepts no fractions.
 [[nodiscard]] std::string slurm_memory(double bytes);
 
 }  // namespace reveal

@@ -88,7 +88,7 @@ OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span
     // The node's pressure is a share of time already; waiting time of threads is shared by all cpus the job runs on.
     const bool share_of_time = wait.metric.starts_with("pressure.");
     const double lost = cost.wait->excess() * length / (share_of_time ? 1.0 : width);
-    // It cannot have lost more than somebody took: the rest of the waiting is the job's own doing.
+    // It cannot have lost more than others took: the rest of the waiting is the job's own.
     cost.seconds = std::min({lost, length, excess * length});
     cost.how = share_of_time
                    ? fmt::format("{} of {} s in which a task waited for a cpu, beyond the usual share ({})",
@@ -187,7 +187,7 @@ std::optional<NamedOutsider> named_by(const Event& event) {
   return NamedOutsider{*pid, *user, cpus, std::string(text.substr(colon + 2))};
 }
 
-/// Those of the interval, each once with its highest use; the two that used most.
+/// The outsiders of the interval, each once with its highest use; the two that used most.
 std::vector<NamedOutsider> named_outsiders(const RuleContext& context, Interval at) {
   constexpr std::size_t kMost = 2;
   const TimeSpan span = context.span(at.begin, at.end);
@@ -243,7 +243,7 @@ const OutsiderWords& words_of(std::optional<Outsiders> who) noexcept {
   return kOutsiders[static_cast<std::size_t>(who.value_or(Outsiders::others))];
 }
 
-/// Those that used most of the cpu seconds in question, and at least half of them.
+/// The kind of outsiders that used most of these cpu seconds, and at least half of them.
 std::optional<Outsiders> who_took(const RuleContext& context, Interval at, std::span<const Interval> excluded,
                                   double cpu_seconds) {
   constexpr double kMostly = 0.5;
@@ -301,7 +301,7 @@ struct OutsiderFinding {
   Finding finding;
 };
 
-/// What they used by the collector's own count, and what reveal used itself.
+/// Adds their cpu time by the collector's own count, and that of reveal itself.
 void add_counts(const RuleContext& context, Finding& finding, std::optional<Outsiders> who, Interval at,
                 std::span<const Interval> excluded) {
   if (!who) return;
@@ -319,7 +319,7 @@ void add_counts(const RuleContext& context, Finding& finding, std::optional<Outs
   }
 }
 
-/// Only cpu.outsider names processes: those of who records, whose report it is.
+/// Only cpu.outsider names processes: they belong to the user who records, the owner of the report.
 bool may_name(std::optional<Outsiders> who) {
   return words_of(who).rule == "cpu.outsider";
 }
@@ -393,9 +393,9 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
   return finding;
 }
 
-/// Somebody who is there from the first to the last second leaves no outside to compare with: the level itself, held
-/// against what the job waited, is then the evidence. The threshold is higher, since a bias of the clocks is a level
-/// too.
+/// An outsider that runs from the first to the last second leaves no time without it to compare with: the level itself,
+/// held against what the job waited, is then the evidence. The threshold is higher, since a bias of the clocks is a
+/// level too.
 std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, const MetricSeries& outsider,
                                                  const MetricSeries& used, const MetricSeries& wait) {
   const auto seconds = reference_means(outsider.values, {}, context.steps(1));

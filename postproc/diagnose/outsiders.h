@@ -1,5 +1,5 @@
-// Cpu time that others took on the cpus of the job: where, for how long, what it cost the job, and what took it. One
-// disturbance is one finding, of the rule to which those who took most of it belong.
+// Cpu time that others took on the cpus of the job: place, duration, cost for the job, and the processes that took it.
+// One disturbance is one finding, of the rule for the kind that took most of it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace reveal {
 /// Kinds of outsiders, which the collector distinguishes by control group.
 enum class Outsiders : std::uint8_t { services, jobs, kernel, others };
 
-/// The rule that reports them; without a word of the collector about who it was, that is cpu.outsider.
+/// The rule that reports them; if the collector did not record the kind of outsiders, that is cpu.outsider.
 [[nodiscard]] std::string_view rule_of(std::optional<Outsiders> who) noexcept;
 
 /// Rows of the rules' tables.

@@ -1,4 +1,4 @@
-// What `reveal rules` prints: the rule table as it is, never retyped.
+// The output of `reveal rules`: the rule table itself, never retyped.
 #pragma once
 
 #include <string>

@@ -60,7 +60,7 @@ struct Series {
   std::vector<double> before;
 };
 
-/// Which runs of the baseline are asked.
+/// The runs of the baseline that are compared.
 struct Reference {
   enum class Which : std::uint8_t { last, oldest } which = Which::last;  // oldest: for a drift
   std::size_t runs = 0;

@@ -130,7 +130,7 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
     }
     if (entry.missed < kMissed && !ended) continue;
     entry.alert.state = AlertState::withdrawn;
-    // The detection runs since then did not ask for a second opinion.
+    // The detection runs since then did not compute a second opinion.
     entry.alert.episode.methods = entry.last_published.episode.methods;
     entry.again = true;
     entry.runs = 0;

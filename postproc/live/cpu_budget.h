@@ -1,5 +1,5 @@
-// How much processor time live detection may take: a share of one core, saved up for when something happens. What does
-// not fit is skipped, and counted.
+// How much processor time live detection may take: a share of one core, saved up for when something happens. A run that
+// does not fit is skipped, and counted.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Whether the ranks of a running job wait for each other and make no progress: the report's rule, asked of the newest
+// Whether the ranks of a running job wait for each other and make no progress: the report's rule, applied to the newest
 // rows.
 #pragma once
 

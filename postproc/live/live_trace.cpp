@@ -96,7 +96,7 @@ void LiveTrace::ask_for_rows(Time now) {
 }
 
 void LiveTrace::take_early_rows() {
-  if (!opened_) return;  // the trace says what the families are
+  if (!opened_) return;  // the trace defines the families
   answered_ = early_.poll([this](const std::string& path, std::int64_t time_ns, std::span<const std::int64_t> values) {
     const std::int64_t newest = rows_.newest_ns();
     if (newest > 0 && std::abs(time_ns / 2 - newest / 2) > kFarOff / 2) return;  // damaged

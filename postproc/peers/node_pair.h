@@ -27,18 +27,18 @@ struct PairMetric {
   enum class Worse : std::uint8_t { less, more };
 
   std::string_view metric;
-  std::string_view rules = {};  // whose finding on the worse node alone says why
+  std::string_view rules = {};  // rules whose finding on the worse node alone has the cause
   std::string_view model = {};  // the setting by which nodes differ in it by nature
   std::string_view per = {};    // divided by it: a time for each request, a share of all segments
   Worse worse = Worse::more;
   double factor = 1;      // of the larger to the smaller value, at least
   double difference = 0;  // in the shown unit, at least
-  /// What both must have alike, else the difference may follow from it: the worse node's part of the other's. One
-  /// metric, or several.
+  /// Metrics that both must have alike, else the difference may follow from them: the worse node's value, as a part of
+  /// the other's, is between least_work and most_work. One metric, or several.
   std::string_view work = {};
   double least_work = 0.85;
   double most_work = 1.18;
-  double least_per = 0;        // of a quotient: below, it says nothing
+  double least_per = 0;        // of a quotient: below, it is useless
   double scale = 1;            // of a quotient
   std::string_view unit = {};  // likewise; else that of the metric
 };
@@ -62,7 +62,7 @@ struct PairDifference {
 [[nodiscard]] std::vector<PairDifference> pair_differences(const NodeProfile& first, const NodeProfile& second,
                                                            const EffectiveRule& rule);
 
-/// What is known of a setting in which nodes differ: nothing, that it may make one slower, or that it does.
+/// The effect of a setting in which nodes differ: nothing, that it may make one slower, or that it does.
 enum class SettingWeight : std::uint8_t { none, may_slow, slows };
 [[nodiscard]] SettingWeight weight_of_setting(const std::string& key);
 

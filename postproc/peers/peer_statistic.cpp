@@ -106,7 +106,7 @@ bool ColumnTest::collect(std::size_t column) {
       static_cast<double>(measured_.size()) < kLeastMeasured * static_cast<double>(overlap.members.size())) {
     return false;
   }
-  // What nodes carried over from earlier jobs differs by nature, unless it is a setting.
+  // Values that nodes carried over from earlier jobs differ by nature, unless they are settings.
   if (table.columns[column].carried_over && !constant_) return false;
   if (*std::max_element(level_.begin(), level_.end()) < kNextToNothing) return false;
   standard_errors(column);

@@ -16,7 +16,7 @@ namespace reveal {
 /// Blocks that a standard error needs.
 inline constexpr std::size_t kLeastBlocks = 5;
 
-/// What the nodes of one group are compared by. Everything outlives it.
+/// The data by which the nodes of one group are compared. Everything outlives it.
 struct GroupData {
   const std::vector<const NodeProfile*>& nodes;
   const ProfileTable& table;
@@ -62,7 +62,7 @@ class ColumnTest {
 /// Fills t and p from `variances` between the nodes of all columns.
 void test_peers(std::vector<PeerTest>& tests, std::span<const double> variances, std::size_t members);
 
-/// Percent of what is expected, of the floor at least.
+/// Percent of the expected value, or of the floor if that is larger.
 [[nodiscard]] double percent_of(double observed, double expected, double floor);
 
 }  // namespace reveal

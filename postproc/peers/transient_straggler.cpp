@@ -19,9 +19,9 @@ namespace {
 constexpr std::int64_t kEdgeNs = 5'000'000'000;
 constexpr std::size_t kLeastPoints = 30;
 constexpr double kRival = 0.7;
-/// Own times that differ by no more than this part are equal: nobody waits for the other.
+/// Own times that differ by no more than this part are equal: neither waits for the other.
 constexpr double kEqual = 0.15;
-/// Share of its usual own time: a node that others wait for waits for nobody.
+/// Share of its usual own time: a node that others wait for does not wait itself.
 constexpr double kNoLess = 0.95;
 
 /// Own time of the members of one group on common points of wall time.
@@ -129,7 +129,7 @@ std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const E
   const std::vector<Interval> all = places(found);
   std::vector<Stretch> kept;
   for (const Excursion& excursion : found) {
-    // What is there from the start is how the nodes began, not what befell one of them.
+    // A difference from the start is how the nodes began, not a later disturbance.
     if (excursion.recurring || !excursion.beyond || excursion.at.begin == 0) continue;
     Stretch stretch = stretch_at(own, others, excursion.at, all);
     stretch.score = excursion.score;
@@ -140,7 +140,7 @@ std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const E
     const bool alike_else = std::abs(stretch.own_usual - stretch.others_usual) <= kEqual * stretch.own_usual;
     if (lasting ? !alike_else : 2 * excursion.at.length() > own.size()) continue;
     if (stretch.own <= (1 + kEqual) * stretch.others) continue;
-    // The others must have slept more: a node that is busier while nobody waits for it is no straggler.
+    // The others must have slept more: a node that is busier while no other waits for it is no straggler.
     if (stretch.others >= stretch.others_usual) continue;
     kept.push_back(stretch);
   }

@@ -7,7 +7,7 @@
 
 namespace reveal {
 
-/// Units of the numbers whose key does not name one, by key.
+/// Units of the numbers with a key that does not name one, by key.
 [[nodiscard]] const Json& units_of_keys();
 
 /// Not there where it is empty: few reports have it.

@@ -1,4 +1,4 @@
-// What `reveal check` prints and writes: a line for monitoring systems, details, JSON, and metrics for node_exporter.
+// The output of `reveal check`: a line for monitoring systems, details, JSON, and metrics for node_exporter.
 #pragma once
 
 #include <string>

@@ -24,9 +24,10 @@ inline constexpr std::string_view kReportSchema = "reveal.report/1";
 struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
   std::optional<int> restart, exit_code;
-  std::optional<double> ran_seconds;  // of the command, if who started it told; a trace begins later and ends earlier
-  std::optional<double> oom_kills;    // processes that the kernel's out-of-memory killer ended meanwhile
-  std::string run_key;                // what ran, hashed; "" when unknown
+  std::optional<double>
+      ran_seconds;  // of the command, if its launcher measured it; a trace begins later and ends earlier
+  std::optional<double> oom_kills;  // processes that the kernel's out-of-memory killer ended meanwhile
+  std::string run_key;              // what ran, hashed; "" when unknown
   std::vector<std::string> nodes;
   std::vector<std::string> nodes_missing;  // of the job, without a usable trace
   std::int64_t begin_utc_ns = 0;
@@ -50,8 +51,8 @@ struct NodeOverhead {
   bool operator==(const NodeOverhead&) const = default;
 };
 
-/// What a job used, on one node or on all of them. `notes`, by the JSON key of the number: where it comes from, or why
-/// it is unknown.
+/// The resources that a job used, on one node or on all of them. `notes`, by the JSON key of the number: its source, or
+/// why it is unknown.
 struct JobTotals {
   std::string node;               // "": the whole job
   double nodes = 1;               // that were measured

@@ -19,7 +19,7 @@ constexpr std::size_t kMostEvidence = 16;
 
 int order_of(const Finding& finding) {
   const RuleSpec* spec = find_rule(finding.id);
-  return spec == nullptr ? 500 : spec->order;  // a summary of a newer version may know more rules
+  return spec == nullptr ? 500 : spec->order;  // a summary of a newer version may have more rules
 }
 
 bool worth_acting(const Finding& finding) {
@@ -128,7 +128,7 @@ std::string where_and_how_long(const Report& report, std::size_t judged) {
   return fmt::format("{} on {}", duration(seconds_of(report.job)), nodes);
 }
 
-/// Why nothing can be said: what is damaged, else the first node's reason.
+/// Why the job is not judged: the damaged parts, else the first node's reason.
 std::string why_not_judged(const Report& report, const NotJudged& not_judged) {
   for (const UnjudgedNode& node : not_judged) {
     if (node.damaged.empty()) continue;

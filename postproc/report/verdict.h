@@ -27,7 +27,7 @@ void judge(Report& report, const NotJudged& not_judged);
 
 /// Worth a place on the page: neither without cost nor the consequence of another finding.
 [[nodiscard]] bool is_shown(const Finding& finding) noexcept;
-/// What a page shows unless it is asked for all: nothing that neither cost anything nor asks for anything.
+/// The findings that a page shows by default: without those that neither cost anything nor need an action.
 [[nodiscard]] std::vector<const Finding*> shown_findings(const Report& report);
 /// "1 unexplained change without visible cost": what shown_findings() leaves out; "" when that is nothing.
 [[nodiscard]] std::string left_out_line(const Report& report);

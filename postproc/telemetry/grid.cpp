@@ -176,7 +176,7 @@ class WholeChannel {
   std::vector<Run> runs_;
 };
 
-/// Lays the family's channels one after the other: `place(i, lay)` says where, by calling `lay` with it.
+/// Lays the family's channels one after the other: `place(i, lay)` calls `lay` with the place.
 template <typename Place>
 void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t samples,
                 const Place& place) {

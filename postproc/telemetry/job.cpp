@@ -26,7 +26,7 @@ constexpr std::size_t kLongestName = 255;                   // of a host: POSIX
 constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // of a node
 constexpr std::size_t kMostDigits = 12;
 
-/// Names as long as there is room for them: a list of 30 kB could ask for gigabytes.
+/// Names up to a limit: a list of 30 kB could expand to gigabytes.
 class Names {
  public:
   [[nodiscard]] bool full() const { return names_.size() >= kMostExpectedNodes || bytes_ >= kMostBytes; }

@@ -1,6 +1,5 @@
-// What is known of single metrics and cannot be seen in a trace: their names in sentences, the units in which people
-// read them, and what it means when they move. One table, a row per metric; everything else about a metric is in its
-// trace.
+// Facts about single metrics that are not in a trace: their names in sentences, the units in which people read them,
+// and the meaning of their changes. One table, a row per metric; everything else about a metric is in its trace.
 #pragma once
 
 #include <optional>
@@ -21,8 +20,8 @@ enum class PeerMeaning : std::uint8_t {
 };
 
 struct MetricFact {
-  /// Where the row comes from. What other data sets call a metric, and parts of names that some kernel or driver may
-  /// use, meet no metric of ours.
+  /// The origin of the row. Names of metrics in other data sets, and parts of names that some kernel or driver may use,
+  /// match no metric of ours.
   enum class Of : std::uint8_t { ours, other_data, any_name };
 
   std::string_view metric;         // "cpu.user"; "disk.read*" is a prefix; "*drop*" a part, in any case of letters
@@ -36,7 +35,7 @@ struct MetricFact {
   int prune_rank = 0;            // of correlated metrics the paper's pipeline keeps the one of the lowest rank
   double error_count = 0;        // an error counter: the count from which a burst is worth a word
   bool summed_in_paper = false;  // the paper's examples of events that are counted per window
-  bool usual_timeline = false;   // drawn where no finding asks for others
+  bool usual_timeline = false;   // drawn if no finding has others
   PeerMeaning peers = PeerMeaning::unsaid;
   Of of = Of::ours;
 };

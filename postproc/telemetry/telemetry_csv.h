@@ -1,4 +1,4 @@
-// A node's telemetry as a table of text, for whoever goes on with it elsewhere.
+// A node's telemetry as a table of text, for use in other programs.
 #pragma once
 
 #include <filesystem>
@@ -29,8 +29,8 @@ namespace reveal {
                                                  const std::vector<std::string>& metrics,
                                                  const std::function<void(std::string_view)>& out);
 
-/// One line per sample of a Python process's main thread: `time`, `process`, `place`; the place is empty where the
-/// trace had no room for its name. Throws Error if there are none.
+/// One line per sample of a Python process's main thread: `time`, `process`, `place`; the place is empty if its name
+/// did not fit into the trace. Throws Error if there are none.
 void write_python_csv(const std::filesystem::path& trace, const std::function<void(std::string_view)>& out);
 
 }  // namespace reveal

@@ -20,7 +20,7 @@ class TraceStream {
 
   /// All but the values: telemetry.samples is 0. Stays when the stream is closed.
   [[nodiscard]] const NodeTrace& trace() const&;
-  /// The same for who keeps it; the stream is of no use any more.
+  /// The same, moved out; the stream cannot be used any more.
   [[nodiscard]] NodeTrace trace() &&;
   /// Training steps, of which there may be millions: trace() has none before they are read, once and before close().
   [[nodiscard]] std::size_t step_count() const;

@@ -1,4 +1,4 @@
-// Lists of names, and long texts, in the room a line has.
+// Lists of names, and long texts, cut to the width of a line.
 #pragma once
 
 #include <cstddef>

@@ -17,7 +17,7 @@ enum class LineForm : std::uint8_t {
 inline constexpr LineForm kTypedForms[] = {LineForm::job_script, LineForm::before_program, LineForm::look};
 
 [[nodiscard]] LineForm form_of(std::string_view line);
-/// What a report writes before such a line for the job's owner: "job script", "start with", "look".
+/// The text of a report before such a line for the job's owner: "job script", "start with", "look".
 [[nodiscard]] std::string_view label_of(LineForm form);
 
 struct RemedyTexts {

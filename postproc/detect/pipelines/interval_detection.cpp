@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kShortestScan = 20;          // seconds
 constexpr std::size_t kShortestPiece = 1000;  // each read of a piece has its own cost
-/// Episodes about which the window detectors are asked, the clearest first: .3 s each on 1,000 channels.
+/// Episodes that the window detectors check, the clearest first: .3 s each on 1,000 channels.
 constexpr std::size_t kMostAsked = 20;
 /// How many of these also get the channels that the detectors mean, unless windows are explained one by one.
 constexpr std::size_t kMostExplained = 3;
@@ -152,7 +152,7 @@ void IntervalDetection::collect() {
 #endif
 }
 
-/// Blocks come in the order in which they were filled, whoever scans them.
+/// Blocks come in the order in which they were filled, whichever thread scans them.
 void IntervalDetection::take(BlockScan found) {
   if (windows_) windows_->add(found);
   for (Episode& episode : found.episodes) {
@@ -191,7 +191,7 @@ Detection IntervalDetection::finish(const ReadAgain& read) {
   if (levels_.empty()) return std::move(result_);
   collect();
   const bool in_blocks = levels_.size() > 1;
-  levels_.clear();  // makes room for what is read again
+  levels_.clear();  // frees memory for the data that is read again
   const std::size_t scanned = result_.episodes.size();
   add_counter_bursts(counters_.bursts(), job_.channels, scale_, result_.episodes);
   for (std::size_t i = scanned; i < result_.episodes.size(); ++i) describe(result_.episodes[i]);

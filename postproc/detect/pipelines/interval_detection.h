@@ -28,8 +28,8 @@ class IntervalDetection final : public JobDetection {
     bool starts = true;
     /// Live: what lasts to the last sample may go on, and there is no tear-down to be trimmed.
     bool running = false;
-    /// Whether the window detectors are asked. Not live: detection repeats every second or so, and the caller asks them
-    /// about an alert when it publishes it.
+    /// Whether the window detectors give a second opinion. Not live: detection repeats every second or so, and the
+    /// caller requests it for an alert when it publishes it.
     bool second_opinion = true;
   };
 

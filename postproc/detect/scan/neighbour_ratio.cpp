@@ -103,7 +103,7 @@ double NeighbourRatio::ratio(std::size_t begin, std::size_t end, std::span<const
   }
   const double own = unlike(mine, left_out);
 
-  // A long interval leaves no room for another as long, which needs a like outside itself, too.
+  // A long interval leaves no space for another of its length, which needs another to compare with, too.
   const std::size_t room = std::min(std::max(mine.begin, n - mine.end), (n - length) / 2);
   if (room < kMinSeconds + kMargin) return 0;
   length = std::min(length, room - kMargin);

@@ -15,10 +15,10 @@ namespace reveal {
 
 namespace {
 
-// What is said is decided by three numbers: how far the interval lies beyond everything outside (the scan's score S),
-// how unfamiliar its seconds are (the nearest-neighbour ratio R), and how many blocks were searched. Measured on 16
+// Three numbers decide the result: how far the interval lies beyond everything outside (the scan's score S), how
+// unfamiliar its seconds are (the nearest-neighbour ratio R), and how many blocks were searched. Measured on 16
 // labelled jobs of a minute and on jobs of ten minutes made of them: the weakest event has S 4.1 with R 2.2 or S 4.9
-// with R 1.1, the strongest undisturbed job S 2.9 with R 0.9; bench/detection/jobs.py says it again.
+// with R 1.1, the strongest undisturbed job S 2.9 with R 0.9; bench/detection/jobs.py prints it again.
 constexpr double kStrong = 4.7;  // of S * R
 constexpr double kStrongRatio = 1.07;
 constexpr double kWeakRatio = 1.0;
@@ -204,7 +204,7 @@ class Scan {
     return options;
   }
 
-  /// What happened two or three times: each hides the others from the scan.
+  /// Adds events that happened two or three times: each hides the others from the scan.
   void add_repeats(std::vector<Selected>& chosen) {
     if (block_.samples < scale_.samples(kRepeatJobSeconds)) return;
     const std::size_t edge = scale_.samples(kStartSeconds);

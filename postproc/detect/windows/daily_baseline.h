@@ -1,4 +1,5 @@
-// What a feature usually is at this time of day, learned from the other days: servers breathe with their users.
+// The usual value of a feature at this time of day, from the other days: the load of servers follows the day of their
+// users.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ namespace reveal {
 
 class DailyBaseline {
  public:
-  /// Of `windows` windows, `windows_per_day` of them a day (need not be whole).
+  /// For `windows` windows, `windows_per_day` of them a day (need not be whole).
   DailyBaseline(std::size_t windows, double windows_per_day);
 
   /// Four days at least: the median over the others must outvote one strange day.

@@ -1,4 +1,5 @@
-// The ensemble's Isolation Forest: as a detector (robust_forest.cpp), and asked which channels it means.
+// The ensemble's Isolation Forest: as a detector (robust_forest.cpp), and for the attribution of its scores to
+// channels.
 #pragma once
 
 #include <Eigen/Core>

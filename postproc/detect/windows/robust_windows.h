@@ -17,7 +17,7 @@
 
 namespace reveal {
 
-/// What a feature is compared with.
+/// The baseline of a feature.
 enum class Baseline : std::uint8_t {
   whole,        // its median over all windows
   time_of_day,  // also its usual value at this time of day
@@ -28,9 +28,9 @@ struct RobustWindows {
   std::vector<std::size_t> channels;  // that vary; indices into Telemetry::channels, layer by layer
 
   // [window, channel]; g = sign(z) log(1 + |z|).
-  Eigen::MatrixXf evidence;                                             // mean of the three largest |g|
-  Eigen::MatrixXf explaining;                                           // of the five largest: says which channel
-  Eigen::MatrixXf z;                                                    // of the feature with the largest |z|
+  Eigen::MatrixXf evidence;    // mean of the three largest |g|
+  Eigen::MatrixXf explaining;  // of the five largest: attributes the score to a channel
+  Eigen::MatrixXf z;           // of the feature with the largest |z|
   Eigen::Matrix<std::uint8_t, Eigen::Dynamic, Eigen::Dynamic> feature;  // its place in features()
 
   // [window, window] inner products of g.
@@ -42,7 +42,7 @@ struct RobustWindows {
   PrincipalComponents components;
   Eigen::Index kept = 0;  // components that hold 90 % of the core's variance, at most 40
 
-  // The layers whose windows differ; none for other baselines than `whole`.
+  // The layers with windows that differ; none for other baselines than `whole`.
   std::vector<LayerWindows> layers;
   double independent = 1;  // the share of a window that the next one does not have
 

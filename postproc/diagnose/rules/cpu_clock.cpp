@@ -101,7 +101,7 @@ struct Clocks {
   std::vector<int> cpus;
 };
 
-/// What holds the clocks down, the first that does.
+/// The first cause that holds the clocks down.
 struct Holding {
   std::string key;
   std::string value;

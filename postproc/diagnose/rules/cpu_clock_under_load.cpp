@@ -30,7 +30,7 @@ double watts(const RuleContext& context, const std::string& key) {
   return static_cast<double>(parse_int(context.snapshot_value(key)).value_or(0)) * 1e-6;
 }
 
-/// Power of each package whose limit the node tells, as means over seconds: the meter itself moves in steps.
+/// Power of each package with a known limit, as means over seconds: the meter itself moves in steps.
 std::vector<Package> packages(const RuleContext& context) {
   std::vector<Package> all;
   for (const std::string_view metric : {"energy.package", "platform.energy_package"}) {
@@ -148,7 +148,7 @@ bool is_reported(const RuleContext& context, Interval at) {
   });
 }
 
-/// What rose most at the same time: the clock follows it, not the other way round.
+/// The channel that rose most at the same time: the clock follows it, not the other way round.
 RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interval> all, Finding& finding) {
   constexpr double kRose = 4;
   struct Leader {

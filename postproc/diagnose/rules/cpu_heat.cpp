@@ -51,8 +51,8 @@ std::string_view chip_of(std::string_view instance) {
   return instance.substr(0, instance.find('.'));
 }
 
-/// Those whose limit is known: by the driver, or as that of AMD's processors. Tctl may stand above the real
-/// temperature: it is taken where the chip shows no other.
+/// Sensors with a known limit: from the driver, or that of AMD's processors. Tctl may stand above the real temperature:
+/// it is taken where the chip shows no other.
 std::vector<Sensor> sensors(const RuleContext& context) {
   constexpr std::string_view kControl = ".Tctl";
   const auto channels = context.channels("temperature.package");

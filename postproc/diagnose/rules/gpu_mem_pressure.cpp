@@ -1,4 +1,4 @@
-// GPUs whose memory filled up while the job ran.
+// The memory of GPUs filled up while the job ran.
 #include <spdlog/fmt/fmt.h>
 
 #include <optional>

@@ -31,7 +31,7 @@ std::vector<Finding> check_power(const RuleContext& context) {
     if (!limit || !usual || *limit > *usual * (1 - context.threshold("min_below"))) continue;
     if (held.share() < context.threshold("min_share") || held.seconds < context.threshold("min_seconds")) continue;
     Finding finding = held_back_finding(context, held, {{"usual", fmt::format("{:.0f}", *usual)}});
-    finding.severity = Severity::notice;  // a site may want it so, for all of its nodes
+    finding.severity = Severity::notice;  // a site may have set it so on purpose, for all of its nodes
     finding.evidence.push_back(fact(context, "gpu.power_limit", held.gpu, "value", *limit, *usual, "W"));
     finding.sentence = fmt::format(
         "The power limit of {} on {} is {} W (usually {} W); it lowered the clocks in {} % of the time the GPU worked.",

@@ -31,7 +31,7 @@ Packets packets(const RuleContext& context) {
   return all;
 }
 
-/// "cpu7"; on large hosts what the cpus without a channel of their own took is one channel, and nobody's.
+/// "cpu7"; on large hosts the cpus without a channel of their own share one channel, which is not one cpu.
 bool is_one_cpu(std::string_view instance) {
   return instance.starts_with("cpu") && instance.size() > 3;
 }
@@ -62,7 +62,7 @@ std::size_t busiest(const Packets& packets, Interval at) {
   return best;
 }
 
-/// What the cpu could not do, inside against outside; nothing when it kept up.
+/// The work that the cpu could not do, inside against outside; nothing when it kept up.
 struct Cost {
   MetricSeries signal;
   InsideOutside change;
@@ -153,7 +153,7 @@ std::string in_words(const MetricSeries& signal, const InsideOutside& change) {
 std::vector<Finding> check(const RuleContext& context) {
   const Packets all_packets = packets(context);
   if (all_packets.rates.empty()) throw Unavailable("not measured: softnet.processed (/proc/net/softnet_stat)");
-  if (all_packets.rates.size() < 2) return {};  // one cpu has nobody to share with
+  if (all_packets.rates.size() < 2) return {};  // there is no other cpu to share with
   const MetricSeries share = busiest_share(context, all_packets);
   const auto received = rate(context, "tcp.InSegs", 1, "/s");
   const auto found = pile_ups(context, share);

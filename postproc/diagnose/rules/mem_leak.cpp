@@ -91,7 +91,7 @@ bool is_steady(const std::vector<double>& level, const Ramp& ramp, double least_
   return true;
 }
 
-/// What grew as much before and was given back will be given back again: the job ended in the middle of it.
+/// Memory that grew as much before and was freed will be freed again: the job ended in the middle of it.
 bool came_before(const Retained& memory, const Ramp& ramp, std::size_t first) {
   constexpr double kAlike = 0.7;
   double largest = 0;

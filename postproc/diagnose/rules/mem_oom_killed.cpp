@@ -29,7 +29,7 @@ JobValues more_memory(double limit) {
   return {{"memory_more", slurm_memory(std::ceil(limit * 1.25 / kGiB) * kGiB)}, {"memory_limit", slurm_memory(limit)}};
 }
 
-/// " python3 (rank3) ended at that time." Of several that ended nobody knows which one was killed.
+/// " python3 (rank3) ended at that time." If several ended, the killed one is unknown.
 std::string who_ended(const RuleContext& context, const EventCount& count, double killed) {
   constexpr double kSeenLateSeconds = 2;
   const TimeSpan span = context.span(count.at.begin, count.at.end);

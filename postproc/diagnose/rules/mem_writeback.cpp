@@ -1,4 +1,5 @@
-// A flood of dirty pages: writes pile up in the page cache, and whoever writes or syncs next waits for all of them.
+// A flood of dirty pages: writes pile up in the page cache, and the next process that writes or syncs waits for all of
+// them.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -143,7 +144,7 @@ std::vector<Finding> check(const RuleContext& context) {
   double habit_seconds = 0;
   for (const Excursion& flood : floods) {
     const Writers writers{mean_inside(own.values, flood.at), mean_outside(own.values, all), flood.inside};
-    if (std::isnan(writers.own)) continue;  // nobody knows whose flood it was
+    if (std::isnan(writers.own)) continue;  // the origin of the flood is unknown
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
     const double percent = 100 * cost.seconds / job_seconds(context);

@@ -205,7 +205,7 @@ bool has_own_defaults(const RuleContext& context, const std::string& interface) 
   return vendor == kAmazon || vendor == kGoogle;
 }
 
-/// Cpu time of the busiest process: a rank whose helper thread is full takes a cpu, at least.
+/// Cpu time of the busiest process: a rank with a busy helper thread takes a cpu, at least.
 double busiest_process(const RuleContext& context) {
   double most = std::nan("");
   for (const std::size_t channel : context.channels("process.cpu_time")) {
@@ -219,7 +219,7 @@ bool is_set(const RuleContext& context, std::string_view variable) {
   return !context.snapshot_value("env." + std::string(variable)).empty();
 }
 
-/// What it carries in its busiest seconds, but for a hundredth of them.
+/// Its traffic in its busiest seconds, except for the top hundredth.
 double peak_of(std::vector<double> seconds) {
   constexpr double kUsualPeak = 0.99;
   const auto at = static_cast<std::size_t>(kUsualPeak * static_cast<double>(seconds.size() - 1));

@@ -1,5 +1,5 @@
-// TCP segments for this node were lost on their way. The node that misses them is the one whose receive queue fills out
-// of order; the retransmissions are counted by its peers, who are not at fault.
+// TCP segments for this node were lost on their way. The receive queue of the affected node fills out of order; the
+// retransmissions are counted by its peers, which are not at fault.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>

@@ -62,8 +62,8 @@ double sum_inside(const RuleContext& context, const std::optional<MetricSeries>&
   return rate ? mean_inside(rate->values, at) * context.seconds(at.length()) : std::nan("");
 }
 
-/// Bytes the job moved itself: of its control group, of its processes, whichever is more. What it wrote may reach the
-/// disk long after. NaN where neither was measured.
+/// Bytes the job moved itself: of its control group, of its processes, whichever is more. Its writes may reach the disk
+/// much later. NaN where neither was measured.
 double own_bytes(const RuleContext& context, Interval at) {
   const Interval written{at.begin - std::min(at.begin, context.steps(kWriteBackSeconds)), at.end};
   const auto either = [&](std::string_view group, std::string_view process, Interval when) {
@@ -125,7 +125,7 @@ void add_disk(const RuleContext& context, const MetricSeries& used, std::vector<
   }
 }
 
-/// What the job holds, and what others do; in bytes.
+/// The memory of the job and of others, in bytes.
 struct MemoryUse {
   double total = 0;
   double available = 0;

@@ -47,7 +47,7 @@ double highest_of(const RuleContext& context, const std::string& key) {
   return std::fmax(number_in(fact_in(context.begin, key)), number_in(fact_in(context.end, key)));
 }
 
-/// What both ends can do; NaN unless both say it.
+/// The speed that both ends can do; NaN unless both report it.
 double possible(const RuleContext& context, const std::string& address, const std::string& what) {
   const double own = highest_of(context, "pci." + address + ".max_" + what);
   const double port = highest_of(context, "pci." + address + ".port_max_" + what);
@@ -107,7 +107,8 @@ struct Errors {
   double seconds = 0;
 };
 
-/// Between the two looks of the trace; of a node without a job, since it was started. Nothing where nobody counts them.
+/// Errors between the two looks of the trace; for a node without a job, since it was started. Nothing if they are not
+/// counted.
 std::optional<Errors> errors_of(const RuleContext& context, const std::string& key) {
   const double before = number_in(fact_in(context.begin, key));
   // The second look has only what changed since; where it has nothing at all, there may have been none.

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kFunctions[] = {"cudaMalloc", "cudaFree", "cudaMallocHost", "cudaHostAlloc"};
 
-/// What one process allocated and freed after the start-up.
+/// Allocations and frees of one process after the start-up.
 struct Allocations {
   double calls = 0;
   double seconds = 0;       // in these calls

@@ -79,7 +79,7 @@ Code code_of(bool nccl, std::int64_t number) {
   return known == codes.end() ? Code{number, Meaning::failed, ""} : *known;
 }
 
-/// What a function of a process returned first, of what was recorded.
+/// The first recorded error code of a function of a process.
 std::optional<std::int64_t> first_code(const RuleContext& context, std::string_view process,
                                        std::string_view function) {
   for (const Event& event : context.events) {

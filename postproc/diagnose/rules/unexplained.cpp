@@ -26,8 +26,8 @@ bool explained(const RuleContext& context, TimeSpan episode) {
   });
 }
 
-/// What the job itself did or waited for: where none of it changed, the job did not feel the episode. Nothing if none
-/// of it was measured.
+/// Whether the job's own work or waiting changed: otherwise the job was not affected by the episode. Nothing if none of
+/// it was measured.
 std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::span<const Interval> all) {
   struct Sign {
     std::optional<MetricSeries> signal;

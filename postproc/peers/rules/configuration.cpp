@@ -134,7 +134,7 @@ std::string in_words(const FactDifference& fact) {
                      fact.value, fact.usual);
 }
 
-/// What the others have, for the lines that set it: the first difference of each kind.
+/// The values of the other nodes, for the lines that set them: the first difference of each kind.
 JobValues usual_values(const std::vector<const FactDifference*>& facts) {
   JobValues values;
   for (const FactDifference* fact : facts) {
@@ -229,7 +229,7 @@ bool may_explain(const FactDifference& fact, const Straggler& slow) {
   return weight_of_setting(fact.key) != SettingWeight::none && are_all_in({slow.node}, fact.nodes);
 }
 
-/// What a rule found on the node itself, for a good part of the job, says more than a setting.
+/// A finding on the node itself, for a good part of the job, is a better explanation than a setting.
 bool is_explained(const std::string& node, const JobRuleContext& context) {
   constexpr double kExplained = 0.3;
   return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
@@ -254,8 +254,8 @@ JobValues drift_values(const Facts& facts) {
   return values;
 }
 
-/// A setting of the node for which the others wait is worth acting on, with what the waiting cost. Of the others, those
-/// that slow any node down are worth a notice; most settings cost nothing.
+/// A setting of the node for which the others wait is worth acting on, with what the waiting cost. Other settings that
+/// slow any node down are worth a notice; most settings cost nothing.
 std::vector<JobFinding> check_drift(const JobRuleContext& context, const EffectiveRule& rule) {
   const Facts all = facts_of(context, kDriftId);
   const Facts reasons = reasons_among(all);
