@@ -71,7 +71,7 @@ class Double {
     return {kSuccess, std::strtoull(value.c_str(), nullptr, 10)};
   }
 
-  /// What every call does.
+  /// The common part of all calls.
   void enter() {
     read();
     if (ask("crash").value != 0) std::abort();

@@ -1,4 +1,4 @@
-// What is left of a trace when the collector is killed, and of a copy that is damaged.
+// The readable part of a trace when the collector is killed, and of a damaged copy.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// What the trace tests share: small families with known values.
+// The common input of the trace tests: small families with known values.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What the collector of a Slurm job decides without Slurm: its cpus, its interval, its room, and whether the job is
+// Decisions of a Slurm job's collector without Slurm: its cpus, its interval, its spool space, and whether the job is
 // over.
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -71,7 +71,7 @@ void write_intel_server(const TestHost& host) {
       {{"type", "30"}, {"cpumask", "0,2"}, {"format/event", "config:0-63"}, {"events/c6-residency", "event=0x02"}});
 }
 
-// Two sockets of Zen 3, whose data fabric has events of fourteen bits and names none.
+// Two sockets of Zen 3, with a data fabric that has events of fourteen bits without names.
 void write_amd_server(const TestHost& host, const std::string& model) {
   write_cpus(host, 4, 2, "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: " + model + "\nstepping\t: 1\n");
   write_pmu(host, "amd_df",

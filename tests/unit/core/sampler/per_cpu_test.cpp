@@ -1,4 +1,4 @@
-// Hosts with more cpus than anybody looks at one by one: few channels that keep the sum, the spread and which cpu.
+// Hosts with too many cpus for one channel each: few channels that keep the sum, the spread and the extreme cpu.
 #include "core/sampler/per_cpu.h"
 
 #include <gtest/gtest.h>

@@ -227,7 +227,7 @@ TEST(Fields, SayWhyANumberOrATimeIsUnknown) {
   }
 }
 
-/// What another program reads of a line of `reveal watch --json`.
+/// The result of another program that reads a line of `reveal watch --json`.
 template <class T>
 T read_line(const std::string& line) {
   const Json json = parse_json(line, "a line");

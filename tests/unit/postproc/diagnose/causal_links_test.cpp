@@ -1,4 +1,4 @@
-// One disturbance is one finding that tells its chain; two disturbances stay two.
+// One disturbance is one finding that contains its chain; two disturbances stay two.
 #include "postproc/diagnose/causal_links.h"
 
 #include <gtest/gtest.h>

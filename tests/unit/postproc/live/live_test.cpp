@@ -429,7 +429,7 @@ TEST(LiveTrace, FollowsFlushesToTheEnd) {
   GrowingTrace trace(path);
   trace.grow_to(100);
   live.poll(now += std::chrono::seconds(2));
-  EXPECT_EQ(live.state(), LiveState::catching);  // nobody shows rows early
+  EXPECT_EQ(live.state(), LiveState::catching);  // no collector shows rows early
   EXPECT_EQ(live.rows().newest_ns(), kSecond + 99 * kTick);
   EXPECT_EQ(live.utc_of(kSecond), 2 * kSecond);
   EXPECT_TRUE(std::filesystem::exists(watch_marker_path(path)));

@@ -298,7 +298,7 @@ TEST(RuleSlowSteps, SaysNothingOfOtherRanksWhereThereIsOne) {
 }
 
 TEST(RuleSlowSteps, TellsOfARankThatRepeatsItsPasses) {
-  // What it repeats, the others wait for: three passes of it are one of theirs.
+  // The others wait for its repetitions: three passes of it are one of theirs.
   Training job;
   job.nodes = 3;
   job.ranks_of_node = 1;
