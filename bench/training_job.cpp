@@ -131,7 +131,7 @@ class Trainer {
     for (float& value : teacher) value = normal(shared) / std::sqrt(static_cast<float>(width));
     const int file = ::open(data_file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file < 0) fail(data_file_);
-    constexpr float kNoise = 0.3F;  // what the loss cannot fall below, squared
+    constexpr float kNoise = 0.3F;  // the lower limit of the loss, squared
     std::vector<float> rows(2 * width);
     for (std::size_t sample = 0; sample < options_.samples; ++sample) {
       for (std::size_t i = 0; i < width; ++i) rows[i] = normal(random_);

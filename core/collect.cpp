@@ -133,7 +133,7 @@ class Collection {
   }
 
   CollectResult run() {
-    Sampler::Options sampling = sampler_options(options_);  // what is mistyped in it must not leave a file behind
+    Sampler::Options sampling = sampler_options(options_);  // a typing error in it must not leave a file behind
     if (options_.await_job) {
       const Host host = Host::look(fs_);
       sampling.found_job = std::make_unique<Job>(fs_, host, sampling.job, sampling.own_pid);

@@ -25,14 +25,14 @@ struct CollectOptions {
   std::vector<std::string> probes;
   std::string gpu_library;   // NVML; "": by its usual name
   bool stack = false;        // the probe that is off otherwise
-  std::string metrics_file;  // what to record, and metrics of the site's own
+  std::string metrics_file;  // the selection of metrics, and metrics of the site's own
   std::filesystem::path root = "/";
   std::filesystem::path record;                      // "": no recording
   std::uint64_t max_bytes = std::uint64_t{4} << 30;  // 0: as large as it gets
   int perf_broker = -1;                              // a socket of the broker, which may open counters
   int call_broker = -1;                              // likewise, for counting calls
   Retention retention;
-  double min_seconds = 0;                         // what was watched for a shorter time leaves no file
+  double min_seconds = 0;                         // a shorter recording leaves no file
   std::optional<std::int64_t> watching_since_ns;  // monotonic; without: since the call
 };
 

@@ -97,7 +97,7 @@ bool ChunkCodec::compress(std::span<const std::int64_t> values, std::size_t& len
   make_room(most + kChecksumBytes);
   const auto deflate = [&](const Compressor& compressor, const void* bytes) {
     length = libdeflate_zlib_compress(compressor.get(), bytes, size, deflated_.get(), most);
-    if (length == 0) throw std::bad_alloc();  // cannot be: there is room for the worst case
+    if (length == 0) throw std::bad_alloc();  // cannot happen: the worst case fits
     return length;
   };
   const bool plain = deflate(compressors_->quick, values.data()) < deflate(compressors_->quick, shuffled_.data());

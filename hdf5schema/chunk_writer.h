@@ -29,7 +29,7 @@ class ChunkWriter {
   struct Shape {
     std::size_t channels = 1;
     std::size_t rows = 1;
-    std::int64_t missing = 0;  // what a chunk holds beyond the values given
+    std::int64_t missing = 0;  // the content of a chunk beyond the given values
   };
 
   /// [channel][rows] at the row `first_row` of a dataset [channel, row] in chunks of `shape`. One in which everything

@@ -13,7 +13,7 @@ namespace reveal {
 }
 
 /// A zlib stream (RFC 1950, 1951) of `bytes`: the fixed codes, and matches of distance 1. Returns its length; `to` has
-/// room for deflate_runs_bound().
+/// space for deflate_runs_bound().
 std::size_t deflate_runs(std::span<const unsigned char> bytes, unsigned char* to) noexcept;
 
 }  // namespace reveal

@@ -27,7 +27,7 @@ struct TraceHeader {
   std::string cluster;
   std::string node;
   std::string command;  // program name only; arguments may be secrets
-  std::string run_key;  // what ran: a hash of program and arguments, or "name:TEXT"; "" when unknown
+  std::string run_key;  // the command: a hash of program and arguments, or "name:TEXT"; "" when unknown
   std::string tool_version;
   std::chrono::nanoseconds interval{};
   std::int64_t begin_utc_ns = 0;

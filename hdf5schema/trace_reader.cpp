@@ -192,7 +192,7 @@ struct TraceReader::Impl {
   std::vector<Family> families;
   std::vector<Damage> damages;
   std::map<std::string, StoredFamily> stored;               // by path
-  mutable std::mutex reading;                               // what follows
+  mutable std::mutex reading;                               // guards the members below
   mutable std::map<std::string, OpenFamily> open_families;  // by path
   std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
   std::set<haddr_t> groups;                           // seen

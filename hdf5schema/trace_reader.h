@@ -38,7 +38,8 @@ class TraceReader {
     std::string part;    // "storage/kernel_objects"
     std::string reason;  // "the checksum of a chunk is wrong"
     FamilySpec spec = {};
-    std::vector<ChannelKey> channels = {};  // whose values are lost; none: they could not be named, or it is no family
+    std::vector<ChannelKey> channels =
+        {};  // channels with lost values; none: they could not be named, or it is no family
     [[nodiscard]] std::string text() const { return part + ": " + reason; }
   };
 

@@ -73,7 +73,7 @@ struct TraceWriter::Impl {
     std::deque<ChannelKey> keys;              // guarded by mutex
     std::vector<std::size_t> changed;         // keys written already that died since; guarded by mutex
     std::size_t keys_written = 0;             // writer
-    std::vector<std::int64_t> before = {};    // what channels that came since count from; guarded by mutex
+    std::vector<std::int64_t> before = {};    // start values of channels added since; guarded by mutex
     std::vector<std::int64_t> previous = {};  // writer
   };
 

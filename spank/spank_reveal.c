@@ -212,7 +212,7 @@ static void start(spank_t spank, const struct Settings* settings, bool given, co
   char node[kLongestNode];
   struct Start job = {.node = node, .request = text};
   if (!identify(spank, &job)) return;
-  if (!given && !is_canary(settings, job.job, step != NULL)) return;  // who asks for it gets it
+  if (!given && !is_canary(settings, job.job, step != NULL)) return;  // a request overrides the lists
   if (!name_node(node)) {
     slurm_info("reveal: job %u: no profile: the node's name cannot be part of a file's name", job.job);
     return;

@@ -22,8 +22,8 @@ struct ReportResult {
 
 struct ReportOrder {
   std::string directory, node;
-  int status = 0;      // what the command ended with
-  double seconds = 0;  // what it took
+  int status = 0;      // of the command
+  double seconds = 0;  // its duration
   std::string retain;
   bool quiet = false;
   std::chrono::milliseconds limit;

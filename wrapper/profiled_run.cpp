@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStartLimit = 50ms;  // what the command may wait for us
+constexpr auto kStartLimit = 50ms;  // the longest delay of the command by us
 constexpr auto kLeaveLimit = 1000ms;
 constexpr auto kInterruptLimit = 2s;  // from Ctrl-C to the prompt
 // No verdict is possible on a run this short; without --output nothing of it is kept, as of a job under Slurm.

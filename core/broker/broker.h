@@ -17,7 +17,7 @@ struct BrokerOptions {
   std::filesystem::path spool;
   std::filesystem::path disable_file;
   std::string config;   // the site's reveal.conf
-  std::string request;  // what the user wrote behind --reveal=; root hands it on and does not interpret it
+  std::string request;  // the user's text behind --reveal=; root passes it on and does not interpret it
   int lock_fd = -1;     // locked by the plug-in; free again means: done
   int restart = 0;      // how often the job was requeued before
   bool orphan = false;  // only deliver what a broker left that was killed

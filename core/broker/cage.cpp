@@ -132,7 +132,7 @@ Cage::~Cage() {
   try {
     empty();
     std::vector<fs::path> left = groups_;
-    for (const fs::path& group : abandoned(false)) left.push_back(group);  // those that are empty now
+    for (const fs::path& group : abandoned(false)) left.push_back(group);  // groups that are empty now
     for (const fs::path& group : left) ::rmdir(group.c_str());
     for (const fs::path& parent : parents_) ::rmdir(parent.c_str());  // the last one
   } catch (const std::exception&) {

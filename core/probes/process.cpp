@@ -60,7 +60,7 @@ constexpr FamilyTable kFamilies[] = {
     {"process/io_calls", Kind::counter, Unit::count, Scope::process, kProcess, "Reads and writes of a process",
      "/proc/PID/io", kIoCalls},
 };
-/// Of /proc/PID/io: the key, and its place in kFamilies.
+/// A line of /proc/PID/io: the key, and its place in kFamilies.
 struct IoKey {
   std::string_view key;
   std::size_t family;

@@ -122,7 +122,7 @@ class StackProbe final : public Probe {
     std::string instance;
     int pid = 0;
     std::int64_t start_ticks = 0;
-    bool late = false;  // what it did before is not counted
+    bool late = false;  // its earlier calls are not counted
   };
 
   /// From now on the count of steps is too low. Reported once.

@@ -52,7 +52,7 @@ struct PythonLayout {
   // PyUnicodeObject, PyBytesObject
   std::uint32_t text_state = 32;
   std::uint32_t text_ascii = kNone;    // where the letters of an ASCII text begin
-  std::uint32_t text_compact = kNone;  // those of another
+  std::uint32_t text_compact = kNone;  // of a text that is not ASCII
 };
 
 /// Offsets for Python 3.8 to 3.12.

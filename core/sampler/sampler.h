@@ -26,7 +26,7 @@ class Sampler {
     std::optional<JobSource> job;     // ignored if the recording contains its job
     std::unique_ptr<Job> found_job;   // this one, if the caller waited for it
     std::string gpu_library;          // NVML; "": by its usual name
-    std::string metrics_file;         // what to record, and metrics of the site's own; "": everything, none
+    std::string metrics_file;         // the selection of metrics, and metrics of the site's own; "": everything, none
     bool stack = false;               // the probes "stack" and "python" are on; also if they are among `probes`
     int own_pid = 0;
     int perf_broker = -1;  // see ProbeContext

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostSegments = 256;
 constexpr std::size_t kMostSections = 4096;
-constexpr std::uint64_t kMostNameBytes = std::uint64_t{64} << 20;  // those of PyTorch take 3 MB
+constexpr std::uint64_t kMostNameBytes = std::uint64_t{64} << 20;  // PyTorch's names take 3 MB
 constexpr std::uint64_t kMostSymbols = 1 << 22;
 constexpr std::size_t kSymbolsAtOnce = 2048;
 constexpr int kMostTables = 4;  // of one type; linkers write one

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 enum class Runs : std::uint8_t {
   script,   // its first argument that is a file
   program,  // the command behind its own options
-  unknown,  // what it runs stands in a file, or is code
+  unknown,  // its program is in a file, or is code
 };
 
 struct Interpreter {

@@ -470,7 +470,7 @@ void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
   describe_chains(report.findings);
   share_of_run(report.job, report.findings);
   judge(report, not_judged(summaries, report.job));
-  report.timeline = merge_timelines(summaries, report);  // those of the primary finding first
+  report.timeline = merge_timelines(summaries, report);  // channels of the primary finding first
 }
 
 }  // namespace

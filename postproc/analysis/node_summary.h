@@ -39,7 +39,7 @@ struct NodeSummary {
   double seconds = 0;                        // recorded
   std::string boot_id;                       // of the kernel: equal for "nodes" that are namespaces of one machine
   std::string insufficient;                  // why the detectors had no result, or ""
-  std::string damaged;                       // what of the trace is lost that could have been a finding, or ""
+  std::string damaged;                       // the lost part of the trace that could have been a finding, or ""
   std::vector<std::string> addresses;        // of its interfaces
   std::vector<std::string> expected_nodes;   // of the job, as far as recorded on this node
   std::size_t live_channels = 0;             // that ever changed

@@ -7,7 +7,10 @@
 
 namespace reveal {
 
-enum class OutputOf : bool { nowhere, standard_error };  // what the command prints; its errors are always shown
+enum class OutputOf : bool {
+  nowhere,
+  standard_error
+};  // the target of the command's output; its errors are always shown
 
 struct TimedRun {
   double seconds = 0;

@@ -25,7 +25,7 @@ struct Trial {
   TimeChange change = TimeChange::not_known;
   std::string sentence;
   std::string stopped;  // why fewer runs were made than requested, or ""
-  std::string keep;     // what to type from now on, where the line helps
+  std::string keep;     // the text to type from now on, if the line helps
   ScriptPatch patch;
 };
 

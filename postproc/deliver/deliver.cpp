@@ -403,7 +403,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       waiting.wait_for_nodes = kWaitAfterEpilog;
     }
     delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis);
-  } catch (const Error& error) {  // what is delivered is worth more than the report
+  } catch (const Error& error) {  // the delivered files matter more than the report
     add_problem("no report: " + std::string(error.what()));
   }
   // Only when no other node can be on its way there.

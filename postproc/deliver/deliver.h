@@ -31,7 +31,7 @@ struct DeliverSettings {
 struct Delivery {
   std::filesystem::path directory;  // where traces and report are now
   bool moved = false;               // false: still in the spool, `why` has the reason
-  std::string why;                  // what failed on the way, in one line
+  std::string why;                  // the failures on the way, in one line
   bool report_built = false;
   bool needs_job = false;         // too much work for an epilog
   std::optional<JobNames> names;  // learnt on the way

@@ -23,7 +23,7 @@ struct SitePlaces {
   std::filesystem::path programs;  // the directory of `reveal`
   std::filesystem::path history;   // of this user; empty with the reason beside it
   std::string why_no_history;
-  std::vector<std::string> config_problem;  // what loading reveal.conf complained about
+  std::vector<std::string> config_problem;  // problems of loading reveal.conf
   bool ask_slurm = true;                    // run scontrol where it is
 };
 

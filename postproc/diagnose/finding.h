@@ -58,7 +58,7 @@ struct Remedy {
   std::vector<std::string> user;    // lines the job's owner can type
   std::vector<std::string> advice;  // prose: what to change where no line can be typed
   std::vector<std::string> admin;   // lines for the site, never shown to a user as something to run
-  std::string verify;               // what must change after the fix
+  std::string verify;               // the expected change after the fix
   bool operator==(const Remedy&) const = default;
 };
 

@@ -105,7 +105,7 @@ void add_networks(const Facts& facts, Places& places) {
         fmt::format("{} ({})", device, joined(words, "; ")));
   }
   std::set<std::string> interfaces = facts.names("net.", ".numa_node");
-  interfaces.merge(facts.names("net.", ".vendor"));  // what has neither is made of software
+  interfaces.merge(facts.names("net.", ".vendor"));  // an interface with neither is made of software
   for (const std::string& interface : interfaces) {
     if (seen.contains(interface)) continue;
     const auto megabits = parse_int(facts.value("net." + interface + ".speed"));

@@ -62,7 +62,7 @@ std::vector<BusierCpu> busier_cpus(const RuleContext& context, Interval at, std:
 struct OutsiderCost {
   std::optional<InsideOutside> wait;
   std::optional<InsideOutside> used;
-  bool fell = false;  // what the job used, by as much as they took
+  bool fell = false;  // the job's use fell by their share
   double seconds = 0;
   std::string how;
 

@@ -20,7 +20,7 @@ using JobValues = std::map<std::string, std::string, std::less<>>;
 /// out, as is one whose `needs` do not hold: "job" (it is known: only under Slurm), "!job" (only without Slurm), or
 /// several of these with commas between them.
 ///
-/// What is typed can be pasted as it is, and a comment behind it ("  # on {node}, in the next run") gives place and
+/// Lines to type can be pasted as they are, and a comment behind one ("  # on {node}, in the next run") gives place and
 /// time. Lines for users are "#SBATCH", "export" and "unset" of the job script; words that come before the program
 /// (srun, taskset, numactl, ...), without the program; and commands that look. Those for administrators are commands,
 /// "file.conf: Key=value", and sentences, which begin with a capital letter and end with a full stop.

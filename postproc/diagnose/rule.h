@@ -43,7 +43,7 @@ struct RuleSpec {
   FindingKind kind = FindingKind::anomaly;
   Subsystem subsystem = Subsystem::cpu;
   int order = 100;  // attribution order: configuration on the path before symptoms; lower wins and runs first
-  std::string_view look_alikes;  // what is tested before it reports, comma separated: ids of rules, or words
+  std::string_view look_alikes;  // tested before it reports, comma separated: ids of rules, or words
   Proof proof = Proof::real;
   /// It holds the job against everything else on the machine: void where several nodes of the job share one kernel.
   bool whole_machine = false;

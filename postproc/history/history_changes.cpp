@@ -15,7 +15,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kRecentRuns = 20;  // a baseline is no older than this many runs
-constexpr std::size_t kOldestRuns = 5;   // what a drift is seen against
+constexpr std::size_t kOldestRuns = 5;   // the reference of a drift
 constexpr std::size_t kRunsForDrift = 10;
 constexpr double kDiscoveryRate = 0.05;
 constexpr double kLeastPercent = 15;

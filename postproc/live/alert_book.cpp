@@ -13,7 +13,7 @@ constexpr std::string_view kNewsNames[] = {"opened", "closed", "revised", "withd
 
 constexpr std::int64_t kApart = 2 * kSecond;      // episodes nearer than this are one: before, it is not over
 constexpr std::int64_t kMoved = 2 * kSecond;      // a border that moves by less is not news
-constexpr std::int64_t kBlockEdge = 5 * kSecond;  // what begins here is half forgotten and no longer judged
+constexpr std::int64_t kBlockEdge = 5 * kSecond;  // an interval that begins here is partly dropped and no longer judged
 constexpr std::int64_t kLeastHistory = kFirstAlertSeconds * kSecond;
 constexpr double kMostShare = 0.25;  // of the history: what is longer may be how the job is
 constexpr double kSame = 0.5;        // of the shorter one must be common to two sightings of one alert

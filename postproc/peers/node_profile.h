@@ -26,7 +26,7 @@ struct ProfileChannel {
   double mean = 0;
   std::vector<float> blocks;  // means of NodeProfile's blocks, NaN where less than half is covered; empty: constant
   std::string sparkline;      // the trend over the job, see sparkline_value(); may be empty
-  double low = 0, high = 0;   // what the line's ends stand for
+  double low = 0, high = 0;   // the values of the line's ends
   bool operator==(const ProfileChannel&) const = default;
 };
 

@@ -27,7 +27,7 @@ struct ReportJob {
   std::optional<double>
       ran_seconds;  // of the command, if its launcher measured it; a trace begins later and ends earlier
   std::optional<double> oom_kills;  // processes that the kernel's out-of-memory killer ended meanwhile
-  std::string run_key;              // what ran, hashed; "" when unknown
+  std::string run_key;              // the command, hashed; "" when unknown
   std::vector<std::string> nodes;
   std::vector<std::string> nodes_missing;  // of the job, without a usable trace
   std::int64_t begin_utc_ns = 0;
@@ -169,7 +169,7 @@ struct Report {
   PeerComparison comparison;  // nodes with each other
   HistoryComparison history;  // this run with earlier ones
   std::vector<NotChecked> not_checked;
-  std::map<std::string, double> omitted;  // what was cut to stay small: {"episodes": 12}
+  std::map<std::string, double> omitted;  // numbers of items cut to stay small: {"episodes": 12}
   std::vector<TimelineChannel> timeline;
   std::vector<std::pair<std::string, std::string>> files;  // {"trace n01", "n01.h5"}
   bool operator==(const Report&) const = default;

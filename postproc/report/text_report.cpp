@@ -391,7 +391,7 @@ void print_note(Page& page, const Card& card) {
 
 void print_notes(Page& page, const Section& section) {
   if (section.cards.empty()) return;
-  if (section.id == Section::Id::left_out && !page.all()) return;  // what has no visible cost
+  if (section.id == Section::Id::left_out && !page.all()) return;  // findings without a visible cost
   page.heading(section.heading);
   const std::size_t end = std::min(section.cards.size(), page.limits().notes);
   for (std::size_t i = 0; i < end; ++i) print_note(page, section.cards[i]);

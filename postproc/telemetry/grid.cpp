@@ -268,7 +268,7 @@ void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::
     telemetry.values.resize(channels * samples);
     lay_values(*rows, grid, begin, samples, [&](std::size_t i, const auto& lay) { lay(telemetry.series(first + i)); });
   }
-  telemetry.channels.resize(channels);  // what was derived is to be derived anew
+  telemetry.channels.resize(channels);  // derived channels are computed again
 }
 
 void lay_part_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::size_t families,

@@ -26,10 +26,10 @@ struct MetricFact {
 
   std::string_view metric;         // "cpu.user"; "disk.read*" is a prefix; "*drop*" a part, in any case of letters
   std::string_view words = {};     // where the metric's own name would puzzle the reader
-  std::string_view compared = {};  // what is compared of two nodes, where it is called otherwise
+  std::string_view compared = {};  // the name in comparisons of two nodes, if it is another one
   std::string_view unit = {};      // where it is not what the kind and the unit of the channel give
   std::string_view shown = {};     // in sentences, where people read it in another unit than any of these
-  double shown_factor = 0;         // what to multiply it with then, if not 1
+  double shown_factor = 0;         // its factor then, if not 1
   std::string_view meter = {};     // label in `reveal watch`
   std::string_view meter_unit = {};
   int prune_rank = 0;            // of correlated metrics the paper's pipeline keeps the one of the lowest rank

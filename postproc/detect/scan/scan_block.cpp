@@ -148,7 +148,7 @@ class Selection {
   std::size_t apart_;
   std::size_t edge_;
   std::size_t before_;
-  bool ended_after_all_ = false;  // what seemed to last to the end of the job
+  bool ended_after_all_ = false;  // an interval that seemed to last to the end of the job
   std::vector<ScoredInterval> taken_;
   std::vector<ScoredInterval> refused_;
   std::vector<Selected> selected_;

@@ -15,8 +15,8 @@ namespace {
 
 /// The layer of a metric "stack.*" with an instance like "rank0/ncclAllReduce" is that of the first row that fits.
 struct LayerOfCalls {
-  std::string_view metric;    // what it begins with
-  std::string_view function;  // what the function's name begins with
+  std::string_view metric;    // the begin of the metric's name
+  std::string_view function;  // the begin of the function's name
   Layer layer;
 };
 constexpr LayerOfCalls kLayersOfCalls[] = {

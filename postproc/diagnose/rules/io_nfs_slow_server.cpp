@@ -127,7 +127,7 @@ Answer answer_to(const RuleContext& context, const Mount& mount, Interval silenc
       return smallest;
     };
     const Interval inside{std::min(at.end, at.begin + context.steps(2 * kRowSeconds)), silence.end};
-    if (least(inside) > least({0, at.begin})) return Answer::never;  // what was sent twice stays for ever
+    if (least(inside) > least({0, at.begin})) return Answer::never;  // a request that was sent twice counts for ever
   }
   return Answer::none_expected;
 }

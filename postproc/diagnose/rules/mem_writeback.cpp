@@ -20,7 +20,7 @@ struct Cost {
   Interval at;
   std::vector<std::pair<MetricSeries, InsideOutside>> signs;
   double seconds = 0;
-  bool measured = false;  // what counts as the job's loss
+  bool measured = false;  // whether the job's loss was measured
   std::string how;
 };
 

@@ -29,7 +29,7 @@ std::vector<Suffering> sufferings(const RuleContext& context, const MetricSeries
   const std::vector<Interval> all = places(found);
   std::vector<Suffering> suffered;
   for (const Excursion& excursion : found) {
-    if (excursion.recurring || !excursion.beyond) continue;  // what comes again and again is the job's own habit
+    if (excursion.recurring || !excursion.beyond) continue;  // recurring excursions are the job's own phases
     const auto got = inside_outside(context, used, excursion.at, all);
     if (got && got->fall() >= context.threshold("min_slowed")) suffered.push_back({excursion, *got});
   }

@@ -24,8 +24,8 @@ struct Placement {
   std::string metric;
   double remote = 0;
   double all = 0;
-  std::string_view feature;           // what the share is of
-  std::string_view feature_of_bytes;  // and the bytes
+  std::string_view feature;           // the subject of the share
+  std::string_view feature_of_bytes;  // and of the bytes
   std::string_view verb;
   std::vector<double> shares;  // per grid step, where it is a level
 

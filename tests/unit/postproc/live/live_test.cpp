@@ -462,7 +462,7 @@ TEST(LiveTrace, RowsShownEarlyJoinTheFlushedOnes) {
   };
   for (std::int64_t row = 150; row < 230; ++row) show(row);
   live.poll(now += std::chrono::seconds(2));
-  EXPECT_EQ(live.rows().newest_ns(), kSecond + 99 * kTick);  // what lies between is not known
+  EXPECT_EQ(live.rows().newest_ns(), kSecond + 99 * kTick);  // the rows between are not known
   trace.grow_to(200);
   live.poll(now += std::chrono::seconds(2));
   EXPECT_EQ(live.rows().newest_ns(), kSecond + 229 * kTick);
