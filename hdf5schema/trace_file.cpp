@@ -176,7 +176,7 @@ struct TraceFile::Impl {
 
 namespace {
 
-/// A new file whose tables and indexes are small.
+/// A new file with small tables and indexes.
 H5::H5File create_file(const std::filesystem::path& path, bool live) {
   H5::FileAccPropList list;
   list.setLibverBounds(live ? H5F_LIBVER_V110 : H5F_LIBVER_V18, H5F_LIBVER_V110);

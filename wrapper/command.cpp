@@ -39,7 +39,7 @@ bool is_pending(int signal) noexcept {
 }
 
 // Signals that the kernel sends to us alone: a timer that was set before we were started, and the hang-up of a terminal
-// whose session we lead (ssh -t HOST reveal-run ...).
+// of which we lead the session (ssh -t HOST reveal-run ...).
 bool is_for_us_alone(int signal) noexcept {
   return signal == SIGALRM || (signal == SIGHUP && ::getsid(0) == ::getpid());
 }

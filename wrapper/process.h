@@ -73,7 +73,7 @@ struct StartedProgram {
 };
 
 /// Returns when the program runs or is known not to. A program that is not detached ends with the wrapper, even by
-/// SIGKILL (but for set-user-id programs, whose death the kernel does not tie to ours).
+/// SIGKILL (except set-user-id programs, which the kernel does not end with ours).
 /// https://man7.org/linux/man-pages/man2/prctl.2.html (PR_SET_PDEATHSIG)
 [[nodiscard]] StartedProgram start_program(char* const* argv, const ProgramStart& start,
                                            const BlockedSignals& signals) noexcept;
@@ -102,7 +102,7 @@ struct WaitResult {
   std::optional<int> status;  // only a child of ours has one
 };
 
-/// Waits for a process, child or not. Interrupted as above: a user who presses Ctrl-C wants the prompt back.
+/// Waits for a process, child or not. Interrupted as above: after Ctrl-C the user needs the prompt back.
 [[nodiscard]] WaitResult wait_for_end(pid_t pid, std::optional<long long> start_time, std::chrono::milliseconds limit);
 
 }  // namespace reveal

@@ -218,7 +218,7 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
       say_line({problem});
       return kUsageError;
     }
-  } catch (const std::exception&) {  // it could not be asked: then it reports at the end
+  } catch (const std::exception&) {  // the query failed: then it reports at the end
   }
   Profile profile;
   bool profiled = true;

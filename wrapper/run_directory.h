@@ -54,7 +54,7 @@ class RunDirectory {
 /// Error.
 [[nodiscard]] std::string run_directory_base(const Environment& environment);
 
-/// Removes the directories of launches whose every process was killed (kill -9, out of memory).
+/// Removes the directories of launches with all processes killed (kill -9, out of memory).
 void remove_abandoned_runs(const std::string& base) noexcept;
 
 }  // namespace reveal

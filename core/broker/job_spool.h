@@ -22,9 +22,9 @@ struct SpoolLimits {
 /// Without spool_total_max: 10 GB, or a tenth of the file system where that is less.
 [[nodiscard]] SpoolLimits spool_limits(const std::filesystem::path& spool, const Config& config);
 
-/// Throws Error when the spool holds more than `limits.total`, or more than half of that is this user's; with the user
-/// who has most, and the oldest run that was not fetched. No user counts for more than half: a user's own files in the
-/// folder of his run end his recordings, not those of others.
+/// Throws Error when the spool holds more than `limits.total`, or more than half of that is this user's; the message
+/// names the user with most, and the oldest run that was not fetched. No user counts for more than half: a user's own
+/// files in the folder of his run end his recordings, not those of others.
 void require_room(const std::filesystem::path& spool, const SpoolLimits& limits, uid_t user);
 
 /// "4711", "4711-r2" after two requeues.

@@ -18,7 +18,7 @@
 
 namespace reveal {
 
-/// `--job pid:N`: the tree under N, N included. `--job run:DIR`: the trees under the launchers whose process ids are
+/// `--job pid:N`: the tree under N, N included. `--job run:DIR`: the trees under the launchers with the process ids in
 /// the names of the files DIR/rank.PID (their text, if a number, is the rank); the launchers' own work is not the
 /// job's. `--job slurm:ID[@NODE]`: the trees under the step daemons of Slurm's job ID (of that node, where several
 /// share a kernel), which come and go.
@@ -131,7 +131,7 @@ class Job {
   bool saw_other_job_ = false;
   std::int64_t last_pid_ = -1;
   std::vector<std::pair<int, int>> late_pids_;  // given out, but no process has them yet; ticks since
-  std::int64_t base_ticks_ = 0;                 // of ended processes whose time is in no other process
+  std::int64_t base_ticks_ = 0;                 // of ended processes with time that is in no other process
   std::int64_t last_ticks_ = 0;
   std::int64_t cpu_time_ns_ = kMissing;
   int short_for_ = 0;

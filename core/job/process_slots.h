@@ -63,7 +63,7 @@ struct ProcessSlot {
 class ProcessSlots {
  public:
   static constexpr std::size_t kSlots = 16;
-  /// Threads whose scheduling is read each tick, over all slots; beyond that, a process counts with its main thread
+  /// Most threads with scheduling read each tick, over all slots; beyond that, a process counts with its main thread
   /// only.
   static constexpr std::size_t kThreads = 128;
 

@@ -15,7 +15,7 @@
 
 namespace reveal {
 
-/// A number in struct tcp_info (linux/tcp.h), whose layout only grows.
+/// A number in struct tcp_info (linux/tcp.h); its layout only grows.
 struct TcpInfoField {
   std::string_view name;  // "retransmits"
   std::size_t offset;

@@ -23,8 +23,8 @@ class JobTasks {
   /// `attach` opens the counters of one thread and returns 0 or the errno.
   JobTasks(KernelTree& fs, const Job& job, std::function<int(const PerfTarget&)> attach);
 
-  /// Attaches to new tasks of the job. Slow only when processes came or went. Returns the places of groups whose
-  /// processes, and all they began, have gone, the last first: read them once more and take them out.
+  /// Attaches to new tasks of the job. Slow only when processes came or went. Returns the places of groups without
+  /// processes, theirs and all they began, the last first: read them once more and take them out.
   [[nodiscard]] std::vector<std::size_t> update();
   /// The group at this place was taken out.
   void taken_out(std::size_t place);

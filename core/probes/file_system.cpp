@@ -207,7 +207,7 @@ class FileSystemProbe final : public Probe {
     return folders;
   }
 
-  /// The processes whose environment is read with the next request: a batch script may set TMPDIR for its children.
+  /// The processes with an environment to read with the next request: a batch script may set TMPDIR for its children.
   /// None is read twice.
   void list_processes() {
     if (context_.job == nullptr || !tmpdir_.empty()) return;

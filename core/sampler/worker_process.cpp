@@ -17,7 +17,7 @@ namespace {
 constexpr std::size_t kLongestRequest = 8192;
 constexpr int kSocketOfChild = STDERR_FILENO + 1;
 
-// The trace, its locks, and the pipes whose other end waits for ours to close belong to the parent: a child that hangs
+// The trace, its locks, and the pipes with an end that waits for ours to close belong to the parent: a child that hangs
 // must not hold them.
 int keep_only(int socket, int kept) {
   constexpr int kLast = WorkerProcess::kKeptFile;

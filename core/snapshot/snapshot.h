@@ -45,7 +45,7 @@ namespace reveal {
 /// The value of the option "mitigations=" of the kernel, the last one counts; "not set" without one.
 [[nodiscard]] std::string mitigations_option(std::string_view command_line);
 
-/// The environment variables whose values may be kept, from "NAME=value\0NAME=value\0".
+/// The environment variables with values that may be kept, from "NAME=value\0NAME=value\0".
 [[nodiscard]] Snapshot allowed_environment(std::string_view environ);
 
 }  // namespace reveal

@@ -44,7 +44,7 @@ struct StackFunction {
 };
 
 [[nodiscard]] std::span<const StackFunction> stack_functions() noexcept;
-/// The index of the function whose calls are the steps.
+/// The index of the function with calls that are the steps.
 [[nodiscard]] std::size_t step_function() noexcept;
 
 /// Whether functions of the table may be in a library with this file name.

@@ -136,7 +136,7 @@ void Config::read_file(const std::filesystem::path& file, ConfigOwner owner) {
   }
 }
 
-/// A line that cannot be understood may have been meant for a key whose default would do harm.
+/// A line that cannot be understood may have been meant for a key with a harmful default.
 void Config::doubt_defaults(const std::string& file, std::size_t problems_before) {
   for (const ConfigKey& key : kConfigKeys) {
     const auto hides = [&](const ConfigProblem& problem) {

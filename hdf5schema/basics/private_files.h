@@ -14,8 +14,8 @@ namespace reveal {
 
 /// Requirements for a directory of this user that already exists.
 enum class Privacy : std::uint8_t {
-  others_do_not_write,  // in the user's own places, where a link leads where he wants
-  others_do_not_enter   // and no link: where anybody may make names
+  others_do_not_write,  // in the user's own places, where links are the user's choice
+  others_do_not_enter   // and no link: where any user may make names
 };
 
 /// Makes `path` (mode 0700) and what is missing above it. Throws Error if it cannot be made or is not private.

@@ -23,8 +23,8 @@ enum class Runs : std::uint8_t {
 struct Interpreter {
   std::string_view name;  // without the version: python3.11, lua5.4
   Runs runs = Runs::script;
-  std::string_view code;    // the options whose argument is code: -c, -e
-  std::string_view module;  // the option whose argument is a module: -m
+  std::string_view code;    // the options with code as their argument: -c, -e
+  std::string_view module;  // the option with a module as its argument: -m
 };
 
 constexpr Interpreter kInterpreters[] = {

@@ -25,7 +25,7 @@ struct CommandWords {
 };
 /// By the file system, for a command that runs here.
 [[nodiscard]] const CommandWords& words_of_this_node();
-/// By their form, for a command whose files are not here or must not be opened.
+/// By their form, for a command with files that are not here or must not be opened.
 [[nodiscard]] const CommandWords& words_by_their_looks();
 
 /// "" if that cannot be determined, as for `bash -c CODE`.

@@ -16,7 +16,7 @@ namespace reveal {
 
 struct RequestSockets {
   Descriptor broker;   // the end that answers
-  Descriptor sampler;  // the end that asks
+  Descriptor sampler;  // the end that sends requests
 };
 
 /// Throws Error. The broker's end sends SIGIO to the calling process when a request has come.

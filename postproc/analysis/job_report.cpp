@@ -188,7 +188,7 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
 /// A deviation of one node while another one had a known disturbance, or was waited for, is an effect of that.
 void drop_explained_elsewhere(const TimeSpan& job, std::vector<Finding>& findings) {
   constexpr double kSame = 0.5;  // of the one, and of the other: they are together for longer than apart
-  // With the nodes whose own rules did not explain it; a node that was waited for also explains its own deviations.
+  // With the nodes where no rule explained it; a node that was waited for also explains its own deviations.
   std::vector<std::pair<TimeSpan, std::vector<std::string>>> known;
   for (const Finding& finding : findings) {
     const bool waited_for = finding.id == "node.straggler";

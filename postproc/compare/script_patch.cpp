@@ -136,7 +136,7 @@ class Hunk {
     put('-', line);
     ++before_;
   }
-  /// `instead`: the number of the script's line whose end the new line has.
+  /// `instead`: the script's line with the line end to use.
   void add(const std::string& text, std::size_t instead) {
     text_ += "+" + text + "\n" + note_about_end(instead);
     ++after_;

@@ -27,7 +27,7 @@ constexpr std::string_view kWrappers[] = {"numactl", "taskset", "nice",   "ionic
                           printable(line, 100), c == '\n' ? std::string("a line break") : std::string(1, c)));
 }
 
-/// Cuts the text in quotes off `rest`, whose first character is the quote.
+/// Cuts the text in quotes off `rest`, which begins with the quote.
 std::string quoted_text(std::string_view& rest, std::string_view line) {
   const char quote = rest.front();
   std::string text;

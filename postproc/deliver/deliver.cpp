@@ -48,7 +48,7 @@ constexpr double kSecondsPerByte = 0.6e-6;
 constexpr double kMostSecondsAfterEpilog = 20;  // of an idle cpu; the broker gives up after two minutes
 constexpr auto kWaitAfterEpilog = 30s;          // for the other nodes
 constexpr double kSecondsPerNode = 8e-3;        // for its summary in the job's report; measured 8.2 s for 1,000
-constexpr double kThinning = 1.5;               // of the analysis; measured .5 s for 4 MB, whose analysis takes 1.2 s
+constexpr double kThinning = 1.5;               // of the analysis; measured .5 s for 4 MB, with an analysis of 1.2 s
 
 std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";

@@ -27,7 +27,7 @@ struct PairMetric {
   enum class Worse : std::uint8_t { less, more };
 
   std::string_view metric;
-  std::string_view rules = {};  // rules whose finding on the worse node alone has the cause
+  std::string_view rules = {};  // rules that explain it, if they found something on the worse node alone
   std::string_view model = {};  // the setting by which nodes differ in it by nature
   std::string_view per = {};    // divided by it: a time for each request, a share of all segments
   Worse worse = Worse::more;

@@ -96,8 +96,8 @@ using DifferingNodes = std::map<std::string, std::vector<const PeerDeviation*>>;
 /// Null for a node that was not there.
 [[nodiscard]] const PeerGroup* group_of(const PeerComparison& comparison, const std::string& node);
 
-/// Whether the peers of `node` did the same at the same time: the share of them whose trend of every one of `channels`
-/// changed alike. Nothing if that is unknown.
+/// Whether the peers of `node` did the same at the same time: the share of them with the same change of trend in every
+/// one of `channels`. Nothing if that is unknown.
 [[nodiscard]] std::optional<double> share_of_peers_alike(const NodeProfile& node,
                                                          const std::vector<const NodeProfile*>& peers, TimeSpan span,
                                                          const std::vector<std::string>& channels);

@@ -62,7 +62,7 @@ struct Scenario {
   std::function<int(const fs::path&, int flushed, bool complete)> lost;
 };
 
-// ---- a recording whose every value is known
+// ---- a recording of known values
 
 bool record(const fs::path& trace, const Retention& retention, int rows, Reported& reported,
             const std::function<void()>& arm_now) {

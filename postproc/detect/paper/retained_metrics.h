@@ -24,12 +24,12 @@ class RetainedMetrics {
   /// One workload: a job's nodes. Correlations are averaged over the nodes on which both channels move. Throws Error
   /// beyond kMostPrunedChannels.
   void add_workload(const std::vector<Telemetry>& nodes);
-  /// The same for a job whose nodes together do not fit into memory: `load` brings one after the other.
+  /// The same for a job with nodes that together do not fit into memory: `load` brings one after the other.
   void add_workload(std::size_t nodes, const std::function<Telemetry(std::size_t)>& load);
 
-  /// A metric whose instances are all kept is one line; instances that differ from job to job (processes, control
-  /// groups) are never named. A metric that never moved anywhere is not known to be redundant: an error counter stands
-  /// still until it matters.
+  /// A metric with all instances kept is one line; instances that differ from job to job (processes, control groups)
+  /// are never named. A metric that never moved anywhere is not known to be redundant: an error counter stands still
+  /// until it matters.
   enum class Unmoved { kept, dropped };
   [[nodiscard]] std::vector<std::string> lines(Unmoved unmoved) const;
 

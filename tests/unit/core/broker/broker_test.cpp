@@ -218,7 +218,7 @@ TEST(Cages, AreMadeInTheHierarchiesThatLimitAndRemovedAgain) {
   for (const char* name : {"memory", "pids", "cpu,cpuacct"}) EXPECT_FALSE(fs::exists(root.path() / name / "reveal"));
 }
 
-/// In `hierarchy`, a process in a session of its own whose parent has ended.
+/// In `hierarchy`, a process in a session of its own, without its parent.
 void expect_that_nothing_outlives_it(const fs::path& root, const fs::path& hierarchy) {
   const Cage cage("4711.test", root);
   if (!fs::exists(hierarchy / ("reveal/4711.test." + std::to_string(::getpid())))) {
