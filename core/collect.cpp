@@ -148,7 +148,7 @@ class Collection {
     TraceSink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
     const Snapshot before = with_facts_of(sampler, take_snapshot(fs_, sampler.host(), sampler.job()));
-    sampler.look_first();  // after the snapshot: of what both read, a recording keeps the later text
+    sampler.look_first();  // after the snapshot: a recording keeps the later text of files that both read
     writer.set_snapshot(before, topology_xml(fs_));
     if (sampler.job() != nullptr && !has_environment(before)) next_job_look_ = 0;
     writer.set_coverage(sampler.coverage());

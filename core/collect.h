@@ -1,4 +1,4 @@
-// One recording from start to end: what `reveal-collect` does once its command line is understood.
+// One recording from start to end: the work of `reveal-collect` after its command line was read.
 #pragma once
 
 #include <atomic>
@@ -53,7 +53,7 @@ CollectResult collect(const CollectOptions& options, const std::atomic<bool>& st
 /// The configuration of the node, as a trace keeps it.
 [[nodiscard]] Snapshot node_facts(const CollectOptions& options);
 
-/// Opens all probes once, here and now, and returns what each can measure. Nothing is written.
+/// Opens all probes once, here and now, and returns the coverage of each. Nothing is written.
 [[nodiscard]] std::vector<Coverage> check_probes(const CollectOptions& options);
 
 }  // namespace reveal

@@ -142,7 +142,7 @@ CheckedDataset::CheckedDataset(const H5::H5File& file, const std::string& path) 
   impl_->check_layout();
 }
 
-CheckedDataset::~CheckedDataset() {  // NOLINT(bugprone-exception-escape): what could fail did in the constructor
+CheckedDataset::~CheckedDataset() {  // NOLINT(bugprone-exception-escape): possible failures are in the constructor
   const Hdf5Access access;
   impl_.reset();
 }
@@ -200,7 +200,7 @@ bool CheckedDataset::Impl::load(const hsize_t* offset, std::vector<unsigned char
   const Hdf5Access access;
   const hsize_t bytes = stored_bytes(dataset, offset);
   if (bytes == 0) return false;
-  // Deflate makes what it cannot press a little longer.
+  // Deflate makes incompressible data a little longer.
   if (bytes > chunk_bytes + chunk_bytes / 8 + 1024) throw Error("a chunk is longer than it can be");
   stored.resize(bytes);
   check_hdf5(H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset, &skipped, stored.data()), "H5Dread_chunk");

@@ -90,7 +90,7 @@ ChunkCodec::Chunk ChunkCodec::encode(std::span<const std::int64_t> values) {
   return {chunk, plain ? kNoShuffle : 0};
 }
 
-/// Times in ticks of 10 ms, and what seldom changes, are smaller as they are.
+/// Times in ticks of 10 ms, and values that seldom change, are smaller without it.
 bool ChunkCodec::compress(std::span<const std::int64_t> values, std::size_t& length) {
   const std::size_t size = values.size() * kElement;
   const std::size_t most = libdeflate_zlib_compress_bound(nullptr, size);

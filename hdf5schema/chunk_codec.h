@@ -43,7 +43,7 @@ class ChunkCodec {
   std::unique_ptr<Compressors> compressors_;  // none: temporary
   std::size_t thorough_values_ = 0;           // left
   std::vector<unsigned char> shuffled_;
-  std::unique_ptr<unsigned char[]> deflated_;  // of what is never needed no page is touched
+  std::unique_ptr<unsigned char[]> deflated_;  // unused pages are never touched
   std::size_t room_ = 0;                       // in it
 };
 

@@ -1,4 +1,4 @@
-// One family of a trace, and of the trace that it continues, as one sequence of rows: what a rewrite reads.
+// One family of a trace, and of the trace that it continues, as one sequence of rows: the input of a rewrite.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Names, widths and record layouts of the file, shared by what writes and what reads it. Explained in README.md.
+// Names, widths and record layouts of the file, shared by writers and readers. Explained in README.md.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A trace with one row a minute: what is left of it where disk matters more than detail.
+// A trace with one row a minute: for sites where disk space matters more than detail.
 #pragma once
 
 #include <filesystem>

@@ -29,7 +29,7 @@ struct Retention {
 [[nodiscard]] std::optional<Retention> parse_retention(std::string_view text);
 
 /// Rewrites a closed trace at `to` in fewer, longer chunks; false, and nothing done, where it is too large. When it
-/// returns, `to` is on the disk and was read back, row by row. Throws Error; what it reads is untouched.
+/// returns, `to` is on the disk and was read back, row by row. Throws Error; its input is untouched.
 bool compact(const std::filesystem::path& trace, const std::filesystem::path& to, const Retention& retention = {});
 
 }  // namespace reveal

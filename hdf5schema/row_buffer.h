@@ -1,5 +1,5 @@
 // The memory between the sampler and the file: whole ticks as they come, a chunk of them at a time, without HDF5.
-// RowBuffer is filled by the sampler (row by row, no allocation); encode_rows() turns it into what a chunk holds.
+// RowBuffer is filled by the sampler (row by row, no allocation); encode_rows() turns it into the contents of a chunk.
 #pragma once
 
 #include <cstddef>

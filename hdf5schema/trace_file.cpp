@@ -338,7 +338,7 @@ void TraceFile::Impl::create_bases(const H5::Group& group, const FamilySpec& spe
   DimensionScales::reserve(family.bases, 2);
 }
 
-/// Attributes are written with the dataset they belong to, and what refers to a later one is reserved: an attribute
+/// Attributes are written with the dataset they belong to, and references to a later one are reserved: an attribute
 /// that comes after the next dataset costs its header another block.
 void TraceFile::Impl::create_keys(const H5::Group& group, const FamilySpec& spec, const FamilyFile& family,
                                   std::optional<std::size_t> channels) {

@@ -57,8 +57,8 @@ class TraceFile {
   void write_coverage(std::span<const Coverage> coverage);
   void write_end_snapshot(const Snapshot& end);
   void flush();
-  /// Ends the file; TraceReader::complete() will return `complete`. Throws Error also where the file is shorter than
-  /// what was written into it.
+  /// Ends the file; TraceReader::complete() will return `complete`. Throws Error also if the file is shorter than the
+  /// data written into it.
   void close(bool complete);
   /// Messages name this path from now on.
   void was_renamed(const std::filesystem::path& path);
@@ -71,7 +71,7 @@ class TraceFile {
     std::size_t rows_at_once = 0;  // of the calls of write_rows() but the last one
     std::uint32_t checksum = 0;    // over the values and the bases of each call
   };
-  /// Returns what was written of each family, in the order of add_family(); not of a live file.
+  /// Returns the written part of each family, in the order of add_family(); not of a live file.
   [[nodiscard]] const std::vector<Written>& written() const noexcept;
   [[nodiscard]] static std::uint32_t checksum(std::span<const std::int64_t> values, std::uint32_t before) noexcept;
 

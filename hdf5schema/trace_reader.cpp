@@ -117,8 +117,8 @@ std::vector<std::int64_t> numbers_of(std::span<const char> records, std::size_t 
   return numbers;
 }
 
-/// How many columns (rows of a table) of a file that was not closed are whole: its tables may be longer than what came
-/// to them, and it may have lost its end. Chunks are written in the order of time: the last ones are tried first, and
+/// How many columns (rows of a table) of a file that was not closed are whole: its tables may be longer than their
+/// data, and it may have lost its end. Chunks are written in the order of time: the last ones are tried first, and
 /// where more than a flush is gone, the first one behind the end is found by bisection. A chunk of a family that is not
 /// stored holds missing values; one of a table was not written.
 hsize_t columns_within(const CheckedDataset& dataset, hsize_t height) {
@@ -152,7 +152,7 @@ hsize_t columns_within(const CheckedDataset& dataset, hsize_t height) {
   return good > extent[time] / chunk[time] ? extent[time] : good * chunk[time];
 }
 
-/// A table as it is read: whole records, and where they have what.
+/// A table as it is read: whole records, and the offsets of their members.
 struct Records {
   CheckedDataset dataset;
   std::vector<char> bytes;
@@ -219,7 +219,7 @@ struct TraceReader::Impl {
   [[nodiscard]] OpenFamily& opened(const Family& family) const;
   [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
   [[nodiscard]] std::string place(const Family& family) const { return path.string() + ": " + family.spec.path; }
-  /// [channel][time] of what family.channels and family.time_ns promise, 8 bytes each; the rest is `missing`.
+  /// [channel][time] for family.channels and family.time_ns, 8 bytes each; the rest is `missing`.
   void read_block(const Family& family, std::size_t first_row, std::size_t rows, std::int64_t missing,
                   std::span<std::byte> values) const;
 };
@@ -291,7 +291,7 @@ void TraceReader::Impl::read_header() {
   }
 }
 
-/// Inside a catch block: what cannot be read is named, and the rest is used.
+/// Inside a catch block: a part that cannot be read is named, and the rest is used.
 void TraceReader::Impl::leave_out(const std::string& what) {
   damages.push_back({what, failure_reason()});
 }
@@ -417,7 +417,7 @@ void TraceReader::Impl::read_channels(Family& family) const {
   const Records life = records(keys + "life", kMostChannels);
   const std::vector<std::int64_t> born = life.numbers("born_ns");
   const std::vector<std::int64_t> died = life.numbers("died_ns");
-  // A crash between two writes of one flush leaves the tables of different length; what all of them have is whole.
+  // A crash between two writes of one flush leaves the tables of different length; the common part is whole.
   const std::size_t count = std::min({metric.size(), instance.size(), role.size(), born.size(), died.size()});
   family.channels.reserve(count);
   for (std::size_t i = 0; i < count; ++i)

@@ -57,7 +57,7 @@ class TraceReader {
   [[nodiscard]] std::vector<ClockPair> clocks() const;
   [[nodiscard]] std::vector<Coverage> coverage() const;
   [[nodiscard]] Snapshot snapshot_begin() const;
-  [[nodiscard]] Snapshot snapshot_end() const;  // only what changed
+  [[nodiscard]] Snapshot snapshot_end() const;  // only changed facts
   [[nodiscard]] std::string topology_xml() const;
 
   /// All rows of a family, [channel][time] channel-major: increments for counters, levels else; NaN where missing.

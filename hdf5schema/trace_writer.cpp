@@ -201,7 +201,7 @@ TraceWriter::~TraceWriter() {
   if (!impl_) return;
   try {
     if (impl_->started && !impl_->closed) end_rows();
-    // Never closed, it stays a file that was cut off: closing would call whole what a failed flush left in it.
+    // Never closed, it stays a file that was cut off: closing would mark the remains of a failed flush as whole.
     if (impl_->broken) static_cast<void>(impl_->file.release());
     if (impl_->broken || impl_->closed) return;
     impl_->file->close(false);
@@ -485,7 +485,7 @@ bool TraceWriter::Impl::open_row(Axis& axis, std::size_t slot, std::int64_t time
   return true;
 }
 
-/// The writer takes what it is given also where it cannot write it, so that waiting ends.
+/// The writer takes its input even if it cannot write it, so that waiting ends.
 bool TraceWriter::Impl::make_room(Axis& axis) noexcept {
   constexpr std::chrono::milliseconds kMoment{1};
   while (!hand_over(axis)) {
@@ -556,8 +556,8 @@ void TraceWriter::Impl::run(const std::stop_token& stop) {
   }
 }
 
-/// Writes every buffer handed over, then flushes once. `last`: also what is still being filled; then the caller is the
-/// only thread left.
+/// Writes every buffer handed over, then flushes once. `last`: also the buffer that is still being filled; then the
+/// caller is the only thread left.
 void TraceWriter::Impl::write_full(bool last) {
   for (int round = last ? 0 : 1; round < 2; ++round) {
     std::vector<std::pair<Axis*, HandOver*>> batch;

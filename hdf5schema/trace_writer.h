@@ -76,10 +76,10 @@ class TraceWriter {
   };
   [[nodiscard]] Status status() const;
 
-  /// Writes what is buffered. Rows that come later are lost; everything else can still be added until close().
+  /// Writes the buffered rows. Rows that come later are lost; everything else can still be added until close().
   void end_rows();
   /// Ends the rows, closes, renames PATH.part to PATH, and replaces it by a smaller file where it is worth that. Throws
-  /// Error if the file could not be completed; what was flushed before stays readable in PATH.part.
+  /// Error if the file could not be completed; earlier flushed rows stay readable in PATH.part.
   void close();
 
  private:

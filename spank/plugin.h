@@ -34,7 +34,7 @@ bool in_list(const char* list, const char* word);
 /// `const char*`, their key.
 const char* nearest_key(const char* word, size_t length, const void* rows, size_t row_size, size_t row_count);
 
-// --- request.c: what the user wrote behind --reveal=
+// --- request.c: the user's text behind --reveal=
 
 bool request_is_off(const char* request);
 
@@ -63,8 +63,8 @@ int stop_collector(const struct Settings* settings, uint32_t job, const char* no
 
 enum { kMostEntries = 32, kEnvironmentText = 32768 };
 
-/// Everything the collector inherits of the environment: names are an exact list, because what a user can set must not
-/// decide how a program runs as root.
+/// Everything the collector inherits of the environment: names are an exact list, because a variable of the user must
+/// not decide how a program runs as root.
 struct Environment {
   size_t count;
   size_t used;
@@ -84,7 +84,7 @@ struct Start {
   gid_t gid;
   const char* node;
   const char* request;
-  bool orphan;  // only to deliver what a crashed collector left
+  bool orphan;  // only to deliver the files of a crashed collector
 };
 
 /// Starts the collector as a process of its own, with `lock` as descriptor 3, and returns within two seconds: 0, or the

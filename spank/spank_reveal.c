@@ -179,7 +179,7 @@ static bool among(const char* list, const char* variable, uint32_t job) {
 }
 
 /// Whether this job is one of those that default=on is for. The same on all its nodes. A step has its partition and
-/// account from the job's own environment, where its user writes what he likes: so no step belongs to a list.
+/// account from the job's own environment, where its user can write anything: so no step belongs to a list.
 static bool is_canary(const struct Settings* settings, uint32_t job, bool in_step) {
   const uint32_t spread = (job * UINT32_C(2654435761)) >> 16;  // Knuth's multiplicative hash: neighbours part
   if ((int)(spread % 100) >= settings->percent) return false;

@@ -68,7 +68,7 @@ std::string mebibytes(std::uint64_t bytes) {
 std::string run_reveal(const std::vector<std::string>& words, const ReportOrder& order, std::chrono::milliseconds limit,
                        const BlockedSignals& signals) {
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  // Standard output belongs to the command: what it printed may be the input of a program.
+  // Standard output belongs to the command: its output may be the input of a program.
   const StartedProgram started = start_program(
       words,
       {.input = null.get(), .output = order.quiet ? null.get() : STDERR_FILENO, .error = order.quiet ? null.get() : -1},

@@ -49,7 +49,7 @@ void signal_collector(const RunDirectory& run, int signal) noexcept;
 /// our child and has already ended.
 [[nodiscard]] CollectorResult await_collector(const Launch& launch, const RunDirectory& run, std::optional<int> status);
 
-/// Ends the collector and removes what it began to write.
+/// Ends the collector and removes its unfinished files.
 void discard_collector(const Launch& launch, const RunDirectory& run);
 
 }  // namespace reveal

@@ -1,4 +1,4 @@
-// The command in the place of reveal-run: what is left to do without memory, processes or descriptors. Nothing in here
+// The command in the place of reveal-run: the last resort without memory, processes or descriptors. Nothing in here
 // needs any of them.
 #pragma once
 

@@ -26,7 +26,7 @@ constexpr int kCommandNotFound = 127;
 void say_line(std::initializer_list<std::string_view> parts) noexcept;
 
 /// Blocks all signals and makes sure children can be waited for, even if the caller's parent ignored SIGCHLD.
-/// A started program gets back what was in force before.
+/// A started program gets back the earlier signal settings.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept;
@@ -59,8 +59,10 @@ class EarlySignals {
 struct ProgramStart {
   enum class Role : std::uint8_t {
     command,    // everything as the wrapper found it
-    assistant,  // a program of ours: without what the job loads into its programs, and the first to go without memory
-    detached,  // an assistant with its own session and descriptors, deaf to what a job sends to itself (USR1, HUP, ...)
+    assistant,  // a program of ours: without libraries that the job loads into its programs, and the first to go
+                // without memory
+    detached,   // an assistant with its own session and descriptors, deaf to signals that a job sends to itself (USR1,
+                // HUP, ...)
   };
   Role role = Role::assistant;
   int input = -1, output = -1, error = -1;  // -1: as the wrapper's own
@@ -80,7 +82,7 @@ struct StartedProgram {
 [[nodiscard]] StartedProgram start_program(const std::vector<std::string>& words, const ProgramStart& start,
                                            const BlockedSignals& signals);
 
-/// "NAME=value" without what is meant for the programs of the job only.
+/// "NAME=value" without variables for the programs of the job only.
 [[nodiscard]] std::vector<std::string> environment_of_assistants();
 
 /// The status of a waited-for child as in a shell: its exit code, or 128 + signal.

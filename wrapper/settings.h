@@ -20,9 +20,9 @@ struct RunSettings {
   std::string node;    // "": SLURMD_NODENAME, else the host name
   std::string interval = "100ms";
   std::string mail;
-  std::string name;     // of what runs, for the history; "": known by its command
+  std::string name;     // of the program, for the history; "": known by its command
   std::string probes;   // "cpu,memory"; "": all
-  std::string metrics;  // a file: what to record
+  std::string metrics;  // a file: the selection of metrics
   std::string gpu_library;
   std::string retain;                                                 // "rolling=30min", "summary"; "": everything
   std::chrono::milliseconds report_limit = std::chrono::seconds(20);  // from the end of the command to the prompt

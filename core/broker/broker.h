@@ -1,6 +1,7 @@
 // `reveal-collect --job slurm:ID --spool DIR`: one node of a Slurm job from its prolog to its epilog, in two processes.
 // The broker stays root: it keeps the lock, watches the job's end and the kill switch, and reads no text of the user's.
-// The sampler becomes the job's user for good before it does anything else, and so does what delivers the trace.
+// The sampler becomes the job's user for good before it does anything else, and so does the process that delivers the
+// trace.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +21,7 @@ struct BrokerOptions {
   std::string request;  // the user's text behind --reveal=; root passes it on and does not interpret it
   int lock_fd = -1;     // locked by the plug-in; free again means: done
   int restart = 0;      // how often the job was requeued before
-  bool orphan = false;  // only deliver what a broker left that was killed
+  bool orphan = false;  // only deliver the files of a killed broker
   uid_t uid = 0;
   gid_t gid = 0;
 };

@@ -28,8 +28,8 @@ constexpr const char* kMostTasks = "128";
 constexpr auto kCageKillLimit = 1s;
 constexpr auto kKillLook = 10ms;
 
-// Controllers of version 1 that limit or end what is in a group. The others (cpuset, net_cls ...) have nothing for us.
-// https://docs.kernel.org/admin-guide/cgroup-v1/index.html
+// Controllers of version 1 that limit or end the processes of a group. The others (cpuset, net_cls ...) have nothing
+// for us. https://docs.kernel.org/admin-guide/cgroup-v1/index.html
 constexpr std::string_view kUsed[] = {"memory", "pids", "cpu", "freezer", "devices", "unified"};
 
 // The weights of nice 0, 5 and 10, for all processes of the cage together.
@@ -50,8 +50,8 @@ bool make_group(const fs::path& parent, const std::string& name) {
   constexpr int kAttempts = 10;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return false;
-    // Only what the root has handed down already: more would change how everything else is scheduled.
-    // https://docs.kernel.org/admin-guide/cgroup-v2.html#enabling-and-disabling
+    // Only controllers that the root has already enabled for children: more would change how everything else is
+    // scheduled. https://docs.kernel.org/admin-guide/cgroup-v2.html#enabling-and-disabling
     for (const char* controller : {"+memory", "+pids", "+cpu"}) set(parent / "cgroup.subtree_control", controller);
     if (::mkdir((parent / name).c_str(), 0755) == 0 || errno == EEXIST) return true;
     if (errno != ENOENT) return false;

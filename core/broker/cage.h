@@ -1,6 +1,6 @@
-// Control groups of reveal's own for what runs as the job's user: reveal/JOB.NODE.PID in each hierarchy, limited in
-// memory, processes and cpu share. The user reaches no way out of them, and they are emptied when the broker is done.
-// Where control groups cannot be made, the limits of the processes themselves remain.
+// Control groups of reveal for its processes that run as the job's user: reveal/JOB.NODE.PID in each hierarchy, limited
+// in memory, processes and cpu share. The user reaches no way out of them, and they are emptied when the broker is
+// done. Where control groups cannot be made, the limits of the processes themselves remain.
 #pragma once
 
 #include <filesystem>

@@ -31,14 +31,14 @@ void require_room(const std::filesystem::path& spool, const SpoolLimits& limits,
 [[nodiscard]] std::string run_name(const std::string& job, int restart);
 
 /// Creates SPOOL/RUN for the user or takes the one that is there, if it is the user's. Throws Error when the spool or
-/// that directory is not what it should be.
+/// that directory is not private.
 [[nodiscard]] std::filesystem::path make_job_spool(const std::filesystem::path& spool, const std::string& run,
                                                    uid_t uid, gid_t gid);
 
 /// SPOOL/mail/UID, where the user's mails are counted; the same rules.
 [[nodiscard]] std::filesystem::path make_mail_state(const std::filesystem::path& spool, uid_t uid, gid_t gid);
 
-/// Removes it if it is empty: what could not be delivered stays.
+/// Removes it if it is empty: undelivered files stay.
 void remove_job_spool(const std::filesystem::path& folder) noexcept;
 
 /// The remaining files become root's; the user can read them and do nothing else. Entries that no run of reveal makes

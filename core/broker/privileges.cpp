@@ -68,7 +68,7 @@ const unsigned* keep_one_capability() noexcept {
   return kept;
 }
 
-/// All others go. `used`: what the process itself goes on to use, as far as it has it.
+/// All others go. `used`: capabilities that the process itself keeps, as far as it has them.
 void drop_capabilities(const unsigned* kept, std::span<const unsigned> used) {
   Capabilities ours;
   Capabilities rest;

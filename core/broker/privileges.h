@@ -21,7 +21,8 @@ void become_user(uid_t uid, gid_t gid, Programs programs = Programs::none, std::
 /// https://man7.org/linux/man-pages/man5/proc_pid_oom_score_adj.5.html
 void offer_to_oom_killer() noexcept;
 
-/// Bounds for what analyses a user's data after his job, and the lowest priority for its disk: before become_user().
+/// Limits for the process that analyses a user's data after the job, and the lowest priority for its disk: before
+/// become_user().
 void limit_deliverer() noexcept;
 
 }  // namespace reveal

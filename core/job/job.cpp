@@ -41,7 +41,7 @@ std::string proc_path(int pid, std::string_view file) {
   return "/proc/" + std::to_string(pid) + '/' + std::string(file);
 }
 
-/// A twentieth of what it costs to look into /proc.
+/// At a twentieth of the cost of a look into /proc.
 bool exists(int pid) noexcept {
   return ::kill(pid, 0) == 0 || errno != ESRCH;
 }
@@ -101,7 +101,7 @@ void Job::update(TickTime now, Count count) {
   ++ticks_;
   if (now.monotonic_ns >= next_roots_ns_) refresh_roots(now.monotonic_ns);
   discover(now.monotonic_ns);
-  if (next_roots_ns_ == 0) {  // a step daemon was seen: what runs below it is the job's from this tick on
+  if (next_roots_ns_ == 0) {  // a step daemon was seen: the processes below it are the job's from this tick on
     refresh_roots(now.monotonic_ns);
     discover(now.monotonic_ns);
   }
@@ -243,7 +243,7 @@ JobProcess* Job::add(int pid, const ProcessStat& stat, int rank, KernelFile file
   return added;
 }
 
-// /proc/loadavg ends with the last process id given out: the cheapest way to see that something was started, and what.
+// /proc/loadavg ends with the last process id given out: the cheapest way to find new processes.
 // (/proc/PID/task/*/children would be one read per thread, and not every kernel is built with it.)
 // https://man7.org/linux/man-pages/man5/proc_loadavg.5.html
 void Job::discover(std::int64_t now_ns) {

@@ -28,7 +28,7 @@ struct JobSource {
   std::string slurm_job;
   std::string slurm_node;
 
-  /// Throws Error with one line about what is wrong.
+  /// Throws Error with one line about the mistake.
   static JobSource parse(const std::string& argument);
 };
 
@@ -37,7 +37,7 @@ struct JobProcess {
   int rank = -1;          // of the launcher it descends from; -1: none
   bool launcher = false;  // its own work does not count
   bool root = false;
-  bool from_birth = false;  // it is not older than the collector: what its counters show, it did since
+  bool from_birth = false;  // it is not older than the collector: its counters cover only that time
   std::int64_t found_ns = 0;
   std::string command;
   std::int64_t start_ticks = 0;

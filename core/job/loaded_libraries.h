@@ -15,7 +15,7 @@ class LoadedLibraries {
  public:
   explicit LoadedLibraries(KernelTree& fs) : fs_(fs) {}
 
-  /// Every ten seconds one process, each of them twice in its life: what a program loads, it loads early.
+  /// Every ten seconds one process, each of them twice in its life: programs load libraries early.
   void look(std::int64_t now_ns, const Job& job);
 
   /// The libraries of the list in loaded_libraries.cpp that were seen, by name: "mpi nccl ucx"; "none" if processes

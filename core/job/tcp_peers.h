@@ -1,5 +1,5 @@
 // Counters of the job's TCP connections, summed by the address of their other end. Connections come and go; the sums of
-// a peer never fall: each connection adds what it has counted since it was seen last.
+// a peer never fall: each connection adds its increase since the last look.
 #pragma once
 
 #include <array>

@@ -69,7 +69,7 @@ class KernelTree {
   /// Opens and reads once; throws Unavailable("why: No such file ...") if that fails.
   [[nodiscard]] KernelFile require(std::string path, std::string_view why);
 
-  /// Reads a text once, for what is read rarely; nothing if it cannot be read.
+  /// Reads a text once, for texts that are read rarely; nothing if it cannot be read.
   [[nodiscard]] std::optional<std::string> text(std::string_view path);
   /// The same, never recorded: for texts that may hold secrets and of which a `fact` keeps a harmless part.
   [[nodiscard]] std::string unrecorded_text(const std::string& path) const;

@@ -26,8 +26,8 @@ template <typename T>
   return value;
 }
 
-/// Calls see(type, value) for each attribute of a list. False where the list is cut off or its lengths are wrong: what
-/// was seen before is right.
+/// Calls see(type, value) for each attribute of a list. False where the list is cut off or its lengths are wrong:
+/// attributes before that are right.
 template <typename See>
 bool each_attribute(std::span<const std::byte> list, const See& see) {
   while (const auto attribute = head_of_message<nlattr>(list)) {

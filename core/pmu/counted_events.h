@@ -1,4 +1,4 @@
-// Several groups of events counted in one scope, opened and read together; what a perf probe is made of.
+// Several groups of events counted in one scope, opened and read together; the base of a perf probe.
 #pragma once
 
 #include <cstdint>

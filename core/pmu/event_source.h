@@ -1,4 +1,4 @@
-// A PMU as the kernel describes it in /sys/bus/event_source/devices: its type number, which bits of an event mean what,
+// A PMU as the kernel describes it in /sys/bus/event_source/devices: its type number, the meaning of an event's bits,
 // the events it names, and the cpus on which it is counted.
 #pragma once
 

@@ -1,5 +1,5 @@
 // The hardware events that are counted, per processor design: one row each. libpfm's encoding is taken where it is
-// installed, the code in the row where it is not; a test holds both to what the vendors publish.
+// installed, the code in the row where it is not; a test compares both with the vendors' tables.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ class JobTasks {
 
   /// At least one process was attached to, so far.
   [[nodiscard]] bool attached() const noexcept { return next_attachment_ > 0; }
-  /// Threads of the job that could not be attached to, the launchers' and what they began excepted.
+  /// Threads of the job that could not be attached to, except those of launchers and their children.
   [[nodiscard]] std::size_t missed() const noexcept { return missed_; }
   /// The errno of the first that could not, except for one that had ended.
   [[nodiscard]] int error() const noexcept { return error_; }

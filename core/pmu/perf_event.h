@@ -34,7 +34,7 @@ struct PerfRequest {
   PerfEvent event;
   PerfTarget target;
   int group_fd = -1;       // of the first event of its group; -1: this one is the first, and does not count yet
-  bool user_only = false;  // not what the kernel does for it
+  bool user_only = false;  // without the kernel's work for it
 };
 
 struct PerfOpened {

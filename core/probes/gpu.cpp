@@ -166,7 +166,7 @@ class GpuProbe final : public Probe {
     break_off(error);
   }
 
-  // A recording ends with its last tick: what comes later would take the place of that tick's answer.
+  // A recording ends with its last tick: a later answer would replace that tick's.
   void close() noexcept override try {
     if (context_.fs.recorded() || context_.fs.recording()) return;
     closed_ = true;

@@ -114,7 +114,7 @@ bool counts_bytes(std::string_view name) {
 // is a dash.
 constexpr std::string_view kTrafficLine = "traffic";      // in the order of kTraffic
 constexpr std::string_view kErrorLine = "errors";         // in the order of kErrorCounters
-constexpr std::string_view kNamesLine = "names";          // of what the transport counts, once
+constexpr std::string_view kNamesLine = "names";          // names of the transport's counters, once
 constexpr std::string_view kTransportLine = "transport";  // in the order of these names
 constexpr std::string_view kAskTraffic = "traffic";
 constexpr std::string_view kAskAll = "traffic errors";
@@ -323,7 +323,7 @@ class InfinibandProbe final : public Probe {
     }
   }
 
-  /// Again where the adapter has gone and another one has come: what has the same name goes on in its rows.
+  /// Again where the adapter has gone and another one has come: counters with the same name go on in its rows.
   void name_transport(const std::string& port, std::string_view line, Port& places) {
     places.transport.clear();
     for (std::string_view name = cut_word(line); !name.empty(); name = cut_word(line)) {

@@ -1,5 +1,5 @@
-// Files, inodes and directory entries that the kernel holds, and tasks: what a job with many small files, or many
-// threads, fills the node with.
+// Files, inodes and directory entries that the kernel holds, and tasks: their numbers grow with many small files or
+// many threads.
 // https://docs.kernel.org/admin-guide/sysctl/fs.html
 #include <array>
 

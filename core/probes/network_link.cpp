@@ -204,7 +204,7 @@ std::string receive_ring(int socket, const std::string& interface) {
 }
 
 /// The work of the child: a line for each interface: its name, the columns and its ring; a dash is not known. In a
-/// copied tree, /ethtool/eth0 may hold what `ethtool -S eth0` printed.
+/// copied tree, /ethtool/eth0 may hold the output of `ethtool -S eth0`.
 std::string ask_links(const std::string& root, std::string_view /*request*/) {
   KernelTree fs(root);
   const int socket = root.empty() ? ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;

@@ -65,7 +65,8 @@ constexpr FamilyTable kFamilies[] = {
      kRpc},
 };
 
-// Kinds of requests with channels of their own: what moves data, and what jobs with many small files wait for.
+// Kinds of requests with channels of their own: requests that move data, and those that jobs with many small files wait
+// for.
 constexpr std::array<std::string_view, 10> kOwnKinds = {"READ", "WRITE",  "COMMIT", "GETATTR", "LOOKUP",
                                                         "OPEN", "ACCESS", "CREATE", "REMOVE",  "READDIR"};
 constexpr std::string_view kOtherKinds = "other";

@@ -1,4 +1,4 @@
-// Each NUMA node's allocations, memory, and what the memory manager did there.
+// Each NUMA node's allocations, memory, and the memory manager's work there.
 // https://docs.kernel.org/admin-guide/numastat.html
 #include <algorithm>
 

@@ -96,7 +96,7 @@ class OutsidersProbe final : public Probe {
     uid_ = context.fs.fact("uid", [] { return std::to_string(::geteuid()); });
     if (context.fs.list("/proc").empty()) throw Unavailable("/proc cannot be listed");
     family_.add("outsider.processes");
-    // Where /proc hides the processes of others (hidepid), what they use is not known.
+    // Where /proc hides the processes of others (hidepid), their use is not known.
     if (context.fs.text("/proc/1/stat").value_or("").empty()) return;
     times_ = &context.family(kFamilies[1]);
     for (const std::string_view name : kBelongs) times_->add("outsider.cpu_time", std::string(name));

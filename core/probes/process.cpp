@@ -122,7 +122,7 @@ class SlotProbe : public Probe {
     std::array<MonotonicSum, Counters> counters;
     std::uint64_t occupants = 0;
     bool counts = false;        // its counters have values in this row
-    bool before_birth = false;  // the first row of all is what they count from
+    bool before_birth = false;  // the very first row is their start value
     KernelFile io, status, sched;
     int pid = 0;
     int parent = 0;
@@ -185,8 +185,8 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     std::array<std::int64_t, kIoKeys.size()> counted{};
   };
 
-  /// A launcher is not measured, but has what the processes that it waited for did in their last moments. It is counted
-  /// in the slot of the one that ended last.
+  /// A launcher is not measured, but has the last counts of the processes that it waited for. It is counted in the slot
+  /// of the one that ended last.
   struct Launcher {
     int pid = 0;
     KernelFile io;       // with its children
@@ -227,7 +227,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
       if (ended.parent == slot.pid && !(slot.from_birth && ended.start_ticks >= slot.start_ticks)) ended = {};
     }
     const JobProcess* parent = context_.job->find(slot.process->stat.parent);
-    // A launcher with several threads is left out: what its threads did themselves cannot be separated.
+    // A launcher with several threads is left out: its threads' own counts cannot be separated.
     if (parent != nullptr && parent->launcher && parent->stat.threads <= 1) meet_launcher(parent->pid);
   }
 

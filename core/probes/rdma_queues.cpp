@@ -209,7 +209,7 @@ class RdmaQueuesProbe final : public Probe {
     for (Family* family : families_) family->commit();
   }
 
-  /// The first look is left out: it also loads what the child needs.
+  /// The first look is left out: it also loads code that the child needs.
   void set_pace(std::int64_t worked_ns, std::int64_t elapsed_ns) {
     if (!std::exchange(has_answered_, true)) return;
     child_.pause(

@@ -1,4 +1,4 @@
-// /proc/net/softnet_stat: what the network receive path of each cpu did and dropped.
+// /proc/net/softnet_stat: packets that the network receive path of each cpu processed and dropped.
 // https://docs.kernel.org/networking/scaling.html
 #include <algorithm>
 #include <array>

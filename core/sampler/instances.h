@@ -14,7 +14,7 @@
 
 namespace reveal {
 
-/// Guests share the rows of the instance "other": of counters the sum of what they added while they were seen, of
+/// Guests share the rows of the instance "other": for counters the sum of their increases while they were seen, for
 /// levels the sum over those that are there.
 class Instances {
  public:

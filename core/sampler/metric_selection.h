@@ -1,4 +1,4 @@
-// Which metrics are recorded: what the file given with --metrics names, one name or pattern a line, or everything.
+// Which metrics are recorded: the names in the file given with --metrics, one name or pattern a line, or everything.
 #pragma once
 
 #include <cstddef>

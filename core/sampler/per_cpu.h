@@ -22,7 +22,7 @@
 
 namespace reveal {
 
-/// A family of per cpu times then has 640 channels, about what the rest of a node has, and users do not read more one
+/// A family of per cpu times then has 640 channels, about as many as the rest of a node, and users do not read more one
 /// by one.
 inline constexpr std::size_t kMostInDetail = 64;
 
@@ -33,7 +33,7 @@ class PerCpu {
  public:
   struct Options {
     std::string_view member = "cpu";   // instances are "cpu3"
-    bool only_what_happened = false;   // no channel for what is still 0
+    bool only_what_happened = false;   // no channel while it is still 0
     std::size_t most_metrics = 4096;   // of them those with the most so far; the others are pooled
     std::string_view pool = {};        // as this one
     bool keep_busiest = false;         // cpus that stand out have channels of their own

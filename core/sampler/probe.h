@@ -25,7 +25,7 @@ class Probe {
   virtual ~Probe() = default;
   /// Reads, fills its families and commits them. In the steady state it allocates nothing.
   virtual void sample() noexcept = 0;
-  /// The job is over: takes what is still to be had, and lets go what others wait for. No sample follows.
+  /// The job is over: takes the remaining data, and releases resources that others wait for. No sample follows.
   virtual void close() noexcept {}
   /// Its losses and unexpected differences, in one sentence for the reader of the report; "": nothing.
   [[nodiscard]] virtual std::string caveat() const { return ""; }
@@ -41,7 +41,7 @@ struct SelfMeasurement {
   std::vector<std::int64_t> part_ns;  // elapsed in each part so far, same order
 };
 
-/// Everything a probe may look at. `job` and what follows from it are null without a job.
+/// Everything a probe may look at. `job` and the members that depend on it are null without a job.
 struct ProbeContext {
   KernelTree& fs;
   const Host& host;
@@ -76,7 +76,7 @@ struct ProbeSpec {
   std::span<const FamilyTable> families;
   /// Throws Unavailable("why"), a sentence for the reader of the report.
   std::unique_ptr<Probe> (*open)(const ProbeContext&) = nullptr;
-  /// For what costs more on larger hosts; takes the place of `period`.
+  /// For probes that cost more on larger hosts; replaces `period`.
   std::chrono::nanoseconds (*period_on)(const Host&) = nullptr;
   /// Where the source is missing: how to get it, or why one cannot. For `reveal doctor`.
   std::string_view remedy = {};

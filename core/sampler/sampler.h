@@ -1,5 +1,5 @@
 // Opens the probes, and takes one sample of everything that is due per tick. One thread, no allocation once everything
-// was seen; what changes (a process, a disk, a cpu) may cost one.
+// was seen; a change (a process, a disk, a cpu) may cost one.
 #pragma once
 
 #include <chrono>
@@ -39,9 +39,10 @@ class Sampler {
   /// Looks at everything once, without writing rows: adds the channels that are there. Before the trace begins.
   void look_first();
   void sample(const Tick& tick) noexcept;
-  /// Call it after the last sample, and before everything that takes time: others may wait for what probes hold open.
+  /// Call it after the last sample, and before everything that takes time: others may wait for files that probes hold
+  /// open.
   void close() noexcept;
-  /// Writes the first look, at its own time: what counters count from. Once the trace has begun.
+  /// Writes the first look, at its own time: the start values of counters. Once the trace has begun.
   void write_first_look() noexcept;
 
   [[nodiscard]] std::vector<Coverage> coverage() const;

@@ -1,4 +1,4 @@
-// Where probes put what they measured: families of channels, written to a trace, or nowhere (`--check`, tests, which
+// The destination of measured values: families of channels, written to a trace, or nowhere (`--check`, tests, which
 // look at the families themselves).
 #pragma once
 
@@ -44,13 +44,13 @@ class Family {
  public:
   static constexpr std::int32_t kNoChannel = -1;
   /// Channels of one family that appear after the first look at everything. Far more than a host has reason to add:
-  /// probes bound what comes and goes themselves (core/sampler/instances.h).
+  /// probes limit changing instances themselves (core/sampler/instances.h).
   static constexpr std::size_t kMostLater = 2048;
 
   Family(TraceSink& sink, const FamilySpec& spec);
 
-  /// Slow; for what appears for the first time. Returns its place in the row; kNoChannel if there were too many.
-  /// `before`: what a counter had counted until now, where that is known.
+  /// Slow; for new channels. Returns its place in the row; kNoChannel if there were too many. `before`: the value of a
+  /// counter until now, if known.
   std::int32_t add(std::string_view metric, std::string_view instance = {}, std::string_view role = "node",
                    std::int64_t before = kMissing);
   void died(std::int32_t channel);

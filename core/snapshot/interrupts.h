@@ -23,7 +23,7 @@ struct InterruptFact {
 /// Interrupts that fired at least `least` times, the busiest first, at most `most`.
 [[nodiscard]] std::vector<InterruptFact> interrupt_facts(KernelTree& fs, std::int64_t least, std::size_t most);
 
-/// "0000:81:00.0 net eth2, infiniband mlx5_0": its address, and what the system calls what is on it.
+/// "0000:81:00.0 net eth2, infiniband mlx5_0": its address, and the system's names of its devices.
 [[nodiscard]] std::string pci_device_name(KernelTree& fs, const std::string& address);
 
 }  // namespace reveal

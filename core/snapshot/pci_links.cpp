@@ -1,4 +1,4 @@
-// How the node's adapters are linked to it: width and speed of their PCI Express links, and what went wrong on them.
+// How the node's adapters are linked to it: width and speed of their PCI Express links, and errors on them.
 // https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci-devices-aer
 #include <array>
 

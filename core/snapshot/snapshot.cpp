@@ -262,7 +262,7 @@ void add_mitigations(KernelTree& fs, Facts& facts) {
   }));
 }
 
-// Adds the power limits of whole packages, in microwatts: "cpu.power_limit.0" and what the processor is made for. The
+// Adds the power limits of whole packages, in microwatts: "cpu.power_limit.0" and the rated power of the processor. The
 // long-term limit is the one that lasts; https://docs.kernel.org/power/powercap/powercap.html
 void add_power_limits(KernelTree& fs, Facts& facts) {
   constexpr std::string_view kFolder = "/sys/class/powercap";

@@ -30,10 +30,11 @@ namespace reveal {
 [[nodiscard]] Snapshot rdma_ports(KernelTree& fs);
 /// Cpus, distances and huge pages of each NUMA node.
 [[nodiscard]] Snapshot numa_nodes(KernelTree& fs);
-/// Links of network, NVMe, graphics and accelerator cards: "pci." what they can do and their width, "pci_state." speed
+/// Links of network, NVMe, graphics and accelerator cards: "pci." has their capabilities and width, "pci_state." speed
 /// and errors.
 [[nodiscard]] Snapshot pci_links(KernelTree& fs);
-/// "gpu_driver.": whether NVIDIA's kernel module is the open one, and what lets a fabric reach the memory of GPUs.
+/// "gpu_driver.": whether NVIDIA's kernel module is the open one, and the modules that let a fabric reach the memory of
+/// GPUs.
 [[nodiscard]] Snapshot gpu_driver(KernelTree& fs);
 /// Whether the kernel takes its wall clock for right, and by how much it may be wrong.
 [[nodiscard]] Snapshot clock_state(KernelTree& fs);

@@ -26,7 +26,7 @@ struct CallCounts {
   std::uint64_t untimed = 0;  // calls that did not fit into the table of pending ones
 };
 
-/// One training step as it begins, with what the process had waited and moved until then.
+/// One training step as it begins, with the process's waiting time and moved bytes until then.
 struct BegunStep {
   std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC; 0: not written yet by the thread that begins it, or already taken
   std::uint64_t waiting_ns = 0;

@@ -28,8 +28,8 @@ class CallCounters {
  public:
   /// How programs are attached: to many places by one link (Linux 6.6), or each by a perf event of its own (5.15).
   enum class Way : std::uint8_t { multi, single };
-  /// Finds the first way, from `cheapest` on, in which this kernel counts what it should, on a function of our own, and
-  /// measures what a hit costs. Throws Unavailable.
+  /// Finds the first way, from `cheapest` on, in which this kernel counts correctly, on a function of our own, and
+  /// measures the cost of a hit. Throws Unavailable.
   /// `places`: a multiple of the number of functions.
   explicit CallCounters(std::size_t places, Way cheapest = Way::multi);
   /// Through the broker, which has opened as many places.

@@ -95,7 +95,7 @@ std::vector<Mapping> stack_mappings(std::string_view maps) {
 }
 
 Descriptor open_mapped(pid_t pid, const Mapping& mapping) {
-  // The path is the job's: what lies there by now may be a device, which to open is to use. O_PATH opens nothing.
+  // The path is the job's: a device may lie there by now, and opening a device uses it. O_PATH opens nothing.
   constexpr int kFlags = O_PATH | O_CLOEXEC;
   const std::string folder = "/proc/" + std::to_string(pid);
   std::array<char, 64> range{};

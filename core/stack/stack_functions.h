@@ -21,7 +21,7 @@ enum class ByteRule : std::uint8_t {
 /// entry only.
 enum class Ending : std::uint8_t {
   may_throw,
-  catches_all,     // it returns nothing, and no exception leaves it: what is thrown inside is caught inside
+  catches_all,     // it returns nothing, and no exception leaves it: exceptions are caught inside
   returns_status,  // an int: 0 is success
 };
 

@@ -77,8 +77,8 @@ CallCounters counters_of(bool by_broker) {
   return CallCounters(places, std::make_unique<CallBroker>(Descriptor(WorkerProcess::kKeptFile), places));
 }
 
-/// Attaches to the functions of the job's processes, and detaches what costs too much, in a thread of its own: both
-/// may take long.
+/// Attaches to the functions of the job's processes, and detaches functions that cost too much, in a thread of its own:
+/// both may take long.
 class StackWatch {
  public:
   explicit StackWatch(bool by_broker)

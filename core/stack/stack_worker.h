@@ -1,5 +1,5 @@
 // The part of the probe "stack" that may take long, for its worker process: finds the libraries of the job's processes,
-// attaches to their functions, reads the counts, and detaches what costs the job too much.
+// attaches to their functions, reads the counts, and detaches functions that cost the job too much.
 #pragma once
 
 #include <string>

@@ -59,8 +59,8 @@ class ChildProcess {
   Descriptor end_;  // readable once it has ended
 };
 
-/// The child runs `work` and exits with what that returns, or with 1 if it throws. Empty if fork() failed: errno has
-/// the reason.
+/// The child runs `work` and exits with its result, or with 1 if it throws. Empty if fork() failed: errno has the
+/// reason.
 template <typename Work>
 [[nodiscard]] ChildProcess fork_child(Work&& work) noexcept {
   const pid_t pid = ::fork();

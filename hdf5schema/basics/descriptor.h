@@ -1,5 +1,5 @@
-// A file descriptor that closes itself. Everything we open is close-on-exec: what the wrapper or the broker starts must
-// have exactly the descriptors it would have had without us.
+// A file descriptor that closes itself. Everything we open is close-on-exec: programs started by the wrapper or the
+// broker must have exactly the descriptors that they would have without us.
 #pragma once
 
 #include <fcntl.h>

@@ -55,10 +55,10 @@ void copy_and_sync(const fs::path& from, const fs::path& to) {
   copy.publish(Synced::yes);
 }
 
-/// Why what has this status is no private directory of ours, "" if it is.
+/// Why a path with this status is no private directory of ours, "" if it is.
 std::string flaw_of(const std::string& path, const struct stat& status, Privacy privacy) {
   if (!S_ISDIR(status.st_mode)) return " is not a directory";
-  // Others could put links in the way of what is written there under our name.
+  // Others could put links in the way of files written there under our name.
   if (status.st_uid != ::geteuid()) return " belongs to another user";
   if ((status.st_mode & 022) != 0) return " can be written by others; try: chmod go-w " + path;
   if (privacy == Privacy::others_do_not_enter && (status.st_mode & 077) != 0) return " can be entered by others";

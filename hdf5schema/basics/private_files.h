@@ -18,7 +18,7 @@ enum class Privacy : std::uint8_t {
   others_do_not_enter   // and no link: where any user may make names
 };
 
-/// Makes `path` (mode 0700) and what is missing above it. Throws Error if it cannot be made or is not private.
+/// Makes `path` (mode 0700) and missing parents. Throws Error if it cannot be made or is not private.
 void make_private_directory(const std::string& path, Privacy privacy);
 
 /// The same, opened, but made in a directory that is there, and through no link to one.
@@ -40,7 +40,7 @@ class NewFile {
  public:
   /// `hidden`: its name until publish(); a file of this name that was left behind is removed.
   NewFile(const std::filesystem::path& directory, std::string name, std::string hidden, mode_t mode = 0666);
-  ~NewFile();  // removes what was not published
+  ~NewFile();  // removes the file if it was not published
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
