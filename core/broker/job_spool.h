@@ -31,7 +31,7 @@ void require_room(const std::filesystem::path& spool, const SpoolLimits& limits,
 [[nodiscard]] std::string run_name(const std::string& job, int restart);
 
 /// Creates SPOOL/RUN for the user or takes the one that is there, if it is the user's. Throws Error when the spool or
-/// that directory is not private.
+/// that directory has another owner or mode.
 [[nodiscard]] std::filesystem::path make_job_spool(const std::filesystem::path& spool, const std::string& run,
                                                    uid_t uid, gid_t gid);
 

@@ -45,7 +45,7 @@ bool is_own(const fs::path& directory) {
   return folder.get() >= 0 && ::fstat(folder.get(), &status) == 0 && status.st_uid == ::geteuid();
 }
 
-/// A baseline is made of normal runs only; one that differs from its past is none: what is slow today must not be
+/// A baseline is made of normal runs only; one that differs from its past is none: a slow level today must not be
 /// normal tomorrow.
 std::string why_not_normal(const Report& report) {
   if (report.partial) return "part of its data is missing";

@@ -1,4 +1,4 @@
-// This run's record, and the search for earlier ones: what `reveal report` does with a directory's past.
+// This run's record, and the search for earlier ones: the part of `reveal report` about a directory's past.
 #pragma once
 
 #include <filesystem>

@@ -107,7 +107,7 @@ void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
   }
 }
 
-/// The same for what nodes show together.
+/// The same for findings of several nodes together.
 void void_where_kernel_is_shared(const std::vector<NodeSummary>& summaries, std::vector<Finding>& of_nodes) {
   const std::set<std::string> sharing = nodes_sharing_a_kernel(summaries);
   std::erase_if(of_nodes, [&](const Finding& finding) {
@@ -386,7 +386,7 @@ std::string name_of(const std::filesystem::path& directory) {
   return std::filesystem::canonical(directory, error).filename().string();
 }
 
-/// All but what is concluded from it.
+/// All parts, without the conclusions from them.
 Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
                     const ReportOptions& options) {
   Report report;
@@ -461,7 +461,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   return report;
 }
 
-/// Once all findings are there: what they come to.
+/// The conclusions, once all findings are there.
 void conclude(const std::vector<NodeSummary>& summaries, Report& report) {
   drop_what_did_not_end_the_job(report.job, report.findings);
   find_causes(report.findings);

@@ -52,7 +52,7 @@ struct NodeSummary {
   bool operator==(const NodeSummary&) const = default;
 };
 
-/// Reduces timeline, aggregates and episodes until the text fits kLargestSummary; what was cut is counted in `omitted`.
+/// Reduces timeline, aggregates and episodes until the text fits kLargestSummary; `omitted` counts the cut items.
 [[nodiscard]] std::string render_summary(NodeSummary summary);
 /// Throws Error for another schema or a damaged file.
 [[nodiscard]] NodeSummary parse_summary(const std::string& json);

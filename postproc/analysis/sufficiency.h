@@ -1,4 +1,4 @@
-// Whether a node's trace is enough to call the node healthy: what was not looked at is not healthy.
+// Whether a node's trace is enough to call the node healthy: a node that was not examined is not called healthy.
 #pragma once
 
 #include <span>

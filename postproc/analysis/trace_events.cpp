@@ -34,7 +34,7 @@ constexpr std::int64_t kFarthest = INT64_MAX / 3;  // times are untrusted, and a
 constexpr std::int64_t kLeastMargin = 5 * kSecond;
 constexpr double kWholeShare = 0.9;  // of the job: an interval with a useful time is shorter
 
-/// Threads are numbers: what is shown first comes first.
+/// Threads are numbers, in the order of display.
 constexpr int kExportedThread = 1;
 constexpr int kFirstFinding = 100;
 constexpr int kFirstEpisode = 200;

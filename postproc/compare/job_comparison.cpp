@@ -19,7 +19,7 @@ namespace {
 
 using Runs = std::vector<ComparedRun>;
 
-constexpr double kLongestRun = 1e10;                    // seconds; what is beyond was never a run
+constexpr double kLongestRun = 1e10;                    // seconds; longer ones are no runs
 constexpr double kRecordedVariance = 0.1 * 0.1 / 12;    // of rounding: a trace has a row every tenth of a second
 constexpr double kReportedVariance = 0.01 * 0.01 / 12;  // reveal-run reports hundredths
 constexpr std::size_t kLeastEarlierRuns = 3;

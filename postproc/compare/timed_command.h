@@ -31,8 +31,8 @@ class ForegroundCommands {
 
   /// The signal that came, or 0.
   [[nodiscard]] static int stopped_by() noexcept;
-  /// To its end, and that of what it leaves behind, which would slow the next one: for 10 s at most, and no more once
-  /// something has outlived them. `environment`: "NAME=value". Its standard input is empty.
+  /// Waits for its end, and that of processes it leaves behind, which would slow the next one: for 10 s at most, and no
+  /// more once something has outlived them. `environment`: "NAME=value". Its standard input is empty.
   [[nodiscard]] static TimedRun run(const std::vector<std::string>& words, const std::vector<std::string>& environment,
                                     OutputOf output);
 };

@@ -1,5 +1,5 @@
-// A command with and without a line, again and again in the order ABBA, so that what slowly changes meanwhile (a
-// warming cpu, a filling cache) counts for both alike.
+// A command with and without a line, again and again in the order ABBA, so that slow changes meanwhile (a warming cpu,
+// a filling cache) count for both alike.
 #pragma once
 
 #include <optional>

@@ -25,7 +25,8 @@ struct TriedLine {
   bool operator==(const TriedLine&) const = default;
 };
 
-/// As a shell splits a line; a comment ends it. Throws Error for what only a shell can do: pipes, variables, patterns.
+/// As a shell splits a line; a comment ends it. Throws Error for features that need a shell: pipes, variables,
+/// patterns.
 [[nodiscard]] std::vector<std::string> split_words(std::string_view line);
 
 /// "export A=1 B=2", "unset A", "A=1 numactl --membind=0 COMMAND ..."; `command`, its first word, ends the words before

@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kReportLimit{60};             // for another node
 constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file system
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
-constexpr std::chrono::seconds kMailPause{5};  // before what failed is tried once more
+constexpr std::chrono::seconds kMailPause{5};  // before a failed step is tried once more
 constexpr const char* kMailedFile = ".mailed";
 
 class EndOfNode {

@@ -16,7 +16,7 @@ struct JobEnd {
   int ready_fd = -1;       // gets one byte when the epilog need not wait any longer
 };
 
-/// Trace, report, mail. Never throws; what went wrong is logged. The exit status of the program.
+/// Trace, report, mail. Never throws; failures are logged. The exit status of the program.
 [[nodiscard]] int finish_job(const JobEnd& end) noexcept;
 
 }  // namespace reveal

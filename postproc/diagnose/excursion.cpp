@@ -88,7 +88,7 @@ std::vector<Interval> collect(std::span<const double> series, double usual, cons
     if (taken.length() == 0) taken = dip_inside(series, at, usual, search);
     if (taken.length() == 0) {
       found.push_back(at);
-      // All of what was seen, not only its core, else the shoulders come back as candidates of their own.
+      // The whole excursion, not only its core, else the shoulders come back as candidates of their own.
       taken = {std::min(at.begin, seed.at.begin), std::max(at.end, seed.at.end)};
     }
     offer({range.begin, taken.begin});

@@ -52,7 +52,7 @@ struct Excursion {
 [[nodiscard]] std::vector<Excursion> find_lasting_excursions(std::span<const double> series,
                                                              const ExcursionSearch& search);
 
-/// Where they are: to leave them all out of what is usual.
+/// Where they are: to leave them all out of the usual level.
 [[nodiscard]] std::vector<Interval> places(std::span<const Excursion> excursions);
 
 }  // namespace reveal

@@ -26,10 +26,10 @@ namespace reveal {
 
 /// -1 if the firmware does not report it.
 [[nodiscard]] int gpu_numa_node(const RuleContext& context, const std::string& gpu);
-/// True if GPUs are divided into parts (MIG): what the driver reports of a whole GPU is not the job's then.
+/// True if GPUs are divided into parts (MIG): then the driver's values of a whole GPU are not the job's.
 [[nodiscard]] bool is_divided(const RuleContext& context, const std::string& gpu);
 
-/// Returns values for remedies: "gpu" is what nvidia-smi -i takes.
+/// Returns values for remedies: "gpu" is the argument of nvidia-smi -i.
 [[nodiscard]] JobValues gpu_values(const RuleContext& context, const std::string& gpu);
 /// "gpu2 (0000:c1:00.0)", or "gpu2 (0000:c1:00.0, divided by MIG)".
 [[nodiscard]] std::string gpu_name(const RuleContext& context, const std::string& gpu);
@@ -62,7 +62,7 @@ struct HeldBack {
 [[nodiscard]] std::vector<HeldBack> held_back(const RuleContext& context, std::span<const std::string_view> reasons,
                                               std::string_view unless = {});
 
-/// Interval, instance, evidence, confidence and cost of what held a GPU back.
+/// Interval, instance, evidence, confidence and cost of the limit that held a GPU back.
 [[nodiscard]] Finding held_back_finding(const RuleContext& context, const HeldBack& held, const JobValues& more = {});
 /// For the end of its sentence: " 3 more GPUs of the job had the same problem."; "" where it was one.
 [[nodiscard]] std::string more_gpus(std::size_t held);

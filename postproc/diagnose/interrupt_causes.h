@@ -45,7 +45,7 @@ struct CardVector {
 /// Cpus that have transmit queues of the interface for themselves (XPS). Empty where there are none, or it is not
 /// known.
 [[nodiscard]] std::vector<int> sending_cpus(const RuleContext& context, const std::string& interface);
-/// Gives the queues to these cpus: what they send comes back as interrupts of its vectors.
+/// Gives the queues to these cpus: their sent packets come back as interrupts of its vectors.
 [[nodiscard]] std::string line_for_senders(const std::string& interface, const std::vector<int>& cpus,
                                            const std::vector<int>& now);
 

@@ -26,7 +26,7 @@ struct LocalityPlace {
 
 struct LocalityMap {
   std::string node;
-  std::vector<LocalityPlace> places;  // NUMA nodes in rising order, then what has none; empty: see `note`
+  std::vector<LocalityPlace> places;  // NUMA nodes in rising order, then devices without a node; empty: see `note`
   std::string note;                   // why places cannot be separated
   bool operator==(const LocalityMap&) const = default;
 };

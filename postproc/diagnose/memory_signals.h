@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// Part of the cycles that waited: for what the L3 did not have where that is counted, else for anything.
+/// Part of the cycles that waited: for data missing in the L3 if that is counted, else for anything.
 [[nodiscard]] std::optional<MetricSeries> stall_ratio(const RuleContext& context);
 /// Part of the accesses beyond the last-level cache that another socket answered.
 [[nodiscard]] std::optional<MetricSeries> remote_share(const RuleContext& context);

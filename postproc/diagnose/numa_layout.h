@@ -45,7 +45,7 @@ struct NumaMemory {
 [[nodiscard]] NumaLayout numa_layout(const Snapshot& facts, std::string_view job_cpus);
 [[nodiscard]] NumaLayout numa_layout(const RuleContext& context);
 
-/// The number of a NUMA node; nothing for what is none of any kernel's.
+/// The number of a NUMA node; nothing for an impossible number.
 [[nodiscard]] std::optional<int> numa_node_number(std::string_view digits);
 /// 1 of "node1", "rank0/node1"; nothing for anything else.
 [[nodiscard]] std::optional<int> numa_node_in(std::string_view instance);

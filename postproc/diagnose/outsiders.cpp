@@ -22,7 +22,7 @@ constexpr double kFloodOfWrites = 30e6;  // bytes per second
 constexpr double kFloodCpus = 0.5;
 /// A cpu is named when it carries this part of the change on the busiest one.
 constexpr double kNamedShare = 0.5;
-constexpr double kLookSeconds = 5;  // of the probe: it counts what happened in the seconds before it
+constexpr double kLookSeconds = 5;  // of the probe: it counts the seconds before it
 
 struct BusierCpu {
   std::string name;
@@ -394,7 +394,7 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
 }
 
 /// An outsider that runs from the first to the last second leaves no time without it to compare with: the level itself,
-/// held against what the job waited, is then the evidence. The threshold is higher, since a bias of the clocks is a
+/// compared with the job's waiting, is then the evidence. The threshold is higher, since a bias of the clocks is a
 /// level too.
 std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, const MetricSeries& outsider,
                                                  const MetricSeries& used, const MetricSeries& wait) {
@@ -448,12 +448,12 @@ std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
     if (excess - interrupts_excess(context, excursion.at, all) < context.threshold("min_cpu")) continue;
     if (explained_by_writes(context, excursion.at, all, excess)) continue;
     const OutsiderCost cost = cost_of_outsider(context, excursion.at, all, wait, used, excess);
-    // One that cost nothing is worth a word only where it explains what the detectors saw.
+    // One that cost nothing is worth a word only if it explains an episode of the detectors.
     if (!cost.any() && !confirmed_by(context.detection, excursion.at)) continue;
     const auto who = who_took(context, excursion.at, all, excess * context.seconds(excursion.at.length()));
     Finding finding = describe_outsider(context, outsider, excursion, all, wait, cost, who);
     if (excursion.recurring) {
-      // A habit of the node or of what the job set off elsewhere: worth knowing once, not a list of events.
+      // A habit of the node, or an effect of the job elsewhere: worth knowing once, not a list of events.
       finding.severity = std::min(finding.severity, Severity::notice);
       finding.confidence = Confidence::possible;
       for (const Excursion& other : excursions) {

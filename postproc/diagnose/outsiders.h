@@ -30,7 +30,7 @@ inline constexpr Threshold kOutsiderThresholds[] = {
     kMinLostPercent};
 [[nodiscard]] std::vector<Threshold> outsider_thresholds(std::vector<Threshold> more = {});
 
-/// Cpus that those used on the cpus of the job; nothing where the collector did not see what they are.
+/// Cpus that those used on the cpus of the job; nothing if the collector did not see their kind.
 [[nodiscard]] std::optional<MetricSeries> outsider_time(const RuleContext& context, Outsiders who);
 
 /// Returns the findings of the context's rule: each interval in which the outsiders of this rule took most, and the

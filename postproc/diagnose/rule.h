@@ -39,7 +39,7 @@ struct RuleSpec {
   std::string_view id;
   std::string_view former_id = {};  // in reports and settings of earlier releases; "" if it was always called so
   std::string_view title;
-  std::string_view looks_for;  // one sentence: in which channels, for what
+  std::string_view looks_for;  // one sentence: the channels and the signal
   FindingKind kind = FindingKind::anomaly;
   Subsystem subsystem = Subsystem::cpu;
   int order = 100;  // attribution order: configuration on the path before symptoms; lower wins and runs first
@@ -59,8 +59,8 @@ struct RuleSpec {
   std::vector<RemedyLine> admin_remedy;
   std::string_view verify;
   std::vector<std::string_view> sources;
-  /// Findings of this node; throws Unavailable("why") when it lacks what it needs to look at (-> not_checked).
-  /// Null for what only the job as a whole or several runs show: see EffectiveRule.
+  /// Findings of this node; throws Unavailable("why") when its signals are missing (-> not_checked). Null for rules on
+  /// the job as a whole or on several runs: see EffectiveRule.
   std::vector<Finding> (*check)(const RuleContext&) = nullptr;
 };
 
@@ -87,7 +87,7 @@ class RuleContext {
     std::int64_t utc_minus_monotonic_ns = 0;  // of their times
     std::string_view job = {};                // its id; "" outside a batch system
     std::string_view command = {};            // name of the program
-    Metrics* asked_for = nullptr;             // gets what rules look for, whether it was measured or not
+    Metrics* asked_for = nullptr;             // gets the metrics that rules request, measured or not
   };
   struct Override {
     std::string name;

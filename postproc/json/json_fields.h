@@ -186,7 +186,7 @@ class JsonReader {
       if (const auto known = of_name(text)) values.push_back(*known);
     }
   }
-  /// Leaves out what has a name of a later version.
+  /// Leaves out values with a name of a later version.
   template <class T>
   void known(std::string_view key, std::vector<T>& values) {
     const Json* json = find(key);

@@ -15,7 +15,7 @@ class CpuBudget {
     routine,  // waits until its cost was saved up
     urgent,   // may borrow
   };
-  /// `now_seconds` of any clock that does not step; `cost_seconds`: what the last run of this kind took.
+  /// `now_seconds` of any clock that does not step; `cost_seconds`: the cost of the last run of this kind.
   [[nodiscard]] bool allows(Need need, double now_seconds, double cost_seconds);
   void spend(double cost_seconds);
 

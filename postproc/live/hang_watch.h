@@ -21,7 +21,7 @@ class HangWatch {
     News news = News::begun;
     std::string sentence;
   };
-  /// Looks every few seconds, and returns what has changed.
+  /// Looks every few seconds, and returns the changes.
   [[nodiscard]] std::optional<Change> look(std::span<const std::unique_ptr<WatchedNode>> nodes,
                                            std::chrono::steady_clock::time_point now);
   /// The sentence of the hang that lasts; "" while there is none.

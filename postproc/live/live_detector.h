@@ -1,4 +1,4 @@
-// Live detection of one node: decides when detection runs, runs it, and returns what is news. Files and clocks are its
+// Live detection of one node: decides when detection runs, runs it, and returns the changes. Files and clocks are its
 // caller's, so that a recorded trace can be replayed through it.
 #pragma once
 

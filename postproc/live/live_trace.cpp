@@ -104,7 +104,7 @@ void LiveTrace::take_early_rows() {
   });
 }
 
-/// Opening reads every name and every time: only when a flush has come and brings what is needed.
+/// Opening reads every name and every time: only after a flush with needed data.
 bool LiveTrace::worth_opening(Time now) {
   if (now < next_open_) return false;
   std::error_code error;

@@ -49,7 +49,7 @@ class WatchedNode {
  public:
   explicit WatchedNode(const std::filesystem::path& trace);
 
-  /// Returns what to publish now.
+  /// Returns the notices to publish now.
   [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, CpuBudget& budget);
 
   [[nodiscard]] const LiveTrace& trace() const { return trace_; }

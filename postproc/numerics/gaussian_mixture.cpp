@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostIterations = 40;
 constexpr double kSettled = 1e-3;          // of the mean log density, as in scikit-learn
-constexpr double kLeastOfVariance = 1e-6;  // of the largest one: what a constant column has
+constexpr double kLeastOfVariance = 1e-6;  // of the largest one: the variance of a constant column
 
 Eigen::VectorXd log_sum(const Eigen::MatrixXd& joint) {
   const Eigen::VectorXd largest = joint.rowwise().maxCoeff();

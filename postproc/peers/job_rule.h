@@ -1,4 +1,4 @@
-// A rule that looks at all nodes of a job together: what differs between nodes, and what no single one shows. Its
+// A rule that looks at all nodes of a job together: differences between nodes, and facts that no single one shows. Its
 // row stands in the rule table like all others; one family of rules per file in rules/, without a header.
 #pragma once
 
@@ -58,7 +58,7 @@ struct RegisteredJobRule {
   RegisteredJobRule(JobCheck check, RuleSpec spec, JobRuleOf of = JobRuleOf::measurements);
 };
 
-/// How to verify what a node differs in.
+/// How to verify a difference of a node.
 inline constexpr std::string_view kFollowsTheNode =
     "run it again without this node: if the difference stays with the node, the machine is the cause; if it follows "
     "the rank, the program is";

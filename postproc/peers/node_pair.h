@@ -44,7 +44,7 @@ struct PairMetric {
 };
 
 [[nodiscard]] std::span<const PairMetric> pair_metrics();
-/// The row of a metric; null for what is none.
+/// The row of a metric; null if it has none.
 [[nodiscard]] const PairMetric* pair_metric(std::string_view metric);
 
 /// One number of levels by their metrics, NaN where one is not known.
@@ -66,8 +66,8 @@ struct PairDifference {
 enum class SettingWeight : std::uint8_t { none, may_slow, slows };
 [[nodiscard]] SettingWeight weight_of_setting(const std::string& key);
 
-/// Whether the first setting only follows from the second: what is done about each flaw of a processor, from the option
-/// that decides about all of them.
+/// Whether the first setting only follows from the second: the mitigation of each flaw of a processor follows from the
+/// option for all of them.
 [[nodiscard]] bool follows_from(std::string_view key, std::string_view other) noexcept;
 
 struct PairSetting {

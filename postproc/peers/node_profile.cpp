@@ -175,7 +175,7 @@ class Shaper {
     profile_.channels.push_back(std::move(shaped));
   }
 
-  /// Keeps what moved most where there is too much, and brings all into the order of names.
+  /// Keeps the channels that moved most if there are too many, and sorts all by name.
   void finish() {
     std::stable_sort(lively_.begin(), lively_.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<ProfileChannel> kept;

@@ -12,7 +12,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kSubsystemCount = static_cast<std::size_t>(Subsystem::self);
-/// Half of what a node does must differ by this factor, e^0.4, for its work to be another. A faulty node differs in
+/// Half of a node's activities must differ by this factor, e^0.4, for its work to be another. A faulty node differs in
 /// some of its channels, and a synchronous job makes all nodes do less together.
 constexpr double kAnotherGroup = 0.4;
 /// One channel counts no more than this: a rank that alone writes checkpoints is no group of its own.

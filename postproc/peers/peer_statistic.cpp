@@ -113,8 +113,8 @@ bool ColumnTest::collect(std::size_t column) {
   return true;
 }
 
-/// How far a node's whole-job mean would wander if the job ran again, as its blocks wander about what the whole group
-/// does in them: phases of the job are no noise.
+/// How far a node's whole-job mean would wander if the job ran again, as its blocks wander about the mean of the whole
+/// group: phases of the job are no noise.
 void ColumnTest::standard_errors(std::size_t column) {
   const double floor = group_.table.columns[column].floor;
   const std::size_t nodes = measured_.size();

@@ -1,6 +1,6 @@
 // One channel, one node against all others of its group: how far off it is, and whether chance alone takes a node so
 // far. Chance has two sources. Equal nodes differ a little: the leave-one-out variance between the others, moderated by
-// what the channels have in common (moderated_t.h). And a node's mean would be another if the job ran again: its
+// the common distribution of the channels (moderated_t.h). And a node's mean would be another if the job ran again: its
 // standard error from batch means (Schmeiser, Oper. Res. 30(3):556, 1982), so that blocks that hang together in time
 // are not counted as many witnesses.
 #pragma once

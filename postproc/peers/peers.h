@@ -18,7 +18,7 @@ namespace reveal {
 struct PeerGroup {
   std::vector<std::string> nodes;
   bool compared = false;
-  std::string reason;        // why these nodes were not compared, or what limits it
+  std::string reason;        // why these nodes were not compared, or the limits of it
   double seconds = 0;        // of wall time in which all of them lived
   std::size_t channels = 0;  // compared
   bool operator==(const PeerGroup&) const = default;

@@ -96,7 +96,7 @@ struct Stretch {
   double others = 0, others_usual = 0;
 };
 
-/// `excluded`: what is not usual; `at` is in it.
+/// `excluded`: unusual steps; `at` is among them.
 Stretch stretch_at(std::span<const double> own, std::span<const double> others, Interval at,
                    std::span<const Interval> excluded) {
   return {.at = at,
@@ -116,7 +116,7 @@ std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const E
   const auto points = [&](double seconds) {
     return static_cast<std::size_t>(std::max(1.0, std::round(seconds * points_per_second)));
   };
-  // The usual difference may have either sign: it is what the search rises above.
+  // The usual difference may have either sign: it is the base of the search.
   const double lowest =
       *std::min_element(against.begin(), against.end(), [](double a, double b) { return std::isnan(b) || a < b; });
   for (double& value : against) value -= lowest;
@@ -207,7 +207,7 @@ std::optional<Suspect> working_on(const Trends& trends, std::span<const Finding>
     };
     if (std::none_of(trends.nodes.begin(), trends.nodes.end(), deviated)) continue;
     const Interval at = trends.interval(finding.intervals.front());
-    // As above: not from the start, and what is usual takes longer.
+    // As above: not from the start, and the usual state takes longer.
     if (at.begin == 0 || static_cast<double>(at.length()) < least || 2 * at.length() > trends.points()) continue;
     if (longest && longest->stretch.at.length() >= at.length()) continue;
     for (std::size_t member = 0; member < trends.nodes.size(); ++member) {

@@ -1,4 +1,4 @@
-// Each member of a report once: what report.json calls it, and how an unknown one is written.
+// Each member of a report once: its name in report.json, and how an unknown one is written.
 #pragma once
 
 #include "postproc/json/json_fields.h"

@@ -176,8 +176,8 @@ struct Report {
 };
 
 enum class TextPart : std::uint8_t {
-  page,        // one terminal page: the verdict, one diagnosis, what was used and measured
-  everything,  // also intervals without a known cause, what could not be measured or checked, and why
+  page,        // one terminal page: the verdict, one diagnosis, used resources and measurements
+  everything,  // also intervals without a known cause, missing measurements and checks, with reasons
   findings,    // only the findings, each in full
 };
 

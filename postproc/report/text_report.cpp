@@ -1,5 +1,5 @@
-// report.txt and what the terminal shows: the verdict first, then one diagnosis with what to type, what the job used,
-// and at the end where it all is.
+// report.txt and the output on a terminal: the verdict first, then one diagnosis with its remedy, the resources that
+// the job used, and at the end the files.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -372,7 +372,7 @@ void print(Page& page, const Card& card, const Report& report) {
   }
 }
 
-/// One that is not the first: where and what, and the first thing to do.
+/// One that is not the first: place and cause, and the first step.
 void print_note(Page& page, const Card& card) {
   const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
@@ -399,7 +399,7 @@ void print_notes(Page& page, const Section& section) {
   if (more > 0) page.paragraph(2, counted(static_cast<double>(more), "more finding"));
 }
 
-/// `above` is what was printed last.
+/// `above` was printed last.
 void print(Page& page, const Section& section, Section::Id& above, const Report& report) {
   using enum Section::Id;
   if (section.id == job) return print_job(page, section);

@@ -38,7 +38,7 @@ namespace reveal {
 
 /// "cpu 0.29 of 2 cpus", "memory 512 MiB of 23 GiB", ...: the known values, those that users need most first.
 [[nodiscard]] std::vector<std::string> used(const JobTotals&);
-/// "network: the node is shared", ...: what is not known, and why.
+/// "network: the node is shared", ...: unknown values with their reasons.
 [[nodiscard]] std::vector<std::string> unknown(const JobTotals&);
 /// "0.29 of 2 cpus", "512 MiB of 23 GiB"; "not measured".
 [[nodiscard]] std::string cpus_used(const JobTotals&);

@@ -8,8 +8,8 @@
 
 namespace reveal {
 
-/// One longer step from its samples: a level's mean; a counter's increments as what the present samples would come to
-/// over the whole step, so that a gap does not look like a pause. NaN when none is present.
+/// One longer step from its samples: a level's mean; a counter's increments extrapolated from the present samples to
+/// the whole step, so that a gap does not look like a pause. NaN when none is present.
 [[nodiscard]] double longer_step(std::span<const double> samples, Kind kind);
 
 /// `factor` samples in one; a rest of fewer is left out.

@@ -35,7 +35,7 @@ struct DerivedMetric {
   Unit unit;
   Subsystem subsystem;
   Over over;
-  std::string_view formula;  // for the reader; `compute` is what is done
+  std::string_view formula;  // for the reader; `compute` is the computation
   std::string_view inputs;   // metrics, with blanks between them
   /// Computes one step: counters as increments, gauges as levels, in the order of `inputs`, none of them missing.
   double (*compute)(const double* in, double step_seconds);

@@ -79,7 +79,7 @@ std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
     const bool part = earlier || name.ends_with(kPart);
     if (!part && !name.ends_with(kTrace)) continue;
     struct stat status {};
-    // Links, FIFOs and the like are listed: opening them shows what they are.
+    // Links, FIFOs and the like are listed: opening them shows their kind.
     if (::lstat(entry.path().c_str(), &status) != 0 || S_ISDIR(status.st_mode)) continue;
     ListedTrace trace;
     trace.path = entry.path();

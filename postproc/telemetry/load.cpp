@@ -38,7 +38,7 @@ constexpr Loss kLosses[] = {
     {"metrics_selected", "only some metrics were recorded"},
 };
 
-/// Adds the numbers in the texts of events that count what was lost.
+/// Adds the numbers in the texts of events that count losses.
 std::optional<std::int64_t> sum_of(const std::vector<const Event*>& events) {
   std::int64_t sum = 0;
   for (const Event* event : events) {

@@ -27,7 +27,7 @@ struct MetricFact {
   std::string_view metric;         // "cpu.user"; "disk.read*" is a prefix; "*drop*" a part, in any case of letters
   std::string_view words = {};     // where the metric's own name would puzzle the reader
   std::string_view compared = {};  // the name in comparisons of two nodes, if it is another one
-  std::string_view unit = {};      // where it is not what the kind and the unit of the channel give
+  std::string_view unit = {};      // if it does not follow from the kind and the unit of the channel
   std::string_view shown = {};     // in sentences, where people read it in another unit than any of these
   double shown_factor = 0;         // its factor then, if not 1
   std::string_view meter = {};     // label in `reveal watch`
@@ -64,7 +64,7 @@ template <typename T>
 /// The channel's base unit, "/s" appended for rates: "ns/s", "bytes"; that of detectors and of report.json.
 [[nodiscard]] std::string unit_of(const Channel& channel);
 
-/// The unit a person reads, and what to multiply values on the grid with to get it.
+/// The unit a person reads, and the factor from values on the grid.
 [[nodiscard]] std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds);
 
 /// A value in `unit` (as of unit_of) in the unit a person reads: "0.98 cpus".
@@ -74,7 +74,7 @@ template <typename T>
 [[nodiscard]] std::pair<std::string, std::string> quantities_of(std::string_view metric, double first, double second,
                                                                 std::string_view unit);
 
-/// A level that depends on what ran on the node before the job: free memory, page cache.
+/// A level that depends on earlier jobs of the node: free memory, page cache.
 [[nodiscard]] bool is_carried_over(const Channel& channel);
 
 }  // namespace reveal

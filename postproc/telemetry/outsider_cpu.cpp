@@ -37,7 +37,7 @@ constexpr std::string_view kOurs = "self.cpu_time";
 constexpr double kBelowZero = -0.05;
 constexpr double kLowQuantile = 0.1;
 
-/// A cpu that the job may use for some time, and what was done on it.
+/// A cpu that the job may use for some time, and the work on it.
 struct Cpu {
   std::size_t allowed;
   std::vector<std::size_t> times;

@@ -19,12 +19,12 @@ namespace reveal {
 /// The channel's name with its unit: "mem.dirty [bytes]", "cpu.user/cpu0 [ns per 0.1 s]".
 [[nodiscard]] std::string column_name(const Channel& channel, double step_seconds);
 
-/// One line per sample: `time` (UTC, ISO 8601), then a column per channel, derived metrics behind what was measured;
-/// empty where nothing was measured (RFC 4180). The header has the unit: levels are as they are, "mem.dirty [bytes]",
+/// One line per sample: `time` (UTC, ISO 8601), then a column per channel, derived metrics behind measured ones; empty
+/// where nothing was measured (RFC 4180). The header has the unit: levels are as they are, "mem.dirty [bytes]",
 /// counters are increments per sample, "cpu.user/cpu0 [ns per 0.1 s]".
 /// `metrics`: patterns as of the shell for names of metrics or channels; none: all. `out` gets a few megabytes at a
 /// time: jobs may be longer than memory. Returns the patterns that meet no channel; throws Error if none meets one, and
-/// for what is no trace.
+/// for other files.
 [[nodiscard]] std::vector<std::string> write_csv(const std::filesystem::path& trace,
                                                  const std::vector<std::string>& metrics,
                                                  const std::function<void(std::string_view)>& out);

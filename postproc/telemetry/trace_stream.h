@@ -28,12 +28,12 @@ class TraceStream {
   [[nodiscard]] std::size_t samples() const;
 
   /// Samples [begin, begin + count). The first time through, pieces must follow each other without a hole: whether a
-  /// counter's first increment in a piece is its first ever is known only from what came before.
+  /// counter's first increment in a piece is its first ever is known only from earlier pieces.
   [[nodiscard]] Telemetry read(std::size_t begin, std::size_t count);
   /// The same into a piece that was read before, or an empty one.
   /// Throws Error where the piece is larger than any machine could hold.
   void read(std::size_t begin, std::size_t count, Telemetry& piece);
-  /// Nothing is read any more: frees what was read last, which is as large as a part of the trace.
+  /// Nothing is read any more: frees the last piece, which is as large as a part of the trace.
   void close();
 
  private:

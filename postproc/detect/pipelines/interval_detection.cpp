@@ -84,8 +84,8 @@ void IntervalDetection::add(const Telemetry& piece, std::size_t level) {
   add(mine.coarser, level + 1);
 }
 
-/// The window of the next block keeps what the two share, and one sample before: a level's first change. Its memory is
-/// fresh: what is zero throughout the block is never there.
+/// The window of the next block keeps the samples that the two share, and one sample before: a level's first change.
+/// Its memory is fresh: a channel of zeros throughout the block takes no memory.
 void IntervalDetection::start_block(Level& level, const Telemetry& before) const {
   const ScanBlock& block = level.blocks[level.next];
   const std::size_t offset = block.begin - std::min<std::size_t>(block.begin, 1);
@@ -147,7 +147,7 @@ void IntervalDetection::collect() {
   if (!scanned_.valid()) return;
   take(scanned_.get());
 #ifdef __GLIBC__
-  // Else what one block needed for a moment stays with the process, in pieces too small for the next one.
+  // Else memory that one block needed for a moment stays with the process, in pieces too small for the next one.
   malloc_trim(0);
 #endif
 }

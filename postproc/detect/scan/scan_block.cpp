@@ -31,8 +31,8 @@ constexpr double kOpenEndFactor = 1.5;  // a change that stays may be the progra
 constexpr double kOpenEndRatio = 1.2;
 constexpr double kFurther = 0.6;           // of the best score
 constexpr std::size_t kMostRefused = 50;   // intervals of series that wander
-constexpr double kSameShare = 0.5;         // of two intervals together: what is true of one is of the other
-constexpr double kRepeatFactor = 1.25;     // on all thresholds for what happened two or three times
+constexpr double kSameShare = 0.5;         // of two intervals together: both then have the same properties
+constexpr double kRepeatFactor = 1.25;     // on all thresholds for events that happened two or three times
 constexpr double kRepeatJobSeconds = 180;  // a shorter job has too little besides
 
 constexpr double kStartSeconds = 1.5;  // an interval that begins this early is still the start
@@ -123,7 +123,7 @@ class Selection {
   }
   [[nodiscard]] bool is_start(const ScoredInterval& interval) const {
     if (!block_.first || !scale_.has_start_and_end) return false;
-    // Nothing before it to compare with: if it is long, what differs may as well be all that follows.
+    // Nothing before it to compare with: if it is long, the rest after it may be the exception instead.
     const auto length = static_cast<double>(interval.end - interval.begin);
     const bool long_start = interval.begin < before_ && length > kLongStartShare * static_cast<double>(block_.samples);
     return interval.begin < edge_ || long_start;

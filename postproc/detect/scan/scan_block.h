@@ -22,9 +22,9 @@ inline constexpr double kApartSeconds = 2;           // closer episodes are one
 struct ScanBlock {
   std::size_t begin = 0;  // sample of the job at this resolution
   std::size_t samples = 0;
-  bool first = false;      // holds the job's start: what begins with it is no news
+  bool first = false;      // holds the job's start: intervals that begin with it are not reported
   bool last = false;       // holds its end
-  bool running = false;    // ... so far: what lasts to it may go on and is no tear-down
+  bool running = false;    // ... so far: intervals up to it may go on and are no tear-down
   std::size_t factor = 1;  // the job's own samples in one of these
 
   [[nodiscard]] std::size_t end() const { return begin + samples; }

@@ -1,5 +1,6 @@
 // Windows as the ensemble sees them: every feature of every channel against its own median, in robust units, on a
-// logarithmic scale. Features are computed channel by channel and not kept; what remains grows with windows x channels.
+// logarithmic scale. Features are computed channel by channel and not kept; the remaining data grows with windows x
+// channels.
 #pragma once
 
 #include <Eigen/Core>
@@ -56,11 +57,11 @@ struct RobustWindows {
 [[nodiscard]] std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,
                                                         std::span<const Baseline> baselines, double windows_per_day);
 
-/// Against Baseline::whole alone, and with what for_each_channel() needs, if it is not too much to keep.
+/// Against Baseline::whole alone, and with the data for for_each_channel(), if it is not too much to keep.
 [[nodiscard]] RobustWindows robust_windows_with_features(const Telemetry& telemetry, const WindowGrid& grid);
 
-/// Calls `use` with g of every channel of `windows` in turn, [feature of robust_features()][window]: for what needs the
-/// features again that robust_windows() did not keep.
+/// Calls `use` with g of every channel of `windows` in turn, [feature of robust_features()][window]: for code that
+/// needs the features again that robust_windows() did not keep.
 void for_each_channel(const Telemetry& telemetry, const WindowGrid& grid, const RobustWindows& windows,
                       const std::function<void(std::size_t index, std::span<const float> g)>& use);
 

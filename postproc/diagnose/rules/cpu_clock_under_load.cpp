@@ -183,7 +183,7 @@ void set_cost(const RuleContext& context, Finding& finding, const InsideOutside&
   finding.severity = std::min(finding.severity, Severity::notice);  // a symptom
 }
 
-/// Whether what was found before leads to it: then it is part of that finding.
+/// Whether an earlier finding leads to it: then it is part of that finding.
 bool has_a_cause(const RuleContext& context, const Finding& finding) {
   std::vector<Finding> all(context.found.begin(), context.found.end());
   all.push_back(finding);
@@ -205,7 +205,7 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
     if (excursion.recurring || !excursion.beyond || is_reported(context, at)) continue;
     const auto change = inside_outside(context, clock, at, all);
     if (!change) continue;
-    // A clock that follows the job's own load does what it is for: it is reported only if something else made the load
+    // A clock that follows the job's own load works as designed: it is reported only if something else made the load
     // uneven, and as a consequence of that.
     const bool steady = mean_inside(load, at) <= context.threshold("max_load_spread");
     if (steady && change->fall() < context.threshold("min_slower")) continue;

@@ -21,7 +21,7 @@ struct Throttled {
   std::size_t places = 0;
 };
 
-/// Above 64 cores a channel holds what others have together: no core was slowed down for that long.
+/// Above 64 cores a channel holds the sum of others: no core was slowed down for that long.
 bool is_sum(const Channel& channel) {
   return channel.instance == "other_cpus" || channel.instance == "job_cpus";
 }

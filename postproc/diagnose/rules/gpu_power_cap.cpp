@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kPower[] = {"gpu.reason_power_cap"};
 
-/// Watts; what the GPU is made for, or what others of its kind in the job may take.
+/// Watts; the rated power of the GPU, or the limit of others of its kind in the job.
 std::optional<double> usual_limit(const RuleContext& context, const std::string& gpu) {
   auto usual = gpu_number(context, gpu, "power_limit_default");
   const std::string kind = gpu_fact(context, gpu, "name");

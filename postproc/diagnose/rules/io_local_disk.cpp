@@ -159,7 +159,7 @@ std::string whose_words(const Saturation& seen) {
   return "the processes that caused it were not measured";
 }
 
-/// Loading data at the beginning is what jobs do.
+/// Loading data at the beginning is normal.
 bool is_the_start(const RuleContext& context, const Saturation& seen) {
   const Interval at = seen.excursion.at;
   return seen.requester == Requester::job && seen.more && 2 * at.length() < context.telemetry.samples &&
@@ -213,7 +213,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
 /// A run that has the disk full from its first second to its last has no usual level.
 std::vector<Excursion> intervals(const RuleContext& context, const Disk& disk) {
   const double least = context.threshold("min_busy");
-  // Searched is the time at which it was full: what follows it, half busy, is not part of it.
+  // Searched is the time at which it was full: a half busy time after it is not part of it.
   auto full = over_seconds(context, disk.busy.values);
   for (double& value : full) value = std::isnan(value) ? value : (value >= least ? 1.0 : 0.0);
   auto found = excursions_of(context, full, 0.5, context.threshold(kMinScore.name), Cause::external);

@@ -132,7 +132,7 @@ Answer answer_to(const RuleContext& context, const Mount& mount, Interval silenc
   return Answer::none_expected;
 }
 
-// --- what it cost ---
+// --- cost ---
 
 /// Part of the time that the job lost: its cpus stood still, or more of its processes than usual waited in the kernel.
 struct Cost {

@@ -94,8 +94,8 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
 }
 
 std::vector<Excursion> pile_ups(const RuleContext& context, const MetricSeries& share) {
-  // Healthy packets are spread unevenly, and differently from minute to minute: what no other time reaches is judged by
-  // its cost.
+  // Healthy packets are spread unevenly, and differently from minute to minute: a share that no other time reaches is
+  // judged by its cost.
   constexpr double kLeastScore = 1;
   auto found = excursions_of(context, share.values, context.threshold("min_excess"), kLeastScore);
   std::erase_if(found, [&](const Excursion& at) {
@@ -133,7 +133,7 @@ void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& f
   finding.remedy.admin.insert(finding.remedy.admin.begin(), lines.begin(), lines.end());
 }
 
-/// The share is a mean over seconds, so its ends are known to one: what was dropped first may lie before them.
+/// The share is a mean over seconds, so its ends are known to one: the first drops may lie before them.
 Interval with_ends(const RuleContext& context, Interval at) {
   const std::size_t second = context.steps(1);
   return {at.begin - std::min(at.begin, second), std::min(context.telemetry.samples, at.end + second)};

@@ -34,7 +34,8 @@ bool has_gpus(const RuleContext& context) {
          !context.snapshot_value("env.SLURM_JOB_GPUS").empty();
 }
 
-/// Something slowed the job down, or held it on fewer cpus than it has: first that, then what it needs.
+/// Something slowed the job down, or held it on fewer cpus than it has: that must be fixed before its request is
+/// judged.
 bool was_disturbed(const RuleContext& context) {
   return std::any_of(context.found.begin(), context.found.end(), [](const Finding& found) {
     return found.severity >= Severity::warning || found.id == "cpu.affinity_too_narrow";

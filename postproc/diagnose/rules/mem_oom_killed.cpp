@@ -65,7 +65,7 @@ Finding describe(const RuleContext& context, const EventCount& count, const std:
   return finding;
 }
 
-/// A group counts what was killed in the groups below it, too: the smallest one that counted them all had the limit.
+/// A group also counts kills in the groups below it: the smallest one that counted them all had the limit.
 std::vector<Finding> of_groups(const RuleContext& context) {
   const auto counts = counted_events(context, "group.killed_for_memory");
   if (counts.empty()) return {};

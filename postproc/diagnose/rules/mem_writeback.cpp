@@ -24,7 +24,7 @@ struct Cost {
   std::string how;
 };
 
-/// The flood and what it leaves to be written: until Dirty and Writeback are back near their usual level.
+/// The flood and its remaining writes: until Dirty and Writeback are back near their usual level.
 Interval with_tail(const RuleContext& context, Interval flood, std::span<const Interval> all) {
   auto pending = level(context, "mem.dirty", "bytes");
   if (!pending) return flood;

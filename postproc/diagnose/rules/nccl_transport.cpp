@@ -39,7 +39,7 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   if (opened_rdma_devices(context) != "none") return {};
   const double bytes = traffic(context, "net.tx_bytes");
   if (bytes < context.threshold("min_sent") * 1e6) return {};  // a rendezvous, no training traffic
-  // Collectives send about what they receive; reading data or writing checkpoints does not.
+  // Collectives send about as much as they receive; reading data or writing checkpoints does not.
   const double received = traffic(context, "net.rx_bytes");
   const double skew = context.threshold("max_skew");
   if (received > skew * bytes || bytes > skew * received) return {};
@@ -164,7 +164,7 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   return {finding};
 }
 
-/// The interface that carries most, with what it sent in each second.
+/// The interface that carries most, with its sent bytes in each second.
 struct Carrier {
   std::string name;
   double gigabits = 0;          // of its link; 0 if unknown

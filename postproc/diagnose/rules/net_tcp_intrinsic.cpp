@@ -44,7 +44,7 @@ std::vector<double> open_steps(const RuleContext& context, std::string_view metr
   return series;
 }
 
-/// Means over whole seconds: retransmissions follow what was sent by a round trip and more.
+/// Means over whole seconds: retransmissions follow the sent segments by a round trip and more.
 std::vector<double> by_second(const RuleContext& context, std::span<const double> series) {
   const std::size_t second = context.steps(1);
   std::vector<double> means;
@@ -54,7 +54,7 @@ std::vector<double> by_second(const RuleContext& context, std::span<const double
   return means;
 }
 
-/// Correlation of what is sent again with what is sent; NaN where one of them does not vary.
+/// Correlation of retransmitted with sent segments; NaN where one of them does not vary.
 double follows(const RuleContext& context, std::span<const double> again, std::span<const double> sent) {
   const auto x = by_second(context, again);
   const auto y = by_second(context, sent);
@@ -83,7 +83,7 @@ struct Retransmissions {
   double sent = 0;
   double again = 0;
   double needless = 0;   // had arrived already, as the receiver reported
-  double recovered = 0;  // times the sender recovered what was missing
+  double recovered = 0;  // recoveries of the sender from a loss
   double with_bursts = kNaN;
 
   [[nodiscard]] double needless_share() const { return needless / again; }

@@ -1,5 +1,5 @@
-// Others on a shared node took what the job needed: cpus, a disk, or memory. The finding does not identify them: it has
-// no name, user or command of theirs.
+// Others on a shared node took resources that the job needed: cpus, a disk, or memory. The finding does not identify
+// them: it has no name, user or command of theirs.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>

@@ -42,7 +42,7 @@ double number_in(std::optional<std::string_view> text) {
   return value;
 }
 
-/// As it was at the start and, where it is known, at the end: what was low only once may have been asleep.
+/// As it was at the start and, where it is known, at the end: a link that was low only once may have been asleep.
 double highest_of(const RuleContext& context, const std::string& key) {
   return std::fmax(number_in(fact_in(context.begin, key)), number_in(fact_in(context.end, key)));
 }
@@ -111,7 +111,7 @@ struct Errors {
 /// counted.
 std::optional<Errors> errors_of(const RuleContext& context, const std::string& key) {
   const double before = number_in(fact_in(context.begin, key));
-  // The second look has only what changed since; where it has nothing at all, there may have been none.
+  // The second look has only later changes; where it has nothing at all, there may have been none.
   const auto changed = fact_in(context.end, key);
   const double after = changed || context.end.empty() ? number_in(changed) : before;
   const double age = number_in(fact_in(context.begin, "since_start.seconds"));

@@ -1,5 +1,5 @@
 // Memory of the GPU that is allocated and freed again all the time: such a call goes through the driver, and cudaFree
-// waits for the GPU. PyTorch keeps what it frees, unless that is switched off or does not fit together.
+// waits for the GPU. PyTorch keeps freed memory, unless that is switched off or fragmented.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 // Calls of CUDA and NCCL that returned an error: which, where, and when the first of them did. A program may hide it,
-// and what it prints is often the error of a later call.
-// https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html
+// and often prints the error of a later call. https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -21,7 +20,7 @@ namespace {
 
 enum class Meaning : std::uint8_t {
   harmless,   // healthy programs get it
-  no_memory,  // an allocator frees what it keeps and tries again
+  no_memory,  // an allocator frees its cache and tries again
   broken,     // every later call fails as well
   failed,
 };

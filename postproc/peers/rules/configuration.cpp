@@ -213,7 +213,7 @@ Facts reasons_among(const Facts& facts) {
   return reasons;
 }
 
-/// Another machine has another firmware and other flaws by nature, and one option changes what is done about all flaws.
+/// Another machine has another firmware and other flaws by nature, and one option changes the mitigations of all flaws.
 bool follows_from_another(const FactDifference& fact, const Facts& reasons) {
   constexpr std::array<std::string_view, 3> kOfTheMachine = {"firmware.", "cpu.microcode", "cpu.vulnerability."};
   const bool of_the_machine = std::any_of(kOfTheMachine.begin(), kOfTheMachine.end(),
@@ -254,8 +254,8 @@ JobValues drift_values(const Facts& facts) {
   return values;
 }
 
-/// A setting of the node for which the others wait is worth acting on, with what the waiting cost. Other settings that
-/// slow any node down are worth a notice; most settings cost nothing.
+/// A setting of the node for which the others wait is worth acting on, with the cost of the waiting. Other settings
+/// that slow any node down are worth a notice; most settings cost nothing.
 std::vector<JobFinding> check_drift(const JobRuleContext& context, const EffectiveRule& rule) {
   const Facts all = facts_of(context, kDriftId);
   const Facts reasons = reasons_among(all);

@@ -246,7 +246,8 @@ Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t r
              const std::vector<std::vector<Seen>>& groups, const SlowSteps& slow) {
   constexpr double kInStep = 1.1;  // of their paces
   constexpr double kRepeats = 1.4;
-  constexpr double kPossible = 1.5;  // a rank that is waited for is late by what the others' steps take longer
+  constexpr double kPossible =
+      1.5;  // the delay of a rank that is waited for equals the extra time of the others' steps
   Late late;
   if (begins.of_rank.size() < 2) return late;
   const Places places = places_of(begins, slow, groups);
@@ -384,7 +385,7 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
     const Seen& clearest = group.front();
     std::set<std::pair<std::string_view, std::string_view>> showing;
     for (const Seen& one : group) showing.emplace(one.node, one.slow->rank);
-    // Ranks work in step: what only a few show is their own.
+    // Ranks work in step: a change of only a few is their own.
     if (ranks.size() > 1 && 2 * showing.size() <= ranks.size()) continue;
     const auto reference = std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) {
       return rank.node() == clearest.node && rank.trend->rank == clearest.slow->rank;
