@@ -417,7 +417,7 @@ int run_disturbed(const Options& options, int argc, char** argv) {
   const pid_t disturb_pid = start(disturb);
   int status = 0;
   ::waitpid(job_pid, &status, 0);
-  ::kill(disturb_pid, SIGTERM);  // it removes what it made and logs its end
+  ::kill(disturb_pid, SIGTERM);  // it removes its files and logs its end
   ::waitpid(disturb_pid, nullptr, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

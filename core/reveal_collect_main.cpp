@@ -64,7 +64,7 @@ void leave_the_rank() {
   cpu_set_t* all = CPU_ALLOC(CpuSet::kMost);
   if (all != nullptr) {
     const std::size_t size = CPU_ALLOC_SIZE(CpuSet::kMost);
-    std::memset(all, 0xff, size);  // the kernel keeps what exists and the cpuset allows
+    std::memset(all, 0xff, size);  // the kernel keeps existing cpus that the cpuset allows
     ::sched_setaffinity(0, size, all);
     CPU_FREE(all);
   }

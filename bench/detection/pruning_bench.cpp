@@ -122,7 +122,7 @@ std::vector<Telemetry> nodes_of(const std::filesystem::path& path) {
   return nodes;
 }
 
-/// Means of what is not NaN.
+/// Means of all values except NaN.
 Curve mean_of(const std::vector<Curve>& curves) {
   Curve mean;
   for (double Curve::*field : {&Curve::multi_r2, &Curve::max_r, &Curve::retained, &Curve::channels}) {

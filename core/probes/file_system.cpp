@@ -104,7 +104,7 @@ std::string_view tmpdir_in(std::string_view environ) {
 }
 
 /// The file system of a folder, where its name leads there without a symbolic link and over no other mount: the job
-/// chose the name, and what it leads to may be a server that does not answer. Else that of the mount point.
+/// chose the name, and its target may be a server that does not answer. Else that of the mount point.
 int status_of(const std::string& root, std::string_view point, std::string_view folder, struct statvfs& status) {
   const std::string mounted = root + std::string(point);
   const Descriptor mount(::open(mounted.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));

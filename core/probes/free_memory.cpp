@@ -31,7 +31,7 @@ constexpr FamilyTable kBlockFamilies[] = {{"memory/free_blocks", Kind::gauge, Un
 constexpr FamilyTable kZoneFamilies[] = {{"memory/zones", Kind::gauge, Unit::count, Scope::numa, Subsystem::memory,
                                           "Pages and watermarks of each zone", "/proc/zoneinfo", kPages}};
 
-/// "Node 0, zone   Normal ...": "node0/Normal", and what follows; "" if it is no such line.
+/// "Node 0, zone   Normal ...": "node0/Normal", and the rest; "" if it is no such line.
 std::string cut_zone(std::string_view& line) {
   if (cut_word(line) != "Node") return "";
   std::string_view node = cut_word(line);

@@ -76,7 +76,7 @@ bool is_of_the_node(std::int64_t uid) noexcept {
   return uid == kNobody || (uid >= 0 && uid < kFirstPerson);
 }
 
-/// "updatedb.service" of "/system.slice/updatedb.service"; of "sshd@4-10.0.0.1:22.service" what is before its peer.
+/// "updatedb.service" of "/system.slice/updatedb.service"; of "sshd@4-10.0.0.1:22.service" the part before its peer.
 std::string unit_in(std::string_view path) {
   constexpr std::string_view kSlice = "/system.slice/";
   const std::size_t slice = path.find(kSlice);

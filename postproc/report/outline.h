@@ -49,7 +49,7 @@ struct Column {
 
 struct Cell {
   std::vector<Line> lines;
-  // On a terminal, where a table is no grid, its rows are sentences: text before and after what is in the cell.
+  // On a terminal, where a table is no grid, its rows are sentences: text before and after the cell's.
   std::string before = {}, after = {};
   std::string fold = {};  // title of the part that HTML folds away
   std::vector<Line> folded = {};

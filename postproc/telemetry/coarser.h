@@ -14,7 +14,7 @@ namespace reveal {
 
 /// `factor` samples in one; a rest of fewer is left out.
 [[nodiscard]] Telemetry coarser(const Telemetry& telemetry, std::size_t factor);
-/// The same into what it returned before, or an empty one.
+/// The same into an earlier result, or an empty one.
 void make_coarser(const Telemetry& telemetry, std::size_t factor, Telemetry& coarse);
 
 /// One series.

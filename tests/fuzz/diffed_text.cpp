@@ -50,7 +50,7 @@ class Reader {
   std::map<std::string, std::int32_t> channels_;
 };
 
-/// TEXT, NUL, and what changes from tick to tick: place, character; a place beyond the text ends a tick.
+/// TEXT, NUL, and the changes from tick to tick: place, character; a place beyond the text ends a tick.
 void run(std::string_view input) {
   std::string text(input.substr(0, input.find('\0')));
   input.remove_prefix(std::min(text.size() + 1, input.size()));

@@ -1,4 +1,4 @@
-// A node of a few channels, written as what happens before, during and after an event, for one rule to look at.
+// A node of a few channels, with values before, during and after an event, for one rule to look at.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Which processes are the job's, and what they used.
+// The processes of a job, and the resources that they used.
 #include "core/job/job.h"
 
 #include <sys/wait.h>

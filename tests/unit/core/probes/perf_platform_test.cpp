@@ -118,7 +118,7 @@ TEST(EventField, RefusesWhatIsNoFormat) {
   for (const std::string_view text : {"", "config", "config:", "config:x", "config:7-0", "config:0-64", "config9:0-7",
                                       "config:0-7,", "config:-3", "config3:0-7", ":0-7"}) {
     const auto field = parse_event_field(text);
-    // A comma at the end is what a cut-off text may have; nothing that is there is wrong.
+    // A comma at the end may be in a cut-off text; nothing that is there is wrong.
     EXPECT_EQ(field.has_value(), text == "config:0-7,") << text;
   }
 }

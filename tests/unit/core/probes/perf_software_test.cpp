@@ -107,8 +107,8 @@ TEST(PerfCounting, OfWholeCpusIsTheirTime) {
   const std::int64_t after_sample = now().monotonic_ns;
   KernelTree fs;
   const auto cpus = static_cast<std::int64_t>(Host::look(fs).cpus_online.size());
-  // The sum begins at 1, with what was counted from the opening on. NTP slews CLOCK_MONOTONIC by up to 500 ppm, and not
-  // the processors' clocks.
+  // The sum begins at 1, with the counts from the opening on. NTP slews CLOCK_MONOTONIC by up to 500 ppm, and not the
+  // processors' clocks.
   const std::int64_t least = cpus * (before_sample - after_open);
   const std::int64_t most = cpus * (after_sample - before_open) + 1;
   EXPECT_GE(probe.value("perf/cpu_time", "perf.cpu_clock"), least - least / 2000);

@@ -138,7 +138,7 @@ TEST(Slots, CountFromTheirBirthContextSwitches) {
   EXPECT_EQ(bench.value("process/switches", "process.involuntary_switches", "rank0"), 0);
 }
 
-/// The first row of a trace is what the others count from.
+/// The first row of a trace has the start values.
 TEST(Slots, BeginAtZeroWithAProcessThatIsThereAtTheFirstLook) {
   TestHost host;
   host.collector_since(200);

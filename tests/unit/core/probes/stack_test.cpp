@@ -83,7 +83,7 @@ class ToyProcess {
   ToyProcess& operator=(const ToyProcess&) = delete;
 
   [[nodiscard]] int pid() const { return pid_; }
-  /// Returns what it answers when it is done.
+  /// Returns its answer when it is done.
   [[nodiscard]] int ask(const Order& order) const {
     tell(order);
     int answer = 0;

@@ -1,5 +1,5 @@
 // The walk from the interpreter to the names of a frame, over memory that was made by hand for each version; then over
-// what is left of it when some bytes are others.
+// the same memory with some bytes changed.
 #include "core/python/main_thread.h"
 
 #include <gtest/gtest.h>

@@ -95,7 +95,7 @@ TEST(PerCpu, ACpuThatWasAwayOrFellBackAddsNothing) {
   stat(7, -1, 101);
   bench.sample();
   EXPECT_EQ(bench.value("cpu/times", "cpu.user", "other_cpus"), 127 * 10'000'000LL);
-  stat(-1, -1, 102);  // cpu 7 is back: what it did meanwhile is not known
+  stat(-1, -1, 102);  // cpu 7 is back: its work meanwhile is not known
   bench.sample();
   EXPECT_EQ(bench.value("cpu/times", "cpu.user", "other_cpus"), 2 * 127 * 10'000'000LL);
   stat(-1, 9, 103);

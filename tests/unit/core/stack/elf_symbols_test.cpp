@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kWanted[] = {"cudaFree", "ncclAllReduce", "ncclSend"};
 
-/// A library of one segment, as small as a linker could write it: two functions and what only looks like some.
+/// A library of one segment, as small as a linker could write it: two functions and symbols that only look like
+/// functions.
 struct Library {
   Elf64_Ehdr header{};
   Elf64_Phdr segment{};

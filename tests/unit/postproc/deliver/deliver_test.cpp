@@ -151,7 +151,7 @@ TEST_F(Deliver, KeepsOneRowAMinuteOnceTheNodeIsAnalysed) {
   EXPECT_TRUE(made.downsampled);
   EXPECT_NEAR(made.seconds, 600, 1);
 
-  // Neither other settings nor a copy make what is left the whole.
+  // Neither other settings nor a copy make the rest whole again.
   fs::last_write_time(trace, fs::last_write_time(trace) + std::chrono::hours(1));
   ReportOptions options;
   options.settings.pipeline = "paper";

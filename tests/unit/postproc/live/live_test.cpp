@@ -144,7 +144,7 @@ TEST(CpuBudget, UrgentRunsBorrowAndWhatDoesNotFitIsCounted) {
   }
   EXPECT_GT(refused, 700);
   EXPECT_EQ(budget.skipped(), refused);
-  EXPECT_LT(spent, 0.1 * 1000 + 10);  // the share, and what may be borrowed
+  EXPECT_LT(spent, 0.1 * 1000 + 10);  // the share, and the limit of borrowing
 }
 
 /// A detection run on a job of 100 s in which an episode was seen.
@@ -237,7 +237,7 @@ TEST(AlertBook, ForgottenIsNotWithdrawn) {
 TEST(AlertBook, IsSilentWhileLittleIsKnown) {
   AlertBook book;
   EXPECT_EQ(published(book, DetectionRun(50).with(40, 46, Tier::strong)), News{});
-  EXPECT_EQ(published(book, DetectionRun(90).with(40, 80, Tier::strong)), News{});  // nearly half of what was seen
+  EXPECT_EQ(published(book, DetectionRun(90).with(40, 80, Tier::strong)), News{});  // nearly half of the seen time
   EXPECT_EQ(published(book, DetectionRun(90).with(40, 80, Tier::strong), true), News{AlertNews::closed});
 }
 

@@ -52,7 +52,7 @@ R::Course while_hung(double usual, double inside) {
   return [=](double second) { return hung(second) ? inside : usual; };
 }
 
-/// For 22 s nothing is answered; then what waited is sent again and answered.
+/// For 22 s nothing is answered; then waiting requests are sent again and answered.
 Client hang() {
   return {.writes = while_hung(50, 0),
           .execute = [](double second) { return second >= 72 && second < 73 ? 0.45e9 : 4e6; },  // 50 of them: 22 s
