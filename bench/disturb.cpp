@@ -88,7 +88,7 @@ int choose_cpu(const std::string& wish, std::mt19937_64& random) {
   return cpu;
 }
 
-/// Uses a share of a cpu: cpu time is what is dosed, so a contended cpu does not make it less of an outsider.
+/// Uses a share of a cpu: cpu time is dosed, so it uses the same on a contended cpu.
 void be_outsider(const Options& options, Clock::time_point end) {
   constexpr auto kPeriod = 20ms;
   const double dose = std::chrono::duration<double>(kPeriod).count() * options.share / 100;

@@ -1,4 +1,4 @@
-// What it costs to look where the main thread of a Python process stands: microseconds and system calls of one look,
+// The cost of reading the position of the main thread of a Python process: microseconds and system calls of one look,
 // at a program that waits in a library fifteen frames deep, and at one that runs.
 //   build/release/bin/python_frames_bench
 #include <signal.h>

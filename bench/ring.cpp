@@ -157,7 +157,7 @@ Ring::~Ring() {
   if (previous_ >= 0) ::close(previous_);
 }
 
-// Sends and receives at once: with blocking calls a ring whose every member sends first stands still when the chunks
+// Sends and receives at once: with blocking calls a ring in which every member sends first stands still when the chunks
 // outgrow the socket buffers.
 void Ring::exchange(std::span<const float> out, std::span<float> in) {
   const auto* send_at = reinterpret_cast<const char*>(out.data());

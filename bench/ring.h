@@ -8,8 +8,8 @@ namespace reveal::bench {
 
 class Ring {
  public:
-  /// Rank 0 is the meeting point: it accepts on `listener` (or on master's port, if -1), tells every rank where its
-  /// successor listens, and the ring is closed. Throws std::runtime_error.
+  /// Rank 0 is the meeting point: it accepts on `listener` (or on master's port, if -1), sends every rank the address
+  /// of its successor, and the ring is closed. Throws std::runtime_error.
   Ring(int rank, int ranks, const std::string& master_host, int master_port, int listener);
   ~Ring();
   Ring(const Ring&) = delete;

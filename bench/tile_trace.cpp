@@ -196,7 +196,7 @@ class Node {
         1, static_cast<std::size_t>(std::lround(static_cast<double>(kChunkSeconds) / source.period())));
   }
 
-  /// Per source, how often its changing channels are there, so that the wanted number changes.
+  /// Per source, how often its changing channels are there, so that the requested number changes.
   [[nodiscard]] std::vector<std::size_t> copies_of() const {
     std::vector<std::size_t> copies(recording_.sources.size(), 1);
     const auto changing = [](const Source& source) {
@@ -286,7 +286,7 @@ class Node {
     }
   }
 
-  /// What a missing tick would have counted is in the next one.
+  /// The increment of a missing tick is in the next one.
   std::vector<double> row_of(const Source& source, const Source* other, std::vector<Copy>& copies, double seconds,
                              std::size_t n, bool present) {
     std::vector<double> row;

@@ -1,4 +1,4 @@
-// What a trace costs on disk: bytes per channel-sample and per changed value, and how long it takes to rewrite it.
+// The size of a trace on disk: bytes per channel-sample and per changed value, and how long it takes to rewrite it.
 //
 //   trace_size TRACE...              the figures of each
 //   trace_size --rewrite COPY TRACE  also of a rewritten copy, and the seconds that took

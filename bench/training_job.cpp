@@ -1,6 +1,6 @@
-// A small distributed training job, real in what it asks of a machine: data-parallel gradient descent on a linear model
-// (load from disk, compute, all-reduce over TCP, checkpoint with fsync, evaluation). The phases are logged with wall
-// times, so what a profiler says about the job can be checked.
+// A small distributed training job, with a realistic load for a machine: data-parallel gradient descent on a linear
+// model (load from disk, compute, all-reduce over TCP, checkpoint with fsync, evaluation). The phases are logged with
+// wall times, so the results of a profiler can be checked.
 //
 //   training_job --ranks 2 --seconds 120 --log phases.jsonl           all ranks on this machine
 //   training_job --rank 1 --hosts 10.0.0.1,10.0.0.2 --seconds 120     one rank, for example per network namespace
@@ -131,7 +131,7 @@ class Trainer {
     for (float& value : teacher) value = normal(shared) / std::sqrt(static_cast<float>(width));
     const int file = ::open(data_file_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (file < 0) fail(data_file_);
-    constexpr float kNoise = 0.3F;  // what the loss cannot fall below, squared
+    constexpr float kNoise = 0.3F;  // the lower limit of the loss, squared
     std::vector<float> rows(2 * width);
     for (std::size_t sample = 0; sample < options_.samples; ++sample) {
       for (std::size_t i = 0; i < width; ++i) rows[i] = normal(random_);
@@ -417,7 +417,7 @@ int run_disturbed(const Options& options, int argc, char** argv) {
   const pid_t disturb_pid = start(disturb);
   int status = 0;
   ::waitpid(job_pid, &status, 0);
-  ::kill(disturb_pid, SIGTERM);  // it removes what it made and logs its end
+  ::kill(disturb_pid, SIGTERM);  // it removes its files and logs its end
   ::waitpid(disturb_pid, nullptr, 0);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -133,7 +133,7 @@ class Collection {
   }
 
   CollectResult run() {
-    Sampler::Options sampling = sampler_options(options_);  // what is mistyped in it must not leave a file behind
+    Sampler::Options sampling = sampler_options(options_);  // a typing error in it must not leave a file behind
     if (options_.await_job) {
       const Host host = Host::look(fs_);
       sampling.found_job = std::make_unique<Job>(fs_, host, sampling.job, sampling.own_pid);
@@ -148,7 +148,7 @@ class Collection {
     TraceSink sink(&writer);
     Sampler sampler(fs_, sink, std::move(sampling), start_);
     const Snapshot before = with_facts_of(sampler, take_snapshot(fs_, sampler.host(), sampler.job()));
-    sampler.look_first();  // after the snapshot: of what both read, a recording keeps the later text
+    sampler.look_first();  // after the snapshot: a recording keeps the later text of files that both read
     writer.set_snapshot(before, topology_xml(fs_));
     if (sampler.job() != nullptr && !has_environment(before)) next_job_look_ = 0;
     writer.set_coverage(sampler.coverage());
@@ -181,7 +181,7 @@ class Collection {
       beginning.give_up();
       return {progress_.ticks, progress_.ticks_missed, progress_.ticks_late, sink.channels(), sink.rows_lost(), false};
     }
-    writer.end_rows();           // before everything that takes time: who waits may not wait for long
+    writer.end_rows();           // before all slow work: the process that waits may not wait for long
     std::exception_ptr cut_off;  // thrown once the trace is whole
     try {
       fs_.end_recording();
@@ -231,7 +231,7 @@ class Collection {
       if (last_tick) return;
       last_tick = sampler.job_ended();
     }
-    // Whoever started the command has waited for it: what it did since the last tick is to be had now.
+    // The launcher has reaped the command, so its last increments since the last tick can be read now.
     if (stop_ && sampler.job() != nullptr && !fs_.recorded()) look({.time = clock_.now()});
   }
 

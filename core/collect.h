@@ -1,4 +1,4 @@
-// One recording from start to end: what `reveal-collect` does once its command line is understood.
+// One recording from start to end: the work of `reveal-collect` after its command line was read.
 #pragma once
 
 #include <atomic>
@@ -25,14 +25,14 @@ struct CollectOptions {
   std::vector<std::string> probes;
   std::string gpu_library;   // NVML; "": by its usual name
   bool stack = false;        // the probe that is off otherwise
-  std::string metrics_file;  // what to record, and metrics of the site's own
+  std::string metrics_file;  // the selection of metrics, and metrics of the site's own
   std::filesystem::path root = "/";
   std::filesystem::path record;                      // "": no recording
   std::uint64_t max_bytes = std::uint64_t{4} << 30;  // 0: as large as it gets
-  int perf_broker = -1;                              // a socket of the broker's, who may open counters
-  int call_broker = -1;                              // likewise: who may count calls
+  int perf_broker = -1;                              // a socket of the broker, which may open counters
+  int call_broker = -1;                              // likewise, for counting calls
   Retention retention;
-  double min_seconds = 0;                         // what was watched for a shorter time leaves no file
+  double min_seconds = 0;                         // a shorter recording leaves no file
   std::optional<std::int64_t> watching_since_ns;  // monotonic; without: since the call
 };
 
@@ -43,7 +43,7 @@ struct CollectResult {
   std::uint64_t channels = 0;
   std::uint64_t rows_lost = 0;
   bool kept = true;
-  std::string missing_metrics;  // asked for and not here, in one sentence
+  std::string missing_metrics;  // requested and not here, in one sentence
   std::string not_rewritten;    // why the trace stays larger than it could be; ""
 };
 
@@ -53,7 +53,7 @@ CollectResult collect(const CollectOptions& options, const std::atomic<bool>& st
 /// The configuration of the node, as a trace keeps it.
 [[nodiscard]] Snapshot node_facts(const CollectOptions& options);
 
-/// Opens all probes once, here and now, and returns what each can measure. Nothing is written.
+/// Opens all probes once, here and now, and returns the coverage of each. Nothing is written.
 [[nodiscard]] std::vector<Coverage> check_probes(const CollectOptions& options);
 
 }  // namespace reveal

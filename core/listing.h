@@ -1,4 +1,4 @@
-// What can be measured, printed from the probes' own tables.
+// The lists of metrics and probes, printed from the probes' own tables.
 #pragma once
 
 #include <span>

@@ -64,7 +64,7 @@ void leave_the_rank() {
   cpu_set_t* all = CPU_ALLOC(CpuSet::kMost);
   if (all != nullptr) {
     const std::size_t size = CPU_ALLOC_SIZE(CpuSet::kMost);
-    std::memset(all, 0xff, size);  // the kernel keeps what exists and the cpuset allows
+    std::memset(all, 0xff, size);  // the kernel keeps existing cpus that the cpuset allows
     ::sched_setaffinity(0, size, all);
     CPU_FREE(all);
   }
@@ -245,7 +245,7 @@ int record(const CommandLine& line) {
   return 0;
 }
 
-// Everything the user had a say in is read by the sampler, which is the user already.
+// All input of the user is read by the sampler, which already runs as the user.
 int serve_slurm(CommandLine& line) {
   if (line.collect.job.rfind("slurm:", 0) != 0) throw UsageError("--spool: needs --job slurm:ID");
   if (line.broker.lock_fd < 3) throw UsageError("--spool: needs --lock-fd");
@@ -316,7 +316,7 @@ int run(int argc, char** argv) {
 }  // namespace reveal
 
 int main(int argc, char** argv) {
-  ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, no child would have an end to ask for
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, children would leave no exit status
   try {
     return reveal::run(argc, argv);
   } catch (const reveal::UsageError& error) {

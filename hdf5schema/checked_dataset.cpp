@@ -47,7 +47,8 @@ void inflate_exactly(std::span<const unsigned char> from, std::span<unsigned cha
     throw Error("a chunk does not inflate to its length");
 }
 
-/// Byte 0 of all elements, then byte 1 of all, ... back into elements. What does not fill one is at the end.
+/// Byte 0 of all elements, then byte 1 of all, ... back into elements. Bytes that do not fill an element are at the
+/// end.
 void unshuffle(std::span<const unsigned char> from, std::size_t width, unsigned char* to) {
   const std::size_t count = from.size() / width;
   if (width == sizeof(std::uint64_t)) {
@@ -58,7 +59,7 @@ void unshuffle(std::span<const unsigned char> from, std::size_t width, unsigned 
       std::fill_n(elements, few, 0);
       for (std::size_t byte = 0; byte < width; ++byte) {
         const unsigned char* plane = from.data() + byte * count + first;
-        // The high bytes of small numbers: comparing a stretch with itself, moved by one, tells whether it is all zero.
+        // The high bytes of small numbers: comparing a stretch with itself, moved by one, shows whether it is all zero.
         if (plane[0] == 0 && std::memcmp(plane, plane + 1, few - 1) == 0) continue;
         for (std::size_t i = 0; i < few; ++i) elements[i] |= static_cast<std::uint64_t>(plane[i]) << 8 * byte;
       }
@@ -72,7 +73,7 @@ void unshuffle(std::span<const unsigned char> from, std::size_t width, unsigned 
   std::copy(from.begin() + static_cast<std::ptrdiff_t>(count * width), from.end(), to + count * width);
 }
 
-/// What the checksum at its end is for. Throws Error if it is another one.
+/// The bytes that the checksum at the end covers. Throws Error if the checksum differs.
 /// https://docs.hdfgroup.org/hdf5/v1_14/_f_m_t3.html
 std::span<const unsigned char> checked(std::span<const unsigned char> bytes) {
   if (bytes.size() < kChecksumBytes) throw Error("a chunk is too short for its checksum");
@@ -90,7 +91,7 @@ bool points_elsewhere(const H5::DataType& type) {
 hsize_t stored_bytes(const H5::DataSet& dataset, const hsize_t* offset) {
   hsize_t bytes = 0;
   if (H5Dget_chunk_storage_size(dataset.getId(), offset, &bytes) >= 0) return bytes;
-  // HDF5 1.10 fails for a chunk that was never written; later versions say 0. Damage has other reasons.
+  // HDF5 1.10 fails for a chunk that was never written; later versions return 0. Damage has other reasons.
   // https://docs.hdfgroup.org/hdf5/v1_14/group___h5_d.html (H5Dget_chunk_storage_size)
   if (last_hdf5_reason() == "chunk storage is not allocated") return 0;
   throw H5::Exception("H5Dget_chunk_storage_size");
@@ -141,7 +142,7 @@ CheckedDataset::CheckedDataset(const H5::H5File& file, const std::string& path) 
   impl_->check_layout();
 }
 
-CheckedDataset::~CheckedDataset() {  // NOLINT(bugprone-exception-escape): what could fail did in the constructor
+CheckedDataset::~CheckedDataset() {  // NOLINT(bugprone-exception-escape): possible failures are in the constructor
   const Hdf5Access access;
   impl_.reset();
 }
@@ -150,7 +151,7 @@ CheckedDataset::CheckedDataset(CheckedDataset&&) noexcept = default;
 void CheckedDataset::Impl::check_layout() {
   const H5::DSetCreatPropList created = dataset.getCreatePlist();
   const H5D_layout_t layout = created.getLayout();
-  // Before anything else is asked: a virtual dataset opens its sources to say how large it is.
+  // First of all: a virtual dataset opens its sources to determine its size.
   if (layout == H5D_VIRTUAL || H5Pget_external_count(created.getId()) != 0)
     throw Error("its data is in another file, which no trace has");
   if (layout != H5D_CHUNKED && layout != H5D_CONTIGUOUS && layout != H5D_COMPACT) throw Error("an unknown layout");
@@ -199,7 +200,7 @@ bool CheckedDataset::Impl::load(const hsize_t* offset, std::vector<unsigned char
   const Hdf5Access access;
   const hsize_t bytes = stored_bytes(dataset, offset);
   if (bytes == 0) return false;
-  // Deflate makes what it cannot press a little longer.
+  // Deflate makes incompressible data a little longer.
   if (bytes > chunk_bytes + chunk_bytes / 8 + 1024) throw Error("a chunk is longer than it can be");
   stored.resize(bytes);
   check_hdf5(H5Dread_chunk(dataset.getId(), H5P_DEFAULT, offset, &skipped, stored.data()), "H5Dread_chunk");

@@ -1,5 +1,5 @@
-// A dataset of a file that anybody may have written, read without the library's filters: a chunk is taken as it is
-// stored, its checksum and its length are checked, and nothing comes out that was not in the file.
+// A dataset of a file from an untrusted source, read without the library's filters: a chunk is taken as it is stored,
+// its checksum and its length are checked, and nothing comes out that was not in the file.
 #pragma once
 
 #include <cstddef>
@@ -49,10 +49,10 @@ class CheckedDataset {
 
   /// The chunk at `offset` as it was before the filters; false if it is not stored.
   bool read_chunk(const Hdf5Size* offset, std::vector<unsigned char>& bytes) const;
-  /// Its checksum, which is right; nothing if it is not stored. Of datasets with checksums only.
+  /// Its checksum, verified; nothing if it is not stored. Only for datasets with checksums.
   [[nodiscard]] std::optional<std::uint32_t> checksum(const Hdf5Size* offset) const;
   [[nodiscard]] bool has_checksums() const noexcept;
-  /// What the end of a file that was not closed may be: stored and right, not stored, or neither.
+  /// The state of a chunk at the end of a file that was not closed: stored and right, not stored, or neither.
   enum class Chunk : std::uint8_t { whole, absent, broken };
   [[nodiscard]] Chunk state(const Hdf5Size* offset) const noexcept;
 

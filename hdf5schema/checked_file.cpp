@@ -47,8 +47,7 @@ Superblock read_superblock(int file, const std::string& place) {
 
 CheckedFile::CheckedFile(const std::filesystem::path& path, const char* what) : path_(path) {
   const std::string place = path.string();
-  // Without O_NONBLOCK, opening a FIFO waits for somebody who writes.
-  // https://man7.org/linux/man-pages/man7/fifo.7.html
+  // Without O_NONBLOCK, opening a FIFO waits for a writer. https://man7.org/linux/man-pages/man7/fifo.7.html
   file_ = Descriptor(::open(place.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file_ && errno == ELOOP) throw Error(place + ": is a symbolic link, not a " + what);
   struct stat status {};

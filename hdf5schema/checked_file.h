@@ -1,4 +1,4 @@
-// An HDF5 file that anybody may have written: opened so that it leads nowhere else, before the library sees it.
+// An HDF5 file from an untrusted source: opened so that it cannot lead to another file, before the library reads it.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ class H5File;
 
 namespace reveal {
 
-/// What the first bytes of an HDF5 file say.
+/// The contents of the first bytes of an HDF5 file.
 /// https://docs.hdfgroup.org/hdf5/v1_14/_f_m_t3.html
 struct Superblock {
   bool written_live = false;   // in SWMR mode, and not closed
   bool never_started = false;  // open for writing, not in SWMR mode
-  std::uint64_t end = 0;       // bytes the file should have; 0 where an old version does not say it here
+  std::uint64_t end = 0;       // bytes the file should have; 0 for old versions, which do not have it here
 };
 
 class CheckedFile {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kElement = sizeof(std::int64_t);
 constexpr std::uint32_t kNoShuffle = 1;  // the first filter
-constexpr int kQuick = 1;                // tells whether shuffling helps
+constexpr int kQuick = 1;                // shows whether shuffling helps
 constexpr int kUsual = 6;
 constexpr int kThorough = 10;
 
@@ -90,14 +90,14 @@ ChunkCodec::Chunk ChunkCodec::encode(std::span<const std::int64_t> values) {
   return {chunk, plain ? kNoShuffle : 0};
 }
 
-/// Times in ticks of 10 ms, and what seldom changes, are smaller as they are.
+/// Times in ticks of 10 ms, and values that seldom change, are smaller without it.
 bool ChunkCodec::compress(std::span<const std::int64_t> values, std::size_t& length) {
   const std::size_t size = values.size() * kElement;
   const std::size_t most = libdeflate_zlib_compress_bound(nullptr, size);
   make_room(most + kChecksumBytes);
   const auto deflate = [&](const Compressor& compressor, const void* bytes) {
     length = libdeflate_zlib_compress(compressor.get(), bytes, size, deflated_.get(), most);
-    if (length == 0) throw std::bad_alloc();  // cannot be: there is room for the worst case
+    if (length == 0) throw std::bad_alloc();  // cannot happen: the worst case fits
     return length;
   };
   const bool plain = deflate(compressors_->quick, values.data()) < deflate(compressors_->quick, shuffled_.data());

@@ -1,6 +1,6 @@
 // A chunk as the filters shuffle, deflate and fletcher32 of stock HDF5 leave it, made by libdeflate: a third of the
-// time of the library's own pipeline, and shuffled only where that helps. What will soon be written anew is only rid of
-// its runs (deflate_runs.h), a fifth of that time again. Knows nothing of HDF5.
+// time of the library's own pipeline, and shuffled only where that helps. In chunks that will soon be rewritten, only
+// runs are compressed (deflate_runs.h), in a fifth of that time. Does not use HDF5.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class ChunkCodec {
   };
   /// Throws std::bad_alloc.
   [[nodiscard]] Chunk encode(std::span<const std::int64_t> values);
-  /// What encode() keeps for the next chunk.
+  /// Frees the memory that encode() keeps for the next chunk.
   void give_back_memory() noexcept;
 
  private:
@@ -43,7 +43,7 @@ class ChunkCodec {
   std::unique_ptr<Compressors> compressors_;  // none: temporary
   std::size_t thorough_values_ = 0;           // left
   std::vector<unsigned char> shuffled_;
-  std::unique_ptr<unsigned char[]> deflated_;  // of what is never needed no page is touched
+  std::unique_ptr<unsigned char[]> deflated_;  // unused pages are never touched
   std::size_t room_ = 0;                       // in it
 };
 

@@ -1,6 +1,5 @@
-// Chunks written as they are, past HDF5's own pipeline and its cache: what a flush costs is the chunks that changed.
-// Under an Hdf5Access; H5::Exception where HDF5 refuses.
-// https://docs.hdfgroup.org/hdf5/v1_14/group___h5_d.html (H5Dwrite_chunk)
+// Chunks written as they are, past HDF5's own pipeline and its cache: a flush costs only the changed chunks. Under an
+// Hdf5Access; H5::Exception where HDF5 refuses. https://docs.hdfgroup.org/hdf5/v1_14/group___h5_d.html (H5Dwrite_chunk)
 #pragma once
 
 #include <cstddef>
@@ -17,7 +16,7 @@ namespace reveal {
 
 class ChunkWriter {
  public:
-  /// temporary only for what a rewrite will take (kCompactValues), and live from then on.
+  /// temporary only for as much as a rewrite will take (kCompactValues), and live from then on.
   explicit ChunkWriter(ChunkCodec::Effort effort) : effort_(effort) {}
 
   /// A chunk in which no channel changed, as it was encoded: half of the families of a quiet host have no others.
@@ -29,7 +28,7 @@ class ChunkWriter {
   struct Shape {
     std::size_t channels = 1;
     std::size_t rows = 1;
-    std::int64_t missing = 0;  // what a chunk holds beyond the values given
+    std::int64_t missing = 0;  // the content of a chunk beyond the given values
   };
 
   /// [channel][rows] at the row `first_row` of a dataset [channel, row] in chunks of `shape`. One in which everything

@@ -1,5 +1,6 @@
-// HDF5 dimension scales (https://docs.hdfgroup.org/hdf5/v1_10/_h5_d_s__u_g.html) written as their specification says.
-// Each list of references is written once, whole: the high-level library rewrites it with every attachment.
+// HDF5 dimension scales (https://docs.hdfgroup.org/hdf5/v1_10/_h5_d_s__u_g.html) written according to their
+// specification. Each list of references is written once, whole: the high-level library rewrites it with every
+// attachment.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ class DimensionScales {
   /// Turns a dataset into a scale. `users`: all of them, if they are known and exist.
   static void make(const H5::DataSet& scale, const std::string& name, const std::vector<User>& users = {});
 
-  /// Room for what attach() writes when the scales exist.
+  /// Reserves space for the data that attach() writes when the scales exist.
   static void reserve(const H5::DataSet& dataset, std::size_t dimensions);
 
   /// The scales of every dimension of a dataset, in order. Names are absolute paths in the file.

@@ -15,10 +15,10 @@ class DiskSpace {
   explicit DiskSpace(const std::filesystem::path& path);
 
   [[nodiscard]] std::uint64_t size() const noexcept;
-  /// 0, or the errno that says why `bytes` more cannot be written.
+  /// 0, or the errno if `bytes` more cannot be written.
   [[nodiscard]] int reserve(std::uint64_t bytes) const noexcept;
-  /// Gives back what was reserved and not used, and waits until the rest is on the disk. Throws Error if it is not:
-  /// network file systems find out here that there is no room.
+  /// Releases reserved space that was not used, and waits until the rest is on the disk. Throws Error if it is not:
+  /// network file systems report here that the disk is full.
   void finish() const;
 
  private:

@@ -26,7 +26,8 @@ std::string& last_reason() {
   return reason;
 }
 
-/// The library names a failed system call with all its arguments, addresses included: what the system said is enough.
+/// The library names a failed system call with all its arguments, addresses included: the error text of the system is
+/// enough.
 std::string without_arguments(const std::string& reason) {
   constexpr std::string_view kMessage = "error message = '";
   const std::size_t begin = reason.find(kMessage);
@@ -35,7 +36,7 @@ std::string without_arguments(const std::string& reason) {
   return reason.substr(begin + kMessage.size(), end - begin - kMessage.size());
 }
 
-/// What the library complained about deepest in its call stack: that is where the cause is named.
+/// The deepest error in the library's call stack, because it names the cause.
 herr_t keep_reason(hid_t stack, void* /*unused*/) {
   std::string reason;
   const auto take = [](unsigned, const H5E_error2_t* error, void* into) -> herr_t {
@@ -60,8 +61,8 @@ void leave_broken_files(int status, void* /*unused*/) {
   ::_exit(status);
 }
 
-/// Whoever made a file could have it lead into any other one that its reader may open. Files of this project are read
-/// with what is in them; links into others are only made (job.h5).
+/// The author of a file could link it to any other file that its reader may open. Files of this project are read
+/// without external links; links are only written (job.h5).
 void follow_no_external_links() {
   H5L_class_t links{};
   links.version = H5L_LINK_CLASS_T_VERS;
@@ -77,9 +78,9 @@ Hdf5Access::Hdf5Access() : lock_(library_mutex()) {
   // Debian builds the library with an error stack for each thread.
   thread_local const bool listening = H5Eset_auto2(H5E_DEFAULT, keep_reason, nullptr) >= 0;
   static const bool prepared = [] {
-    std::cerr.rdbuf(nullptr);                  // where destructors of the C++ interface print; nobody else does
+    std::cerr.rdbuf(nullptr);                  // where destructors of the C++ interface print; no other code does
     H5set_free_list_limits(0, 0, 0, 0, 0, 0);  // memory it does not use is malloc's, not its own
-    H5PLset_loading_state(0);                  // a file cannot ask for code
+    H5PLset_loading_state(0);                  // a file cannot load plugins
     follow_no_external_links();
     return ::on_exit(leave_broken_files, nullptr) == 0;
   }();

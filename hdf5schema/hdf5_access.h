@@ -14,7 +14,7 @@ namespace reveal {
 class Hdf5Access {
  public:
   Hdf5Access();
-  /// For destructors: what they close was opened with the other one.
+  /// For destructors: they close objects opened with the other constructor.
   explicit Hdf5Access(std::nothrow_t) noexcept;
 
  private:
@@ -24,7 +24,7 @@ class Hdf5Access {
 /// Returns the reason of this thread's last failed call.
 [[nodiscard]] const std::string& last_hdf5_reason();
 
-/// Inside a catch block: what is wrong, without a place.
+/// Inside a catch block: the failure, without a place.
 [[nodiscard]] std::string failure_reason();
 
 /// Inside a catch block: the exception as one line that begins with `place`; an Error passes unchanged.

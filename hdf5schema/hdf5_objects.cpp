@@ -20,7 +20,7 @@ void forget_times(const H5::DSetCreatPropList& list) {
   check_hdf5(H5Pset_obj_track_times(list.getId(), false), "H5Pset_obj_track_times");
 }
 
-/// A file is created for readers of 1.8, whose chunk index is the smallest of those with two unlimited axes. What does
+/// A file is created for readers of 1.8: its chunk index is the smallest for two unlimited axes. A dataset that does
 /// not grow needs the layout of 1.10, which has chunks without an index.
 /// https://docs.hdfgroup.org/hdf5/v1_14/group___f_a_p_l.html (H5Pset_libver_bounds)
 class LayoutOf110 {

@@ -1,4 +1,4 @@
-// One family of a trace, and of the trace that it continues, as one sequence of rows: what a rewrite reads.
+// One family of a trace, and of the trace that it continues, as one sequence of rows: the input of a rewrite.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ class JoinedFamily {
   /// `newest`: with all channels. Both must outlive this.
   JoinedFamily(const TraceReader& reader, const TraceReader::Family& newest);
 
-  /// The rows before, without chunks that end before `keep_from_ns`. Of a trace whose chunks are all full, as one is
-  /// that another continues; otherwise throws Error.
+  /// Prepends the earlier rows, without chunks that end before `keep_from_ns`. The chunks of that trace must all be
+  /// full, as in a trace that another continues; otherwise throws Error.
   void prepend(const TraceReader& reader, const TraceReader::Family& earlier, std::int64_t keep_from_ns);
 
   [[nodiscard]] const TraceReader::Family& newest() const noexcept { return *pieces_.back().family; }
@@ -30,7 +30,7 @@ class JoinedFamily {
   [[nodiscard]] std::vector<std::int64_t> read(std::size_t first, std::size_t count) const;
   /// The same as TraceReader::read() has it.
   void read(std::size_t first, std::size_t count, std::vector<double>& values) const;
-  /// Of `count` chunks in one: the absolute value before their first row, or the channel's first one.
+  /// Bases of `count` chunks in one: the absolute value before their first row, or the channel's first one.
   [[nodiscard]] std::vector<std::int64_t> bases(std::size_t first_chunk, std::size_t count) const;
 
  private:
@@ -39,7 +39,7 @@ class JoinedFamily {
     const TraceReader::Family* family;
     std::size_t width;  // rows of a chunk
     std::size_t first_chunk = 0;
-    mutable std::optional<TraceReader::Bases> bases = {};  // once they are asked for
+    mutable std::optional<TraceReader::Bases> bases = {};  // read on first use
     [[nodiscard]] std::size_t first_row() const noexcept { return first_chunk * width; }
     [[nodiscard]] std::size_t rows() const noexcept { return family->time_ns.size() - first_row(); }
     [[nodiscard]] std::size_t chunks() const noexcept {

@@ -1,4 +1,4 @@
-// Names, widths and record layouts of the file, shared by what writes and what reads it. Explained in README.md.
+// Names, widths and record layouts of the file, shared by writers and readers. Explained in README.md.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ inline constexpr std::size_t kRoleWidth = 8;
 /// While it is recorded, the time axis of every dataset ends here: 30 days of flushes. A second unlimited axis would
 /// make HDF5 index chunks with a B-tree, which in SWMR mode copies a 2 KiB node per dataset and flush (measured: 7.6 MB
 /// instead of 0.26 MB after 10 minutes of 60 datasets). With one unlimited axis, the channels, it uses an array that
-/// grows in place. A closed file is indexed by the B-tree of HDF5 1.8, whose nodes are as small as one likes.
+/// grows in place. A closed file is indexed by the B-tree of HDF5 1.8, with nodes of any small size.
 inline constexpr std::uint64_t kMaxChunks = std::uint64_t{1} << 18;
 
 /// A chunk of a closed file: as long as five minutes, and as many channels as fit into the megabyte that every reader
@@ -68,7 +68,7 @@ struct LifeRecord {
   std::int64_t died_ns;  // 0: alive at the end
 };
 
-/// Levels in a unit that comes in fractions are float64; everything else is int64, exactly as the kernel says it.
+/// Levels in a unit that comes in fractions are float64; everything else is int64, exactly as in the kernel's text.
 [[nodiscard]] constexpr bool stored_as_real(Kind kind, Unit unit) noexcept {
   if (kind != Kind::gauge) return false;
   return unit == Unit::ratio || unit == Unit::percent || unit == Unit::celsius || unit == Unit::watts ||

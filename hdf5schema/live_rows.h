@@ -68,7 +68,7 @@ class LiveRowsReader {
   std::vector<std::string> families_;
   bool header_read_ = false;
   bool damaged_ = false;       // the rest of this file is no use
-  std::vector<char> pending_;  // the beginning of what is not complete yet
+  std::vector<char> pending_;  // the beginning of an incomplete record
 };
 
 }  // namespace reveal

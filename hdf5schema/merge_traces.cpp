@@ -24,9 +24,9 @@ void link_into(H5::Group& nodes, const NodeFile& trace) {
              "H5Lcreate_external");
 }
 
-/// What is not linked is copied later.
+/// Objects that are not linked are copied later.
 void begin_job_file(const std::filesystem::path& path, const std::vector<NodeFile>& traces, MergeForm form) {
-  // H5F_ACC_EXCL refuses a file, or a link of somebody else's, that is already there.
+  // H5F_ACC_EXCL refuses a file, or a link of another user, that is already there.
   H5::FileAccPropList list;
   list.setLibverBounds(H5F_LIBVER_V18, H5F_LIBVER_V110);
   const H5::H5File file(path.string(), H5F_ACC_EXCL, H5::FileCreatPropList::DEFAULT, list);

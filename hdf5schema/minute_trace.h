@@ -1,4 +1,4 @@
-// A trace with one row a minute: what is left of it where disk matters more than detail.
+// A trace with one row a minute: for sites where disk space matters more than detail.
 #pragma once
 
 #include <filesystem>
@@ -9,10 +9,11 @@
 
 namespace reveal {
 
-/// Families slower than a minute stay as they are. Of the others: counters and events as increments per minute, from
-/// which every absolute value follows as before; states as the minute's last; gauges as its mean. PATH_min, PATH_max
-/// and, of gauges, PATH_last hold the extremes of a row's value (of an increment, where the family has increments) and
-/// the last one, under the metrics' names with ".min", ".max", ".last". Returns what a reader must find. Throws Error.
+/// Families slower than a minute stay as they are. In the others, counters and events become increments per minute,
+/// from which every absolute value follows as before; states become the minute's last; gauges become its mean.
+/// PATH_min, PATH_max and, of gauges, PATH_last hold the extremes of a row's value (of an increment, where the family
+/// has increments) and the last one, under the metrics' names with ".min", ".max", ".last". Returns the contents that a
+/// reader must find. Throws Error.
 [[nodiscard]] std::vector<TraceFile::Written> write_minute_trace(const TraceReader& trace,
                                                                  const std::filesystem::path& to);
 

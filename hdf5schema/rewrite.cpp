@@ -203,7 +203,7 @@ void copy_into(const std::filesystem::path& trace, const std::filesystem::path& 
 
 namespace {
 
-/// What is written anew takes the place of the trace: nothing of it may be missing.
+/// The new file replaces the trace, so nothing may be missing in it.
 void require_whole(const std::filesystem::path& trace, const TraceReader& reader) {
   if (!reader.damages().empty()) throw Error(trace.string() + ": is damaged: " + reader.damages().front().text());
 }

@@ -16,7 +16,7 @@ double recover(const std::filesystem::path& part, const std::filesystem::path& t
 /// The same of any trace, as the group `group` ("nodes/n03") of the file `to`, which exists.
 void copy_into(const std::filesystem::path& trace, const std::filesystem::path& to, const std::string& group);
 
-/// What a rewritten trace is to keep.
+/// The data that a rewritten trace keeps.
 struct Retention {
   /// full: everything. rolling: the rows of the last `keep`, of this segment and the one before. summary: one row a
   /// minute (minute_trace.h).
@@ -29,7 +29,7 @@ struct Retention {
 [[nodiscard]] std::optional<Retention> parse_retention(std::string_view text);
 
 /// Rewrites a closed trace at `to` in fewer, longer chunks; false, and nothing done, where it is too large. When it
-/// returns, `to` is on the disk and was read back, row by row. Throws Error; what it reads is untouched.
+/// returns, `to` is on the disk and was read back, row by row. Throws Error; its input is untouched.
 bool compact(const std::filesystem::path& trace, const std::filesystem::path& to, const Retention& retention = {});
 
 }  // namespace reveal

@@ -99,7 +99,7 @@ void decode_absolute(std::span<const std::int64_t> increments, std::int64_t base
     }
   }
   if (row == rows || next_base == kMissing) return;
-  // A missing increment is either a row without a value or a reset; the next base tells which.
+  // A missing increment is either a row without a value or a reset; the next base decides which.
   std::int64_t sum = 0;
   for (const std::int64_t increment : increments) {
     if (increment != kMissing && __builtin_add_overflow(sum, increment, &sum)) return;

@@ -1,5 +1,5 @@
 // The memory between the sampler and the file: whole ticks as they come, a chunk of them at a time, without HDF5.
-// RowBuffer is filled by the sampler (row by row, no allocation); encode_rows() turns it into what a chunk holds.
+// RowBuffer is filled by the sampler (row by row, no allocation); encode_rows() turns it into the contents of a chunk.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ class RowBuffer {
  public:
   explicit RowBuffer(std::size_t max_rows);
 
-  /// Room for `width` channels of the next family, or of an existing one that grew. Allocates. `missing`: what a
-  /// channel holds in rows before it was there.
+  /// Makes space for `width` channels of the next family, or of an existing one that grew. Allocates. `missing`: the
+  /// value of a channel in rows before it existed.
   void add_family(std::size_t width, std::int64_t missing = kMissing);
   void widen(std::size_t family, std::size_t width);
   [[nodiscard]] std::size_t width(std::size_t family) const noexcept { return families_[family].width; }

@@ -11,8 +11,8 @@ namespace reveal {
 struct SeriesFile {
   double interval_seconds = 0;
   std::vector<std::string> channels;
-  std::vector<std::string> kind;       // "" where the file does not say
-  std::vector<std::string> subsystem;  // "" where the file does not say
+  std::vector<std::string> kind;       // "" if the file has none
+  std::vector<std::string> subsystem;  // "" if the file has none
   std::size_t samples = 0;
   std::vector<double> values;  // [channel][time], NaN where missing
 };

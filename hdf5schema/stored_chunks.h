@@ -1,4 +1,5 @@
-// What the chunks of a dataset are, whatever their order: counted when they are written, and again when they are read.
+// A summary of the chunks of a dataset, independent of their order: computed when they are written, and again when they
+// are read.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct StoredChunks {
     mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111eb;
     digest += mixed ^ mixed >> 31;
   }
-  /// Those of the absolute values a family counts from, beside its own.
+  /// Adds the chunks of a family's absolute start values to its own.
   constexpr void add(const StoredChunks& bases) noexcept {
     count += bases.count;
     digest += 3 * bases.digest;

@@ -19,7 +19,7 @@ inline constexpr std::chrono::seconds kChunkTime{10};
 /// crash. Larger ones would take longer than the end of a job may wait.
 inline constexpr std::uint64_t kCompactValues = std::uint64_t{12} << 20;
 
-/// Root attributes: who recorded what.
+/// Root attributes: the recorder and the recorded job.
 struct TraceHeader {
   std::string job_id;  // "" outside a batch system
   std::string job_name;
@@ -27,7 +27,7 @@ struct TraceHeader {
   std::string cluster;
   std::string node;
   std::string command;  // program name only; arguments may be secrets
-  std::string run_key;  // what ran: a hash of program and arguments, or "name:TEXT"; "" when unknown
+  std::string run_key;  // the command: a hash of program and arguments, or "name:TEXT"; "" when unknown
   std::string tool_version;
   std::chrono::nanoseconds interval{};
   std::int64_t begin_utc_ns = 0;
@@ -44,8 +44,8 @@ struct FamilySpec {
   std::string long_name;
   std::string source;  // "/proc/meminfo"
   std::chrono::nanoseconds period{};
-  /// Families of one period share one time axis: a tick of the collector is one row for all of them. What is read
-  /// elsewhere and arrives on its own times (a child process) names its own clock: "gpu".
+  /// Families of one period share one time axis: a tick of the collector is one row for all of them. Data that arrives
+  /// at its own times (from a child process) names its own clock: "gpu".
   std::string clock = {};
   /// float64 although its unit counts whole things: a mean of them.
   bool real = false;
@@ -62,7 +62,7 @@ struct ChannelKey {
   std::int64_t died_ns = 0;
 };
 
-/// Code of the events that say where Python's main threads stood.
+/// Code of the events with the positions of Python's main threads.
 inline constexpr std::string_view kPythonFrames = "python_frames";
 
 struct Event {
@@ -72,7 +72,7 @@ struct Event {
   std::string text;  // cut to the table's width, never a secret
 };
 
-/// What a probe could and could not do on this node; the reason is a sentence for the reader of the report.
+/// The result of opening a probe on this node; the reason is a sentence for the reader of the report.
 struct Coverage {
   enum class State : std::uint8_t { ok, absent, failed };
   std::string probe;

@@ -67,8 +67,8 @@ void describe(const H5::DataSet& values, const FamilySpec& spec, const std::stri
     set_attribute(values, "_FillValue", kMissing);
 }
 
-/// Room for what every flush touches, headers and indexes of 70 families. What is cached takes ten times as much memory
-/// as it has bytes, and the default of 2 MB would keep all the key tables, too.
+/// A cache for the objects of every flush, the headers and indexes of 70 families. Cached objects take ten times their
+/// size in memory, and the default of 2 MB would keep all the key tables, too.
 void keep_cache_small(const H5::FileAccPropList& list) {
   constexpr std::size_t kCacheBytes = std::size_t{128} << 10;
   H5AC_cache_config_t cache{};
@@ -102,7 +102,7 @@ std::size_t longest(const Snapshot& snapshot, std::string Snapshot::value_type::
 /// The file must have the length in its superblock: HDF5 does not check that the file it closed was written completely.
 void check_length(const std::string& path) {
   constexpr std::size_t kVersion = 8;
-  constexpr std::size_t kEnds[] = {40, 44, 28, 28};  // where it says so, by version of the superblock
+  constexpr std::size_t kEnds[] = {40, 44, 28, 28};  // position of the file's end, by version of the superblock
   unsigned char superblock[kEnds[1] + sizeof(std::uint64_t)];
   struct stat status {};
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
@@ -144,7 +144,7 @@ struct TraceFile::Impl {
   std::vector<Written> written;
   std::string root;  // "", or the group that the trace is: "/nodes/n03"
   bool live;
-  bool hurried;  // somebody waits for the processor
+  bool hurried;  // written beside a job: spends little cpu time
   H5::H5File file;
   std::vector<Axis> axes;
   std::vector<FamilyFile> families;
@@ -176,7 +176,7 @@ struct TraceFile::Impl {
 
 namespace {
 
-/// A new file whose tables and indexes are small.
+/// A new file with small tables and indexes.
 H5::H5File create_file(const std::filesystem::path& path, bool live) {
   H5::FileAccPropList list;
   list.setLibverBounds(live ? H5F_LIBVER_V110 : H5F_LIBVER_V18, H5F_LIBVER_V110);
@@ -338,7 +338,7 @@ void TraceFile::Impl::create_bases(const H5::Group& group, const FamilySpec& spe
   DimensionScales::reserve(family.bases, 2);
 }
 
-/// Attributes are written with the dataset they belong to, and what refers to a later one is reserved: an attribute
+/// Attributes are written with the dataset they belong to, and references to a later one are reserved: an attribute
 /// that comes after the next dataset costs its header another block.
 void TraceFile::Impl::create_keys(const H5::Group& group, const FamilySpec& spec, const FamilyFile& family,
                                   std::optional<std::size_t> channels) {

@@ -1,4 +1,4 @@
-// The HDF5 side of writing: creates the file, grows its datasets, one chunk at a time. Knows no threads and no buffers;
+// The HDF5 side of writing: creates the file, grows its datasets, one chunk at a time. Uses no threads and no buffers;
 // TraceWriter and recover() stand on it. Every call may throw Error, after which the file must not be written again.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace reveal {
 
-/// How many rows the tables of a file will have, where one knows.
+/// How many rows the tables of a file will have, if that is known.
 struct TableSizes {
   std::size_t events = 0;
   std::size_t steps = 0;
@@ -38,7 +38,7 @@ class TraceFile {
 
   // Before start().
   std::size_t add_axis(const std::string& name, std::size_t rows_per_chunk);
-  /// `channels`: how many there will ever be, where a closed file knows.
+  /// `channels`: the final number, if the file is closed.
   std::size_t add_family(const FamilySpec& spec, std::size_t axis, std::size_t channels_per_chunk,
                          std::optional<std::size_t> channels = {});
   void write_snapshot(const Snapshot& begin, std::string_view topology_xml);
@@ -57,13 +57,13 @@ class TraceFile {
   void write_coverage(std::span<const Coverage> coverage);
   void write_end_snapshot(const Snapshot& end);
   void flush();
-  /// Ends the file; `complete` is what TraceReader::complete() will say. Throws Error also where the file is shorter
-  /// than what was written into it.
+  /// Ends the file; TraceReader::complete() will return `complete`. Throws Error also if the file is shorter than the
+  /// data written into it.
   void close(bool complete);
   /// Messages name this path from now on.
   void was_renamed(const std::filesystem::path& path);
 
-  /// What a reader of the closed file must find of a family.
+  /// The part of a family that a reader of the closed file must find.
   struct Written {
     std::string path;
     std::size_t channels = 0;
@@ -71,7 +71,7 @@ class TraceFile {
     std::size_t rows_at_once = 0;  // of the calls of write_rows() but the last one
     std::uint32_t checksum = 0;    // over the values and the bases of each call
   };
-  /// Returns what was written of each family, in the order of add_family(); not of a live file.
+  /// Returns the written part of each family, in the order of add_family(); not of a live file.
   [[nodiscard]] const std::vector<Written>& written() const noexcept;
   [[nodiscard]] static std::uint32_t checksum(std::span<const std::int64_t> values, std::uint32_t before) noexcept;
 

@@ -25,7 +25,7 @@ namespace {
 
 using H5::PredType;
 
-// What no trace has more of; beyond it the file lies.
+// More objects than any trace has; a file with more is broken.
 constexpr std::size_t kMostObjects = 10'000;
 constexpr std::size_t kMostDepth = 4;                               // of groups
 constexpr std::size_t kMostChannels = 1 << 18;                      // of all families
@@ -117,8 +117,8 @@ std::vector<std::int64_t> numbers_of(std::span<const char> records, std::size_t 
   return numbers;
 }
 
-/// How many columns (rows of a table) of a file that was not closed are whole: its tables may be longer than what came
-/// to them, and it may have lost its end. Chunks are written in the order of time: the last ones are tried first, and
+/// How many columns (rows of a table) of a file that was not closed are whole: its tables may be longer than their
+/// data, and it may have lost its end. Chunks are written in the order of time: the last ones are tried first, and
 /// where more than a flush is gone, the first one behind the end is found by bisection. A chunk of a family that is not
 /// stored holds missing values; one of a table was not written.
 hsize_t columns_within(const CheckedDataset& dataset, hsize_t height) {
@@ -152,7 +152,7 @@ hsize_t columns_within(const CheckedDataset& dataset, hsize_t height) {
   return good > extent[time] / chunk[time] ? extent[time] : good * chunk[time];
 }
 
-/// A table as it is read: whole records, and where they have what.
+/// A table as it is read: whole records, and the offsets of their members.
 struct Records {
   CheckedDataset dataset;
   std::vector<char> bytes;
@@ -173,7 +173,7 @@ struct OpenFamily {
   std::map<std::pair<hsize_t, hsize_t>, std::vector<unsigned char>> chunks;
 };
 
-/// What the table /stored says of a family.
+/// The row of the table /stored for a family.
 struct StoredFamily {
   std::uint64_t channels = 0;
   std::uint64_t rows = 0;
@@ -192,7 +192,7 @@ struct TraceReader::Impl {
   std::vector<Family> families;
   std::vector<Damage> damages;
   std::map<std::string, StoredFamily> stored;               // by path
-  mutable std::mutex reading;                               // what follows
+  mutable std::mutex reading;                               // guards the members below
   mutable std::map<std::string, OpenFamily> open_families;  // by path
   std::map<haddr_t, std::vector<std::int64_t>> axes;  // by their place in the file: groups share them by hard links
   std::set<haddr_t> groups;                           // seen
@@ -219,7 +219,7 @@ struct TraceReader::Impl {
   [[nodiscard]] OpenFamily& opened(const Family& family) const;
   [[nodiscard]] Snapshot read_pairs(const char* table_path) const;
   [[nodiscard]] std::string place(const Family& family) const { return path.string() + ": " + family.spec.path; }
-  /// [channel][time] of what family.channels and family.time_ns promise, 8 bytes each; the rest is `missing`.
+  /// [channel][time] for family.channels and family.time_ns, 8 bytes each; the rest is `missing`.
   void read_block(const Family& family, std::size_t first_row, std::size_t rows, std::int64_t missing,
                   std::span<std::byte> values) const;
 };
@@ -291,7 +291,7 @@ void TraceReader::Impl::read_header() {
   }
 }
 
-/// Inside a catch block: what cannot be read is named, and the rest is used.
+/// Inside a catch block: a part that cannot be read is named, and the rest is used.
 void TraceReader::Impl::leave_out(const std::string& what) {
   damages.push_back({what, failure_reason()});
 }
@@ -336,7 +336,7 @@ void TraceReader::Impl::read_group(const H5::Group& group, const std::string& pr
   }
 }
 
-/// Those that were there when the file was closed, and to which nothing leads any more.
+/// Families that existed when the file was closed, and that no link leads to any more.
 void TraceReader::Impl::note_missing_families() {
   for (const auto& [name, was] : stored) {
     const auto is_it = [&name = name](const Damage& damage) { return damage.part == name; };
@@ -417,7 +417,7 @@ void TraceReader::Impl::read_channels(Family& family) const {
   const Records life = records(keys + "life", kMostChannels);
   const std::vector<std::int64_t> born = life.numbers("born_ns");
   const std::vector<std::int64_t> died = life.numbers("died_ns");
-  // A crash between two writes of one flush leaves the tables of different length; what all of them have is whole.
+  // A crash between two writes of one flush leaves the tables of different length; the common part is whole.
   const std::size_t count = std::min({metric.size(), instance.size(), role.size(), born.size(), died.size()});
   family.channels.reserve(count);
   for (std::size_t i = 0; i < count; ++i)
@@ -573,7 +573,7 @@ std::size_t TraceReader::step_count() const {
     if (!impl_->file.nameExists("steps")) return 0;
     return impl_->rows_of(CheckedDataset(impl_->file, "steps"), kMostSteps);
   } catch (...) {
-    return 0;  // who reads them is told why
+    return 0;  // their reader gets the reason
   }
 }
 
@@ -681,7 +681,7 @@ void TraceReader::Impl::read_block(const Family& family, std::size_t first_row, 
   const auto chunk = open.values.chunk();
   const hsize_t channels_there = std::min<hsize_t>(family.channels.size(), extent[0]);
   const hsize_t end = std::min<hsize_t>(first_row + rows, extent[1]);
-  // What is not filled from a chunk, the code below does not touch.
+  // Values that no chunk fills are not touched by the code below.
   for (std::size_t i = 0; i < values.size(); i += kValue) std::memcpy(values.data() + i, &missing, kValue);
   for (hsize_t row = first_row - first_row % chunk[1]; row < end; row += chunk[1]) {
     const hsize_t from = std::max<hsize_t>(row, first_row);

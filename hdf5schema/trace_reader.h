@@ -1,4 +1,4 @@
-// Reads a trace of any released schema version, closed or cut off (`.part`), whoever wrote it. Every refusal is one
+// Reads a trace of any released schema version, closed or cut off (`.part`), from any writer. Every refusal is one
 // Error line; a part that is damaged is left out, and damages() names it.
 #pragma once
 
@@ -38,7 +38,8 @@ class TraceReader {
     std::string part;    // "storage/kernel_objects"
     std::string reason;  // "the checksum of a chunk is wrong"
     FamilySpec spec = {};
-    std::vector<ChannelKey> channels = {};  // whose values are lost; none: they could not be named, or it is no family
+    std::vector<ChannelKey> channels =
+        {};  // channels with lost values; none: they could not be named, or it is no family
     [[nodiscard]] std::string text() const { return part + ": " + reason; }
   };
 
@@ -56,7 +57,7 @@ class TraceReader {
   [[nodiscard]] std::vector<ClockPair> clocks() const;
   [[nodiscard]] std::vector<Coverage> coverage() const;
   [[nodiscard]] Snapshot snapshot_begin() const;
-  [[nodiscard]] Snapshot snapshot_end() const;  // only what changed
+  [[nodiscard]] Snapshot snapshot_end() const;  // only changed facts
   [[nodiscard]] std::string topology_xml() const;
 
   /// All rows of a family, [channel][time] channel-major: increments for counters, levels else; NaN where missing.

@@ -37,11 +37,11 @@ constexpr std::size_t kStepSlots = 8192;   // likewise; memory that no step touc
 constexpr std::size_t kClockSlots = 256;
 constexpr std::uint64_t kReserveBytes = std::uint64_t{256} << 10;  // kept free, so that the file can always be closed
 constexpr std::int64_t kNanBits = std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN());
-/// A recording this short is too short to be judged: nobody waits until it is rewritten, which saves 100 kB.
+/// A recording this short is too short to be judged: rewriting it would only delay its user, to save 100 kB.
 constexpr std::int64_t kWorthRewriting = 10'000'000'000;
 constexpr std::size_t kMaxChunkValues = std::size_t{1} << 19;  // 4 MiB
 
-/// Room for channels that appear later: chunks are that wide from the beginning, and what is unused compresses to
+/// Space for channels that appear later: chunks are that wide from the beginning, and the unused part compresses to
 /// almost nothing, while a second chunk per flush would not.
 std::size_t channels_per_chunk(std::size_t channels, std::size_t expected, std::size_t rows) {
   const std::size_t usual = channels < 64 ? std::max<std::size_t>(16, channels * 2) : channels + channels / 4;
@@ -73,7 +73,7 @@ struct TraceWriter::Impl {
     std::deque<ChannelKey> keys;              // guarded by mutex
     std::vector<std::size_t> changed;         // keys written already that died since; guarded by mutex
     std::size_t keys_written = 0;             // writer
-    std::vector<std::int64_t> before = {};    // what channels that came since count from; guarded by mutex
+    std::vector<std::int64_t> before = {};    // start values of channels added since; guarded by mutex
     std::vector<std::int64_t> previous = {};  // writer
   };
 
@@ -95,7 +95,7 @@ struct TraceWriter::Impl {
     std::size_t filling = 0;
     std::int64_t last_time = std::numeric_limits<std::int64_t>::min();
     bool row_open = false;
-    std::optional<std::int64_t> refused_time;  // of the last row for which there was no room
+    std::optional<std::int64_t> refused_time;  // time of the last row that did not fit
     std::uint64_t chunks = 0;                  // writer
   };
 
@@ -125,8 +125,8 @@ struct TraceWriter::Impl {
   std::string failure;            // guarded by mutex
   bool broken = false;            // writer: the library failed; the file is left alone from here on
   bool incomplete = false;
-  bool gave_up = false;            // writer: rows are being lost, said once
-  bool segment_refused = false;    // writer: no next segment could be made, said once
+  bool gave_up = false;            // writer: rows are being lost, logged once
+  bool segment_refused = false;    // writer: no next segment could be made, logged once
   std::int64_t begin = 0;          // writer: of the first rows
   std::int64_t segment_begin = 0;  // writer: of the first rows in this file
   std::string not_rewritten;       // guarded by mutex
@@ -201,7 +201,7 @@ TraceWriter::~TraceWriter() {
   if (!impl_) return;
   try {
     if (impl_->started && !impl_->closed) end_rows();
-    // Never closed, it stays a file that was cut off: closing would call whole what a failed flush left in it.
+    // Never closed, it stays a file that was cut off: closing would mark the remains of a failed flush as whole.
     if (impl_->broken) static_cast<void>(impl_->file.release());
     if (impl_->broken || impl_->closed) return;
     impl_->file->close(false);
@@ -267,7 +267,7 @@ const ChannelKey& TraceWriter::key(FamilyId id, ChannelId channel) const {
   return impl_->families.at(id)->keys.at(channel);
 }
 
-/// Under the mutex, by whoever owns the buffer: the writer does it before it gives a buffer back.
+/// Called under the mutex by the owner of the buffer: the writer calls it before it gives a buffer back.
 void TraceWriter::Impl::widen(const Axis& axis, HandOver& handed) {
   for (const std::size_t index : axis.families) {
     const Family& family = *families[index];
@@ -376,8 +376,8 @@ void TraceWriter::Impl::has_begun(std::span<const std::size_t> keys) {
   if (limits.retention.form != Retention::Form::rolling) topology = {};
 }
 
-/// What was recorded so far becomes the earlier segment, in place of the one before it, which is too old by now. The
-/// next one is begun before: where that fails, rows go on into this one.
+/// The rows recorded so far become the earlier segment and replace the one before, which is too old by now. The next
+/// one is begun before: where that fails, rows go on into this one.
 void TraceWriter::Impl::begin_segment() noexcept {
   const std::filesystem::path next = hidden(".next");
   std::error_code ignored;
@@ -463,8 +463,8 @@ bool TraceWriter::Impl::append(FamilyId id, std::int64_t time_ns, std::span<cons
   return true;
 }
 
-/// The axis' row for this time: the open one if the family is not in it yet and the time is within half a period,
-/// else a new one. False if there is no room (the writer is behind) or the time is not after the last row.
+/// The axis' row for this time: the open one if the family is not in it yet and the time is within half a period, else
+/// a new one. False if it does not fit (the writer is behind) or the time is not after the last row.
 bool TraceWriter::Impl::open_row(Axis& axis, std::size_t slot, std::int64_t time_ns) noexcept {
   if (axis.row_open) {
     const RowBuffer& buffer = axis.buffers[axis.filling].buffer;
@@ -485,7 +485,7 @@ bool TraceWriter::Impl::open_row(Axis& axis, std::size_t slot, std::int64_t time
   return true;
 }
 
-/// The writer takes what it is given also where it cannot write it, so that waiting ends.
+/// The writer takes its input even if it cannot write it, so that waiting ends.
 bool TraceWriter::Impl::make_room(Axis& axis) noexcept {
   constexpr std::chrono::milliseconds kMoment{1};
   while (!hand_over(axis)) {
@@ -556,8 +556,8 @@ void TraceWriter::Impl::run(const std::stop_token& stop) {
   }
 }
 
-/// Writes every buffer handed over, then flushes once. `last`: also what is still being filled; then the caller is the
-/// only thread left.
+/// Writes every buffer handed over, then flushes once. `last`: also the buffer that is still being filled; then the
+/// caller is the only thread left.
 void TraceWriter::Impl::write_full(bool last) {
   for (int round = last ? 0 : 1; round < 2; ++round) {
     std::vector<std::pair<Axis*, HandOver*>> batch;
@@ -624,7 +624,7 @@ std::uint64_t TraceWriter::Impl::raw_bytes_of_steps() {
 }
 
 bool TraceWriter::Impl::room_for(std::uint64_t raw) {
-  // Events about lost rows always have room: that is what is kept free below the limit.
+  // Events about lost rows always fit: memory below the limit is kept free for them.
   const bool has_rows = raw > 0;
   if (has_rows && limits.max_bytes > 0 && disk->size() + raw / 4 + kReserveBytes / 8 > limits.max_bytes) {
     fail("the trace reached its limit of " + std::to_string(limits.max_bytes) + " bytes");
@@ -718,7 +718,7 @@ void TraceWriter::Impl::write_records() {
     note(flushed_until, "rows_lost", std::to_string(behind) + " rows: the disk was slower than the collector");
   {
     const std::lock_guard lock(mutex);
-    new_events = events;  // copies: the vectors keep their room, so that appending never allocates
+    new_events = events;  // copies: the vectors keep their capacity, so that appending never allocates
     new_steps = steps;
     new_clocks = clocks;
     events.clear();

@@ -54,14 +54,14 @@ class TraceWriter {
   void set_end_snapshot(const Snapshot& end);                               // before close(); only differences are kept
   void start();
 
-  /// One row: the value of every channel of the family, in channel order, as the kernel says (counters absolute);
+  /// One row: the value of every channel of the family, in channel order, as the kernel reports it (counters absolute);
   /// kMissing / NaN where unknown. A short row leaves the rest missing. False if it was lost (the writer is behind, or
   /// the time is not after the last row's). Families of one period and clock share their rows: call it with one time
   /// per tick; a time within half a period of the open row joins that row.
   bool append_row(FamilyId family, std::int64_t time_ns, std::span<const std::int64_t> values) noexcept;
   bool append_row(FamilyId family, std::int64_t time_ns, std::span<const double> values) noexcept;
   void append_event(const Event& event);
-  /// Where more come between two flushes than there is room for, an event says how many were lost.
+  /// If more come between two flushes than fit, an event has the number of lost ones.
   void append_step(const TrainingStep& step) noexcept;
   void append_clock(const ClockPair& pair) noexcept;
 
@@ -76,10 +76,10 @@ class TraceWriter {
   };
   [[nodiscard]] Status status() const;
 
-  /// Writes what is buffered. Rows that come later are lost; everything else can still be added until close().
+  /// Writes the buffered rows. Rows that come later are lost; everything else can still be added until close().
   void end_rows();
   /// Ends the rows, closes, renames PATH.part to PATH, and replaces it by a smaller file where it is worth that. Throws
-  /// Error if the file could not be completed; what was flushed before stays readable in PATH.part.
+  /// Error if the file could not be completed; earlier flushed rows stay readable in PATH.part.
   void close();
 
  private:

@@ -16,7 +16,7 @@ struct TrainingStep {
   std::int64_t begin_ns = 0;  // monotonic axis
   std::int64_t duration_ns = kMissing;
   std::int64_t waiting_ns = kMissing;  // in calls that wait for other ranks or the GPU, of all threads
-  std::int64_t bytes = kMissing;       // that collective calls were asked to move
+  std::int64_t bytes = kMissing;       // that collective calls had to move
   bool operator==(const TrainingStep&) const = default;
 };
 

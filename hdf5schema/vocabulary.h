@@ -1,4 +1,4 @@
-// What a number in a trace means: the words shared by everything that writes or reads one.
+// The meaning of a number in a trace: the words that all writers and readers share.
 // `Kind`, `Unit`, `Scope` and `Subsystem` are stored by name in every dataset, so a trace explains itself.
 #pragma once
 
@@ -38,7 +38,7 @@ enum class Unit : std::uint8_t {
   microjoules
 };
 
-/// What one channel of a family describes.
+/// The object that one channel of a family describes.
 enum class Scope : std::uint8_t { node, cpu, numa, device, interface, interrupt, cgroup, job, process, reveal };
 
 /// The paper's five subsystems (section 4.4), plus the job's own processes and reveal itself.

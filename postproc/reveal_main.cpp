@@ -22,7 +22,7 @@ namespace {
 
 using namespace reveal;
 
-/// "--color WHEN:{auto,always,never}"; what excludes what is said where somebody tries it.
+/// "--color WHEN:{auto,always,never}"; options that exclude each other are reported when used together.
 class HelpFormatter final : public CLI::Formatter {
  public:
   [[nodiscard]] std::string make_option_opts(const CLI::Option* option) const override {
@@ -63,7 +63,7 @@ int run_where_it_is_safe(Command& command, Inputs inputs, const CommonOptions& c
   return run_confined(inputs, *foreign, [&] { return command.run(confined); });
 }
 
-/// What is thrown is one line on stderr.
+/// An exception becomes one line on stderr.
 int guarded(int failure, const std::function<int()>& work) {
   try {
     return work();
@@ -126,6 +126,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, no child would have an end to ask for
+  ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, children would leave no exit status
   return guarded(kFailure, [&] { return run(argc, argv); });
 }

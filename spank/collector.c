@@ -15,8 +15,8 @@
 #include "spank/plugin.h"
 
 enum {
-  kLock = 3,    // as --lock-fd says
-  kReport = 4,  // the pipe that says why there is no collector; execve closes it
+  kLock = 3,    // the argument of --lock-fd
+  kReport = 4,  // the pipe for the reason of a failed start; execve closes it
   kFirstToClose = 5,
   kWaitMs = 1000,
   kNoProgram = 127,
@@ -41,9 +41,9 @@ void add_variable(struct Environment* environment, const char* name, const char*
   environment->entries[environment->count] = NULL;
 }
 
-// slurmstepd has threads: between fork and execve only what is safe in a signal handler may be called. fork itself is
-// not, it runs the handlers that Slurm registered for it; _Fork is. The processes are small (some 10 MB): copying their
-// page tables is cheaper than the care that vfork would need.
+// slurmstepd has threads: between fork and execve only functions that are safe in a signal handler may be called. fork
+// itself is not, it runs the handlers that Slurm registered for it; _Fork is. The processes are small (some 10 MB):
+// copying their page tables is cheaper than the care that vfork would need.
 // https://man7.org/linux/man-pages/man7/signal-safety.7.html
 static pid_t plain_fork(void) {
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 34)

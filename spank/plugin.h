@@ -1,5 +1,5 @@
-// What the parts of the SPANK plugin are to each other. They run inside srun, slurmd's prolog and slurmstepd, as root
-// on the nodes: whatever goes wrong here is logged in one line and changes nothing for the job.
+// The interfaces between the parts of the SPANK plugin. They run inside srun, slurmd's prolog and slurmstepd, as root
+// on the nodes: every error here is logged in one line and changes nothing for the job.
 #pragma once
 
 #include <stdbool.h>
@@ -24,7 +24,7 @@ struct Settings {
 
 enum Complaints { complain, be_silent };
 
-/// What cannot be understood is passed over. The strings are those of `words` or live forever.
+/// Invalid arguments are ignored. The strings are those of `words` or live forever.
 struct Settings read_arguments(int count, char* words[], enum Complaints complaints);
 
 /// True if `list`, for example "debug,long", names `word`.
@@ -34,7 +34,7 @@ bool in_list(const char* list, const char* word);
 /// `const char*`, their key.
 const char* nearest_key(const char* word, size_t length, const void* rows, size_t row_size, size_t row_count);
 
-// --- request.c: what the user wrote behind --reveal=
+// --- request.c: the user's text behind --reveal=
 
 bool request_is_off(const char* request);
 
@@ -45,7 +45,7 @@ bool request_problem(const char* request, char* message, size_t size);
 
 enum Entrance {
   first_or_again,  // the prolog: a job that was requeued may have left the file of a collector that crashed
-  first_only,      // a step: whoever left a file there was started for the same job
+  first_only,      // a step: an existing file there belongs to a collector of the same job
 };
 
 /// The locked file SPOOL/run/JOB.NODE, to be inherited by the collector; -1 after at most one line in the log. Creates
@@ -55,16 +55,16 @@ int take_run_lock(const struct Settings* settings, uint32_t job, const char* nod
 /// Gives it back when there is no collector after all: that is no crash. The job's steps will not try again.
 void drop_run_lock(const struct Settings* settings, uint32_t job, const char* node, int lock);
 
-/// Tells the job's collector to end and waits for it, at most settings->epilog_seconds. Removes what the job left here,
-/// except the file of a collector that crashed: that one is returned, locked; -1 otherwise.
+/// Ends the job's collector and waits for it, at most settings->epilog_seconds. Removes the job's files here, except
+/// the file of a collector that crashed: that one is returned, locked; -1 otherwise.
 int stop_collector(const struct Settings* settings, uint32_t job, const char* node);
 
 // --- collector.c: the process
 
 enum { kMostEntries = 32, kEnvironmentText = 32768 };
 
-/// Everything the collector inherits of the environment: names are an exact list, because what a user can set must not
-/// decide how a program runs as root.
+/// Everything the collector inherits of the environment: names are an exact list, because a variable of the user must
+/// not decide how a program runs as root.
 struct Environment {
   size_t count;
   size_t used;
@@ -84,7 +84,7 @@ struct Start {
   gid_t gid;
   const char* node;
   const char* request;
-  bool orphan;  // only to deliver what a crashed collector left
+  bool orphan;  // only to deliver the files of a crashed collector
 };
 
 /// Starts the collector as a process of its own, with `lock` as descriptor 3, and returns within two seconds: 0, or the

@@ -42,8 +42,8 @@ static void file_name(char name[kLongestName], const char* prefix, uint32_t job,
   snprintf(name, kLongestName, "%s%u.%s", prefix, job, node);
 }
 
-/// A directory of root's that nobody else can write, created with `mode` if that is not 0 and it is missing; -1 with
-/// the reason otherwise.
+/// A directory that only root can write, created with `mode` if that is not 0 and it is missing; -1 with the reason
+/// otherwise.
 static int open_private(int at, const char* name, mode_t mode, const char** why) {
   const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   int fd = openat(at, name, flags);
@@ -57,7 +57,7 @@ static int open_private(int at, const char* name, mode_t mode, const char** why)
     return -1;
   }
   struct stat status;
-  const bool as_wanted = !fresh || fchmod(fd, mode) == 0;  // the umask had its say
+  const bool as_wanted = !fresh || fchmod(fd, mode) == 0;  // the umask was applied
   if (!as_wanted || fstat(fd, &status) != 0 || status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     *why = "must belong to root and be writable only by root";
     close(fd);
@@ -84,7 +84,7 @@ static void wait_for_turn(int run) {
   while (flock(run, LOCK_EX | LOCK_NB) != 0 && clock_ms(CLOCK_MONOTONIC) < end) nap();
 }
 
-/// The file of a collector that went without taking it along: there, and held by nobody.
+/// The file of a collector that ended without removing it: it exists, and no process holds its lock.
 static bool is_crash(int run, const char* name, time_t since) {
   struct stat status;
   if (name[0] < '0' || name[0] > '9') return false;
@@ -199,7 +199,7 @@ void drop_run_lock(const struct Settings* settings, uint32_t job, const char* no
   close(lock);
 }
 
-/// Field 22 of /proc/PID/stat, which tells a process from a later one with the same id; 0 if there is none.
+/// Field 22 of /proc/PID/stat, which distinguishes a process from a later one with the same id; 0 if there is none.
 static unsigned long long start_time(pid_t pid) {
   enum { kStartTime = 22, kFirstAfterName = 3 };
   char text[1024];
@@ -255,7 +255,7 @@ int stop_collector(const struct Settings* settings, uint32_t job, const char* no
   bool asked = false;
   bool ended = flock(lock, LOCK_EX | LOCK_NB) == 0;
   while (!ended && clock_ms(CLOCK_MONOTONIC) < end) {
-    // It may have been started a moment ago and not yet have written who it is.
+    // It may have been started a moment ago and not yet have written its id.
     if (!asked) asked = ask_to_end(lock);
     nap();
     ended = flock(lock, LOCK_EX | LOCK_NB) == 0;

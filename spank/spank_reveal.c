@@ -1,5 +1,5 @@
 // spank_reveal.so: `--reveal` for srun, sbatch and salloc; one reveal-collect per job and node, started by the prolog
-// (or by the first step that asks for it) and stopped by the epilog. Every callback returns success: with `required` in
+// (or by the first step that requests it) and stopped by the epilog. Every callback returns success: with `required` in
 // plugstack.conf a failing prolog would drain the node.
 // https://slurm.schedmd.com/spank.html
 #include <errno.h>
@@ -70,8 +70,9 @@ static int remember_option(int value, const char* text, int remote) {
   return ESPANK_SUCCESS;
 }
 
-// What the collector may know of the job. In the prolog all of it comes from slurmd. In a step most of it is the job's
-// own environment, where a user can write anything: what decides whom the collector trusts comes from slurmstepd only.
+// The facts about the job that the collector gets. In the prolog all of it comes from slurmd. In a step most of it is
+// the job's own environment, where a user can write anything: facts on which the collector's trust depends come from
+// slurmstepd only.
 struct Passed {
   const char* name;
   const char* in_step;  // its name in a step's environment
@@ -178,7 +179,7 @@ static bool among(const char* list, const char* variable, uint32_t job) {
 }
 
 /// Whether this job is one of those that default=on is for. The same on all its nodes. A step has its partition and
-/// account from the job's own environment, where its user writes what he likes: there, nobody belongs to a list.
+/// account from the job's own environment, where its user can write anything: so no step belongs to a list.
 static bool is_canary(const struct Settings* settings, uint32_t job, bool in_step) {
   const uint32_t spread = (job * UINT32_C(2654435761)) >> 16;  // Knuth's multiplicative hash: neighbours part
   if ((int)(spread % 100) >= settings->percent) return false;
@@ -192,7 +193,7 @@ static bool identify(spank_t spank, struct Start* job) {
          spank_get_item(spank, S_JOB_GID, &job->gid) == ESPANK_SUCCESS;
 }
 
-/// With everything that it may know; the errno that kept it from running, else 0.
+/// Starts the collector with all facts that it gets. Returns the errno that kept it from running, else 0.
 static int start_with(spank_t spank, const struct Settings* settings, const struct Start* job, char** step, int lock) {
   struct Environment environment = {.count = 0};
   add_variable(&environment, "SLURMD_NODENAME", job->node);
@@ -211,7 +212,7 @@ static void start(spank_t spank, const struct Settings* settings, bool given, co
   char node[kLongestNode];
   struct Start job = {.node = node, .request = text};
   if (!identify(spank, &job)) return;
-  if (!given && !is_canary(settings, job.job, step != NULL)) return;  // who asks for it gets it
+  if (!given && !is_canary(settings, job.job, step != NULL)) return;  // a request overrides the lists
   if (!name_node(node)) {
     slurm_info("reveal: job %u: no profile: the node's name cannot be part of a file's name", job.job);
     return;
@@ -304,7 +305,7 @@ int slurm_spank_job_epilog(spank_t spank, int argc, char* argv[]) {
   if (spank_get_item(spank, S_JOB_ID, &job.job) != ESPANK_SUCCESS || !name_node(node)) return ESPANK_SUCCESS;
   const int lock = stop_collector(&settings, job.job, node);
   if (lock < 0) return ESPANK_SUCCESS;
-  // It crashed, or somebody killed it: what it recorded is the user's all the same.
+  // It crashed or was killed: its recording still belongs to the user.
   char* text = NULL;
   if (spank_option_getopt(spank, &option, &text) == ESPANK_SUCCESS) job.request = plain(text);
   if (access(settings.disable, F_OK) != 0 && identify(spank, &job)) start_with(spank, &settings, &job, NULL, lock);

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The folder tree is the architecture: who may include whom, what may stand at the top, how files may be called.
+# The folder tree is the architecture: allowed includes, entries at the top, and names of files.
 set -u
 cd "${REVEAL_SOURCE:-$(dirname "$0")/..}" || exit 1
 failures=0
 complain() { echo "layers: $*"; failures=$((failures + 1)); }
 
-# forbid FOLDER PATTERN WHY [EXCEPT]: no source of FOLDER may include what matches PATTERN.
+# forbid FOLDER PATTERN WHY [EXCEPT]: no source of FOLDER may include a header that matches PATTERN.
 forbid() {
   local hits
   hits=$(grep -rnE "^#include [<\"]($2)" "$1" --include='*.h' --include='*.cpp' --include='*.c' 2>/dev/null | grep -vE "${4:-^$}")
@@ -19,7 +19,7 @@ forbid_in_folder() {
 }
 forbid hdf5schema 'core/|postproc/|wrapper/|spank/' "hdf5schema is below everything"
 forbid core 'postproc/|wrapper/|spank/' "core measures, it never explains"
-forbid postproc 'core/|wrapper/|spank/' "postproc knows no probe"
+forbid postproc 'core/|wrapper/|spank/' "postproc is independent of probes"
 forbid wrapper 'core/|postproc/|spank/' "the wrapper only starts and stops"
 forbid spank 'core/|postproc/|wrapper/|hdf5schema/' "the plugin links libc only"
 forbid hdf5schema/basics 'hdf5schema/[a-z_]+\.h|H5|hdf5\.h|Eigen|CLI|spdlog|nlohmann' "basics are std only"
@@ -34,36 +34,36 @@ for folder in core postproc wrapper hdf5schema; do
   forbid $folder 'CLI/' "CLI11 appears in programs only" '_main\.cpp:|^postproc/commands/'
 done
 
-# The rooms of core, lowest first: none includes what stands above it, but for three headers that `job` takes.
-rooms=(kernel_text job sampler snapshot pmu gpu stack python probes broker)
-for ((i = 0; i < ${#rooms[@]}; ++i)); do
-  above=$(IFS='|'; echo "${rooms[*]:i+1}")
-  [ -d "core/${rooms[i]}" ] || complain "no folder core/${rooms[i]}"
-  [ -z "$above" ] || forbid "core/${rooms[i]}" "core/($above)/" "core/${rooms[i]} looks upward" \
+# The layers of core, lowest first: none includes a higher one, except for three headers that `job` includes.
+core_layers=(kernel_text job sampler snapshot pmu gpu stack python probes broker)
+for ((i = 0; i < ${#core_layers[@]}; ++i)); do
+  above=$(IFS='|'; echo "${core_layers[*]:i+1}")
+  [ -d "core/${core_layers[i]}" ] || complain "no folder core/${core_layers[i]}"
+  [ -z "$above" ] || forbid "core/${core_layers[i]}" "core/($above)/" "core/${core_layers[i]} includes a higher layer" \
     '^core/job/.*"core/sampler/(host|residents|trace_sink)\.h"'
 done
-for room in core/*/; do
-  [[ " ${rooms[*]} " == *" $(basename "$room") "* ]] || complain "$room has no floor"
+for folder in core/*/; do
+  [[ " ${core_layers[*]} " == *" $(basename "$folder") "* ]] || complain "$folder has no layer"
 done
 
-# The floors of postproc, lowest first: none includes what stands above it.
-floors=(numerics words json telemetry features detect detect/scan detect/windows detect/paper detect/pipelines diagnose
+# The layers of postproc, lowest first: none includes a higher one.
+layers=(numerics words json telemetry features detect detect/scan detect/windows detect/paper detect/pipelines diagnose
   diagnose/rules peers peers/rules history report ledger analysis compare live score drill mail deliver)
-for ((i = 0; i < ${#floors[@]}; ++i)); do
-  above=$(IFS='|'; echo "${floors[*]:i+1}")
-  [ -d "postproc/${floors[i]}" ] || complain "no folder postproc/${floors[i]}"
-  [ -z "$above" ] || forbid_in_folder "postproc/${floors[i]}" "postproc/($above)/[a-z_]+\\.h" "postproc/${floors[i]} looks upward"
+for ((i = 0; i < ${#layers[@]}; ++i)); do
+  above=$(IFS='|'; echo "${layers[*]:i+1}")
+  [ -d "postproc/${layers[i]}" ] || complain "no folder postproc/${layers[i]}"
+  [ -z "$above" ] || forbid_in_folder "postproc/${layers[i]}" "postproc/($above)/[a-z_]+\\.h" "postproc/${layers[i]} includes a higher layer"
 done
 for folder in postproc/*/ postproc/detect/*/ postproc/diagnose/*/ postproc/peers/*/; do
   folder=${folder#postproc/} folder=${folder%/}
-  [[ " ${floors[*]} commands " == *" $folder "* ]] || complain "postproc/$folder has no floor"
+  [[ " ${layers[*]} commands " == *" $folder "* ]] || complain "postproc/$folder has no layer"
 done
 forbid postproc 'postproc/commands/' "subcommands are above everything" '^postproc/(commands/|reveal_main\.cpp:)'
 forbid postproc 'postproc/detect/paper/' "the default pipeline does without the paper's detectors" \
-  '^postproc/(detect/paper/|detect/pipelines/pipelines\.cpp:|commands/prune\.cpp:)'
+  '^postproc/(detect/paper/|detect/pipelines/pipelines\.cpp:|commands/prune\.cpp:|analysis/annotated_windows\.cpp:)'
 forbid . 'slurm/slurm\.h' "<slurm/slurm.h> belongs to one file" '^\./(postproc/deliver/slurm_controller\.cpp|build)'
 
-# Listed by `reveal rules`, switched off and configured like the others: a finding's name is that of a row of the table.
+# A finding has the name of a row of the table, so that `reveal rules` lists it and a site can configure it.
 nameless=$(grep -rnE '(finding|Finding)[a-z_]*\.(id|title) = "' postproc --include='*.cpp' --include='*.h')
 [ -z "$nameless" ] || complain "a finding that is no row of the rule table: $nameless"
 
@@ -71,7 +71,7 @@ painted=$(grep -rnE '(\\x1b|\\033)\[[0-9;{}]*m' core hdf5schema postproc wrapper
   grep -v '^postproc/words/ink\.cpp:')
 [ -z "$painted" ] || complain "colours are those of postproc/words/ink.h: $painted"
 
-# Probes, rules and tests repeat each other's names: a namespace each, so that a dozen can be compiled as one file.
+# Probes, rules and tests repeat each other's names: each has a namespace, so that a dozen can be compiled as one file.
 for folder in core/probes:probe postproc/diagnose/rules:rule postproc/peers/rules:rule tests/unit:tests; do
   while read -r file; do
     complain "namespace reveal {, not reveal::${folder#*:}::$(basename "$file" .cpp) {: $file"
@@ -86,12 +86,16 @@ allowed='CMakeLists\.txt|spank|wrapper|core|postproc|hdf5schema|site-config|test
 extra=$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$allowed")
 [ -z "$extra" ] || complain "not at the top level: $extra"
 vague=$(git ls-files 2>/dev/null | grep -E '(^|/)[a-z_]*(util|helper|common|manager)[a-z_]*\.[a-z]+$')
-[ -z "$vague" ] || complain "a name that says nothing: $vague"
-fragments=$(grep -rnE '^\s*///? ?Of [a-zA-Z]' bench core hdf5schema postproc spank tests wrapper --include='*.h' \
-  --include='*.cpp' --include='*.c')
-[ -z "$fragments" ] || complain "a comment without a verb; say what the thing is or returns: $fragments"
+[ -z "$vague" ] || complain "a name without a meaning: $vague"
+# A comment is a noun phrase or a sentence: "The result of ...", not "What ... returns"; "The callers", not "Who calls".
+riddles=$(grep -rnE '(^|[^:"])///?<? ?(What|Who|Whoever|Nobody|Those|Of)\b' core hdf5schema postproc spank wrapper \
+  --include='*.h' --include='*.cpp' --include='*.c' |
+  grep -vE '^postproc/(commands/(check|report|shared_options)\.cpp|analysis/annotated_windows\.h|mail/[a-z_]+\.(h|cpp)):')
+[ -z "$riddles" ] || complain "a comment begins with a pronoun or with 'Of'; name the thing: $riddles"
+fragments=$(grep -rnE '^\s*///? ?Of [a-zA-Z]' bench tests --include='*.h' --include='*.cpp' --include='*.c')
+[ -z "$fragments" ] || complain "a comment without a verb; name the thing or its result: $fragments"
 
-# A file that a comment names is there: by its path from the top, or alone by its name.
+# A file that a comment names exists: by its path from the top, or by its name alone.
 comments=$(grep -rhoE '//.*' bench core hdf5schema postproc spank tests wrapper --include='*.h' --include='*.cpp' \
   --include='*.c')
 while read -r file; do

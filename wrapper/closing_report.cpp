@@ -64,11 +64,11 @@ std::string mebibytes(std::uint64_t bytes) {
   return std::to_string(bytes >> 20) + " MiB";
 }
 
-/// Runs a subcommand of `reveal`, its lines on our stderr; says why it did not end well, or "".
+/// Runs a subcommand of `reveal`, its lines on our stderr; returns the reason of a failure, or "".
 std::string run_reveal(const std::vector<std::string>& words, const ReportOrder& order, std::chrono::milliseconds limit,
                        const BlockedSignals& signals) {
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  // Standard output belongs to the command: what it printed may be the input of a program.
+  // Standard output belongs to the command: its output may be the input of a program.
   const StartedProgram started = start_program(
       words,
       {.input = null.get(), .output = order.quiet ? null.get() : STDERR_FILENO, .error = order.quiet ? null.get() : -1},

@@ -22,8 +22,8 @@ struct ReportResult {
 
 struct ReportOrder {
   std::string directory, node;
-  int status = 0;      // what the command ended with
-  double seconds = 0;  // what it took
+  int status = 0;      // of the command
+  double seconds = 0;  // its duration
   std::string retain;
   bool quiet = false;
   std::chrono::milliseconds limit;
@@ -32,11 +32,11 @@ struct ReportOrder {
 /// The command that makes the same report later, from this place.
 [[nodiscard]] std::string report_command(const ReportOrder& order);
 
-/// Runs `reveal report`, its lines on our stderr unless it is to be quiet. What would not fit into the memory that the
-/// job's control group has left is not begun.
+/// Runs `reveal report`, its lines on our stderr unless it is to be quiet. A report that would not fit into the free
+/// memory of the job's control group is not started.
 [[nodiscard]] ReportResult run_report(const ReportOrder& order, const BlockedSignals& signals);
 
-/// Runs `reveal mail` for an address of the site; says why it did not end well, or "".
+/// Runs `reveal mail` for an address of the site; returns the reason of a failure, or "".
 [[nodiscard]] std::string mail_report(const ReportOrder& order, const std::string& address,
                                       const BlockedSignals& signals);
 

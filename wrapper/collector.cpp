@@ -25,7 +25,7 @@ constexpr const char* kOutputFile = "output";
 constexpr const char* kLogFile = "collector.log";
 constexpr std::string_view kNotStarted = "none: ";
 constexpr auto kStopLimit = 10s;
-// What the command waits for at most.
+// The longest delay of the command.
 constexpr auto kAnswerLimit = 2s;
 constexpr auto kDirectoryLimit = 1500ms;
 
@@ -33,7 +33,7 @@ std::string own_directory() {
   char path[PATH_MAX];
   const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
   std::string self(path, size > 0 ? static_cast<std::size_t>(size) : 0);
-  // Without /proc, the kernel still says which file it was asked to run.
+  // Without /proc, the kernel still provides the path of the program.
   if (self.empty()) {
     const unsigned long address = ::getauxval(AT_EXECFN);
     // The interface of getauxval is an integer that is a pointer. NOLINTNEXTLINE(performance-no-int-to-ptr)
@@ -52,7 +52,7 @@ std::string last_line(std::string_view text) {
 }
 
 std::string ending_of(std::optional<int> status, const std::string& log) {
-  // The collector's own sentence is better than anything we could say about it.
+  // The collector's own message is better than any of ours.
   if (std::string said = last_line(log); !said.empty()) return said;
   if (!status) return "the collector ended too early";
   if (*status > 128) return "the collector was killed by signal " + std::to_string(*status - 128);
@@ -114,7 +114,7 @@ std::string probes_problem(const std::string& probes) {
                                       .environment = environment_of_assistants(),
                                       .listen = ProgramRun::Listen::errors,
                                       .limit = kAnswerLimit});
-  // What did not start is reported where it matters: the job runs without a profile.
+  // A failed start is only a problem here: the job runs without a profile.
   const std::string said = end.start_error == 0 ? last_line(end.output) : "";
   const std::size_t colon = said.find(": ");
   return colon == std::string::npos ? said : said.substr(colon + 2);
@@ -122,7 +122,8 @@ std::string probes_problem(const std::string& probes) {
 
 namespace {
 
-/// The batch system's name for the job, or of the program that an interpreter runs; "" if the command's own name tells.
+/// The batch system's name for the job, or of the program that an interpreter runs; "" if the command's own name is
+/// enough.
 std::string job_name(std::span<const std::string> command, const Environment& environment) {
   const std::string given = environment("SLURM_JOB_NAME");
   if (identifies(given)) return given;
@@ -184,7 +185,7 @@ pid_t start_collector(const RunSettings& settings, const Launch& launch, std::sp
   try {
     const auto time = process_start_time(started.pid);
     run.write(kPidFile, std::to_string(started.pid) + " " + std::to_string(time.value_or(-1)) + "\n");
-  } catch (const std::exception&) {  // nobody would find it to end it
+  } catch (const std::exception&) {  // no other rank would find it to end it
     ::kill(started.pid, SIGKILL);
     static_cast<void>(wait_for_end(started.pid, std::nullopt, 1s));
     throw;
@@ -235,7 +236,7 @@ CollectorResult await_collector(const Launch& launch, const RunDirectory& run, s
     if (waited.end == WaitEnd::deadline) ::kill(running->pid, SIGKILL);
     status = waited.status;
   }
-  // What counts is the closed trace: the exit status is known to only one of the ranks.
+  // The closed trace decides: the exit status is known to only one of the ranks.
   const std::string trace = trace_path(launch, *running);
   remove_live_rows(trace);
   if (result.end == CollectorEnd::interrupted || exists(trace)) return result;

@@ -13,10 +13,11 @@
 
 namespace reveal {
 
-/// A program of ours: beside the own binary, else in PATH; just `name` if it is nowhere (then exec says so).
+/// A program of ours: beside the own binary, else in PATH; just `name` if it is nowhere (then exec reports that).
 [[nodiscard]] std::string find_program(const std::string& name);
 
-/// The collector's error message for this list of probes, which it alone knows; "" if it accepts the list.
+/// The collector's error message for this list of probes (only the collector has the table of probes); "" if it accepts
+/// the list.
 [[nodiscard]] std::string probes_problem(const std::string& probes);
 
 /// Starts the collector unless another rank did, and writes down its pid and the directory for the other ranks. Returns
@@ -44,11 +45,11 @@ struct CollectorResult {
 /// Sends the collector SIGTERM, on which it closes its trace, or SIGKILL.
 void signal_collector(const RunDirectory& run, int signal) noexcept;
 
-/// Waits, at most 10 s, until the collector of this launch has closed its trace as it was asked to. `status` is its
-/// exit status if it was our child and has already ended.
+/// Waits, at most 10 s, until the collector of this launch has closed its trace. `status` is its exit status if it was
+/// our child and has already ended.
 [[nodiscard]] CollectorResult await_collector(const Launch& launch, const RunDirectory& run, std::optional<int> status);
 
-/// Ends the collector and removes what it began to write.
+/// Ends the collector and removes its unfinished files.
 void discard_collector(const Launch& launch, const RunDirectory& run);
 
 }  // namespace reveal

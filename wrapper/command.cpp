@@ -38,14 +38,14 @@ bool is_pending(int signal) noexcept {
   return ::sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;
 }
 
-// Sent by the kernel and yet to us alone: a timer that was set before we were started, and the hang-up of a terminal
-// whose session we lead (ssh -t HOST reveal-run ...).
+// Signals that the kernel sends to us alone: a timer that was set before we were started, and the hang-up of a terminal
+// of which we lead the session (ssh -t HOST reveal-run ...).
 bool is_for_us_alone(int signal) noexcept {
   return signal == SIGALRM || (signal == SIGHUP && ::getsid(0) == ::getpid());
 }
 
 // From now on they are the command's alone: its reader must see the end of a pipe when the command ends, its writer
-// that nobody reads any more. Standard error stays, for our lines and the report.
+// must see that its reader is gone. Standard error stays, for our lines and the report.
 void let_go_of_the_commands_descriptors() noexcept try {
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (null) {
@@ -58,7 +58,7 @@ void let_go_of_the_commands_descriptors() noexcept try {
        entry.increment(error)) {
     const auto fd = parse_int(entry->path().filename().string());
     if (!fd || *fd <= STDERR_FILENO) continue;
-    // What was inherited has passed an exec, and what we open ourselves would not.
+    // Inherited descriptors have passed an exec; descriptors that we open would not.
     const int flags = ::fcntl(static_cast<int>(*fd), F_GETFD);
     if (flags >= 0 && (flags & FD_CLOEXEC) == 0) inherited.push_back(static_cast<int>(*fd));
   }
@@ -66,7 +66,8 @@ void let_go_of_the_commands_descriptors() noexcept try {
 } catch (const std::exception&) {  // no memory: they stay open until we end
 }
 
-/// What the wrapper sleeps on while the command runs: unlike a signal, the end of a process is not lost by asking.
+/// The wrapper sleeps on this while the command runs: unlike a signal, the end of a process is not lost by waiting for
+/// it.
 class News {
  public:
   explicit News(pid_t child) noexcept
@@ -134,7 +135,8 @@ int Command::wait(pid_t other_child) noexcept {
 
 void Command::forward(const siginfo_t& signal) noexcept {
   if (raised_by_ourselves(signal)) return;
-  // What else the kernel sent came from the terminal, and the command, being in the same process group, has it already.
+  // All other signals of the kernel came from the terminal, and the command, which is in the same process group, has
+  // them already.
   if (signal.si_code > 0 && !is_for_us_alone(signal.si_signo)) {
     interrupted_by_terminal_ = interrupted_by_terminal_ || signal.si_signo == SIGINT || signal.si_signo == SIGQUIT;
     return;
@@ -147,7 +149,7 @@ void Command::forward(const siginfo_t& signal) noexcept {
   send_signal(pid_, signal);
 }
 
-// True when the command has ended. What else ended is taken, too: zombies would use up the job's process limit.
+// True when the command has ended. Other ended children are reaped, too: zombies would use up the job's process limit.
 bool Command::reap(int& status) noexcept {
   siginfo_t child{};
   while (::waitid(P_ALL, 0, &child, WEXITED | WSTOPPED | WNOHANG) == 0 && child.si_pid != 0) {
@@ -167,8 +169,8 @@ bool Command::reap(int& status) noexcept {
   return false;
 }
 
-// Ctrl-Z: the shell waits for us, so we stop when, and only when, the command does. Without a terminal nobody could be
-// waiting for that, and whoever continues the command alone would leave us stopped.
+// Ctrl-Z: the shell waits for us, so we stop when, and only when, the command does. Without a terminal no shell waits
+// for that, and a SIGCONT to the command alone would leave us stopped.
 void Command::stop_with_command(int signal) const noexcept {
   if (!is_job_control_stop(signal) || is_pending(SIGCONT) || !has_terminal()) return;
   sigset_t stops;
@@ -182,7 +184,7 @@ void Command::stop_with_command(int signal) const noexcept {
   ::raise(signal);
   ::sigprocmask(SIG_UNBLOCK, &only, nullptr);  // stops here
   ::sigprocmask(SIG_BLOCK, &only, nullptr);
-  // Whoever continued the whole group has continued the command, too, and a further SIGCONT would undo a Ctrl-Z since.
+  // A SIGCONT to the whole group has continued the command, too, and another one would undo a later Ctrl-Z.
   siginfo_t since{};
   const bool continued =
       ::waitid(P_PID, static_cast<id_t>(pid_), &since, WCONTINUED | WNOHANG) == 0 && since.si_pid != 0;

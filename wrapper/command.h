@@ -16,8 +16,8 @@ class Command {
 
   [[nodiscard]] StartedProgram start(char* const* argv) noexcept;
 
-  /// To its end, forwarding signals. Its status as a shell says it: its own, or 128 + signal. The end of another child
-  /// of ours (the collector, or -1) is noted meanwhile.
+  /// Waits for its end, forwarding signals. Returns its status like a shell: its own, or 128 + signal. The end of
+  /// `other_child`, another child of ours (the collector, or -1), is noted meanwhile.
   [[nodiscard]] int wait(pid_t other_child) noexcept;
 
   [[nodiscard]] std::optional<int> status_of_other() const noexcept { return other_status_; }

@@ -28,8 +28,8 @@ struct JobDirectory {
 [[nodiscard]] JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const std::string& path,
                                                      const std::string& node);
 
-/// Moves what was recorded in the spool into the job directory, each file whole or not at all. Throws Error if a file
-/// could not be delivered; it then stays in the spool. Returns why the spool could not be removed, "" if it was.
+/// Moves the recorded files from the spool into the job directory, each file whole or not at all. Throws Error if a
+/// file could not be delivered; it then stays in the spool. Returns why the spool could not be removed, "" if it was.
 [[nodiscard]] std::string deliver(const JobDirectory& directory);
 
 }  // namespace reveal

@@ -36,7 +36,7 @@ std::optional<int> first_number(std::span<const char* const> names, const Enviro
   return std::nullopt;
 }
 
-// ".4026531836", or "" where /proc does not tell.
+// ".4026531836", or "" if /proc does not have it.
 std::string pid_namespace() {
   char link[64];  // pid:[4026531836]
   const ssize_t size = ::readlink("/proc/self/ns/pid", link, sizeof link);
@@ -73,7 +73,7 @@ Launch identify_launch(const std::string& node, const Environment& environment) 
                  std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
   }
   launch.key = file_name_part(launch.key);
-  if (launch.shared) launch.key += pid_namespace();  // the ranks know each other, and their parent, by process id
+  if (launch.shared) launch.key += pid_namespace();  // ranks identify each other, and their parent, by process id
   launch.key += "@" + node;
   return launch;
 }

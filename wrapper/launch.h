@@ -13,8 +13,8 @@ namespace reveal {
 struct Launch {
   std::string key;  // usable as a file name
   std::string node;
-  std::optional<int> rank;           // of all ranks of the launch, where the launcher tells
-  std::optional<int> ranks_on_node;  // ranks that will come to this node, where the launcher tells
+  std::optional<int> rank;           // among all ranks of the launch, if the launcher sets it
+  std::optional<int> ranks_on_node;  // ranks that will come to this node, if the launcher sets it
   bool shared = false;               // other ranks may have the same key
 
   /// One line per launch, not one per rank.

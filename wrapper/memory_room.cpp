@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::int64_t kUnlimited = std::int64_t{1} << 60;  // version 1 says nearly 2^63
+constexpr std::int64_t kUnlimited = std::int64_t{1} << 60;  // nearly 2^63 in version 1
 
 struct Files {
   const char* mount;

@@ -1,5 +1,5 @@
-// How much memory the control groups of this process leave it: what is started after the command is charged to the job,
-// and a report that is killed for want of memory counts as the job's failure.
+// How much memory the control groups of this process leave it: programs started after the command are charged to the
+// job, and a report that is killed for lack of memory counts as the job's failure.
 #pragma once
 
 #include <cstdint>

@@ -19,7 +19,8 @@
 namespace reveal {
 namespace {
 
-// What a batch system or an impatient user sends to every process of a job. None of it is meant for the collector.
+// Signals that a batch system or an impatient user sends to every process of a job. None of it is meant for the
+// collector.
 constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXCPU, SIGTSTP};
 // Loaded into every program of the job, or chosen for its HDF5: another library under ours ends it.
 constexpr const char* kForTheJobOnly[] = {"LD_PRELOAD",  "LD_LIBRARY_PATH",    "LD_AUDIT",
@@ -124,7 +125,7 @@ bool raised_by_ourselves(const siginfo_t& signal) noexcept {
 }
 
 void send_signal(pid_t to, const siginfo_t& signal) noexcept {
-  // With the value, for programs that use sigqueue(3); the kernel fills in who we are.
+  // With the value, for programs that use sigqueue(3); the kernel fills in the sender.
   if (signal.si_code == SI_QUEUE) {
     ::sigqueue(to, signal.si_signo, signal.si_value);
   } else {

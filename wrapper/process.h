@@ -1,5 +1,5 @@
 // Starts programs and waits for them, with all signals of the caller blocked (see BlockedSignals): the wrapper never
-// runs a signal handler, it asks for signals when it has time for them.
+// runs a signal handler, it reads signals when it has time for them.
 #pragma once
 
 #include <sys/types.h>
@@ -16,17 +16,17 @@
 
 namespace reveal {
 
-constexpr int kCommandNotRun = 126;  // as a shell says it
+constexpr int kCommandNotRun = 126;  // as in a shell
 constexpr int kCommandNotFound = 127;
 
-/// No open descriptor has this number or a higher one, as far as the limit of the process tells; at most 65536.
+/// No open descriptor has this number or a higher one, according to the limit of the process; at most 65536.
 [[nodiscard]] int most_descriptors() noexcept;
 
 /// "reveal-run: ..." on standard error, in one write and without memory of its own.
 void say_line(std::initializer_list<std::string_view> parts) noexcept;
 
 /// Blocks all signals and makes sure children can be waited for, even if the caller's parent ignored SIGCHLD.
-/// A started program gets back what was in force before.
+/// A started program gets back the earlier signal settings.
 class BlockedSignals {
  public:
   BlockedSignals() noexcept;
@@ -37,8 +37,8 @@ class BlockedSignals {
   struct sigaction child_before_ {};
 };
 
-/// What the kernel sends a process in its own name: SIGPIPE for a line that nobody can read, SIGXFSZ for a file that
-/// may not grow. It concerns the wrapper, never the command.
+/// Signals that the kernel raises for an action of the process itself: SIGPIPE for a line without a reader, SIGXFSZ for
+/// a file that may not grow. It concerns the wrapper, never the command.
 /// https://man7.org/linux/man-pages/man7/signal.7.html
 [[nodiscard]] bool raised_by_ourselves(const siginfo_t& signal) noexcept;
 
@@ -59,8 +59,10 @@ class EarlySignals {
 struct ProgramStart {
   enum class Role : std::uint8_t {
     command,    // everything as the wrapper found it
-    assistant,  // a program of ours: without what the job loads into its programs, and the first to go without memory
-    detached,  // an assistant with its own session and descriptors, deaf to what a job sends to itself (USR1, HUP, ...)
+    assistant,  // a program of ours: without libraries that the job loads into its programs, and the first to go
+                // without memory
+    detached,   // an assistant with its own session and descriptors, deaf to signals that a job sends to itself (USR1,
+                // HUP, ...)
   };
   Role role = Role::assistant;
   int input = -1, output = -1, error = -1;  // -1: as the wrapper's own
@@ -72,25 +74,25 @@ struct StartedProgram {
   bool no_room = false;  // the system had no process, descriptor or memory: nothing is known about the program
 };
 
-/// Returns when the program runs or is known not to. What is not detached ends with the wrapper, even by SIGKILL (but
-/// for set-user-id programs, whose death the kernel does not tie to ours).
+/// Returns when the program runs or is known not to. A program that is not detached ends with the wrapper, even by
+/// SIGKILL (except set-user-id programs, which the kernel does not end with ours).
 /// https://man7.org/linux/man-pages/man2/prctl.2.html (PR_SET_PDEATHSIG)
 [[nodiscard]] StartedProgram start_program(char* const* argv, const ProgramStart& start,
                                            const BlockedSignals& signals) noexcept;
 [[nodiscard]] StartedProgram start_program(const std::vector<std::string>& words, const ProgramStart& start,
                                            const BlockedSignals& signals);
 
-/// "NAME=value" without what is meant for the programs of the job only.
+/// "NAME=value" without variables for the programs of the job only.
 [[nodiscard]] std::vector<std::string> environment_of_assistants();
 
-/// The status of a waited-for child as a shell says it: its exit code, or 128 + signal.
+/// The status of a waited-for child as in a shell: its exit code, or 128 + signal.
 [[nodiscard]] int shell_status(const siginfo_t& ended) noexcept;
 
 /// Start time of a process in clock ticks since boot: with the pid it names one process for good. Nothing when the
 /// process is gone or /proc hides it.
 [[nodiscard]] std::optional<long long> process_start_time(pid_t pid);
 
-/// True while `pid` exists (a zombie does not count) and, where /proc tells, is still the process that started then.
+/// True while `pid` exists (a zombie does not count) and, if /proc is there, is still the process that started then.
 [[nodiscard]] bool process_alive(pid_t pid, std::optional<long long> start_time);
 
 /// Sleeps; returns true at once on a signal to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT).
@@ -102,7 +104,7 @@ struct WaitResult {
   std::optional<int> status;  // only a child of ours has one
 };
 
-/// Waits for a process, child or not. Interrupted as above: a user who presses Ctrl-C wants the prompt back.
+/// Waits for a process, child or not. Interrupted as above: after Ctrl-C the user needs the prompt back.
 [[nodiscard]] WaitResult wait_for_end(pid_t pid, std::optional<long long> start_time, std::chrono::milliseconds limit);
 
 }  // namespace reveal

@@ -27,7 +27,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kStartLimit = 50ms;  // what the command may wait for us
+constexpr auto kStartLimit = 50ms;  // the longest delay of the command by us
 constexpr auto kLeaveLimit = 1000ms;
 constexpr auto kInterruptLimit = 2s;  // from Ctrl-C to the prompt
 // No verdict is possible on a run this short; without --output nothing of it is kept, as of a job under Slurm.
@@ -75,7 +75,7 @@ void begin(Profile& profile, const RunSettings& settings, std::span<const std::s
     profile.run->unlock();
     remove_abandoned_runs(base);
   }
-  // In microseconds: what the launch takes is counted from its first rank.
+  // In microseconds: the launch's duration counts from its first rank.
   if (profile.run->read(kBegunFile).empty()) {
     profile.run->write(kBegunFile, std::to_string(static_cast<long long>(seconds_since_boot() * 1e6)));
   }
@@ -157,7 +157,7 @@ WaitEnd in_a_child(Clock::time_point deadline, Work&& work) {
     work();
     return WaitEnd::ended;
   }
-  constexpr auto kGrace = 500ms;  // its own limit is the same, and it can say more than we
+  constexpr auto kGrace = 500ms;  // its own limit is the same, and its message has more details
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
   WaitEnd end = wait_for_end(child.pid(), std::nullopt, left + kGrace).end;
   if (end == WaitEnd::interrupted) {
@@ -171,7 +171,7 @@ WaitEnd in_a_child(Clock::time_point deadline, Work&& work) {
 void close_run(Profile& profile, const RunSettings& settings, Ended ended, std::optional<int> collector_status,
                const BlockedSignals& signals, const Lines& lines) {
   const auto deadline = Clock::now() + settings.report_limit;
-  // The rank that failed tells how the launch ended, not the one that happened to end last.
+  // The rank that failed decides the status of the launch, not the rank that ended last.
   if (const auto failed = parse_int(profile.run->read(kFailedFile))) ended.status = static_cast<int>(*failed);
   if (const auto begun = parse_int(profile.run->read(kBegunFile))) {
     ended.seconds = std::max(ended.seconds, ended.began + ended.seconds - static_cast<double>(*begun) * 1e-6);
@@ -218,7 +218,7 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
       say_line({problem});
       return kUsageError;
     }
-  } catch (const std::exception&) {  // it could not be asked: then it tells at the end
+  } catch (const std::exception&) {  // the query failed: then it reports at the end
   }
   Profile profile;
   bool profiled = true;
@@ -248,7 +248,7 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
       profile.run.reset();
       become_command();
     }
-    // Not a warning about us but the command's own failure, so even --quiet says it, as a shell would.
+    // Not a warning about us but the command's own failure, so it is printed even with --quiet, as by a shell.
     say_line({command[0], ": ", std::strerror(started.error_number)});
     return started.error_number == ENOENT ? kCommandNotFound : kCommandNotRun;
   }

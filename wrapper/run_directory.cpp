@@ -93,7 +93,7 @@ std::string run_directory_base(const Environment& environment) {
   const std::string runtime = environment("XDG_RUNTIME_DIR");
   if (runtime.starts_with('/')) {
     try {
-      // Inherited from a login node it often does not exist here; after `sudo -E` it is somebody else's.
+      // Inherited from a login node it often does not exist here; after `sudo -E` it belongs to another user.
       struct stat status {};
       if (::lstat(runtime.c_str(), &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == ::geteuid()) {
         return private_directory(runtime + "/reveal");
@@ -124,7 +124,7 @@ RunDirectory::RunDirectory(const Launch& launch, const std::string& base, millis
 }
 
 bool RunDirectory::enter(milliseconds limit) {
-  // Inside a directory that nobody else can enter: what is there is ours.
+  // Inside a directory that only this user can enter, so all its entries are ours.
   if (::mkdir(path_.c_str(), 0700) != 0 && errno != EEXIST) throw system_error(path_, errno);
   directory_ = Descriptor(::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!directory_) {

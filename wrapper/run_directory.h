@@ -17,7 +17,7 @@ namespace reveal {
 class RunDirectory {
  public:
   /// Announces this process as a rank. Takes the lock if it can be had within `limit`; a rank that does not get it goes
-  /// on without, because whoever holds it is starting the collector. Throws Error if there is no safe place.
+  /// on without, because the holder is starting the collector. Throws Error if there is no safe place.
   RunDirectory(const Launch& launch, const std::string& base, std::chrono::milliseconds limit);
   ~RunDirectory();
   RunDirectory(const RunDirectory&) = delete;
@@ -54,7 +54,7 @@ class RunDirectory {
 /// Error.
 [[nodiscard]] std::string run_directory_base(const Environment& environment);
 
-/// Removes what launches left behind whose every process was killed (kill -9, out of memory).
+/// Removes the directories of launches with all processes killed (kill -9, out of memory).
 void remove_abandoned_runs(const std::string& base) noexcept;
 
 }  // namespace reveal

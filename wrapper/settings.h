@@ -1,5 +1,5 @@
-// What reveal-run was asked for: reveal.conf, REVEAL_* and the command line, each stronger than the one before. Keys
-// and what may stand there are rows of hdf5schema/basics/config_keys.h; here is how they are written as options.
+// The settings of reveal-run from reveal.conf, REVEAL_* and the command line; a later source overrides an earlier one.
+// Keys and allowed values are rows of hdf5schema/basics/config_keys.h; here is how they are written as options.
 #pragma once
 
 #include <chrono>
@@ -20,9 +20,9 @@ struct RunSettings {
   std::string node;    // "": SLURMD_NODENAME, else the host name
   std::string interval = "100ms";
   std::string mail;
-  std::string name;     // of what runs, for the history; "": known by its command
+  std::string name;     // of the program, for the history; "": known by its command
   std::string probes;   // "cpu,memory"; "": all
-  std::string metrics;  // a file: what to record
+  std::string metrics;  // a file: the selection of metrics
   std::string gpu_library;
   std::string retain;                                                 // "rolling=30min", "summary"; "": everything
   std::chrono::milliseconds report_limit = std::chrono::seconds(20);  // from the end of the command to the prompt
@@ -44,7 +44,7 @@ struct RunOption {
 
 [[nodiscard]] std::span<const RunOption> run_options() noexcept;
 
-/// What is said of it in --help.
+/// Its text in --help.
 [[nodiscard]] std::string help_of(const RunOption& option);
 
 [[nodiscard]] RunSettings settings_of(const Config& config);

@@ -73,7 +73,7 @@ bool SignalWitness::saw(const siginfo_t& signal, std::chrono::milliseconds limit
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
     if (left <= 0ms) return false;
     pollfd readable{reader_.get(), POLLIN, 0};
-    // Nobody holds the other end any more: the witness was killed.
+    // The other end is closed: the witness was killed.
     if (::poll(&readable, 1, static_cast<int>(left.count())) > 0 && (readable.revents & POLLIN) == 0) return false;
   }
 } catch (const std::bad_alloc&) {

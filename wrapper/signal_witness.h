@@ -26,7 +26,7 @@ class SignalWitness {
   /// True if the same sender sent it the same signal. The senders go from process to process, so it may still come.
   [[nodiscard]] bool saw(const siginfo_t& signal, std::chrono::milliseconds limit) noexcept;
   [[nodiscard]] pid_t pid() const noexcept { return child_.pid(); }
-  /// Somebody killed it, and its status was collected: the pid may be another process's now.
+  /// It was killed, and its status was collected: the pid may be another process's now.
   void is_gone() noexcept { child_ = {}; }
 
  private:

@@ -18,9 +18,9 @@ using namespace reveal;
 struct Score {
   double recall = 0;               // of shifted channels
   double listed = 0;               // jobs in which the odd node has a deviation at all
-  double found = 0;                // jobs whose finding names the odd node and no other
+  double found = 0;                // jobs with a finding that names the odd node and no other
   int discoveries = 0, wrong = 0;  // channels of nodes
-  int findings = 0;                // about anybody else
+  int findings = 0;                // about another node
 };
 
 Score score(SpmdJob job, int jobs) {

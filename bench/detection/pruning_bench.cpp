@@ -3,7 +3,7 @@
 // workloads, and once each workload alone at the paper's .5. `pruning_bench --retained FILE.h5` prints the names that
 // pruning at .5 keeps of a series, for bench/detection/pruning.py.
 //
-// The paper's curves, as far as its text says what they are:
+// The paper's curves, as far as its text defines them:
 //   multi_r2   how well a channel is predicted by the retained ones other than itself (linear regression; adjusted for
 //              their number), mean over all channels that move
 //   max_r      the strongest |r| of a channel with a retained other one, mean over the channels removed; among the
@@ -122,7 +122,7 @@ std::vector<Telemetry> nodes_of(const std::filesystem::path& path) {
   return nodes;
 }
 
-/// Means of what is not NaN.
+/// Means of all values except NaN.
 Curve mean_of(const std::vector<Curve>& curves) {
   Curve mean;
   for (double Curve::*field : {&Curve::multi_r2, &Curve::max_r, &Curve::retained, &Curve::channels}) {

@@ -1,4 +1,4 @@
-// What one way of looking at windows says: `window_scores_bench WAY PATH WINDOW STRIDE`, both in seconds. PATH is a
+// The result of one way of scoring windows: `window_scores_bench WAY PATH WINDOW STRIDE`, both in seconds. PATH is a
 // job's directory or a series as `reveal score` reads it. Prints CSV, one line per node and window: times in seconds,
 // score, and whether the way flags it; and the node's time at 0 s. For bench/detection/windows.py, pruning.py and
 // detectors.py. Ways:

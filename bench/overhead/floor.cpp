@@ -1,5 +1,5 @@
-// The floor of a node collector: reads given kernel texts at given rates, and does nothing with them. What it costs no
-// collector that reads these files one by one can undercut.
+// The floor of a node collector: reads given kernel texts at given rates, and does nothing with them. No collector that
+// reads these files one by one can cost less.
 //
 //   floor LIST SECONDS     LIST has a line per file: period in ms, "keep" or "open" (for each read), path
 #include <fcntl.h>
@@ -28,8 +28,9 @@ struct Text {
   std::size_t size = 0;  // when it was read last
 };
 
-// As few reads as a whole text takes: the kernel hands out at most a page of records at once. And no more is asked for
-// than it needs: for files below /proc/sys the kernel makes, and clears, a buffer of the size asked for.
+// Reads a whole text in as few reads as possible: the kernel returns at most a page of records at once. No read
+// requests more bytes than needed: for files below /proc/sys the kernel makes, and clears, a buffer of the requested
+// size.
 void read_all(Text& text, std::vector<char>& buffer) {
   if (text.fd < 0) text.fd = ::open(text.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (text.fd < 0) return;
@@ -67,7 +68,7 @@ int main(int argc, char** argv) {
   const std::int64_t ticks = static_cast<std::int64_t>(std::atof(argv[2]) * 1e9) / kTick;
   for (std::int64_t tick = 0; tick < ticks; ++tick) {
     for (std::size_t i = 0; i < texts.size(); ++i) {
-      // What is read every second is not all read in the same tick by anybody who can help it.
+      // A good collector does not read all texts of one second in the same tick.
       if ((tick + static_cast<std::int64_t>(i)) % texts[i].every == 0) read_all(texts[i], buffer);
     }
     next.tv_nsec += kTick;

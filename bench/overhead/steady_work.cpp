@@ -1,5 +1,5 @@
 // Two jobs that do the same piece of work again and again, and print when each was done (ns of CLOCK_MONOTONIC), until
-// they are killed: what a profiler beside them costs.
+// they are killed: the cost of a profiler beside them.
 //
 //   steady_work memory|communication
 //

@@ -43,11 +43,11 @@ using SteadyClock = std::chrono::steady_clock;
 constexpr auto kLook = 1s;            // at the kill switch
 constexpr auto kCloseLimit = 10s;     // for the sampler to close its trace; the epilog does not wait that long
 constexpr auto kEpilogLimit = 5s;     // from here on the job's cpus may be the next job's
-constexpr auto kLastResort = 20s;     // what takes this long can take longer
+constexpr auto kLastResort = 20s;     // a longer wait would not help
 constexpr auto kDeliverLimit = 120s;  // for delivery, report and mail
 constexpr auto kKillLimit = 1s;
 constexpr int kLowestPriority = 19;
-constexpr int kMostSamplers = 3;  // it is begun anew when it fails, or somebody kills it, while the job goes on
+constexpr int kMostSamplers = 3;  // it is started again if it fails or is killed while the job goes on
 
 void say(int priority, const BrokerOptions& options, const std::string& text) {
   ::syslog(LOG_DAEMON | priority, "reveal: job %s: %s", options.job.c_str(), text.c_str());
@@ -103,7 +103,7 @@ Config read_site(const BrokerOptions& options) {
   return config;
 }
 
-/// Read anew: who comes after us does so too, and the site may have decided otherwise while the job ran.
+/// Reads the file again: our successor also does, and the site may have changed it while the job ran.
 Config site_by_now(const std::string& file) {
   Config site;
   site.read_file(file, ConfigOwner::site);
@@ -198,7 +198,7 @@ class Broker {
     return sampler;
   }
 
-  // Who attaches may hang in the kernel, and then it is not us. Nobody is started for a job that counts no calls: the
+  // Attaching may hang in the kernel, so another process does it. It is not started for a job that counts no calls: the
   // first question waits in the socket.
   void start_call_server() {
     if (!has_question(call_requests_)) return;
@@ -234,7 +234,7 @@ class Broker {
       cage_.enter();
       offer_to_oom_killer();  // while it may: the job's memory matters more, and the broker's life more than ours
       become_user(options_.uid, options_.gid);
-      end_with_parent(broker, SIGTERM);  // nobody else would tell it to end
+      end_with_parent(broker, SIGTERM);  // no other process would end it
       if (::chdir("/") != 0) throw system_error("/", errno);
       return sample_(free_trace(), sockets);
     } catch (const std::exception& error) {
@@ -362,7 +362,7 @@ class Broker {
   ExternStep extern_step_;
   CpuSet sampler_cpus_;       // the job's, where the node is shared
   Descriptor requests_;       // of the sampler's, for counters
-  Descriptor call_requests_;  // likewise, to count calls: until somebody answers them
+  Descriptor call_requests_;  // likewise, to count calls: until the call server reads them
   ChildProcess call_server_;
   SteadyClock::time_point next_look_;
   bool job_gone_ = false;

@@ -1,6 +1,7 @@
 // `reveal-collect --job slurm:ID --spool DIR`: one node of a Slurm job from its prolog to its epilog, in two processes.
 // The broker stays root: it keeps the lock, watches the job's end and the kill switch, and reads no text of the user's.
-// The sampler becomes the job's user for good before it does anything else, and so does what delivers the trace.
+// The sampler becomes the job's user for good before it does anything else, and so does the process that delivers the
+// trace.
 #pragma once
 
 #include <sys/types.h>
@@ -17,10 +18,10 @@ struct BrokerOptions {
   std::filesystem::path spool;
   std::filesystem::path disable_file;
   std::string config;   // the site's reveal.conf
-  std::string request;  // what the user wrote behind --reveal=; root hands it on and does not interpret it
+  std::string request;  // the user's text behind --reveal=; root passes it on and does not interpret it
   int lock_fd = -1;     // locked by the plug-in; free again means: done
   int restart = 0;      // how often the job was requeued before
-  bool orphan = false;  // only deliver what a broker left that was killed
+  bool orphan = false;  // only deliver the files of a killed broker
   uid_t uid = 0;
   gid_t gid = 0;
 };
@@ -28,9 +29,9 @@ struct BrokerOptions {
 /// How the sampler ended, as its exit status.
 enum SamplerEnd : int { kSampled = 0, kSamplerFailed = 1, kTooShort = 10 };
 
-/// Sockets, behind which somebody with privileges answers the sampler.
+/// Sockets behind which a process with privileges answers the sampler.
 struct SamplerSockets {
-  int perf_broker = -1;  // the broker, who opens counters of the job's cgroup
+  int perf_broker = -1;  // the broker, which opens counters of the job's cgroup
   int call_broker = -1;  // a process of the broker's that counts calls, begun with the first question; -1: forbidden
 };
 

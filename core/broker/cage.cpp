@@ -28,8 +28,8 @@ constexpr const char* kMostTasks = "128";
 constexpr auto kCageKillLimit = 1s;
 constexpr auto kKillLook = 10ms;
 
-// Controllers of version 1 that limit or end what is in a group. The others (cpuset, net_cls ...) have nothing for us.
-// https://docs.kernel.org/admin-guide/cgroup-v1/index.html
+// Controllers of version 1 that limit or end the processes of a group. The others (cpuset, net_cls ...) have nothing
+// for us. https://docs.kernel.org/admin-guide/cgroup-v1/index.html
 constexpr std::string_view kUsed[] = {"memory", "pids", "cpu", "freezer", "devices", "unified"};
 
 // The weights of nice 0, 5 and 10, for all processes of the cage together.
@@ -50,8 +50,8 @@ bool make_group(const fs::path& parent, const std::string& name) {
   constexpr int kAttempts = 10;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     if (::mkdir(parent.c_str(), 0755) != 0 && errno != EEXIST) return false;
-    // Only what the root has handed down already: more would change how everything else is scheduled.
-    // https://docs.kernel.org/admin-guide/cgroup-v2.html#enabling-and-disabling
+    // Only controllers that the root has already enabled for children: more would change how everything else is
+    // scheduled. https://docs.kernel.org/admin-guide/cgroup-v2.html#enabling-and-disabling
     for (const char* controller : {"+memory", "+pids", "+cpu"}) set(parent / "cgroup.subtree_control", controller);
     if (::mkdir((parent / name).c_str(), 0755) == 0 || errno == EEXIST) return true;
     if (errno != ENOENT) return false;
@@ -84,10 +84,10 @@ void limit(const fs::path& group) {
   set(group / "pids.max", kMostTasks);
 }
 
-/// True when nobody was in it.
+/// True when it had no process.
 bool kill_all(const fs::path& group) {
   if (set(group / "cgroup.kill", "1")) return file_text((group / "cgroup.procs").string()).empty();  // Linux 5.14
-  // Nobody forks faster than we kill: neither when no process may be added nor when all stand still.
+  // No process forks faster than we kill: neither when no process may be added nor when all stand still.
   // https://docs.kernel.org/admin-guide/cgroup-v2.html#core-interface-files (cgroup.kill, cgroup.freeze)
   set(group / "pids.max", "0");
   set(group / "freezer.state", "FROZEN");
@@ -132,7 +132,7 @@ Cage::~Cage() {
   try {
     empty();
     std::vector<fs::path> left = groups_;
-    for (const fs::path& group : abandoned(false)) left.push_back(group);  // those that are empty now
+    for (const fs::path& group : abandoned(false)) left.push_back(group);  // groups that are empty now
     for (const fs::path& group : left) ::rmdir(group.c_str());
     for (const fs::path& parent : parents_) ::rmdir(parent.c_str());  // the last one
   } catch (const std::exception&) {
@@ -178,7 +178,7 @@ void Cage::empty() const noexcept {
   }
 }
 
-/// Groups whose broker is gone.
+/// Groups without a running broker.
 std::vector<fs::path> Cage::abandoned(bool of_this_run) const noexcept {
   std::vector<fs::path> found;
   try {

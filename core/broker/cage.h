@@ -1,6 +1,6 @@
-// Control groups of reveal's own for what runs as the job's user: reveal/JOB.NODE.PID in each hierarchy, limited in
-// memory, processes and cpu share. The user reaches no way out of them, and they are emptied when the broker is done.
-// Where control groups cannot be made, the limits of the processes themselves remain.
+// Control groups of reveal for its processes that run as the job's user: reveal/JOB.NODE.PID in each hierarchy, limited
+// in memory, processes and cpu share. The user reaches no way out of them, and they are emptied when the broker is
+// done. Where control groups cannot be made, the limits of the processes themselves remain.
 #pragma once
 
 #include <filesystem>
@@ -18,7 +18,7 @@ class Cage {
   Cage& operator=(const Cage&) = delete;
 
   /// This process leaves the groups it was started in for the roots: a step's group could not be removed while it is
-  /// there, and its memory would be charged to the job. What cannot be left stays as it is.
+  /// there, and its memory would be charged to the job. A group that cannot be left stays as it is.
   void leave_foreign_groups() const noexcept;
   /// This process, and whatever it starts, is in the cage from now on.
   void enter() const noexcept;

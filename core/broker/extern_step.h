@@ -1,5 +1,5 @@
 // The step daemon that Slurm keeps on each node of a job from its begin to its end, where PrologFlags has Contain. When
-// it is gone the job is over here, even if no epilog tells the broker so.
+// it is gone the job is over here, even if no epilog ends the broker.
 // https://slurm.schedmd.com/slurm.conf.html#OPT_PrologFlags
 #pragma once
 

@@ -27,7 +27,7 @@ Descriptor open_folder(int at, const std::string& name) noexcept {
   return Descriptor(::openat(at, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
-/// A directory of ours that nobody else can write.
+/// A directory of ours that no other user can write.
 Descriptor open_private(const std::filesystem::path& path) {
   Descriptor folder = open_folder(AT_FDCWD, path.string());
   struct stat status {};
@@ -50,7 +50,7 @@ struct Acl {
 };
 constexpr const char* kAclName = "system.posix_acl_access";
 
-/// Root may everything, this user only read (and enter, if it is a directory), nobody else anything.
+/// Root has all rights, this user may only read (and enter, if it is a directory), other users have no rights.
 Acl acl_for_reader(uid_t uid, bool directory) noexcept {
   constexpr std::uint32_t kNone = ~0U;
   const std::uint16_t read = directory ? ACL_READ | ACL_EXECUTE : ACL_READ;
@@ -122,7 +122,7 @@ void make_user_folder(const Descriptor& base, const std::filesystem::path& path,
       throw system_error(path.string(), errno);
   }
   if (S_ISDIR(status.st_mode) && status.st_uid == 0 && give_back(base, name, uid, gid)) return;
-  // Whom the user lets write in it is the user's affair: whoever reads it is that user.
+  // Other users may have write access, if the owner grants it: it is read with the owner's rights only.
   if (!S_ISDIR(status.st_mode) || status.st_uid != uid) {
     throw Error(path.string() + ": belongs to another user");
   }
@@ -166,9 +166,9 @@ SpoolLimits spool_limits(const std::filesystem::path& spool, const Config& confi
 
 namespace {
 
-/// What lies below a spool.
+/// The contents of a spool.
 struct SpoolUse {
-  std::map<uid_t, std::uint64_t> bytes;  // by user; what is root's is that of the user who may read it
+  std::map<uid_t, std::uint64_t> bytes;  // by user; files of root count for the user who may read them
   std::string oldest;                    // run
   time_t since = 0;                      // its age
 };

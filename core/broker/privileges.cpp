@@ -33,9 +33,9 @@ constexpr struct {
 };
 
 // A process that executes a program is dumpable again, and its user may trace it until the program has forbidden it.
-// The kernel refuses that, too, to whoever has fewer capabilities than the traced process (ptrace(2), "Ptrace access
-// mode checking"). So what we start keeps one that allows next to nothing, and which no user's process has: to keep the
-// system from being suspended, or to set an alarm that wakes it.
+// The kernel also refuses tracing to a process with fewer capabilities than the traced one (ptrace(2), "Ptrace access
+// mode checking"). So the programs that we start keep one that allows next to nothing, and that no user's process has:
+// to keep the system from being suspended, or to set an alarm that wakes it.
 // https://man7.org/linux/man-pages/man2/ptrace.2.html
 constexpr unsigned kHarmless[] = {CAP_BLOCK_SUSPEND, CAP_WAKE_ALARM};
 
@@ -68,7 +68,7 @@ const unsigned* keep_one_capability() noexcept {
   return kept;
 }
 
-/// All others go. `used`: what the process itself goes on to use, as far as it has it.
+/// All others go. `used`: capabilities that the process itself keeps, as far as it has them.
 void drop_capabilities(const unsigned* kept, std::span<const unsigned> used) {
   Capabilities ours;
   Capabilities rest;

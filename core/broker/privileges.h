@@ -12,16 +12,17 @@ enum class Programs {
   keep_set_uid,  // it starts a mail program, which may be set-group-id to reach its queue
 };
 
-/// All ids, all groups, no way back, not dumpable, files private, no capabilities, a keyring of its own. What the
-/// process executes cannot be traced by the user either: see privileges.cpp. Throws Error when the ids, the groups or
-/// the way back fail: then the process must end. `capabilities`: it keeps these, where it has them.
+/// All ids, all groups, no way back, not dumpable, files private, no capabilities, a keyring of its own. Programs that
+/// it executes cannot be traced by the user either: see privileges.cpp. Throws Error when the ids, the groups or the
+/// way back fail: then the process must end. `capabilities`: it keeps these, where it has them.
 void become_user(uid_t uid, gid_t gid, Programs programs = Programs::none, std::span<const unsigned> capabilities = {});
 
 /// When memory runs out, the kernel shall take this process, and those it starts, before the job's.
 /// https://man7.org/linux/man-pages/man5/proc_pid_oom_score_adj.5.html
 void offer_to_oom_killer() noexcept;
 
-/// Bounds for what analyses a user's data after his job, and the lowest priority for its disk: before become_user().
+/// Limits for the process that analyses a user's data after the job, and the lowest priority for its disk: before
+/// become_user().
 void limit_deliverer() noexcept;
 
 }  // namespace reveal

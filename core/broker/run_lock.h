@@ -23,12 +23,12 @@ class RunLock {
   [[nodiscard]] const std::string& request() const noexcept { return request_; }
   [[nodiscard]] const std::string& step_nodes() const noexcept { return step_nodes_; }
 
-  /// Tells the epilog that the node is done with. `failed`: the job's further steps shall not try again. An orphan's
-  /// file stays: its broker did crash.
+  /// Marks the node as finished for the epilog. `failed`: the job's further steps shall not try again. An orphan's file
+  /// stays: its broker did crash.
   void release(bool failed) noexcept;
   void close_in_child() const noexcept;
 
-  /// Leaves a file which says that the collector was refused with a message: the circuit breaker counts crashes only.
+  /// Leaves a file which records that the collector ended with a message: the circuit breaker counts crashes only.
   static void leave_failed(const BrokerOptions& options) noexcept;
 
  private:

@@ -87,7 +87,7 @@ std::string mistake_in_probes(const std::vector<std::string>& values) {
 }
 const RegisteredConfigCheck kProbesCheck{config_key("slurm", "probes"), mistake_in_probes};
 
-/// What the user asked for takes the place of the site's where it can be understood.
+/// The user's value replaces the site's if it is valid.
 void apply_request(Config& config, const ConfigKey& key, const std::string& value) {
   if (value.empty()) return;
   const std::string mistake = config.set(key, {value}, kRequest);
@@ -96,7 +96,7 @@ void apply_request(Config& config, const ConfigKey& key, const std::string& valu
   }
 }
 
-/// Also where the site forbids it: then the coverage says so.
+/// Also if the site forbids it: then the coverage reports that.
 bool is_stack_wanted(const std::string& site, const std::string& request, const std::string& environment) {
   Config user;
   const ConfigKey& key = config_key("run", "stack");
@@ -118,7 +118,7 @@ CpuSet cpus_for_sampler(const JobCpus& cpus) {
 
 SlurmSampling read_sampling(const std::string& file, const std::string& request, const std::string& stack) {
   Config config;
-  config.read_file(file, ConfigOwner::site);  // what is wrong in it was said by the broker
+  config.read_file(file, ConfigOwner::site);  // the broker has reported its problems
   apply_request(config, config_key("slurm", "interval"), requested(request, "interval"));
   apply_request(config, config_key("slurm", "probes"), requested(request, "probes"));
   SlurmSampling sampling;
@@ -134,7 +134,7 @@ SlurmSampling read_sampling(const std::string& file, const std::string& request,
   sampling.stack = is_stack_wanted(config.text(config_key("slurm", "stack")), request, stack);
   sampling.min_seconds = static_cast<double>(config.whole(config_key("slurm", "min_seconds")));
   sampling.max_bytes = config.size(config_key("slurm", "spool_max"));
-  // The report looks at every row: who makes it makes a summary of the trace afterwards.
+  // The report reads every row: it reduces the trace to a summary afterwards.
   const auto retention = parse_retention(config.text(config_key("slurm", "retain")));
   if (retention && retention->form != Retention::Form::summary) sampling.retention = *retention;
   return sampling;

@@ -1,5 +1,5 @@
-// What the sampler of a Slurm job does besides sampling: it waits for the job's first process, keeps out of the job's
-// way, and deletes recordings shorter than `min_seconds`.
+// The work of a Slurm job's sampler besides sampling: it waits for the job's first process, keeps out of the job's way,
+// and deletes recordings shorter than `min_seconds`.
 #pragma once
 
 #include <atomic>
@@ -30,8 +30,8 @@ struct JobCpus {
 /// the job's alone on others: they may belong to another job at any time.
 [[nodiscard]] CpuSet cpus_for_sampler(const JobCpus& cpus);
 
-/// The site's settings and, where they are well formed, the user's above them. What is wrong in the request is logged;
-/// in the file it was logged by the broker. `stack`: REVEAL_STACK of the user's, "" if he has none.
+/// The site's settings and, where they are well formed, the user's above them. Problems of the request are logged here;
+/// the broker has logged problems of the file. `stack`: REVEAL_STACK of the user's, "" if he has none.
 [[nodiscard]] SlurmSampling read_sampling(const std::string& file, const std::string& request,
                                           const std::string& stack = "");
 

@@ -41,11 +41,11 @@ constexpr std::array kClockReasons = {ClockReason{nvml::kReasonIdle, "gpu.reason
 struct Gpu {
   nvml::Device device = nullptr;
   int index = 0;
-  int lost = nvml::kSuccess;            // the result that said so
+  int lost = nvml::kSuccess;            // the result that reported it
   unsigned long long seen_process = 0;  // time of the last sample of a process, us
 };
 
-/// One line of an answer. A part of a line would be a wrong number: what has no room is left out.
+/// One line of an answer. A part of a line would be a wrong number: a word that does not fit is left out.
 class Line {
  public:
   Line(std::string& answer, std::string_view head) : answer_(answer), text_(head) {}
@@ -84,7 +84,7 @@ std::string sysfs_address(std::string address) {
   return colon == std::string::npos || colon <= kDomain ? address : address.substr(colon - kDomain);
 }
 
-/// What one GPU answers: once it is lost, nothing is asked any more.
+/// The answers of one GPU: once it is lost, no more requests are sent.
 class Asked {
  public:
   explicit Asked(Gpu& gpu) : gpu_(gpu) {}
@@ -106,7 +106,7 @@ class Driver {
     if (library_.event_set_create(&events_) != nvml::kSuccess) events_ = nullptr;
   }
 
-  /// Those that are not open yet. Throws Unavailable where there is none, or none of them can be opened.
+  /// Opens the GPUs that are not open yet. Throws Unavailable if there is none, or none of them can be opened.
   void open(std::string_view gpus) {
     unsigned count = 0;
     if (library_.count(&count) == nvml::kSuccess) count_ = std::min<std::size_t>(count, kMostGpus);
@@ -358,7 +358,7 @@ class Driver {
     nvml::EventData event{};
     for (int i = 0; events_ != nullptr && i < kAtOnce; ++i) {
       const int result = library_.wait_for_event(events_, &event, 0U);
-      if (result == nvml::kGpuIsLost) continue;  // one of them: the others may have more to tell
+      if (result == nvml::kGpuIsLost) continue;  // one of them: the others may have more events
       if (result != nvml::kSuccess) return;
       const auto gpu =
           std::find_if(gpus_.begin(), gpus_.end(), [&](const Gpu& one) { return one.device == event.device; });
@@ -377,7 +377,7 @@ class Driver {
 }  // namespace
 
 std::string ask_gpus(const std::string& /*root*/, std::string_view request) {
-  static std::unique_ptr<Driver> driver;  // of the worker process, which serves nobody else
+  static std::unique_ptr<Driver> driver;  // of the worker process, which serves only this probe
   const std::string_view what = request.substr(0, 4);
   request.remove_prefix(what.size());
   if (what == "open") {

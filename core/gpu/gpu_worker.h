@@ -1,5 +1,5 @@
-// What a worker process does with the NVIDIA library: it answers in lines of text, so that an answer can be recorded
-// and replayed, and so that a library that hangs or crashes takes nothing along.
+// The use of the NVIDIA library in a worker process: it answers in lines of text, so that an answer can be recorded and
+// replayed, and so that a library that hangs or crashes does no harm to others.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@ namespace reveal {
 ///   slow INDEX...             "slow", then the same, "INDEX/linkN METRIC VALUE ..." and
 ///                             "process PID INDEX METRIC VALUE ..."
 ///   end                       "ended": no handle of the driver is open any more
-/// Only the GPUs that were named are opened, asked and watched; "open" may name more later. "fast" alone tells events.
-/// "lost INDEX RESULT": it does not answer any more, and is not asked again. What the driver does not support of a GPU
-/// is in no line.
+/// Only the GPUs that were named are opened, read and watched; "open" may name more later. Only "fast" reports events.
+/// "lost INDEX RESULT": it does not answer any more, and is not read again. Values that the driver does not support for
+/// a GPU are in no line.
 [[nodiscard]] std::string ask_gpus(const std::string& root, std::string_view request);
 
 }  // namespace reveal

@@ -26,7 +26,8 @@ std::set<int> with_minors(std::span<const GpuIdentity> gpus, std::span<const int
   return indices;
 }
 
-/// Version 1 lists what may be opened: "c 195:0 rwm". Version 2 keeps it in a program that nobody can read.
+/// Version 1 lists the devices that may be opened: "c 195:0 rwm". Version 2 keeps them in a BPF program that cannot be
+/// read.
 std::optional<std::vector<int>> minors_of_cgroup(KernelTree& fs, const Job& job) {
   constexpr std::string_view kGpu = "c 195:";
   for (const Cgroup& group : cgroups_of(fs, job)) {
@@ -82,7 +83,7 @@ bool has_line(std::string_view environment, std::string_view wanted) {
   return false;
 }
 
-/// What the job's processes have in it.
+/// The values of a variable in the job's processes.
 std::vector<std::string> values_of(std::string_view environment, std::string_view name) {
   std::vector<std::string> values;
   std::string_view line;

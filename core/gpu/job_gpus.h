@@ -1,4 +1,4 @@
-// Which GPUs of a node are the job's. Only these are opened and asked.
+// Which GPUs of a node are the job's. Only these are opened and read.
 #pragma once
 
 #include <set>
@@ -22,7 +22,7 @@ struct JobGpus {
   std::set<int> indices;
   std::string allocated_by;  // "Slurm", "CUDA_VISIBLE_DEVICES", "devices cgroup"; "": not known
 };
-/// Where the allocation is not known: all of them, but none with Slurm, whose jobs share nodes.
+/// If the allocation is not known: all of them, but none with Slurm, because its jobs share nodes.
 [[nodiscard]] JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity> gpus);
 
 /// The GPUs that the NVIDIA driver shows in /proc, without those that sleep: a question would wake them. None of them

@@ -49,7 +49,7 @@ NvmlLibrary::~NvmlLibrary() {
   static_cast<void>(shutdown_());
 }
 
-// The highest version first whose structures are those of nvml_abi.h.
+// Highest version first, with the structures of nvml_abi.h.
 void NvmlLibrary::find_calls() {
   driver_version.find(library_, {"nvmlSystemGetDriverVersion"});
   count.find(library_, {"nvmlDeviceGetCount_v2"});

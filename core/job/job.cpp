@@ -34,14 +34,14 @@ constexpr std::size_t kReadEveryTick = 128;  // processes; more are read in turn
 constexpr std::size_t kFewProcesses = 16;    // no more: each of them is read each time
 constexpr std::uint64_t kRest = 4;           // ticks from one reading to the next of a process that never ran
 constexpr std::size_t kMostProcesses = 65'536;
-// A sum that fell and stays low for this many updates lost a process that nobody waited for.
+// A sum that fell and stays low for this many updates lost a process without a wait() by its parent.
 constexpr int kShortUpdates = 3;
 
 std::string proc_path(int pid, std::string_view file) {
   return "/proc/" + std::to_string(pid) + '/' + std::string(file);
 }
 
-/// A twentieth of what it costs to look into /proc.
+/// At a twentieth of the cost of a look into /proc.
 bool exists(int pid) noexcept {
   return ::kill(pid, 0) == 0 || errno != ESRCH;
 }
@@ -101,11 +101,11 @@ void Job::update(TickTime now, Count count) {
   ++ticks_;
   if (now.monotonic_ns >= next_roots_ns_) refresh_roots(now.monotonic_ns);
   discover(now.monotonic_ns);
-  if (next_roots_ns_ == 0) {  // a step daemon was seen: what runs below it is the job's from this tick on
+  if (next_roots_ns_ == 0) {  // a step daemon was seen: the processes below it are the job's from this tick on
     refresh_roots(now.monotonic_ns);
     discover(now.monotonic_ns);
   }
-  // What was reaped while it was read is in two sums or in none; then everything is read again.
+  // A process that was reaped while it was read is in two sums or in none; then everything is read again.
   for (int attempt = 0; attempt < 3; ++attempt) {
     if (!read_processes(attempt > 0)) break;
   }
@@ -117,7 +117,7 @@ void Job::update(TickTime now, Count count) {
   }
 }
 
-/// A zombie has ended, even if nobody ever waits for it; with threads that run on, only its first one has.
+/// A zombie has ended, even if its parent never waits for it; with threads that run on, only its first one has.
 bool Job::root_alive() const noexcept {
   return std::any_of(processes_.begin(), processes_.end(), [](const auto& process) {
     return process->root && !(process->stat.state == 'Z' && process->stat.threads <= 1);
@@ -164,7 +164,7 @@ std::string Job::roots_text() const {
   return text;
 }
 
-// Without an allocation, because it is asked every second.
+// Without an allocation, because it is called every second.
 bool Job::roots_may_have_changed() {
   if (!source_ || fs_.recorded()) return true;
   if (!source_->slurm_job.empty()) return std::exchange(look_again_, false);
@@ -177,7 +177,7 @@ bool Job::roots_may_have_changed() {
   return std::exchange(roots_modified_ns_, modified) != modified || again;
 }
 
-// A text of lines "pid rank launcher", so that a recording knows its job.
+// A text of lines "pid rank launcher", so that a recording contains its job.
 void Job::refresh_roots(std::int64_t now_ns) {
   next_roots_ns_ = now_ns + kRootsPeriod;
   name_step_daemons();
@@ -243,7 +243,7 @@ JobProcess* Job::add(int pid, const ProcessStat& stat, int rank, KernelFile file
   return added;
 }
 
-// /proc/loadavg ends with the last process id given out: the cheapest way to see that something was started, and what.
+// /proc/loadavg ends with the last process id given out: the cheapest way to find new processes.
 // (/proc/PID/task/*/children would be one read per thread, and not every kernel is built with it.)
 // https://man7.org/linux/man-pages/man5/proc_loadavg.5.html
 void Job::discover(std::int64_t now_ns) {
@@ -368,7 +368,7 @@ void Job::forget_step_daemon(int pid) {
 }
 
 /// A job that starts a hundred short processes a second has dozens that sleep and never used a clock tick: they add
-/// nothing to any sum. Whether one is still there is all there is to know.
+/// nothing to any sum. Only their existence is checked.
 bool Job::may_rest(const JobProcess& process, std::size_t place) const noexcept {
   const ProcessStat& stat = process.stat;
   if (!fs_.live() || processes_.size() <= kFewProcesses || process.root || stat.state != 'S') return false;

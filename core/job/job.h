@@ -18,7 +18,7 @@
 
 namespace reveal {
 
-/// `--job pid:N`: the tree under N, N included. `--job run:DIR`: the trees under the launchers whose process ids are
+/// `--job pid:N`: the tree under N, N included. `--job run:DIR`: the trees under the launchers with the process ids in
 /// the names of the files DIR/rank.PID (their text, if a number, is the rank); the launchers' own work is not the
 /// job's. `--job slurm:ID[@NODE]`: the trees under the step daemons of Slurm's job ID (of that node, where several
 /// share a kernel), which come and go.
@@ -28,7 +28,7 @@ struct JobSource {
   std::string slurm_job;
   std::string slurm_node;
 
-  /// Throws Error with one line about what is wrong.
+  /// Throws Error with one line about the mistake.
   static JobSource parse(const std::string& argument);
 };
 
@@ -37,7 +37,7 @@ struct JobProcess {
   int rank = -1;          // of the launcher it descends from; -1: none
   bool launcher = false;  // its own work does not count
   bool root = false;
-  bool from_birth = false;  // it is not older than the collector: what its counters show, it did since
+  bool from_birth = false;  // it is not older than the collector: its counters cover only that time
   std::int64_t found_ns = 0;
   std::string command;
   std::int64_t start_ticks = 0;
@@ -60,7 +60,7 @@ class Job {
   Job(KernelTree& fs, const Host& host, std::optional<JobSource> source, int own_pid);
 
   enum class Count : bool { no, yes };
-  /// Once per tick, before the probes. What counts, counts from the first update that is no mere look.
+  /// Once per tick, before the probes. Counting begins with the first update with Count::yes.
   void update(TickTime now, Count count = Count::yes);
 
   /// All roots were seen and are gone, or none came within `kPatience`. Between two steps of a Slurm job there may be
@@ -74,7 +74,7 @@ class Job {
   [[nodiscard]] int own_pid() const noexcept { return own_pid_; }
   /// "/job_4711" where that is the last part of the job's own control groups; "" if they have no such name.
   [[nodiscard]] std::string cgroup_name() const;
-  /// Slurm's own: what keeps the extern step alive, started by nobody of the job.
+  /// Slurm's own process that keeps the extern step alive; no process of the job started it.
   [[nodiscard]] bool is_keeper(const JobProcess& process) const noexcept;
   /// It was named by its number in Slurm; a job of Slurm's that was named otherwise shows it in its environment.
   [[nodiscard]] bool of_slurm() const noexcept { return source_ && !source_->slurm_job.empty(); }
@@ -130,8 +130,8 @@ class Job {
   bool look_again_ = false;
   bool saw_other_job_ = false;
   std::int64_t last_pid_ = -1;
-  std::vector<std::pair<int, int>> late_pids_;  // given out, but nobody has them yet; ticks since
-  std::int64_t base_ticks_ = 0;                 // of processes whose time nobody else carries on
+  std::vector<std::pair<int, int>> late_pids_;  // given out, but no process has them yet; ticks since
+  std::int64_t base_ticks_ = 0;                 // of ended processes with time that is in no other process
   std::int64_t last_ticks_ = 0;
   std::int64_t cpu_time_ns_ = kMissing;
   int short_for_ = 0;

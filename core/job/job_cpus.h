@@ -8,7 +8,7 @@ namespace reveal {
 
 [[nodiscard]] CpuSet cpus_of_process(KernelTree& fs, int pid);
 
-/// The processes whose cpus are meant: the daemons of Slurm steps (launchers) are bound to no part of the job's cpuset.
+/// Selects the processes: the daemons of Slurm steps (launchers) are bound to no part of the job's cpuset.
 enum class CpusOf : std::uint8_t { all, tasks, launchers };
 [[nodiscard]] CpuSet cpus_of_job(KernelTree& fs, const Job& job, CpusOf processes);
 

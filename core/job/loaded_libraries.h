@@ -15,11 +15,11 @@ class LoadedLibraries {
  public:
   explicit LoadedLibraries(KernelTree& fs) : fs_(fs) {}
 
-  /// Every ten seconds one process, each of them twice in its life: what a program loads, it loads early.
+  /// Every ten seconds one process, each of them twice in its life: programs load libraries early.
   void look(std::int64_t now_ns, const Job& job);
 
-  /// Those of the list in loaded_libraries.cpp that were seen, by name: "mpi nccl ucx"; "none" if processes were looked
-  /// at and had none of them; "" if none could be looked at.
+  /// The libraries of the list in loaded_libraries.cpp that were seen, by name: "mpi nccl ucx"; "none" if processes
+  /// were looked at and had none of them; "" if none could be looked at.
   [[nodiscard]] std::string seen() const;
 
  private:

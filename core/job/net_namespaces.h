@@ -29,7 +29,7 @@ class NetNamespaces {
   void update(std::int64_t now_ns);
 
   /// Only grows; the folder of one may change. A file opened below it keeps its namespace when the process ends, so it
-  /// is to be closed when the folder becomes "": what is counted there then is not the job's.
+  /// is to be closed when the folder becomes "": its counters then are not the job's.
   [[nodiscard]] const std::vector<NetNamespace>& list() const noexcept { return list_; }
 
  private:

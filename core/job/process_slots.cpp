@@ -56,7 +56,7 @@ void ProcessSlots::update(std::int64_t now_ns) {
 }
 
 void ProcessSlots::assign(std::int64_t now_ns) {
-  // The main process of a rank is what its launcher started first and is still there, or the root itself.
+  // The main process of a rank is the first one that its launcher started and that is still there, or the root itself.
   for (const auto& process : job_.processes()) {
     if (process->rank < 0 || process->rank >= static_cast<int>(kSlots) || process->launcher) continue;
     const JobProcess* parent = job_.find(process->stat.parent);
@@ -108,7 +108,7 @@ void ProcessSlots::occupy(std::size_t index, const JobProcess& process, std::int
   slot.pid = process.pid;
   slot.start_ticks = process.start_ticks;
   slot.process = &process;
-  // What one did that was without a slot for long is not of the moment in which it gets one.
+  // The counters of a process that was long without a slot do not belong to the moment in which it gets one.
   slot.from_birth = process.from_birth && now_ns - process.found_ns <= kSecond;
   ++slot.occupants;
   ++entered_;
@@ -174,7 +174,7 @@ void ProcessSlots::read_threads(std::size_t index) {
   std::int64_t run = threads.gone_run;
   std::int64_t wait = threads.gone_wait;
   bool known = slot.pid == 0 && threads.measured;
-  const bool before_birth = looks_ == 1 && slot.from_birth;  // the first row is what they count from
+  const bool before_birth = looks_ == 1 && slot.from_birth;  // the first row is their start value
   for (Thread& thread : threads.list) {
     if (before_birth) {
       known = threads.measured = true;

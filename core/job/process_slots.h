@@ -16,8 +16,8 @@ namespace reveal {
 /// Sums the growth of counters that begin anew with each process or thread.
 class MonotonicSum {
  public:
-  /// The next raw value is another one's. `before`: what that one had counted when it is to count from; kMissing: the
-  /// first value that is seen.
+  /// The next raw value is another one's. `before`: the start value of that one; kMissing: the first value that is
+  /// seen.
   void restart(std::int64_t before = kMissing) noexcept {
     known_ = before != kMissing;
     first_ = last_ = known_ ? before : 0;
@@ -37,7 +37,7 @@ class MonotonicSum {
   }
   void add(std::int64_t growth) noexcept { total_ = wrapping_sum(total_, growth); }
   [[nodiscard]] std::int64_t total() const noexcept { return total_; }
-  /// How far the raw value was followed since the restart, with what was left out.
+  /// How far the raw value was followed since the restart, including parts that were left out.
   [[nodiscard]] std::int64_t followed() const noexcept { return last_ - first_; }
 
  private:
@@ -63,14 +63,15 @@ struct ProcessSlot {
 class ProcessSlots {
  public:
   static constexpr std::size_t kSlots = 16;
-  /// Threads whose scheduling is read each tick, over all slots; beyond it a process counts with its main thread only.
+  /// Most threads with scheduling read each tick, over all slots; beyond that, a process counts with its main thread
+  /// only.
   static constexpr std::size_t kThreads = 128;
 
   ProcessSlots(KernelTree& fs, const Job& job, TraceSink& sink);
   void update(std::int64_t now_ns);
 
   [[nodiscard]] const std::vector<ProcessSlot>& slots() const noexcept { return slots_; }
-  /// Waiting of all slots; kMissing if the kernel does not say.
+  /// Waiting of all slots; kMissing if the kernel does not report it.
   [[nodiscard]] std::int64_t wait_ns() const noexcept { return total_wait_ns_; }
   [[nodiscard]] bool main_threads_only() const noexcept { return main_threads_only_; }
 

@@ -20,7 +20,7 @@ struct RdmaDevice {
   std::string name;
 };
 
-/// What one thread made on a device and still has.
+/// The objects that one thread made on a device and still has.
 struct RdmaQueues {
   /// Reliable and unreliable connections that are ready to receive or to send, but not those of a queue pair with
   /// itself, by which GPU memory is flushed.
@@ -31,11 +31,12 @@ struct RdmaQueues {
 /// Sums the answers about one device.
 class RdmaTally {
  public:
-  /// One message of a list of queue pairs or of completion queues. What comes twice, because the list changed while it
-  /// was told, counts once.
+  /// One message of a list of queue pairs or of completion queues. An object that comes twice, because the list changed
+  /// while it was sent, counts once.
   void see(std::uint16_t type, std::span<const std::byte> body);
 
-  /// By thread; 0: the kernel does not say who, because the thread has ended or is in a container's own pid namespace.
+  /// By thread; 0: the kernel does not report it, because the thread has ended or is in a container's own pid
+  /// namespace.
   [[nodiscard]] const std::map<std::uint32_t, RdmaQueues>& by_thread() const noexcept { return by_thread_; }
   /// A message was not as the kernel writes them.
   [[nodiscard]] bool malformed() const noexcept { return malformed_; }

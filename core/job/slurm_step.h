@@ -16,7 +16,7 @@ struct StepDaemon {
   State state = State::gone;
   std::string job;   // "4711"
   std::string step;  // "extern", "batch", "0"
-  std::string node;  // where several slurmd share a kernel and their control groups say whose they are, else ""
+  std::string node;  // if several slurmd share a kernel and their control groups contain the node's name, else ""
 };
 
 /// From its command line, "slurmstepd: [4711.batch]", which it writes there itself a while after its start.

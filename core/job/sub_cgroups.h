@@ -17,7 +17,7 @@ class SubCgroups {
   /// Every ten seconds, some processes in turn.
   void look(std::int64_t now_ns, const Job& job);
 
-  /// Those seen so far, relative to the job's group: "step_0/task_0 step_0/task_1/docker-4f1c.scope".
+  /// Groups seen so far, relative to the job's group: "step_0/task_0 step_0/task_1/docker-4f1c.scope".
   [[nodiscard]] std::string seen() const;
   [[nodiscard]] const std::set<std::string>& groups() const noexcept { return seen_; }
 

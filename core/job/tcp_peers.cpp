@@ -37,7 +37,7 @@ std::int64_t sum_of(std::int64_t a, std::int64_t b) {
   return a == kMissing || b == kMissing ? kMissing : wrapping_sum(a, b);
 }
 
-/// Those of four bytes begin anew after 2^32; half of that would have been a fall.
+/// Counters of four bytes wrap at 2^32; an increase by half of that or more counts as a fall.
 std::int64_t increase(const TcpInfoField& field, std::int64_t before, std::int64_t now) {
   constexpr std::int64_t kHalf = std::int64_t{1} << 31;
   if (field.bytes != 4) return now - before;
@@ -117,7 +117,7 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
   Socket& socket = found->second;
   if (socket.look == looks_) return;  // a list that changes while it is read may have one twice
   socket.look = looks_;
-  // What one did before the first look, or before it was the job's, is not of this recording.
+  // The counters of a socket before its first look, or before it belonged to the job, are not part of this recording.
   if (!socket.owned && !socket.born) socket.last = seen.counters;
   const std::uint32_t inode = socket_seen.inode;
   if (!socket.owned && inode != 0) {
@@ -198,7 +198,7 @@ void TcpPeers::close_unseen() {
   });
 }
 
-/// The busiest first; who has one keeps it.
+/// The busiest first; a peer keeps its slot.
 void TcpPeers::give_slots() {
   std::vector<std::uint32_t> waiting;
   for (std::uint32_t i = 1; i < peers_.size(); ++i) {

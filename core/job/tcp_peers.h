@@ -1,5 +1,5 @@
-// What the job's TCP connections did, summed by the address of their other end. Connections come and go; the sums of a
-// peer never fall: each connection adds what it has counted since it was seen last.
+// Counters of the job's TCP connections, summed by the address of their other end. Connections come and go; the sums of
+// a peer never fall: each connection adds its increase since the last look.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace reveal {
 
-/// A number in struct tcp_info (linux/tcp.h), whose layout only grows.
+/// A number in struct tcp_info (linux/tcp.h); its layout only grows.
 struct TcpInfoField {
   std::string_view name;  // "retransmits"
   std::size_t offset;
@@ -59,11 +59,11 @@ inline constexpr std::array kTcpLevels = {
 class TcpPeers {
  public:
   static constexpr std::size_t kSlots = 16;
-  /// Those that are given to whoever comes; the others take some traffic.
+  /// Slots that any peer gets; the others are for peers with some traffic.
   static constexpr std::size_t kSlotsForAll = 8;
   static constexpr std::int64_t kWorthASlot = 1 << 20;  // bytes moved
   static constexpr std::size_t kMostPeers = 4096;       // counted one by one, to find the busy ones
-  static constexpr std::size_t kMostSockets = 1 << 17;  // followed, of everybody
+  static constexpr std::size_t kMostSockets = 1 << 17;  // followed, of all peers
 
   using Counters = std::array<std::int64_t, kTcpCounters.size()>;
   using Levels = std::array<std::int64_t, kTcpLevels.size()>;
@@ -85,7 +85,7 @@ class TcpPeers {
 
   /// A look at all sockets begins. `inodes`: of the job's sockets as far as they are known, sorted.
   void begin(std::vector<std::uint32_t> inodes);
-  /// Those of one network namespace, which has this number, are seen next.
+  /// Announces the sockets of one network namespace, which has this number.
   void enter(std::uint64_t place);
   void see(const TcpSocket& socket);
   /// Whether sockets were seen that are not yet known as the job's or others': then introduce() needs those of the job.

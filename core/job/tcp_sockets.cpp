@@ -100,7 +100,8 @@ OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file) {
   const Descriptor there(::open(namespace_file.c_str(), O_RDONLY | O_CLOEXEC));
   if (!own || !there || ::setns(there.get(), CLONE_NEWNET) != 0) return {Descriptor(), errno};
   OpenedDiagnosis opened = open_tcp_diagnosis();
-  if (::setns(own.get(), CLONE_NEWNET) != 0) ::_exit(1);  // what this process asks next would be of another network
+  if (::setns(own.get(), CLONE_NEWNET) != 0)
+    ::_exit(1);  // the next requests of this process would reach another network
   return opened;
 }
 

@@ -29,7 +29,7 @@ struct TcpSocket {
 
 using SeeSocket = std::function<void(const TcpSocket&)>;
 
-/// Where the state of connections can be asked for, of one network namespace.
+/// A socket that returns the state of connections in one network namespace.
 using OpenedDiagnosis = OpenedNetlink;
 [[nodiscard]] OpenedDiagnosis open_tcp_diagnosis();
 /// Goes into the namespace of that file and back; only for a process with one thread.

@@ -119,8 +119,8 @@ std::string_view KernelFile::read_live() noexcept {
     if (got < 0) error_ = errno;
     if (got <= 0) break;
     size += static_cast<std::size_t>(got);
-    // The read that would return 0 costs as much as reading a small file. It is needed only where the kernel may have
-    // stopped at the end of its page: a text whose records are short and which is well below a page is complete.
+    // The read that would return 0 costs as much as reading a small file. It is needed only if the kernel may have
+    // stopped at the end of its page: a text with short records that is well below a page is complete.
     if (ends_surely_ && size < buffer_.size() && size + kLongRecord < kKernelPage) break;
   }
   const std::string_view text(buffer_.data(), error_ == 0 ? size : 0);

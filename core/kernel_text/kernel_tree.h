@@ -69,7 +69,7 @@ class KernelTree {
   /// Opens and reads once; throws Unavailable("why: No such file ...") if that fails.
   [[nodiscard]] KernelFile require(std::string path, std::string_view why);
 
-  /// Reads a text once, for what is read rarely; nothing if it cannot be read.
+  /// Reads a text once, for texts that are read rarely; nothing if it cannot be read.
   [[nodiscard]] std::optional<std::string> text(std::string_view path);
   /// The same, never recorded: for texts that may hold secrets and of which a `fact` keeps a harmless part.
   [[nodiscard]] std::string unrecorded_text(const std::string& path) const;
@@ -78,7 +78,7 @@ class KernelTree {
   /// Names in a directory, sorted; empty if it cannot be read.
   [[nodiscard]] std::vector<std::string> list(std::string_view path);
   [[nodiscard]] std::optional<std::string> link(std::string_view path);
-  /// What is not kernel text but belongs to the host ("@topology"): produced live and recorded, replayed as recorded.
+  /// A fact of the host that is not kernel text ("@topology"): produced live and recorded, replayed as recorded.
   [[nodiscard]] std::string fact(std::string_view name, const std::function<std::string()>& produce);
 
   [[nodiscard]] bool live() const noexcept { return root_.empty() && !reader_; }
@@ -93,12 +93,12 @@ class KernelTree {
   /// From now on, everything read is also written to `directory`.
   void record_to(const std::filesystem::path& directory);
   void mark_tick(TickTime time);
-  /// What is read from now on belongs to no tick. Throws Error if the recording is not whole.
+  /// Texts read from now on belong to no tick. Throws Error if the recording is not whole.
   void end_recording();
 
   /// Files kept open at most; beyond it they are opened for each read, so a low limit costs time, not data.
   void limit_kept_files(int limit) noexcept { kept_files_left_ = limit; }
-  /// Somebody else has opened so many more files of the same limit; fewer, if negative.
+  /// Other code has opened so many more files of the same limit; fewer, if negative.
   void spare_files(int count) noexcept { kept_files_left_ -= count; }
 
  private:

@@ -1,4 +1,4 @@
-// Keys of a kernel text, numbered in the order they were first seen. A file whose lines keep their order costs one
+// Keys of a kernel text, numbered in the order they were first seen. A file with lines in a constant order costs one
 // comparison per key and tick; lines that come, go or move cost a hash look-up.
 #pragma once
 

@@ -19,7 +19,7 @@ std::string words_of_error(int number) {
 OpenedNetlink open_netlink(int protocol) {
   OpenedNetlink opened{Descriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol))};
   if (!opened.socket) opened.error = errno;
-  // The kernel answers within the call: whoever waits longer waits for nothing.
+  // The kernel answers within the call: a longer wait is useless.
   const timeval patience{.tv_sec = 5, .tv_usec = 0};
   if (opened.socket) ::setsockopt(opened.socket.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   return opened;

@@ -1,4 +1,4 @@
-// What the kernel answers by netlink: messages, which are lists of attributes, and dumps, which are lists of messages.
+// The kernel's answers by netlink: messages, which are lists of attributes, and dumps, which are lists of messages.
 // https://man7.org/linux/man-pages/man7/netlink.7.html
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace reveal {
 
-/// What a message begins with; nothing where it is cut off.
+/// The structure at the begin of a message; nothing if it is cut off.
 template <typename T>
 [[nodiscard]] std::optional<T> head_of_message(std::span<const std::byte> bytes) {
   T value{};
@@ -26,8 +26,8 @@ template <typename T>
   return value;
 }
 
-/// Calls see(type, value) for each attribute of a list. False where the list is cut off or its lengths are wrong: what
-/// was seen before is right.
+/// Calls see(type, value) for each attribute of a list. False where the list is cut off or its lengths are wrong:
+/// attributes before that are right.
 template <typename See>
 bool each_attribute(std::span<const std::byte> list, const See& see) {
   while (const auto attribute = head_of_message<nlattr>(list)) {

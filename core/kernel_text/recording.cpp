@@ -38,7 +38,7 @@ const RecordedText& RecordingReader::at(char kind, std::string_view path) const 
 }
 
 std::optional<TickTime> RecordingReader::next_tick() {
-  // next_ is the tick whose line was read last: its texts follow that line.
+  // next_ is the tick of the last line that was read: its texts follow that line.
   const std::optional<TickTime> tick = next_;
   if (tick && !load_until_tick()) return std::nullopt;  // cut off in the middle of this tick
   return tick;
@@ -86,7 +86,7 @@ RecordingWriter::RecordingWriter(const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory, error);
   if (error) throw Error("cannot record to " + directory.string() + ": " + error.message());
   path_ = (directory / kRecordingFile).string();
-  // Not through a link that somebody else put there.
+  // Not through a link of another user.
   const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (file < 0 && errno == EEXIST) throw Error(path_ + " exists already; choose another --record directory");
   if (file < 0) throw system_error(path_, errno);

@@ -40,7 +40,7 @@ class RecordingReader {
  public:
   /// Throws Error if this is no recording. One that ends in the middle of a tick ends with the tick before.
   explicit RecordingReader(const std::string& path);
-  /// What was last read under this name; ENOENT if nobody ever read it. Valid until next_tick().
+  /// The last text read under this name; ENOENT if it was never read. Valid until next_tick().
   [[nodiscard]] const RecordedText& at(char kind, std::string_view path) const noexcept;
   [[nodiscard]] std::optional<TickTime> next_tick();
   [[nodiscard]] const std::optional<TickTime>& upcoming() const noexcept { return next_; }

@@ -70,7 +70,7 @@ void CountedEvents::report_files() noexcept {
   files_reported_ = static_cast<int>(files);
 }
 
-// What the first cpu refuses is left out everywhere; a group that some cpu refuses would be no sum.
+// An event that the first cpu refuses is left out everywhere; a group that some cpu refuses would be no sum.
 void CountedEvents::open_group(std::size_t group, std::size_t& files_left) {
   std::vector<std::size_t>& counted = counted_[group];
   counted.clear();
@@ -99,7 +99,7 @@ void CountedEvents::open_group(std::size_t group, std::size_t& files_left) {
   if (sums_[group].events() != counted.size()) sums_[group] = ScaledSums(counted.size());
 }
 
-// On ourselves, who are always there.
+// On our own process, which always exists.
 void CountedEvents::try_out_tasks() {
   for (std::size_t group = 0; group < counters_.size(); ++group) {
     counted_[group].clear();

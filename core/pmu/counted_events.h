@@ -1,4 +1,4 @@
-// Several groups of events counted in one scope, opened and read together; what a perf probe is made of.
+// Several groups of events counted in one scope, opened and read together; the base of a perf probe.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace reveal {
 struct WantedEvent {
   PerfEvent event;
   std::size_t group = 0;
-  bool kernel_side = false;  // happens in the kernel: a user who may not look there would count none
+  bool kernel_side = false;  // happens in the kernel: a user without access to it would count none
 };
 
 class CountedEvents {
@@ -38,7 +38,8 @@ class CountedEvents {
   /// The part of its time in which the group really counted; -1: nothing was to be counted.
   [[nodiscard]] double counted_share(std::size_t group) const noexcept;
   [[nodiscard]] const CountingScope& scope() const noexcept { return scope_; }
-  /// What is lost, in sentences; "" for nothing. `name_of` an event, by its place among the wanted.
+  /// The lost events, in sentences; "" for none. `name_of` returns the name of an event, by its place among the
+  /// requested ones.
   [[nodiscard]] std::string losses(const std::vector<std::string_view>& names) const;
 
   /// Reading may take this share of the period; beyond it ticks are left out, and the next one covers them.
@@ -58,8 +59,8 @@ class CountedEvents {
   std::int64_t period_ns_;
   CountingScope scope_;
   std::vector<WantedEvent> wanted_;
-  std::vector<int> errors_;                          // per wanted event
-  std::vector<std::vector<std::size_t>> counted_;    // per group: the wanted events it counts
+  std::vector<int> errors_;                          // per requested event
+  std::vector<std::vector<std::size_t>> counted_;    // per group: the requested events it counts
   std::vector<std::vector<CounterGroup>> counters_;  // per group and target
   std::vector<ScaledSums> sums_;                     // per group
   std::unique_ptr<JobTasks> tasks_;

@@ -110,7 +110,7 @@ void ScaledSums::end() noexcept {
   for (std::size_t e = 0; valid_ && e < growth_.size(); ++e) {
     totals_[e] += unknown_before ? -1 : std::llround(growth_[e]);
   }
-  // What was counted too little is looked at again together with the next tick, but not for ever.
+  // An interval with too little counting time is joined with the next one, but not for ever.
   if (valid_ || missing_ >= kLongestLook) std::swap(last_, now_);
 }
 

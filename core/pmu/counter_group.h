@@ -17,7 +17,7 @@ inline constexpr double kLeastCounted = 0.30;
 
 struct GroupReading {
   std::uint64_t enabled_ns = 0;
-  std::uint64_t running_ns = 0;  // less than enabled where others wanted the same counters
+  std::uint64_t running_ns = 0;  // less than enabled if others used the same counters
   std::vector<std::uint64_t> values;
 };
 
@@ -46,8 +46,8 @@ class CounterGroup {
 };
 
 /// Sums the growth of several groups of the same events, scaled where they did not count all the time. A sum is
-/// published as a counter that never falls, except that it steps back by one when what was counted in between is
-/// unknown: the trace then has one missing increment (hdf5schema/row_buffer.h).
+/// published as a counter that never falls, except that it steps back by one if the counts in between are unknown: the
+/// trace then has one missing increment (hdf5schema/row_buffer.h).
 class ScaledSums {
  public:
   explicit ScaledSums(std::size_t events) : totals_(events, 1), growth_(events) {}
@@ -61,7 +61,7 @@ class ScaledSums {
   /// Call it before the next follow(), when a group is taken out of the list.
   void forget(std::size_t group);
   [[nodiscard]] std::size_t events() const noexcept { return totals_.size(); }
-  /// Everything was closed: what is counted next does not continue what was counted before.
+  /// Everything was closed: the next counts do not continue the earlier ones.
   void restart() noexcept;
 
   /// kMissing after a tick in which some group counted for less than kLeastCounted of its time.

@@ -18,7 +18,7 @@ namespace {
 constexpr PerfEvent kTrial{.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK};
 constexpr std::size_t kFilesBesidePerf = 128;  // kernel texts beyond those that are open, the trace, its library
 
-/// The hierarchy by which perf knows a task's cgroup: its own of version 1 where that is mounted, else version 2.
+/// The hierarchy in which perf finds a task's cgroup: its own of version 1 where that is mounted, else version 2.
 std::optional<Cgroup> perf_cgroup(const ProbeContext& context) {
   const std::vector<Cgroup> groups = cgroups_of(context.fs, *context.job);
   const Cgroup* found = nullptr;
@@ -36,7 +36,7 @@ const std::vector<int>& counted_cpus(const ProbeContext& context) {
 }
 
 bool owns_the_node(const ProbeContext& context) {
-  if (context.job == nullptr) return true;  // the node itself is what is observed
+  if (context.job == nullptr) return true;  // the node itself is observed
   return counted_cpus(context).size() == context.host.cpus_online.size() && !context.job->saw_other_job();
 }
 
@@ -48,7 +48,7 @@ int try_out(const OpenPerf& open, const PerfTarget& target, bool user_only) {
   return open({.event = kTrial, .target = target, .user_only = user_only}).error;
 }
 
-/// Each with what the kernel does for it, where that is allowed.
+/// Each with the kernel's work for it, if that is allowed.
 bool take_cgroup(const ProbeContext& context, CountingScope& scope) {
   const auto group = context.job != nullptr ? perf_cgroup(context) : std::nullopt;
   if (!group) return false;

@@ -17,7 +17,7 @@ struct CountingScope {
   std::vector<PerfTarget> targets;  // none for tasks: they come and go
   bool user_only = false;           // the kernel's own work is not shown to this user
   OpenPerf open;                    // here, or by the broker
-  std::string note;                 // what is lost, in one sentence; "" for nothing
+  std::string note;                 // the missing part, in one sentence; "" for none
 };
 
 /// Throws Unavailable: no live kernel, no job where only a job's own processes could be counted, or no perf at all.

@@ -67,7 +67,7 @@ std::optional<EventField> parse_event_field(std::string_view text) {
   } else if (word == "config2") {
     field.word = 2;
   } else if (word != "config") {
-    return std::nullopt;  // config3 and what comes: no event that we count needs it
+    return std::nullopt;  // config3 and later: no event that we count needs it
   }
   while (!text.empty()) {
     std::string_view range = cut(text, ',');

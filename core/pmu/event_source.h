@@ -1,4 +1,4 @@
-// A PMU as the kernel describes it in /sys/bus/event_source/devices: its type number, which bits of an event mean what,
+// A PMU as the kernel describes it in /sys/bus/event_source/devices: its type number, the meaning of an event's bits,
 // the events it names, and the cpus on which it is counted.
 #pragma once
 
@@ -33,9 +33,9 @@ class EventSource {
   /// Each counts a part of the node for all others: a socket, a core. Empty: the PMU belongs to every cpu.
   [[nodiscard]] const std::vector<int>& cpus() const noexcept { return cpus_; }
 
-  /// "event=0x04,umask=0x03"; nothing if it has a term that the PMU does not know, or a value that does not fit.
+  /// "event=0x04,umask=0x03"; nothing if the PMU does not have one of its terms, or if a value does not fit.
   [[nodiscard]] std::optional<PerfEvent> encode(std::string_view terms) const;
-  /// Those that the kernel names.
+  /// The events that the kernel lists.
   [[nodiscard]] std::vector<std::string> event_names(KernelTree& fs) const;
   /// The event of this name, as the kernel encodes it.
   [[nodiscard]] std::optional<PerfEvent> event(KernelTree& fs, std::string_view event) const;

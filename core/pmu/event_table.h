@@ -1,5 +1,5 @@
 // The hardware events that are counted, per processor design: one row each. libpfm's encoding is taken where it is
-// installed, the code in the row where it is not; a test holds both to what the vendors publish.
+// installed, the code in the row where it is not; a test compares both with the vendors' tables.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace reveal {
 
-/// What is looked for, whatever a design calls it. The order is that of kPmuSignals.
+/// The signals that are searched for, independent of their name in a design. The order is that of kPmuSignals.
 enum class PmuSignal : std::uint8_t {
   cycles,
   instructions,
@@ -55,7 +55,7 @@ struct HardwareEvent {
 };
 
 [[nodiscard]] std::span<const HardwareEvent> hardware_events();
-/// Those of one design, the kernel's generic events where the design is unknown; by group.
+/// The events of one design, or the kernel's generic events if the design is unknown; by group.
 [[nodiscard]] std::vector<HardwareEvent> hardware_events_of(Microarchitecture);
 
 }  // namespace reveal

@@ -45,7 +45,7 @@ std::vector<std::size_t> JobTasks::update() {
 void JobTasks::attach(const JobProcess& process) {
   Process& entry = processes_[process.pid];
   entry = {process.start_ticks, -1, true};
-  // A launcher's own work is not the job's, but what it begins is: it does next to nothing itself.
+  // A launcher's own work is not the job's, but its children's is: it does next to nothing itself.
   const int attachment = next_attachment_;
   for (const std::string& name : fs_.list("/proc/" + std::to_string(process.pid) + "/task")) {
     const auto thread = parse_int(name);

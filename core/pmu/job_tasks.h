@@ -23,15 +23,15 @@ class JobTasks {
   /// `attach` opens the counters of one thread and returns 0 or the errno.
   JobTasks(KernelTree& fs, const Job& job, std::function<int(const PerfTarget&)> attach);
 
-  /// What is new in the job is attached to. Slow only when processes came or went. Returns the places of groups whose
-  /// processes, and all they began, have gone, the last first: read them once more and take them out.
+  /// Attaches to new tasks of the job. Slow only when processes came or went. Returns the places of groups without
+  /// processes, theirs and all they began, the last first: read them once more and take them out.
   [[nodiscard]] std::vector<std::size_t> update();
   /// The group at this place was taken out.
   void taken_out(std::size_t place);
 
   /// At least one process was attached to, so far.
   [[nodiscard]] bool attached() const noexcept { return next_attachment_ > 0; }
-  /// Threads of the job that could not be attached to, the launchers' and what they began excepted.
+  /// Threads of the job that could not be attached to, except those of launchers and their children.
   [[nodiscard]] std::size_t missed() const noexcept { return missed_; }
   /// The errno of the first that could not, except for one that had ended.
   [[nodiscard]] int error() const noexcept { return error_; }

@@ -19,8 +19,8 @@ class Libpfm {
 
   /// It is installed, and was there when this program was built.
   [[nodiscard]] bool here() const noexcept { return library_ != nullptr; }
-  /// "skx::INST_RETIRED:ANY_P"; nothing if the library does not know it. Processors that are not here are known only
-  /// where the environment has LIBPFM_ENCODE_INACTIVE=1.
+  /// "skx::INST_RETIRED:ANY_P"; nothing if the library does not have it. It has other processors than this one only if
+  /// the environment has LIBPFM_ENCODE_INACTIVE=1.
   [[nodiscard]] std::optional<PerfEvent> encode(const std::string& name) const;
 
  private:

@@ -17,7 +17,7 @@ constexpr MicroarchitectureName kNames[] = {
     {cascade_lake, "Cascade Lake", "clx"},
     {ice_lake_sp, "Ice Lake-SP", "icx"},
     {sapphire_rapids, "Sapphire Rapids", "spr"},
-    {emerald_rapids, "Emerald Rapids", "spr"},  // libpfm 4.13 does not know it; the core is the same
+    {emerald_rapids, "Emerald Rapids", "spr"},  // missing in libpfm 4.13; the core is the same
     {zen2, "Zen 2", "amd64_fam17h_zen2"},
     {zen3, "Zen 3", "amd64_fam19h_zen3"},
     {zen4, "Zen 4", "amd64_fam19h_zen4"},

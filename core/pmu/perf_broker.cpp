@@ -26,9 +26,9 @@ constexpr int kPatienceMs = 5000;
 constexpr int kMostQuestions = 4096;  // at once: the broker has the job's end to watch, too
 constexpr std::size_t kMostGroupsText = 65'536;
 
-/// Where Slurm's daemon, and nobody but root, makes the groups of jobs: version 2, also beside version 1, and
-/// version 1. The name of the folder that a descriptor shows proves nothing: in a name space of their own users call it
-/// as they like.
+/// The folders in which Slurm's daemon makes the groups of jobs, and only root can write: version 2, also beside
+/// version 1, and version 1. The name of the folder that a descriptor shows proves nothing: in a namespace of their
+/// own, users can give it any name.
 struct JobCgroups {
   std::string_view mount;
   std::string_view job;  // a pattern, without the job's number
@@ -41,10 +41,10 @@ constexpr JobCgroups kJobCgroups[] = {
     {"/sys/fs/cgroup/perf_event", "/slurm*/uid_*/job_"},
 };
 /// The groups of version 1 in which Slurm keeps the processes of a job. Groups of crashed jobs stay there, so they do
-/// not tell which jobs run.
+/// not show which jobs run.
 constexpr JobCgroups kFreezer = {"/sys/fs/cgroup/freezer", "/slurm*/uid_*/job_"};
 
-/// PMUs that count parts of the node, none of which tells processes apart.
+/// PMUs that count parts of the node, none of which separates processes.
 constexpr const char* kPlatformTypes[] = {
     "/sys/bus/event_source/devices/power/type",        "/sys/bus/event_source/devices/msr/type",
     "/sys/bus/event_source/devices/cstate_core/type",  "/sys/bus/event_source/devices/cstate_pkg/type",
@@ -53,7 +53,7 @@ constexpr const char* kPlatformTypes[] = {
 };
 
 constexpr const char* kParanoid = "/proc/sys/kernel/perf_event_paranoid";
-/// Beyond it the site lets users count nothing, or, as Debian says, not even their own programs in the kernel.
+/// With a higher level users may count nothing or, on Debian, not even open events of their own programs.
 constexpr long kMostOpenParanoid = 2;
 
 /// Bits that a raw event of x86 may set: event, umask, edge, invert, threshold, and the extensions of the first two.
@@ -74,7 +74,7 @@ struct Answer {
   std::int32_t unused = 0;
 };
 
-/// What a pattern of names fits.
+/// The names that match a pattern.
 class Names {
  public:
   explicit Names(const std::string& pattern) {
@@ -181,7 +181,7 @@ OpenPerf ask_perf_broker(int socket) {
         return {Descriptor(), EPIPE};
       }
     }
-    if (reply.error == 0 && !files[0]) reply.error = EMFILE;  // it came, but there was no room for it here
+    if (reply.error == 0 && !files[0]) reply.error = EMFILE;  // it came, but this process has too many open files
     return {std::move(files[0]), reply.error};
   };
 }
@@ -192,7 +192,7 @@ void serve_perf_requests(int socket, const std::string& job) noexcept {
     MessageFiles files;
     using Got = Message<Question>::Got;
     const Got got = Message<Question>(&question).receive(socket, files);
-    if (got == Got::nothing) return;  // no more, or nobody is there any more
+    if (got == Got::nothing) return;  // no more, or the other end is closed
     const PerfOpened opened = got == Got::message ? answer(question, files, job) : PerfOpened{Descriptor(), EINVAL};
     Answer reply{.number = question.number, .error = opened.error};
     const int fd = opened.fd.get();

@@ -1,7 +1,7 @@
-// Counters that the job's user may not open, opened by the broker of a Slurm job, who may: one request, one answer with
-// the descriptor. The broker reads a structure of fixed size and no text of the user's. It opens events of the job's
-// own cgroup, which it recognises by itself, and, while the node has no other job, what the platform's PMUs count for
-// all.
+// Counters that the job's user may not open, opened by the broker of a Slurm job: one request, one answer with the
+// descriptor. The broker reads a structure of fixed size and no text of the user's. It opens events of the job's own
+// cgroup, which it recognises by itself, and, while the node has no other job, the platform's PMUs, which count for all
+// processes.
 #pragma once
 
 #include <sys/types.h>

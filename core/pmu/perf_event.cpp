@@ -16,7 +16,7 @@ struct Reason {
   std::string_view sentence;
 };
 
-// What perf_event_open(2) means by its errors, in the words of who runs a job.
+// The errors of perf_event_open(2), explained for a user who runs a job.
 constexpr Reason kReasons[] = {
     {ENOENT, "this kernel has no such counter (a virtual machine without a PMU, or no driver)"},
     {ENODEV, "the processor or its kernel driver does not have this event"},

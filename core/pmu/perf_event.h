@@ -13,7 +13,7 @@
 
 namespace reveal {
 
-/// What is counted: `type` and the configs of perf_event_attr.
+/// The counted event: `type` and the configs of perf_event_attr.
 struct PerfEvent {
   std::uint32_t type = 0;
   std::uint64_t config = 0;
@@ -34,7 +34,7 @@ struct PerfRequest {
   PerfEvent event;
   PerfTarget target;
   int group_fd = -1;       // of the first event of its group; -1: this one is the first, and does not count yet
-  bool user_only = false;  // not what the kernel does for it
+  bool user_only = false;  // without the kernel's work for it
 };
 
 struct PerfOpened {
@@ -42,7 +42,7 @@ struct PerfOpened {
   int error = 0;
 };
 
-/// Opens it here, or asks somebody who may.
+/// Opens it here or through the broker.
 using OpenPerf = std::function<PerfOpened(const PerfRequest&)>;
 
 [[nodiscard]] PerfOpened open_perf_event(const PerfRequest& request);
@@ -50,7 +50,7 @@ using OpenPerf = std::function<PerfOpened(const PerfRequest&)>;
 /// Lets a group count, once all its events are in: on a cpu, Linux 6.18 never begins to count one that joins later.
 void start_group(int first_fd) noexcept;
 
-/// What one read of a group of `events` events returns: their number, the time enabled, the time running, the values.
+/// The length of a read of a group of `events` events: their number, the time enabled, the time running, the values.
 /// The kernel reads no groups of a task with inherited counters: such a group is read one event at a time.
 /// https://man7.org/linux/man-pages/man2/perf_event_open.2.html
 [[nodiscard]] constexpr std::size_t group_words(std::size_t events) {

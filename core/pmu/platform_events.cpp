@@ -49,11 +49,11 @@ constexpr FamilyTable kFamilies[] = {
 };
 
 struct Row {
-  std::string_view source;  // PMUs whose names begin with it and go on with a number, if at all
+  std::string_view source;  // prefix of the PMUs' names; a number may follow
   std::string_view event;   // named in sysfs; or terms ("event=0x0a,rdwrmask=0x1") where the kernel names none
   std::size_t family, metric;
   Designs designs;  // 0: any
-  double factor;    // of terms; what sysfs names has a scale and a unit there
+  double factor;    // of terms; events of sysfs have a scale and a unit there
 };
 constexpr Designs kZen2And3 = designs({zen2, zen3});
 constexpr Designs kZen3And4 = designs({zen3, zen4});

@@ -1,5 +1,6 @@
-// What the kernel's own PMUs count for the whole node, found in sysfs: memory traffic, energy, sleep states, real
-// clocks. Finding and encoding them needs no privilege and works on a copy of another host's files; counting does not.
+// Events that the kernel's own PMUs count for the whole node, found in sysfs: memory traffic, energy, sleep states,
+// real clocks. Finding and encoding them needs no privilege and works on a copy of another host's files; counting does
+// not.
 #pragma once
 
 #include <string>
@@ -25,7 +26,7 @@ struct PlatformEvent {
   double factor = 1;  // one count in the family's unit
 };
 
-/// Everything the table knows and this host has; of one source and cpu in a row, in the order of the table.
+/// All events of the table that this host has; events of one source and cpu are adjacent, in the order of the table.
 [[nodiscard]] std::vector<PlatformEvent> platform_events(KernelTree& fs, const std::vector<int>& cpus_online);
 
 }  // namespace reveal

@@ -30,7 +30,7 @@ bool is_profiler(std::string_view command) noexcept {
   return std::any_of(std::begin(kProfilers), std::end(kProfilers), [&](std::string_view name) {
     if (!command.starts_with(name)) return false;
     const std::string_view rest = command.substr(name.size());
-    // "perf_6.1" and "perf-5.10" are versions; "perform" and "mapper" are somebody's programs.
+    // "perf_6.1" and "perf-5.10" are versions; "perform" and "mapper" are other programs.
     return rest.empty() || (rest.size() > 1 && (rest[0] == '-' || rest[0] == '_') && rest[1] >= '0' && rest[1] <= '9');
   });
 }

@@ -22,8 +22,8 @@ class ProfilerWatch {
   static constexpr std::int64_t kPauseNs = 60'000'000'000;
   static constexpr std::int64_t kPauseAfterProfilerNs = 5'000'000'000;
 
-  /// Each tick, before reading. `counted_share` as ScaledSums has it; -1: nothing to say. True: counters are to be
-  /// closed, or to stay so.
+  /// Each tick, before reading. `counted_share` as ScaledSums has it; -1: not known. True: counters are to be closed,
+  /// or to stay so.
   bool step_back(std::int64_t now_ns, const Job* job, double counted_share);
   /// Why, for the reader of the report; "" when it never happened.
   [[nodiscard]] const std::string& reason() const noexcept { return reason_; }

@@ -1,4 +1,4 @@
-// /proc/stat: where the time of each cpu went, and what the scheduler did.
+// /proc/stat: where the time of each cpu went, and counts of the scheduler.
 // https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat
 #include <algorithm>
 #include <array>

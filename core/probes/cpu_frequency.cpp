@@ -1,5 +1,5 @@
-// The clock each cpu really runs at, and the bounds it is kept in, where the kernel's cpufreq says so. Virtual machines
-// have none.
+// The clock each cpu really runs at, and the bounds it is kept in, if the kernel has cpufreq. Virtual machines have
+// none.
 // https://docs.kernel.org/admin-guide/pm/cpufreq.html
 #include <array>
 
@@ -46,7 +46,7 @@ constexpr FamilyTable kLimitFamilies[] = {
 constexpr std::string_view kNowFiles[] = {"scaling_cur_freq"};
 constexpr std::string_view kLimitFiles[] = {"scaling_min_freq", "scaling_max_freq"};
 
-// One small file per cpu, opened each time on large hosts; some drivers ask the cpu itself.
+// One small file per cpu, opened each time on large hosts; some drivers read it from the cpu itself.
 constexpr auto kCostPerCpu = std::chrono::microseconds(12);
 
 class FrequencyProbe final : public Probe {

@@ -1,8 +1,8 @@
 // How full the file systems are that a job writes to: those of its working directory, TMPDIR, /tmp and /dev/shm. They
 // are read in child processes, one for local file systems and one for those of servers, because a request to a dead
 // server hangs. The former also reads TMPDIR in the environments of the job's processes, which waits for their locks.
-// The job's own folders are asked for: XFS and ext4 show the quota of a folder's project as the size of the file system
-// there. Quotas of users and groups show in no statvfs.
+// The job's own folders are passed to statvfs: XFS and ext4 show the quota of a folder's project as the size of the
+// file system there. Quotas of users and groups show in no statvfs.
 // https://man7.org/linux/man-pages/man3/statvfs.3.html
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -104,7 +104,7 @@ std::string_view tmpdir_in(std::string_view environ) {
 }
 
 /// The file system of a folder, where its name leads there without a symbolic link and over no other mount: the job
-/// chose the name, and what it leads to may be a server that does not answer. Else that of the mount point.
+/// chose the name, and its target may be a server that does not answer. Else that of the mount point.
 int status_of(const std::string& root, std::string_view point, std::string_view folder, struct statvfs& status) {
   const std::string mounted = root + std::string(point);
   const Descriptor mount(::open(mounted.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
@@ -120,8 +120,8 @@ int status_of(const std::string& root, std::string_view point, std::string_view 
 }
 
 // Lines "point\tfolder on it", answered by one line each: "point total free available files files_free". A folder that
-// is gone, or that only the job's namespace has, is asked for at its mount point. Before them, numbers of processes: of
-// the first one that has it, "TMPDIR=/scratch/4711".
+// is gone, or that only the job's namespace has, is read at its mount point. Before them, numbers of processes: of the
+// first one that has it, "TMPDIR=/scratch/4711".
 std::string ask_file_systems(const std::string& root, std::string_view request) {
   std::string answer;
   std::string_view line;
@@ -207,7 +207,7 @@ class FileSystemProbe final : public Probe {
     return folders;
   }
 
-  /// The processes whose environment is read with the next request: a batch script may set TMPDIR for what it starts.
+  /// The processes with an environment to read with the next request: a batch script may set TMPDIR for its children.
   /// None is read twice.
   void list_processes() {
     if (context_.job == nullptr || !tmpdir_.empty()) return;

@@ -31,7 +31,7 @@ constexpr FamilyTable kBlockFamilies[] = {{"memory/free_blocks", Kind::gauge, Un
 constexpr FamilyTable kZoneFamilies[] = {{"memory/zones", Kind::gauge, Unit::count, Scope::numa, Subsystem::memory,
                                           "Pages and watermarks of each zone", "/proc/zoneinfo", kPages}};
 
-/// "Node 0, zone   Normal ...": "node0/Normal", and what follows; "" if it is no such line.
+/// "Node 0, zone   Normal ...": "node0/Normal", and the rest; "" if it is no such line.
 std::string cut_zone(std::string_view& line) {
   if (cut_word(line) != "Node") return "";
   std::string_view node = cut_word(line);
@@ -158,7 +158,7 @@ std::unique_ptr<Probe> open_zones(const ProbeContext& context) {
       context, context.fs.require("/proc/zoneinfo", "the watermarks of free memory cannot be read"));
 }
 
-/// Every zone has a few lines for each cpu, and the text says much else.
+/// Every zone has a few lines for each cpu, and the text has many other lines.
 std::chrono::nanoseconds period_on(const Host& host) {
   constexpr auto kCostPerCpu = 2us;
   return std::max<std::chrono::nanoseconds>(1s, paced(host.cpus_online.size(), kCostPerCpu, kShareOfACore / 3));

@@ -1,5 +1,5 @@
 // NVIDIA GPUs of the job, by the driver's management library (NVML) in a worker process: it may hang or crash, and the
-// job and the collector go on. What the driver does not support of a GPU has no channel.
+// job and the collector go on. Values that the driver does not support for a GPU have no channel.
 // https://docs.nvidia.com/deploy/nvml-api/
 #include <algorithm>
 #include <array>
@@ -166,7 +166,7 @@ class GpuProbe final : public Probe {
     break_off(error);
   }
 
-  // A recording ends with its last tick: what comes later would take the place of that tick's answer.
+  // A recording ends with its last tick: a later answer would replace that tick's.
   void close() noexcept override try {
     if (context_.fs.recorded() || context_.fs.recording()) return;
     closed_ = true;
@@ -281,7 +281,7 @@ class GpuProbe final : public Probe {
     }
   }
 
-  // The driver's text in /proc tells the GPUs apart before any is opened; without it they are counted.
+  // The driver's text in /proc identifies the GPUs before any is opened; without it they are counted.
   void find_identities() {
     GpusInProc found = gpus_in_proc(context_.fs);
     asleep_ = found.asleep;
@@ -293,7 +293,7 @@ class GpuProbe final : public Probe {
     for (const auto& [index, identity] : all) identities_.push_back(identity);
   }
 
-  // What was the job's once is its own until the end: processes that end take their environment along.
+  // A GPU that belonged to the job once belongs to it until the end: processes that end take their environment along.
   void follow_job() {
     find_identities();
     JobGpus now = gpus_of_job(context_.fs, context_.job, identities_);
@@ -302,7 +302,8 @@ class GpuProbe final : public Probe {
     generation_ = context_.job != nullptr ? context_.job->generation() : 0;
   }
 
-  // Until the job's GPUs are known, each second at first and then less often: who has none is not read again and again.
+  // Until the job's GPUs are known, each second at first and then less often: a job without GPUs is not read again and
+  // again.
   void follow_when_due(bool slow) {
     if (context_.job == nullptr) return;
     if (!job_gpus_.indices.empty()) {
@@ -384,7 +385,7 @@ class GpuProbe final : public Probe {
     Family& family = *families_[columns_[column].family];
     std::int32_t& channel = place.channels[column];
     if (channel == Family::kNoChannel) {
-      // The driver tells each Xid once, so they are counted here, and from the beginning; its own counters are older.
+      // The driver reports each Xid once, so they are counted here, and from the beginning; its own counters are older.
       const std::int64_t before = columns_[column].metric == kXid ? 0 : kMissing;
       channel = family.add(columns_[column].metric, place.instance, place.role, before);
     }

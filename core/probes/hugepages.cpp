@@ -1,4 +1,4 @@
-// Huge pages of every size, on the whole host and on each NUMA node. Pages set aside that nobody uses look like used
+// Huge pages of every size, on the whole host and on each NUMA node. Reserved pages that no process uses look like used
 // memory everywhere else.
 // https://docs.kernel.org/admin-guide/mm/hugetlbpage.html
 #include <array>

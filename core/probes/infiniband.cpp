@@ -110,16 +110,16 @@ bool counts_bytes(std::string_view name) {
   return name.ends_with("_bytes") || name.ends_with("Octets");
 }
 
-// What the child answers: lines that begin with one of these and the port, "mlx5_0:1". A number that could not be read
+// The answer of the child: lines that begin with one of these and the port, "mlx5_0:1". A number that could not be read
 // is a dash.
 constexpr std::string_view kTrafficLine = "traffic";      // in the order of kTraffic
 constexpr std::string_view kErrorLine = "errors";         // in the order of kErrorCounters
-constexpr std::string_view kNamesLine = "names";          // of what the transport counts, once
+constexpr std::string_view kNamesLine = "names";          // names of the transport's counters, once
 constexpr std::string_view kTransportLine = "transport";  // in the order of these names
 constexpr std::string_view kAskTraffic = "traffic";
 constexpr std::string_view kAskAll = "traffic errors";
 
-/// What one port counts; in the child.
+/// The counters of one port; in the child.
 struct PortNames {
   std::vector<std::string> link, transport;
 
@@ -168,7 +168,7 @@ class PortFiles {
     return add_line(text, line);
   }
 
-  /// A piece of a line would be a number that nobody counted.
+  /// A part of a line would be a wrong number.
   static bool add_line(std::string& text, const std::string& line) {
     if (text.size() + line.size() + 1 > WorkerProcess::kLongestAnswer) return false;
     text.append(line).append(1, '\n');
@@ -323,7 +323,7 @@ class InfinibandProbe final : public Probe {
     }
   }
 
-  /// Again where the adapter has gone and another one has come: what has the same name goes on in its rows.
+  /// Again where the adapter has gone and another one has come: counters with the same name go on in its rows.
   void name_transport(const std::string& port, std::string_view line, Port& places) {
     places.transport.clear();
     for (std::string_view name = cut_word(line); !name.empty(); name = cut_word(line)) {

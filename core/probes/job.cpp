@@ -13,7 +13,7 @@
 namespace reveal::probe::job {
 namespace {
 
-constexpr std::size_t kMostMasks = 256;  // processes whose mask is read per second
+constexpr std::size_t kMostMasks = 256;  // masks of processes read per second
 
 constexpr MetricHelp kCpu[] = {
     {"job.cpu_time", "CPU time of the job's processes and of all children they waited for."},

@@ -1,5 +1,5 @@
-// The job's control group, version 1 or 2: what the kernel charges to the job as a whole, and where it holds it back.
-// https://docs.kernel.org/admin-guide/cgroup-v2.html
+// The job's control group, version 1 or 2: resources that the kernel charges to the job as a whole, and limits that
+// hold it back. https://docs.kernel.org/admin-guide/cgroup-v2.html
 #include <array>
 
 #include "core/job/cgroup.h"

@@ -16,7 +16,7 @@ namespace reveal::probe::job_groups {
 namespace {
 
 constexpr std::size_t kMostGroups = 16;
-constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;  // version 1 says "none" with a huge number
+constexpr std::int64_t kNoLimit = std::int64_t{1} << 60;  // version 1 has a huge number for "none"
 
 constexpr MetricHelp kMemory[] = {
     {"group.memory", "Memory charged to the group, page cache included."},

@@ -1,6 +1,6 @@
-// memory.stat of the job's control group, version 1 or 2: what the job's memory is made of, and what the kernel had to
-// do for it. Reclaim and refaults say that the limit, not the program, decides how fast it runs. And memory.numa_stat:
-// on which NUMA nodes it lies.
+// memory.stat of the job's control group, version 1 or 2: the composition of the job's memory, and the kernel's work
+// for it. Reclaim and refaults show that the limit, not the program, decides how fast it runs. And memory.numa_stat: on
+// which NUMA nodes it lies.
 // https://docs.kernel.org/admin-guide/cgroup-v1/memory.html
 #include <algorithm>
 #include <array>
@@ -42,7 +42,7 @@ constexpr FamilyTable kFamilies[] = {
      "memory.numa_stat", kPlaces},
 };
 
-// What has a name of its own, and what version 1 calls otherwise.
+// Metrics with a name of their own, and keys with another name in version 1.
 struct Name {
   std::string_view key;
   std::string_view metric;

@@ -1,5 +1,5 @@
-// Files, inodes and directory entries that the kernel holds, and tasks: what a job with many small files, or many
-// threads, fills the node with.
+// Files, inodes and directory entries that the kernel holds, and tasks: their numbers grow with many small files or
+// many threads.
 // https://docs.kernel.org/admin-guide/sysctl/fs.html
 #include <array>
 
@@ -25,7 +25,7 @@ constexpr FamilyTable kFamilies[] = {{"storage/kernel_objects", Kind::gauge, Uni
 
 constexpr std::size_t kMostWords = 4;
 
-/// The words of a text's first line; "" is not wanted. "runnable/all" is one word.
+/// The words of a text's first line; "" is skipped. "runnable/all" is one word.
 struct ObjectText {
   std::string_view path;
   std::array<std::string_view, kMostWords> metrics;

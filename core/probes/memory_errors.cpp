@@ -76,7 +76,7 @@ class MemoryErrorsProbe final : public Probe {
         std::replace(label.begin(), label.end(), ' ', '_');
         add(folder + '/' + name, level.counts, controller + '/' + (label.empty() ? name : label));
       }
-      if (values_.size() > before) return;  // the others say the same again
+      if (values_.size() > before) return;  // the others have the same counts
     }
   }
 

@@ -1,5 +1,5 @@
 // Speed of network interfaces, and how often their ports were paused: by a switch that could not take more (rx), or by
-// this node, which could not (tx). Asked by a child process: a card answers from its firmware, under a lock of the
+// this node, which could not (tx). Read by a child process: a card answers from its firmware, under a lock of the
 // kernel's network configuration. Only interfaces with a device of their own in the collector's network namespace,
 // where the job lives there, too.
 // https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html
@@ -159,7 +159,7 @@ std::vector<std::byte> with_head(const Head& head, std::size_t size) {
   return buffer;
 }
 
-/// What the driver counts, as add_statistics() reads it.
+/// The driver's counters, as add_statistics() reads them.
 std::string driver_statistics(int socket, const std::string& interface) {
   constexpr std::uint32_t kMostStatistics = 65536;
   ethtool_sset_info set{};
@@ -204,7 +204,7 @@ std::string receive_ring(int socket, const std::string& interface) {
 }
 
 /// The work of the child: a line for each interface: its name, the columns and its ring; a dash is not known. In a
-/// copied tree, /ethtool/eth0 may hold what `ethtool -S eth0` printed.
+/// copied tree, /ethtool/eth0 may hold the output of `ethtool -S eth0`.
 std::string ask_links(const std::string& root, std::string_view /*request*/) {
   KernelTree fs(root);
   const int socket = root.empty() ? ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
@@ -273,7 +273,7 @@ class NetworkLinkProbe final : public Probe {
     std::int64_t most = 0;
   };
 
-  /// Only in its own namespace a process can ask a driver.
+  /// A process can read a driver only in its own namespace.
   void find_namespace() {
     ours_ = nullptr;
     for (const NetNamespace& space : context_.namespaces->list()) {

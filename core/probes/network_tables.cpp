@@ -1,5 +1,5 @@
-// /proc/net/stat: the kernel's tables of neighbours, of tracked connections and of routes. They have limits, and who
-// meets one loses packets without any other trace: a neighbour table that is too small for the cluster's nodes, a
+// /proc/net/stat: the kernel's tables of neighbours, of tracked connections and of routes. They have limits; beyond
+// them packets are lost without any other sign: a neighbour table that is too small for the cluster's nodes, a
 // connection table that is too small for the job's connections.
 // https://docs.kernel.org/networking/nf_conntrack-sysctl.html
 #include <array>

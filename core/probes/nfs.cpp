@@ -65,7 +65,8 @@ constexpr FamilyTable kFamilies[] = {
      kRpc},
 };
 
-// Kinds of requests with channels of their own: what moves data, and what jobs with many small files wait for.
+// Kinds of requests with channels of their own: requests that move data, and those that jobs with many small files wait
+// for.
 constexpr std::array<std::string_view, 10> kOwnKinds = {"READ", "WRITE",  "COMMIT", "GETATTR", "LOOKUP",
                                                         "OPEN", "ACCESS", "CREATE", "REMOVE",  "READDIR"};
 constexpr std::string_view kOtherKinds = "other";
@@ -91,7 +92,7 @@ class NfsProbe final : public Probe {
         mounts_file_(context.fs.open(std::string(kMountStats), 16384)),
         rpc_file_(context.fs.open(std::string(kRpcStats))),
         residents_({.at_first = kMostMounts, .later = kMostLater}) {
-    // Homes are often mounted when somebody first goes there: that the kernel's client is loaded is enough.
+    // Homes are often mounted on the first access: that the kernel's client is loaded is enough.
     const bool mounted = mounts_file_.read().find(" with fstype nfs") != std::string_view::npos;
     if (!mounted && rpc_file_.read().empty()) throw Unavailable("this node has no NFS mount");
     for (std::size_t i = 0; i < families_.size(); ++i) {
@@ -150,7 +151,7 @@ class NfsProbe final : public Probe {
     type = cut_word(type);
     if (type != "nfs" && type != "nfs4") return;
     Residents::Member* member = residents_.see(point);
-    if (member != nullptr) member->awaited = true;  // homes are mounted when somebody first goes there
+    if (member != nullptr) member->awaited = true;  // homes are mounted on the first access
     if (member == nullptr || !residents_.settle(*member)) {
       some_left_out_ = true;
       return;
@@ -230,7 +231,7 @@ class NfsProbe final : public Probe {
     families_[4]->set(mount_->unanswered, mount_->waiting);
   }
 
-  // What never happened makes no channel.
+  // Requests that never happened get no channel.
   void store(std::size_t number, std::string_view kind, const Columns& values) {
     Request& request = mount_->requests[number];
     if (request.counts == Family::kNoChannel) {
@@ -242,8 +243,8 @@ class NfsProbe final : public Probe {
       request.counts = add_all(0, kCounts, instance);
       request.bytes = add_all(1, kBytes, instance);
       request.times = add_all(2, kTimes, instance);
-      // A trace has no increase of a channel's first value. Here the value before is known: said first, so that the
-      // increase of the next row has what both did. Many kinds happen within one row, and never again.
+      // A trace has no increase of a channel's first value. Here the value before is known: it is stored first, so that
+      // the increase of the next row has both. Many kinds happen within one row, and never again.
       if (request.idle) {
         set(request, {});
         return;

@@ -1,4 +1,4 @@
-// Each NUMA node's allocations, memory, and what the memory manager did there.
+// Each NUMA node's allocations, memory, and the memory manager's work there.
 // https://docs.kernel.org/admin-guide/numastat.html
 #include <algorithm>
 
@@ -72,7 +72,7 @@ std::string event_metric(std::string_view key) {
 struct NodeText {
   const FamilyTable* table;
   std::string_view file;
-  std::string (*metric_of)(std::string_view key);  // "": not wanted
+  std::string (*metric_of)(std::string_view key);  // "": skipped
   std::size_t least_nodes;
   std::string_view absent;  // why, with fewer
 };

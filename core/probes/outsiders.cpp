@@ -1,6 +1,6 @@
 // Processes outside the job that use much of a cpu. Names are recorded only of processes that the recording user may
 // see: an ordinary user's own (a run of yesterday that still computes), or all of them for root. The kind of the others
-// is recorded for everybody: services of the system, other jobs, the kernel.
+// is always recorded: services of the system, other jobs, the kernel.
 // https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
 // https://systemd.io/CGROUP_DELEGATION/
 #include <spdlog/fmt/fmt.h>
@@ -42,7 +42,7 @@ constexpr std::size_t kStatBytes = 512;
 enum Sort : std::uint8_t { nameable, foreign, kernel_thread };
 constexpr std::array<std::ptrdiff_t, 3> kMostFollowed = {512, 256, 128};
 
-/// What a process outside the job is; in the order of their names.
+/// Kinds of processes outside the job, in the order of their names.
 enum class Belongs : std::uint8_t { services, jobs, kernel, others, to_the_job };
 constexpr std::array<std::string_view, 4> kBelongs = {"services", "jobs", "kernel", "others"};
 
@@ -76,7 +76,7 @@ bool is_of_the_node(std::int64_t uid) noexcept {
   return uid == kNobody || (uid >= 0 && uid < kFirstPerson);
 }
 
-/// "updatedb.service" of "/system.slice/updatedb.service"; of "sshd@4-10.0.0.1:22.service" what is before its peer.
+/// "updatedb.service" of "/system.slice/updatedb.service"; of "sshd@4-10.0.0.1:22.service" the part before its peer.
 std::string unit_in(std::string_view path) {
   constexpr std::string_view kSlice = "/system.slice/";
   const std::size_t slice = path.find(kSlice);
@@ -96,7 +96,7 @@ class OutsidersProbe final : public Probe {
     uid_ = context.fs.fact("uid", [] { return std::to_string(::geteuid()); });
     if (context.fs.list("/proc").empty()) throw Unavailable("/proc cannot be listed");
     family_.add("outsider.processes");
-    // Where /proc hides the processes of others (hidepid), what they use is not known.
+    // Where /proc hides the processes of others (hidepid), their use is not known.
     if (context.fs.text("/proc/1/stat").value_or("").empty()) return;
     times_ = &context.family(kFamilies[1]);
     for (const std::string_view name : kBelongs) times_->add("outsider.cpu_time", std::string(name));
@@ -173,7 +173,8 @@ class OutsidersProbe final : public Probe {
     const std::string status = context_.fs.text("/proc/" + pid + "/status").value_or("");
     std::string_view uids = field_of(status, "Uid");  // real, effective, saved, file system
     if (!parse_counter(cut_word(uids), known.uid)) return;
-    // All are children of number 2; in a container that may be anybody, but without memory of its own it is none.
+    // All are children of number 2; in a container that may be any program, but a process without memory of its own is
+    // a kernel thread.
     const bool kernel = field_of(status, "PPid") == "2" && field_of(status, "VmSize").empty();
     known.born = last_ns_ > 0;
     known.sort = kernel ? kernel_thread : uid_ == "0" || std::to_string(known.uid) == uid_ ? nameable : foreign;
@@ -193,7 +194,7 @@ class OutsidersProbe final : public Probe {
     const bool same = known.start_ticks == stat->start_ticks;
     if ((same || known.born) && last_ns_ > 0 && seconds > 0 && on_cpus_of_job(stat->last_cpu)) {
       const double used = static_cast<double>((ticks - (same ? known.ticks : 0)) * context_.host.tick_ns) * 1e-9;
-      // Nobody uses more than all cpus: it is older than it seemed.
+      // No process uses more than all cpus: with more, it is older than it seemed.
       if (used > 0 && used <= seconds * most_cpus()) add(pid, known, *stat, used, seconds);
     }
     known.born = false;

@@ -1,5 +1,5 @@
-// What the processor itself counts: cycles, instructions, branches, caches, stalls. The counters belong to the user
-// first: they are few, and given back when somebody else wants them.
+// Counters of the processor itself: cycles, instructions, branches, caches, stalls. The counters belong to the user
+// first: they are few, and given back when another program needs them.
 // https://man7.org/linux/man-pages/man2/perf_event_open.2.html
 #include <linux/perf_event.h>
 #include <unistd.h>
@@ -46,7 +46,7 @@ constexpr FamilyTable kFamilies[] = {
 /// Together our groups had a counter for so much of the time: that each had less is because they take turns.
 constexpr double kOurOwnTurns = 0.9;
 
-/// libpfm's encoding, where it is installed and knows the processor; else our own.
+/// libpfm's encoding, if it is installed and has the processor; else our own.
 std::vector<HardwareEvent> events_here(Microarchitecture microarchitecture) {
   std::vector<HardwareEvent> events = hardware_events_of(microarchitecture);
   const Libpfm libpfm;
@@ -113,7 +113,7 @@ class HardwareEvents final : public Probe {
     return names;
   }
 
-  /// The share of the time that the worst of our groups got; none of somebody else's doing where our own take turns.
+  /// The share of the time that the worst of our groups got; corrected for the time in which our own groups take turns.
   [[nodiscard]] double share_left_to_us() const noexcept {
     double least = -1;
     double all = 0;

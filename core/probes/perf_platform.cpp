@@ -22,7 +22,7 @@ constexpr std::size_t kMostTogether = 4;  // events of one source: no PMU of the
 /// Sources of one kind in one place, for example the memory channels of a package: the same events, summed.
 struct Place {
   std::vector<CounterGroup> groups;
-  std::vector<const PlatformEvent*> events;  // of the first source: what all of them count
+  std::vector<const PlatformEvent*> events;  // of the first source: all sources count the same
   std::vector<std::int32_t> channels;
   ScaledSums sums{0};
   bool known = false;  // all were read in this tick
@@ -179,7 +179,7 @@ class PlatformEvents final : public Probe {
   std::vector<PlatformEvent> events_;
   std::string paranoid_;
   OpenPerf open_;
-  const Job* job_;                     // for which alone the broker opens what counts for all of the node
+  const Job* job_;                     // the broker opens counters of the whole node only for it
   std::map<std::string, int> errors_;  // per metric, the first
   std::vector<Place> places_;
   std::vector<Family*> families_;

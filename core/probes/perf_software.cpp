@@ -1,4 +1,4 @@
-// What the kernel counts without any PMU: cpu time of the job to the nanosecond, context switches, migrations, faults.
+// Counters of the kernel without any PMU: cpu time of the job to the nanosecond, context switches, migrations, faults.
 // https://man7.org/linux/man-pages/man2/perf_event_open.2.html
 #include <linux/perf_event.h>
 

@@ -60,7 +60,7 @@ constexpr FamilyTable kFamilies[] = {
     {"process/io_calls", Kind::counter, Unit::count, Scope::process, kProcess, "Reads and writes of a process",
      "/proc/PID/io", kIoCalls},
 };
-/// Of /proc/PID/io: the key, and where in kFamilies it goes.
+/// A line of /proc/PID/io: the key, and its place in kFamilies.
 struct IoKey {
   std::string_view key;
   std::size_t family;
@@ -76,8 +76,8 @@ constexpr FamilyTable kSlowFamilies[] = {
 };
 
 // Shared by both probes: channels appear with the first process of a slot. The counters of a process that began while
-// it was recorded count from 0, so that their increments sum to what it did. What any other process did before it got
-// its slot is not known to be of this recording: its first row is missing.
+// it was recorded count from 0, so that their increments sum to its total. The values of any other process before it
+// got its slot may be older than this recording: its first row is missing.
 template <std::size_t Families, std::size_t Counters>
 class SlotProbe : public Probe {
  public:
@@ -122,7 +122,7 @@ class SlotProbe : public Probe {
     std::array<MonotonicSum, Counters> counters;
     std::uint64_t occupants = 0;
     bool counts = false;        // its counters have values in this row
-    bool before_birth = false;  // the first row of all is what they count from
+    bool before_birth = false;  // the very first row is their start value
     KernelFile io, status, sched;
     int pid = 0;
     int parent = 0;
@@ -176,8 +176,8 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
   explicit ProcessProbe(const ProbeContext& context) : SlotProbe(context, kFamilies) {}
 
  private:
-  /// What a process that ended read and wrote, as far as it is counted. The kernel adds all of it to the parent that
-  /// waits for it, where it must not count twice.
+  /// The counted reads and writes of a process that ended. The kernel adds all of it to the parent that waits for it,
+  /// where it must not count twice.
   struct Ended {
     int pid = 0;
     int parent = 0;
@@ -185,8 +185,8 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     std::array<std::int64_t, kIoKeys.size()> counted{};
   };
 
-  /// A launcher is not measured, but has what the processes that it waited for did in their last moments. It is counted
-  /// in the slot of the one that ended last.
+  /// A launcher is not measured, but has the last counts of the processes that it waited for. It is counted in the slot
+  /// of the one that ended last.
   struct Launcher {
     int pid = 0;
     KernelFile io;       // with its children
@@ -222,12 +222,12 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     place.io = context_.fs.open("/proc/" + std::to_string(slot.pid) + "/io", 256);
     place.pid = slot.pid;
     place.start_ticks = slot.start_ticks;
-    // What ended before may have been children of another process of that number.
+    // Processes that ended before may have been children of another process with that number.
     for (Ended& ended : ended_) {
       if (ended.parent == slot.pid && !(slot.from_birth && ended.start_ticks >= slot.start_ticks)) ended = {};
     }
     const JobProcess* parent = context_.job->find(slot.process->stat.parent);
-    // A launcher with several threads is left out: what its threads did themselves cannot be separated.
+    // A launcher with several threads is left out: its threads' own counts cannot be separated.
     if (parent != nullptr && parent->launcher && parent->stat.threads <= 1) meet_launcher(parent->pid);
   }
 

@@ -36,8 +36,8 @@ constexpr FamilyTable kFamilies[] = {
 
 constexpr std::int64_t kMostPageKilobytes = std::int64_t{1} << 40;
 
-/// "7f..000 default anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4": adds the bytes of each node. Pages of files that
-/// the process only reads are left out: they are everybody's, and lie where the first reader was.
+/// "7f..000 default anon=3 dirty=3 N0=2 N1=1 kernelpagesize_kB=4": adds the bytes of each node. Pages of files that the
+/// process only reads are left out: they are shared by all, and lie where the first reader was.
 void add_mapping(std::string_view line, std::vector<std::int64_t>& nodes) {
   std::array<std::pair<std::size_t, std::int64_t>, 16> found;
   std::size_t count = 0;
@@ -205,7 +205,7 @@ class PlacementProbe final : public Probe {
   Family& bytes_;
   Family& walks_;
   std::string request_;
-  std::vector<std::int64_t> asked_;  // resident bytes by slot; 0: not asked
+  std::vector<std::int64_t> asked_;  // resident bytes by slot; 0: not requested
   std::vector<Place> places_;
   double cost_ = kFirstGuess;
   std::int64_t next_ns_ = 0;

@@ -62,9 +62,9 @@ class QuotaProbe final : public Probe {
   struct Place {
     std::uint64_t occupants = 0;
     KernelFile membership;
-    std::string groups;         // what it said last: a process may be moved at any time
-    std::vector<Level> levels;  // those that count it
-    bool known = false;         // without a quota nothing is held back; of groups we cannot see we cannot say so
+    std::string groups;         // its last text: a process may be moved at any time
+    std::vector<Level> levels;  // the groups that count it
+    bool known = false;         // false: the groups cannot be seen. (Without a quota, nothing is held back.)
     std::int64_t before = 0;    // of groups it was in
   };
 

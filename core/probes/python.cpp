@@ -1,6 +1,6 @@
 // Where the main threads of the job's Python processes stand: function, file and line, read once a second out of their
 // memory: of those that are measured one by one, since a script or a launcher may lie between the rank and its Python.
-// Nothing is attached, and the process is never stopped. Off unless it is asked for.
+// Nothing is attached, and the process is never stopped. Off unless requested.
 // https://man7.org/linux/man-pages/man2/process_vm_readv.2.html
 #include <algorithm>
 #include <chrono>
@@ -25,16 +25,16 @@ constexpr MetricHelp kSamples[] = {
 constexpr FamilyTable kFamilies[] = {{"python/samples", Kind::counter, Unit::count, Scope::reveal, Subsystem::self,
                                       "Looks at Python's main threads", "process_vm_readv", kSamples}};
 
-/// What of one process goes into one event: its places, and a letter of one of them for each tick.
+/// The part of one process in an event: its places, and a letter of one of them for each tick.
 struct Row {
   std::string instance;
   std::string letters;
   std::vector<std::string> places;
-  bool due = false;  // it was asked where it stands at the last tick
+  bool due = false;  // its position was requested at the last tick
 };
 
 constexpr char kNotMeasured = '-';
-constexpr char kElsewhere = '?';  // there was no room for the name of the place
+constexpr char kElsewhere = '?';  // the name of the place did not fit
 
 class PythonProbe final : public Probe {
  public:
@@ -91,7 +91,7 @@ class PythonProbe final : public Probe {
 
  private:
   enum class Late : bool { no, yes };
-  static constexpr int kOld = 2;               // looks after which an answer tells nothing about the one before
+  static constexpr int kOld = 2;               // looks after which an answer proves nothing about the one before
   static constexpr int kPatience = 10;         // looks
   static constexpr std::size_t kLetters = 60;  // few events: a trace has those of days
   static constexpr std::size_t kLeastRoom = 10;
@@ -143,7 +143,7 @@ class PythonProbe final : public Probe {
     add_letter(*row, std::string(1, letter_of(*row, place)));
   }
 
-  /// Adds a place that is new, if there is room for it.
+  /// Adds a place that is new, if it fits.
   char letter_of(Row& row, const std::string& place) const {
     const auto known = std::find(row.places.begin(), row.places.end(), place);
     const auto letter = static_cast<char>('a' + (known - row.places.begin()));

@@ -43,7 +43,7 @@ constexpr std::array kQdiscColumns = {QdiscColumn{0, 0}, QdiscColumn{0, 1}, Qdis
 std::string ask_queues(const std::string& /*root*/, std::string_view /*request*/) {
   constexpr std::size_t kLongestLine = 64;
   const Descriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
-  // The kernel answers within the call: whoever waits longer waits for nothing.
+  // The kernel answers within the call: a longer wait is useless.
   const timeval patience{.tv_sec = 5, .tv_usec = 0};
   struct {
     nlmsghdr header;

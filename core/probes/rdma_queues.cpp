@@ -1,6 +1,6 @@
 // Queue pairs of the job by RDMA device and process: over how many connections, and so over how many paths, it sends.
-// The kernel asks the adapter's firmware for the state of each of them, so a child process asks the kernel, and less
-// often where that takes long.
+// The kernel requests the state of each of them from the adapter's firmware, so a child process does this, and less
+// often if it takes long.
 // https://man7.org/linux/man-pages/man8/rdma-resource.8.html
 // https://github.com/torvalds/linux/blob/master/drivers/infiniband/core/nldev.c
 #include "core/job/rdma_queues.h"
@@ -209,7 +209,7 @@ class RdmaQueuesProbe final : public Probe {
     for (Family* family : families_) family->commit();
   }
 
-  /// The first look is left out: it also loads what the child needs.
+  /// The first look is left out: it also loads code that the child needs.
   void set_pace(std::int64_t worked_ns, std::int64_t elapsed_ns) {
     if (!std::exchange(has_answered_, true)) return;
     child_.pause(
@@ -317,7 +317,7 @@ class RdmaQueuesProbe final : public Probe {
 std::unique_ptr<Probe> open_rdma_queues(const ProbeContext& context) {
   if (context.job == nullptr) throw Unavailable("no job was named (--job)");
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no queue pairs");
-  // To ask a kernel without RDMA would load its module.
+  // A request to a kernel without RDMA would load its module.
   if (context.fs.list(kAdapters).empty()) {
     throw Unavailable("this host has no InfiniBand or RoCE adapter (/sys/class/infiniband)");
   }

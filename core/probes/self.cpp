@@ -1,4 +1,4 @@
-// What reveal itself costs on this node; published in every trace.
+// The cost of reveal itself on this node; published in every trace.
 // https://man7.org/linux/man-pages/man5/proc_pid_statm.5.html
 #include <ctime>
 

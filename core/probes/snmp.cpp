@@ -1,4 +1,4 @@
-// /proc/net/snmp and netstat of the job's network namespaces: what IP, TCP and UDP counted.
+// /proc/net/snmp and netstat of the job's network namespaces: counters of IP, TCP and UDP.
 // https://docs.kernel.org/networking/snmp_counter.html
 #include <algorithm>
 #include <array>

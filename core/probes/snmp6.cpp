@@ -1,4 +1,4 @@
-// /proc/net/snmp6 of the job's network namespaces: what IPv6, ICMPv6 and UDP over IPv6 counted. TCP is in snmp, over
+// /proc/net/snmp6 of the job's network namespaces: counters of IPv6, ICMPv6 and UDP over IPv6. TCP is in snmp, over
 // either.
 // https://www.rfc-editor.org/rfc/rfc4293
 #include "core/kernel_text/key_index.h"
@@ -20,7 +20,7 @@ constexpr MetricHelp kCounters[] = {
 constexpr FamilyTable kFamilies[] = {{"network/snmp6", Kind::counter, Unit::count, Scope::node, Subsystem::network,
                                       "IPv6, ICMPv6 and UDP counters", "/proc/PID/net/snmp6", kCounters}};
 
-/// "Ip6InReceives" -> "ip6.InReceives"; "" for what is not named so.
+/// "Ip6InReceives" -> "ip6.InReceives"; "" for other names.
 std::string metric_of(std::string_view key) {
   const std::size_t six = key.find('6');
   if (six == std::string_view::npos || six == 0 || six + 1 == key.size()) return "";

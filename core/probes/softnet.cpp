@@ -1,4 +1,4 @@
-// /proc/net/softnet_stat: what the network receive path of each cpu did and dropped.
+// /proc/net/softnet_stat: packets that the network receive path of each cpu processed and dropped.
 // https://docs.kernel.org/networking/scaling.html
 #include <algorithm>
 #include <array>
@@ -128,7 +128,7 @@ class SoftnetProbe final : public Probe {
   KernelFile file_;
   KernelFile online_file_;
   std::string online_text_;
-  std::vector<int> online_;  // as the file said last
+  std::vector<int> online_;  // from the last text
   PerCpu counts_;
   PerCpu backlog_;
 };

@@ -1,5 +1,5 @@
 // Calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch, counted in the kernel by uprobes: the training
-// steps, collectives and copies of a program that nobody changed. Off unless it is asked for.
+// steps, collectives and copies of an unchanged program. Off unless requested.
 // https://docs.kernel.org/trace/uprobetracer.html
 #include <algorithm>
 #include <array>
@@ -122,10 +122,10 @@ class StackProbe final : public Probe {
     std::string instance;
     int pid = 0;
     std::int64_t start_ticks = 0;
-    bool late = false;  // what it did before is not counted
+    bool late = false;  // its earlier calls are not counted
   };
 
-  /// From now on the count of steps is less than what was made. Said once.
+  /// From now on the count of steps is too low. Reported once.
   void miss_steps(std::string_view why) {
     if (!std::exchange(steps_missed_, true)) context_.sink.event("probe stack", "steps_incomplete", std::string(why));
   }

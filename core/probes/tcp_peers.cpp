@@ -1,5 +1,5 @@
-// The state of the job's TCP connections by sock_diag, summed by peer: where segments are lost, and who makes whom
-// wait. The kernel walks its whole table of sockets for it, so a child process asks, and less often where that takes
+// The state of the job's TCP connections by sock_diag, summed by peer: where segments are lost, and which end waits for
+// which. The kernel walks its whole table of sockets for it, so a child process does it, and less often if it takes
 // long.
 // https://man7.org/linux/man-pages/man7/sock_diag.7.html
 // https://datatracker.ietf.org/doc/html/rfc4898
@@ -236,7 +236,7 @@ std::string ask_connections(const std::string& /*root*/, std::string_view reques
   return watch.answer(request);
 }
 
-/// "" where connections can be asked for.
+/// "" if connections can be read.
 std::string why_no_connections() {
   const OpenedDiagnosis opened = open_tcp_diagnosis();
   if (!opened.socket) return std::string("netlink is refused (") + std::strerror(opened.error) + ')';
@@ -290,7 +290,7 @@ class TcpPeersProbe final : public Probe {
   }
 
  private:
-  static constexpr std::size_t kMostProcesses = 768;  // whose numbers fit into a request
+  static constexpr std::size_t kMostProcesses = 768;  // processes that fit into a request
   // Seconds, three times the period: beyond it, the time of the events is not known, and the report leaves them out.
   static constexpr std::int64_t kLongestReported = 3;
 
@@ -367,7 +367,7 @@ class TcpPeersProbe final : public Probe {
     }
   }
 
-  /// Nobody has used it so far.
+  /// No process has used it so far.
   static bool is_empty(std::string_view numbers) {
     for (auto word = cut_word(numbers); !word.empty(); word = cut_word(numbers)) {
       if (word != "0" && word != "-") return false;

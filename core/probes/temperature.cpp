@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kFolder = "/sys/class/hwmon";
 
-// Drivers that read a register of the cpu. Others ask over a slow bus, or the disk itself, and would hold up
+// Drivers that read a register of the cpu. Others read over a slow bus, or from the disk itself, and would delay
 // everything.
 constexpr std::array<std::string_view, 6> kDrivers = {"coretemp", "k10temp",     "k8temp",
                                                       "zenpower", "cpu_thermal", "soc_thermal"};
@@ -130,7 +130,7 @@ std::unique_ptr<Probe> open_temperature(const ProbeContext& context) {
   return std::make_unique<TemperatureProbe>(context);
 }
 
-// Each core is asked by an interrupt.
+// Each core is read by an interrupt.
 std::chrono::nanoseconds temperature_period(const Host& host) {
   return host.cpus_online.size() <= kMostInDetail ? 5s : 30s;
 }

@@ -1,4 +1,4 @@
-// /proc/vmstat: what the memory manager did (events) and holds (levels).
+// /proc/vmstat: the memory manager's work (events) and stock (levels).
 // https://man7.org/linux/man-pages/man5/proc_vmstat.5.html
 #include <algorithm>
 #include <array>

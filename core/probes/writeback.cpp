@@ -70,7 +70,7 @@ class WritebackProbe final : public Probe {
     std::array<std::int32_t, std::size(kFamilies)> first{Family::kNoChannel, Family::kNoChannel};
   };
 
-  // "254:0" is a disk; what only lives in memory, and network file systems ("0:40", "nfs-1"), count as they are named.
+  // "254:0" is a disk; memory file systems and network file systems ("0:40", "nfs-1") keep their names.
   static std::string name_of_device(KernelTree& fs, const std::string& name) {
     if (name.starts_with("7:") || name.starts_with("1:")) return "";  // loop and ram disks
     const auto target = fs.link("/sys/dev/block/" + name);

@@ -25,7 +25,7 @@ struct Candidate {
 };
 
 /// The first mappings of files that may be the interpreter, a shared library before the program that it is linked to.
-/// None: errno says why they cannot be read, 0 that there are none.
+/// None: errno has the reason if they cannot be read, or 0.
 std::vector<Candidate> candidates_of(pid_t pid) {
   std::vector<Candidate> found;
   errno = 0;

@@ -1,4 +1,4 @@
-// The CPython that a process runs: its version, and where in the process's memory what all else follows from lies.
+// The CPython that a process runs: its version, and the address in the process's memory from which all else follows.
 #pragma once
 
 #include <sys/types.h>

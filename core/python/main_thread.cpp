@@ -45,7 +45,7 @@ std::uint64_t end_of_fields(std::initializer_list<std::uint32_t> offsets) {
   return end;
 }
 
-/// A text of the interpreter's, as far as it is wanted.
+/// A text of the interpreter, as far as it is needed.
 struct PythonText {
   std::size_t width = 1;  // bytes of a letter
   std::vector<std::byte> letters;
@@ -74,7 +74,7 @@ std::uint32_t shown_letter(std::uint32_t letter) {
   struct Range {
     std::uint32_t first, last;
   };
-  // Controls, invisible letters, text directions, surrogates, private use, and what ends names in a place.
+  // Controls, invisible letters, text directions, surrogates, private use, and characters that end names in a place.
   constexpr Range kHidden[] = {{0, 0x20},        {0x28, 0x29},     {0x7f, 0xa0},         {0xad, 0xad},
                                {0x61c, 0x61c},   {0x180b, 0x180f}, {0x2000, 0x200f},     {0x2028, 0x202f},
                                {0x205f, 0x206f}, {0x3000, 0x3000}, {0xd800, 0xf8ff},     {0xfe00, 0xfe0f},
@@ -98,7 +98,7 @@ std::string ascii_of(const PythonText& text) {
   return ascii;
 }
 
-/// What follows the last '/'.
+/// The name after the last '/'.
 std::span<const std::byte> base_of(const PythonText& text) {
   std::size_t begin = 0;
   for (std::size_t i = 0; i + text.width <= text.letters.size(); i += text.width) {
@@ -235,7 +235,7 @@ std::vector<MainThread::Frame> MainThread::frames_from(std::uint64_t frame) {
   for (std::size_t i = 0; i < kMostHops && frame != 0 && frames.size() < kMostFrames; ++i) {
     const bool there = frame >= window_begin_ && frame - window_begin_ <= window_.size() &&
                        window_.size() - (frame - window_begin_) >= needed;
-    if (!there) {  // frames lie behind one another: with one comes what calls it
+    if (!there) {  // frames lie behind one another: with one comes its caller
       window_begin_ = frame - frame % kPage;
       window_.resize(frame % kPage + needed);
       const MemoryPiece piece{window_begin_, window_};

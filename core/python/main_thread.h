@@ -1,5 +1,5 @@
 // Where the main thread of a Python process stands, read out of its memory while it runs on. It is never stopped, so
-// what is read may change meanwhile: every object is checked for its type, and what does not fit together is dropped.
+// the data may change meanwhile: every object is checked for its type, and inconsistent results are dropped.
 #pragma once
 
 #include <cstddef>
@@ -79,7 +79,7 @@ class MainThread {
 /// "load(data.py:88)"; "train(train.py:40)>wait(threading.py:320)" if `train` waits in a library. Without blanks.
 [[nodiscard]] std::string place_of(std::span<const PythonFrame> frames);
 
-/// UTF-8 on one line, without blanks, brackets, control characters and what turns the direction of a text.
+/// UTF-8 on one line, without blanks, brackets, control characters and marks of text direction.
 [[nodiscard]] std::string plain_name(std::span<const std::byte> text, std::size_t width);
 
 }  // namespace reveal

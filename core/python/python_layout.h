@@ -1,4 +1,4 @@
-// Where CPython keeps what the sampling of a thread needs, by version. Of its structures only these few fields are
+// Where CPython keeps the fields for the sampling of a thread, by version. Of its structures only these few fields are
 // used, and of each object the type is checked: a layout that does not fit finds nothing, and shows no wrong name.
 #pragma once
 
@@ -16,7 +16,7 @@ enum class LineTable : std::uint8_t {
   locations,  // https://github.com/python/cpython/blob/3.11/Objects/locations.md
 };
 
-/// Offsets in bytes. What a version does not have is kNone.
+/// Offsets in bytes. Fields that a version does not have are kNone.
 struct PythonLayout {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
@@ -52,7 +52,7 @@ struct PythonLayout {
   // PyUnicodeObject, PyBytesObject
   std::uint32_t text_state = 32;
   std::uint32_t text_ascii = kNone;    // where the letters of an ASCII text begin
-  std::uint32_t text_compact = kNone;  // those of another
+  std::uint32_t text_compact = kNone;  // of a text that is not ASCII
 };
 
 /// Offsets for Python 3.8 to 3.12.

@@ -23,7 +23,7 @@ constexpr int kMostTorn = 30;  // looks; it may be another program at the same a
 constexpr std::size_t kLongestPlace = 150;
 constexpr std::size_t kMostSampled = 64;
 
-/// A process whose main thread is looked at.
+/// A process with a sampled main thread.
 struct Sampled {
   std::int64_t pid = 0;
   std::int64_t start_ticks = 0;

@@ -1,5 +1,5 @@
-// The child process that a probe asks again and again: when it was asked and when it may be asked next, whether it
-// hangs, how many of its answers were not whole, and the events about it.
+// The child process to which a probe sends requests again and again: the times of the last request and of the next
+// possible one, whether it hangs, how many of its answers were not whole, and the events about it.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace reveal {
 
 struct AskedChildWords {
-  std::string_view probe;             // whose child it is: "gpu"
+  std::string_view probe;             // the probe of this child: "gpu"
   std::string_view recorded_as = {};  // name of its answers in a recording; "": the name of the probe
   std::string_view lost = "its child process was killed";
   std::string_view object = {};  // of the events about one that hangs: "rdma adapters"
@@ -56,8 +56,8 @@ class AskedChild : public WorkerProcess {
     return text;
   }
 
-  /// Not due before so many nanoseconds after it was asked last, but for an hour at most: what an answer has cost may
-  /// be any number in a recording.
+  /// Not due before so many nanoseconds after the last request, but for an hour at most: the cost of an answer may be
+  /// any number in a recording.
   void pause(double nanoseconds) noexcept {
     const auto pause = static_cast<std::int64_t>(std::clamp(nanoseconds, 0.0, 3600e9));
     next_ns_ = std::max(next_ns_, asked_ns_ + pause);

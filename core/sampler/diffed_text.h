@@ -1,6 +1,6 @@
 // A kernel text that a probe reads again and again: between two ticks a few digits change, and all else stays where it
-// was. Such a text is compared, not parsed; one whose layout changed is parsed again. On hosts of any size that is most
-// of the work of reading /proc.
+// was. Such a text is compared, not parsed; a text with a changed layout is parsed again. On hosts of any size that is
+// most of the work of reading /proc.
 #pragma once
 
 #include <cstdint>
@@ -50,8 +50,8 @@ class DiffedText {
   std::vector<Target> targets_;
 };
 
-/// update() for texts whose numbers go to the same families: each of `places` has a `file` and its `text`. False if one
-/// of them does not repeat: then all are to be parsed.
+/// update() for texts with numbers of the same families: each of `places` has a `file` and its `text`. False if one of
+/// them does not repeat: then all are to be parsed.
 template <typename Places>
 [[nodiscard]] bool update_all(Places& places) noexcept {
   bool repeat = true;

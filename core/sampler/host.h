@@ -1,4 +1,4 @@
-// What does not change about the observed host: constants every parser needs.
+// Constants of the observed host that parsers need.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace reveal {
 
 struct Host {
-  /// kMissing where a copied tree does not say: what scaled() makes of such a unit is missing, too.
+  /// kMissing if a copied tree does not have it: then the result of scaled() is missing, too.
   std::int64_t tick_ns = kMissing;  // of USER_HZ, in which /proc counts cpu time
   std::int64_t page_bytes = kMissing;
   std::vector<int> cpus_online;

@@ -42,7 +42,7 @@ void Instances::store(Residents::Member& member, std::string_view name, DiffedTe
   }
   if (member.place == Residents::kNoPlace) {
     if (std::all_of(numbers_.begin(), numbers_.end(), [](std::int64_t number) { return number == 0; })) return;
-    // What it added since the last look belongs to the others; its own rows go on from here.
+    // Its increase since the last look belongs to the others; its own rows go on from here.
     if (name == kOther || !residents_.settle(member)) {
       share(member);
       return;
@@ -58,7 +58,7 @@ void Instances::store(Residents::Member& member, std::string_view name, DiffedTe
   }
 }
 
-// What it had counted when it was first seen is not known to be of this recording: it may have been moved here.
+// Its counts at the first look may be older than this recording: it may have been moved here.
 void Instances::share(Residents::Member& member) {
   if (other_.empty()) add_rows(kOther, other_);
   for (std::size_t i = 0; i < numbers_.size(); ++i) {

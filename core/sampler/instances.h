@@ -14,7 +14,7 @@
 
 namespace reveal {
 
-/// Guests share the rows of the instance "other": of counters the sum of what they added while they were seen, of
+/// Guests share the rows of the instance "other": for counters the sum of their increases while they were seen, for
 /// levels the sum over those that are there.
 class Instances {
  public:
@@ -24,14 +24,14 @@ class Instances {
     std::int64_t scale = 1;
   };
 
-  /// Adds the families. `expected_later`: the trace begins with room for so many.
+  /// Adds the families. `expected_later`: the trace reserves space for so many.
   Instances(const ProbeContext& context, std::span<const FamilyTable> tables, std::span<const Column> columns,
             std::size_t expected_later);
 
   /// Everything is missing until it is stored; then the texts are parsed, and end() is called.
   void begin();
   [[nodiscard]] Residents::Member* see(std::string_view name) { return residents_.see(name); }
-  /// The numbers of one, in the order of the columns; there may be fewer. What was never used gets no rows.
+  /// The numbers of one, in the order of the columns; there may be fewer. An instance that was never used gets no rows.
   void store(Residents::Member& member, std::string_view name, DiffedText& text,
              std::span<const std::string_view> words);
   void end();
@@ -52,7 +52,7 @@ class Instances {
   std::vector<Family*> families_;
   std::vector<std::vector<std::int32_t>> first_;  // by place and family
   std::vector<std::int64_t> numbers_;             // by column, of one line
-  std::vector<std::int32_t> other_;               // by family; empty until somebody shares
+  std::vector<std::int32_t> other_;               // by family; empty until an instance shares it
   std::vector<std::int64_t> shared_;              // by column
 };
 

@@ -1,4 +1,4 @@
-// Which metrics are recorded: what the file given with --metrics names, one name or pattern a line, or everything.
+// Which metrics are recorded: the names in the file given with --metrics, one name or pattern a line, or everything.
 #pragma once
 
 #include <cstddef>
@@ -27,11 +27,11 @@ class MetricSelection {
   [[nodiscard]] bool everything() const noexcept { return lines_.empty(); }
   /// Remembers which lines have found something.
   [[nodiscard]] bool take(std::string_view metric, std::string_view instance);
-  /// Whether a channel of this family can be selected. What reveal itself costs is always recorded.
+  /// Whether a channel of this family can be selected. The cost of reveal itself is always recorded.
   [[nodiscard]] bool meets(const FamilyTable& family) const;
   /// "561 names of selected.metrics"
   [[nodiscard]] std::string source() const;
-  /// What the file asks for and this node does not have, in one sentence.
+  /// The requested metrics that this node does not have, in one sentence.
   [[nodiscard]] std::optional<std::string> missing() const;
 
  private:
@@ -48,7 +48,7 @@ class MetricSelection {
   std::vector<std::string> own_;                        // the site's
   std::unordered_map<std::string, std::size_t> exact_;  // lines without a pattern, by name
   std::vector<std::size_t> patterns_;                   // the others
-  std::vector<std::string> seen_;                       // names offered, to say what was probably meant
+  std::vector<std::string> seen_;                       // names offered, to suggest the name that was probably meant
 };
 
 }  // namespace reveal

@@ -1,4 +1,4 @@
-// What the collector takes of the node's memory beside the job.
+// The collector's use of the node's memory.
 #pragma once
 
 namespace reveal {

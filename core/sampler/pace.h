@@ -1,4 +1,4 @@
-// How often to read a text whose cost grows with the host.
+// How often to read a text if its cost grows with the host.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@ namespace reveal {
 inline constexpr double kShareOfACore = 0.003;
 
 /// The shortest of a few fixed periods that keeps a text within its share, if each cpu adds `per_cpu` to one read. The
-/// same on all hosts of one size: what they recorded stays comparable.
+/// same on all hosts of one size: their recordings stay comparable.
 [[nodiscard]] inline std::chrono::nanoseconds paced(std::size_t cpus, std::chrono::nanoseconds per_cpu,
                                                     double share = kShareOfACore) noexcept {
   using namespace std::chrono_literals;

@@ -15,10 +15,10 @@ constexpr std::size_t kFewCells = 4;
 // Stands out at the start: so many times the mean of the others, since the host was booted.
 constexpr double kStandsOut = 4;
 constexpr std::size_t kMostStandingOut = 256;
-// Later, channels are dear: the trace has room for those it began with.
+// Later, channels are dear: the trace has space for its first ones.
 constexpr std::size_t kMostLater = 32;
 
-/// What one cell has to say about this sample: its level, or what was added; kMissing where that is not known.
+/// The value of one cell for this sample: its level or its increase; kMissing where that is not known.
 std::int64_t growth(std::int64_t now, std::int64_t before) noexcept {
   if (now == kMissing || before == kMissing || now < before) return kMissing;
   return now - before;

@@ -1,11 +1,11 @@
 // Values that every cpu has: a channel per cpu on small hosts. Beyond kMostInDetail cpus a few channels per metric
-// stand for all of them, and say which cpu is the extreme one:
+// stand for all of them, and for the extreme cpu:
 //
 //   counters  cpu.user/other_cpus     sum over the cpus without a channel of their own: the sum over all channels of a
 //                                     metric is the node's on every host
-//             cpu.user_spread         standard deviation over the cpus of what was added since the last row
-//             cpu.user_max            what the busiest cpu added; summed up, as counters are
-//             cpu.user_max_cpu        which one that was (in a family of states)
+//             cpu.user_spread         standard deviation over the cpus of the increase since the last row
+//             cpu.user_max            increase of the busiest cpu; summed up, as counters are
+//             cpu.user_max_cpu        the number of that cpu (in a family of states)
 //   levels    cpu.frequency/other_cpus (their mean), _spread, _min, _max, _min_cpu, _max_cpu
 //
 // The job's cpus keep their own channels if they are few enough; otherwise they are summed apart, as "job_cpus".
@@ -22,8 +22,8 @@
 
 namespace reveal {
 
-/// A family of per cpu times then has 640 channels, about what the rest of a node has, and nobody looks at more one by
-/// one.
+/// A family of per cpu times then has 640 channels, about as many as the rest of a node, and users do not read more one
+/// by one.
 inline constexpr std::size_t kMostInDetail = 64;
 
 inline constexpr std::string_view kOtherCpus = "other_cpus";  // without channels of their own
@@ -33,7 +33,7 @@ class PerCpu {
  public:
   struct Options {
     std::string_view member = "cpu";   // instances are "cpu3"
-    bool only_what_happened = false;   // no channel for what is still 0
+    bool only_what_happened = false;   // no channel while it is still 0
     std::size_t most_metrics = 4096;   // of them those with the most so far; the others are pooled
     std::string_view pool = {};        // as this one
     bool keep_busiest = false;         // cpus that stand out have channels of their own

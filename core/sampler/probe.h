@@ -25,16 +25,15 @@ class Probe {
   virtual ~Probe() = default;
   /// Reads, fills its families and commits them. In the steady state it allocates nothing.
   virtual void sample() noexcept = 0;
-  /// The job is over: takes what is still to be had, and lets go what others wait for. No sample follows.
+  /// The job is over: takes the remaining data, and releases resources that others wait for. No sample follows.
   virtual void close() noexcept {}
-  /// What it lost, or measures otherwise than one would expect, in one sentence for the reader of the report; "":
-  /// nothing.
+  /// Its losses and unexpected differences, in one sentence for the reader of the report; "": nothing.
   [[nodiscard]] virtual std::string caveat() const { return ""; }
   /// Facts for the configuration snapshot that only this probe can read.
   [[nodiscard]] virtual Snapshot facts() const { return {}; }
 };
 
-/// What reveal did itself, for the probe that measures it.
+/// Reveal's own work, for the probe that measures it.
 struct SelfMeasurement {
   std::int64_t late_ns = 0;       // of this tick
   std::int64_t ticks_missed = 0;  // so far
@@ -42,7 +41,7 @@ struct SelfMeasurement {
   std::vector<std::int64_t> part_ns;  // elapsed in each part so far, same order
 };
 
-/// Everything a probe may look at. `job` and what follows from it are null without a job.
+/// Everything a probe may look at. `job` and the members that depend on it are null without a job.
 struct ProbeContext {
   KernelTree& fs;
   const Host& host;
@@ -55,9 +54,9 @@ struct ProbeContext {
   const std::vector<int>* job_cpus = nullptr;  // the job may use these, as known at the start
   std::string_view site_metrics = {};          // a file with metrics of the site's own
   std::string_view gpu_library = {};           // NVML, a name or a path
-  bool stack = false;                          // it was asked for: the probes "stack" and "python"
-  int perf_broker = -1;                        // a socket: who may open counters of the job's cgroup (perf_broker.h)
-  int call_broker = -1;                        // a socket, the probe "stack"'s: who may count calls (call_server.h)
+  bool stack = false;                          // requested: the probes "stack" and "python"
+  int perf_broker = -1;  // a socket of the process that opens counters of the job's cgroup (perf_broker.h)
+  int call_broker = -1;  // a socket, for the probe "stack", of the process that counts calls (call_server.h)
 
   Family& family(const FamilyTable& table) const { return sink.add_family(table, period); }
   [[nodiscard]] std::string_view role_of_cpu(int cpu) const;
@@ -77,11 +76,11 @@ struct ProbeSpec {
   std::span<const FamilyTable> families;
   /// Throws Unavailable("why"), a sentence for the reader of the report.
   std::unique_ptr<Probe> (*open)(const ProbeContext&) = nullptr;
-  /// For what costs more on larger hosts; takes the place of `period`.
+  /// For probes that cost more on larger hosts; replaces `period`.
   std::chrono::nanoseconds (*period_on)(const Host&) = nullptr;
   /// Where the source is missing: how to get it, or why one cannot. For `reveal doctor`.
   std::string_view remedy = {};
-  /// What an ordinary user lacks to see all of it; "": nothing.
+  /// The privilege that a user needs to see all of it; "": none.
   std::string_view privilege = {};
 };
 

@@ -1,6 +1,6 @@
 // Things of a host that come and go, each by its name: interfaces, mounts, namespaces. A container engine makes and
 // ends fifty interfaces a second, and a row of a trace is never reused. So only residents have rows of their own: those
-// of the first look and, of the later ones, as many as there is room for, once they have stayed a while.
+// of the first look and, of the later ones, as many as fit, once they have stayed a while.
 #pragma once
 
 #include <chrono>
@@ -29,8 +29,8 @@ class Residents {
     std::int64_t since_ns = 0;
     std::uint64_t look = 0;            // the last one that saw it
     bool fresh = true;                 // that was the first one
-    bool wanted = true;                // for the probe to say
-    bool awaited = false;              // likewise: it need not stay first, as long as there is room
+    bool wanted = true;                // set by the probe
+    bool awaited = false;              // likewise: becomes a resident at once if a place is free
     int place = kNoPlace;              // of a resident: 0, 1, 2; it keeps it when it goes
     std::vector<std::int64_t> before;  // of a guest: its numbers in the look before
   };

@@ -15,9 +15,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kLookPeriod = 1000ms;     // for somebody who watches
-constexpr auto kDrainPeriod = 100ms;     // while somebody does
-constexpr int kLooksUnmarked = 15;       // until nobody does any more
+constexpr auto kLookPeriod = 1000ms;     // for the marker of a watcher
+constexpr auto kDrainPeriod = 100ms;     // while there is a watcher
+constexpr int kLooksUnmarked = 15;       // until the watcher counts as gone
 constexpr int kMarkerGone = 5;           // counts for so many: one of several left, the others mark it again
 constexpr std::size_t kWords = 1 << 17;  // 1 MiB: 13 s of 1,000 channels at 10 Hz
 
@@ -28,7 +28,7 @@ RowPublisher::RowPublisher(std::filesystem::path trace, std::vector<std::string>
   const auto work = [this](const std::stop_token& stop) {
     try {
       run(stop);
-    } catch (const std::exception&) {  // no memory: who watches falls back on the flushes, the recording goes on
+    } catch (const std::exception&) {  // no memory: watchers read the flushed file instead, the recording goes on
       open_.store(false, std::memory_order_release);
     }
   };
@@ -89,7 +89,7 @@ void RowPublisher::run(const std::stop_token& stop) {
   }
 }
 
-/// Whoever watches touches the marker every few seconds. Its time is only compared with itself: clocks step.
+/// A watcher touches the marker every few seconds. Its time is only compared with itself: clocks step.
 bool RowPublisher::watched() {
   struct stat status {};
   std::optional<std::int64_t> marked;

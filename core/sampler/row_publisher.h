@@ -25,7 +25,7 @@ class RowPublisher {
   RowPublisher(const RowPublisher&) = delete;
   RowPublisher& operator=(const RowPublisher&) = delete;
 
-  /// Call it from one thread. Rows for which there is no room are left out: the trace has them.
+  /// Call it from one thread. Rows that do not fit are left out: the trace has them.
   void publish(std::uint32_t family, std::int64_t time_ns, std::span<const std::int64_t> values) noexcept;
 
  private:

@@ -123,7 +123,7 @@ void Sampler::open_probes(const ProbeContext& common) {
   self_.part_ns.assign(self_.parts.size(), 0);
 }
 
-// What the scheduler lets the job's processes use, within the job's cpuset.
+// The cpus that the scheduler lets the job's processes use, within the job's cpuset.
 void Sampler::find_job_cpus() {
   const CpuSet allowed = cpus_of_job(fs_, *job_, CpusOf::all);
   const CpuSet owned = CpuSet::of_list(fs_.word(cpuset_path(fs_, *job_)));

@@ -1,5 +1,5 @@
 // Opens the probes, and takes one sample of everything that is due per tick. One thread, no allocation once everything
-// was seen; what changes (a process, a disk, a cpu) may cost one.
+// was seen; a change (a process, a disk, a cpu) may cost one.
 #pragma once
 
 #include <chrono>
@@ -23,25 +23,26 @@ class Sampler {
   struct Options {
     std::chrono::nanoseconds interval = kDefaultInterval;
     std::vector<std::string> probes;  // names; empty: all
-    std::optional<JobSource> job;     // ignored by recordings that know their job
-    std::unique_ptr<Job> found_job;   // this one, where somebody waited for it
+    std::optional<JobSource> job;     // ignored if the recording contains its job
+    std::unique_ptr<Job> found_job;   // this one, if the caller waited for it
     std::string gpu_library;          // NVML; "": by its usual name
-    std::string metrics_file;         // what to record, and metrics of the site's own; "": everything, none
+    std::string metrics_file;         // the selection of metrics, and metrics of the site's own; "": everything, none
     bool stack = false;               // the probes "stack" and "python" are on; also if they are among `probes`
     int own_pid = 0;
     int perf_broker = -1;  // see ProbeContext
     int call_broker = -1;  // likewise
   };
 
-  /// Opens every probe. What is not here is coverage, not an error.
+  /// Opens every probe. A missing source is coverage, not an error.
   Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now);
 
   /// Looks at everything once, without writing rows: adds the channels that are there. Before the trace begins.
   void look_first();
   void sample(const Tick& tick) noexcept;
-  /// Call it after the last sample, and before everything that takes time: others may wait for what probes hold open.
+  /// Call it after the last sample, and before everything that takes time: others may wait for files that probes hold
+  /// open.
   void close() noexcept;
-  /// Writes the first look, at its own time: what counters count from. Once the trace has begun.
+  /// Writes the first look, at its own time: the start values of counters. Once the trace has begun.
   void write_first_look() noexcept;
 
   [[nodiscard]] std::vector<Coverage> coverage() const;

@@ -1,4 +1,4 @@
-// NODE.status.json, replaced by rename every ten seconds while a job runs: what `reveal watch` shows. Written by a
+// NODE.status.json, replaced by rename every ten seconds while a job runs: the input of `reveal watch`. Written by a
 // thread of its own, because a file system that hangs must not stop the sampling.
 #pragma once
 

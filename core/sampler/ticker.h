@@ -36,7 +36,7 @@ struct Tick {
 class Ticker {
  public:
   /// A tick that begins within this share of the interval after its time carries its nominal time: regular axes
-  /// compress to nothing, and `late_ns` still tells the rest.
+  /// compress to nothing, and `late_ns` still has the difference.
   static constexpr std::int64_t kExactWithin = 100;
 
   Ticker(Clock& clock, std::chrono::nanoseconds interval);

@@ -1,4 +1,4 @@
-// Where probes put what they measured: families of channels, written to a trace, or nowhere (`--check`, tests, which
+// The destination of measured values: families of channels, written to a trace, or nowhere (`--check`, tests, which
 // look at the families themselves).
 #pragma once
 
@@ -44,17 +44,17 @@ class Family {
  public:
   static constexpr std::int32_t kNoChannel = -1;
   /// Channels of one family that appear after the first look at everything. Far more than a host has reason to add:
-  /// probes bound what comes and goes themselves (core/sampler/instances.h).
+  /// probes limit changing instances themselves (core/sampler/instances.h).
   static constexpr std::size_t kMostLater = 2048;
 
   Family(TraceSink& sink, const FamilySpec& spec);
 
-  /// Slow; for what appears for the first time. Returns its place in the row; kNoChannel if there were too many.
-  /// `before`: what a counter had counted until now, where that is known.
+  /// Slow; for new channels. Returns its place in the row; kNoChannel if there were too many. `before`: the value of a
+  /// counter until now, if known.
   std::int32_t add(std::string_view metric, std::string_view instance = {}, std::string_view role = "node",
                    std::int64_t before = kMissing);
   void died(std::int32_t channel);
-  /// The trace begins with room for so many channels more. Before it begins.
+  /// Reserves space in the trace for so many more channels. Call it before the trace begins.
   void expect(std::size_t later);
 
   void begin() noexcept;  // everything missing
@@ -96,8 +96,8 @@ class TraceSink {
   TraceSink& operator=(const TraceSink&) = delete;
 
   Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
-  /// Writes at most 512 events of one code at once, then one every ten seconds, which says how many were left out. For
-  /// a code with a fixed number of objects, such as ranks, each object may have as many.
+  /// Writes at most 512 events of one code at once, then one every ten seconds, which has the number of those left out.
+  /// For a code with a fixed number of objects, such as ranks, each object may have as many.
   enum class Budget : std::uint8_t { of_code, of_object };
   void event(std::string object, std::string code, std::string text = {}, Budget budget = Budget::of_code);
   void step(const TrainingStep& step);

@@ -17,8 +17,8 @@ namespace {
 constexpr std::size_t kLongestRequest = 8192;
 constexpr int kSocketOfChild = STDERR_FILENO + 1;
 
-// The trace, its locks, and the pipes at whose other end somebody waits for ours to close belong to the parent: a child
-// that hangs must not hold them.
+// The trace, its locks, and the pipes with an end that waits for ours to close belong to the parent: a child that hangs
+// must not hold them.
 int keep_only(int socket, int kept) {
   constexpr int kLast = WorkerProcess::kKeptFile;
   if (kept >= 0) kept = ::fcntl(kept, F_DUPFD_CLOEXEC, kLast + 1);  // not where the socket comes

@@ -1,5 +1,5 @@
 // Work that may hang (a dead file server, a lock of the job's), done by a child process that can be abandoned: the
-// sampling thread asks, goes on, and looks for the answer at its next row.
+// sampling thread sends a request, goes on, and looks for the answer at its next row.
 #pragma once
 
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace reveal {
 
 class WorkerProcess {
  public:
-  /// Runs in the child; paths are relative to `root`. What it returns is at most kLongestAnswer.
+  /// Runs in the child; paths are relative to `root`. The result has at most kLongestAnswer bytes.
   using Work = std::string (*)(const std::string& root, std::string_view request);
   static constexpr std::size_t kLongestAnswer = 32768;
   /// Under this number the child has the descriptor that it was given.
@@ -36,12 +36,12 @@ class WorkerProcess {
 
   /// False while the last request is under way, and for good when the child was killed.
   bool ask(std::string_view request) noexcept;
-  /// What came since the last call, "" if nothing did. Valid until the next call.
+  /// The answer since the last call, "" if there was none. Valid until the next call.
   [[nodiscard]] std::string_view answer() noexcept;
   /// The same, waited for.
   [[nodiscard]] std::string_view answer_within(std::chrono::milliseconds limit) noexcept;
   [[nodiscard]] State state() const noexcept { return state_; }
-  /// True once, after somebody killed it.
+  /// True once, after it was killed.
   [[nodiscard]] bool was_lost() noexcept { return state_ == State::lost && !std::exchange(loss_reported_, true); }
 
  private:

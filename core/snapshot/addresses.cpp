@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMostAddresses = 64;
 
-/// Nothing for what leads to no other node.
+/// Nothing for addresses that lead to no other node.
 std::string address_text(const sockaddr* address) {
   IpAddress bytes{};
   constexpr std::size_t kIpv4At = 12;

@@ -12,7 +12,7 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kPciDevices = "/sys/bus/pci/devices";
-// What a device is to the rest of the system; a virtio device hangs these below its own folder.
+// The classes of devices in sysfs; a virtio device hangs these below its own folder.
 constexpr std::string_view kClasses[] = {"net", "infiniband", "nvme", "block", "drm", "ata", "host"};
 
 std::vector<InterruptFact> fired(KernelTree& fs, std::int64_t least) {
@@ -58,8 +58,8 @@ std::map<int, std::string> owners(KernelTree& fs) {
   return by_number;
 }
 
-// Since Linux 6.12 the mask of an interrupt that cannot be moved cannot be opened for writing; where debugfs can be
-// read, it says so on any kernel.
+// Since Linux 6.12 the mask of an interrupt that cannot be moved cannot be opened for writing; if debugfs can be read,
+// it has this on any kernel.
 std::string managed(KernelTree& fs, int number) {
   const std::string text = fs.text("/sys/kernel/debug/irq/irqs/" + std::to_string(number)).value_or("");
   if (!text.empty()) return text.find("IRQD_AFFINITY_MANAGED") != std::string::npos ? "yes" : "no";
@@ -69,7 +69,7 @@ std::string managed(KernelTree& fs, int number) {
     if (::stat((fs.root() + path).c_str(), &status) != 0) return std::string();
     return std::string((status.st_mode & S_IWUSR) != 0 ? "yes" : "no");
   });
-  return writable == "no" ? "yes" : "";  // older kernels let everybody try
+  return writable == "no" ? "yes" : "";  // older kernels always let root try
 }
 
 }  // namespace

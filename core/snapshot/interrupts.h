@@ -1,4 +1,4 @@
-// Which device each interrupt belongs to, where that device is, and who may serve it.
+// The device of each interrupt, the device's place, and the cpus that may serve it.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ struct InterruptFact {
   std::string effective;   // cpus that do
   std::string device;      // "0000:81:00.0 net eth2, infiniband mlx5_0"
   std::string numa_node;   // of the device; "" if it has none
-  std::string managed;     // "yes": the kernel placed it, nobody can move it, irqbalance neither; "" if not known
+  std::string managed;  // "yes": the kernel placed it, and it cannot be moved, not even by irqbalance; "" if not known
 };
 
-/// Those that fired at least `least` times, the busiest first, at most `most`.
+/// Interrupts that fired at least `least` times, the busiest first, at most `most`.
 [[nodiscard]] std::vector<InterruptFact> interrupt_facts(KernelTree& fs, std::int64_t least, std::size_t most);
 
-/// "0000:81:00.0 net eth2, infiniband mlx5_0": its address, and what the system calls what is on it.
+/// "0000:81:00.0 net eth2, infiniband mlx5_0": its address, and the system's names of its devices.
 [[nodiscard]] std::string pci_device_name(KernelTree& fs, const std::string& address);
 
 }  // namespace reveal

@@ -42,9 +42,9 @@ std::string steering_of(const std::map<int, std::string>& queues) {
   return text;
 }
 
-/// The cpus whose packets each transmit queue takes: "0:0-3 1:4-7", "0-63:none"; "" where they are not known.
+/// The cpus that each transmit queue serves: "0:0-3 1:4-7", "0-63:none"; "" where they are not known.
 std::string senders_of(const std::map<int, std::string>& masks) {
-  constexpr std::size_t kLongest = 380;            // what is longer than 400 is cut anywhere
+  constexpr std::size_t kLongest = 380;            // values longer than 400 are cut at any place
   std::map<std::string, std::vector<int>> queues;  // by their cpus
   for (const auto& [queue, mask] : masks) {
     if (!mask.empty()) queues[format_cpu_list(cpus_of_mask(mask))].push_back(queue);

@@ -1,4 +1,4 @@
-// What of a node moves by itself: its clock's state, and what its hardware has counted since it was started.
+// The changing state of a node: its clock, and the counts of its hardware since it was started.
 #include <sys/timex.h>
 
 #include "core/job/cpu_set.h"
@@ -33,7 +33,7 @@ std::string sum_over_controllers(KernelTree& fs, std::string_view file) {
   return any ? std::to_string(sum) : "";
 }
 
-constexpr std::size_t kCoresPerFact = 24;  // a value has room for as many, with four threads each
+constexpr std::size_t kCoresPerFact = 24;  // as many fit into a value, with four threads each
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// How the node's adapters are linked to it: width and speed of their PCI Express links, and what went wrong on them.
+// How the node's adapters are linked to it: width and speed of their PCI Express links, and errors on them.
 // https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci-devices-aer
 #include <array>
 
@@ -27,8 +27,8 @@ std::string_view class_of(KernelTree& fs, const std::string& folder) {
   return {};
 }
 
-// Errors of the link itself. Linux 5.9 shortened their names. The rest of the file is not about the link: a driver that
-// asks a device for what it does not have is an advisory error.
+// Errors of the link itself. Linux 5.9 shortened their names. The rest of the file is not about the link: a request for
+// a feature that a device does not have is an advisory error.
 constexpr std::array<std::string_view, 10> kLinkErrors = {
     "RxErr",          "BadTLP",  "BadDLLP",  "Rollover",           "Timeout",
     "Receiver Error", "Bad TLP", "Bad DLLP", "RELAY_NUM Rollover", "Replay Timer Timeout"};

@@ -249,8 +249,8 @@ std::string microcode(std::string_view cpuinfo) {
   return value_of_cpus(cpus, all);
 }
 
-// What the kernel does about each flaw of the processor, and what its command line demands for all of them: some of it
-// costs much time. The rest of the command line may hold secrets.
+// The kernel's mitigation of each flaw of the processor, and the setting of its command line for all of them: some of
+// it costs much time. The rest of the command line may hold secrets.
 void add_mitigations(KernelTree& fs, Facts& facts) {
   constexpr std::string_view kFolder = "/sys/devices/system/cpu/vulnerabilities";
   for (const std::string& flaw : fs.list(kFolder)) {
@@ -262,7 +262,7 @@ void add_mitigations(KernelTree& fs, Facts& facts) {
   }));
 }
 
-// Adds the power limits of whole packages, in microwatts: "cpu.power_limit.0" and what the processor is made for. The
+// Adds the power limits of whole packages, in microwatts: "cpu.power_limit.0" and the rated power of the processor. The
 // long-term limit is the one that lasts; https://docs.kernel.org/power/powercap/powercap.html
 void add_power_limits(KernelTree& fs, Facts& facts) {
   constexpr std::string_view kFolder = "/sys/class/powercap";

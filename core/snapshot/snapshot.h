@@ -30,10 +30,11 @@ namespace reveal {
 [[nodiscard]] Snapshot rdma_ports(KernelTree& fs);
 /// Cpus, distances and huge pages of each NUMA node.
 [[nodiscard]] Snapshot numa_nodes(KernelTree& fs);
-/// Links of network, NVMe, graphics and accelerator cards: "pci." what they can do and their width, "pci_state." speed
+/// Links of network, NVMe, graphics and accelerator cards: "pci." has their capabilities and width, "pci_state." speed
 /// and errors.
 [[nodiscard]] Snapshot pci_links(KernelTree& fs);
-/// "gpu_driver.": whether NVIDIA's kernel module is the open one, and what lets a fabric reach the memory of GPUs.
+/// "gpu_driver.": whether NVIDIA's kernel module is the open one, and the modules that let a fabric reach the memory of
+/// GPUs.
 [[nodiscard]] Snapshot gpu_driver(KernelTree& fs);
 /// Whether the kernel takes its wall clock for right, and by how much it may be wrong.
 [[nodiscard]] Snapshot clock_state(KernelTree& fs);
@@ -45,7 +46,7 @@ namespace reveal {
 /// The value of the option "mitigations=" of the kernel, the last one counts; "not set" without one.
 [[nodiscard]] std::string mitigations_option(std::string_view command_line);
 
-/// The environment variables whose values may be kept, from "NAME=value\0NAME=value\0".
+/// The environment variables with values that may be kept, from "NAME=value\0NAME=value\0".
 [[nodiscard]] Snapshot allowed_environment(std::string_view environ);
 
 }  // namespace reveal

@@ -17,11 +17,11 @@ constexpr std::size_t kLargest = 16 << 20;
 
 // hwloc's plug-ins for graphics open display connections and load GPU libraries: neither belongs in a profiler's start.
 constexpr const char* kComponents = "-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero";
-// For a copied tree, only the components that read its files: the others ask this machine's processor and buses.
+// For a copied tree, only the components that read its files: the others read this machine's processor and buses.
 constexpr const char* kComponentsOfTree = "linux,stop";
 
 std::string exported_topology(const std::string& root) {
-  // hwloc prints a banner about what it does not like, into the job's output.
+  // hwloc prints a banner about problems into the job's output.
   const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
   if (nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
   ::setenv("HWLOC_COMPONENTS", root.empty() ? kComponents : kComponentsOfTree, 1);
@@ -38,7 +38,7 @@ std::string exported_topology(const std::string& root) {
   return done ? std::string(text, static_cast<std::size_t>(size) - 1) : std::string();
 }
 
-// In a child, because hwloc keeps megabytes and may load what hangs. It runs before any thread is started.
+// In a child, because hwloc keeps megabytes and may load a library that hangs. It runs before any thread is started.
 std::string discover(const std::string& root) {
   ChildAnswer answer = ask_child([&root] { return exported_topology(root); }, kLimit, kLargest);
   return answer.complete ? std::move(answer.text) : std::string();

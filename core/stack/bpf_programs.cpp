@@ -11,7 +11,7 @@ namespace {
 // r0: results. r1 to r5: arguments, lost with each call. r6 to r9: kept. r10: the end of the stack.
 enum Register : std::uint8_t { r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10 };
 
-/// x86-64's struct pt_regs, which is what such a program is given.
+/// x86-64's struct pt_regs, the argument of such a program.
 constexpr std::array<std::int16_t, 6> kArgumentOffsets = {112, 104, 96, 88, 72, 64};  // di, si, dx, cx, r8, r9
 constexpr std::int16_t kResultOffset = 80;                                            // ax
 
@@ -26,7 +26,7 @@ constexpr std::uint64_t packed_sizes() {
   return packed;
 }
 
-// What the verifier must know to be within the ring.
+// The verifier needs this to prove that accesses are within the ring.
 static_assert((StepRing::kSteps & (StepRing::kSteps - 1)) == 0);
 
 #define REVEAL_COUNT(member) static_cast<std::int16_t>(offsetof(CallCounts, member))
@@ -66,7 +66,7 @@ class Assembler {
   void add_atomically(Register counts, std::int16_t member, Register what) {
     add(BPF_STX | BPF_ATOMIC | BPF_DW, counts, what, member, BPF_ADD);
   }
-  /// `what` is what there was before. Since Linux 5.12.
+  /// Afterwards, `what` has the value before. Since Linux 5.12.
   void exchange_sum(Register counts, std::int16_t member, Register what) {
     add(BPF_STX | BPF_ATOMIC | BPF_DW, counts, what, member, BPF_ADD | BPF_FETCH);
   }
@@ -93,7 +93,7 @@ class Assembler {
     }
     std::erase_if(jumps_, [label](const Jump& jump) { return jump.label == label; });
   }
-  /// What is not 0 takes the probe out of the process (UPROBE_HANDLER_REMOVE), or makes a sample of perf's.
+  /// A result other than 0 removes the probe from the process (UPROBE_HANDLER_REMOVE), or makes a sample of perf's.
   std::vector<bpf_insn> finish() {
     here(kEnd);
     set(r0, 0);
@@ -173,8 +173,8 @@ void count_bytes(Assembler& code, ByteRule rule) {
   code.here(kCounted);
 }
 
-/// Adds to r8 what the process has waited so far, to r9 what it has moved, by its other counts. r7 is the index of the
-/// clock's.
+/// Adds the process's waiting time so far to r8, and its moved bytes to r9, from its other counts. r7 is the index of
+/// the clock's.
 void sum_parts_of_step(Assembler& code, const CallMaps& maps) {
   const std::span<const StackFunction> table = stack_functions();
   code.set(r8, 0);
@@ -198,7 +198,7 @@ void sum_parts_of_step(Assembler& code, const CallMaps& maps) {
   }
 }
 
-/// Leaves out what is called in PyTorch's own threads.
+/// Leaves out calls in PyTorch's own threads.
 void leave_out_parts_of_passes(Assembler& code) {
   code.set_stack(r1, kThread);
   code.set(r2, 16);

@@ -13,22 +13,22 @@
 
 namespace reveal {
 
-/// What they add up for one function of one process: a value of the array map, which is shared with the kernel.
+/// The sums for one function of one process: a value of the array map, which is shared with the kernel.
 struct CallCounts {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t unsized = 0;   // calls whose bytes the rule does not know
+  std::uint64_t unsized = 0;   // calls without a size, by the rule
   std::uint64_t returned = 0;  // calls that were timed
   std::uint64_t time_ns = 0;   // of these
   std::uint64_t longest_ns = 0;
   std::uint64_t errors = 0;
   std::uint64_t last_error = 0;
-  std::uint64_t untimed = 0;  // calls for which there was no room in the table of pending ones
+  std::uint64_t untimed = 0;  // calls that did not fit into the table of pending ones
 };
 
-/// One training step as it begins, with what the process had waited and moved until then.
+/// One training step as it begins, with the process's waiting time and moved bytes until then.
 struct BegunStep {
-  std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC; 0: who begins it has not written it yet, or it was taken
+  std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC; 0: not written yet by the thread that begins it, or already taken
   std::uint64_t waiting_ns = 0;
   std::uint64_t bytes = 0;
 };
@@ -40,21 +40,21 @@ struct StepRing {
   BegunStep steps[kSteps];
 };
 
-/// A call under way: a key of the hash map, whose value is the time it began (CLOCK_MONOTONIC).
+/// A call under way: a key of the hash map, with the time it began as its value (CLOCK_MONOTONIC).
 struct PendingCall {
   std::uint64_t pid_tgid = 0;  // the process in the upper half, the thread in the lower
   std::uint64_t index = 0;     // of its CallCounts
 };
 
-/// What programs differ in. The cookie of the place where they are attached is the index of the counts; those of one
-/// process follow each other in the order of the table, and its ring has the number of the process.
+/// The differences between programs. The cookie of the place where they are attached is the index of the counts; those
+/// of one process follow each other in the order of the table, and its ring has the number of the process.
 struct CallShape {
   ByteRule rule = ByteRule::none;
   int argument = 0;  // from 1
   bool timed = false;
   std::int32_t benign = 0;
   bool clock = false;  // each call begins a step
-  bool status = true;  // what it returns tells whether it failed
+  bool status = true;  // its result shows whether it failed
   auto operator<=>(const CallShape&) const = default;
 };
 [[nodiscard]] CallShape shape_of(const StackFunction& function, bool timed) noexcept;

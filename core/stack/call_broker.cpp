@@ -54,7 +54,7 @@ void CallBroker::detach(std::uint64_t link) noexcept {
   try {
     static_cast<void>(ask<CallAnswer>({.what = CallRequest::detach, .link = link}));
   } catch (const std::exception&) {
-    return;  // nobody is there who could have something attached
+    return;  // no process is left that could have attached probes
   }
 }
 
@@ -67,7 +67,7 @@ Answer CallBroker::ask(CallQuestion question, int file) {
   if (!Message<CallQuestion>(&question).send(socket_.get(), std::span(&file, file >= 0 ? 1 : 0)) ||
       ::poll(&ready, 1, kCallPatienceMs) <= 0 ||
       Message<Answer>(&answer).receive(socket_.get(), files) != Message<Answer>::Got::message) {
-    ::shutdown(socket_.get(), SHUT_RDWR);  // who is only slow lets go of everything, too
+    ::shutdown(socket_.get(), SHUT_RDWR);  // a process that is only slow detaches everything, too
     throw Unavailable("the broker's counting process has ended");
   }
   if (question.what == CallRequest::open) {

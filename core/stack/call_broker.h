@@ -1,4 +1,4 @@
-// The side of who has no privilege to count calls, and asks for it: each function is one question of call_requests.h.
+// The client of the call server, without a privilege to count calls: each function is one request of call_requests.h.
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +25,7 @@ class CallBroker {
   };
   [[nodiscard]] Opened& opened() noexcept { return opened_; }
 
-  // Each of these throws Unavailable when nobody answers any more: then nothing is attached either.
+  // Each of these throws Unavailable when the server does not answer any more: then nothing is attached either.
   struct Linked {
     std::uint64_t link = 0;
     int error = 0;
@@ -40,7 +40,7 @@ class CallBroker {
   template <typename Answer>
   [[nodiscard]] Answer ask(CallQuestion question, int file = -1);
 
-  std::mutex mutex_;  // who attaches and who reads are two threads
+  std::mutex mutex_;  // attaching and reading happen in two threads
   Descriptor socket_;
   Opened opened_;
 };

@@ -21,7 +21,7 @@ void CallBudget::spend(int function, double calls, double cost_ns) noexcept {
 
 int CallBudget::end() noexcept {
   if (left_ns_ >= 0) return -1;
-  left_ns_ = kBurstNs;  // the others begin anew: of what they cost nothing was too much
+  left_ns_ = kBurstNs;  // the others begin anew: their cost was not too high
   return dearest_;
 }
 

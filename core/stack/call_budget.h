@@ -1,4 +1,4 @@
-// What counting may cost the job: a share of the cpu time of its processes.
+// The limit of the cost of counting for the job: a share of the cpu time of its processes.
 #pragma once
 
 namespace reveal {
@@ -7,7 +7,7 @@ namespace reveal {
 class CallBudget {
  public:
   static constexpr double kShare = 0.005;
-  /// What may be spent at once: a program that starts allocates in bursts.
+  /// The part that may be spent at once: a program that starts allocates in bursts.
   static constexpr double kBurstNs = 50e6;
 
   void begin(double cpu_ns) noexcept;

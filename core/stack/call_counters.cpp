@@ -128,7 +128,7 @@ bool numbers_are_ours() {
   return ::stat("/proc/self/ns/pid", &status) == 0 && status.st_ino == kFirstNamespace;
 }
 
-/// Inside the call. Of a process that ended we know by other means.
+/// True if the thread ended inside the call. The end of a whole process is found by other means.
 bool thread_ended(const PendingCall& call) {
   static const bool known = numbers_are_ours();
   if (!known) return false;
@@ -137,7 +137,7 @@ bool thread_ended(const PendingCall& call) {
   return ::access(thread.c_str(), F_OK) != 0 && ::access(process.c_str(), F_OK) == 0;
 }
 
-/// Where in this program's file a function of it lies; 0 if that cannot be told.
+/// The offset of a function in this program's file; 0 if that cannot be determined.
 std::uint64_t own_offset(std::uint64_t address) {
   const std::string maps = file_text("/proc/self/maps");
   std::string_view rest = maps;
@@ -160,7 +160,7 @@ Descriptor create_array(std::size_t places) {
   return map;
 }
 
-// There is room for one process at least.
+// At least one process fits.
 std::size_t whole_places(std::size_t places) {
   return std::max(places, stack_functions().size());
 }
@@ -269,7 +269,7 @@ CallCounters::Attached CallCounters::attach(int file, pid_t pid, const CallShape
   if (points.empty()) return attached;
   if (broker_) return attach_by_broker(file, pid, shape, points);
   const Programs& programs = programs_of(shape);
-  // The return first: a call that begins in between is one whose begin was not seen.
+  // The return first: it ignores a call that began before the entry was attached.
   if (shape.timed) attached.error = attach_all(file, pid, programs.exit.get(), true, points, attached.links);
   if (attached.error == 0) {
     attached.error = attach_all(file, pid, programs.entry.get(), false, points, attached.links);
@@ -338,7 +338,7 @@ std::string CallCounters::calibrate(const CallShape& shape, double& cost_ns) {
   if (counted.calls != kTrials || counted.returned != (shape.timed ? kTrials : 0) || last.empty() == shape.clock) {
     return "this kernel counted " + std::to_string(counted.calls) + " of " + std::to_string(kTrials) + " calls";
   }
-  // The kernel tells the time of the first namespace, whose clocks others may have moved.
+  // The kernel reports the time of the first time namespace; in others the clocks may be moved.
   if (!last.empty()) {
     const auto time = static_cast<std::int64_t>(last.back().step.begin_ns);
     if (time < begin || time > end) return "the collector is in a time namespace, whose clock is not the kernel's";
@@ -359,7 +359,7 @@ std::uint64_t CallCounters::unsized(std::size_t index) const noexcept {
 CallCounts CallCounters::take(std::size_t index) noexcept {
   CallCounts& shared = counts_.values()[index];
   const auto read = [](std::uint64_t& number) { return std::atomic_ref(number).load(std::memory_order_relaxed); };
-  // What a call adds first is read last: never more returned than called.
+  // The count that a call adds first is read last: never more returns than calls.
   CallCounts counts;
   counts.last_error = read(shared.last_error);
   counts.errors = read(shared.errors);
@@ -403,7 +403,7 @@ std::vector<CallCounters::NumberedStep> CallCounters::take_steps(std::size_t pro
     step.waiting_ns = std::atomic_ref(shared.waiting_ns).load(std::memory_order_relaxed);
     step.bytes = std::atomic_ref(shared.bytes).load(std::memory_order_relaxed);
     if (step.begin_ns != 0) {
-      // Of 256 steps ago, where nobody took it and the new one is not written yet.
+      // A step of 256 steps ago that was never taken, while the new one is not written yet.
       const bool stale = !steps.empty() && step.begin_ns < steps.back().step.begin_ns;
       if (!stale) steps.push_back({number, step});
     } else if (end - number <= kAtOnce) {

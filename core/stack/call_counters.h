@@ -1,6 +1,6 @@
 // Counts calls of other processes' functions in the kernel: BPF programs behind breakpoints (uprobes), which add to
-// memory that is shared with us. Nothing of it outlives the descriptors of the process that opened it. Who has no
-// privilege for it asks somebody who has (call_broker.h), and reads the same memory.
+// memory that is shared with us. Nothing of it outlives the descriptors of the process that opened it. A process
+// without the privilege uses the call server (call_broker.h), and reads the same memory.
 #pragma once
 
 #include <sys/mman.h>
@@ -21,18 +21,18 @@
 
 namespace reveal {
 
-/// What is attached: its end takes the probes out of the process again, which is slow. Shared with nobody.
+/// An attached probe: its end removes the probes from the process, which is slow. Not shared.
 using CallLink = std::shared_ptr<void>;
 
 class CallCounters {
  public:
   /// How programs are attached: to many places by one link (Linux 6.6), or each by a perf event of its own (5.15).
   enum class Way : std::uint8_t { multi, single };
-  /// Finds the first way, from `cheapest` on, in which this kernel counts what it should, on a function of our own, and
-  /// measures what a hit costs. Throws Unavailable.
+  /// Finds the first way, from `cheapest` on, in which this kernel counts correctly, on a function of our own, and
+  /// measures the cost of a hit. Throws Unavailable.
   /// `places`: a multiple of the number of functions.
   explicit CallCounters(std::size_t places, Way cheapest = Way::multi);
-  /// By the broker, who has opened as many places.
+  /// Through the broker, which has opened as many places.
   CallCounters(std::size_t places, std::unique_ptr<CallBroker> broker);
   ~CallCounters();
   CallCounters(const CallCounters&) = delete;

@@ -226,7 +226,7 @@ bool CallLedger::is_missed(std::size_t function) const {
   return slow_.contains(function) || failed_.contains(function) || off_.contains(function);
 }
 
-/// A process that never called a function of which we know waits by other means, or not at all.
+/// A process that never called a function of the table waits by other means, or not at all.
 bool CallLedger::knows_waiting(const Instance& instance) const {
   bool called = false;
   for (std::size_t function = 0; function < functions_.size(); ++function) {

@@ -1,5 +1,5 @@
-// What each instance ("rank0") has counted so far, over all its processes, and its training steps: from the memory that
-// is shared with the kernel to the lines of the worker's answer. Two threads use it: the one that attaches, and the one
+// The counts of each instance ("rank0") so far, over all its processes, and its training steps: from the memory that is
+// shared with the kernel to the lines of the worker's answer. Two threads use it: the one that attaches, and the one
 // that answers.
 #pragma once
 
@@ -43,11 +43,11 @@ class CallLedger {
   /// It could not be attached in a process.
   void failed(std::size_t function, std::string_view why);
 
-  /// The lines of an answer: see ask_stack(). Steps for which there is no room are in the next one.
+  /// The lines of an answer: see ask_stack(). Steps that do not fit are in the next one.
   [[nodiscard]] std::string answer();
 
  private:
-  /// What one instance has of one function.
+  /// The counts of one function in one instance.
   struct Row {
     bool counted = false;
     bool timed = false;

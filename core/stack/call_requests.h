@@ -1,4 +1,4 @@
-// What the worker of a Slurm job's sampler asks who may count calls (call_server.h), and the answers.
+// The requests of the worker of a Slurm job's sampler to the call server (call_server.h), and the answers.
 #pragma once
 
 #include <linux/capability.h>
@@ -9,13 +9,13 @@
 
 namespace reveal {
 
-/// What it takes to answer. Older kernels than 6.6 want to have all of root's for it.
+/// The capabilities needed to answer. Kernels before 6.6 require all of root's.
 inline constexpr unsigned kCallCapabilities[] = {CAP_PERFMON, CAP_BPF};
 
 /// Counts of all processes: functions of the table times processes that are counted.
 inline constexpr std::size_t kMostCallPlaces = 2048;
 
-/// What a call is delayed by; `bias_ns`: what a measured duration has of that.
+/// The delay of a call; `bias_ns`: the part of it in a measured duration.
 struct CallCosts {
   double entry_ns = 0, timed_ns = 0, clock_ns = 0, bias_ns = 0;
 };

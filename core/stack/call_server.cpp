@@ -33,10 +33,11 @@ namespace reveal {
 namespace {
 
 /// The kernel reads the code from the file, which may lie on a server that is gone or on a user's own file system, and
-/// lets nobody on the node begin a process meanwhile. The signal of the alarm ends this process, and that with it.
+/// blocks the start of processes on the whole node meanwhile. The signal of the alarm ends this process, and that with
+/// it.
 constexpr unsigned kLongestAttachSeconds = 5;
 
-/// What may be used up at once, and how much of it comes back with the time.
+/// The amount that may be used up at once, and its refill over time.
 class Allowance {
  public:
   Allowance(double most, double per_second) : left_(most), most_(most), per_second_(per_second) {}
@@ -68,7 +69,7 @@ bool is_readable_file(int file) {
          S_ISREG(status.st_mode);
 }
 
-/// The place was found by somebody else: that a breakpoint there costs little is looked up again.
+/// The place was found by another process: the low cost of a breakpoint there is checked again.
 bool is_cheap(int file, std::uint64_t offset) {
   std::array<std::byte, kFirstInstructions> code{};
   return ::pread(file, code.data(), code.size(), static_cast<off_t>(offset)) == static_cast<ssize_t>(code.size()) &&
@@ -84,7 +85,7 @@ class CallServer {
         attaching_(limits.attaching, limits.attaching_later),
         requests_(limits.requests, limits.requests_later) {}
 
-  /// False when the answer cannot be sent: nobody is there, or nobody takes the answers.
+  /// False when the answer cannot be sent: the other end is closed, or does not read the answers.
   bool serve(const CallQuestion& question, const MessageFiles& files, bool whole) {
     if (requests_.is_used_up()) ::poll(nullptr, 0, kPauseMs);
     requests_.use(1);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMostSegments = 256;
 constexpr std::size_t kMostSections = 4096;
-constexpr std::uint64_t kMostNameBytes = std::uint64_t{64} << 20;  // those of PyTorch take 3 MB
+constexpr std::uint64_t kMostNameBytes = std::uint64_t{64} << 20;  // PyTorch's names take 3 MB
 constexpr std::uint64_t kMostSymbols = 1 << 22;
 constexpr std::size_t kSymbolsAtOnce = 2048;
 constexpr int kMostTables = 4;  // of one type; linkers write one
@@ -58,7 +58,7 @@ class ElfFile {
       const std::uint64_t symbols = table.sh_size / sizeof(Elf64_Sym);
       if (strings.sh_type != SHT_STRTAB || strings.sh_size > kMostNameBytes || symbols > kMostSymbols) continue;
       ++tables;
-      // What does not lie in the file is not allocated for.
+      // No allocation for tables that lie outside of the file.
       std::byte last{};
       if (strings.sh_size == 0 || strings.sh_offset + strings.sh_size < strings.sh_offset ||
           !read_(strings.sh_offset + strings.sh_size - 1, std::span(&last, 1))) {
@@ -83,7 +83,7 @@ class ElfFile {
         if (ELF64_ST_TYPE(symbol.st_info) != type_of_kind() || symbol.st_shndx == SHN_UNDEF) continue;
         if (symbol.st_name >= names.size()) continue;
         const std::span<const char> rest = names.subspan(symbol.st_name);
-        // No further than the longest name wanted: each symbol of a hostile file may have the same long name.
+        // No further than the longest requested name: each symbol of a hostile file may have the same long name.
         const std::size_t most = std::min(rest.size(), longest + 1);
         const auto* const end = static_cast<const char*>(std::memchr(rest.data(), '\0', most));
         if (end == nullptr) continue;

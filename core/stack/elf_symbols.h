@@ -12,7 +12,7 @@
 
 namespace reveal {
 
-/// Fills `into` with what the file has at `offset`; false if it does not have so much.
+/// Fills `into` with the bytes of the file at `offset`; false if it does not have so much.
 using ReadFile = std::function<bool(std::uint64_t offset, std::span<std::byte> into)>;
 /// Reads a file that stays open meanwhile.
 [[nodiscard]] ReadFile reader_of(int file);

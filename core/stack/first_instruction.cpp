@@ -16,7 +16,7 @@ struct Emulated {
   std::size_t length;  // of all of it
 };
 
-// What arch/x86/kernel/uprobes.c emulates in all kernels that can attach as we do.
+// The instructions that arch/x86/kernel/uprobes.c emulates in all kernels that can attach as we do.
 constexpr std::array kEmulated = {
     Emulated{""sv, 0x50, 0x57, 1},                  // push
     Emulated{"\x41"sv, 0x50, 0x57, 2},              // push %r8 to %r15

@@ -14,7 +14,7 @@ namespace reveal {
 /// leaves registers and stack as they were. Nothing where the kernel would single-step.
 [[nodiscard]] std::optional<std::uint64_t> cheap_probe_at(std::span<const std::byte> code) noexcept;
 
-/// How much of a function is needed to tell.
+/// The bytes of a function that are needed for the decision.
 inline constexpr std::size_t kFirstInstructions = 16;
 
 }  // namespace reveal

@@ -1,5 +1,5 @@
-// Which functions of the table are in the file of a library, and where they can be probed. What was looked into once is
-// remembered: the ranks of a job have the same files.
+// Which functions of the table are in the file of a library, and where they can be probed. Results are kept: the ranks
+// of a job have the same files.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +17,13 @@ struct LibraryFunctions {
     std::uint64_t offset = 0;  // in the file
   };
   std::vector<Place> places;
-  std::vector<std::size_t> slow;  // functions that it has, and whose probe would be single-stepped
+  std::vector<std::size_t> slow;  // functions that it has, but with a probe that would be single-stepped
   std::string problem;            // why the file could not be read as a library; ""
 };
 
 class KnownLibraries {
  public:
-  /// `name` is the file's own, which says what may be in it. Valid until the next call.
+  /// `name` is the file's own, which limits the functions to look for. Valid until the next call.
   const LibraryFunctions& look_into(int file, const std::string& name);
 
  private:

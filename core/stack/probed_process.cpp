@@ -31,7 +31,7 @@ std::optional<std::int64_t> start_of(pid_t pid) {
   return stat ? std::optional(stat->start_ticks) : std::nullopt;
 }
 
-/// A process is not timed that has a filter, or whose return addresses the processor checks (a shadow stack).
+/// A process is not timed if it has a filter, or if the processor checks its return addresses (a shadow stack).
 bool may_be_timed(pid_t pid) {
   static const bool safely = kernel_times_safely();
   const std::string text = file_text("/proc/" + std::to_string(pid) + "/status");

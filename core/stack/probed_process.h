@@ -1,4 +1,4 @@
-// What is to be known of a process before a function of it is probed.
+// Checks of a process before a function of it is probed.
 #pragma once
 
 #include <sys/types.h>

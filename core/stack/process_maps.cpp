@@ -37,7 +37,8 @@ bool parse_pair(std::string_view word, char between, std::uint64_t& first, std::
 }
 
 /// The device and the inode by which /proc/PID/maps names the file, seen on a mapping of our own: where the file lies
-/// in layers (overlayfs before Linux 6.8) or in a subvolume (btrfs), fstat() says another device. None: errno says why.
+/// in layers (overlayfs before Linux 6.8) or in a subvolume (btrfs), fstat() returns another device. None: errno has
+/// the reason.
 std::optional<std::pair<std::uint64_t, std::uint64_t>> named_in_maps(int file) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   void* const mapped = ::mmap(nullptr, page, PROT_READ, MAP_PRIVATE, file, 0);
@@ -94,7 +95,7 @@ std::vector<Mapping> stack_mappings(std::string_view maps) {
 }
 
 Descriptor open_mapped(pid_t pid, const Mapping& mapping) {
-  // The path is the job's: what lies there by now may be a device, which to open is to use. O_PATH opens nothing.
+  // The path is the job's: a device may lie there by now, and opening a device uses it. O_PATH opens nothing.
   constexpr int kFlags = O_PATH | O_CLOEXEC;
   const std::string folder = "/proc/" + std::to_string(pid);
   std::array<char, 64> range{};

@@ -27,13 +27,13 @@ inline constexpr std::size_t kMostMapsText = 4 << 20;
 /// Nothing if the line is none of such a text.
 [[nodiscard]] std::optional<Mapping> parse_mapping(std::string_view line) noexcept;
 
-/// Those that are executable and whose file may have functions of the table, in a text like /proc/PID/maps.
+/// Executable mappings of files that may have functions of the table, in a text like /proc/PID/maps.
 [[nodiscard]] std::vector<Mapping> stack_mappings(std::string_view maps);
 /// "libnccl.so.2" of "/usr/lib/libnccl.so.2 (deleted)"
 [[nodiscard]] std::string_view file_name_of(const Mapping& mapping) noexcept;
 
-/// The file as it is mapped, whatever lies at its path by now. Without the privilege for that, what the process finds
-/// at the path, if it is the same file. None: errno says why.
+/// The file as it is mapped, whatever lies at its path by now. Without the privilege for that, the file at the path, if
+/// it is the same one. None: errno has the reason.
 [[nodiscard]] Descriptor open_mapped(pid_t pid, const Mapping& mapping);
 [[nodiscard]] std::string why_not_opened(int error);
 

@@ -60,8 +60,8 @@ constexpr StackFunction kFunctions[] = {
     {"cuLaunchKernel", kCudaDriver, {"cuLaunchKernel", "cuLaunchKernel_ptsz"}, kStatus},
     {"cuLaunchKernelEx", kCudaDriver, {"cuLaunchKernelEx", "cuLaunchKernelEx_ptsz"}, kStatus},
 
-    // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html The count of a gather is what each rank sends,
-    // that of a scatter what each rank gets.
+    // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html The count of a gather is for the data that
+    // each rank sends, that of a scatter for the data that each rank gets.
     {"ncclAllReduce", kNccl, {"ncclAllReduce"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
     {"ncclBroadcast", kNccl, {"ncclBroadcast"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
     {"ncclReduce", kNccl, {"ncclReduce"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
@@ -96,8 +96,8 @@ constexpr StackFunction kFunctions[] = {
      0,
      0,
      PartOfStep::clock},
-    // One collective of gloo's in a thread of PyTorch's, from its begin to its end on this rank; it catches what gloo
-    // throws. https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/ProcessGroupGloo.cpp
+    // One collective of gloo's in a thread of PyTorch's, from its begin to its end on this rank; it catches exceptions
+    // of gloo. https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/ProcessGroupGloo.cpp
     {"c10d.work",
      kTorch,
      {"_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_"
@@ -108,7 +108,7 @@ constexpr StackFunction kFunctions[] = {
     {"c10d.wait", kTorch, {"_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"}, kMayThrow},
 
     // https://www.mpi-forum.org/docs/ Error handlers and operations of the program may throw
-    // through it. How large a datatype is only the library knows: bytes are not counted.
+    // through it. The size of a datatype is known only inside the library: bytes are not counted.
     {"MPI_Init_thread", kMpi, {"MPI_Init_thread"}, kMayThrow},
     {"MPI_Send", kMpi, {"MPI_Send"}, kMayThrow},
     {"MPI_Recv", kMpi, {"MPI_Recv"}, kMayThrow},

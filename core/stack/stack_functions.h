@@ -9,7 +9,7 @@
 
 namespace reveal {
 
-/// How a function's arguments tell the bytes it is asked to move or to allocate.
+/// How to compute the bytes to move or allocate from a function's arguments.
 enum class ByteRule : std::uint8_t {
   none,        // they do not
   plain,       // one of them is a number of bytes
@@ -21,11 +21,11 @@ enum class ByteRule : std::uint8_t {
 /// entry only.
 enum class Ending : std::uint8_t {
   may_throw,
-  catches_all,     // it returns nothing, and no exception leaves it: what is thrown inside is caught inside
+  catches_all,     // it returns nothing, and no exception leaves it: exceptions are caught inside
   returns_status,  // an int: 0 is success
 };
 
-/// What a call is in a training step.
+/// The role of a call in a training step.
 enum class PartOfStep : std::uint8_t {
   none,
   clock,    // one call for each step
@@ -44,7 +44,7 @@ struct StackFunction {
 };
 
 [[nodiscard]] std::span<const StackFunction> stack_functions() noexcept;
-/// The index of the one whose calls are the steps.
+/// The index of the function with calls that are the steps.
 [[nodiscard]] std::size_t step_function() noexcept;
 
 /// Whether functions of the table may be in a library with this file name.

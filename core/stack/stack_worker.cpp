@@ -57,7 +57,7 @@ struct Links {
 /// A file, by device and inode.
 using FileKey = std::pair<std::uint64_t, std::uint64_t>;
 
-/// A process of the job whose calls are counted.
+/// A process of the job with counted calls.
 struct Tracked {
   Wanted process;
   std::size_t number = 0;  // of its places
@@ -77,8 +77,8 @@ CallCounters counters_of(bool by_broker) {
   return CallCounters(places, std::make_unique<CallBroker>(Descriptor(WorkerProcess::kKeptFile), places));
 }
 
-/// Attaches to the functions of the job's processes, and detaches what costs too much, in a thread of its own: both
-/// may take long.
+/// Attaches to the functions of the job's processes, and detaches functions that cost too much, in a thread of its own:
+/// both may take long.
 class StackWatch {
  public:
   explicit StackWatch(bool by_broker)
@@ -96,7 +96,8 @@ class StackWatch {
   }
 
   std::string calls(std::string_view request) {
-    // Who hangs in a file of the job keeps no budget: without this process, nothing is attached any more.
+    // A thread that hangs in a file of the job cannot keep the budget: without this process, nothing is attached any
+    // more.
     const std::int64_t round = round_begun_ns_.load();
     if (round != 0 && read_clock(CLOCK_MONOTONIC) - round > kLongestRound) ::_exit(1);
     {
@@ -169,7 +170,7 @@ class StackWatch {
     keep_budget(wanted);
   }
 
-  // The kernel takes its time to detach: nobody waits for it, and the counts can be read meanwhile.
+  // Detaching is slow in the kernel: no request waits for it, and the counts can be read meanwhile.
   void let_go(Tracked& tracked) {
     tracked.links.clear();
     ledger_.ended(tracked.process.instance);

@@ -1,5 +1,5 @@
 // The part of the probe "stack" that may take long, for its worker process: finds the libraries of the job's processes,
-// attaches to their functions, reads the counts, and detaches what costs the job too much.
+// attaches to their functions, reads the counts, and detaches functions that cost the job too much.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace reveal {
 
-/// "open" -> "ok WAY ENTRY_NS TIMED_NS BIAS_NS": what a counted and a timed call are delayed by, and what a duration
-/// has of that; or "none WHY". "open broker": the privilege is behind the socket WorkerProcess::kKeptFile
-/// (call_broker.h). "calls", and a line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
-///   "functions NAME ..."  which are counted somewhere
-///   "note SENTENCE"       what is not measured, and why
+/// "open" -> "ok WAY ENTRY_NS TIMED_NS BIAS_NS": the delays of a counted and of a timed call, and the part of it in a
+/// duration; or "none WHY". "open broker": the privilege is behind the socket WorkerProcess::kKeptFile (call_broker.h).
+/// "calls", and a line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
+///   "functions NAME ..."  functions that are counted somewhere
+///   "note SENTENCE"       a missing measurement and its reason
 ///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR"
 ///   "steps INSTANCE COUNT"  training steps begun
-///   "step INSTANCE NUMBER BEGIN DURATION WAITING BYTES"  one that ended, told once
+///   "step INSTANCE NUMBER BEGIN DURATION WAITING BYTES"  one that ended, reported once
 /// Returns for each instance the sums over all its processes; LONGEST since the last answer, IN_FLIGHT since when the
-/// oldest call is under way, times in nanoseconds; "-" where it is not measured. A step is told when the next one has
-/// begun; where answers are full, in a later one. What it finds to attach to it does afterwards, while nobody waits.
+/// oldest call is under way, times in nanoseconds; "-" where it is not measured. A step is reported when the next one
+/// has begun; if answers are full, in a later one. Attaching happens afterwards, while no caller waits.
 [[nodiscard]] std::string ask_stack(const std::string& root, std::string_view request);
 
 }  // namespace reveal

@@ -10,11 +10,11 @@ namespace reveal {
 struct ChildAnswer {
   int start_error = 0;  // an errno: there was no child
   std::string text;
-  bool complete = false;  // the child said all of it, in time, and ended by itself
+  bool complete = false;  // the child sent the whole answer in time and ended by itself
 };
 
-/// Forks: call it where no other thread holds what `answer` needs. The child is killed when its time is up or it says
-/// more than `most` bytes, and left alone where it cannot be killed (a file system that does not answer).
+/// Forks: call it where no other thread holds a lock that `answer` needs. The child is killed when its time is up or it
+/// writes more than `most` bytes, and left alone where it cannot be killed (a file system that does not answer).
 [[nodiscard]] ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit,
                                     std::size_t most);
 

@@ -37,7 +37,7 @@ std::optional<int> ChildProcess::wait(std::chrono::milliseconds limit) noexcept 
 }
 
 bool ChildProcess::signal(int number) noexcept {
-  return pid_ > 0 && !status() && ::kill(pid_, number) == 0;  // -1 would be everybody
+  return pid_ > 0 && !status() && ::kill(pid_, number) == 0;  // -1 would signal all processes
 }
 
 void ChildProcess::signal_group(int number) noexcept {

@@ -17,7 +17,7 @@ namespace reveal {
 
 class ChildProcess {
  public:
-  /// The status of a child that somebody else waited for. No child ends with it; as an exit_status() it is a failure.
+  /// The status of a child that other code waited for. No child ends with it; as an exit_status() it is a failure.
   static constexpr int kUnknownEnd = 0x1ff00;
 
   ChildProcess() = default;
@@ -59,8 +59,8 @@ class ChildProcess {
   Descriptor end_;  // readable once it has ended
 };
 
-/// The child runs `work` and exits with what that returns, or with 1 if it throws. Nobody where there is no process to
-/// be had: errno says why.
+/// The child runs `work` and exits with its result, or with 1 if it throws. Empty if fork() failed: errno has the
+/// reason.
 template <typename Work>
 [[nodiscard]] ChildProcess fork_child(Work&& work) noexcept {
   const pid_t pid = ::fork();

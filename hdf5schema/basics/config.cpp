@@ -126,7 +126,7 @@ void Config::read(std::string_view text, const std::string& file, ConfigOwner ow
 }
 
 void Config::read_file(const std::filesystem::path& file, ConfigOwner owner) {
-  // What lies in a directory that this user may not enter is nothing to him: a build in another home, say.
+  // Files in a directory that this user may not enter are ignored, such as a build in another home.
   if (::access(file.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return;
   try {
     read(read_text_file(file, kLargestConfig, FileOf::anybody, Follow::yes), file.string(), owner);
@@ -136,7 +136,7 @@ void Config::read_file(const std::filesystem::path& file, ConfigOwner owner) {
   }
 }
 
-/// A line that cannot be understood may have been meant for a key whose default would do harm.
+/// A line that cannot be understood may have been meant for a key with a harmful default.
 void Config::doubt_defaults(const std::string& file, std::size_t problems_before) {
   for (const ConfigKey& key : kConfigKeys) {
     const auto hides = [&](const ConfigProblem& problem) {
@@ -178,7 +178,7 @@ void Config::read_entry(const ConfigFile& file, const ConfigEntry& entry, Config
   }
   if (section == nullptr || (section->owner == ConfigOwner::site && owner == ConfigOwner::user)) return;
   const auto keys = keys_of_section(entry.section);
-  if (keys.empty()) return;  // said of its heading, or no row of this program
+  if (keys.empty()) return;  // reported for its heading, or no row of this program
   if (const ConfigKey* key = find_in(keys, entry.key)) {
     const std::string place = file.place(entry.line);
     return set_or_report(*key, entry.values, place, place + ": " + quoted_word(key->key), owner);

@@ -1,5 +1,5 @@
-// What reveal.conf and the environment set, each stronger source above the one before, with the place of every value.
-// A mistake never costs more than its own line: it is one of `problems()`, and everything else applies.
+// The settings of reveal.conf and of the environment; a later source overrides an earlier one. Each value has its
+// place. A mistake never costs more than its own line: it is one of `problems()`, and everything else applies.
 #pragma once
 
 #include <chrono>
@@ -44,7 +44,7 @@ class Config {
 
   [[nodiscard]] const std::vector<ConfigProblem>& problems() const& noexcept { return problems_; }
   const std::vector<ConfigProblem>& problems() && = delete;
-  /// Those of the sections that this program reads, and those that concern a file as a whole.
+  /// Problems of the sections that this program reads, and problems of a file as a whole.
   [[nodiscard]] std::vector<std::string> problems_of(std::initializer_list<std::string_view> sections) const;
 
  private:
@@ -69,8 +69,8 @@ struct ConfigPlace {
   ConfigOwner owner = ConfigOwner::site;
 };
 /// The site's file, the one of the installation that `program` belongs to, and the user's: each stronger than the one
-/// before. Not the user's where root runs: after `sudo -E` the home directory is somebody else's, who would say where
-/// root writes.
+/// before. Not the user's where root runs: after `sudo -E` the home directory belongs to another user, who would decide
+/// where root writes.
 [[nodiscard]] std::vector<ConfigPlace> config_places(const std::filesystem::path& program,
                                                      const Environment& environment);
 

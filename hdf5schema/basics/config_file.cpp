@@ -64,7 +64,7 @@ bool next_value(std::string_view& rest, std::string& value) {
   return true;
 }
 
-/// What stands right of "key =". There are no escapes: what is between the quotes is the value.
+/// Reads the text right of "key =". There are no escapes: the text between the quotes is the value.
 bool read_values(std::string_view text, std::vector<std::string>& values) {
   std::string value;
   if (text.empty()) return false;
@@ -126,7 +126,7 @@ class Reader {
     const std::size_t equals = text.find('=');
     const std::string_view key = trimmed(text.substr(0, equals));
     if (!inside_) {
-      // Below a heading that could not be read, everything would be said twice.
+      // Below a heading that could not be read, every problem would be reported twice.
       if (config_.problems.empty()) problem("", in_quotes(key) + " stands above the first [section]");
       return;
     }

@@ -53,7 +53,7 @@ bool is_choice(std::string_view value, std::string_view choices) {
   return false;
 }
 
-/// What an empty bound lets through is anything.
+/// An empty bound accepts every value.
 template <typename Parse>
 bool within(const ConfigKey& key, std::string_view value, Parse parse) {
   const auto given = parse(value);
@@ -105,7 +105,7 @@ bool fits(const ConfigKey& key, const std::string& value) {
       return is_retention(value);
     case ConfigForm::labels:
       return is_label(value);
-    // PATH of whoever runs this is no place to look for the site's program.
+    // The PATH of the user is not searched for the site's program.
     case ConfigForm::command:
       return value.starts_with('/');
     case ConfigForm::text:

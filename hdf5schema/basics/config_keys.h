@@ -1,5 +1,5 @@
-// Every key of reveal.conf, one row each: what may stand there, what holds where nothing does, and its help. All
-// programs know all rows; reveal.conf, `reveal config` and `reveal-run --help` are printed from them.
+// Every key of reveal.conf, one row each: allowed values, default and help. All programs have all rows; reveal.conf,
+// `reveal config` and `reveal-run --help` are printed from them.
 #pragma once
 
 #include <cstdint>
@@ -36,11 +36,11 @@ struct ConfigKey {
   std::string_view help;
   std::string_view least, most;  // of a number, a time or a size, as in the file
   std::string_view words;        // "epilog job lazy" of a choice; of a number its unit
-  /// What holds when the site's value cannot be understood, where the default would do harm.
+  /// The value used when the site's value cannot be understood and the default would do harm.
   std::optional<std::string_view> mistaken = {};
 };
 
-/// Who may set the keys of a section.
+/// Users who may set the keys of a section.
 enum class ConfigOwner : std::uint8_t { user, site };
 
 struct ConfigSection {
@@ -198,7 +198,7 @@ struct RegisteredConfigCheck {
   RegisteredConfigCheck(const ConfigKey& key, std::string (*mistake)(const std::vector<std::string>& values));
 };
 
-/// What a value must be: "true or false", "a time from 10ms to 60s".
+/// The description of a valid value: "true or false", "a time from 10ms to 60s".
 [[nodiscard]] std::string expected(const ConfigKey& key);
 
 /// Why `values` are none of this key, to be read after its name: " is a time from 10ms to 60s, not \"soon\""; "" if

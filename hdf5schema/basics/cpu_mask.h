@@ -11,7 +11,7 @@ namespace reveal {
 
 inline constexpr int kCpusInGroup = 32;
 
-/// "00000000,0000000f" -> 0 to 3. Empty for what is no mask.
+/// "00000000,0000000f" -> 0 to 3. Empty for any other text.
 [[nodiscard]] inline std::vector<int> cpus_of_mask(std::string_view mask) {
   std::vector<int> cpus;
   for (int first = 0; !mask.empty(); first += kCpusInGroup) {

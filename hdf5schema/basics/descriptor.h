@@ -1,5 +1,5 @@
-// A file descriptor that closes itself. Everything we open is close-on-exec: what the wrapper or the broker starts must
-// have exactly the descriptors it would have had without us.
+// A file descriptor that closes itself. Everything we open is close-on-exec: programs started by the wrapper or the
+// broker must have exactly the descriptors that they would have without us.
 #pragma once
 
 #include <fcntl.h>
@@ -36,7 +36,7 @@ struct Pipe {
   Descriptor read, write;
 };
 
-/// Without ends where there are none to be had: errno says why.
+/// Without ends if pipe2() failed: errno has the reason.
 [[nodiscard]] inline Pipe open_pipe(int flags = 0) noexcept {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | flags) != 0) return {};

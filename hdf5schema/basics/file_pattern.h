@@ -1,4 +1,4 @@
-// Names of files and directories made from what a job is called.
+// Names of files and directories made from the names of a job.
 #pragma once
 
 #include <functional>

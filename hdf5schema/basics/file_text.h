@@ -19,10 +19,10 @@ namespace reveal {
   return text.str();
 }
 
-/// The same of a file that may be as long as somebody likes: at most its first `most` bytes.
+/// The same for a file of any length: at most its first `most` bytes.
 [[nodiscard]] std::string file_text(const std::string& path, std::size_t most);
 
-/// Whether the last name of a path may be a symbolic link: not in directories where somebody else can put one.
+/// Whether the last name of a path may be a symbolic link: not in directories where another user can put one.
 enum class Follow : bool { no, yes };
 enum class FileOf : bool { anybody, ours };
 

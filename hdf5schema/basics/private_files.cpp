@@ -55,10 +55,10 @@ void copy_and_sync(const fs::path& from, const fs::path& to) {
   copy.publish(Synced::yes);
 }
 
-/// Why what has this status is no private directory of ours, "" if it is.
+/// Why a path with this status is no private directory of ours, "" if it is.
 std::string flaw_of(const std::string& path, const struct stat& status, Privacy privacy) {
   if (!S_ISDIR(status.st_mode)) return " is not a directory";
-  // Others could put links in the way of what is written there under our name.
+  // Others could put links in the way of files written there under our name.
   if (status.st_uid != ::geteuid()) return " belongs to another user";
   if ((status.st_mode & 022) != 0) return " can be written by others; try: chmod go-w " + path;
   if (privacy == Privacy::others_do_not_enter && (status.st_mode & 077) != 0) return " can be entered by others";
@@ -105,10 +105,10 @@ std::string private_directory(const std::string& path) {
   throw Error(path + " and " + std::to_string(kMostTaken) + " names beside it are not directories of this user alone");
 }
 
-// Permission bits do not say it all (read-only mounts, quotas, root squash): the only test is to try.
+// Permission bits are not sufficient (read-only mounts, quotas, root squash): the only test is to try.
 void require_writable(const std::string& path) {
   std::string trial = path + "/.reveal-run.XXXXXX";
-  const Descriptor file(::mkostemp(trial.data(), O_CLOEXEC));  // never through a link that somebody put there
+  const Descriptor file(::mkostemp(trial.data(), O_CLOEXEC));  // never through a link of another user
   if (!file) throw system_error(path, errno);
   const bool written = ::write(file.get(), "x", 1) == 1;
   const int error_number = errno;

@@ -12,20 +12,20 @@
 
 namespace reveal {
 
-/// What a directory of this user must be that was there before.
+/// Requirements for a directory of this user that already exists.
 enum class Privacy : std::uint8_t {
-  others_do_not_write,  // in the user's own places, where a link leads where he wants
-  others_do_not_enter   // and no link: where anybody may make names
+  others_do_not_write,  // in the user's own places, where links are the user's choice
+  others_do_not_enter   // and no link: where any user may make names
 };
 
-/// Makes `path` (mode 0700) and what is missing above it. Throws Error if it cannot be made or is not private.
+/// Makes `path` (mode 0700) and missing parents. Throws Error if it cannot be made or is not private.
 void make_private_directory(const std::string& path, Privacy privacy);
 
 /// The same, opened, but made in a directory that is there, and through no link to one.
 [[nodiscard]] Descriptor open_private_directory(const std::string& path);
 
-/// The first of PATH, PATH.1, PATH.2, ... that others_do_not_enter, or can be made one. In /tmp anybody may take a name
-/// first, and keep it. All processes of a user on a node get the same. Throws Error.
+/// The first of PATH, PATH.1, PATH.2, ... that others_do_not_enter, or can be made one. In /tmp any user may take a
+/// name first, and keep it. All processes of a user on a node get the same. Throws Error.
 [[nodiscard]] std::string private_directory(const std::string& path);
 
 /// Throws Error if no file can be written there.
@@ -35,12 +35,12 @@ void require_writable(const std::string& path);
 enum class Synced : bool { no, yes };
 
 /// A file that stands under its name whole or not at all: written under a hidden name in the same directory, and never
-/// through a link that somebody else put there. Every call may throw Error, which names the file.
+/// through a link of another user. Every call may throw Error, which names the file.
 class NewFile {
  public:
   /// `hidden`: its name until publish(); a file of this name that was left behind is removed.
   NewFile(const std::filesystem::path& directory, std::string name, std::string hidden, mode_t mode = 0666);
-  ~NewFile();  // removes what was not published
+  ~NewFile();  // removes the file if it was not published
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
@@ -55,8 +55,8 @@ class NewFile {
   bool hidden_there_ = false;
 };
 
-/// Writes `content` to directory/name as a NewFile, for its owner alone unless `mode` says otherwise. Throws Error;
-/// into a directory of somebody else's nothing is written.
+/// Writes `content` to directory/name as a NewFile, readable only by its owner unless `mode` is given. Throws Error;
+/// nothing is written into a directory of another user.
 void publish_file(const std::filesystem::path& directory, const std::string& name, std::string_view content,
                   Synced synced = Synced::no, mode_t mode = 0600);
 

@@ -17,14 +17,14 @@ namespace fs = std::filesystem;
 enum class Runs : std::uint8_t {
   script,   // its first argument that is a file
   program,  // the command behind its own options
-  unknown,  // what it runs stands in a file, or is code
+  unknown,  // its program is in a file, or is code
 };
 
 struct Interpreter {
   std::string_view name;  // without the version: python3.11, lua5.4
   Runs runs = Runs::script;
-  std::string_view code;    // the options whose argument is code: -c, -e
-  std::string_view module;  // the option whose argument is a module: -m
+  std::string_view code;    // the options with code as their argument: -c, -e
+  std::string_view module;  // the option with a module as its argument: -m
 };
 
 constexpr Interpreter kInterpreters[] = {
@@ -89,7 +89,7 @@ constexpr std::string_view kLaunchingModules[] = {"accelerate.commands.launch", 
                                                   "deepspeed.launcher.runner",  "mpi4py",
                                                   "torch.distributed.launch",   "torch.distributed.run"};
 
-/// What Slurm calls a job that nobody named.
+/// The names that Slurm gives a job without a name.
 constexpr std::string_view kNoNames[] = {"wrap", "interactive", "sbatch", "salloc"};
 
 std::string_view base_name(std::string_view word) {
@@ -187,7 +187,7 @@ std::string program_name(std::span<const std::string> command, const CommandWord
       continue;
     }
     const std::string name(base_name(word));
-    // What follows an option may be its value, and be called like a program: `srun -J test ./solver`.
+    // A word after an option may be its value and look like a program: `srun -J test ./solver`.
     const bool may_be_value = behind_option && word.find('/') == std::string::npos;
     behind_option = false;
     if (by->runs == Runs::script) {

@@ -9,26 +9,26 @@
 
 namespace reveal {
 
-/// Whether a program only runs another one, so that its name does not tell what a job does: python3.11, bash, mpirun,
-/// srun, torchrun, ...
+/// Whether a program only runs another one, so that its name does not identify a job: python3.11, bash, mpirun, srun,
+/// torchrun, ...
 [[nodiscard]] bool is_interpreter(std::string_view program) noexcept;
 /// Whether it runs a script: python3.11, bash, Rscript, ...
 [[nodiscard]] bool runs_scripts(std::string_view program) noexcept;
 
-/// Whether the name of a job tells what it does: neither an interpreter, nor what Slurm calls a job that nobody named.
+/// Whether the name of a job identifies it: neither an interpreter, nor a name that Slurm gives a job without one.
 [[nodiscard]] bool identifies(std::string_view name) noexcept;
 
-/// How words of a command line are told from options and their values.
+/// How words of a command line are distinguished from options and their values.
 struct CommandWords {
   std::function<bool(const std::string&)> is_script;   // may be a script
   std::function<bool(const std::string&)> is_program;  // may be a program, here or in PATH
 };
-/// What the file system says, for a command that runs here.
+/// By the file system, for a command that runs here.
 [[nodiscard]] const CommandWords& words_of_this_node();
-/// What the words look like, for a command whose files are not here, or are not ours to look for.
+/// By their form, for a command with files that are not here or must not be opened.
 [[nodiscard]] const CommandWords& words_by_their_looks();
 
-/// "" where that cannot be told, as of `bash -c CODE`.
+/// "" if that cannot be determined, as for `bash -c CODE`.
 [[nodiscard]] std::string program_name(std::span<const std::string> command, const CommandWords& words);
 
 }  // namespace reveal

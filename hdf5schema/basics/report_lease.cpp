@@ -47,7 +47,7 @@ ino_t inode_of(const std::string& path) {
   return ::lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-/// What the file says, as far as there is room.
+/// The text of the file, as far as it fits into `room`.
 std::string_view read_into(std::span<char> room, const Descriptor& file) {
   const ssize_t size = file ? ::read(file.get(), room.data(), room.size()) : 0;
   return {room.data(), size > 0 ? static_cast<std::size_t>(size) : 0};
@@ -60,7 +60,8 @@ Descriptor open_lease(const std::string& path) {
 }  // namespace
 
 ReportLease::~ReportLease() {
-  // Not that of whoever took it over, by what it says: its inode may have the number that ours had.
+  // Not the file of another process that took over the lease. The text decides: its inode may have the number that ours
+  // had.
   char room[kLongestLease];
   if (held_ && read_into(room, open_lease(path_)) == text_) ::unlink(path_.c_str());
 }

@@ -6,9 +6,8 @@
 
 namespace reveal {
 
-/// The right to build a report: a file made with O_EXCL, which network file systems keep unique, too. A lease whose
-/// holder is gone, or that is too old to be true, is taken over.
-/// https://man7.org/linux/man-pages/man2/open.2.html
+/// The right to build a report: a file made with O_EXCL, which network file systems keep unique, too. A lease is taken
+/// over if its process is gone or if it is too old. https://man7.org/linux/man-pages/man2/open.2.html
 class ReportLease {
  public:
   ReportLease(const std::string& directory, const std::string& node) noexcept
@@ -19,7 +18,7 @@ class ReportLease {
 
   /// True if the lease is now ours. False while another holds it.
   [[nodiscard]] bool take();
-  /// After take() returned false: the errno that says why no lease can be made here; 0 while another holds it.
+  /// After take() returned false: the errno if no lease can be made here; 0 while another holds it.
   [[nodiscard]] int failure() const noexcept { return failure_; }
 
  private:

@@ -1,4 +1,4 @@
-// What a user wrote behind `--reveal=`: "interval=1s,output=out/%j,probes=cpu+memory".
+// The user's text behind `--reveal=`: "interval=1s,output=out/%j,probes=cpu+memory".
 #pragma once
 
 #include <string>

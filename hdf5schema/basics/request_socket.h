@@ -15,14 +15,14 @@
 namespace reveal {
 
 struct RequestSockets {
-  Descriptor broker;   // who answers
-  Descriptor sampler;  // who asks
+  Descriptor broker;   // the end that answers
+  Descriptor sampler;  // the end that sends requests
 };
 
 /// Throws Error. The broker's end sends SIGIO to the calling process when a request has come.
 [[nodiscard]] RequestSockets make_request_sockets();
 
-/// Those that come with a message; more make it no message.
+/// Descriptors that come with a message; a message with more is invalid.
 using MessageFiles = std::array<Descriptor, 2>;
 
 template <typename Body>
@@ -50,7 +50,7 @@ class Message {
   }
 
   enum class Got : std::uint8_t { message, something_else, nothing };
-  /// What it brought is closed with `files`, wanted or not.
+  /// Its descriptors are closed with `files`, used or not.
   Got receive(int socket, MessageFiles& files) {
     const ssize_t got = ::recvmsg(socket, &header_, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got <= 0) return Got::nothing;

@@ -25,8 +25,8 @@ struct ProgramRun {
   std::string_view input;                               // on its standard input, else that is /dev/null
   Listen listen = Listen::nothing;
   std::size_t output_limit = 4096;
-  /// With one, the program gets a process group, which is killed as a whole. Without one it stays in ours, so that what
-  /// the terminal sends us reaches it as well.
+  /// With one, the program gets a process group, which is killed as a whole. Without one it stays in ours, so that
+  /// signals of the terminal reach it as well.
   std::optional<std::chrono::milliseconds> limit;
 };
 
@@ -38,13 +38,13 @@ struct ProgramEnd {
   bool truncated = false;
 };
 
-/// Waits for the program, not for what it leaves running. Throws Error when there are no pipes to be had.
+/// Waits for the program, not for processes it leaves running. Throws Error if no pipe can be made.
 [[nodiscard]] ProgramEnd run_program(const ProgramRun& run);
 
 /// Words as exec has them, or variables. Valid as long as they are.
 [[nodiscard]] std::vector<char*> exec_pointers(const std::vector<std::string>& words);
 
-/// Standard streams of a program, as file actions of posix_spawn(). Those that are not named are ours.
+/// Standard streams of a program, as file actions of posix_spawn(). Streams that are not named are ours.
 class SpawnStreams {
  public:
   SpawnStreams() { posix_spawn_file_actions_init(&actions_); }

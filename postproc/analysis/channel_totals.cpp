@@ -15,7 +15,7 @@ bool is_late(double value) {
   return value > kLateNs;
 }
 
-/// Resident memory of processes; and what a control group holds that cannot be dropped, as a page cache can.
+/// Resident memory of processes; and memory of a control group that cannot be dropped, unlike page cache.
 constexpr std::string_view kProcessMemory[] = {"process.rss"};
 constexpr std::string_view kGroupMemory[] = {"cgroup.memory_anon", "memory_stat.shmem"};
 

@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Not through a link, and not somebody else's: what replaces it is ours.
+/// Not through a link, and not a file of another user: the file that replaces it is ours.
 bool is_own_file(const fs::path& path) {
   struct stat status {};
   return ::lstat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid();

@@ -45,7 +45,7 @@ bool is_own(const fs::path& directory) {
   return folder.get() >= 0 && ::fstat(folder.get(), &status) == 0 && status.st_uid == ::geteuid();
 }
 
-/// A baseline is made of normal runs only; one that differs from its past is none: what is slow today must not be
+/// A baseline is made of normal runs only; one that differs from its past is none: a slow level today must not be
 /// normal tomorrow.
 std::string why_not_normal(const Report& report) {
   if (report.partial) return "part of its data is missing";
@@ -66,7 +66,7 @@ RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& rep
   record.command = job.command;
   record.nodes = job.nodes.size();
   record.ranks = ranks_of(summaries);
-  // A user who means to change what a run does says so: --tag baseline=2 begins a history of its own.
+  // A user who changes the work of a run on purpose can mark this: --tag baseline=2 begins a history of its own.
   record.key =
       text_hash(fmt::format("2\n{}\n{}\n{}\n{}", identity.text, record.nodes, record.ranks, tag_of(job, "baseline")));
   record.run_id =
@@ -140,7 +140,7 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
   } catch (const Error& failure) {
     run.without_index = failure.what();
   }
-  // Runs the index does not know yet: from before it was there, or copied from elsewhere.
+  // Runs that are not in the index yet: from before it was there, or copied from elsewhere.
   if (earlier.size() < kLeastRuns) {
     for (auto& [beside, known] : records_in(run.place.parent_path())) earlier.push_back(std::move(known));
   }

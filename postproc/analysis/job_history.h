@@ -1,4 +1,4 @@
-// This run's record, and the search for earlier ones: what `reveal report` does with a directory's past.
+// This run's record, and the search for earlier ones: the part of `reveal report` about a directory's past.
 #pragma once
 
 #include <filesystem>
@@ -18,8 +18,9 @@ struct KeptRun {
   std::string without_index;  // why only the runs beside it are known, or ""
 };
 
-/// Fills report.history and appends its findings. Whatever fails, the report is whole: the line about earlier runs says
-/// why, and `problems` gets one line where something was damaged. Nothing for a run that is not to be known again.
+/// Fills report.history and appends its findings. After any failure the report is still complete: the line about
+/// earlier runs has the reason, and `problems` gets one line if a file was damaged. Nothing for a run that is not
+/// recorded in a history.
 [[nodiscard]] std::optional<KeptRun> compare_with_earlier(const std::filesystem::path& directory,
                                                           const std::vector<NodeSummary>& summaries,
                                                           const HistoryOptions& options,

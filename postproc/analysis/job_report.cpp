@@ -109,7 +109,7 @@ void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
   }
 }
 
-/// The same for what nodes show together.
+/// The same for findings of several nodes together.
 void void_where_kernel_is_shared(const std::vector<NodeSummary>& summaries, std::vector<Finding>& of_nodes) {
   const std::set<std::string> sharing = nodes_sharing_a_kernel(summaries);
   std::erase_if(of_nodes, [&](const Finding& finding) {
@@ -125,7 +125,7 @@ NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob&
   NotJudged nodes;
   for (const NodeSummary& summary : summaries) {
     std::string reason = summary.insufficient;
-    // A collector that was killed knows nothing of the rest.
+    // A killed collector has recorded nothing of the rest.
     if (reason.empty() && !summary.complete && summary.seconds < kLeastShare * job.ran_seconds.value_or(0)) {
       reason = fmt::format("{} of {} were recorded ({:.0f} %), at least {:.0f} % are needed", duration(summary.seconds),
                            duration(*job.ran_seconds), 100 * summary.seconds / *job.ran_seconds, 100 * kLeastShare);
@@ -135,7 +135,7 @@ NotJudged not_judged(const std::vector<NodeSummary>& summaries, const ReportJob&
   return nodes;
 }
 
-/// What cannot be so in a job that has ended well.
+/// Removes findings that contradict a job's successful end.
 void drop_what_did_not_end_the_job(const ReportJob& job, std::vector<Finding>& findings) {
   if (!has_ended_well(job)) return;
   std::erase_if(findings, [](const Finding& finding) {
@@ -187,11 +187,10 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
   });
 }
 
-/// What deviated on one node while another one had a known disturbance, or was waited for, is what it saw of that.
+/// A deviation of one node while another one had a known disturbance, or was waited for, is an effect of that.
 void drop_explained_elsewhere(const TimeSpan& job, std::vector<Finding>& findings) {
   constexpr double kSame = 0.5;  // of the one, and of the other: they are together for longer than apart
-  // With the nodes whose own rules did not explain it by that; one that was waited for explains what it did itself,
-  // too.
+  // With the nodes where no rule explained it; a node that was waited for also explains its own deviations.
   std::vector<std::pair<TimeSpan, std::vector<std::string>>> known;
   for (const Finding& finding : findings) {
     const bool waited_for = finding.id == "node.straggler";
@@ -338,7 +337,7 @@ NodeSummary summarise(const ListedTrace& trace, const AnalysisSettings& settings
   return summary;
 }
 
-/// What became of one trace.
+/// The result for one trace.
 struct NodeOutcome {
   std::optional<NodeSummary> summary;
   std::optional<InputProblem> problem;
@@ -399,7 +398,7 @@ std::string name_of(const std::filesystem::path& directory) {
   return std::filesystem::canonical(directory, error).filename().string();
 }
 
-/// All but what is concluded from it.
+/// All parts, without the conclusions from them.
 Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
                     const ReportOptions& options) {
   Report report;
@@ -474,7 +473,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   return report;
 }
 
-/// Words of the user about findings of such a run; none where nothing was said.
+/// The user's feedback about findings of such a run; empty if there is none.
 struct Said {
   std::vector<Feedback> feedback;
   std::string key;
@@ -490,7 +489,7 @@ Said said_of(const std::optional<KeptRun>& run, const HistoryOptions& history, s
   }
 }
 
-/// Once all findings are there: what they come to.
+/// The conclusions, once all findings are there.
 void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings& settings, const Said& said,
               Report& report) {
   drop_what_did_not_end_the_job(report.job, report.findings);
@@ -502,7 +501,7 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
   describe_chains(report.findings);
   share_of_run(report.job, report.findings);
   judge(report, not_judged(summaries, report.job));
-  report.timeline = merge_timelines(summaries, report);  // those of the primary finding first
+  report.timeline = merge_timelines(summaries, report);  // channels of the primary finding first
 }
 
 }  // namespace
@@ -516,7 +515,7 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
       publish_file(directory, summary_name(trace.path),
                    render_summary(summarise(trace, settings, budget, usable_threads())));
     } catch (const std::exception&) {
-      continue;  // the report of the job tries again, and says what is wrong
+      continue;  // the report of the job tries again, and reports the error
     }
   }
 }

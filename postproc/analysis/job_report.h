@@ -24,18 +24,18 @@ struct HistoryOptions {
 struct ReportOptions {
   HistoryOptions history;
   AnalysisSettings settings;
-  std::vector<std::string> expected_nodes;  // beyond what the traces themselves know
+  std::vector<std::string> expected_nodes;  // in addition to the nodes in the traces
   bool reuse_summaries = true;
-  bool publish = true;                // nodes' summaries; into a directory of somebody else's nothing is written
-  std::optional<int> exit_code;       // of the job, if the caller knows; kept over later reports
+  bool publish = true;                // nodes' summaries; nothing is written into a directory of another user
+  std::optional<int> exit_code;       // of the job, if the caller has it; kept over later reports
   std::optional<double> ran_seconds;  // of the command, likewise
   std::int64_t now_utc_ns = 0;
-  std::size_t threads = 0;  // 0: as many as usable_threads() says; the report is the same on any number
+  std::size_t threads = 0;  // 0: the result of usable_threads(); the report is the same on any number
   /// Called before each node that must be analysed anew, for a progress line; one call at a time.
   std::function<void(const std::string& node, std::size_t index, std::size_t count)> progress;
 };
 
-/// One line about an input that could not be used as it is; the report says it too.
+/// One line about an input that could not be used as it is; it is also in the report.
 struct InputProblem {
   std::string node;
   std::string text;
@@ -53,10 +53,11 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
 [[nodiscard]] Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                                   std::vector<InputProblem>& problems);
 
-/// What a program of the user's should do: [report] history, and never as root.
+/// The history options for a program of the user: [report] history, and none as root.
 [[nodiscard]] HistoryOptions history_options(const AnalysisSettings& settings);
 
-/// report.json, report.txt and report.html, each by rename; report.json last, since its age tells freshness.
+/// report.json, report.txt and report.html, each by rename; report.json last, since its age shows whether all are up to
+/// date.
 void write_report(const std::filesystem::path& directory, const Report& report);
 
 /// report.json is there and younger than every trace.

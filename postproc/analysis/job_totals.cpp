@@ -18,7 +18,7 @@ namespace {
 /// Processes that are measured one by one. With more, a sum over them is not the job's.
 constexpr double kMeasuredProcesses = 16;
 
-/// One node's trace, asked for sums and levels by metric.
+/// One node's trace, with sums and levels by metric.
 class Node {
  public:
   Node(const NodeTrace& trace, std::span<const Channel> channels, const TraceTotals& totals)

@@ -1,4 +1,4 @@
-// What a job used, from the totals of its channels: on each node, and on all of them.
+// The resources that a job used, from the totals of its channels: on each node, and on all of them.
 #pragma once
 
 #include <span>
@@ -10,12 +10,12 @@
 
 namespace reveal {
 
-/// What is not measured stays unknown, and `notes` have the reason. `shared`: other jobs run on the node, so what it
-/// did as a whole is not this job's.
+/// Values that were not measured stay unknown, and `notes` have the reason. `shared`: other jobs run on the node, so
+/// its totals are not this job's.
 [[nodiscard]] JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels,
                                     const TraceTotals& totals, double seconds, bool shared);
 
-/// The whole job. What is unknown on one node is unknown.
+/// The whole job. A value that is unknown on one node is unknown.
 [[nodiscard]] JobTotals whole_job(std::span<const JobTotals> nodes);
 
 }  // namespace reveal

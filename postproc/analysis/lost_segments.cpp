@@ -20,14 +20,14 @@ namespace {
 
 constexpr std::string_view kLossRule = "net.tcp_retrans_fault";
 constexpr std::size_t kMostSenders = 3;  // named
-constexpr double kLeastRecorded = 0.8;   // of the interval, by a sender: what was not recorded was not counted
+constexpr double kLeastRecorded = 0.8;   // of the interval, by a sender: time that was not recorded was not counted
 
 struct SenderCount {
   std::string node;
   RetransmitCount again;
 };
 
-/// What the nodes of the job sent again to the node of one finding.
+/// The retransmissions of the job's nodes to the node of one finding.
 struct Account {
   std::vector<SenderCount> senders;
   std::int64_t longest_slot_ns = 0;

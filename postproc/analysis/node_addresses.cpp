@@ -29,7 +29,7 @@ std::string name_of(std::string_view word, const NodesByAddress& names, bool pee
   return known != names.end() ? "an address that several nodes share" : "an address outside the recorded nodes";
 }
 
-/// Words that look like an address, by what the nodes of the job call it.
+/// Words that look like an address, replaced by the names of the job's nodes.
 std::string with_names(std::string_view sentence, const NodesByAddress& names, bool peers) {
   std::string text;
   while (!sentence.empty()) {

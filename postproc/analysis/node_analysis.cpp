@@ -248,7 +248,7 @@ Snapshot compared_facts(const NodeTrace& trace) {
 
 namespace {
 
-/// What a summary is made of. Detection and totals are of the trace's own samples.
+/// The input of a summary. Detection and totals use the trace's own samples.
 struct NodeView {
   const NodeTrace& trace;
   std::size_t samples = 0;

@@ -1,4 +1,4 @@
-// From one node's trace to its summary: detect, ask every rule, keep what the job's report needs.
+// From one node's trace to its summary: detect, run every rule, keep the data for the job's report.
 #pragma once
 
 #include <cstddef>
@@ -35,8 +35,8 @@ struct JobSamples {
 /// Bytes that analysing the trace takes, its training steps included; not much more for any trace seen.
 [[nodiscard]] std::size_t memory_needed(const TraceStream& stream, bool in_one_piece);
 
-/// Loads, analyses and frees the trace, as soon as the budget has room for it. `threads`: of all nodes
-/// together. Throws Error.
+/// Loads, analyses and frees the trace, as soon as it fits into the budget. `threads`: of all nodes together. Throws
+/// Error.
 [[nodiscard]] NodeSummary analyse_file(const std::filesystem::path& trace, const AnalysisSettings& settings,
                                        MemoryBudget& budget, std::size_t threads);
 

@@ -41,8 +41,8 @@ std::string render_summary(NodeSummary summary) {
   const auto cut = [&summary](const char* what, std::size_t count) {
     summary.part.omitted[what] += static_cast<double>(count);
   };
-  // Least needed first: points of the timeline, then quiet channels, then weak episodes, then what tells a phase of the
-  // whole job from one node's, at last whole timelines. The means by which nodes are compared stay.
+  // Least needed first: points of the timeline, then quiet channels, then weak episodes, then the data that separates a
+  // phase of the whole job from one node's, at last whole timelines. The means by which nodes are compared stay.
   for (int round = 0; text.size() > kLargestSummary && round < 12; ++round) {
     for (TimelineChannel& channel : summary.part.timeline) downsample(channel, channel.values.size() / 2);
     if (summary.aggregates.size() > 50) {

@@ -1,4 +1,4 @@
-// What one node leaves for the merge: `NODE.summary.json`, small enough to read a thousand of them. It holds a report
+// The input of the merge from one node: `NODE.summary.json`, small enough to read a thousand of them. It holds a report
 // of this node alone, in the format of report.json, and aggregates of its channels.
 #pragma once
 
@@ -38,10 +38,10 @@ struct NodeSummary {
   bool downsampled = false;                  // after the analysis, to one row a minute: it cannot be repeated
   double seconds = 0;                        // recorded
   std::string boot_id;                       // of the kernel: equal for "nodes" that are namespaces of one machine
-  std::string insufficient;                  // why the detectors could say nothing, or ""
-  std::string damaged;                       // what of the trace is lost that could have been a finding, or ""
+  std::string insufficient;                  // why the detectors had no result, or ""
+  std::string damaged;                       // the lost part of the trace that could have been a finding, or ""
   std::vector<std::string> addresses;        // of its interfaces
-  std::vector<std::string> expected_nodes;   // of the job, as far as this node knows
+  std::vector<std::string> expected_nodes;   // of the job, as far as recorded on this node
   std::size_t live_channels = 0;             // that ever changed
   std::vector<ChannelAggregate> aggregates;  // of the most lively channels
   Retransmits retransmits;                   // over TCP: decides whether a peer lost segments
@@ -52,7 +52,7 @@ struct NodeSummary {
   bool operator==(const NodeSummary&) const = default;
 };
 
-/// Reduces timeline, aggregates and episodes until the text fits kLargestSummary; what was cut is counted in `omitted`.
+/// Reduces timeline, aggregates and episodes until the text fits kLargestSummary; `omitted` counts the cut items.
 [[nodiscard]] std::string render_summary(NodeSummary summary);
 /// Throws Error for another schema or a damaged file.
 [[nodiscard]] NodeSummary parse_summary(const std::string& json);

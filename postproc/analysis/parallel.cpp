@@ -23,7 +23,7 @@ std::size_t usable_threads() {
 
 void keep_freed_memory() {
 #ifdef __GLIBC__
-  constexpr int kLargestReused = 32 << 20;  // the most that malloc takes; what is larger comes and goes
+  constexpr int kLargestReused = 32 << 20;  // the most that malloc takes; larger blocks come and go
   mallopt(M_MMAP_THRESHOLD, kLargestReused);
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 4 << 20);

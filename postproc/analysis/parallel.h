@@ -21,7 +21,7 @@ void keep_freed_memory();
 /// the first exception comes out.
 void run_parallel(std::size_t tasks, std::size_t threads, const std::function<void(std::size_t)>& run);
 
-/// Bytes shared by those who work at the same time.
+/// Bytes shared by threads that work at the same time.
 class MemoryBudget {
  public:
   explicit MemoryBudget(std::size_t bytes) : bytes_(bytes) {}
@@ -37,7 +37,7 @@ class MemoryBudget {
     MemoryBudget& budget_;
     std::size_t bytes_;
   };
-  /// Waits until there is room beside the others; who is alone gets any amount.
+  /// Waits until it fits beside the others; a single thread gets any amount.
   [[nodiscard]] Share take(std::size_t bytes);
 
  private:

@@ -1,4 +1,4 @@
-// The facts that a batch system had of the job at its end, kept beside the traces: names, array, state, exit code.
+// Facts of the batch system about the job at its end, kept beside the traces: names, array, state, exit code.
 #pragma once
 
 #include <filesystem>

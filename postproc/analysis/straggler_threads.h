@@ -1,5 +1,5 @@
-// Where the Python of a node stood while the other nodes waited for it: only the whole job shows who is waited for, so
-// the node's trace is opened once more.
+// The positions of a node's Python threads while the other nodes waited for it: only the whole job shows which node is
+// waited for, so the node's trace is opened once more.
 #pragma once
 
 #include <span>

@@ -15,7 +15,7 @@ constexpr double kLeastShare = 0.8;
 /// Without one of them nearly no rule can look at anything.
 constexpr std::string_view kLeastSet[] = {"job.cpu_time", "cpu.user", "cpu.system", "cpu.idle"};
 
-/// Detectors look at all but states and what reveal measures itself by.
+/// Detectors read all channels except states and those of reveal itself.
 bool is_searched(const Channel& channel) {
   return channel.subsystem != Subsystem::self && channel.kind != Kind::state;
 }

@@ -1,4 +1,4 @@
-// Whether a node's trace is enough to call the node healthy: what was not looked at is not healthy.
+// Whether a node's trace is enough to call the node healthy: a node that was not examined is not called healthy.
 #pragma once
 
 #include <span>
@@ -16,7 +16,7 @@ namespace reveal {
 [[nodiscard]] std::string why_not_enough(const NodeTrace& trace, std::span<const ChannelTotals> totals,
                                          std::size_t samples);
 
-/// Returns the damaged parts in which a finding could have been: what detectors look at, and what rules asked for.
+/// Returns the damaged parts in which a finding could have been: the channels that detectors or rules read.
 [[nodiscard]] std::vector<LostPart> lost_evidence(std::span<const LostPart> lost,
                                                   const RuleContext::Metrics& asked_for);
 

@@ -30,11 +30,11 @@ constexpr std::size_t kMostStepSlices = 200'000;   // of all ranks
 constexpr std::size_t kMostRanks = 64;             // of a node: process slots are fewer
 constexpr std::size_t kMostLanes = 32;             // of slices that overlap
 constexpr std::size_t kReasons = 3;                // of an episode
-constexpr std::int64_t kFarthest = INT64_MAX / 3;  // times may be anybody's, and are added
+constexpr std::int64_t kFarthest = INT64_MAX / 3;  // times are untrusted, and are added
 constexpr std::int64_t kLeastMargin = 5 * kSecond;
-constexpr double kWholeShare = 0.9;  // of the job: an interval that says when is shorter
+constexpr double kWholeShare = 0.9;  // of the job: an interval with a useful time is shorter
 
-/// Threads are numbers: what is shown first comes first.
+/// Threads are numbers, in the order of display.
 constexpr int kExportedThread = 1;
 constexpr int kFirstFinding = 100;
 constexpr int kFirstEpisode = 200;
@@ -133,7 +133,7 @@ struct Slice {
   Json about;
 };
 
-/// What the report says of one node.
+/// The report's marks of one node.
 struct Marked {
   std::vector<Slice> findings, episodes;
   std::set<std::string> channels;  // names and metrics
@@ -206,7 +206,7 @@ std::vector<TimeSpan> windows_of(const Report& report, bool whole_job) {
   return united(shorter.empty() ? longer : shorter);
 }
 
-/// Slices of a thread may not overlap: each is put on the first of several that has room for it.
+/// Slices of a thread may not overlap: each is put on the first of several where it fits.
 void add_slices(Events& events, std::size_t process, int first_thread, const char* category, std::vector<Slice> slices,
                 std::size_t& left_out) {
   std::stable_sort(slices.begin(), slices.end(),
@@ -342,7 +342,7 @@ class NodeExport {
     const std::size_t at_once = std::max<std::size_t>(1, kValuesAtOnce / width);
     Telemetry piece;
     std::size_t each = 1;  // samples of a point
-    // From the begin on: what a counter counts from is known to who saw it first.
+    // From the begin on: the start value of a counter is only known at its first row.
     for (std::size_t begin = 0; begin < ranges.back().end; begin += at_once) {
       stream.read(begin, std::min(at_once, stream.samples() - begin), piece);
       if (begin == 0) {

@@ -23,7 +23,7 @@ std::string page_row(std::string_view label, std::string_view text, const TextSt
   return folded("  " + std::string(label), printable(text, 2000), kTextColumn, static_cast<std::size_t>(style.width));
 }
 
-/// "80.3 s (80.1, 79.4, 81.2)": the mean, and what it is the mean of.
+/// "80.3 s (80.1, 79.4, 81.2)": the mean, and its values.
 std::string side_words(const std::vector<double>& values, std::string_view unit) {
   if (values.empty()) return std::string(kNotMeasured);
   const double mean = arithmetic_mean(values);

@@ -1,4 +1,4 @@
-// What `reveal compare` prints.
+// The output of `reveal compare`.
 #pragma once
 
 #include <string>

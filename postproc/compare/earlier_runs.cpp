@@ -15,7 +15,7 @@ std::vector<RunRecord> runs_known_of(const std::string& key, const StatePlace& s
   try {
     return RunIndex(state.directory).runs(key);
   } catch (const Error&) {
-    return {};  // then nothing is known of them, and the page says that
+    return {};  // then nothing is known of them, and the page reports that
   }
 }
 

@@ -1,4 +1,4 @@
-// How long other runs of the same command and shape took, as the caller's own history knows them.
+// The durations of other runs of the same command and shape, from the caller's own history.
 #pragma once
 
 #include <vector>

@@ -19,7 +19,7 @@ namespace {
 
 using Runs = std::vector<ComparedRun>;
 
-constexpr double kLongestRun = 1e10;                    // seconds; what is beyond was never a run
+constexpr double kLongestRun = 1e10;                    // seconds; longer ones are no runs
 constexpr double kRecordedVariance = 0.1 * 0.1 / 12;    // of rounding: a trace has a row every tenth of a second
 constexpr double kReportedVariance = 0.01 * 0.01 / 12;  // reveal-run reports hundredths
 constexpr std::size_t kLeastEarlierRuns = 3;
@@ -51,7 +51,7 @@ std::vector<double> numbers_of_runs(const Runs& runs, const NumberOfRun& number)
   return values;
 }
 
-/// Returns nothing for a job that failed: its time says nothing about its speed.
+/// Returns nothing for a job that failed: its time is no measure of its speed.
 std::optional<double> unless_failed(const Report& report, std::optional<double> value) {
   return has_failed(report.job) ? std::nullopt : value;
 }
@@ -261,7 +261,7 @@ bool in_the_same_place(const Runs& before, const Runs& after, const std::string&
   return std::any_of(ours.begin(), ours.end(), [&](const std::string& one) { return theirs.count(one) > 0; });
 }
 
-/// In runs whose rule could not look, the share is not known: it is not 0.
+/// In runs where the rule could not be checked, the share is unknown, not 0.
 ComparedNumber share_of_cause(const Runs& before, const Runs& after, const std::string& id) {
   const auto percent = [&id](const Report& report) -> std::optional<double> {
     if (!why_not_judged_in(report, id).empty()) return std::nullopt;
@@ -277,7 +277,8 @@ ComparedNumber share_of_cause(const Runs& before, const Runs& after, const std::
   return share;
 }
 
-/// What both sides together reported; that a run differs from earlier ones is what is compared here anyway.
+/// The causes that both sides together reported, without those about differences from earlier runs, because these are
+/// compared here anyway.
 std::map<std::string, const Finding*> causes_of(const Runs& before, const Runs& after) {
   std::map<std::string, const Finding*> gravest;
   for (const Runs* side : {&before, &after}) {
@@ -347,7 +348,7 @@ std::vector<std::string> texts_of_runs(const Runs& runs, const TextOfRun& text) 
   return {all.begin(), all.end()};
 }
 
-/// What should be the same on both sides, for the difference to be that of the change alone.
+/// Conditions that should be the same on both sides, so that the difference is that of the change alone.
 struct SameOnBothSides {
   std::string_view what;
   std::string (*text)(const Report&);

@@ -65,7 +65,7 @@ struct JobComparison {
   std::vector<ComparedNumber> hardware;  // how well processors and memory were used: instructions per cycle and so on
   ComparedNumber anomalous;              // share of the time in strong intervals, explained or not
   std::vector<ComparedCause> causes;     // appeared, went, stayed, not known; the gravest first
-  std::vector<std::string> notes;        // what else is not the same, and what was left out
+  std::vector<std::string> notes;        // other differences, and omissions
   bool operator==(const JobComparison&) const = default;
 };
 

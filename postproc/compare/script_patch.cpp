@@ -55,7 +55,7 @@ struct PlaceInScript {
 constexpr std::string_view kLaunchers[] = {"srun", "mpirun",  "mpiexec", "exec",       "time",      "nohup",
                                            "env",  "numactl", "taskset", "reveal-run", "apptainer", "singularity"};
 
-/// Whether a shell would run what stands there: not a word of a text, a pattern or another command's argument.
+/// Whether a shell would run the text there: not a word of a text, a pattern or another command's argument.
 bool is_run(const std::string& line, std::size_t column) {
   const std::string before = line.substr(0, column);
   if (before.find_first_of("\"'`<#") != std::string::npos) return false;
@@ -136,7 +136,7 @@ class Hunk {
     put('-', line);
     ++before_;
   }
-  /// `instead`: of the line in the script whose end it has.
+  /// `instead`: the script's line with the line end to use.
   void add(const std::string& text, std::size_t instead) {
     text_ += "+" + text + "\n" + note_about_end(instead);
     ++after_;

@@ -67,7 +67,7 @@ int start_command(const std::vector<std::string>& words, const std::vector<std::
                        exec_pointers(words).data(), exec_pointers(environment).data());
 }
 
-/// It stays a zombie meanwhile: its number is nobody else's when a signal is passed on. True if it was paused.
+/// It stays a zombie meanwhile: no other process can have its number when a signal is passed on. True if it was paused.
 bool wait_for_end_of(pid_t child) {
   const auto id = static_cast<id_t>(child);
   bool paused = false;
@@ -88,10 +88,11 @@ bool has_children() {
   return ::waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
-/// What the command started and did not wait for is a child of ours now. True if some of it outlives the wait.
+/// Processes that the command started and did not wait for are children of ours now. True if one of them outlives the
+/// wait.
 bool outlives_the_command() {
   using std::chrono::steady_clock;
-  if (g_had_children) return false;  // not to be told from those
+  if (g_had_children) return false;  // they cannot be distinguished
   const auto end = steady_clock::now() + (g_outlived ? std::chrono::seconds(0) : kLeftBehind);
   for (;;) {
     const pid_t ended = ::waitpid(-1, nullptr, WNOHANG);

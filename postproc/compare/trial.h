@@ -1,5 +1,5 @@
-// A command with and without a line, again and again in the order ABBA, so that what slowly changes meanwhile (a
-// warming cpu, a filling cache) counts for both alike.
+// A command with and without a line, again and again in the order ABBA, so that slow changes meanwhile (a warming cpu,
+// a filling cache) count for both alike.
 #pragma once
 
 #include <optional>
@@ -24,8 +24,8 @@ struct Trial {
   std::optional<MeanDifference> difference;
   TimeChange change = TimeChange::not_known;
   std::string sentence;
-  std::string stopped;  // why fewer runs were made than asked for, or ""
-  std::string keep;     // what to type from now on, where the line helps
+  std::string stopped;  // why fewer runs were made than requested, or ""
+  std::string keep;     // the text to type from now on, if the line helps
   ScriptPatch patch;
 };
 

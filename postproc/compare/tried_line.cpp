@@ -27,7 +27,7 @@ constexpr std::string_view kWrappers[] = {"numactl", "taskset", "nice",   "ionic
                           printable(line, 100), c == '\n' ? std::string("a line break") : std::string(1, c)));
 }
 
-/// Cuts the text in quotes off `rest`, whose first character is the quote.
+/// Cuts the text in quotes off `rest`, which begins with the quote.
 std::string quoted_text(std::string_view& rest, std::string_view line) {
   const char quote = rest.front();
   std::string text;
@@ -115,7 +115,7 @@ bool is_own_launcher(const std::string& word, std::string_view command) {
 }
 
 /// Options behind a launcher with which the command begins, too. Of words behind them only the report's name of the
-/// program may stand there: "-n 4" cannot be told from an option and a program.
+/// program may stand there: "-n 4" cannot be distinguished from an option and a program.
 std::vector<std::string> options_of(std::vector<std::string>::const_iterator word,
                                     std::vector<std::string>::const_iterator end, std::string_view line) {
   const auto dots = std::find_if(word, end, [](const std::string& one) { return one == "..." || one == "COMMAND"; });

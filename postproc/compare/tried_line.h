@@ -25,7 +25,8 @@ struct TriedLine {
   bool operator==(const TriedLine&) const = default;
 };
 
-/// As a shell splits a line; a comment ends it. Throws Error for what only a shell can do: pipes, variables, patterns.
+/// As a shell splits a line; a comment ends it. Throws Error for features that need a shell: pipes, variables,
+/// patterns.
 [[nodiscard]] std::vector<std::string> split_words(std::string_view line);
 
 /// "export A=1 B=2", "unset A", "A=1 numactl --membind=0 COMMAND ..."; `command`, its first word, ends the words before
@@ -37,7 +38,7 @@ struct TriedLine {
 [[nodiscard]] TriedLine joined(const std::vector<TriedLine>& lines);
 
 /// The first of the finding's lines for users that can be put before a command. Its text must be a row of the rule
-/// table, filled in: a file does not say what is run. Throws Error where none is.
+/// table, filled in: a file does not decide which command is run. Throws Error if there is none.
 [[nodiscard]] std::string line_to_try(const Finding& finding, const std::string& command);
 
 /// For a shell: quoted where needed. An option stays one.

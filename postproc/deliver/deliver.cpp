@@ -48,7 +48,7 @@ constexpr double kSecondsPerByte = 0.6e-6;
 constexpr double kMostSecondsAfterEpilog = 20;  // of an idle cpu; the broker gives up after two minutes
 constexpr auto kWaitAfterEpilog = 30s;          // for the other nodes
 constexpr double kSecondsPerNode = 8e-3;        // for its summary in the job's report; measured 8.2 s for 1,000
-constexpr double kThinning = 1.5;               // of the analysis; measured .5 s for 4 MB, whose analysis takes 1.2 s
+constexpr double kThinning = 1.5;               // of the analysis; measured .5 s for 4 MB, with an analysis of 1.2 s
 
 std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
@@ -101,7 +101,7 @@ void withdraw(const fs::path& directory) noexcept {
   fs::remove(directory, error);
 }
 
-/// The runs that may lie where `wanted` is: it, and those beside it when the name was taken.
+/// The directories in which a run may lie: `wanted`, and the numbered ones beside it if the name was taken.
 fs::path numbered(const fs::path& wanted, int run) {
   return run == 1 ? wanted : fs::path(wanted.string() + "-" + std::to_string(run));
 }
@@ -160,8 +160,8 @@ bool stands_already(const fs::path& file, const fs::path& place) {
          fs::last_write_time(place, error) == fs::last_write_time(file) && !error;
 }
 
-/// Traces before summaries: whoever sees a summary may begin with the report. Nothing delivered before is replaced.
-/// Returns why something that was delivered is still in the spool, "" if nothing is.
+/// Traces before summaries: a node that sees a summary may begin with the report. Files that were delivered before are
+/// not replaced. Returns why a delivered file is still in the spool, "" if there is none.
 std::string move_all(const fs::path& spool, const fs::path& directory, const std::string& node) {
   std::string left;
   const auto move = [&left](const fs::path& from, const fs::path& to) {
@@ -188,7 +188,7 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
     }
   }
   std::sort(traces.begin(), traces.end());
-  std::map<std::string, std::string> names;  // of summaries whose trace has another name now, its
+  std::map<std::string, std::string> names;  // new names of traces, by the summary of each
   for (const fs::path& trace : traces) {
     if (stands_already(trace, directory / trace.filename())) {
       sync_directory(directory);
@@ -249,7 +249,7 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
       ReportOptions options;
       options.settings = analysis;
       options.history = history_options(analysis);
-      // Steps on other nodes of the job deliver here, too; of them, only they themselves know.
+      // Steps on other nodes of the job deliver here, too; this node has no list of them.
       options.expected_nodes = nodes;
       for (const std::string& other : reported) {
         if (std::find(nodes.begin(), nodes.end(), other) == nodes.end()) options.expected_nodes.push_back(other);
@@ -263,7 +263,7 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
   }
 }
 
-/// What the node that asked left beside the traces.
+/// The names that the node which queried the controller left beside the traces.
 JobNames published_names(const fs::path& directory, JobNames names) {
   ReportJob facts;
   read_slurm_job_record(directory, facts);
@@ -276,7 +276,7 @@ JobNames published_names(const fs::path& directory, JobNames names) {
   return names;
 }
 
-/// The new name stands in the directory before it is renamed: who has it open finds it.
+/// The new name stands in the directory before it is renamed: a process that has it open finds it.
 fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const std::string& request) {
   const std::vector<Candidate> unnamed = delivery_candidates(job, request);
   const std::vector<Candidate> named = delivery_candidates({job.place, published_names(directory, job.names)}, request);
@@ -336,7 +336,7 @@ std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::strin
       if (path.is_relative() && fs::path(job.place.work_dir).is_absolute()) {
         candidates.push_back({(fs::path(job.place.work_dir) / path).lexically_normal(), true});
       }
-    } catch (const Error&) {  // a pattern we do not know: the standard place
+    } catch (const Error&) {  // an unknown pattern: the standard place
     }
   }
   for (const fs::path& base : {fs::path(job.place.work_dir), fs::path(job.place.home)}) {
@@ -404,7 +404,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       waiting.wait_for_nodes = kWaitAfterEpilog;
     }
     delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis);
-  } catch (const Error& error) {  // what is delivered is worth more than the report
+  } catch (const Error& error) {  // the delivered files matter more than the report
     add_problem("no report: " + std::string(error.what()));
   }
   // Only when no other node can be on its way there.

@@ -30,15 +30,15 @@ struct DeliverSettings {
 
 struct Delivery {
   std::filesystem::path directory;  // where traces and report are now
-  bool moved = false;               // false: still in the spool, `why` says why
-  std::string why;                  // what failed on the way, in one line
+  bool moved = false;               // false: still in the spool, `why` has the reason
+  std::string why;                  // the failures on the way, in one line
   bool report_built = false;
   bool needs_job = false;         // too much work for an epilog
   std::optional<JobNames> names;  // learnt on the way
   Descriptor folder;              // `directory`, also once another node has renamed it
 };
 
-/// Made by the node that asks the controller.
+/// Made by the node that queries the controller.
 inline constexpr const char* kAskedFile = ".asked";
 
 /// True for one caller only, of all nodes and runs that deliver there: O_EXCL.
@@ -46,22 +46,22 @@ inline constexpr const char* kAskedFile = ".asked";
 
 struct Candidate {
   std::filesystem::path path;
-  bool make_parents = false;  // asked for by name; else it must lie in a directory that exists
+  bool make_parents = false;  // requested by name; else it must lie in a directory that exists
 };
 
-/// The directories to try, best first: what the user asked for or reveal-JOBID in the working directory, then in the
-/// home directory. What is not known of the job (%x, %A, %a) is its id.
+/// The directories to try, best first: the user's directory or reveal-JOBID in the working directory, then in the home
+/// directory. Unknown values of the pattern (%x, %A, %a) become the job's id.
 [[nodiscard]] std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::string& request);
 
-/// Where the directory is now: once all nodes are in, one of them renames it to what only the controller knew, and
-/// writes the new name into it.
+/// Where the directory is now: once all nodes are in, one of them renames it to the name that only the controller has,
+/// and writes the new name into it.
 [[nodiscard]] std::filesystem::path delivered_to(const Delivery& delivery);
 
-/// What this node learns of the job, asked once when it has its directory, so that it stands there before the traces
-/// do; nothing where another node asks.
+/// The names of the job, queried once when this node has its directory, so that they are there before the traces;
+/// nothing if another node queries them.
 using LearnNames = std::function<std::optional<JobNames>(const std::filesystem::path& directory)>;
 
-/// All nodes of a job choose the same directory. `job.names` are what all of them know of it: nothing, unless there is
+/// All nodes of a job choose the same directory. `job.names` are the names known to all of them: none, unless there is
 /// one node only. `let_epilog_go` is called early when the analysis is too much for an epilog, but not worth a job of
 /// its own. Throws Error only when the spool itself cannot be read.
 [[nodiscard]] Delivery deliver(const std::filesystem::path& spool, const std::string& node, const SlurmJob& job,

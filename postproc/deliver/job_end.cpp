@@ -29,7 +29,7 @@ constexpr std::chrono::seconds kReportLimit{60};             // for another node
 constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file system
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
-constexpr std::chrono::seconds kMailPause{5};  // before what failed is tried once more
+constexpr std::chrono::seconds kMailPause{5};  // before a failed step is tried once more
 constexpr const char* kMailedFile = ".mailed";
 
 class EndOfNode {
@@ -79,7 +79,7 @@ class EndOfNode {
       if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
     }
     ready();
-    // Who asked knows to whom; another node may have built the report.
+    // The node that queried the names has the recipient; another node may have built the report.
     if (settings.report == ReportWhen::epilog && !delivery.needs_job && !delivery.report_built &&
         job.place.nodes.size() <= 1) {
       say(LOG_NOTICE, "no report could be built in " + delivery.directory.string() + "; `reveal show` tries again");
@@ -196,7 +196,7 @@ class EndOfNode {
   }
 
   const JobEnd& end_;
-  Config config_;  // [slurm] was read by the collector before, who said what is wrong there
+  Config config_;  // the collector read [slurm] before, and reported its problems
   bool reported_ = false;
 };
 

@@ -1,4 +1,4 @@
-// What `reveal deliver` does, started by the collector of a Slurm job as the job's user when its node is done.
+// The work of `reveal deliver`, started by the collector of a Slurm job as the job's user when its node is done.
 #pragma once
 
 #include <filesystem>
@@ -10,13 +10,13 @@ struct JobEnd {
   std::filesystem::path spool;
   std::string job, node;
   std::string config;      // the site's; the user's own is not read here
-  std::string request;     // what was written behind --reveal=
+  std::string request;     // the text behind --reveal=
   std::string mail_state;  // where mails are counted
   bool orphan = false;     // of a collector that was killed; its sampler may still be closing the trace
   int ready_fd = -1;       // gets one byte when the epilog need not wait any longer
 };
 
-/// Trace, report, mail. Never throws; what went wrong is logged. The exit status of the program.
+/// Trace, report, mail. Never throws; failures are logged. The exit status of the program.
 [[nodiscard]] int finish_job(const JobEnd& end) noexcept;
 
 }  // namespace reveal

@@ -9,7 +9,7 @@
 namespace reveal {
 
 /// Submits `command` (of a shell) with sbatch, to run as this user in `directory` once the job and its epilogs are
-/// over. "" or one line about what went wrong.
+/// over. Returns "" or one line about the failure.
 /// https://slurm.schedmd.com/sbatch.html
 [[nodiscard]] std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory,
                                             const std::string& command);

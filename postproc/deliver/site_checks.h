@@ -1,4 +1,4 @@
-// What a support person asks first: is everything around the probes as it must be on this node? Reads files and asks
+// Checks the set-up around the probes on this node, the first question of support. Reads files and the output of
 // Slurm's own commands; needs no privilege and changes nothing.
 #pragma once
 
@@ -29,7 +29,7 @@ struct SitePlaces {
   std::filesystem::path programs;  // the directory of `reveal`
   std::filesystem::path history;   // of this user; empty with the reason beside it
   std::string why_no_history;
-  std::vector<std::string> config_problem;  // what loading reveal.conf complained about
+  std::vector<std::string> config_problem;  // problems of loading reveal.conf
   bool ask_slurm = true;                    // run scontrol where it is
 };
 

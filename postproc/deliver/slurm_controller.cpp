@@ -46,7 +46,7 @@ void number(std::string& text, const char* key, std::uint64_t value) {
   if (value < NO_VAL) line(text, key, std::to_string(value).c_str());
 }
 
-/// Without one, the library asks the name servers for a controller and ends the process.
+/// Without one, the library queries the name servers for a controller and ends the process.
 bool has_configuration() {
   constexpr const char* kPlaces[] = {"/run/slurm/conf/slurm.conf", "/etc/slurm/slurm.conf",
                                      "/etc/slurm-llnl/slurm.conf", "/usr/local/etc/slurm.conf"};

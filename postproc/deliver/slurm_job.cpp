@@ -89,7 +89,7 @@ void add_recorded_names(JobNames& names, const std::filesystem::path& spool) {
           }
         }
       }
-    } catch (const Error&) {  // cut off before it knew
+    } catch (const Error&) {  // cut off before it was known
     }
   }
 }
@@ -139,7 +139,7 @@ Environment pattern_environment(const SlurmJob& job) {
 
 namespace {
 
-/// Slurm calls a job "wrap" or "python3" if its user did not name it: then its program says more.
+/// Slurm calls a job "wrap" or "python3" if its user did not name it: then its program is a better name.
 std::string title_of(const JobNames& names) {
   if (identifies(names.name)) return names.name;
   std::vector<std::string> words;

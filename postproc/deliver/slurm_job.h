@@ -1,4 +1,4 @@
-// What Slurm knows of a job, from the node's environment and, on one node only, from the controller.
+// Slurm's facts about a job, from the node's environment and, on one node only, from the controller.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ struct JobPlace {
   std::string id, user, cluster, work_dir, home;
   int restart = 0;
   std::vector<std::string> nodes;    // of the job
-  std::vector<std::string> watched;  // those that are expected to deliver: of an inner `srun --reveal`, the step's
+  std::vector<std::string> watched;  // nodes that are expected to deliver: of an inner `srun --reveal`, the step's
   bool inner = false;                // watched by a step: its nodes may be any of the job's
 };
 

@@ -1,4 +1,4 @@
-// What detectors say: intervals in which a node differed from the rest of its own job.
+// The result of detectors: intervals in which a node differed from the rest of its own job.
 #pragma once
 
 #include <algorithm>
@@ -159,7 +159,7 @@ struct WindowScore {
 struct Detection {
   std::vector<Episode> episodes;  // by falling score
   std::vector<WindowScore> windows;
-  std::string insufficient;  // why nothing can be said ("14 s were recorded, at least 32 s are needed"), or ""
+  std::string insufficient;  // why there is no result ("14 s were recorded, at least 32 s are needed"), or ""
 };
 
 }  // namespace reveal

@@ -65,7 +65,8 @@ std::string mistake_in_pipeline(const std::vector<std::string>& values) {
 }
 const RegisteredConfigCheck kPipelineCheck{config_key("report", "pipeline"), mistake_in_pipeline};
 
-/// What was set; the rest is the rule's own. The section with its present id comes before one with the former.
+/// The settings from the file; the rest is the rule's own. The section with its present id comes before one with the
+/// former.
 RuleSetting rule_setting(const RuleSpec& rule, const Config& config) {
   RuleSetting setting{.rule = std::string(rule.id), .thresholds = {}};
   for (const std::string_view id : {rule.id, rule.former_id}) {

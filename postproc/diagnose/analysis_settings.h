@@ -1,4 +1,4 @@
-// What a site or a user changed about the analysis: the parts of reveal.conf that `reveal` itself reads.
+// The settings of a site or a user for the analysis: the parts of reveal.conf that `reveal` itself reads.
 #pragma once
 
 #include <string>

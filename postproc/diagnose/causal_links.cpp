@@ -18,7 +18,7 @@ constexpr std::string_view kSlowSteps = "training steps that took longer";
 constexpr std::string_view kHang = "ranks that waited until the job ended";
 constexpr std::string_view kStall = "ranks that all stood still";
 
-// Hardware and configuration first, then the kernel's work, then what the job sees of it.
+// Hardware and configuration first, then the kernel's work, then their effects on the job.
 constexpr CausalLink kLinks[] = {
     {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "unused huge pages"},
     {"mem.hugepages_inconsistent", "node.differs", ""},
@@ -170,7 +170,7 @@ bool is_covered(const Finding& effect, const std::vector<TimeSpan>& reach) {
   return !effect.intervals.empty() && share >= kExplainedShare * static_cast<double>(effect.intervals.size());
 }
 
-/// What was found, by rule and node, and in which reach of a link it lies.
+/// The findings by rule and node, and whether they are within reach of a link.
 class Found {
  public:
   explicit Found(std::span<const Finding> findings) {
@@ -226,8 +226,8 @@ class Found {
                               effect.instances.end()) != cause.instances.end();
   }
 
-  /// Whether the effect's rule found something on the node soon after the cause began: what comes and goes later
-  /// belongs to it.
+  /// Whether the effect's rule found something on the node soon after the cause began: findings that come and go later
+  /// belong to it.
   [[nodiscard]] bool began_soon(const CausalLink& link, const TimeSpan& reach, std::string_view node) const {
     const std::int64_t began = reach.begin_utc_ns + static_cast<std::int64_t>(link.before * kSecond);
     const auto& effects = at_.at({link.effect, node});

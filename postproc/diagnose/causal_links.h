@@ -11,11 +11,11 @@
 
 namespace reveal {
 
-/// A rule whose finding explains another rule's, where they were seen on one node at the same time.
+/// A rule with findings that explain those of another rule, if both were seen on one node at the same time.
 struct CausalLink {
   std::string_view cause;
   std::string_view effect;
-  std::string_view words;  // the effect, as what the cause led to: "packets dropped by that cpu"; "" for the same fact
+  std::string_view words;  // the effect, as a result of the cause: "packets dropped by that cpu"; "" for the same fact
   /// It comes long after its cause, which must be worth acting on by itself; others come within seconds.
   bool late = false;
   /// Only of one and the same port, disk or GPU.
@@ -29,8 +29,8 @@ struct CausalLink {
 
 /// Sets `caused_by` and `first_cause` of each finding that findings of another rule explain: all its intervals but a
 /// fifth lie within reach of theirs, and its rule found something there within ten seconds of their beginning, so that
-/// what has been there all the time explains nothing that comes later. Before findings of one rule are merged: of two
-/// intervals of a rule, one may have a cause and the other none.
+/// a permanent state explains nothing that comes later. Before findings of one rule are merged: of two intervals of a
+/// rule, one may have a cause and the other none.
 void find_causes(std::vector<Finding>& findings);
 
 /// The first cause of a chain gets the words of the chain, and the chain's greatest severity and cost.

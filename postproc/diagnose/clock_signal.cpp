@@ -5,7 +5,7 @@
 namespace reveal {
 namespace {
 
-/// Cycles that ran against cycles at the nominal clock: what turbostat calls Bzy_MHz.
+/// Cycles that ran against cycles at the nominal clock: Bzy_MHz in turbostat.
 std::optional<MetricSeries> counted_clock(const RuleContext& context) {
   const auto ran = context.total_if_measured("platform.aperf");
   const auto nominal = context.total_if_measured("platform.mperf");

@@ -1,4 +1,4 @@
-// Asks the collector what can be measured. The analysis is independent of probes: it prints the answer of
+// Queries the collector for the list of metrics. The analysis is independent of probes: it prints the answer of
 // reveal-collect.
 #pragma once
 
@@ -25,7 +25,7 @@ struct NodeRecording {
 /// Runs reveal-collect without a job. Throws Error when it fails, in its own words, or takes longer than the limit.
 void record_node(const NodeRecording& recording);
 
-/// `reveal-collect --list-probes --json` with what is computed from it after the run: one more entry, "derived".
+/// `reveal-collect --list-probes --json` with one more entry, "derived", for metrics computed after the run.
 [[nodiscard]] std::string probes_as_json();
 /// `reveal-collect --list-probes --markdown` with the same.
 [[nodiscard]] std::string probes_as_markdown();
@@ -34,22 +34,22 @@ void record_node(const NodeRecording& recording);
 
 /// The entry of one probe; throws Error naming the near one for an unknown name.
 [[nodiscard]] std::string probe_as_json(const std::string& json, const std::string& name);
-/// The same as text: what it measures and how often, what it needs, its metrics with what they mean.
+/// The same as text: its subject and period, its requirements, its metrics with their meaning.
 [[nodiscard]] std::string probe_as_text(const std::string& json, const std::string& name, std::size_t width);
 
-/// What `reveal-collect --facts --json` says. Throws Error where it is none of it.
+/// The output of `reveal-collect --facts --json`. Throws Error for any other text.
 [[nodiscard]] Snapshot facts_of_node(const std::string& json);
 
-/// What `reveal-collect --check --json` says, sorted by who can do something about it.
+/// The output of `reveal-collect --check --json`, sorted by the person who can act on it.
 struct ProbeCheck {
   struct Missing {
     std::string name, reason, remedy;
   };
   std::vector<std::string> working;
   std::vector<Missing> needs_job;   // works when a job is named
-  std::vector<Missing> off;         // works when it is asked for
+  std::vector<Missing> off;         // works if requested
   std::vector<Missing> obtainable;  // an administrator can make it work here
-  std::vector<Missing> not_here;    // this machine lacks what it measures
+  std::vector<Missing> not_here;    // this machine lacks the source
 
   [[nodiscard]] std::size_t all() const {
     return working.size() + needs_job.size() + off.size() + obtainable.size() + not_here.size();

@@ -1,5 +1,5 @@
-// A rule as the site has set it: for findings that no single node can make, such as a node against its peers or a run
-// against earlier ones. They are rows of the rule table like all others, without a function that asks one node.
+// A rule with the settings of the site: for findings that no single node can make, such as a node against its peers or
+// a run against earlier ones. They are rows of the rule table like all others, without a function for one node.
 #pragma once
 
 #include <string>

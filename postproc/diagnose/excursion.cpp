@@ -88,7 +88,7 @@ std::vector<Interval> collect(std::span<const double> series, double usual, cons
     if (taken.length() == 0) taken = dip_inside(series, at, usual, search);
     if (taken.length() == 0) {
       found.push_back(at);
-      // All of what was seen, not only its core, else the shoulders come back as candidates of their own.
+      // The whole excursion, not only its core, else the shoulders come back as candidates of their own.
       taken = {std::min(at.begin, seed.at.begin), std::max(at.end, seed.at.end)};
     }
     offer({range.begin, taken.begin});
@@ -202,7 +202,7 @@ std::vector<double> means_outside(std::span<const double> series, std::span<cons
   return means;
 }
 
-/// Means of short windows, since one sample of a jiffy counter says little.
+/// Means of short windows, since one sample of a jiffy counter is too coarse.
 std::vector<double> short_means(std::span<const double> series, const ExcursionSearch& search) {
   return means_outside(series, {}, std::max<std::size_t>(1, search.window / 5));
 }

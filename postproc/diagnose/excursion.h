@@ -46,13 +46,13 @@ struct Excursion {
 /// Returns the excursions by falling excess x length. Missing samples belong to neither side.
 [[nodiscard]] std::vector<Excursion> find_excursions(std::span<const double> series, const ExcursionSearch& search);
 
-/// Those that together last longer than what is usual, up to two thirds of the series: the lower level is the usual
-/// one, and was seen before and after each. Empty where this is no such series. Between its begin and its end a job
-/// does something else for most of the time: the caller must know that it is not that.
+/// Excursions that together last longer than the usual level, up to two thirds of the series: the lower level is the
+/// usual one, and was seen before and after each. Empty if this is no such series. A job may also do other work for
+/// most of the time between its begin and its end: the caller must exclude this case.
 [[nodiscard]] std::vector<Excursion> find_lasting_excursions(std::span<const double> series,
                                                              const ExcursionSearch& search);
 
-/// Where they are: to leave them all out of what is usual.
+/// Where they are: to leave them all out of the usual level.
 [[nodiscard]] std::vector<Interval> places(std::span<const Excursion> excursions);
 
 }  // namespace reveal

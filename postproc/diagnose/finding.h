@@ -56,9 +56,9 @@ struct RunnerUp {
 
 struct Remedy {
   std::vector<std::string> user;    // lines the job's owner can type
-  std::vector<std::string> advice;  // prose: what to change where no line can be typed
+  std::vector<std::string> advice;  // prose: changes for which no line can be typed
   std::vector<std::string> admin;   // lines for the site, never shown to a user as something to run
-  std::string verify;               // what must change after the fix
+  std::string verify;               // the expected change after the fix
   bool operator==(const Remedy&) const = default;
 };
 
@@ -93,7 +93,7 @@ struct NotChecked {
   bool operator==(const NotChecked&) const = default;
 };
 
-/// Id of the rule for what no other one explains.
+/// Id of the rule for episodes that no other one explains.
 inline constexpr std::string_view kUnexplained = "anomaly.unexplained";
 
 /// Whether one of the finding's intervals covers this share of the span.

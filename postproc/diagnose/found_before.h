@@ -1,4 +1,4 @@
-// What the rules before this one, in attribution order, have found on the node.
+// The findings of the rules before this one, in attribution order, on the node.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The job's GPUs as rules look at them: who they are, when they worked, what held their clocks down, and what the job
-// did while they stood still.
+// The job's GPUs for rules: their names, their busy intervals, the limits of their clocks, and the job's activity while
+// they stood still.
 #pragma once
 
 #include <optional>
@@ -24,12 +24,12 @@ namespace reveal {
 [[nodiscard]] std::optional<double> gpu_number(const RuleContext& context, const std::string& gpu,
                                                std::string_view key);
 
-/// -1 where the firmware does not say it.
+/// -1 if the firmware does not report it.
 [[nodiscard]] int gpu_numa_node(const RuleContext& context, const std::string& gpu);
-/// True if GPUs are divided into parts (MIG): what the driver reports of a whole GPU is not the job's then.
+/// True if GPUs are divided into parts (MIG): then the driver's values of a whole GPU are not the job's.
 [[nodiscard]] bool is_divided(const RuleContext& context, const std::string& gpu);
 
-/// Returns values for remedies: "gpu" is what nvidia-smi -i takes.
+/// Returns values for remedies: "gpu" is the argument of nvidia-smi -i.
 [[nodiscard]] JobValues gpu_values(const RuleContext& context, const std::string& gpu);
 /// "gpu2 (0000:c1:00.0)", or "gpu2 (0000:c1:00.0, divided by MIG)".
 [[nodiscard]] std::string gpu_name(const RuleContext& context, const std::string& gpu);
@@ -42,7 +42,7 @@ namespace reveal {
 /// Returns the interval from the first to the last moment in which the series is above the level; empty if it never is.
 [[nodiscard]] Interval active_phase(std::span<const double> series, double level);
 
-/// What held one GPU back while it worked.
+/// The reasons that held one GPU back while it worked.
 struct HeldBack {
   std::string gpu;
   std::string metric;           // the reason that was seen most
@@ -62,7 +62,7 @@ struct HeldBack {
 [[nodiscard]] std::vector<HeldBack> held_back(const RuleContext& context, std::span<const std::string_view> reasons,
                                               std::string_view unless = {});
 
-/// Interval, instance, evidence, confidence and cost of what held a GPU back.
+/// Interval, instance, evidence, confidence and cost of the limit that held a GPU back.
 [[nodiscard]] Finding held_back_finding(const RuleContext& context, const HeldBack& held, const JobValues& more = {});
 /// For the end of its sentence: " 3 more GPUs of the job had the same problem."; "" where it was one.
 [[nodiscard]] std::string more_gpus(std::size_t held);
@@ -71,7 +71,7 @@ inline constexpr double kGpuWorks = 50;  // percent of use
 
 /// Mean use of the GPUs that work at all; `first` gets the first of them.
 [[nodiscard]] std::vector<double> mean_gpu_use(const RuleContext& context, std::string& first);
-/// Mean power of those; empty where none tells it.
+/// Mean power of these GPUs; empty if none reports it.
 [[nodiscard]] std::vector<double> mean_gpu_power(const RuleContext& context);
 /// The power that 95 % of the phase do not exceed; NaN if it was not measured.
 [[nodiscard]] double usual_gpu_power(std::span<const double> power, Interval phase);
@@ -89,7 +89,7 @@ struct Standstill {
 /// NaN where it was not measured then.
 [[nodiscard]] double mean_then(const Standstill& still, std::span<const double> series);
 
-/// What the job did while its GPUs stood still.
+/// The job's activity while its GPUs stood still.
 struct Meanwhile {
   double cpus = 0;          // used by the job
   double cpus_allowed = 0;  // that it has; 0: not known

@@ -121,7 +121,7 @@ std::vector<int> sending_cpus(const RuleContext& context, const std::string& int
   std::string_view rest = queues;
   for (std::string_view entry = next_word(rest); !entry.empty(); entry = next_word(rest)) {
     const std::size_t colon = entry.find(':');
-    if (colon == std::string_view::npos) return {};  // more queues than the fact has room for
+    if (colon == std::string_view::npos) return {};  // more queues than the fact can hold
     cpus.append(entry.substr(colon + 1)).append(1, ',');
   }
   return parse_cpu_list(cpus);

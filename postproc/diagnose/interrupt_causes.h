@@ -21,7 +21,7 @@ struct Vector {
   double cpu_share = 0;  // of them on that cpu
   bool managed = false;  // the kernel owns its affinity: writing it fails
 };
-/// Those with at least `min_rate` interrupts per second, by falling rate.
+/// Vectors with at least `min_rate` interrupts per second, by falling rate.
 [[nodiscard]] std::vector<Vector> busy_vectors(const RuleContext& context, double min_rate);
 
 /// A vector of a network card, from the node's configuration.
@@ -39,13 +39,13 @@ struct CardVector {
 /// Cpus of a NUMA node, as a list; "" if it is not known.
 [[nodiscard]] std::string cpus_of_numa_node(const RuleContext& context, std::string_view node);
 
-/// Interfaces all of whose packets are steered to this cpu alone ("cpu0"), by name.
+/// Names of the interfaces with all packets steered to this cpu alone ("cpu0").
 [[nodiscard]] std::vector<std::string> steered_to(const RuleContext& context, std::string_view cpu);
 
 /// Cpus that have transmit queues of the interface for themselves (XPS). Empty where there are none, or it is not
 /// known.
 [[nodiscard]] std::vector<int> sending_cpus(const RuleContext& context, const std::string& interface);
-/// Gives the queues to these cpus: what they send comes back as interrupts of its vectors.
+/// Gives the queues to these cpus: their sent packets come back as interrupts of its vectors.
 [[nodiscard]] std::string line_for_senders(const std::string& interface, const std::vector<int>& cpus,
                                            const std::vector<int>& now);
 

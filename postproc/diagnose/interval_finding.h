@@ -1,5 +1,5 @@
 // How a rule that searches a signal of its own reports a finding: search, interval, loss and evidence, in one way for
-// all of them. What is left to a rule are its signals, its condition and its sentence.
+// all of them. A rule itself has only its signals, its condition and its sentence.
 #pragma once
 
 #include <optional>
@@ -19,9 +19,9 @@ inline constexpr Threshold kMinLostSeconds{"min_lost_seconds", 1, "s",
 inline constexpr Threshold kMinLostPercent{"min_lost_percent", 0.5, "percent",
                                            "lost share of the run from which it is a finding"};
 
-/// Where the series stands above its usual level, which is never below 0, for the rule's min_seconds at least.
-/// `cause`: what others do to the job is an event also where it takes most of the time; unless the job itself does more
-/// then, for it has phases, too.
+/// Where the series stands above its usual level, which is never below 0, for the rule's min_seconds at least. `cause`:
+/// a disturbance by others is an event even if it takes most of the time; unless the job itself does more then, for it
+/// has phases, too.
 enum class Cause : std::uint8_t { job, external };
 [[nodiscard]] std::vector<Excursion> excursions_of(const RuleContext& context, std::span<const double> series,
                                                    double min_excess, double min_score, Cause cause = Cause::job);
@@ -30,7 +30,7 @@ enum class Cause : std::uint8_t { job, external };
 [[nodiscard]] Finding finding_at(const RuleContext& context, Interval at, const JobValues& more = {});
 
 /// Impact, and severity by the rule's min_lost_seconds and min_lost_percent. Without `seconds` no loss was seen, and
-/// `how` says so; where they are 0, `how` becomes the reason why none was seen.
+/// `how` states that; if they are 0, `how` becomes the reason why none was seen.
 void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how);
 /// The same of seconds that the job lost at most.
 void set_most_loss(const RuleContext& context, Finding& finding, double seconds, std::string how);
@@ -40,7 +40,7 @@ void set_loss_of_segments(const RuleContext& context, Finding& finding, const st
                           double length_seconds);
 
 [[nodiscard]] Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Excursion& excursion);
-/// Appends what the signal did in the interval, if it was measured inside and outside.
+/// Appends the signal's change in the interval, if it was measured inside and outside.
 void add_contrast(const RuleContext& context, Finding& finding, const std::optional<MetricSeries>& signal, Interval at,
                   std::span<const Interval> excluded);
 

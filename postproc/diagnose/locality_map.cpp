@@ -20,7 +20,7 @@ constexpr int kNoPlace = std::numeric_limits<int>::max();  // the last place
 // Limits, because a foreign trace may hold any number of entries.
 constexpr std::size_t kMostProcesses = 64;
 constexpr std::size_t kMostGpus = 64;      // of a process
-constexpr std::size_t kMostVectors = 256;  // the collector tells of half as many
+constexpr std::size_t kMostVectors = 256;  // the collector reports half as many
 constexpr std::size_t kMostInPlace = 64;   // of a kind
 constexpr std::size_t kLongestList = 200;  // characters of a list of cpus
 constexpr double kWorthAWord = 0.01;       // of a process's time or memory
@@ -105,7 +105,7 @@ void add_networks(const Facts& facts, Places& places) {
         fmt::format("{} ({})", device, joined(words, "; ")));
   }
   std::set<std::string> interfaces = facts.names("net.", ".numa_node");
-  interfaces.merge(facts.names("net.", ".vendor"));  // what has neither is made of software
+  interfaces.merge(facts.names("net.", ".vendor"));  // an interface with neither is made of software
   for (const std::string& interface : interfaces) {
     if (seen.contains(interface)) continue;
     const auto megabits = parse_int(facts.value("net." + interface + ".speed"));

@@ -1,5 +1,5 @@
-// What is near what in a node: cpus, GPUs, network cards, their interrupts and the job's processes by NUMA node, as far
-// as the node's configuration and the trace say.
+// The places of devices in a node: cpus, GPUs, network cards, their interrupts and the job's processes by NUMA node, as
+// far as the node's configuration and the trace contain them.
 #pragma once
 
 #include <map>
@@ -15,9 +15,9 @@ namespace reveal {
 struct NumaLayout;
 struct Telemetry;
 
-/// One NUMA node, or what nobody knows the place of. In words that can be printed.
+/// One NUMA node, or the devices with an unknown place. In words that can be printed.
 struct LocalityPlace {
-  std::optional<int> numa;  // nothing: the firmware does not say it
+  std::optional<int> numa;  // nothing: the firmware does not report it
   std::string cpus;         // "0-15"
   std::string job_cpus;     // of these, those the job may use; "" where it is not known, or there are none
   std::vector<std::string> gpus, networks, interrupts, processes;
@@ -26,8 +26,8 @@ struct LocalityPlace {
 
 struct LocalityMap {
   std::string node;
-  std::vector<LocalityPlace> places;  // NUMA nodes in rising order, then what has none; empty: see `note`
-  std::string note;                   // why there is nothing to tell apart
+  std::vector<LocalityPlace> places;  // NUMA nodes in rising order, then devices without a node; empty: see `note`
+  std::string note;                   // why places cannot be separated
   bool operator==(const LocalityMap&) const = default;
 };
 
@@ -41,7 +41,7 @@ struct ProcessPlace {
 
 [[nodiscard]] std::vector<ProcessPlace> process_places(const Telemetry& telemetry, const NumaLayout& layout);
 
-/// What `begin` lacks is taken from `end`: a job that began late, a GPU that answered late.
+/// Facts missing in `begin` are taken from `end`: a job that began late, a GPU that answered late.
 [[nodiscard]] LocalityMap locality_map(const Snapshot& begin, const Snapshot& end,
                                        std::span<const ProcessPlace> processes = {});
 

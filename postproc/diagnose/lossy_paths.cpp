@@ -16,13 +16,13 @@ namespace reveal {
 namespace {
 
 constexpr double kLeastTraffic = 0.05;  // of the node's segments: fewer make no peer of the job
-constexpr double kOnePath = 0.8;        // of what was lost, on one path of several
+constexpr double kOnePath = 0.8;        // of the loss, on one path of several
 constexpr double kAll = 0.995;
-constexpr double kLeastShare = 0.1;         // of what was lost, to be named
+constexpr double kLeastShare = 0.1;         // of the loss, to be named
 constexpr double kAsMuchAsTheOthers = 0.2;  // losses per segment, of those of the worst path
 constexpr std::size_t kMostNamed = 3;
-constexpr double kOfTheJob = 0.8;             // of what the node lost, on the job's connections, to be reported
-constexpr double kMostUnattributed = 0.2;     // of what was lost
+constexpr double kOfTheJob = 0.8;             // of the node's loss, on the job's connections, to be reported
+constexpr double kMostUnattributed = 0.2;     // of the loss
 constexpr std::string_view kRest = "others";  // the sum over all peers without a row of their own
 
 struct Path {
@@ -69,7 +69,7 @@ std::vector<Path> paths_of(const RuleContext& context, Interval at, std::span<co
   return paths;
 }
 
-/// All of them lose as much of what they carry as the worst does.
+/// All of them lose the same share of their traffic as the worst.
 bool all_alike(std::span<const Path> paths) {
   double worst = 0;
   for (const Path& path : paths) worst = std::max(worst, path.excess() / std::max(path.traffic, 1e-9));

@@ -14,7 +14,7 @@ namespace reveal {
 
 /// A row of tcp.peer.* counts up to the row before.
 inline constexpr double kPeerRowsLateSeconds = 2;
-/// Segments; fewer are no loss to speak of.
+/// Segments; fewer are no relevant loss.
 inline constexpr double kLeastLost = 5;
 /// Evidence of segments lost on the path to a node, by peer.
 inline constexpr std::string_view kMissedFromPeer = "tcp.peer.out_of_order";

@@ -20,7 +20,7 @@ constexpr double kFewestSamples = 8;    // while the finding lasted
 constexpr double kMostlyThere = 0.5;    // of them in one place
 constexpr double kAlways = 0.9;         // where there is no other time
 constexpr double kMoreThanElse = 0.25;  // than of those at other times
-constexpr double kClear = 3;            // standard errors, so that chance does not tell a difference
+constexpr double kClear = 3;            // standard errors, so that chance does not look like a difference
 constexpr double kMostUnread = 1.0 / 3;
 
 /// Samples by place; the last one counts those without a name.
@@ -133,7 +133,7 @@ void add_main_threads(std::span<const PythonSamples> processes, std::int64_t utc
   for (Finding& finding : findings) {
     const bool lasts = finding.kind == FindingKind::anomaly || finding.kind == FindingKind::peer;
     if (!lasts || finding.intervals.empty()) continue;
-    if (!finding.main_threads.empty()) continue;  // the rule said it, with the node of each rank
+    if (!finding.main_threads.empty()) continue;  // the rule has set them, with the node of each rank
     finding.main_threads = place_sentences(processes, offset, finding);
   }
 }

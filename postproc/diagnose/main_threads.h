@@ -30,8 +30,8 @@ struct PythonThread {
 [[nodiscard]] std::vector<PythonThread> python_threads(std::span<const PythonSamples> processes,
                                                        const std::string& node);
 
-/// Says with each finding where main threads stood while it lasted, if that was mostly one place, and less so at other
-/// times. Of a finding that lasted the whole job: if it was hardly any other place.
+/// Adds to each finding the place of the main threads while it lasted, if it was mostly one place, and less so at other
+/// times; for a finding that lasted the whole job, if it was almost always one place.
 void add_main_threads(std::span<const PythonSamples> processes, std::int64_t utc_minus_monotonic_ns,
                       std::span<Finding> findings);
 

@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// Part of the cycles that waited: for what the L3 did not have where that is counted, else for anything.
+/// Part of the cycles that waited: for data missing in the L3 if that is counted, else for anything.
 [[nodiscard]] std::optional<MetricSeries> stall_ratio(const RuleContext& context);
 /// Part of the accesses beyond the last-level cache that another socket answered.
 [[nodiscard]] std::optional<MetricSeries> remote_share(const RuleContext& context);
@@ -27,7 +27,7 @@ struct MemoryPicture {
 [[nodiscard]] std::string in_words(std::span<const MemoryPicture> picture);
 [[nodiscard]] Evidence evidence_of(const RuleContext& context, const MemoryPicture& picture, Interval at);
 
-/// "2G", "1536M": as sbatch --mem takes it, which knows no fractions.
+/// "2G", "1536M": as sbatch --mem takes it, which accepts no fractions.
 [[nodiscard]] std::string slurm_memory(double bytes);
 
 }  // namespace reveal

@@ -1,4 +1,4 @@
-// Whether a job talks through NCCL, and to whom.
+// Whether a job communicates through NCCL, and with which nodes.
 #pragma once
 
 #include "hdf5schema/basics/error.h"
@@ -18,7 +18,7 @@ namespace reveal {
   return context.snapshot_value("env.SLURM_JOB_NUM_NODES") == "1";
 }
 
-/// "none", or their numbers; throws Unavailable where nobody looked.
+/// "none", or their numbers; throws Unavailable if they were not read.
 [[nodiscard]] inline std::string opened_rdma_devices(const RuleContext& context) {
   std::string opened = context.snapshot_value("job.rdma_opened");
   if (opened.empty()) throw Unavailable("not measured: the RDMA devices the job opened (job.rdma_opened)");

@@ -1,4 +1,4 @@
-// What `reveal check` asks of a node on which no job is watched: the rules that need none, and what they come to.
+// The checks of `reveal check` on a node without a watched job: the rules that need none, and their result.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ std::map<int, std::vector<double>> distance_rows(const Snapshot& snapshot) {
 void add_distances(const Snapshot& snapshot, NumaLayout& layout) {
   const auto rows = distance_rows(snapshot);
   for (const auto& [from, row] : rows) {
-    if (row.size() != rows.size()) continue;  // of which columns nobody knows the nodes
+    if (row.size() != rows.size()) continue;  // the nodes of its columns are unknown
     std::size_t column = 0;
     for (const auto& [to, unused] : rows) layout.distances[{from, to}] = row[column++];
   }

@@ -15,7 +15,7 @@ namespace reveal {
 
 struct NumaLayout {
   std::map<int, int> node_of_cpu;
-  std::vector<int> nodes;  // those with cpus: memory without any (HBM, CXL) is nobody's neighbour
+  std::vector<int> nodes;  // nodes with cpus: memory without any (HBM, CXL) has no neighbour
   std::vector<int> open;   // of these, where the job may run
   std::map<std::pair<int, int>, double> distances;
 
@@ -25,7 +25,8 @@ struct NumaLayout {
   /// The node of a sampled cpu number, which may be any number in a foreign trace; nothing if it is not known.
   [[nodiscard]] std::optional<int> node_of(double cpu) const;
   [[nodiscard]] std::size_t cpus_of(int node) const;
-  /// As firmware says: 10 is a node's own memory, 20 and more another socket's. Nothing where the snapshot lacks it.
+  /// As the firmware reports it: 10 is a node's own memory, 20 and more another socket's. Nothing where the snapshot
+  /// lacks it.
   [[nodiscard]] std::optional<double> distance(int from, int to) const;
   /// Returns the distance from the nearest of some nodes.
   [[nodiscard]] std::optional<double> distance(std::span<const int> from, int to) const;
@@ -44,7 +45,7 @@ struct NumaMemory {
 [[nodiscard]] NumaLayout numa_layout(const Snapshot& facts, std::string_view job_cpus);
 [[nodiscard]] NumaLayout numa_layout(const RuleContext& context);
 
-/// The number of a NUMA node; nothing for what is none of any kernel's.
+/// The number of a NUMA node; nothing for an impossible number.
 [[nodiscard]] std::optional<int> numa_node_number(std::string_view digits);
 /// 1 of "node1", "rank0/node1"; nothing for anything else.
 [[nodiscard]] std::optional<int> numa_node_in(std::string_view instance);

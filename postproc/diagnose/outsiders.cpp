@@ -22,7 +22,7 @@ constexpr double kFloodOfWrites = 30e6;  // bytes per second
 constexpr double kFloodCpus = 0.5;
 /// A cpu is named when it carries this part of the change on the busiest one.
 constexpr double kNamedShare = 0.5;
-constexpr double kLookSeconds = 5;  // of the probe: it counts what happened in the seconds before it
+constexpr double kLookSeconds = 5;  // of the probe: it counts the seconds before it
 
 struct BusierCpu {
   std::string name;
@@ -62,7 +62,7 @@ std::vector<BusierCpu> busier_cpus(const RuleContext& context, Interval at, std:
 struct OutsiderCost {
   std::optional<InsideOutside> wait;
   std::optional<InsideOutside> used;
-  bool fell = false;  // what the job used, by as much as they took
+  bool fell = false;  // the job's use fell by their share
   double seconds = 0;
   std::string how;
 
@@ -88,7 +88,7 @@ OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span
     // The node's pressure is a share of time already; waiting time of threads is shared by all cpus the job runs on.
     const bool share_of_time = wait.metric.starts_with("pressure.");
     const double lost = cost.wait->excess() * length / (share_of_time ? 1.0 : width);
-    // It cannot have lost more than somebody took: the rest of the waiting is the job's own doing.
+    // It cannot have lost more than others took: the rest of the waiting is the job's own.
     cost.seconds = std::min({lost, length, excess * length});
     cost.how = share_of_time
                    ? fmt::format("{} of {} s in which a task waited for a cpu, beyond the usual share ({})",
@@ -187,7 +187,7 @@ std::optional<NamedOutsider> named_by(const Event& event) {
   return NamedOutsider{*pid, *user, cpus, std::string(text.substr(colon + 2))};
 }
 
-/// Those of the interval, each once with its highest use; the two that used most.
+/// The outsiders of the interval, each once with its highest use; the two that used most.
 std::vector<NamedOutsider> named_outsiders(const RuleContext& context, Interval at) {
   constexpr std::size_t kMost = 2;
   const TimeSpan span = context.span(at.begin, at.end);
@@ -243,7 +243,7 @@ const OutsiderWords& words_of(std::optional<Outsiders> who) noexcept {
   return kOutsiders[static_cast<std::size_t>(who.value_or(Outsiders::others))];
 }
 
-/// Those that used most of the cpu seconds in question, and at least half of them.
+/// The kind of outsiders that used most of these cpu seconds, and at least half of them.
 std::optional<Outsiders> who_took(const RuleContext& context, Interval at, std::span<const Interval> excluded,
                                   double cpu_seconds) {
   constexpr double kMostly = 0.5;
@@ -301,7 +301,7 @@ struct OutsiderFinding {
   Finding finding;
 };
 
-/// What they used by the collector's own count, and what reveal used itself.
+/// Adds their cpu time by the collector's own count, and that of reveal itself.
 void add_counts(const RuleContext& context, Finding& finding, std::optional<Outsiders> who, Interval at,
                 std::span<const Interval> excluded) {
   if (!who) return;
@@ -319,7 +319,7 @@ void add_counts(const RuleContext& context, Finding& finding, std::optional<Outs
   }
 }
 
-/// Only cpu.outsider names processes: those of who records, whose report it is.
+/// Only cpu.outsider names processes: they belong to the user who records, the owner of the report.
 bool may_name(std::optional<Outsiders> who) {
   return words_of(who).rule == "cpu.outsider";
 }
@@ -393,9 +393,9 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
   return finding;
 }
 
-/// Somebody who is there from the first to the last second leaves no outside to compare with: the level itself, held
-/// against what the job waited, is then the evidence. The threshold is higher, since a bias of the clocks is a level
-/// too.
+/// An outsider that runs from the first to the last second leaves no time without it to compare with: the level itself,
+/// compared with the job's waiting, is then the evidence. The threshold is higher, since a bias of the clocks is a
+/// level too.
 std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, const MetricSeries& outsider,
                                                  const MetricSeries& used, const MetricSeries& wait) {
   const auto seconds = reference_means(outsider.values, {}, context.steps(1));
@@ -448,12 +448,12 @@ std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
     if (excess - interrupts_excess(context, excursion.at, all) < context.threshold("min_cpu")) continue;
     if (explained_by_writes(context, excursion.at, all, excess)) continue;
     const OutsiderCost cost = cost_of_outsider(context, excursion.at, all, wait, used, excess);
-    // One that cost nothing is worth a word only where it explains what the detectors saw.
+    // One that cost nothing is worth a word only if it explains an episode of the detectors.
     if (!cost.any() && !confirmed_by(context.detection, excursion.at)) continue;
     const auto who = who_took(context, excursion.at, all, excess * context.seconds(excursion.at.length()));
     Finding finding = describe_outsider(context, outsider, excursion, all, wait, cost, who);
     if (excursion.recurring) {
-      // A habit of the node or of what the job set off elsewhere: worth knowing once, not a list of events.
+      // A habit of the node, or an effect of the job elsewhere: worth knowing once, not a list of events.
       finding.severity = std::min(finding.severity, Severity::notice);
       finding.confidence = Confidence::possible;
       for (const Excursion& other : excursions) {

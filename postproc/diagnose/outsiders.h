@@ -1,5 +1,5 @@
-// Cpu time that others took on the cpus of the job: where, for how long, what it cost the job, and what took it. One
-// disturbance is one finding, of the rule to which those who took most of it belong.
+// Cpu time that others took on the cpus of the job: place, duration, cost for the job, and the processes that took it.
+// One disturbance is one finding, of the rule for the kind that took most of it.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace reveal {
 /// Kinds of outsiders, which the collector distinguishes by control group.
 enum class Outsiders : std::uint8_t { services, jobs, kernel, others };
 
-/// The rule that reports them; without a word of the collector about who it was, that is cpu.outsider.
+/// The rule that reports them; if the collector did not record the kind of outsiders, that is cpu.outsider.
 [[nodiscard]] std::string_view rule_of(std::optional<Outsiders> who) noexcept;
 
 /// Rows of the rules' tables.
@@ -30,7 +30,7 @@ inline constexpr Threshold kOutsiderThresholds[] = {
     kMinLostPercent};
 [[nodiscard]] std::vector<Threshold> outsider_thresholds(std::vector<Threshold> more = {});
 
-/// Cpus that those used on the cpus of the job; nothing where the collector did not see what they are.
+/// Cpus that those used on the cpus of the job; nothing if the collector did not see their kind.
 [[nodiscard]] std::optional<MetricSeries> outsider_time(const RuleContext& context, Outsiders who);
 
 /// Returns the findings of the context's rule: each interval in which the outsiders of this rule took most, and the

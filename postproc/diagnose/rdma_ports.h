@@ -33,13 +33,13 @@ struct RdmaPort {
   }
 };
 
-/// Those that were up when the recording began.
+/// The ports that were up when the recording began.
 [[nodiscard]] std::vector<RdmaPort> active_rdma_ports(const RuleContext& context);
 /// The port of a channel, also where nothing more is known of it.
 [[nodiscard]] RdmaPort rdma_port(const RuleContext& context, const std::string& name);
 
-/// Whether the port was up at the start or at the end; a port without a cable is nobody's. Where no snapshot says so,
-/// it was.
+/// Whether the port was up at the start or at the end; a port without a cable does not matter. True if no snapshot has
+/// its state.
 [[nodiscard]] bool was_ever_up(const RuleContext& context, const RdmaPort& port);
 
 }  // namespace reveal

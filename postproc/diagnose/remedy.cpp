@@ -26,8 +26,8 @@ constexpr std::string_view kQuote = "'";
 /// Values that change while the job's findings are put together.
 constexpr std::string_view kJobWide[] = {"node", "nodes", "peer"};
 
-/// Names come from the job: what a shell would take for more than a word, or a program for an option, is not put into a
-/// line to be typed.
+/// Names come from the job: a name that a shell would take for more than a word, or a program for an option, is not put
+/// into a line to be typed.
 bool is_plain(char letter) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+,/:@%=-";
   return kLetters.find(letter) != std::string_view::npos;

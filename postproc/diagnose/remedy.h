@@ -1,4 +1,4 @@
-// What to do about a finding: the lines of the rule table that fit this job, filled with its values.
+// The remedies of a finding: the lines of the rule table that fit this job, filled with its values.
 #pragma once
 
 #include <map>
@@ -20,8 +20,8 @@ using JobValues = std::map<std::string, std::string, std::less<>>;
 /// out, as is one whose `needs` do not hold: "job" (it is known: only under Slurm), "!job" (only without Slurm), or
 /// several of these with commas between them.
 ///
-/// What is typed can be pasted as it is, and a comment behind it ("  # on {node}, in the next run") says where and
-/// when. Lines for users are "#SBATCH", "export" and "unset" of the job script; words that come before the program
+/// Lines to type can be pasted as they are, and a comment behind one ("  # on {node}, in the next run") gives place and
+/// time. Lines for users are "#SBATCH", "export" and "unset" of the job script; words that come before the program
 /// (srun, taskset, numactl, ...), without the program; and commands that look. Those for administrators are commands,
 /// "file.conf: Key=value", and sentences, which begin with a capital letter and end with a full stop.
 struct RemedyLine {
@@ -43,7 +43,7 @@ void fill_again(std::vector<std::string>& lines, std::span<const RemedyLine> tab
 struct RuleSpec;
 [[nodiscard]] Remedy remedy_for(const RuleSpec& rule, const JobValues& values);
 
-/// What the lines of a finding may name of its whole job.
+/// Names of the whole job that the lines of a finding may contain.
 struct RemedyNames {
   std::string_view id;
   std::string_view command;

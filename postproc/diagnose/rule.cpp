@@ -21,7 +21,7 @@ std::deque<RuleSpec>& registered() {
   return specs;
 }
 
-/// The name of the process that an event of the collector tells of: "rank0 python3", "slot1 cc1plus".
+/// The name of the process in an event of the collector: "rank0 python3", "slot1 cc1plus".
 std::string_view process_of(const Event& event) {
   if (event.code != "process_begin") return {};
   return std::string_view(event.text).substr(std::min(event.text.find(' ') + 1, event.text.size()));
@@ -148,7 +148,7 @@ double RuleContext::page_bytes() const {
 }
 
 std::string RuleContext::snapshot_value(std::string_view key) const {
-  for (const Snapshot* snapshot : {&begin, &end}) {  // of a job that began late, only the end tells
+  for (const Snapshot* snapshot : {&begin, &end}) {  // for a job that began late, only the end has it
     if (const auto value = fact_in(*snapshot, key)) return std::string(*value);
   }
   return {};

@@ -29,7 +29,7 @@ struct Threshold {
 /// How it was shown that the rule works; printed with it.
 enum class Proof : std::uint8_t { real, guest, recorded, test_double };
 [[nodiscard]] std::string_view name_of(Proof) noexcept;
-/// What the word means, for who reads the table.
+/// The meaning of the word, for readers of the table.
 [[nodiscard]] std::string_view explanation_of(Proof) noexcept;
 
 /// Everything a rule may look at on one node.
@@ -39,11 +39,11 @@ struct RuleSpec {
   std::string_view id;
   std::string_view former_id = {};  // in reports and settings of earlier releases; "" if it was always called so
   std::string_view title;
-  std::string_view looks_for;  // one sentence: in which channels, for what
+  std::string_view looks_for;  // one sentence: the channels and the signal
   FindingKind kind = FindingKind::anomaly;
   Subsystem subsystem = Subsystem::cpu;
   int order = 100;  // attribution order: configuration on the path before symptoms; lower wins and runs first
-  std::string_view look_alikes;  // what is tested before it reports, comma separated: ids of rules, or words
+  std::string_view look_alikes;  // tested before it reports, comma separated: ids of rules, or words
   Proof proof = Proof::real;
   /// It holds the job against everything else on the machine: void where several nodes of the job share one kernel.
   bool whole_machine = false;
@@ -51,7 +51,7 @@ struct RuleSpec {
   bool forecast = false;
   /// A job of which it is true does not end well: of one that did, it is dropped.
   bool never_ends_well = false;
-  /// Also a question to a node without a job, which `reveal check` asks.
+  /// `reveal check` evaluates it on a node without a job, too.
   bool checks_node = false;
   std::vector<Threshold> thresholds;
   std::vector<RemedyLine> user_remedy;
@@ -59,8 +59,8 @@ struct RuleSpec {
   std::vector<RemedyLine> admin_remedy;
   std::string_view verify;
   std::vector<std::string_view> sources;
-  /// Findings of this node; throws Unavailable("why") when it lacks what it needs to look at (-> not_checked).
-  /// Null for what only the job as a whole or several runs show: see EffectiveRule.
+  /// Findings of this node; throws Unavailable("why") when its signals are missing (-> not_checked). Null for rules on
+  /// the job as a whole or on several runs: see EffectiveRule.
   std::vector<Finding> (*check)(const RuleContext&) = nullptr;
 };
 
@@ -77,7 +77,7 @@ class RuleContext {
  public:
   /// Names of metrics.
   using Metrics = std::set<std::string, std::less<>>;
-  /// What is the same for every rule of one node. All of it outlives the context.
+  /// The data shared by all rules of one node. All of it outlives the context.
   struct Node {
     const Telemetry& telemetry;
     const Detection& detection;
@@ -87,7 +87,7 @@ class RuleContext {
     std::int64_t utc_minus_monotonic_ns = 0;  // of their times
     std::string_view job = {};                // its id; "" outside a batch system
     std::string_view command = {};            // name of the program
-    Metrics* asked_for = nullptr;             // gets what rules look for, whether it was measured or not
+    Metrics* asked_for = nullptr;             // gets the metrics that rules request, measured or not
   };
   struct Override {
     std::string name;
@@ -120,12 +120,12 @@ class RuleContext {
   /// Whether the event happened in the span, or within `late_seconds` after it.
   [[nodiscard]] bool happened_in(const Event& event, const TimeSpan& span, double late_seconds = 0) const;
   [[nodiscard]] std::string snapshot_value(std::string_view key) const;  // "" when unknown
-  [[nodiscard]] double page_bytes() const;                               // of the node; 4096 in traces that do not say
-  /// The trace shows a node alone: nobody named a job to the recorder.
+  [[nodiscard]] double page_bytes() const;                               // of the node; 4096 in traces without it
+  /// The trace shows a node alone: the recorder was started without a job.
   [[nodiscard]] bool without_job() const;
-  /// What ran meanwhile, for sentences: "the job", or "the recording" of a node alone.
+  /// The recorded activity, for sentences: "the job", or "the recording" of a node alone.
   [[nodiscard]] std::string_view watched() const { return without_job() ? "the recording" : "the job"; }
-  /// What is known of the job to fill remedies with.
+  /// The known values of the job for remedies.
   [[nodiscard]] JobValues values() const;
   /// A finding with the rule's texts filled in; `more` values for its remedy.
   [[nodiscard]] Finding finding(const JobValues& more = {}) const;

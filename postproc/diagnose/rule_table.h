@@ -1,4 +1,4 @@
-// What `reveal rules` prints: the rule table as it is, never retyped.
+// The output of `reveal rules`: the rule table itself, never retyped.
 #pragma once
 
 #include <string>
@@ -21,7 +21,7 @@ namespace reveal {
                                         std::string_view family = {});
 [[nodiscard]] std::string rules_as_json(const AnalysisSettings& settings, std::string_view family = {});
 
-/// All about one rule: what it looks for, thresholds with their keys, remedy, how it was proven.
+/// All about one rule: its signal, thresholds with their keys, remedy, how it was proven.
 [[nodiscard]] std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings, std::size_t width);
 [[nodiscard]] std::string rule_as_json(const RuleSpec& rule, const AnalysisSettings& settings);
 

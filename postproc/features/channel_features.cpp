@@ -17,7 +17,7 @@ constexpr std::size_t kLongest = 1024;  // beyond it a sorting network is slower
 constexpr std::size_t kLags = 5;
 constexpr std::size_t kFirstOfTest = 14;  // of features(): the statistic, and behind it its p
 
-/// What one pass over four windows leaves behind; the few divisions and roots per window are done afterwards.
+/// The sums of one pass over four windows; the few divisions and roots per window are done afterwards.
 struct Sums {
   Wide mean, minimum, maximum, median, squares, cubes, fourths, covariance, changes, partial_squares;
   Wide lagged[kLags + 1];

@@ -31,7 +31,7 @@ struct FeatureMatrix {
 /// Columns to mean 0 and standard deviation 1 (population). Missing becomes 0; columns that never vary are left out.
 [[nodiscard]] FeatureMatrix standardise(FeatureMatrix matrix);
 
-/// Static or strictly periodic over the range: such channels say nothing inside one host (paper, section 4.2).
+/// Static or strictly periodic over the range: such channels carry no information inside one host (paper, section 4.2).
 [[nodiscard]] bool is_static_or_periodic(std::span<const double> values);
 
 }  // namespace reveal

@@ -36,11 +36,11 @@ class Window {
 
 struct Feature {
   std::string_view name;
-  std::string_view reference;        // whose definition this is
+  std::string_view reference;        // the source of this definition
   double (*compute)(const Window&);  // NaN where the reference is undefined
 };
 
-/// The size of features(): some code needs to know it at compile time.
+/// The size of features(): some code needs it at compile time.
 inline constexpr std::size_t kFeatureCount = 16;
 
 /// MacKinnon's p of the ADF statistic; NaN for NaN.

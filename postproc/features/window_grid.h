@@ -26,7 +26,7 @@ inline constexpr std::size_t kLeastWindows = 30;
 /// "27.5 s were recorded, at least 32 s are needed"
 [[nodiscard]] std::string too_short(std::size_t samples, std::size_t least, double step_seconds);
 
-/// A window of which a larger share is missing says nothing.
+/// A window with a larger missing share is ignored.
 inline constexpr double kMaxMissing = 0.5;
 
 /// As many whole windows as fit into `samples`.

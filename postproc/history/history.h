@@ -55,8 +55,8 @@ struct HistoryComparison {
   bool operator==(const HistoryComparison&) const = default;
 };
 
-/// Of `earlier`, in any order, those of this command and shape, each once, the oldest first; without this run's own
-/// earlier reports, and without later runs.
+/// The runs of `earlier` (in any order) with this command and shape, each once, the oldest first; without this run's
+/// own earlier reports, and without later runs.
 [[nodiscard]] std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vector<RunRecord>& earlier);
 
 [[nodiscard]] HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord>& earlier,

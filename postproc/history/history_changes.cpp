@@ -15,7 +15,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kRecentRuns = 20;  // a baseline is no older than this many runs
-constexpr std::size_t kOldestRuns = 5;   // what a drift is seen against
+constexpr std::size_t kOldestRuns = 5;   // the reference of a drift
 constexpr std::size_t kRunsForDrift = 10;
 constexpr double kDiscoveryRate = 0.05;
 constexpr double kLeastPercent = 15;
@@ -60,7 +60,7 @@ struct Series {
   std::vector<double> before;
 };
 
-/// Which runs of the baseline are asked.
+/// The runs of the baseline that are compared.
 struct Reference {
   enum class Which : std::uint8_t { last, oldest } which = Which::last;  // oldest: for a drift
   std::size_t runs = 0;

@@ -16,7 +16,7 @@ constexpr std::size_t kRunsToBeSure = 5;
 constexpr std::size_t kMostEvidence = 6;
 constexpr std::size_t kLongConfiguration = 200;
 
-/// What of the changes a finding is made of.
+/// The changes that a finding contains.
 struct ReportedChanges {
   const HistoryChange* slower = nullptr;  // the run time, when it grew
   std::vector<const HistoryChange*> channels;
@@ -80,7 +80,7 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
   const EffectiveRule changed("history.changed", settings);
   const ReportedChanges reported = reported_changes(history, changed.threshold("min_percent"));
   const HistoryChange* slower = reported.slower;
-  // A run that does other work in the same time is news only when much of it changed, and enough runs say so.
+  // A run that does other work in the same time is news only when much of it changed, and enough runs confirm it.
   if (slower == nullptr && (static_cast<double>(reported.channels.size()) < changed.threshold("min_channels") ||
                             static_cast<double>(history.accepted) < changed.threshold("min_runs"))) {
     return {};

@@ -1,4 +1,4 @@
-// Rows of the rule table for what runs show against earlier ones. Their findings are made in history_findings.cpp.
+// Rows of the rule table for differences from earlier runs. Their findings are made in history_findings.cpp.
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {

@@ -20,7 +20,8 @@ namespace {
 /// Levels are the same if they differ by less than this part of the difference between the nodes.
 constexpr double kSameLevel = 0.25;
 
-/// What earlier runs had; nothing where too few measured it, or where they differ among themselves as the nodes do.
+/// The level of earlier runs; nothing if too few measured it, or if they differ among themselves as much as the nodes
+/// do.
 std::optional<double> usual_level(const PairMetric& metric, double difference,
                                   const std::vector<const RunRecord*>& baseline) {
   std::vector<double> levels;

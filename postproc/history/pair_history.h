@@ -9,8 +9,8 @@
 
 namespace reveal {
 
-/// Names the node whose values are unlike those of earlier healthy runs in the findings of node.pair_differs; leaves
-/// what these runs do not decide.
+/// Names the node with values unlike those of earlier healthy runs in the findings of node.pair_differs; leaves
+/// findings that these runs do not decide.
 void name_unusual_nodes(const RunRecord& run, const std::vector<RunRecord>& earlier, std::vector<Finding>& findings);
 
 }  // namespace reveal

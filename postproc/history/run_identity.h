@@ -1,11 +1,11 @@
-// What makes two runs the same: what they ran, never by which interpreter.
+// The identity of a run: the program that ran, never its interpreter.
 #pragma once
 
 #include <string>
 
 namespace reveal {
 
-/// `text` is the same for all runs of one command; "" and the reason where nobody can tell.
+/// `text` is the same for all runs of one command; "" and the reason if it cannot be determined.
 struct RunIdentity {
   std::string text;
   std::string why_not;

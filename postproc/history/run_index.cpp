@@ -146,7 +146,7 @@ RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
     std::this_thread::sleep_for(10ms);
   }
   try {
-    // SQLite takes an empty file for an empty database; somebody else emptied it.
+    // SQLite takes an empty file for an empty database; another program emptied it.
     const bool fresh = !fs::exists(directory / kDatabase, error) || fs::file_size(directory / kDatabase, error) == 0;
     try {
       open();
@@ -288,7 +288,7 @@ std::vector<std::pair<fs::path, RunRecord>> records_in(const fs::path& root) {
       records.emplace_back(directory,
                            parse_run(read_text_file(directory / kRunRecordFile, kLargestRunRecord, FileOf::ours)));
     } catch (const Error&) {
-      continue;  // somebody else's run.json, or a damaged one
+      continue;  // a run.json of another user, or a damaged one
     }
   }
   return records;

@@ -35,7 +35,8 @@ class RunIndex {
   [[nodiscard]] bool rebuilt() const { return rebuilt_; }
   /// Returns the newest 200 and the oldest 10 runs of this key.
   [[nodiscard]] std::vector<RunRecord> runs(const std::string& key);
-  /// The newest runs of all keys, newest first, with their job directories; at most `limit`, and so far as `wanted`.
+  /// The newest runs of all keys, newest first, with their job directories; at most `limit`, and only those that
+  /// `wanted` accepts.
   [[nodiscard]] std::vector<std::pair<std::filesystem::path, RunRecord>> newest(
       std::size_t limit, const std::function<bool(const RunRecord&)>& wanted);
   /// The report of one job directory; an earlier one of the same directory is replaced.

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t kMostChannels = 400;
 constexpr std::size_t kMostRecordedFacts = 300;
 
-/// Part of what makes runs comparable, so it cannot be what changed between them; or a moment's choice.
+/// Part of the identity of comparable runs, so it cannot have changed between them; or a moment's choice.
 constexpr std::string_view kNotConfiguration[] = {"env.SLURM_JOB_NAME", "env.SLURM_JOB_NUM_NODES", "env.SLURM_NTASKS",
                                                   "job.cpus_"};
 

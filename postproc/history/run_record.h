@@ -1,5 +1,5 @@
-// What one run of a job leaves for the next ones: run.json beside its report. These files are the truth about earlier
-// runs; the index (run_index.h) only finds them faster.
+// The record of one run of a job for the next ones: run.json beside its report. These files are the authority on
+// earlier runs; the index (run_index.h) only finds them faster.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kQuoted = 40;  // characters of what is wrong
+constexpr std::size_t kQuoted = 40;  // characters of a wrong value
 constexpr double kLargestExactInteger = 9007199254740992.0;
 
 /// 1200, not 1200.0; null when it is not a number.

@@ -5,8 +5,8 @@
 //     v("why_not", look_alike.why_not);
 //   }
 //
-// Unknown numbers and times are null, and KEY_reason beside them says why. Keys that the reader does not know are left
-// alone, and missing ones keep their default: minor additions are allowed, in both directions.
+// Unknown numbers and times are null, and KEY_reason beside them has the reason. Unknown keys are left alone, and
+// missing ones keep their default: minor additions are allowed, in both directions.
 #pragma once
 
 #include <concepts>
@@ -89,7 +89,7 @@ class JsonWriter {
   void pairs(std::string_view key, const Pairs& values, std::string_view first, std::string_view second);
   void dictionary(std::string_view key, const Pairs& values);
   void dictionary(std::string_view key, const std::map<std::string, double>& values);
-  /// Lists of values, whose names are in `columns`.
+  /// Lists of values, with their names in `columns`.
   template <class T>
   void table(std::string_view columns, std::string_view key, const std::vector<T>& rows) {
     std::vector<std::string> names;
@@ -126,7 +126,7 @@ class JsonWriter {
   }
   /// Writes a value for other readers only.
   void constant(std::string_view key, const Json& value) { put(key, value); }
-  /// What a reader insists on.
+  /// Fields that a reader requires.
   void schema(std::string_view key, const Json& value) { put(key, value); }
 
   [[nodiscard]] static Json whole(const auto& thing) {
@@ -144,7 +144,7 @@ class JsonWriter {
   Json& json_;
 };
 
-/// Reads what somebody else may have written: types and ranges are checked, and errors quote little.
+/// Reads JSON from untrusted files: types and ranges are checked, and errors quote little.
 class JsonReader {
  public:
   static constexpr bool kReads = true;
@@ -186,7 +186,7 @@ class JsonReader {
       if (const auto known = of_name(text)) values.push_back(*known);
     }
   }
-  /// Leaves out what has a name of a later version.
+  /// Leaves out values with a name of a later version.
   template <class T>
   void known(std::string_view key, std::vector<T>& values) {
     const Json* json = find(key);

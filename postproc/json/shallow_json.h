@@ -1,4 +1,4 @@
-// JSON from a file is looked at before it is parsed: a parser, and whoever walks what it made, may recurse.
+// JSON from a file is checked before it is parsed: a parser, and code that walks its result, may recurse.
 #pragma once
 
 #include <string>

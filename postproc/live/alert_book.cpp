@@ -13,9 +13,9 @@ constexpr std::string_view kNewsNames[] = {"opened", "closed", "revised", "withd
 
 constexpr std::int64_t kApart = 2 * kSecond;      // episodes nearer than this are one: before, it is not over
 constexpr std::int64_t kMoved = 2 * kSecond;      // a border that moves by less is not news
-constexpr std::int64_t kBlockEdge = 5 * kSecond;  // what begins here is half forgotten and no longer judged
+constexpr std::int64_t kBlockEdge = 5 * kSecond;  // an interval that begins here is partly dropped and no longer judged
 constexpr std::int64_t kLeastHistory = kFirstAlertSeconds * kSecond;
-constexpr double kMostShare = 0.25;  // of the history: what is longer may be how the job is
+constexpr double kMostShare = 0.25;  // of the history: a longer interval may be normal for the job
 constexpr double kSame = 0.5;        // of the shorter one must be common to two sightings of one alert
 constexpr int kMissed = 3;           // detection runs in a row until an alert is taken back
 constexpr int kSeenWeak = 2;         // detection runs until a weak one is worth a word
@@ -130,7 +130,7 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
     }
     if (entry.missed < kMissed && !ended) continue;
     entry.alert.state = AlertState::withdrawn;
-    // The detection runs since then did not ask for a second opinion.
+    // The detection runs since then did not compute a second opinion.
     entry.alert.episode.methods = entry.last_published.episode.methods;
     entry.again = true;
     entry.runs = 0;

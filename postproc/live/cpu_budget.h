@@ -1,5 +1,5 @@
-// How much processor time live detection may take: a share of one core, saved up for when something happens. What does
-// not fit is skipped, and counted.
+// How much processor time live detection may take: a share of one core, saved up for when something happens. A run that
+// does not fit is skipped, and counted.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class CpuBudget {
     routine,  // waits until its cost was saved up
     urgent,   // may borrow
   };
-  /// `now_seconds` of any clock that does not step; `cost_seconds`: what the last run of this kind took.
+  /// `now_seconds` of any clock that does not step; `cost_seconds`: the cost of the last run of this kind.
   [[nodiscard]] bool allows(Need need, double now_seconds, double cost_seconds);
   void spend(double cost_seconds);
 

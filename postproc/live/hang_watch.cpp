@@ -15,7 +15,7 @@ constexpr std::chrono::seconds kLookPeriod{5};
 constexpr int kLooksUntilOver = 3;
 constexpr std::string_view kHangRule = "stack.hang";
 constexpr std::string_view kCallsFamily = "stack/calls";
-/// What the rule reads.
+/// The families that the rule reads.
 constexpr std::array<std::string_view, 5> kRuleFamilies = {kCallsFamily, "stack/durations", "process/cpu", "process/io",
                                                            "job/cpu"};
 

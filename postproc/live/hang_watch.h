@@ -1,4 +1,4 @@
-// Whether the ranks of a running job wait for each other and make no progress: the report's rule, asked of the newest
+// Whether the ranks of a running job wait for each other and make no progress: the report's rule, applied to the newest
 // rows.
 #pragma once
 
@@ -21,7 +21,7 @@ class HangWatch {
     News news = News::begun;
     std::string sentence;
   };
-  /// Looks every few seconds, and returns what has changed.
+  /// Looks every few seconds, and returns the changes.
   [[nodiscard]] std::optional<Change> look(std::span<const std::unique_ptr<WatchedNode>> nodes,
                                            std::chrono::steady_clock::time_point now);
   /// The sentence of the hang that lasts; "" while there is none.

@@ -1,4 +1,4 @@
-// Live detection of one node: decides when detection runs, runs it, and returns what is news. Files and clocks are its
+// Live detection of one node: decides when detection runs, runs it, and returns the changes. Files and clocks are its
 // caller's, so that a recorded trace can be replayed through it.
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace reveal {
 
-/// What a detection run sees of the job; the report's blocks are up to 25 minutes long.
+/// The part of the job that a detection run reads; the report's blocks are up to 25 minutes long.
 inline constexpr std::chrono::seconds kLiveBlock{600};
 
 class LiveDetector {
  public:
-  /// What is news since the last call. `header` and the offset are the trace's; `now_seconds`: of a clock that does not
+  /// The changes since the last call. `header` and the offset are the trace's; `now_seconds`: of a clock that does not
   /// step, for the budget. `ended`: all rows are there.
   [[nodiscard]] std::vector<AlertChange> advance(const RowStore& rows, const TraceHeader& header,
                                                  std::int64_t utc_minus_monotonic_ns, double now_seconds, bool ended,

@@ -96,7 +96,7 @@ void LiveTrace::ask_for_rows(Time now) {
 }
 
 void LiveTrace::take_early_rows() {
-  if (!opened_) return;  // the trace says what the families are
+  if (!opened_) return;  // the trace defines the families
   answered_ = early_.poll([this](const std::string& path, std::int64_t time_ns, std::span<const std::int64_t> values) {
     const std::int64_t newest = rows_.newest_ns();
     if (newest > 0 && std::abs(time_ns / 2 - newest / 2) > kFarOff / 2) return;  // damaged
@@ -104,7 +104,7 @@ void LiveTrace::take_early_rows() {
   });
 }
 
-/// Opening reads every name and every time: only when a flush has come and brings what is needed.
+/// Opening reads every name and every time: only after a flush with needed data.
 bool LiveTrace::worth_opening(Time now) {
   if (now < next_open_) return false;
   std::error_code error;

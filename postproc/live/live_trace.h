@@ -34,7 +34,7 @@ class LiveTrace {
   LiveTrace(const LiveTrace&) = delete;
   LiveTrace& operator=(const LiveTrace&) = delete;
 
-  /// Takes what is new. Never throws: what cannot be read now is tried again, and problem() is the reason.
+  /// Takes new data. Never throws: data that cannot be read now is tried again, and problem() is the reason.
   void poll(std::chrono::steady_clock::time_point now);
 
   [[nodiscard]] LiveState state() const { return state_; }

@@ -1,4 +1,4 @@
-// `reveal watch DIR`: follows every node whose trace is in the directory until the job ends.
+// `reveal watch DIR`: follows every node with a trace in the directory until the job ends.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Each member of what `reveal watch --json` prints, once: its key.
+// Each member of the output of `reveal watch --json`, once: its key.
 #pragma once
 
 #include "postproc/json/json_fields.h"

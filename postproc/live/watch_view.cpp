@@ -201,7 +201,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
     lines.add("no trace yet; waiting for a run to start");
     return lines.take();
   }
-  // Numbers only where they leave room for the alerts.
+  // Numbers only if they leave space for the alerts.
   const bool few = page.nodes.size() * (meters().size() + 2) + kRoomForAlerts <= style.height;
   std::size_t shown = 0;
   for (const auto& node : page.nodes) {
@@ -223,7 +223,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
     return lines.take();
   }
   lines.add("alerts", Ink::bold);
-  // The newest are the ones that matter: those are shown when there is no room for all.
+  // The newest are the ones that matter: they are shown if not all fit.
   const std::size_t most = std::max<std::size_t>(1, lines.left() / 2);
   const std::size_t from = page.alerts.size() > most ? page.alerts.size() - most : 0;
   for (std::size_t i = page.alerts.size(); i-- > from;) draw_alert(page.alerts[i], lines);

@@ -1,4 +1,4 @@
-// What `reveal watch` shows: one line or one JSON object per alert, or a page that is drawn again every second.
+// The output of `reveal watch`: one line or one JSON object per alert, or a page that is drawn again every second.
 #pragma once
 
 #include <cstddef>

@@ -40,8 +40,8 @@ struct AlertNotice {
     bool operator==(const Reason&) const = default;
   };
   std::vector<Reason> reasons;
-  std::int64_t window_end_utc_ns = 0;  // of the newest row that the detection run knew
-  std::int64_t last_run_utc_ns = 0;    // of the newest row that the detection run before knew
+  std::int64_t window_end_utc_ns = 0;  // of the newest row in the detection run
+  std::int64_t last_run_utc_ns = 0;    // of the newest row in the detection run before
   bool operator==(const AlertNotice&) const = default;
 };
 
@@ -49,7 +49,7 @@ class WatchedNode {
  public:
   explicit WatchedNode(const std::filesystem::path& trace);
 
-  /// Returns what to publish now.
+  /// Returns the notices to publish now.
   [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, CpuBudget& budget);
 
   [[nodiscard]] const LiveTrace& trace() const { return trace_; }

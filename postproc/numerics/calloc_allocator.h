@@ -9,9 +9,9 @@
 
 namespace reveal {
 
-/// For std::vector: resize() writes nothing, so new elements are zeros in fresh memory; what a vector gave up by
-/// shrinking and takes again still holds what it held. Not even looked at: to write where only zeros were read before
-/// interrupts all other threads of a process.
+/// For std::vector: resize() writes nothing, so new elements are zeros in fresh memory; elements that a vector gave up
+/// by shrinking and takes again still have their old values. Not even looked at: to write where only zeros were read
+/// before interrupts all other threads of a process.
 template <class Number>
 struct CallocAllocator {
   using value_type = Number;

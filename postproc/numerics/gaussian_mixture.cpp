@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostIterations = 40;
 constexpr double kSettled = 1e-3;          // of the mean log density, as in scikit-learn
-constexpr double kLeastOfVariance = 1e-6;  // of the largest one: what a constant column has
+constexpr double kLeastOfVariance = 1e-6;  // of the largest one: the variance of a constant column
 
 Eigen::VectorXd log_sum(const Eigen::MatrixXd& joint) {
   const Eigen::VectorXd largest = joint.rowwise().maxCoeff();
@@ -122,7 +122,7 @@ GaussianMixture GaussianMixture::fit(const Eigen::MatrixXd& rows, std::size_t mo
   if (rows.size() == 0) return best;
   const Eigen::VectorXd variances = variances_of(rows);
   const double observations = independent * static_cast<double>(rows.rows());
-  // What few rows share is no part of its own: their mean and covariance would be theirs alone.
+  // A few rows do not make a part of their own: their mean and covariance would be theirs alone.
   const auto least = static_cast<double>(rows.cols() + 1);
   Centres centres(rows);
   std::size_t rounds = 0;

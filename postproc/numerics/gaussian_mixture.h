@@ -16,11 +16,11 @@ struct GaussianMixture {
   };
   std::vector<Part> parts;
   double bic = 0;          // the smaller one of two mixtures describes the rows better
-  std::size_t rounds = 0;  // parts fitted, over all iterations of all numbers of parts: what the fit cost
+  std::size_t rounds = 0;  // parts fitted, over all iterations of all numbers of parts: the cost of the fit
 
-  /// Rows are finite points; the distance of each pair of them is kept meanwhile. Of 1 to `most_parts` parts the number
-  /// with the least BIC; no part for no rows. `independent`: the share of rows that are observations of their own,
-  /// where rows overlap.
+  /// Rows are finite points; the distance of each pair of them is kept meanwhile. Chooses from 1 to `most_parts` parts
+  /// the number with the least BIC; no part for no rows. `independent`: the share of rows that are observations of
+  /// their own, where rows overlap.
   [[nodiscard]] static GaussianMixture fit(const Eigen::MatrixXd& rows, std::size_t most_parts, double independent = 1);
 
   /// [row, part]: log of the part's weight times its density.

@@ -1,5 +1,5 @@
-// Inner products of many long vectors in single precision: what correlations between channels come down to. Eigen does
-// the same, but as built for any x86-64 at a third of the speed.
+// Inner products of many long vectors in single precision: the core of correlations between channels. Eigen does the
+// same, but as built for any x86-64 at a third of the speed.
 #pragma once
 
 #include <Eigen/Core>

@@ -31,8 +31,8 @@ struct MeanDifference {
 [[nodiscard]] std::optional<MeanDifference> welch_difference(std::span<const double> first,
                                                              std::span<const double> second, double least_variance = 0);
 
-/// Groups that share one spread, which `others` of the same spread may help to know; nothing where the three together
-/// do not tell a spread, or where a group is empty.
+/// The difference of groups that share one spread; `others`, of the same spread, may help to estimate it. Nothing if
+/// the three together are too few for a spread, or if a group is empty.
 [[nodiscard]] std::optional<MeanDifference> pooled_difference(std::span<const double> first,
                                                               std::span<const double> second,
                                                               std::span<const double> others = {},

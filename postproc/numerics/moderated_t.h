@@ -10,8 +10,8 @@ namespace reveal {
 /// P(|T| >= |t|) for `df` degrees of freedom, which need not be whole.
 [[nodiscard]] double two_sided_p(double t, double df);
 
-/// What channels have in common: a sample variance of d degrees of freedom is drawn from s2 * chi2_d/d, scattered from
-/// channel to channel as if s2 itself had been seen with `df` degrees of freedom.
+/// The common distribution of the channels' variances: a sample variance of d degrees of freedom is drawn from s2 *
+/// chi2_d/d, scattered from channel to channel as if s2 itself had been seen with `df` degrees of freedom.
 struct VariancePrior {
   double s2 = 0;
   double df = 0;  // few: channels differ much in their noise, and no channel may borrow

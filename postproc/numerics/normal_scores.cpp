@@ -241,7 +241,7 @@ void score_counted(std::span<const double> values, const Range& range, Scorer& s
   thread_local std::vector<float> score_of;
   thread_local std::vector<std::uint16_t> keys;
   const auto kinds = static_cast<std::size_t>(range.most - range.least) + 1;
-  const std::size_t both = kinds + 1;  // the last one counts what is missing
+  const std::size_t both = kinds + 1;  // the last one counts missing values
   counts.assign(2 * both, 0);  // of even and odd places: neighbours are often equal, and need not wait for each other
   score_of.assign(both, 0);
   keys.resize(values.size());
@@ -305,7 +305,7 @@ void score_fractions(std::span<const double> values, double least, Scorer& score
       [](const ShortKey& key) { return static_cast<std::uint32_t>(key.word); });
 }
 
-/// Infinities, and what lies too far apart for a difference.
+/// Infinities, and values too far apart for a difference.
 void score_long(std::span<const double> values, Scorer& scorer) {
   thread_local std::vector<Key> keys;
   thread_local std::vector<Key> scratch;

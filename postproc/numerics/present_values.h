@@ -1,4 +1,4 @@
-// What a series holds where it was measured: passes that every channel of every job goes through, several times.
+// The measured values of a series: these passes run several times over every channel of every job.
 #pragma once
 
 #include <cstddef>

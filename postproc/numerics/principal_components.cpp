@@ -11,7 +11,7 @@ namespace reveal {
 namespace {
 
 constexpr Eigen::Index kExact = 200;      // up to this size a full decomposition is as fast
-constexpr Eigen::Index kOversample = 16;  // beyond the wanted ones: separates them from the rest sooner
+constexpr Eigen::Index kOversample = 16;  // beyond the requested ones: separates them from the rest sooner
 constexpr int kMaxRounds = 30;
 constexpr double kConverged = 1e-7;       // of the largest variance
 constexpr double kNumericalRank = 1e-10;  // of the total

@@ -18,7 +18,7 @@ constexpr std::uint64_t kOfOne = std::uint64_t{1023} << 52U;    // exponent
 constexpr std::uint64_t kOfLarge = std::uint64_t{1075} << 52U;  // of 2^52, behind which whole numbers stand as they are
 constexpr double kLog2 = 0.6931471805599453;
 constexpr double kRoot2 = 1.4142135623730951;
-/// Far more than the relative error of what is computed here, or by the C library.
+/// Far more than the relative error of this code, or of the C library.
 constexpr double kError = 1e-12;
 
 float of_one(double deviation, double scale) {

@@ -5,8 +5,8 @@
 
 namespace reveal {
 
-/// out[i] is copysign(log1p(|z|), z) in single precision, z being deviations[i] / scale: to the last bit what the C
-/// library gives.
+/// out[i] is copysign(log1p(|z|), z) in single precision, z being deviations[i] / scale: equal to the C library to the
+/// last bit.
 void signed_log(std::span<const double> deviations, double scale, std::span<float> out);
 
 }  // namespace reveal

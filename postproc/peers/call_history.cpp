@@ -144,7 +144,7 @@ std::vector<Interval> worth_keeping(std::vector<Interval> all) {
   return all;
 }
 
-/// Cpu time of processes of the job that make no such calls: what a rank has started may work for it.
+/// Cpu time of processes of the job that make no such calls: a process that a rank has started may work for it.
 std::vector<double> cpu_time_beside(const std::map<std::string, RankChannels>& ranks, const Telemetry& telemetry) {
   std::vector<double> beside;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {

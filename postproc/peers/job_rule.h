@@ -1,4 +1,4 @@
-// A rule that looks at all nodes of a job together: what differs between nodes, and what no single one shows. Its
+// A rule that looks at all nodes of a job together: differences between nodes, and facts that no single one shows. Its
 // row stands in the rule table like all others; one family of rules per file in rules/, without a header.
 #pragma once
 
@@ -51,14 +51,14 @@ struct JobFinding {
 };
 using JobCheck = std::vector<JobFinding> (*)(const JobRuleContext&, const EffectiveRule&);
 
-/// What a rule compares. Settings alone can be compared without the rest of an analysis.
+/// The data that a rule compares. Settings alone can be compared without the rest of an analysis.
 enum class JobRuleOf : std::uint8_t { measurements, settings };
 
 struct RegisteredJobRule {
   RegisteredJobRule(JobCheck check, RuleSpec spec, JobRuleOf of = JobRuleOf::measurements);
 };
 
-/// How to verify what a node differs in.
+/// How to verify a difference of a node.
 inline constexpr std::string_view kFollowsTheNode =
     "run it again without this node: if the difference stays with the node, the machine is the cause; if it follows "
     "the rank, the program is";
@@ -66,8 +66,8 @@ inline constexpr std::string_view kFollowsTheNode =
 /// Findings of all rules of this kind that the site has not switched off, in the order of their ids.
 [[nodiscard]] std::vector<Finding> run_job_rules(const JobRuleContext& context, const AnalysisSettings& settings = {});
 
-/// What `reveal check` asks of the recorded nodes of a job together: the rules that compare settings. `nodes` are at
-/// least three: with two, nobody knows which of them is the odd one.
+/// The checks of `reveal check` on the recorded nodes of a job together: the rules that compare settings. `nodes` are
+/// at least three: with two, the odd one is unknown.
 [[nodiscard]] NodeCheck check_settings(const std::vector<const NodeProfile*>& nodes, const AnalysisSettings& settings);
 
 }  // namespace reveal

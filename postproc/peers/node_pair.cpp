@@ -23,7 +23,7 @@ constexpr std::string_view kProcessor = "cpu.model";
 constexpr double kBeyondErrors = 3;  // standard errors of the mean difference
 constexpr double kPersistent = 0.5;  // of the least difference, in each block that counts
 
-// Clocks: nodes of one kind differ by a few percent, and a node whose cores idle clocks lower.
+// Clocks: nodes of one kind differ by a few percent, and a node with idle cores clocks lower.
 constexpr double kClockFactor = 1.15;
 // The worse node may be busier, up to this: it is slower, so it sleeps less.
 constexpr double kBusier = 2;

@@ -27,24 +27,24 @@ struct PairMetric {
   enum class Worse : std::uint8_t { less, more };
 
   std::string_view metric;
-  std::string_view rules = {};  // whose finding on the worse node alone says why
+  std::string_view rules = {};  // rules that explain it, if they found something on the worse node alone
   std::string_view model = {};  // the setting by which nodes differ in it by nature
   std::string_view per = {};    // divided by it: a time for each request, a share of all segments
   Worse worse = Worse::more;
   double factor = 1;      // of the larger to the smaller value, at least
   double difference = 0;  // in the shown unit, at least
-  /// What both must have alike, else the difference may follow from it: the worse node's part of the other's. One
-  /// metric, or several.
+  /// Metrics that both must have alike, else the difference may follow from them: the worse node's value, as a part of
+  /// the other's, is between least_work and most_work. One metric, or several.
   std::string_view work = {};
   double least_work = 0.85;
   double most_work = 1.18;
-  double least_per = 0;        // of a quotient: below, it says nothing
+  double least_per = 0;        // of a quotient: below, it is useless
   double scale = 1;            // of a quotient
   std::string_view unit = {};  // likewise; else that of the metric
 };
 
 [[nodiscard]] std::span<const PairMetric> pair_metrics();
-/// The row of a metric; null for what is none.
+/// The row of a metric; null if it has none.
 [[nodiscard]] const PairMetric* pair_metric(std::string_view metric);
 
 /// One number of levels by their metrics, NaN where one is not known.
@@ -62,12 +62,12 @@ struct PairDifference {
 [[nodiscard]] std::vector<PairDifference> pair_differences(const NodeProfile& first, const NodeProfile& second,
                                                            const EffectiveRule& rule);
 
-/// What is known of a setting in which nodes differ: nothing, that it may make one slower, or that it does.
+/// The effect of a setting in which nodes differ: nothing, that it may make one slower, or that it does.
 enum class SettingWeight : std::uint8_t { none, may_slow, slows };
 [[nodiscard]] SettingWeight weight_of_setting(const std::string& key);
 
-/// Whether the first setting only follows from the second: what is done about each flaw of a processor, from the option
-/// that decides about all of them.
+/// Whether the first setting only follows from the second: the mitigation of each flaw of a processor follows from the
+/// option for all of them.
 [[nodiscard]] bool follows_from(std::string_view key, std::string_view other) noexcept;
 
 struct PairSetting {

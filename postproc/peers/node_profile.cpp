@@ -23,7 +23,7 @@ constexpr std::size_t kMostSparklines = 150;
 constexpr std::size_t kMostProfiled = 400;
 constexpr std::size_t kFewInstances = 8;
 constexpr std::int64_t kLatest = INT64_MAX / 2;      // sums of times stay numbers
-constexpr std::int64_t kMostForeignBlocks = 10'000;  // of a file that somebody else may have written
+constexpr std::int64_t kMostForeignBlocks = 10'000;  // of a file that may come from another user
 constexpr std::size_t kMostForeignSparkline = 100'000;
 constexpr int kSparklineLevels = 64;
 constexpr char kFirstLevel = '0';  // '0' to 'o' in ASCII, without quotes; a backslash must be escaped, and JSON does it
@@ -175,7 +175,7 @@ class Shaper {
     profile_.channels.push_back(std::move(shaped));
   }
 
-  /// Keeps what moved most where there is too much, and brings all into the order of names.
+  /// Keeps the channels that moved most if there are too many, and sorts all by name.
   void finish() {
     std::stable_sort(lively_.begin(), lively_.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     std::vector<ProfileChannel> kept;
@@ -271,7 +271,7 @@ void add_group(const Telemetry& telemetry, const std::string& metric, const Grou
   if (!busiest.empty()) shaper.add(metric + "/busiest", unit, first, busiest);
 }
 
-/// Running, waiting for a cpu and waiting for a disk: what is left is waiting for somebody else.
+/// Running, waiting for a cpu and waiting for a disk: the rest is waiting for other processes.
 void add_own_time(const Telemetry& telemetry, const std::map<std::string, Group>& groups, Shaper& shaper) {
   const auto ran = groups.find("job.cpu_time");
   const auto waited = groups.find("job.wait_time");
@@ -360,7 +360,7 @@ void check_profile(NodeProfile& profile) {
       throw Error("the profile of a node contains invalid numbers");
     }
   }
-  // Written sorted; searched by halves, so somebody else's order must not matter.
+  // Written sorted; searched by halves, so the order in a file of another user must not matter.
   std::sort(profile.channels.begin(), profile.channels.end(),
             [](const ProfileChannel& a, const ProfileChannel& b) { return a.name < b.name; });
   std::sort(profile.zeros.begin(), profile.zeros.end());

@@ -22,11 +22,11 @@ struct ProfileChannel {
   std::string unit;  // as shown to people: "cpus", "bytes/s", "Hz"
   Subsystem subsystem = Subsystem::cpu;
   Kind kind = Kind::gauge;
-  bool carried_over = false;  // a level that depends on what ran on the node before the job: free memory, page cache
+  bool carried_over = false;  // a level that depends on earlier jobs of the node: free memory, page cache
   double mean = 0;
   std::vector<float> blocks;  // means of NodeProfile's blocks, NaN where less than half is covered; empty: constant
   std::string sparkline;      // the trend over the job, see sparkline_value(); may be empty
-  double low = 0, high = 0;   // what the line's ends stand for
+  double low = 0, high = 0;   // the values of the line's ends
   bool operator==(const ProfileChannel&) const = default;
 };
 

@@ -16,13 +16,13 @@ namespace {
 
 constexpr double kPeerDiscoveryRate = 0.05;
 constexpr std::size_t kMostListed = 200;
-constexpr double kPairPercent = 30;  // between two nodes nothing tells how much nodes differ by nature
+constexpr double kPairPercent = 30;  // with two nodes, their usual difference is unknown
 constexpr double kPairErrors = 3;    // standard errors
 
 constexpr std::string_view kStateUnits[] = {"Hz", "Cel", "W", "J/s", "percent", "s/s"};  // units
 
 bool is_telling(const PeerDeviation& deviation, double floor) {
-  // Traffic that the peers do not have at all is somebody's task: a log, a data set, a launcher's connection.
+  // Traffic that the peers do not have at all is a task of this node: a log, a data set, a launcher's connection.
   const bool task = deviation.unit == "bytes/s" && deviation.expected < floor;
   return !task && fact_of(base_metric(deviation.channel), &MetricFact::peers) != PeerMeaning::work;
 }

@@ -12,12 +12,12 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kSubsystemCount = static_cast<std::size_t>(Subsystem::self);
-/// Half of what a node does must differ by this factor, e^0.4, for its work to be another. A faulty node differs in
+/// Half of a node's activities must differ by this factor, e^0.4, for its work to be another. A faulty node differs in
 /// some of its channels, and a synchronous job makes all nodes do less together.
 constexpr double kAnotherGroup = 0.4;
-/// One channel says no more than this: a rank that alone writes checkpoints is no group of its own.
+/// One channel counts no more than this: a rank that alone writes checkpoints is no group of its own.
 constexpr double kMostPerChannel = 1;
-constexpr double kActive = 0.1;  // log(1 + x/floor): a tenth of what matters
+constexpr double kActive = 0.1;  // log(1 + x/floor): a tenth of the floor
 constexpr std::size_t kFewChannels = 3;
 constexpr std::size_t kMostGroups = 32;
 constexpr float kUnknown = std::numeric_limits<float>::quiet_NaN();

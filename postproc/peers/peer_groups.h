@@ -1,4 +1,4 @@
-// Which nodes of a job do the same kind of work: found from what they did, so that a driver is not held against
+// Which nodes of a job do the same kind of work: found from their activity, so that a driver is not compared with
 // workers.
 #pragma once
 

@@ -11,7 +11,7 @@
 namespace reveal {
 
 struct PeerOverlap {
-  std::vector<std::size_t> members;   // that lived for at least half of what is usual in their group
+  std::vector<std::size_t> members;   // that lived for at least half of the usual time in their group
   std::vector<std::size_t> left_out;  // the others
   std::int64_t block_ns = 0;          // the longest of the members'
   std::int64_t first = 0;
@@ -25,8 +25,8 @@ struct PeerOverlap {
 [[nodiscard]] PeerOverlap overlap_of(const std::vector<const NodeProfile*>& nodes,
                                      const std::vector<std::size_t>& group);
 
-/// Means of the channel over the common blocks; NaN where the node has less than half of one. `channel` is null for
-/// what was 0 all the time.
+/// Means of the channel over the common blocks; NaN where the node has less than half of one. `channel` is null if it
+/// was 0 all the time.
 void fold(const NodeProfile& profile, const ProfileChannel* channel, const PeerOverlap& overlap,
           std::vector<double>& out);
 

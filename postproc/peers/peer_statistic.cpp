@@ -106,15 +106,15 @@ bool ColumnTest::collect(std::size_t column) {
       static_cast<double>(measured_.size()) < kLeastMeasured * static_cast<double>(overlap.members.size())) {
     return false;
   }
-  // What nodes carried over from earlier jobs differs by nature, unless it is a setting.
+  // Values that nodes carried over from earlier jobs differ by nature, unless they are settings.
   if (table.columns[column].carried_over && !constant_) return false;
   if (*std::max_element(level_.begin(), level_.end()) < kNextToNothing) return false;
   standard_errors(column);
   return true;
 }
 
-/// How far a node's whole-job mean would wander if the job ran again, as its blocks wander about what the whole group
-/// does in them: phases of the job are no noise.
+/// How far a node's whole-job mean would wander if the job ran again, as its blocks wander about the mean of the whole
+/// group: phases of the job are no noise.
 void ColumnTest::standard_errors(std::size_t column) {
   const double floor = group_.table.columns[column].floor;
   const std::size_t nodes = measured_.size();

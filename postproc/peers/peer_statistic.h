@@ -1,6 +1,6 @@
 // One channel, one node against all others of its group: how far off it is, and whether chance alone takes a node so
 // far. Chance has two sources. Equal nodes differ a little: the leave-one-out variance between the others, moderated by
-// what the channels have in common (moderated_t.h). And a node's mean would be another if the job ran again: its
+// the common distribution of the channels (moderated_t.h). And a node's mean would be another if the job ran again: its
 // standard error from batch means (Schmeiser, Oper. Res. 30(3):556, 1982), so that blocks that hang together in time
 // are not counted as many witnesses.
 #pragma once
@@ -16,7 +16,7 @@ namespace reveal {
 /// Blocks that a standard error needs.
 inline constexpr std::size_t kLeastBlocks = 5;
 
-/// What the nodes of one group are compared by. Everything outlives it.
+/// The data by which the nodes of one group are compared. Everything outlives it.
 struct GroupData {
   const std::vector<const NodeProfile*>& nodes;
   const ProfileTable& table;
@@ -62,7 +62,7 @@ class ColumnTest {
 /// Fills t and p from `variances` between the nodes of all columns.
 void test_peers(std::vector<PeerTest>& tests, std::span<const double> variances, std::size_t members);
 
-/// Percent of what is expected, of the floor at least.
+/// Percent of the expected value, or of the floor if that is larger.
 [[nodiscard]] double percent_of(double observed, double expected, double floor);
 
 }  // namespace reveal

@@ -18,7 +18,7 @@ namespace reveal {
 struct PeerGroup {
   std::vector<std::string> nodes;
   bool compared = false;
-  std::string reason;        // why these nodes were not compared, or what limits it
+  std::string reason;        // why these nodes were not compared, or the limits of it
   double seconds = 0;        // of wall time in which all of them lived
   std::size_t channels = 0;  // compared
   bool operator==(const PeerGroup&) const = default;
@@ -35,7 +35,7 @@ struct PeerDeviation {
   double percent = 0;
   double t = 0;
   double p = 1;
-  bool telling = false;  // says something about the node; else it may be the work that differs, as of a rank that logs
+  bool telling = false;  // shows the state of the node; else the work may differ, as for a rank that logs
   bool operator==(const PeerDeviation&) const = default;
 };
 
@@ -89,15 +89,15 @@ struct PeerComparison {
 /// Configuration facts that most nodes share and a few do not; none for fewer than three nodes.
 [[nodiscard]] std::vector<FactDifference> fact_differences(const std::vector<const NodeProfile*>& nodes);
 
-/// Nodes that differ in at least so many metrics that say something about a node, with these differences.
+/// Nodes that differ in at least so many telling metrics, with these differences.
 using DifferingNodes = std::map<std::string, std::vector<const PeerDeviation*>>;
 [[nodiscard]] DifferingNodes nodes_that_differ(const std::vector<PeerDeviation>& deviations, double least_metrics);
 
 /// Null for a node that was not there.
 [[nodiscard]] const PeerGroup* group_of(const PeerComparison& comparison, const std::string& node);
 
-/// Whether the peers of `node` did the same at the same time: the share of them whose trend of every one of `channels`
-/// changed alike. Nothing when that cannot be told.
+/// Whether the peers of `node` did the same at the same time: the share of them with the same change of trend in every
+/// one of `channels`. Nothing if that is unknown.
 [[nodiscard]] std::optional<double> share_of_peers_alike(const NodeProfile& node,
                                                          const std::vector<const NodeProfile*>& peers, TimeSpan span,
                                                          const std::vector<std::string>& channels);

@@ -1,5 +1,5 @@
-// TCP segments that a node retransmitted, by peer and time. A sender counts what became of the segments that its
-// receiver seemed to miss: those that had arrived already are reported back as duplicates, lost ones are not.
+// TCP segments that a node retransmitted, by peer and time. A sender counts the fate of the segments that its receiver
+// seemed to miss: those that had arrived already are reported back as duplicates, lost ones are not.
 // https://www.rfc-editor.org/rfc/rfc3708
 #pragma once
 

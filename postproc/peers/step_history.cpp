@@ -21,7 +21,7 @@ constexpr std::int64_t kLongestTaken = 86'400'000'000'000;  // of a step, ns
 constexpr std::size_t kSmoothed = 9;    // steps: a checkpoint or a validation between two of them is no slower step
 constexpr std::size_t kWarmUp = 5;      // steps
 constexpr double kCpuWindow = 5;        // s
-constexpr std::size_t kLeastCells = 3;  // of the grid, whole ones, to tell the cpu time of an interval
+constexpr std::size_t kLeastCells = 3;  // of the grid, whole ones, to compute the cpu time of an interval
 
 /// A rank's steps in order: a trace may hold anything.
 using RankSteps = std::vector<const TrainingStep*>;
@@ -79,7 +79,7 @@ StepTrend trend_of(const std::string& rank, const RankSteps& steps, std::int64_t
       trend.begins += std::to_string((begin - last_begin) / 1000) + ' ';
     }
     next_point = point + 1;
-    // What rounding took away is not lost.
+    // The rounding error is not lost.
     last_begin = trend.begins.empty() ? begin : last_begin + (begin - last_begin) / 1000 * 1000;
   }
   if (!trend.begins.empty()) trend.begins.pop_back();
@@ -122,7 +122,7 @@ InAndOut medians(const std::vector<double>& values, Interval at, std::span<const
   return {mostly_known(inside) ? median_of(inside) : kNaN, mostly_known(outside) ? median_of(outside) : kNaN};
 }
 
-/// Steps that have more to do for a GPU take no more cpu time: it tells nothing where there is one.
+/// Steps that have more to do for a GPU take no more cpu time: so it is useless with a GPU.
 bool may_use_gpu(const Telemetry& telemetry) {
   return std::any_of(telemetry.channels.begin(), telemetry.channels.end(), [](const Channel& channel) {
     const std::string_view function = std::string_view(channel.instance).substr(channel.instance.rfind('/') + 1);
@@ -130,7 +130,7 @@ bool may_use_gpu(const Telemetry& telemetry) {
   });
 }
 
-/// Cpus that a process used, by grid step; empty where they do not tell how much it had to do.
+/// Cpus that a process used, by grid step; empty if they do not show how much work it had.
 std::vector<double> cpus_of_rank(const Telemetry& telemetry, const std::string& rank) {
   if (may_use_gpu(telemetry)) return {};
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
@@ -143,7 +143,7 @@ std::vector<double> cpus_of_rank(const Telemetry& telemetry, const std::string& 
   return {};
 }
 
-/// A rank's steps with what is needed to tell which of them are slow.
+/// A rank's steps with the data to find the slow ones.
 class RankTrend {
  public:
   RankTrend(const std::string& rank, const RankSteps& steps, std::int64_t utc_ns, const Telemetry& telemetry)
@@ -173,7 +173,7 @@ class RankTrend {
     const std::vector<Interval> all = places(found);
     std::vector<SlowSteps> slow;
     for (const Excursion& excursion : found) {
-      // What is there from the start is how the job warms up.
+      // An excursion from the start is the job's warm-up.
       if (excursion.recurring || !excursion.beyond || excursion.at.begin < kWarmUp) continue;
       const InAndOut took = medians(seconds_, excursion.at, all);
       if (!(took.inside - took.outside >= least_excess)) continue;

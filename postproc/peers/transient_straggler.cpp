@@ -19,9 +19,9 @@ namespace {
 constexpr std::int64_t kEdgeNs = 5'000'000'000;
 constexpr std::size_t kLeastPoints = 30;
 constexpr double kRival = 0.7;
-/// Own times that differ by no more than this part are equal: nobody waits for the other.
+/// Own times that differ by no more than this part are equal: neither waits for the other.
 constexpr double kEqual = 0.15;
-/// Share of its usual own time: a node that others wait for waits for nobody.
+/// Share of its usual own time: a node that others wait for does not wait itself.
 constexpr double kNoLess = 0.95;
 
 /// Own time of the members of one group on common points of wall time.
@@ -96,7 +96,7 @@ struct Stretch {
   double others = 0, others_usual = 0;
 };
 
-/// `excluded`: what is not usual; `at` is in it.
+/// `excluded`: unusual steps; `at` is among them.
 Stretch stretch_at(std::span<const double> own, std::span<const double> others, Interval at,
                    std::span<const Interval> excluded) {
   return {.at = at,
@@ -116,7 +116,7 @@ std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const E
   const auto points = [&](double seconds) {
     return static_cast<std::size_t>(std::max(1.0, std::round(seconds * points_per_second)));
   };
-  // The usual difference may have either sign: it is what the search rises above.
+  // The usual difference may have either sign: it is the base of the search.
   const double lowest =
       *std::min_element(against.begin(), against.end(), [](double a, double b) { return std::isnan(b) || a < b; });
   for (double& value : against) value -= lowest;
@@ -129,7 +129,7 @@ std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const E
   const std::vector<Interval> all = places(found);
   std::vector<Stretch> kept;
   for (const Excursion& excursion : found) {
-    // What is there from the start is how the nodes began, not what befell one of them.
+    // A difference from the start is how the nodes began, not a later disturbance.
     if (excursion.recurring || !excursion.beyond || excursion.at.begin == 0) continue;
     Stretch stretch = stretch_at(own, others, excursion.at, all);
     stretch.score = excursion.score;
@@ -140,7 +140,7 @@ std::vector<Stretch> stretches(const Trends& trends, std::size_t member, const E
     const bool alike_else = std::abs(stretch.own_usual - stretch.others_usual) <= kEqual * stretch.own_usual;
     if (lasting ? !alike_else : 2 * excursion.at.length() > own.size()) continue;
     if (stretch.own <= (1 + kEqual) * stretch.others) continue;
-    // The others must have slept more: a node that is busier while nobody waits for it is no straggler.
+    // The others must have slept more: a node that is busier while no other waits for it is no straggler.
     if (stretch.others >= stretch.others_usual) continue;
     kept.push_back(stretch);
   }
@@ -207,7 +207,7 @@ std::optional<Suspect> working_on(const Trends& trends, std::span<const Finding>
     };
     if (std::none_of(trends.nodes.begin(), trends.nodes.end(), deviated)) continue;
     const Interval at = trends.interval(finding.intervals.front());
-    // As above: not from the start, and what is usual takes longer.
+    // As above: not from the start, and the usual state takes longer.
     if (at.begin == 0 || static_cast<double>(at.length()) < least || 2 * at.length() > trends.points()) continue;
     if (longest && longest->stretch.at.length() >= at.length()) continue;
     for (std::size_t member = 0; member < trends.nodes.size(); ++member) {

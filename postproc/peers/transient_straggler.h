@@ -1,5 +1,5 @@
 // A node that the others waited for during a part of the job. Each node is its own control, so that two nodes are
-// enough: the one whose own time rose against the other's is the one that was waited for.
+// enough: the node with an own time that rose against the other's was waited for.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@
 
 namespace reveal {
 
-/// Stretches in which one node's own time (running, ready, on a disk) rose against that of its peers, who slept
+/// Stretches in which one node's own time (running, ready, on a disk) rose against that of its peers, which slept
 /// instead. Nodes that meet every few seconds only sleep in pieces too short for that: the detectors see these as one
-/// interval, without a cause, among the findings of single nodes. What lasts for the whole job is
+/// interval, without a cause, among the findings of single nodes. A straggler of the whole job is
 /// PeerComparison::straggler.
 [[nodiscard]] std::vector<Finding> transient_stragglers(const PeerComparison& comparison,
                                                         std::span<const NodeProfile* const> nodes,

@@ -1,4 +1,4 @@
-// Each member of a report once: what report.json calls it, and how an unknown one is written.
+// Each member of a report once: its name in report.json, and how an unknown one is written.
 #pragma once
 
 #include "postproc/json/json_fields.h"
@@ -7,7 +7,7 @@
 
 namespace reveal {
 
-/// Units of the numbers whose key does not name one, by key.
+/// Units of the numbers with a key that does not name one, by key.
 [[nodiscard]] const Json& units_of_keys();
 
 /// Not there where it is empty: few reports have it.

@@ -26,7 +26,7 @@ constexpr SignalWords kSignals[] = {
     {SIGXCPU, "SIGXCPU"}, {SIGXFSZ, "SIGXFSZ"}, {SIGSYS, "SIGSYS"},
 };
 
-/// What a batch system says of a job that did not end by itself.
+/// The state that a batch system gives a job that did not end by itself.
 struct State {
   std::string_view name;
   std::string_view says;

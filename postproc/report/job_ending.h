@@ -1,4 +1,4 @@
-// How a job ended, in words: the command's own failure is not what the node did to it.
+// How a job ended, in words: the command's own failure is no effect of the node.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace reveal {
 /// It is known that it did not fail.
 [[nodiscard]] bool has_ended_well(const ReportJob& job);
 
-/// The command's time where it is known, else what the traces cover.
+/// The command's time where it is known, else the time of the traces.
 [[nodiscard]] double seconds_of(const ReportJob& job);
 
 /// "The command failed: ended by SIGABRT (exit status 134) after 36 s."; "" for a job that did not fail.

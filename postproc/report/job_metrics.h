@@ -1,4 +1,4 @@
-// A report as metrics, for whoever collects them of all jobs.
+// A report as metrics, for programs that collect them from all jobs.
 #pragma once
 
 #include <string>
@@ -8,8 +8,7 @@
 namespace reveal {
 
 /// OpenMetrics text (https://prometheus.io/docs/specs/om/open_metrics_spec/): verdict, findings by rule with their cost
-/// in seconds, and the totals of the job, in base units. What was not measured has no line; no user and no job name is
-/// in it.
+/// in seconds, and the totals of the job, in base units. A missing value has no line; no user and no job name is in it.
 [[nodiscard]] std::string report_as_metrics(const Report& report);
 
 }  // namespace reveal

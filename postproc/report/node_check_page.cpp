@@ -79,7 +79,7 @@ std::string finding_as_text(const Finding& finding, std::size_t width) {
   return text + folded("  verify", finding.remedy.verify, kCheckColumn, width);
 }
 
-/// Rules that were asked and found nothing.
+/// Rules that were checked and found nothing.
 std::vector<std::string> silent_rules(const NodeCheck& check) {
   std::vector<std::string> ids;
   for (const std::string& id : check.asked) {

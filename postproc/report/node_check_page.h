@@ -1,4 +1,4 @@
-// What `reveal check` prints and writes: a line for monitoring systems, details, JSON, and metrics for node_exporter.
+// The output of `reveal check`: a line for monitoring systems, details, JSON, and metrics for node_exporter.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ inline constexpr std::string_view kCheckSchema = "reveal.check/1";
 /// The same of a node that could not be looked at.
 [[nodiscard]] std::string unknown_line(std::string_view why);
 
-/// The line, each finding with what helps, and each rule that found nothing or could not answer.
+/// The line, each finding with its remedy, and each rule that found nothing or could not answer.
 [[nodiscard]] std::string check_as_text(const NodeCheck& check, std::size_t width);
 
 /// Findings as in report.json.

@@ -212,7 +212,7 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   add(parts, "where", card.place);
   add(parts, "when", lines_of(times), RowKind::series);
   add(parts, "cost", impact(finding.impact));
-  // What to do comes before why: a first screen may end below it.
+  // The remedy comes before the reason: a first screen may end below it.
   add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
   for (const LineForm form : kTypedForms) {
     if (form == LineForm::look) add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
@@ -481,7 +481,7 @@ Table coverage_table(const Report& report) {
 }
 
 std::string own_cost(const Report& report) {
-  // The highest of all nodes: nobody is hurt by the average.
+  // The highest of all nodes: the average delays no job.
   const auto most = std::max_element(report.overhead.begin(), report.overhead.end(), [](const auto& a, const auto& b) {
     return a.cpu_percent_of_core.value_or(-1) < b.cpu_percent_of_core.value_or(-1);
   });

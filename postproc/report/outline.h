@@ -1,5 +1,5 @@
 // The content of a report, in the order in which it is read. The text page and the HTML page lay the same outline out,
-// so what is added here is on both.
+// so an addition here is on both.
 #pragma once
 
 #include <optional>
@@ -50,9 +50,9 @@ struct Column {
 
 struct Cell {
   std::vector<Line> lines;
-  // On a terminal, where a table is no grid, its rows are sentences: text before and after what is in the cell.
+  // On a terminal, where a table is no grid, its rows are sentences: text before and after the cell's.
   std::string before = {}, after = {};
-  std::string fold = {};  // title of what HTML folds away
+  std::string fold = {};  // title of the part that HTML folds away
   std::vector<Line> folded = {};
   std::optional<double> share = {};  // of the largest value beside it: HTML draws a bar
 };
@@ -62,7 +62,7 @@ struct Table {
   std::string caption;  // in HTML
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;
-  std::string more;  // "node": what more rows are called
+  std::string more;  // "node": the name of more rows
   std::size_t most_on_page = 0;
   std::size_t most = 0;       // elsewhere
   std::size_t left_out = 0;   // before it came here

@@ -25,9 +25,10 @@ inline constexpr std::string_view kReportSchema = "reveal.report/1";
 struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
   std::optional<int> restart, exit_code;
-  std::optional<double> ran_seconds;  // of the command, if who started it told; a trace begins later and ends earlier
-  std::optional<double> oom_kills;    // processes that the kernel's out-of-memory killer ended meanwhile
-  std::string run_key;                // what ran, hashed; "" when unknown
+  std::optional<double>
+      ran_seconds;  // of the command, if its launcher measured it; a trace begins later and ends earlier
+  std::optional<double> oom_kills;  // processes that the kernel's out-of-memory killer ended meanwhile
+  std::string run_key;              // the command, hashed; "" when unknown
   std::vector<std::string> nodes;
   std::vector<std::string> nodes_missing;  // of the job, without a usable trace
   std::int64_t begin_utc_ns = 0;
@@ -51,8 +52,8 @@ struct NodeOverhead {
   bool operator==(const NodeOverhead&) const = default;
 };
 
-/// What a job used, on one node or on all of them. `notes`, by the JSON key of the number: where it comes from, or why
-/// it is unknown.
+/// The resources that a job used, on one node or on all of them. `notes`, by the JSON key of the number: its source, or
+/// why it is unknown.
 struct JobTotals {
   std::string node;               // "": the whole job
   double nodes = 1;               // that were measured
@@ -170,15 +171,15 @@ struct Report {
   HistoryComparison history;        // this run with earlier ones
   std::vector<MutedFinding> muted;  // by reveal.conf: none of the findings
   std::vector<NotChecked> not_checked;
-  std::map<std::string, double> omitted;  // what was cut to stay small: {"episodes": 12}
+  std::map<std::string, double> omitted;  // numbers of items cut to stay small: {"episodes": 12}
   std::vector<TimelineChannel> timeline;
   std::vector<std::pair<std::string, std::string>> files;  // {"trace n01", "n01.h5"}
   bool operator==(const Report&) const = default;
 };
 
 enum class TextPart : std::uint8_t {
-  page,        // one terminal page: the verdict, one diagnosis, what was used and measured
-  everything,  // also intervals without a known cause, what could not be measured or checked, and why
+  page,        // one terminal page: the verdict, one diagnosis, used resources and measurements
+  everything,  // also intervals without a known cause, missing measurements and checks, with reasons
   findings,    // only the findings, each in full
 };
 

@@ -1,5 +1,5 @@
-// report.txt and what the terminal shows: the verdict first, then one diagnosis with what to type, what the job used,
-// and at the end where it all is.
+// report.txt and the output on a terminal: the verdict first, then one diagnosis with its remedy, the resources that
+// the job used, and at the end the files.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -158,8 +158,8 @@ class Page {
     paragraph(std::string(kIndent, ' ') + paint(padded, Ink::dim), column, column, text);
   }
 
-  /// Something to type. What is too long for the line continues as a shell reads it, where a shell would; a comment
-  /// that does not fit behind it stands above it.
+  /// A command to type. A long one continues on the next line as in a shell, if possible; a comment that does not fit
+  /// behind it stands above it.
   void command(std::string_view label, std::string_view line) {
     const std::size_t room = width_ - kIndent - kLabel;
     std::string shown = printable(line, 1000);
@@ -229,7 +229,7 @@ bool repeats(const std::string& verdict, std::string_view sentence) {
   return verdict.find(sentence) != std::string::npos;
 }
 
-/// The parts of the outline that the page has room for.
+/// The parts of the outline that fit on the page.
 unsigned wanted(const Page& page) {
   if (page.style().part == TextPart::findings) return kInFull;
   return page.all() ? kAll : kPage;
@@ -284,7 +284,7 @@ void print(Page& page, const Row& row) {
   }
 }
 
-/// What is not known leaves a grid's cell nearly empty.
+/// An unknown value leaves a grid's cell nearly empty.
 std::string grid_line(const Table& table, const std::vector<std::string>& cells, unsigned shown) {
   std::string line = "  ";
   for (std::size_t i = 0; i < cells.size(); ++i) {
@@ -372,7 +372,7 @@ void print(Page& page, const Card& card, const Report& report) {
   }
 }
 
-/// One that is not the first: where and what, and the first thing to do.
+/// One that is not the first: place and cause, and the first step.
 void print_note(Page& page, const Card& card) {
   const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
@@ -391,7 +391,7 @@ void print_note(Page& page, const Card& card) {
 
 void print_notes(Page& page, const Section& section) {
   if (section.cards.empty()) return;
-  if (section.id == Section::Id::left_out && !page.all()) return;  // what has no visible cost
+  if (section.id == Section::Id::left_out && !page.all()) return;  // findings without a visible cost
   page.heading(section.heading);
   const std::size_t end = std::min(section.cards.size(), page.limits().notes);
   for (std::size_t i = 0; i < end; ++i) print_note(page, section.cards[i]);
@@ -399,7 +399,7 @@ void print_notes(Page& page, const Section& section) {
   if (more > 0) page.paragraph(2, counted(static_cast<double>(more), "more finding"));
 }
 
-/// `above` is what was printed last.
+/// `above` was printed last.
 void print(Page& page, const Section& section, Section::Id& above, const Report& report) {
   using enum Section::Id;
   if (section.id == job) return print_job(page, section);
@@ -448,7 +448,7 @@ void print_brief_verdict(Page& page, const Report& report, std::ptrdiff_t most) 
   page.paragraph(first, used, kName.size(), sentence);
 }
 
-/// What to do, in one line; a command that does not fit is left to the page.
+/// The next step, in one line; a command that does not fit is left to the page.
 void print_brief_step(Page& page, const Report& report) {
   const std::vector<const Finding*> shown = shown_findings(report);
   if (shown.empty()) return;

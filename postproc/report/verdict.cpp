@@ -19,15 +19,15 @@ constexpr std::size_t kMostEvidence = 16;
 
 int order_of(const Finding& finding) {
   const RuleSpec* spec = find_rule(finding.id);
-  return spec == nullptr ? 500 : spec->order;  // a summary of a newer version may know more rules
+  return spec == nullptr ? 500 : spec->order;  // a summary of a newer version may have more rules
 }
 
 bool worth_acting(const Finding& finding) {
   return finding.severity >= Severity::warning;
 }
 
-/// The most expensive of those worth acting on comes first, then notices, then the rest; what another finding led to
-/// comes last. That a run took longer than others is the sum of all causes, and comes after them.
+/// The most expensive of those worth acting on comes first, then notices, then the rest; findings caused by others come
+/// last. That a run took longer than others is the sum of all causes, and comes after them.
 bool comes_first(const Finding& a, const Finding& b) {
   const auto rank = [](const Finding& finding) {
     const std::int64_t begin = finding.intervals.empty() ? 0 : finding.intervals.front().begin_utc_ns;
@@ -128,7 +128,7 @@ std::string where_and_how_long(const Report& report, std::size_t judged) {
   return fmt::format("{} on {}", duration(seconds_of(report.job)), nodes);
 }
 
-/// Why nothing can be said: what is damaged, else the first node's reason.
+/// Why the job is not judged: the damaged parts, else the first node's reason.
 std::string why_not_judged(const Report& report, const NotJudged& not_judged) {
   for (const UnjudgedNode& node : not_judged) {
     if (node.damaged.empty()) continue;
@@ -139,7 +139,7 @@ std::string why_not_judged(const Report& report, const NotJudged& not_judged) {
                      not_judged.empty() ? "there is no usable trace" : not_judged.front().too_little);
 }
 
-/// Names what the verdict does not cover: "; nothing is known of n04".
+/// Names the nodes that the verdict does not cover: "; nothing is known of n04".
 std::string not_known(const Report& report, const NotJudged& not_judged) {
   std::string text;
   if (!report.job.nodes_missing.empty()) {
@@ -183,7 +183,7 @@ std::string note_sentence(const Finding& finding, const std::string& span) {
   return fmt::format("No loss of time was seen in {}. Note: {}", span, finding.sentence);
 }
 
-/// A forecast about a job that has ended well did not come true; but for what it led to.
+/// A forecast about a job that has ended well did not come true; except for its consequences.
 void lower_forecasts(Report& report) {
   if (!has_ended_well(report.job)) return;
   for (Finding& finding : report.findings) {

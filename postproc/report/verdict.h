@@ -10,7 +10,7 @@
 namespace reveal {
 
 /// The same rule on several nodes, brought about by the same causes, is one finding, so that of those that stand for
-/// themselves each has a rule of its own. Order is severity, then what it cost.
+/// themselves each has a rule of its own. Order is severity, then cost.
 [[nodiscard]] std::vector<Finding> merge_findings(std::vector<Finding> findings);
 
 /// A node with a trace that does not show it to be healthy, and why.
@@ -27,11 +27,11 @@ void judge(Report& report, const NotJudged& not_judged);
 
 /// Worth a place on the page: neither without cost nor the consequence of another finding.
 [[nodiscard]] bool is_shown(const Finding& finding) noexcept;
-/// What a page shows unless it is asked for all: nothing that neither cost anything nor asks for anything.
+/// The findings that a page shows by default: without those that neither cost anything nor need an action.
 [[nodiscard]] std::vector<const Finding*> shown_findings(const Report& report);
-/// "1 unexplained change without visible cost": what shown_findings() leaves out; "" when that is nothing.
+/// "1 unexplained change without visible cost": the findings that shown_findings() leaves out; "" if there are none.
 [[nodiscard]] std::string left_out_line(const Report& report);
-/// Whether a page lists what the detectors saw: below "healthy" and where too little was measured it would only
+/// Whether a page lists the detectors' intervals: below "healthy" and where too little was measured it would only
 /// unsettle.
 [[nodiscard]] bool shows_intervals(const Report& report) noexcept;
 

@@ -36,9 +36,9 @@ namespace reveal {
 /// "ran 62 s", or "recorded for 60 s" if its run time is not known; "" if neither is known.
 [[nodiscard]] std::string run_time(const ReportJob&);
 
-/// "cpu 0.29 of 2 cpus", "memory 512 MiB of 23 GiB", ...: what is known, the most asked first.
+/// "cpu 0.29 of 2 cpus", "memory 512 MiB of 23 GiB", ...: the known values, those that users need most first.
 [[nodiscard]] std::vector<std::string> used(const JobTotals&);
-/// "network: the node is shared", ...: what is not known, and why.
+/// "network: the node is shared", ...: unknown values with their reasons.
 [[nodiscard]] std::vector<std::string> unknown(const JobTotals&);
 /// "0.29 of 2 cpus", "512 MiB of 23 GiB"; "not measured".
 [[nodiscard]] std::string cpus_used(const JobTotals&);
@@ -53,10 +53,11 @@ namespace reveal {
 /// "about 13.2 s (11 % of the run): how"
 [[nodiscard]] std::string impact(const Impact&);
 
-/// Who has to act: "you", "the administrators of this system", both, or "nobody".
+/// The person who has to act: "you", "the administrators of this system", both, or "nobody".
 [[nodiscard]] std::string who_acts(const Remedy&);
 
-/// What could not be measured and why, "gpu: no NVIDIA driver", followed by the nodes unless it is so on all of them.
+/// Missing measurements with their reason, "gpu: no NVIDIA driver", followed by the nodes unless it is so on all of
+/// them.
 [[nodiscard]] std::vector<std::string> gaps(const Report&);
 
 /// One line about the other nodes, and one about earlier runs.

@@ -35,8 +35,8 @@ ScoreResult run_score(const ScoreOptions& options);
 /// "1000 samples x 20 channels at 0.1 s: 1 strong interval, 0 weak; strongest: ..."
 [[nodiscard]] std::string as_line(const ScoreResult& result);
 
-/// Names say which channels are peers ("cpu.user/cpu1", "rank0.utime", "net.n0.rxb/eth0"). Where the file does not say
-/// the kind it is a gauge: increments cannot be told from levels.
+/// Names show which channels are peers ("cpu.user/cpu1", "rank0.utime", "net.n0.rxb/eth0"). Without a kind in the file,
+/// a channel is a gauge: increments cannot be distinguished from levels.
 [[nodiscard]] Telemetry telemetry_of(const SeriesFile& file);
 
 /// begin,end,score,flagged,tier,agreement,top_channels; flagged: part of a strong interval.

@@ -8,13 +8,13 @@
 
 namespace reveal {
 
-/// One longer step from its samples: a level's mean; a counter's increments as what the present samples would come to
-/// over the whole step, so that a gap does not look like a pause. NaN when none is present.
+/// One longer step from its samples: a level's mean; a counter's increments extrapolated from the present samples to
+/// the whole step, so that a gap does not look like a pause. NaN when none is present.
 [[nodiscard]] double longer_step(std::span<const double> samples, Kind kind);
 
 /// `factor` samples in one; a rest of fewer is left out.
 [[nodiscard]] Telemetry coarser(const Telemetry& telemetry, std::size_t factor);
-/// The same into what it returned before, or an empty one.
+/// The same into an earlier result, or an empty one.
 void make_coarser(const Telemetry& telemetry, std::size_t factor, Telemetry& coarse);
 
 /// One series.

@@ -14,7 +14,7 @@
 namespace reveal {
 namespace {
 
-// Nothing was done, so nothing can be said of how it was done.
+// Without work, the ratio is not defined.
 double ratio(double part, double whole) {
   return whole > 0 ? part / whole : kNaN;
 }
@@ -147,7 +147,7 @@ bool of_the_node_too(const DerivedMetric& derived) {
   return derived.over == all_and_each || derived.over == mean_and_each;
 }
 
-/// Complete sets of inputs by instance; that of them all, whose instance is "", first.
+/// Complete sets of inputs by instance; the set of the whole, with the instance "", comes first.
 std::vector<Inputs> find_inputs(const Telemetry& telemetry, const DerivedMetric& derived) {
   const std::vector<std::string_view> names = inputs_of(derived);
   std::map<std::string, Inputs> by_instance;

@@ -1,6 +1,6 @@
-// What is computed from several measured channels, in one table: what detectors look at beside what was measured, the
-// metrics of the paper's appendix B (arXiv 2510.26008), and those of turbostat. A trace stores what was measured; these
-// are computed where all their inputs are there, and missing where an input is.
+// Channels computed from several measured ones, in one table: additional channels for detectors, the metrics of the
+// paper's appendix B (arXiv 2510.26008), and those of turbostat. A trace stores measured channels; these are computed
+// if all their inputs are there, and missing where an input is missing.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +31,11 @@ struct DerivedMetric {
   enum class Over : std::uint8_t { each_instance, all_instances, all_and_each, mean_and_each };
 
   std::string_view metric;
-  std::string_view unit_text;  // "bytes/s": what a plain Unit cannot say
+  std::string_view unit_text;  // "bytes/s": a unit that Unit does not have
   Unit unit;
   Subsystem subsystem;
   Over over;
-  std::string_view formula;  // for the reader; `compute` is what is done
+  std::string_view formula;  // for the reader; `compute` is the computation
   std::string_view inputs;   // metrics, with blanks between them
   /// Computes one step: counters as increments, gauges as levels, in the order of `inputs`, none of them missing.
   double (*compute)(const double* in, double step_seconds);
@@ -50,11 +50,11 @@ struct DerivedMetric {
 
 [[nodiscard]] std::span<const DerivedMetric> derived_metrics();
 
-/// The derived channels of one job. A metric with several rows has the first whose inputs were measured. NaN where an
+/// The derived channels of one job. A metric with several rows uses the first one with measured inputs. NaN where an
 /// input is, and where nothing happened to divide by.
 class DerivedChannels {
  public:
-  /// Those that detectors look at; or all others, for export.
+  /// The channels for detectors; or all others, for export.
   enum class Which : std::uint8_t { detected, others };
   explicit DerivedChannels(Which which = Which::detected) : which_(which) {}
 

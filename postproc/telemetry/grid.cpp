@@ -176,7 +176,7 @@ class WholeChannel {
   std::vector<Run> runs_;
 };
 
-/// Lays the family's channels one after the other: `place(i, lay)` says where, by calling `lay` with it.
+/// Lays the family's channels one after the other: `place(i, lay)` calls `lay` with the place.
 template <typename Place>
 void lay_values(const FamilyRows& family, const Grid& grid, std::size_t begin, std::size_t samples,
                 const Place& place) {
@@ -268,7 +268,7 @@ void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::
     telemetry.values.resize(channels * samples);
     lay_values(*rows, grid, begin, samples, [&](std::size_t i, const auto& lay) { lay(telemetry.series(first + i)); });
   }
-  telemetry.channels.resize(channels);  // what was derived is to be derived anew
+  telemetry.channels.resize(channels);  // derived channels are computed again
 }
 
 void lay_part_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::size_t families,

@@ -78,8 +78,8 @@ void append_channels(const FamilyRows& family, Telemetry& telemetry);
 using RowsOf = std::function<const FamilyRows*(std::size_t family)>;
 void lay_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::size_t families, const RowsOf& rows_of,
                  Telemetry& telemetry);
-/// The same of a part of a longer piece, which has its channels and its length, and zeros from sample `at` on: what
-/// counts nothing is not written.
+/// The same of a part of a longer piece, which has its channels and its length, and zeros from sample `at` on: zeros
+/// are not written.
 void lay_part_on_grid(const Grid& grid, std::size_t begin, std::size_t samples, std::size_t families,
                       const RowsOf& rows_of, std::size_t at, Telemetry& zeros);
 

@@ -26,7 +26,7 @@ constexpr std::size_t kLongestName = 255;                   // of a host: POSIX
 constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // of a node
 constexpr std::size_t kMostDigits = 12;
 
-/// Names as long as there is room for them: a list of 30 kB could ask for gigabytes.
+/// Names up to a limit: a list of 30 kB could expand to gigabytes.
 class Names {
  public:
   [[nodiscard]] bool full() const { return names_.size() >= kMostExpectedNodes || bytes_ >= kMostBytes; }
@@ -79,7 +79,7 @@ std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
     const bool part = earlier || name.ends_with(kPart);
     if (!part && !name.ends_with(kTrace)) continue;
     struct stat status {};
-    // Links, FIFOs and the like are listed: opening them shows what they are.
+    // Links, FIFOs and the like are listed: opening them shows their kind.
     if (::lstat(entry.path().c_str(), &status) != 0 || S_ISDIR(status.st_mode)) continue;
     ListedTrace trace;
     trace.path = entry.path();

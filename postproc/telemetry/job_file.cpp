@@ -13,7 +13,7 @@
 namespace reveal {
 namespace {
 
-/// Under a temporary name first, so that whoever reads the result of an earlier merge never sees half of this one.
+/// Under a temporary name first, so that a reader of an earlier merge's result never sees half of this one.
 double recover_whole(const std::filesystem::path& part, const std::filesystem::path& to) {
   const std::filesystem::path temporary = to.parent_path() / ("." + to.filename().string() + ".tmp");
   std::error_code ignored;

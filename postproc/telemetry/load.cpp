@@ -17,7 +17,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostLossNotes = 5;
-/// Pairs whose offset moves by more than this show a wall clock that was set, not one that drifts.
+/// An offset that moves by more than this between pairs shows a wall clock that was set, not one that drifts.
 constexpr std::int64_t kClockStepNs = 50'000'000;
 
 struct Loss {
@@ -38,7 +38,7 @@ constexpr Loss kLosses[] = {
     {"metrics_selected", "only some metrics were recorded"},
 };
 
-/// Adds the numbers in the texts of events that count what was lost.
+/// Adds the numbers in the texts of events that count losses.
 std::optional<std::int64_t> sum_of(const std::vector<const Event*>& events) {
   std::int64_t sum = 0;
   for (const Event* event : events) {

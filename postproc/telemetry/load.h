@@ -14,7 +14,7 @@
 
 namespace reveal {
 
-/// What of a trace is damaged, and left out.
+/// A damaged part of a trace, which is left out.
 struct LostPart {
   enum class Holds : std::uint8_t { evidence, nothing_judged, channels };
 

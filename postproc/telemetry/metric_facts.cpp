@@ -34,7 +34,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "process.migrations", .words = "Migrations of the process between cpus"},
     {.metric = "process.threads", .peers = PeerMeaning::work},
     {.metric = "process.rss", .meter = "job memory", .meter_unit = "bytes", .peers = PeerMeaning::work},
-    // Who calls what, and how often, is the program's business; steps are made together.
+    // The program decides which rank calls which function, and how often; steps are made together.
     {.metric = "stack.steps", .words = "Backward passes", .peers = PeerMeaning::work},
     {.metric = "stack.step_time", .words = "Duration of the training steps", .peers = PeerMeaning::work},
     {.metric = "stack.errors", .peers = PeerMeaning::node},
@@ -101,7 +101,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "rdma.cq.count", .words = "Completion queues of the job", .peers = PeerMeaning::work},
     {.metric = "process.rdma_queue_pairs", .words = "Connected queue pairs of the process", .peers = PeerMeaning::work},
     {.metric = "tcp.RetransSegs", .words = "TCP segments sent again", .summed_in_paper = true},
-    // Who has how many peers is the job's own shape.
+    // The number of peers is the job's own shape.
     {.metric = "tcp.peer.retransmits", .words = "TCP segments sent again to the peer"},
     {.metric = "tcp.peer.out_of_order", .words = "TCP segments of the peer out of order"},
     {.metric = "tcp.peer.*", .peers = PeerMeaning::work},

@@ -1,6 +1,5 @@
-// What is known of single metrics and cannot be seen in a trace: their names in sentences, the units in which people
-// read them, and what it means when they move. One table, a row per metric; everything else about a metric is in its
-// trace.
+// Facts about single metrics that are not in a trace: their names in sentences, the units in which people read them,
+// and the meaning of their changes. One table, a row per metric; everything else about a metric is in its trace.
 #pragma once
 
 #include <optional>
@@ -21,22 +20,22 @@ enum class PeerMeaning : std::uint8_t {
 };
 
 struct MetricFact {
-  /// Where the row comes from. What other data sets call a metric, and parts of names that some kernel or driver may
-  /// use, meet no metric of ours.
+  /// The origin of the row. Names of metrics in other data sets, and parts of names that some kernel or driver may use,
+  /// match no metric of ours.
   enum class Of : std::uint8_t { ours, other_data, any_name };
 
   std::string_view metric;         // "cpu.user"; "disk.read*" is a prefix; "*drop*" a part, in any case of letters
   std::string_view words = {};     // where the metric's own name would puzzle the reader
-  std::string_view compared = {};  // what is compared of two nodes, where it is called otherwise
-  std::string_view unit = {};      // where it is not what the kind and the unit of the channel give
+  std::string_view compared = {};  // the name in comparisons of two nodes, if it is another one
+  std::string_view unit = {};      // if it does not follow from the kind and the unit of the channel
   std::string_view shown = {};     // in sentences, where people read it in another unit than any of these
-  double shown_factor = 0;         // what to multiply it with then, if not 1
+  double shown_factor = 0;         // its factor then, if not 1
   std::string_view meter = {};     // label in `reveal watch`
   std::string_view meter_unit = {};
   int prune_rank = 0;            // of correlated metrics the paper's pipeline keeps the one of the lowest rank
   double error_count = 0;        // an error counter: the count from which a burst is worth a word
   bool summed_in_paper = false;  // the paper's examples of events that are counted per window
-  bool usual_timeline = false;   // drawn where no finding asks for others
+  bool usual_timeline = false;   // drawn if no finding has others
   PeerMeaning peers = PeerMeaning::unsaid;
   Of of = Of::ours;
 };
@@ -65,7 +64,7 @@ template <typename T>
 /// The channel's base unit, "/s" appended for rates: "ns/s", "bytes"; that of detectors and of report.json.
 [[nodiscard]] std::string unit_of(const Channel& channel);
 
-/// The unit a person reads, and what to multiply values on the grid with to get it.
+/// The unit a person reads, and the factor from values on the grid.
 [[nodiscard]] std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds);
 
 /// A value in `unit` (as of unit_of) in the unit a person reads: "0.98 cpus".
@@ -75,7 +74,7 @@ template <typename T>
 [[nodiscard]] std::pair<std::string, std::string> quantities_of(std::string_view metric, double first, double second,
                                                                 std::string_view unit);
 
-/// A level that depends on what ran on the node before the job: free memory, page cache.
+/// A level that depends on earlier jobs of the node: free memory, page cache.
 [[nodiscard]] bool is_carried_over(const Channel& channel);
 
 }  // namespace reveal

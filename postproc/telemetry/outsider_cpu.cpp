@@ -32,12 +32,12 @@ constexpr std::string_view kAllowed = "job.cpu_allowed";
 constexpr std::string_view kOfJob = "job.cpu_time";
 constexpr std::string_view kOurs = "self.cpu_time";
 
-/// Nobody can use less than nothing: a level below this, over whole seconds, proves that the job is charged more than
-/// what /proc/stat calls busy.
+/// Cpu time cannot be negative: a level below this, over whole seconds, proves that the job is charged more than the
+/// busy time of /proc/stat.
 constexpr double kBelowZero = -0.05;
 constexpr double kLowQuantile = 0.1;
 
-/// A cpu that the job may use for some time, and what was done on it.
+/// A cpu that the job may use for some time, and the work on it.
 struct Cpu {
   std::size_t allowed;
   std::vector<std::size_t> times;
@@ -117,7 +117,7 @@ class OutsiderCpu {
   std::optional<std::size_t> own_;
   std::vector<Cpu> busy_;
   std::vector<Cpu> interrupts_;
-  std::optional<bool> charged_;  // interrupts, to whoever was running
+  std::optional<bool> charged_;  // interrupts, to the task that was running
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The cpu time that somebody else used on the cpus of the job.
+// The cpu time that other processes used on the cpus of the job.
 #pragma once
 
 #include "postproc/telemetry/derived.h"
@@ -6,10 +6,10 @@
 
 namespace reveal {
 
-/// Busy time of the cpus the job may use, less the job's own and ours: cpus used by somebody else. Interrupt time is
-/// nobody's, except on kernels without CONFIG_IRQ_TIME_ACCOUNTING, which charge it to whoever was running: there the
-/// residual of a job with network traffic is far below zero (measured: -0.3 cpus), and interrupts count as busy. The
-/// first piece decides that for the whole job.
+/// Busy time of the cpus the job may use, less the job's own and ours: cpus used by other processes. Interrupt time is
+/// not counted, except on kernels without CONFIG_IRQ_TIME_ACCOUNTING, which charge it to the task that was running:
+/// there the residual of a job with network traffic is far below zero (measured: -0.3 cpus), and interrupts count as
+/// busy. The first piece decides that for the whole job.
 [[nodiscard]] DerivedSeries outsider_cpu(const Telemetry& first_piece);
 
 }  // namespace reveal

@@ -16,7 +16,7 @@ namespace reveal {
 void write_output(const std::filesystem::path& path, std::string_view content);
 /// Makes write_output() write to this pipe.
 void send_outputs_to(int pipe) noexcept;
-/// The other end: writes what comes until it ends, as far as it is one of `allowed`. Throws Error.
+/// The other end: writes the incoming files until it ends, if they are among `allowed`. Throws Error.
 void write_outputs_from(int pipe, const std::vector<std::filesystem::path>& allowed);
 
 }  // namespace reveal

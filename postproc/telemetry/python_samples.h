@@ -13,7 +13,7 @@ namespace reveal {
 
 struct PythonSamples {
   static constexpr std::int64_t kFarthest = INT64_MAX / 3;  // of times, so that they can be added
-  static constexpr std::int32_t kElsewhere = -1;            // the trace had no room for its name
+  static constexpr std::int32_t kElsewhere = -1;            // its name did not fit into the trace
 
   struct Sample {
     std::int64_t time_ns = 0;  // on the axis of the events

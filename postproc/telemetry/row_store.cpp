@@ -12,7 +12,7 @@
 namespace reveal {
 namespace {
 
-/// What waits for the trace: its flushes are ten seconds apart.
+/// Rows that wait for the trace: its flushes are ten seconds apart.
 constexpr std::size_t kMostWaiting = 1024;
 
 double value_of(std::int64_t stored) {
@@ -61,7 +61,7 @@ void RowStore::widen(Family& family, std::size_t width) {
   family.values.resize(width * family.capacity, kNaN);
 }
 
-/// Forgets in one go what is older than needed, when the room is used up.
+/// Drops in one step all rows that are older than needed, when the space is used up.
 void RowStore::make_room(Family& family, std::size_t rows) const {
   if (family.times.size() + rows <= family.capacity) return;
   const std::int64_t oldest = family.times.empty() ? 0 : family.times.back() - keep_.count();

@@ -32,8 +32,8 @@ class RowStore {
   /// Keeps rows for at least so long.
   explicit RowStore(std::chrono::nanoseconds keep) : keep_(keep) {}
 
-  /// The family's place; known ones only learn of new channels and of deaths. Of rows that are closer than the steps of
-  /// the wall clock that are looked at, one is kept for each step.
+  /// The family's place; for known families, only new channels and ended ones are noted. If rows are closer than the
+  /// analysed steps of the wall clock, one is kept for each step.
   std::size_t learn(const FamilySpec& spec, const std::vector<ChannelKey>& channels,
                     std::int64_t utc_minus_monotonic_ns = 0);
   [[nodiscard]] std::optional<std::size_t> find(const std::string& path) const;
@@ -41,8 +41,8 @@ class RowStore {
   /// Rows as the trace has them, [channel][row]; those not after the last one are left out.
   void append(std::size_t family, std::span<const std::int64_t> times, std::span<const double> values);
 
-  /// A row as the kernel says it, before the trace has it. It waits until the trace reaches back to the rows that came
-  /// before the first of them.
+  /// A row as read from the kernel, before the trace has it. It waits until the trace reaches back to the rows that
+  /// came before the first of them.
   void append_early(std::size_t family, std::int64_t time_ns, std::span<const std::int64_t> values);
 
   /// The first row worth appending to an empty family; those before it are counted as forgotten.
@@ -61,7 +61,7 @@ class RowStore {
   [[nodiscard]] std::int64_t newest_ns(std::size_t family) const;
   /// Rows wait for the trace to reach back to them.
   [[nodiscard]] bool rows_wait() const;
-  /// There are values of channels whose names only the trace has.
+  /// True if there are values of channels that have their names only in the trace.
   [[nodiscard]] bool names_missing() const;
   [[nodiscard]] std::size_t channels() const;
 
@@ -96,7 +96,8 @@ class RowStore {
   void make_room(Family& family, std::size_t rows) const;
   static void widen(Family& family, std::size_t width);
   void append_row(Family& family, const EarlyRow& row) const;
-  /// The place of a row that is newer than all others: its own, or that of the last one. Of a fresh one all is missing.
+  /// The place of a row that is newer than all others: its own, or that of the last one. All values of a new place are
+  /// missing.
   std::size_t place_of(Family& family, std::int64_t time_ns) const;
   void take_waiting(Family& family) const;
 

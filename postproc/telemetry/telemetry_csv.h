@@ -1,4 +1,4 @@
-// A node's telemetry as a table of text, for whoever goes on with it elsewhere.
+// A node's telemetry as a table of text, for use in other programs.
 #pragma once
 
 #include <filesystem>
@@ -19,18 +19,18 @@ namespace reveal {
 /// The channel's name with its unit: "mem.dirty [bytes]", "cpu.user/cpu0 [ns per 0.1 s]".
 [[nodiscard]] std::string column_name(const Channel& channel, double step_seconds);
 
-/// One line per sample: `time` (UTC, ISO 8601), then a column per channel, derived metrics behind what was measured;
-/// empty where nothing was measured (RFC 4180). The header has the unit: levels are as they are, "mem.dirty [bytes]",
+/// One line per sample: `time` (UTC, ISO 8601), then a column per channel, derived metrics behind measured ones; empty
+/// where nothing was measured (RFC 4180). The header has the unit: levels are as they are, "mem.dirty [bytes]",
 /// counters are increments per sample, "cpu.user/cpu0 [ns per 0.1 s]".
 /// `metrics`: patterns as of the shell for names of metrics or channels; none: all. `out` gets a few megabytes at a
 /// time: jobs may be longer than memory. Returns the patterns that meet no channel; throws Error if none meets one, and
-/// for what is no trace.
+/// for other files.
 [[nodiscard]] std::vector<std::string> write_csv(const std::filesystem::path& trace,
                                                  const std::vector<std::string>& metrics,
                                                  const std::function<void(std::string_view)>& out);
 
-/// One line per sample of a Python process's main thread: `time`, `process`, `place`; the place is empty where the
-/// trace had no room for its name. Throws Error if there are none.
+/// One line per sample of a Python process's main thread: `time`, `process`, `place`; the place is empty if its name
+/// did not fit into the trace. Throws Error if there are none.
 void write_python_csv(const std::filesystem::path& trace, const std::function<void(std::string_view)>& out);
 
 }  // namespace reveal

@@ -17,15 +17,15 @@
 namespace reveal {
 namespace {
 
-/// A month at 100 ms, far beyond any job's time limit at this rate; a broken time axis must not ask for all memory.
+/// A month at 100 ms, far beyond any job's time limit at this rate; a broken time axis must not allocate all memory.
 constexpr std::size_t kMostSamples = 27'000'000;
 /// 8 GiB of numbers.
 constexpr std::size_t kMostValues = std::size_t{1} << 30;
-/// What is read on the way to the grid is several times as large as what is kept, and should stay in the cache.
+/// The rows read for the grid are several times as large as the result, and should stay in the cache.
 constexpr std::size_t kTicksAtOnce = 1'200;
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
-/// What cannot be read is named, and the rest is analysed.
+/// A part that cannot be read is named, and the rest is analysed.
 template <typename Part, typename Read>
 void take(Part& part, std::string name, LostPart::Holds holds, std::vector<LostPart>& lost, const Read& read) {
   try {

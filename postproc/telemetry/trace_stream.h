@@ -20,7 +20,7 @@ class TraceStream {
 
   /// All but the values: telemetry.samples is 0. Stays when the stream is closed.
   [[nodiscard]] const NodeTrace& trace() const&;
-  /// The same for who keeps it; the stream is of no use any more.
+  /// The same, moved out; the stream cannot be used any more.
   [[nodiscard]] NodeTrace trace() &&;
   /// Training steps, of which there may be millions: trace() has none before they are read, once and before close().
   [[nodiscard]] std::size_t step_count() const;
@@ -28,12 +28,12 @@ class TraceStream {
   [[nodiscard]] std::size_t samples() const;
 
   /// Samples [begin, begin + count). The first time through, pieces must follow each other without a hole: whether a
-  /// counter's first increment in a piece is its first ever is known only from what came before.
+  /// counter's first increment in a piece is its first ever is known only from earlier pieces.
   [[nodiscard]] Telemetry read(std::size_t begin, std::size_t count);
   /// The same into a piece that was read before, or an empty one.
   /// Throws Error where the piece is larger than any machine could hold.
   void read(std::size_t begin, std::size_t count, Telemetry& piece);
-  /// Nothing is read any more: frees what was read last, which is as large as a part of the trace.
+  /// Nothing is read any more: frees the last piece, which is as large as a part of the trace.
   void close();
 
  private:

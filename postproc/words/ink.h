@@ -1,4 +1,4 @@
-// Colours of a terminal. Who prints decides whether there are any: CommonOptions::style().
+// Colours of a terminal. The caller decides whether there are any: CommonOptions::style().
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Lists of names, and long texts, in the room a line has.
+// Lists of names, and long texts, cut to the width of a line.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace reveal {
 
-/// {"n01","n02","n04"} -> "n[01-02,04]"; what does not fold is listed, beyond `limit` parts counted.
+/// {"n01","n02","n04"} -> "n[01-02,04]"; other names are listed, and counted beyond `limit` parts.
 [[nodiscard]] std::string node_list(std::span<const std::string> nodes, std::size_t limit = 8);
 
 /// All of them, as Slurm writes and reads them: "login,n[01-02,04]".

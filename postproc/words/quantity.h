@@ -31,7 +31,7 @@ struct Scale {
 /// "1.00 s", "52.13 ms"; from two minutes on "5 min 10 s".
 [[nodiscard]] std::string compared_time(double seconds, const Scale& scale);
 
-/// What a person or a chart needs of a number: 0.98214 -> 0.9821.
+/// The digits that a reader or a chart needs: 0.98214 -> 0.9821.
 [[nodiscard]] double four_digits(double value);
 
 /// "1.5 GiB", "312 MiB/s", "98 %"; "not measured" when absent.

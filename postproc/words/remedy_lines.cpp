@@ -64,7 +64,7 @@ LineForm form_of(std::string_view line) {
   if (known != std::end(kFirstWords)) return known->form;
   if (word.find('=') != std::string_view::npos && is_capital(word.front()))
     return LineForm::before_program;  // NAME=value
-  // A sentence, or a file and what belongs into it.
+  // A sentence, or a file and its line.
   const bool sentence = word.size() > 2 && is_capital(word[0]) && word.find_first_of("/-_=(") == std::string_view::npos;
   return sentence || word.ends_with(':') || line.ends_with('.') ? LineForm::prose : LineForm::look;
 }

@@ -1,4 +1,4 @@
-// How the lines of a remedy are used: what goes into a job script, what stands before the program, what only looks.
+// How the lines of a remedy are used: in a job script, before the program, or only to look.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ enum class LineForm : std::uint8_t {
 inline constexpr LineForm kTypedForms[] = {LineForm::job_script, LineForm::before_program, LineForm::look};
 
 [[nodiscard]] LineForm form_of(std::string_view line);
-/// What a report writes before such a line for the job's owner: "job script", "start with", "look".
+/// The text of a report before such a line for the job's owner: "job script", "start with", "look".
 [[nodiscard]] std::string_view label_of(LineForm form);
 
 struct RemedyTexts {
@@ -35,7 +35,7 @@ struct RemedyTexts {
 /// The lines of a form, in their order.
 [[nodiscard]] std::vector<std::string> lines_with_form(const std::vector<std::string>& lines, LineForm form);
 
-/// "nstat -az  # on n03": the command, and what stands behind it without the sign; "" where there is none.
+/// "nstat -az  # on n03": the command, and the comment behind it without the sign; "" where there is none.
 struct TypedLine {
   std::string command, comment;
 };

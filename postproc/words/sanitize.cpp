@@ -31,7 +31,7 @@ Character decode(std::string_view text) noexcept {
   return {code, bytes, true};
 }
 
-// They reorder what follows on the screen, or hide in it.
+// They reorder the following text on the screen, or hide in it.
 constexpr bool is_invisible(char32_t code) noexcept {
   return (code >= 0x200B && code <= 0x200F) || (code >= 0x202A && code <= 0x202E) ||
          (code >= 0x2060 && code <= 0x2069) || code == 0xFEFF;

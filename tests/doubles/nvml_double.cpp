@@ -1,4 +1,4 @@
-// A double of NVIDIA's management library for tests: what its GPUs answer stands in the file that NVML_DOUBLE names,
+// A double of NVIDIA's management library for tests: the answers of its GPUs are in the file that NVML_DOUBLE names,
 // read anew whenever it changes.
 //
 //   gpus 2                       of them; the rest of the lines are KEY VALUE, or GPU.KEY VALUE for one of them
@@ -71,7 +71,7 @@ class Double {
     return {kSuccess, std::strtoull(value.c_str(), nullptr, 10)};
   }
 
-  /// What every call does.
+  /// The common part of all calls.
   void enter() {
     read();
     if (ask("crash").value != 0) std::abort();

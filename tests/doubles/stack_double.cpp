@@ -1,6 +1,5 @@
-// What tests take for NCCL, the CUDA runtime, gloo and PyTorch: functions with the real names that do as their
-// arguments say. Compiled without optimisation, they begin with the instruction that those of the real libraries begin
-// with.
+// A substitute in tests for NCCL, the CUDA runtime, gloo and PyTorch: functions with the real names that obey their
+// arguments. Compiled without optimisation, they begin with the same instruction as those of the real libraries.
 #include <time.h>
 
 #include <cstddef>

@@ -42,14 +42,15 @@ constexpr std::int64_t kTick = 100'000'000;
 constexpr std::int64_t kBegin = 5'000'000'000'000;
 constexpr int kRowsPerFlush = 100;
 
-/// What a child reports to its parent, also when it is killed.
+/// The report of a child to its parent, also when it is killed.
 struct Reported {
   FileCallCounts counts;
   std::atomic<int> rows;  // flushed
   char error[1024];
 };
 
-/// Does its work, and calls arm() when faults may begin. Throws or returns false where the program would say an error.
+/// Does its work, and calls arm() when faults may begin. Throws or returns false where the program would report an
+/// error.
 using Act = std::function<bool(const fs::path&, Reported&, const std::function<void()>& arm)>;
 
 struct Scenario {
@@ -61,7 +62,7 @@ struct Scenario {
   std::function<int(const fs::path&, int flushed, bool complete)> lost;
 };
 
-// ---- a recording whose every value is known
+// ---- a recording of known values
 
 bool record(const fs::path& trace, const Retention& retention, int rows, Reported& reported,
             const std::function<void()>& arm_now) {
@@ -187,7 +188,7 @@ void copy_trace(const fs::path& to) {
   for (const auto& entry : fs::directory_iterator(trace_there())) {
     const fs::path copy = to / entry.path().filename();
     fs::copy_file(entry.path(), copy);
-    fs::last_write_time(copy, entry.last_write_time());  // the summary knows its trace by it
+    fs::last_write_time(copy, entry.last_write_time());  // the summary identifies its trace by it
   }
 }
 

@@ -1,4 +1,4 @@
-// Configuration files, what a user writes behind --reveal=, and patterns of file names.
+// Configuration files, a user's text behind --reveal=, and patterns of file names.
 #include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"

@@ -1,4 +1,4 @@
-// What the kernel answers about TCP connections, and what is summed of it.
+// The kernel's answers about TCP connections, and their sums.
 #include "core/job/tcp_peers.h"
 #include "target.h"
 

@@ -1,4 +1,4 @@
-// A text that is read again with some bytes changed says the same as one that is read for the first time.
+// A text that is read again with some bytes changed gives the same values as one that is read for the first time.
 #include "core/sampler/diffed_text.h"
 
 #include <map>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr FamilyTable kTable = {"fuzz/numbers", Kind::gauge, Unit::count, Scope::node, Subsystem::cpu, "", "", {}};
 
-/// Lines of a key and numbers, of which those in the fourth column are nobody's.
+/// Lines of a key and numbers; those in the fourth column are ignored.
 class Reader {
  public:
   void take(std::string_view input) {
@@ -50,7 +50,7 @@ class Reader {
   std::map<std::string, std::int32_t> channels_;
 };
 
-/// TEXT, NUL, and what changes from tick to tick: place, character; a place beyond the text ends a tick.
+/// TEXT, NUL, and the changes from tick to tick: place, character; a place beyond the text ends a tick.
 void run(std::string_view input) {
   std::string text(input.substr(0, input.find('\0')));
   input.remove_prefix(std::min(text.size() + 1, input.size()));

@@ -1,4 +1,4 @@
-// What the kernel answers about RDMA devices and their queues.
+// The kernel's answers about RDMA devices and their queues.
 #include "core/job/rdma_queues.h"
 
 #include "target.h"

@@ -1,4 +1,4 @@
-// Runs every target over its corpus, or over the files given: what once went wrong must not go wrong again.
+// Runs every target over its corpus, or over the files given: an old failure must not come back.
 //
 //   fuzz_replay CORPUS            all targets, each over CORPUS/NAME/*
 //   fuzz_replay CORPUS NAME FILE...

@@ -1,4 +1,4 @@
-// JSON that was written by reveal, or by whoever can write to a job directory.
+// JSON that was written by reveal, or by any user who can write to a job directory.
 #include "hdf5schema/basics/error.h"
 #include "postproc/analysis/node_summary.h"
 #include "postproc/compare/comparison_page.h"

@@ -1,5 +1,5 @@
-// A fuzz target: one parser, or one family of them, fed with bytes nobody meant for it. It may throw Error; it must not
-// crash, hang, read beyond what it was given, or break a promise that the target checks.
+// A fuzz target: one parser, or one family of them, fed with arbitrary bytes. It may throw Error; it must not crash,
+// hang, read beyond its input, or break a promise that the target checks.
 #pragma once
 
 #include <string>

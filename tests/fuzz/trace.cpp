@@ -1,4 +1,4 @@
-// A whole trace: anybody's file, through everything that reads one.
+// A whole trace: an untrusted file, through all code that reads one.
 #include <unistd.h>
 
 #include <fstream>

@@ -1,6 +1,6 @@
-// The only process of the guest of arm64_counters.sh: counts a loop of known length with what the collector counts
-// with, the table of the guest's processor included. Prints one line per counter and at the end "result: ok" or
-// "result: failed", and turns the machine off.
+// The only process of the guest of arm64_counters.sh: counts a loop of known length with the collector's counters, the
+// table of the guest's processor included. Prints one line per counter and at the end "result: ok" or "result: failed",
+// and turns the machine off.
 #include <sys/mount.h>
 #include <sys/reboot.h>
 #include <sys/stat.h>
@@ -86,7 +86,7 @@ void run() {
     std::printf("pmu: %s, type %u\n", name.c_str(), source ? source->type() : 0);
   }
   std::vector<HardwareEvent> table = hardware_events_of(microarchitecture_of(fs));
-  // All groups at once need more counters than there are: the kernel takes them in turn, and what is scaled up from a
+  // All groups at once need more counters than there are: the kernel takes them in turn, and a count scaled up from a
   // part of the time is near the truth.
   auto together = count(table, {.task = ::getpid(), .with_children = true}, true, "task, in turn,");
   expect(std::llabs(together[PmuSignal::instructions] - kInstructions) < kInstructions / 20, "scaled within 5 %");

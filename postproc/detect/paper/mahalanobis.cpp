@@ -15,7 +15,8 @@ namespace {
 constexpr double kVarianceKept = 0.95;
 constexpr double kNumericalRank = 1e-12;
 
-/// sklearn.decomposition.PCA(n_components=0.95): the fewest components whose variance exceeds the share.
+/// sklearn.decomposition.PCA(n_components=0.95): the smallest number of components with more than this share of the
+/// variance.
 Eigen::Index components(const Eigen::VectorXd& descending) {
   const double total = descending.sum();
   double held = 0;

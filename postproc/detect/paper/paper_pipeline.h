@@ -9,7 +9,7 @@
 
 namespace reveal {
 
-/// What the three detectors say about each window of the pruned channels' features.
+/// The results of the three detectors for each window of the pruned channels' features.
 struct WindowVotes {
   WindowGrid grid;
   std::vector<std::size_t> channels;  // retained by pruning

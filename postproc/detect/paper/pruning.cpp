@@ -46,7 +46,8 @@ ChannelCorrelation correlate(const Telemetry& telemetry, std::size_t begin, std:
   for (std::size_t c = 0; c < telemetry.channels.size(); ++c) {
     if (telemetry.channels[c].subsystem == Subsystem::self || telemetry.channels[c].kind == Kind::state) continue;
     const auto values = telemetry.series(c).subspan(begin, samples);
-    // Missing values make a constant channel neither static nor periodic to the letter; it still says nothing.
+    // Missing values make a constant channel neither static nor periodic to the letter; it still carries no
+    // information.
     if (!present_values(values).constant() && !is_static_or_periodic(values)) result.channels.push_back(c);
   }
   const auto n = static_cast<Eigen::Index>(result.channels.size());

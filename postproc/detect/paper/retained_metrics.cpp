@@ -11,8 +11,7 @@ namespace reveal {
 
 namespace {
 
-/// What reveal measures itself by and what a site added are always recorded; what is computed from other channels
-/// never.
+/// Metrics of reveal itself and metrics added by a site are always recorded; computed channels never.
 bool is_for_selection(const Channel& channel) {
   return channel.subsystem != Subsystem::self && channel.family != kDerivedFamily &&
          !channel.family.starts_with("site/");

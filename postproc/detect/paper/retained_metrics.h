@@ -1,5 +1,5 @@
-// What of several jobs is worth recording: pruning after section 4.1 of the paper, the union over workloads, as lines
-// of the file that `reveal-collect --metrics` reads. For storage and the width of a PCA, never for attribution.
+// The metrics that several jobs need: pruning after section 4.1 of the paper, the union over workloads, as lines of the
+// file that `reveal-collect --metrics` reads. For storage and the width of a PCA, never for attribution.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@ class RetainedMetrics {
   /// One workload: a job's nodes. Correlations are averaged over the nodes on which both channels move. Throws Error
   /// beyond kMostPrunedChannels.
   void add_workload(const std::vector<Telemetry>& nodes);
-  /// The same for a job whose nodes together do not fit into memory: `load` brings one after the other.
+  /// The same for a job with nodes that together do not fit into memory: `load` brings one after the other.
   void add_workload(std::size_t nodes, const std::function<Telemetry(std::size_t)>& load);
 
-  /// A metric whose instances are all kept is one line; instances that differ from job to job (processes, control
-  /// groups) are never named. What never moved anywhere is not known to be redundant: an error counter stands still
+  /// A metric with all instances kept is one line; instances that differ from job to job (processes, control groups)
+  /// are never named. A metric that never moved anywhere is not known to be redundant: an error counter stands still
   /// until it matters.
   enum class Unmoved { kept, dropped };
   [[nodiscard]] std::vector<std::string> lines(Unmoved unmoved) const;
@@ -46,7 +46,7 @@ class RetainedMetrics {
 
   double threshold_;
   std::set<Key> seen_, moved_, retained_;
-  std::set<std::string> of_the_job_;  // metrics whose instances mean nothing elsewhere
+  std::set<std::string> of_the_job_;  // metrics with instances that exist only in this job
 };
 
 }  // namespace reveal

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kShortestScan = 20;          // seconds
 constexpr std::size_t kShortestPiece = 1000;  // each read of a piece has its own cost
-/// Episodes about which the window detectors are asked, the clearest first: .3 s each on 1,000 channels.
+/// Episodes that the window detectors check, the clearest first: .3 s each on 1,000 channels.
 constexpr std::size_t kMostAsked = 20;
 /// How many of these also get the channels that the detectors mean, unless windows are explained one by one.
 constexpr std::size_t kMostExplained = 3;
@@ -84,8 +84,8 @@ void IntervalDetection::add(const Telemetry& piece, std::size_t level) {
   add(mine.coarser, level + 1);
 }
 
-/// The window of the next block keeps what the two share, and one sample before: a level's first change. Its memory is
-/// fresh: what is zero throughout the block is never there.
+/// The window of the next block keeps the samples that the two share, and one sample before: a level's first change.
+/// Its memory is fresh: a channel of zeros throughout the block takes no memory.
 void IntervalDetection::start_block(Level& level, const Telemetry& before) const {
   const ScanBlock& block = level.blocks[level.next];
   const std::size_t offset = block.begin - std::min<std::size_t>(block.begin, 1);
@@ -147,12 +147,12 @@ void IntervalDetection::collect() {
   if (!scanned_.valid()) return;
   take(scanned_.get());
 #ifdef __GLIBC__
-  // Else what one block needed for a moment stays with the process, in pieces too small for the next one.
+  // Else memory that one block needed for a moment stays with the process, in pieces too small for the next one.
   malloc_trim(0);
 #endif
 }
 
-/// Blocks come in the order in which they were filled, whoever scans them.
+/// Blocks come in the order in which they were filled, whichever thread scans them.
 void IntervalDetection::take(BlockScan found) {
   if (windows_) windows_->add(found);
   for (Episode& episode : found.episodes) {
@@ -191,7 +191,7 @@ Detection IntervalDetection::finish(const ReadAgain& read) {
   if (levels_.empty()) return std::move(result_);
   collect();
   const bool in_blocks = levels_.size() > 1;
-  levels_.clear();  // makes room for what is read again
+  levels_.clear();  // frees memory for the data that is read again
   const std::size_t scanned = result_.episodes.size();
   add_counter_bursts(counters_.bursts(), job_.channels, scale_, result_.episodes);
   for (std::size_t i = scanned; i < result_.episodes.size(); ++i) describe(result_.episodes[i]);

@@ -26,10 +26,10 @@ class IntervalDetection final : public JobDetection {
     std::size_t blocks_before = 0;
     /// The first sample is the job's. Live, after ten minutes, it is not: no imports are trimmed there.
     bool starts = true;
-    /// Live: what lasts to the last sample may go on, and there is no tear-down to be trimmed.
+    /// Live: an interval up to the last sample may go on, and there is no tear-down to be trimmed.
     bool running = false;
-    /// Whether the window detectors are asked. Not live: detection repeats every second or so, and the caller asks them
-    /// about an alert when it publishes it.
+    /// Whether the window detectors give a second opinion. Not live: detection repeats every second or so, and the
+    /// caller requests it for an alert when it publishes it.
     bool second_opinion = true;
   };
 

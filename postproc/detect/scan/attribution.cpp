@@ -77,7 +77,7 @@ Attribution attribute(const Telemetry& telemetry, ReferenceMeans& reference, con
   for (std::size_t i = 0; i < z.size(); ++i) {
     if (input.series[i].form != SeriesForm::contrast) offer(input.series[i].channel, i);
   }
-  // A difference of two does not say which of them moved: the one that is stranger by itself.
+  // A difference of two does not show which of them moved: the stranger one is taken.
   for (std::size_t i = 0; i < z.size(); ++i) {
     const ScanSeries& series = input.series[i];
     if (series.form != SeriesForm::contrast) continue;

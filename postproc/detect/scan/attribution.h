@@ -14,10 +14,11 @@
 
 namespace reveal {
 
-/// Reasons kept per episode and window unless every channel is asked for.
+/// Reasons kept per episode and window unless every channel is requested.
 inline constexpr std::size_t kMaxReasons = 20;
 
-/// A claim is about the strongest reason of the subsystem, or one with so much of its share that says it plainly.
+/// A claim is about the strongest reason of the subsystem, or about one with so much of its share and a plainer
+/// sentence.
 inline constexpr double kClaimShare = 0.5;
 
 struct Attribution {

@@ -31,7 +31,7 @@ class CounterWatch {
   CounterWatch(std::span<const Channel> channels, double step_seconds, const ScanScale& scale);
   /// Samples [from, telemetry.samples), which follow those of the last call.
   void add(const Telemetry& telemetry, std::size_t from);
-  /// What was seen so far.
+  /// The bursts seen so far.
   [[nodiscard]] std::vector<CounterBurst> bursts() const;
 
  private:

@@ -1,6 +1,7 @@
 // The interval scan, GAP in reports: over all intervals, how far does the mean inside lie beyond EVERY five-second mean
 // outside it? Phases that recur (epochs, checkpoints, the flusher) lie within the range of these means and count
-// nothing. It is a scan statistic in time (Kulldorff, A spatial scan statistic, 1997) whose test statistic is that gap.
+// nothing. It is a scan statistic in time (Kulldorff, A spatial scan statistic, 1997) with that gap as its test
+// statistic.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kReferences = 256;    // series that a series' share in common is measured against
-constexpr std::size_t kMostSeries = 400;    // those that share most
+constexpr std::size_t kMostSeries = 400;    // the series that share most
 constexpr std::size_t kStepsPerLength = 4;  // of the other intervals it is compared with
 constexpr std::size_t kMinSeconds = 3;      // of an interval
 constexpr std::size_t kMinOutside = 4;
@@ -103,7 +103,7 @@ double NeighbourRatio::ratio(std::size_t begin, std::size_t end, std::span<const
   }
   const double own = unlike(mine, left_out);
 
-  // A long interval leaves no room for another as long, which needs a like outside itself, too.
+  // A long interval leaves no space for another of its length, which needs another to compare with, too.
   const std::size_t room = std::min(std::max(mine.begin, n - mine.end), (n - length) / 2);
   if (room < kMinSeconds + kMargin) return 0;
   length = std::min(length, room - kMargin);

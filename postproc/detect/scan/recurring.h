@@ -1,5 +1,5 @@
-// What recurs with the job is no news, also where it recurs so rarely that no block of a long job holds it more than
-// three times: a checkpoint every twenty minutes.
+// Recurring phases of the job are not reported, even if they recur so rarely that no block of a long job holds it more
+// than three times: a checkpoint every twenty minutes.
 #pragma once
 
 #include <span>

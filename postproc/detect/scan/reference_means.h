@@ -16,7 +16,7 @@ class ReferenceMeans {
   ReferenceMeans(const ScanInput& input, const ScanScale& scale);
 
   [[nodiscard]] const ScanInput& input() const { return input_; }
-  /// Signed distance of the interval from the mean of the five-second means outside it, in units of what varies there
+  /// Signed distance of the interval from the mean of the five-second means outside it, in units of the variation there
   /// plus white noise.
   [[nodiscard]] double z(std::size_t series, std::size_t begin, std::size_t end);
 

@@ -9,7 +9,7 @@
 
 namespace reveal {
 
-inline constexpr double kRepeatLikeness = 0.8;  // cosine of what moved in them
+inline constexpr double kRepeatLikeness = 0.8;  // cosine of the changes in them
 inline constexpr std::size_t kMostRepeats = 3;  // more like ones belong to the job
 
 /// The score of one interval as if the job had never had the samples of the others: an event that happens twice hides

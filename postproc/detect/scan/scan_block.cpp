@@ -15,10 +15,10 @@ namespace reveal {
 
 namespace {
 
-// What is said is decided by three numbers: how far the interval lies beyond everything outside (the scan's score S),
-// how unfamiliar its seconds are (the nearest-neighbour ratio R), and how many blocks were searched. Measured on 16
+// Three numbers decide the result: how far the interval lies beyond everything outside (the scan's score S), how
+// unfamiliar its seconds are (the nearest-neighbour ratio R), and how many blocks were searched. Measured on 16
 // labelled jobs of a minute and on jobs of ten minutes made of them: the weakest event has S 4.1 with R 2.2 or S 4.9
-// with R 1.1, the strongest undisturbed job S 2.9 with R 0.9; bench/detection/jobs.py says it again.
+// with R 1.1, the strongest undisturbed job S 2.9 with R 0.9; bench/detection/jobs.py prints it again.
 constexpr double kStrong = 4.7;  // of S * R
 constexpr double kStrongRatio = 1.07;
 constexpr double kWeakRatio = 1.0;
@@ -31,8 +31,8 @@ constexpr double kOpenEndFactor = 1.5;  // a change that stays may be the progra
 constexpr double kOpenEndRatio = 1.2;
 constexpr double kFurther = 0.6;           // of the best score
 constexpr std::size_t kMostRefused = 50;   // intervals of series that wander
-constexpr double kSameShare = 0.5;         // of two intervals together: what is true of one is of the other
-constexpr double kRepeatFactor = 1.25;     // on all thresholds for what happened two or three times
+constexpr double kSameShare = 0.5;         // of two intervals together: both then have the same properties
+constexpr double kRepeatFactor = 1.25;     // on all thresholds for events that happened two or three times
 constexpr double kRepeatJobSeconds = 180;  // a shorter job has too little besides
 
 constexpr double kStartSeconds = 1.5;  // an interval that begins this early is still the start
@@ -123,7 +123,7 @@ class Selection {
   }
   [[nodiscard]] bool is_start(const ScoredInterval& interval) const {
     if (!block_.first || !scale_.has_start_and_end) return false;
-    // Nothing before it to compare with: if it is long, what differs may as well be all that follows.
+    // Nothing before it to compare with: if it is long, the rest after it may be the exception instead.
     const auto length = static_cast<double>(interval.end - interval.begin);
     const bool long_start = interval.begin < before_ && length > kLongStartShare * static_cast<double>(block_.samples);
     return interval.begin < edge_ || long_start;
@@ -148,7 +148,7 @@ class Selection {
   std::size_t apart_;
   std::size_t edge_;
   std::size_t before_;
-  bool ended_after_all_ = false;  // what seemed to last to the end of the job
+  bool ended_after_all_ = false;  // an interval that seemed to last to the end of the job
   std::vector<ScoredInterval> taken_;
   std::vector<ScoredInterval> refused_;
   std::vector<Selected> selected_;
@@ -204,7 +204,7 @@ class Scan {
     return options;
   }
 
-  /// What happened two or three times: each hides the others from the scan.
+  /// Adds events that happened two or three times: each hides the others from the scan.
   void add_repeats(std::vector<Selected>& chosen) {
     if (block_.samples < scale_.samples(kRepeatJobSeconds)) return;
     const std::size_t edge = scale_.samples(kStartSeconds);

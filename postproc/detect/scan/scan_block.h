@@ -1,6 +1,6 @@
-// The interval scan of one block: samples of a job, or all of it, at one resolution, from which intervals come that
+// The interval scan of one block: samples of a job, or all of it, at one resolution, in which intervals are found that
 // stand out. It is independent of other blocks, so the same code serves a job in memory, a trace of days read piece by
-// piece, and a job that still runs. What is carried from block to block is the telemetry itself: blocks overlap.
+// piece, and a job that still runs. Only telemetry is carried from block to block: blocks overlap.
 #pragma once
 
 #include <cstddef>
@@ -22,9 +22,9 @@ inline constexpr double kApartSeconds = 2;           // closer episodes are one
 struct ScanBlock {
   std::size_t begin = 0;  // sample of the job at this resolution
   std::size_t samples = 0;
-  bool first = false;      // holds the job's start: what begins with it is no news
+  bool first = false;      // holds the job's start: intervals that begin with it are not reported
   bool last = false;       // holds its end
-  bool running = false;    // ... so far: what lasts to it may go on and is no tear-down
+  bool running = false;    // ... so far: intervals up to it may go on and are no tear-down
   std::size_t factor = 1;  // the job's own samples in one of these
 
   [[nodiscard]] std::size_t end() const { return begin + samples; }
@@ -33,7 +33,7 @@ struct ScanBlock {
 /// As few blocks as possible, as long as each other: up to 25 minutes, neighbours share 5.
 [[nodiscard]] std::vector<ScanBlock> blocks_of(std::size_t begin, std::size_t end, const ScanScale& scale);
 
-/// What is scanned of a job: not its imports and first allocations, nor its tear-down.
+/// The scanned part of a job, without its imports and first allocations, and without its tear-down.
 [[nodiscard]] std::size_t trimmed_start(const ScanScale& scale);
 [[nodiscard]] std::size_t trimmed_end(const ScanScale& scale);
 

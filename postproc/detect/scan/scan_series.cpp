@@ -121,7 +121,8 @@ class Builder {
     double squares = 0;
     for (const float score : scores) squares += static_cast<double>(score) * score;
     const Channel& source = telemetry_.channels[channel];
-    // The difference of a held gauge is one jump and zeros: its interval means are as noisy as their length says.
+    // The difference of a held gauge is one jump and zeros: the noise of its interval means depends on their length
+    // only.
     const bool held = is_counted(source.kind) || form == SeriesForm::level;
     input_.series.push_back({.channel = channel,
                              .peer = peer,

@@ -22,7 +22,7 @@ class SeriesScan {
   /// mean is left.
   [[nodiscard]] float gap(std::size_t begin, std::size_t end) const;
 
-  /// Signed distance from the mean of the reference means, in units of what varies there plus white noise.
+  /// Signed distance from the mean of the reference means, in units of the variation there plus white noise.
   [[nodiscard]] double z(std::size_t begin, std::size_t end) const;
 
   /// Sums of the scores before each sample, and of all.

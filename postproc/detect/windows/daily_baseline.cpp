@@ -13,7 +13,7 @@ constexpr double kMinDays = 4;
 constexpr double kMinWindowsPerDay = 8;
 constexpr std::ptrdiff_t kNeighbours = 2;  // windows before and after the same time of day
 constexpr double kShares[] = {0.25, 0.5, 0.75, 1};
-constexpr double kWorthIt = 0.98;       // a larger share must leave less than this much of what was left
+constexpr double kWorthIt = 0.98;       // a larger share must leave less than this part of the former rest
 constexpr double kClipPercentile = 95;  // an event must not become part of the usual course of a day
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What a feature usually is at this time of day, learned from the other days: servers breathe with their users.
+// The usual value of a feature at this time of day, from the other days: the load of servers follows the day of their
+// users.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,7 @@ namespace reveal {
 
 class DailyBaseline {
  public:
-  /// Of `windows` windows, `windows_per_day` of them a day (need not be whole).
+  /// For `windows` windows, `windows_per_day` of them a day (need not be whole).
   DailyBaseline(std::size_t windows, double windows_per_day);
 
   /// Four days at least: the median over the others must outvote one strange day.
@@ -17,10 +18,10 @@ class DailyBaseline {
 
   struct Fit {
     double share = 0;      // of the median that is taken off: 0, 1/4, 1/2, 3/4 or 1, whichever leaves least
-    double explained = 0;  // 1 - (what is left / what was there)^2 of clipped mean deviations
+    double explained = 0;  // 1 - (rest / original)^2 of clipped mean deviations
   };
   /// `deviation`: finite, around the median over all windows. Takes the usual value at this time of day off it; a
-  /// window's own day has no part in what is usual.
+  /// window's own day has no part in the usual value.
   Fit take_off(std::span<double> deviation);
 
  private:

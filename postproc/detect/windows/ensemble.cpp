@@ -59,7 +59,7 @@ class Ranking {
     double per_tail = 0;
     for (const Member& member : members) {
       scale.push_back(1 / std::max(percentile(member.score, kTailPercentile), kSmallestTail));
-      if (scale.back() * kSmallestTail >= 1) scale.back() = 0;  // says the same about every window
+      if (scale.back() * kSmallestTail >= 1) scale.back() = 0;  // has the same value for every window
       total += member.weight * scale.back();
       per_tail += scale.back() > 0 ? member.weight : 0;
     }

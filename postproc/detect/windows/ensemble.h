@@ -17,7 +17,7 @@ struct WindowRanking {
   std::vector<double> score;                 // per window: around 0 for usual ones, 3 and more for strange ones
   std::vector<Method> methods;               // that took part
   std::vector<std::vector<double>> members;  // [detector][window], on the scale of `score`
-  std::vector<std::vector<Reason>> reasons;  // [window], all channels by falling share; empty unless asked for
+  std::vector<std::vector<Reason>> reasons;  // [window], all channels by falling share; empty unless requested
 };
 
 enum class Explain : std::uint8_t { no, every_channel };

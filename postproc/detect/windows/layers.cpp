@@ -13,10 +13,10 @@ namespace reveal {
 
 namespace {
 
-/// The layer of a metric "stack.*", whose instance is "rank0/ncclAllReduce", is that of the first row that fits.
+/// The layer of a metric "stack.*" with an instance like "rank0/ncclAllReduce" is that of the first row that fits.
 struct LayerOfCalls {
-  std::string_view metric;    // what it begins with
-  std::string_view function;  // what the function's name begins with
+  std::string_view metric;    // the begin of the metric's name
+  std::string_view function;  // the begin of the function's name
   Layer layer;
 };
 constexpr LayerOfCalls kLayersOfCalls[] = {
@@ -89,7 +89,7 @@ LayerWindows layer_windows(Layer layer, const Eigen::MatrixXd& gram) {
     held += pc.variances[kept++];
   }
   if (kept == 0) return result;
-  // What the components leave: the squared distance from the calm windows' mean, less what they hold of it.
+  // The rest beside the components: the squared distance from the calm windows' mean, less their part of it.
   const Eigen::VectorXd to_calm = gram(Eigen::all, result.calm).rowwise().mean();
   Eigen::VectorXd left = gram.diagonal() - 2 * to_calm;
   left.array() += to_calm(result.calm).mean();

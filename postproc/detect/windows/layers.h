@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// Subsystem as it is, and what the calls of a process into the software stack are about.
+/// The subsystem itself, and the purpose of a process's calls into the software stack.
 enum class Layer : std::uint8_t { cpu, gpu, memory, network, storage, process, self, cuda, collective, steps };
 [[nodiscard]] Layer layer_of(const Channel& channel);
 
@@ -20,8 +20,8 @@ struct LayerWindows {
   Layer layer = Layer::cpu;
   std::vector<Eigen::Index> calm;  // windows that others at another time resemble; a hundred of them, evenly spread
   std::size_t all_calm = 0;        // how many there are
-  /// [window, number]: principal components of the calm windows in units of their deviations, and the logarithm of what
-  /// the components leave of the window.
+  /// [window, number]: principal components of the calm windows in units of their deviations, and the logarithm of the
+  /// window's rest beside the components.
   Eigen::MatrixXd rows;
 };
 

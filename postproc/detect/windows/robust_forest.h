@@ -1,4 +1,5 @@
-// The ensemble's Isolation Forest: as a detector (robust_forest.cpp), and asked which channels it means.
+// The ensemble's Isolation Forest: as a detector (robust_forest.cpp), and for the attribution of its scores to
+// channels.
 #pragma once
 
 #include <Eigen/Core>
@@ -9,7 +10,7 @@
 
 namespace reveal {
 
-/// [window, component]: what it splits on. None where no window differs from another.
+/// [window, component]: the values on which it splits. None where no window differs from another.
 [[nodiscard]] Eigen::MatrixXd forest_rows(const RobustWindows& windows);
 [[nodiscard]] IsolationForest fit_robust_forest(const Eigen::MatrixXd& rows, std::uint64_t seed);
 

@@ -25,7 +25,7 @@ namespace {
 constexpr std::array<std::size_t, kRobustFeatures> kUsedFeatures{0, 1, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
 static_assert(kUsedFeatures.back() == 13, "without the unit root test, which is left out");
 constexpr std::array<bool, kRobustFeatures> kIsLevel{true, false, true, true, true};
-constexpr std::size_t kDailyFeatures = 2;  // mean and standard deviation say how much the time of day explains
+constexpr std::size_t kDailyFeatures = 2;  // mean and standard deviation show how much the time of day explains
 
 constexpr std::size_t kEvidence = 3;
 constexpr std::size_t kExplaining = 5;
@@ -41,7 +41,7 @@ constexpr std::size_t kMostKept = 16'000'000;  // features of all channels and w
 
 bool is_looked_at(const Channel& channel, std::span<const double> values) {
   if (channel.subsystem == Subsystem::self || channel.kind == Kind::state) return false;
-  // Constant, a gap aside, says nothing.
+  // A series that is constant apart from gaps carries no information.
   const auto first = std::find_if(values.begin(), values.end(), [](double v) { return std::isfinite(v); });
   return std::any_of(first, values.end(), [&](double v) { return std::isfinite(v) && v != *first; });
 }
@@ -84,7 +84,7 @@ class RobustChannel {
     if (present_.empty()) return false;
     RobustScale scale = robust_scale(present_);
     if (!(scale.scale > 0)) return false;
-    // What was not measured is as ordinary as can be.
+    // A missing value counts as perfectly ordinary.
     for (double& v : deviation_) v = std::isfinite(v) ? v - scale.centre : 0;
     if (baseline_ == Baseline::time_of_day) {
       const DailyBaseline::Fit fit = daily_baseline_->take_off(deviation_);
@@ -323,7 +323,7 @@ RobustScale robust_scale(std::span<double> values) {
   }
   result.scale = std::max(kNormalMad * Ranks(values).at(50), range / kNormalRange);
   if (result.scale == 0) result.scale = kNormalMeanDeviation * sum / n;
-  // The deviation around the median bounds the usual one from above; overflown, it says nothing.
+  // The deviation around the median bounds the usual one from above; if it overflows, it is useless.
   const double deviation = std::sqrt(squares / n);
   if (std::isfinite(deviation)) result.scale = std::max(result.scale, kMinOfDeviation * deviation);
   if (!std::isfinite(result.scale)) result.scale = 0;

@@ -1,5 +1,6 @@
 // Windows as the ensemble sees them: every feature of every channel against its own median, in robust units, on a
-// logarithmic scale. Features are computed channel by channel and not kept; what remains grows with windows x channels.
+// logarithmic scale. Features are computed channel by channel and not kept; the remaining data grows with windows x
+// channels.
 #pragma once
 
 #include <Eigen/Core>
@@ -17,7 +18,7 @@
 
 namespace reveal {
 
-/// What a feature is compared with.
+/// The baseline of a feature.
 enum class Baseline : std::uint8_t {
   whole,        // its median over all windows
   time_of_day,  // also its usual value at this time of day
@@ -28,9 +29,9 @@ struct RobustWindows {
   std::vector<std::size_t> channels;  // that vary; indices into Telemetry::channels, layer by layer
 
   // [window, channel]; g = sign(z) log(1 + |z|).
-  Eigen::MatrixXf evidence;                                             // mean of the three largest |g|
-  Eigen::MatrixXf explaining;                                           // of the five largest: says which channel
-  Eigen::MatrixXf z;                                                    // of the feature with the largest |z|
+  Eigen::MatrixXf evidence;    // mean of the three largest |g|
+  Eigen::MatrixXf explaining;  // of the five largest: attributes the score to a channel
+  Eigen::MatrixXf z;           // of the feature with the largest |z|
   Eigen::Matrix<std::uint8_t, Eigen::Dynamic, Eigen::Dynamic> feature;  // its place in features()
 
   // [window, window] inner products of g.
@@ -42,7 +43,7 @@ struct RobustWindows {
   PrincipalComponents components;
   Eigen::Index kept = 0;  // components that hold 90 % of the core's variance, at most 40
 
-  // The layers whose windows differ; none for other baselines than `whole`.
+  // The layers with windows that differ; none for other baselines than `whole`.
   std::vector<LayerWindows> layers;
   double independent = 1;  // the share of a window that the next one does not have
 
@@ -56,11 +57,11 @@ struct RobustWindows {
 [[nodiscard]] std::vector<RobustWindows> robust_windows(const Telemetry& telemetry, const WindowGrid& grid,
                                                         std::span<const Baseline> baselines, double windows_per_day);
 
-/// Against Baseline::whole alone, and with what for_each_channel() needs, if it is not too much to keep.
+/// Against Baseline::whole alone, and with the data for for_each_channel(), if it is not too much to keep.
 [[nodiscard]] RobustWindows robust_windows_with_features(const Telemetry& telemetry, const WindowGrid& grid);
 
-/// Calls `use` with g of every channel of `windows` in turn, [feature of robust_features()][window]: for what needs the
-/// features again that robust_windows() did not keep.
+/// Calls `use` with g of every channel of `windows` in turn, [feature of robust_features()][window]: for code that
+/// needs the features again that robust_windows() did not keep.
 void for_each_channel(const Telemetry& telemetry, const WindowGrid& grid, const RobustWindows& windows,
                       const std::function<void(std::size_t index, std::span<const float> g)>& use);
 

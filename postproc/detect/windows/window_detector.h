@@ -16,7 +16,7 @@ struct WindowDetector {
   std::string_view help;
   double weight;        // in the ensemble's mean
   double weight_many;   // with more than kManyChannels channels that vary
-  bool by_time_of_day;  // takes part a second time with what the time of day explains taken off
+  bool by_time_of_day;  // takes part a second time, without the share that the time of day explains
   std::vector<double> (*score)(const RobustWindows&, std::uint64_t seed);
 };
 
@@ -29,7 +29,7 @@ struct RegisteredWindowDetector {
   RegisteredWindowDetector(int order, const WindowDetector& detector);
 };
 
-/// Distance from the median in units of its distance to the upper quartile (at least 0.02): what is usual is around 0,
+/// Distance from the median in units of its distance to the upper quartile (at least 0.02): usual scores are around 0,
 /// and a detector's upper tail keeps its shape.
 [[nodiscard]] std::vector<double> robust_score(std::vector<double> score);
 

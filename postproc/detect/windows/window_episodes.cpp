@@ -16,7 +16,7 @@ namespace {
 struct RunRule {
   Tier tier;
   double floor;      // of the highest window, in the ranking's units
-  double per_day;    // what a person can look at
+  double per_day;    // as many as a person can read
   double unanimous;  // every detector reaches this share of the threshold somewhere in the run
 };
 
@@ -88,7 +88,7 @@ std::vector<Reason> reasons_of(const WindowRanking& ranking, const WindowRun& ru
   return sum;
 }
 
-/// The subsystem whose ten first channels have the largest share together, and a close second one.
+/// Names the subsystem with the largest share of its ten first channels together, and a close second one.
 void name_subsystems(const Telemetry& telemetry, Episode& episode) {
   constexpr std::size_t kSubsystems = static_cast<std::size_t>(Subsystem::self) + 1;
   std::array<double, kSubsystems> share{};
@@ -125,8 +125,8 @@ std::vector<Episode> window_episodes(const Telemetry& telemetry, const WindowGri
   const double days = static_cast<double>(grid.count * grid.stride) * telemetry.step_seconds / kDaySeconds;
   std::vector<Episode> episodes;
   for (const WindowRun& run : window_runs(ranking, days)) {
-    // It begins and ends where it is half as strange as at its height; what a window says is said about its middle,
-    // its neighbours share the rest.
+    // It begins and ends where it is half as strange as at its height; the score of a window belongs to its middle, its
+    // neighbours share the rest.
     const auto strange = [&](std::size_t w) { return 2 * ranking.score[w] >= run.score; };
     std::size_t first = run.first;
     std::size_t last = run.last;

@@ -1,5 +1,5 @@
-// A score for every window: what `reveal score` writes, and on servers, sampled for days, strange windows that are
-// episodes themselves. The report of a job asks for neither.
+// A score for every window, which `reveal score` writes; on servers, sampled for days, strange windows are episodes
+// themselves. The report of a job uses neither.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ class WindowScores {
   /// Both outlive it.
   WindowScores(const Telemetry& telemetry, const DetectOptions& options);
 
-  /// Windows are ranked by the window detectors, which say of each what they mean by it.
+  /// Whether the window detectors rank the windows and attribute the score of each.
   [[nodiscard]] bool ranked() const { return options_.every_channel || !scale_.has_start_and_end; }
   void add(const BlockScan& found);
   /// After all blocks: fills `detection.windows`, and adds a server's strange ones to its episodes.

@@ -58,7 +58,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const double busy_share = static_cast<double>(busy_seconds) / static_cast<double>(busiest.size());
   if (static_cast<double>(busy_seconds) < context.threshold("min_seconds")) return {};
   if (busy_share < context.threshold("min_busy_share")) return {};
-  // One busy thread fills one cpu and wants no second one: narrow, but not too narrow.
+  // One busy thread fills one cpu and needs no second one: narrow, but not too narrow.
   if (running < allowed + context.threshold("min_more_runnable")) return {};
   // The narrow cpus must be busy with the job: with an outsider's work there, wider masks are not the first remedy.
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");

@@ -101,7 +101,7 @@ struct Clocks {
   std::vector<int> cpus;
 };
 
-/// What holds the clocks down, the first that does.
+/// The first cause that holds the clocks down.
 struct Holding {
   std::string key;
   std::string value;
@@ -118,7 +118,7 @@ std::optional<std::vector<int>> cpus_where(const Clocks& clocks, const Test& tes
   return cpus;
 }
 
-/// Compares the driver's limit with what the processor can do, in kHz.
+/// Compares the driver's limit with the processor's maximum, in kHz.
 bool is_lowered(const Clocks& clocks, int cpu) {
   const auto limit = parse_int(clocks.limit.on(cpu));
   const auto most = parse_int(clocks.most.on(cpu));

@@ -30,7 +30,7 @@ double watts(const RuleContext& context, const std::string& key) {
   return static_cast<double>(parse_int(context.snapshot_value(key)).value_or(0)) * 1e-6;
 }
 
-/// Power of each package whose limit the node tells, as means over seconds: the meter itself moves in steps.
+/// Power of each package with a known limit, as means over seconds: the meter itself moves in steps.
 std::vector<Package> packages(const RuleContext& context) {
   std::vector<Package> all;
   for (const std::string_view metric : {"energy.package", "platform.energy_package"}) {
@@ -148,7 +148,7 @@ bool is_reported(const RuleContext& context, Interval at) {
   });
 }
 
-/// What rose most at the same time: the clock follows it, not the other way round.
+/// The channel that rose most at the same time: the clock follows it, not the other way round.
 RunnerUp leader(const RuleContext& context, Interval at, std::span<const Interval> all, Finding& finding) {
   constexpr double kRose = 4;
   struct Leader {
@@ -183,7 +183,7 @@ void set_cost(const RuleContext& context, Finding& finding, const InsideOutside&
   finding.severity = std::min(finding.severity, Severity::notice);  // a symptom
 }
 
-/// Whether what was found before leads to it: then it is part of that finding.
+/// Whether an earlier finding leads to it: then it is part of that finding.
 bool has_a_cause(const RuleContext& context, const Finding& finding) {
   std::vector<Finding> all(context.found.begin(), context.found.end());
   all.push_back(finding);
@@ -205,7 +205,7 @@ std::vector<Finding> check_oscillation(const RuleContext& context) {
     if (excursion.recurring || !excursion.beyond || is_reported(context, at)) continue;
     const auto change = inside_outside(context, clock, at, all);
     if (!change) continue;
-    // A clock that follows the job's own load does what it is for: it is reported only if something else made the load
+    // A clock that follows the job's own load works as designed: it is reported only if something else made the load
     // uneven, and as a consequence of that.
     const bool steady = mean_inside(load, at) <= context.threshold("max_load_spread");
     if (steady && change->fall() < context.threshold("min_slower")) continue;

@@ -21,7 +21,7 @@ struct Throttled {
   std::size_t places = 0;
 };
 
-/// Above 64 cores a channel holds what others have together: no core was slowed down for that long.
+/// Above 64 cores a channel holds the sum of others: no core was slowed down for that long.
 bool is_sum(const Channel& channel) {
   return channel.instance == "other_cpus" || channel.instance == "job_cpus";
 }
@@ -51,8 +51,8 @@ std::string_view chip_of(std::string_view instance) {
   return instance.substr(0, instance.find('.'));
 }
 
-/// Those whose limit is known: by the driver, or as that of AMD's processors. Tctl may stand above the real
-/// temperature: it is taken where the chip shows no other.
+/// Sensors with a known limit: from the driver, or that of AMD's processors. Tctl may stand above the real temperature:
+/// it is taken where the chip shows no other.
 std::vector<Sensor> sensors(const RuleContext& context) {
   constexpr std::string_view kControl = ".Tctl";
   const auto channels = context.channels("temperature.package");

@@ -1,5 +1,5 @@
-// Somebody outside the job ran on cpus the job may use, and the job paid for it. Where the collector saw that it was a
-// service of the system or another job, cpu.os_jitter or node.noisy_neighbour says so instead.
+// Processes outside the job ran on cpus the job may use, and the job lost time by it. If the collector saw that it was
+// a service of the system or another job, cpu.os_jitter or node.noisy_neighbour reports it instead.
 #include "postproc/diagnose/outsiders.h"
 
 namespace reveal::rule::cpu_outsider {

@@ -28,8 +28,8 @@ double mean_of(const RuleContext& context, std::string_view metric, const std::s
   return mean_inside(channel_rate(context, channels.front(), 1e-9, "cpus").values, whole);
 }
 
-/// The process whose threads waited most for a cpu, if it uses the job's cpus alone; else all in which several threads
-/// at once wanted one. Many processes of one thread each are a program's own design.
+/// The process with the threads that waited most for a cpu, if it uses the job's cpus alone; else all in which several
+/// threads at once waited for one. Many processes of one thread each are a program's own design.
 Crowd largest_crowd(const RuleContext& context, double least_used) {
   constexpr double kSeveralThreads = 1.5;
   Crowd largest;

@@ -99,7 +99,7 @@ Sharing sharing_of(const RuleContext& context, const std::vector<Core>& cores) {
   return sharing;
 }
 
-/// What runs there must be the job: somebody else's threads are no matter of its binding.
+/// The threads there must belong to the job: other threads do not depend on its binding.
 bool is_the_jobs_work(const RuleContext& context, const std::vector<Core>& cores) {
   const Interval whole{0, context.telemetry.samples};
   const double used = mean_inside(needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time").values, whole);

@@ -31,7 +31,7 @@ std::optional<Held> held_back(const RuleContext& context) {
       if (mean > kAlike * largest || largest <= 0) {
         most = std::move(held);
       } else if (mean > largest / kAlike) {
-        most->instance.clear();  // nobody in particular
+        most->instance.clear();  // no single group
       }
       largest = std::max(largest, mean);
     }
@@ -69,7 +69,7 @@ Finding describe(const RuleContext& context, const Held& held, const Excursion& 
   finding.confidence = Confidence::certain;
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const double got = used ? mean_inside(used->values, excursion.at) : std::nan("");
-  // The lost part of the time in which it wanted to run: held back / (held back + run).
+  // The lost part of the time in which it was ready to run: held back / (held back + run).
   const double lost = std::isnan(got) ? std::min(excursion.inside, 1.0) : excursion.inside / (excursion.inside + got);
   set_loss(context, finding, lost * length,
            std::isnan(got)

@@ -60,8 +60,8 @@ std::optional<LockedClock> locked(const RuleContext& context, const std::string&
   if (set && usual && *set < *usual * below && high <= *set * (1 + kSame)) {
     return LockedClock{high, *usual, "the application clock is set below its default"};
   }
-  // A clock that never moves while the driver says that a setting holds it, unless it is the usual one of applications.
-  // Without the driver's word it tells nothing: many cards never reach their highest clock.
+  // A clock that never moves while the driver reports that a setting holds it, unless it is the usual one of
+  // applications. Without the driver's report it proves nothing: many cards never reach their highest clock.
   const bool flat = high - low <= kSame * middle;
   const bool is_usual = usual && middle >= *usual * (1 - kSame);
   if (!most || !flat || is_usual || middle >= *most * below || !held_by_setting(context, gpu)) return std::nullopt;
@@ -71,7 +71,7 @@ std::optional<LockedClock> locked(const RuleContext& context, const std::string&
 }
 
 std::vector<Finding> check_locked(const RuleContext& context) {
-  static_cast<void>(held_back(context, kSetting));  // without reasons nothing can be told apart
+  static_cast<void>(held_back(context, kSetting));  // without reasons, causes cannot be separated
   std::vector<Finding> findings;
   for (const std::string& gpu : gpus_measured(context)) {
     const auto found = locked(context, gpu);

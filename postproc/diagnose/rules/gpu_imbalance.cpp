@@ -17,7 +17,7 @@ struct Load {
   double power = 0;  // W, mean; NaN: not measured
 };
 
-/// Those that the job uses, over the time from the first that begins to the last that ends.
+/// The GPUs that the job uses, over the time from the first that begins to the last that ends.
 std::vector<Load> loads(const RuleContext& context) {
   constexpr double kWorks = 20;
   Interval phase{context.telemetry.samples, 0};

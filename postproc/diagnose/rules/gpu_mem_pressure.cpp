@@ -1,4 +1,4 @@
-// GPUs whose memory filled up while the job ran.
+// The memory of GPUs filled up while the job ran.
 #include <spdlog/fmt/fmt.h>
 
 #include <optional>
@@ -27,10 +27,10 @@ std::optional<Growth> filled_up(const RuleContext& context, const std::string& g
   std::vector<double> share(used.size());
   for (std::size_t t = 0; t < share.size(); ++t) share[t] = used[t] / (used[t] + free[t]);
   const std::size_t tenth = phase.length() / 10;
-  // The first tenth is the time in which frameworks take what they keep.
+  // The first tenth is the time in which frameworks take the memory that they keep.
   const Growth growth{mean_inside(share, {phase.begin + tenth, phase.begin + 2 * tenth}),
                       mean_inside(share, {phase.end - tenth, phase.end}), phase};
-  // A framework that keeps what it took once stays as full as it is.
+  // A framework that keeps its memory stays at its level.
   const std::size_t last_third = phase.end - phase.length() / 3;
   const double late = growth.at_end - mean_inside(share, {last_third, last_third + tenth});
   const bool grows = growth.at_end - growth.at_begin >= context.threshold("min_growth") &&

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kPower[] = {"gpu.reason_power_cap"};
 
-/// Watts; what the GPU is made for, or what others of its kind in the job may take.
+/// Watts; the rated power of the GPU, or the limit of others of its kind in the job.
 std::optional<double> usual_limit(const RuleContext& context, const std::string& gpu) {
   auto usual = gpu_number(context, gpu, "power_limit_default");
   const std::string kind = gpu_fact(context, gpu, "name");
@@ -31,7 +31,7 @@ std::vector<Finding> check_power(const RuleContext& context) {
     if (!limit || !usual || *limit > *usual * (1 - context.threshold("min_below"))) continue;
     if (held.share() < context.threshold("min_share") || held.seconds < context.threshold("min_seconds")) continue;
     Finding finding = held_back_finding(context, held, {{"usual", fmt::format("{:.0f}", *usual)}});
-    finding.severity = Severity::notice;  // a site may want it so, for all of its nodes
+    finding.severity = Severity::notice;  // a site may have set it so on purpose, for all of its nodes
     finding.evidence.push_back(fact(context, "gpu.power_limit", held.gpu, "value", *limit, *usual, "W"));
     finding.sentence = fmt::format(
         "The power limit of {} on {} is {} W (usually {} W); it lowered the clocks in {} % of the time the GPU worked.",

@@ -32,7 +32,7 @@ std::optional<Burst> burst(const RuleContext& context, const Standstill& waits, 
   return much ? std::optional(found) : std::nullopt;
 }
 
-/// Somebody to wait for: another GPU that works, or another node.
+/// Another GPU that works, or another node, for which this one can wait.
 bool has_others(const RuleContext& context) {
   std::size_t work = 0;
   for (const std::string& gpu : gpus_measured(context)) {
@@ -66,7 +66,8 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
   if (!spins) waits = standstill(context);
   if (!waits || !has_others(context)) return {};
   const Meanwhile now = meanwhile(context, *waits);
-  // Who polls for its neighbours takes a whole cpu: where the GPU is held by a kernel that says nothing.
+  // A process that polls for its neighbours takes a whole cpu: a busy cpu is no evidence while a waiting kernel holds
+  // the GPU.
   const bool prepares =
       now.cpus_full(context.threshold("max_full")) || (!spins && now.busiest >= context.threshold("max_full"));
   if (prepares || now.io_wait >= context.threshold("max_io_wait")) return {};

@@ -30,7 +30,7 @@ std::vector<Finding> check_input(const RuleContext& context) {
   const bool one = !full && now.busiest >= context.threshold("min_full");
   if (!full && !one) return {};
   if (one) {
-    // Who polls for its neighbours takes a whole cpu, too.
+    // A process that polls for its neighbours takes a whole cpu, too.
     const std::vector<double> sent = sent_away(context);
     if (sent.empty()) throw Unavailable("not measured: traffic between nodes (net.tx_bytes)");
     if (mean_then(*still, sent) >= context.threshold("max_traffic") * 1e6) return {};

@@ -1,5 +1,5 @@
-// An InfiniBand port had data to send but no credits: the fabric is full, or a receiver is slow. How long a tick of
-// xmit_wait is, the specification leaves to the maker of the adapter, so it is only held against what was sent.
+// An InfiniBand port had data to send but no credits: the fabric is full, or a receiver is slow. The specification
+// leaves the length of a tick of xmit_wait to the maker of the adapter, so it is only compared with the sent data.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>

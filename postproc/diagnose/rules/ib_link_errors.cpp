@@ -79,7 +79,7 @@ std::vector<Finding> check(const RuleContext& context) {
     if (context.channels(error.metric).empty()) continue;
     measured = true;
     for (EventCount count : counted_events(context, error.metric)) {
-      // What was counted in ten seconds lies on the grid in equal parts, whose sum is only nearly a whole number.
+      // Counts of ten seconds lie on the grid in equal parts; their sum is only nearly a whole number.
       count.total = std::round(count.total);
       if (!matters(context, error, count.total)) continue;
       by_port[context.telemetry.channels[count.channel].instance].push_back({&error, count});

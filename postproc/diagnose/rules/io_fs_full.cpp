@@ -22,7 +22,7 @@ struct Least {
   std::size_t sample = 0;
 };
 
-/// A file system that nobody can write to (squashfs, an image) has no room from the first look to the last.
+/// A read-only file system (squashfs, an image) is full from the first look to the last.
 bool is_read_only(const Least& least) {
   return least.most == 0;
 }

@@ -1,6 +1,6 @@
 // A disk of the node that had more to do than it can: busy all the time, and each request takes many times as long as
 // usual, because it waits for those before it. A disk that serves many requests at once is busy long before it is full:
-// that it is busy says nothing without the time of the requests.
+// so the rule also needs the time of the requests.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -70,7 +70,7 @@ bool is_slow(const RuleContext& context, double took, double usual) {
   return std::isnan(usual) || took >= context.threshold("min_ratio") * usual;
 }
 
-/// What the job itself read from and wrote to storage.
+/// The job's own reads from and writes to storage.
 std::optional<MetricSeries> own_bytes(const RuleContext& context) {
   for (const std::array<std::string_view, 2>& metrics :
        {std::array<std::string_view, 2>{"cgroup.read_bytes", "cgroup.write_bytes"},
@@ -95,7 +95,7 @@ std::optional<MetricSeries> stalled(const RuleContext& context) {
   return rate(context, "pressure.io_full", 1e-9, "s/s");
 }
 
-/// Who made most of the requests.
+/// The origin of most of the requests.
 enum class Requester : std::uint8_t { job, others, unknown };
 
 struct Saturation {
@@ -124,8 +124,8 @@ Saturation judged(const RuleContext& context, const Disk& disk, const Excursion&
   return seen;
 }
 
-/// What the job lost: its cpus stood still. In a run without another part, all of the time in which nothing could go
-/// on.
+/// The job's loss: the time in which its cpus stood still. In a run without another part, all of the time in which
+/// nothing could go on.
 struct Loss {
   std::optional<double> share;
   std::string how;
@@ -159,7 +159,7 @@ std::string whose_words(const Saturation& seen) {
   return "the processes that caused it were not measured";
 }
 
-/// Loading data at the beginning is what jobs do.
+/// Loading data at the beginning is normal.
 bool is_the_start(const RuleContext& context, const Saturation& seen) {
   const Interval at = seen.excursion.at;
   return seen.requester == Requester::job && seen.more && 2 * at.length() < context.telemetry.samples &&
@@ -168,7 +168,7 @@ bool is_the_start(const RuleContext& context, const Saturation& seen) {
 
 void set_severity(const RuleContext& context, Finding& finding, const Saturation& seen) {
   if (is_the_start(context, seen)) finding.severity = Severity::info;
-  // What a job does to itself is worth acting on only where it is a visible part of the run.
+  // A disturbance by the job itself matters only if it is a visible part of the run.
   if (seen.requester == Requester::job && seen.more &&
       finding.impact.percent.value_or(0) < context.threshold("min_own_percent")) {
     finding.severity = std::min(finding.severity, Severity::notice);
@@ -213,7 +213,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
 /// A run that has the disk full from its first second to its last has no usual level.
 std::vector<Excursion> intervals(const RuleContext& context, const Disk& disk) {
   const double least = context.threshold("min_busy");
-  // Searched is the time at which it was full: what follows it, half busy, is not part of it.
+  // Searched is the time at which it was full: a half busy time after it is not part of it.
   auto full = over_seconds(context, disk.busy.values);
   for (double& value : full) value = std::isnan(value) ? value : (value >= least ? 1.0 : 0.0);
   auto found = excursions_of(context, full, 0.5, context.threshold(kMinScore.name), Cause::external);
@@ -236,7 +236,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto disks = disks_of(context);
   if (disks.empty()) throw Unavailable("not measured: disk.io_time, disk.read_time");
   std::vector<Finding> findings;
-  std::vector<Interval> reported;  // a volume made of a disk repeats what its disk says
+  std::vector<Interval> reported;  // a volume made of a disk repeats the signals of its disk
   for (const Disk& disk : disks) {
     const auto found = intervals(context, disk);
     const std::vector<Interval> all = places(found);

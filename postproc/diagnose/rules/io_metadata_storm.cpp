@@ -14,7 +14,7 @@
 namespace reveal::rule::io_metadata_storm {
 namespace {
 
-/// Requests or calls for names and attributes, and for data. Of Lustre's calls those that usually need its server.
+/// Requests or calls for names and attributes, and for data. From Lustre only the calls that usually need its server.
 constexpr std::array<std::string_view, 7> kNfsNames = {"GETATTR", "LOOKUP", "OPEN",   "ACCESS",
                                                        "CREATE",  "REMOVE", "READDIR"};
 constexpr std::array<std::string_view, 2> kNfsData = {"READ", "WRITE"};
@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 11> kLustreNames = {
     "lustre.unlink", "lustre.mkdir", "lustre.rmdir",   "lustre.rename",  "lustre.readdir"};
 constexpr std::array<std::string_view, 2> kLustreData = {"lustre.read_bytes_calls", "lustre.write_bytes_calls"};
 
-/// What one mount was asked per second.
+/// The requests to one mount per second.
 struct Mount {
   std::string name;
   std::string_view kind;  // its name among the values of a remedy
@@ -167,7 +167,7 @@ Finding describe(const RuleContext& context, const Mount& mount, const Excursion
   return finding;
 }
 
-/// Names that are at hand in the client's cache cost nothing: somebody must have waited for them.
+/// Names that are at hand in the client's cache cost nothing: a process must have waited for them.
 bool is_waited_for(const RuleContext& context, const Mount& mount, Interval at) {
   return !mount.waits || mean_or_zero(*mount.waits, at) >= context.threshold("min_waiting");
 }
@@ -175,7 +175,7 @@ bool is_waited_for(const RuleContext& context, const Mount& mount, Interval at) 
 std::vector<Finding> check(const RuleContext& context) {
   const auto mounts = mounts_of(context);
   if (mounts.empty()) {
-    if (!context.channels("nfs.rpc_calls").empty()) return {};  // nobody used it
+    if (!context.channels("nfs.rpc_calls").empty()) return {};  // it was not used
     throw Unavailable("not measured: nfs.requests, lustre.open (no shared file system was seen)");
   }
   std::vector<Finding> findings;

@@ -1,6 +1,6 @@
 // A server of NFS that answered slowly, or not at all for a while. A server that hangs leaves no slow request in the
-// counters while it hangs: they count what was completed. What shows is that nothing is completed while processes of
-// the job wait in the kernel, and afterwards that requests took as long as that.
+// counters while it hangs: they count completed requests. The signs are that nothing is completed while processes of
+// the job wait in the kernel, and afterwards that requests took that long.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -97,7 +97,7 @@ std::vector<Interval> silences(const RuleContext& context, std::span<const doubl
 }
 
 /// The end of a silence in which processes waited in the kernel all the time, up to when they went on: counters of a
-/// second say a second too early that requests are completed again.
+/// second show completed requests up to a second too early.
 Interval waiting_in(const RuleContext& context, Interval silence, std::span<const double> blocked) {
   const double least = context.threshold("min_blocked");
   Interval at{silence.end, silence.end};
@@ -127,12 +127,12 @@ Answer answer_to(const RuleContext& context, const Mount& mount, Interval silenc
       return smallest;
     };
     const Interval inside{std::min(at.end, at.begin + context.steps(2 * kRowSeconds)), silence.end};
-    if (least(inside) > least({0, at.begin})) return Answer::never;  // what was sent twice stays for ever
+    if (least(inside) > least({0, at.begin})) return Answer::never;  // a request that was sent twice counts for ever
   }
   return Answer::none_expected;
 }
 
-// --- what it cost ---
+// --- cost ---
 
 /// Part of the time that the job lost: its cpus stood still, or more of its processes than usual waited in the kernel.
 struct Cost {
@@ -157,7 +157,7 @@ Cost cost_of(const RuleContext& context, Finding& finding, Interval at, std::spa
                           number(width))};
     }
   }
-  // What did not change, or changed the other way, is no evidence.
+  // A signal that did not change, or changed the other way, is no evidence.
   const auto add = [&](const std::optional<MetricSeries>& signal, double sign) {
     const auto change = inside_outside(context, signal, at, all);
     if (change && sign * change->excess() > 0) finding.evidence.push_back(evidence_of(context, *signal, *change, at));
@@ -231,8 +231,8 @@ std::vector<Finding> hangs(const RuleContext& context, const Mount& mount, std::
 
 // --- servers of any kind that do not answer the collector ---
 
-/// Steps in which file servers may have answered nothing: they hung when they were asked, ten seconds before the row
-/// that says so, and did not yet a period before that.
+/// Steps in which file servers may have answered nothing: they hung at the request, ten seconds before the row that
+/// reports it, but not yet a period before that.
 std::vector<Interval> without_answer(const RuleContext& context) {
   constexpr double kUntilHung = 10;
   std::vector<Interval> found;
@@ -343,7 +343,7 @@ bool asks_for_more(const RuleContext& context, const Mount& mount, Interval at, 
          more(inside_outside(context, moved_bytes(context, mount), at, all));
 }
 
-/// The first reads of an epoch are slow because nobody has read them before: it must have been faster before.
+/// The first reads of an epoch are slow because the data was not read before: it must have been faster before.
 bool was_faster_before(const RuleContext& context, const Kind& kind, Interval at) {
   const MetricSeries requests = channel_rate(context, kind.requests, context.telemetry.step_seconds, "count");
   const auto sum = [&](Interval where) {
@@ -426,7 +426,7 @@ void check_mount(const RuleContext& context, const Mount& mount, const MetricSer
 std::vector<Finding> check(const RuleContext& context) {
   const bool nfs = !context.channels("nfs.requests").empty();
   if (!nfs && context.channels("fs.not_answering").empty()) {
-    if (!context.channels("nfs.rpc_calls").empty()) return {};  // nobody used it
+    if (!context.channels("nfs.rpc_calls").empty()) return {};  // it was not used
     throw Unavailable("not measured: nfs.requests, fs.not_answering (no file server was seen)");
   }
   std::vector<Finding> findings;

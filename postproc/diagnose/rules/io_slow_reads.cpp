@@ -10,7 +10,7 @@
 namespace reveal::rule::io_slow_reads {
 namespace {
 
-/// The job's own where its control group counts it, else the node's: there somebody else may be the one who waits, and
+/// The job's own waiting if its control group counts it, else the node's: there other processes may be waiting, and
 /// only the job's own loss makes it the job's.
 std::optional<MetricSeries> io_wait(const RuleContext& context) {
   if (auto own = rate(context, "cgroup.io_some", 1e-9, "s/s")) return own;

@@ -69,8 +69,8 @@ bool job_may_run_on(const RuleContext& context, std::string_view cpu) {
   return std::any_of(allowed.begin(), allowed.end(), [&](int number) { return "cpu" + std::to_string(number) == cpu; });
 }
 
-/// Where the vector may go: the cpus beside its device, where the node's configuration tells them. What its interface
-/// sends from the crowded cpu alone goes along.
+/// Where the vector may go: the cpus beside its device, if the node's configuration has them. Packets that its
+/// interface sends only from the crowded cpu are moved, too.
 std::vector<std::string> lines_to_spread(const RuleContext& context, const Vector& vector) {
   const std::string key = "irq." + vector.number;
   const std::string numa_node = context.snapshot_value(key + ".numa_node");
@@ -108,7 +108,7 @@ Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
 std::vector<Finding> check(const RuleContext& context) {
   const std::size_t cpus = context.channels("cpu.softirq").size();
   if (cpus == 0) throw Unavailable("not measured: cpu.softirq");
-  if (cpus == 1) return {};  // it has nobody to share with
+  if (cpus == 1) return {};  // there is no other cpu to share with
   const std::vector<Vector> vectors = busy_vectors(context, context.threshold("min_rate"));
   if (vectors.size() < 2) return {};
   const Pile pile = largest_pile(vectors, context.threshold("min_cpu_share"));

@@ -1,4 +1,4 @@
-// Where a network card's interrupts are served: all on one cpu because nobody spreads them, or far from the card.
+// The interrupts of a network card are all served on one cpu because no service spreads them, or far from the card.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -135,7 +135,7 @@ std::vector<Finding> check_service(const RuleContext& context) {
   return findings;
 }
 
-/// Counts of the interrupts whose cpu is known.
+/// Counts of the interrupts with a known cpu.
 struct Share {
   double known = 0;
   double remote = 0;

@@ -31,7 +31,7 @@ Packets packets(const RuleContext& context) {
   return all;
 }
 
-/// "cpu7"; on large hosts what the cpus without a channel of their own took is one channel, and nobody's.
+/// "cpu7"; on large hosts the cpus without a channel of their own share one channel, which is not one cpu.
 bool is_one_cpu(std::string_view instance) {
   return instance.starts_with("cpu") && instance.size() > 3;
 }
@@ -62,7 +62,7 @@ std::size_t busiest(const Packets& packets, Interval at) {
   return best;
 }
 
-/// What the cpu could not do, inside against outside; nothing when it kept up.
+/// The work that the cpu could not do, inside against outside; nothing when it kept up.
 struct Cost {
   MetricSeries signal;
   InsideOutside change;
@@ -94,8 +94,8 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
 }
 
 std::vector<Excursion> pile_ups(const RuleContext& context, const MetricSeries& share) {
-  // Healthy packets are spread unevenly, and differently from minute to minute: what no other time reaches is judged by
-  // its cost.
+  // Healthy packets are spread unevenly, and differently from minute to minute: a share that no other time reaches is
+  // judged by its cost.
   constexpr double kLeastScore = 1;
   auto found = excursions_of(context, share.values, context.threshold("min_excess"), kLeastScore);
   std::erase_if(found, [&](const Excursion& at) {
@@ -133,7 +133,7 @@ void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& f
   finding.remedy.admin.insert(finding.remedy.admin.begin(), lines.begin(), lines.end());
 }
 
-/// The share is a mean over seconds, so its ends are known to one: what was dropped first may lie before them.
+/// The share is a mean over seconds, so its ends are known to one: the first drops may lie before them.
 Interval with_ends(const RuleContext& context, Interval at) {
   const std::size_t second = context.steps(1);
   return {at.begin - std::min(at.begin, second), std::min(context.telemetry.samples, at.end + second)};
@@ -153,7 +153,7 @@ std::string in_words(const MetricSeries& signal, const InsideOutside& change) {
 std::vector<Finding> check(const RuleContext& context) {
   const Packets all_packets = packets(context);
   if (all_packets.rates.empty()) throw Unavailable("not measured: softnet.processed (/proc/net/softnet_stat)");
-  if (all_packets.rates.size() < 2) return {};  // one cpu has nobody to share with
+  if (all_packets.rates.size() < 2) return {};  // there is no other cpu to share with
   const MetricSeries share = busiest_share(context, all_packets);
   const auto received = rate(context, "tcp.InSegs", 1, "/s");
   const auto found = pile_ups(context, share);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kMebi = 1024.0 * 1024.0;
 
-/// What was asked for, and the most that was used of it.
+/// A requested amount, and its highest use.
 struct Request {
   std::string metric;
   std::string unit;
@@ -34,7 +34,8 @@ bool has_gpus(const RuleContext& context) {
          !context.snapshot_value("env.SLURM_JOB_GPUS").empty();
 }
 
-/// Something slowed the job down, or held it on fewer cpus than it has: first that, then what it needs.
+/// Something slowed the job down, or held it on fewer cpus than it has: that must be fixed before its request is
+/// judged.
 bool was_disturbed(const RuleContext& context) {
   return std::any_of(context.found.begin(), context.found.end(), [](const Finding& found) {
     return found.severity >= Severity::warning || found.id == "cpu.affinity_too_narrow";
@@ -51,7 +52,7 @@ double busiest_minute(const RuleContext& context, const std::vector<double>& ser
   return most;
 }
 
-/// Bytes asked for; 0 where nothing was, or the whole node was taken.
+/// Requested bytes; 0 if none were requested, or the whole node was taken.
 double memory_asked(const RuleContext& context, std::size_t cpus) {
   const double of_node = setting(context, "env.SLURM_MEM_PER_NODE") * kMebi;
   const double of_cpus = setting(context, "env.SLURM_MEM_PER_CPU") * kMebi * static_cast<double>(cpus);
@@ -114,10 +115,10 @@ std::string words_of(const Request& request) {
 
 std::vector<Finding> check(const RuleContext& context) {
   if (context.without_job()) throw Unavailable("not measured: the job's request");
-  if (context.snapshot_value("env.SLURM_JOB_ID").empty()) return {};  // outside a batch system nothing is asked for
+  if (context.snapshot_value("env.SLURM_JOB_ID").empty()) return {};  // outside a batch system nothing is requested
   if (job_seconds(context) < context.threshold("min_seconds")) return {};
   if (has_gpus(context) || was_disturbed(context)) return {};
-  // The largest node decides about all, and no node knows it.
+  // The node with the highest use decides for all, and is unknown on a single node.
   if (setting(context, "env.SLURM_JOB_NUM_NODES") != 1)
     throw Unavailable("a job of several nodes is not judged from one node");
   const std::vector<int> owned = parse_cpu_list(context.snapshot_value("job.cpus_owned"));

@@ -1,4 +1,4 @@
-// Processes of the job stood still because a signal or a debugger held them: no load explains that, somebody did it.
+// Processes of the job stood still because a signal or a debugger held them: a person did this, no load explains it.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -9,8 +9,8 @@
 namespace reveal::rule::job_stopped {
 namespace {
 
-/// A process that is stopped and continued in step with the samples is seen stopped in a part of that time only. What
-/// the job shows as a whole begins and ends with it.
+/// A process that is stopped and continued in step with the samples is seen stopped in a part of that time only. The
+/// effect on the whole job begins and ends with it.
 Interval as_long_as_its_effect(const RuleContext& context, Interval seen) {
   constexpr double kInside = 0.8;
   constexpr std::size_t kMostTimes = 4;
@@ -48,7 +48,7 @@ std::vector<Finding> check(const RuleContext& context) {
                fmt::format("the job used {} cpus instead of {} while a process was stopped", number(change->inside),
                            number(change->outside)));
     }
-    // Whoever stopped them meant to: nothing that is urgent to anybody else.
+    // They were stopped on purpose, so this is not urgent.
     finding.severity = std::min(finding.severity, Severity::warning);
     Evidence evidence = evidence_of(context, stopped, {share, excursion.outside, 0}, at);
     evidence.detectors = {Method::kernel_state};

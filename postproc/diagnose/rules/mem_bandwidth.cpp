@@ -1,5 +1,5 @@
-// The memory of a package delivers what it can: a limit that the job has reached, not a fault. What it can deliver only
-// a measurement by the site says (STREAM), so that the rule is silent until that is set.
+// The memory of a package delivers its maximum: a limit that the job has reached, not a fault. Only a measurement by
+// the site (STREAM) gives the maximum, so the rule is silent until that is set.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ std::optional<MetricSeries> bandwidth_of(const RuleContext& context, const std::
   if (const auto written = moved("platform.memory_written"); traffic && written) {
     for (std::size_t t = 0; t < traffic->values.size(); ++t) traffic->values[t] += written->values[t];
   } else {
-    traffic = moved("platform.memory_traffic");  // not told apart
+    traffic = moved("platform.memory_traffic");  // not separated
   }
   if (traffic) traffic->metric = "platform.memory_bandwidth";
   return traffic;

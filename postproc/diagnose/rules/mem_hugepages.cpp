@@ -1,4 +1,4 @@
-// Memory set aside as huge pages that nobody used: no program and no cache can have it.
+// Memory reserved as huge pages was not used: no program and no cache can have it.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ struct Idle {
   double bytes = 0;  // least of the run
 };
 
-/// Free and promised to nobody at every moment, of the host as a whole: instances without a node in front.
+/// Free and not reserved by a program at every moment, of the host as a whole: instances without a node in front.
 std::vector<Idle> idle_pages(const RuleContext& context) {
   std::vector<Idle> idle;
   for (const std::size_t channel : context.channels("hugepages.free")) {

@@ -1,5 +1,5 @@
-// Memory that a process of the job took and never gave back, steadily: what a leak looks like from outside. Judged by
-// what was retained, the least the process held from each moment on, so that buffers that come and go count nothing.
+// Memory that a process of the job took and never gave back, steadily: the outer sign of a leak. Judged by the retained
+// memory, the least the process held from each moment on, so that buffers that come and go count nothing.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -47,8 +47,8 @@ struct Ramp {
   double growth = 0;  // bytes
 };
 
-/// The interval in which most of the growth happened at the pace of the whole of it: largest sum of what is above half
-/// of the pace, as for a box of half height.
+/// The interval in which most of the growth happened at the pace of the whole of it: largest sum of the growth above
+/// half of the pace, as for a box of half height.
 Ramp steepest(const std::vector<double>& level, std::size_t first) {
   Ramp best;
   if (level.size() < first + 3) return best;
@@ -91,7 +91,7 @@ bool is_steady(const std::vector<double>& level, const Ramp& ramp, double least_
   return true;
 }
 
-/// What grew as much before and was given back will be given back again: the job ended in the middle of it.
+/// Memory that grew as much before and was freed will be freed again: the job ended in the middle of it.
 bool came_before(const Retained& memory, const Ramp& ramp, std::size_t first) {
   constexpr double kAlike = 0.7;
   double largest = 0;

@@ -29,7 +29,7 @@ JobValues more_memory(double limit) {
   return {{"memory_more", slurm_memory(std::ceil(limit * 1.25 / kGiB) * kGiB)}, {"memory_limit", slurm_memory(limit)}};
 }
 
-/// " python3 (rank3) ended at that time." Of several that ended nobody knows which one was killed.
+/// " python3 (rank3) ended at that time." If several ended, the killed one is unknown.
 std::string who_ended(const RuleContext& context, const EventCount& count, double killed) {
   constexpr double kSeenLateSeconds = 2;
   const TimeSpan span = context.span(count.at.begin, count.at.end);
@@ -65,7 +65,7 @@ Finding describe(const RuleContext& context, const EventCount& count, const std:
   return finding;
 }
 
-/// A group counts what was killed in the groups below it, too: the smallest one that counted them all had the limit.
+/// A group also counts kills in the groups below it: the smallest one that counted them all had the limit.
 std::vector<Finding> of_groups(const RuleContext& context) {
   const auto counts = counted_events(context, "group.killed_for_memory");
   if (counts.empty()) return {};

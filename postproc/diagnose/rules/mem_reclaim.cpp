@@ -1,5 +1,5 @@
 // Pages of files that were dropped for lack of memory and read again soon: the files the job works on do not fit into
-// the memory it has. A first read is none of that, and neither is a second one after somebody dropped the cache.
+// the memory it has. A first read does not count, nor does a second one after the cache was dropped.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -74,7 +74,7 @@ std::optional<Limit> limit_met(const RuleContext& context, Interval at) {
   return tightest;
 }
 
-/// Where the kernel tells of the job's memory: of version 1 below the controller's folder. Nothing of the root group.
+/// The folder of the job's memory group: in version 1 below the controller's folder. Empty for the root group.
 std::string folder_of_memory(const RuleContext& context) {
   for (const auto& [key, folder] : {std::pair("job.cgroup.memory", "/memory"), std::pair("job.cgroup", "")}) {
     const std::string group = context.snapshot_value(key);
@@ -116,7 +116,7 @@ bool is_something_else(const RuleContext& context, const MetricSeries& again, co
   };
   const std::vector<MetricSeries> signs = reclaim(context);
   if (signs.empty()) throw Unavailable("not measured: scanned pages (pgscan), and memory limits that were reached");
-  // Somebody dropped the cache.
+  // The cache was dropped.
   if (std::none_of(signs.begin(), signs.end(), memory_was_short)) return true;
   if (again.metric.starts_with("memory_stat.")) return false;
   // The signal counts the whole node: if the job itself read little, the files were those of others.
@@ -141,7 +141,7 @@ std::string why_short(const RuleContext& context, const Excursion& excursion, co
     return fmt::format("its control group ({}) was at its limit of {}, and page cache counts", limit->group,
                        quantity(limit->bytes, "bytes"));
   }
-  double scanned = 0;  // for want of memory of the node
+  double scanned = 0;  // for lack of memory of the node
   for (const std::string_view metric : {"vmstat.pgscan_direct", "vmstat.pgscan_kswapd"}) {
     const auto signal = rate(context, metric, context.page_bytes(), "bytes/s");
     if (signal) scanned = std::max(scanned, mean_inside(signal->values, excursion.at));
@@ -191,7 +191,7 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Excursion& excursion : found) {
     if (is_something_else(context, again, excursion)) continue;
     const MetricSeries wait = needed(longest_wait(context, excursion.at), "time in which work waited (PSI)");
-    // Reading ahead hides it: a cost that nobody pays.
+    // Reading ahead hides it: no process waits.
     if (!(mean_inside(wait.values, excursion.at) >= context.threshold("min_wait"))) continue;
     findings.push_back(describe(context, again, wait, excursion, all));
   }

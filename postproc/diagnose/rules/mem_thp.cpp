@@ -53,7 +53,7 @@ std::vector<Excursion> stalls(const RuleContext& context, const MetricSeries& co
   return found;
 }
 
-/// Page cache or programs fill all memory: then the kernel looks for room at all, not for room in one piece.
+/// Page cache or programs fill all memory: then the kernel looks for any free memory, not for memory in one piece.
 bool memory_was_short(const RuleContext& context, Interval at) {
   double scanned = 0;
   for (const std::string_view metric : {"vmstat.pgscan_direct", "memory_stat.pgscan"}) {
@@ -63,7 +63,7 @@ bool memory_was_short(const RuleContext& context, Interval at) {
   return scanned >= context.threshold("max_scanned") * 1e6;
 }
 
-/// Who asks by madvise() can leave it; where every program waits, only the administrators can change it.
+/// A program that uses madvise() can stop that; if every program waits, only the administrators can change it.
 JobValues values_of_stalls(const RuleContext& context, const std::string& defrag) {
   JobValues values{{"defrag", defrag}};
   if (defrag == "always") return values;
@@ -117,7 +117,7 @@ std::vector<Finding> check_stalls(const RuleContext& context) {
   const std::string enabled = chosen(context, "vm.transparent_hugepage");
   const std::string defrag = chosen(context, "vm.transparent_hugepage_defrag");
   if (enabled.empty() || defrag.empty()) throw Unavailable("not measured: vm.transparent_hugepage and its defrag");
-  // Then no program waits for a huge page: network cards and others ask for large pieces, too.
+  // Then no program waits for a huge page: network cards and others request large pieces, too.
   if (enabled == "never" || defrag == "never" || defrag == "defer") return {};
   const auto found = stalls(context, compactions);
   if (found.empty()) return {};

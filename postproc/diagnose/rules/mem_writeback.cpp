@@ -1,4 +1,5 @@
-// A flood of dirty pages: writes pile up in the page cache, and whoever writes or syncs next waits for all of them.
+// A flood of dirty pages: writes pile up in the page cache, and the next process that writes or syncs waits for all of
+// them.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -19,11 +20,11 @@ struct Cost {
   Interval at;
   std::vector<std::pair<MetricSeries, InsideOutside>> signs;
   double seconds = 0;
-  bool measured = false;  // what counts as the job's loss
+  bool measured = false;  // whether the job's loss was measured
   std::string how;
 };
 
-/// The flood and what it leaves to be written: until Dirty and Writeback are back near their usual level.
+/// The flood and its remaining writes: until Dirty and Writeback are back near their usual level.
 Interval with_tail(const RuleContext& context, Interval flood, std::span<const Interval> all) {
   auto pending = level(context, "mem.dirty", "bytes");
   if (!pending) return flood;
@@ -143,7 +144,7 @@ std::vector<Finding> check(const RuleContext& context) {
   double habit_seconds = 0;
   for (const Excursion& flood : floods) {
     const Writers writers{mean_inside(own.values, flood.at), mean_outside(own.values, all), flood.inside};
-    if (std::isnan(writers.own)) continue;  // nobody knows whose flood it was
+    if (std::isnan(writers.own)) continue;  // the origin of the flood is unknown
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
     const double percent = 100 * cost.seconds / job_seconds(context);

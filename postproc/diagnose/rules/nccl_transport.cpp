@@ -39,7 +39,7 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   if (opened_rdma_devices(context) != "none") return {};
   const double bytes = traffic(context, "net.tx_bytes");
   if (bytes < context.threshold("min_sent") * 1e6) return {};  // a rendezvous, no training traffic
-  // Collectives send about what they receive; reading data or writing checkpoints does not.
+  // Collectives send about as much as they receive; reading data or writing checkpoints does not.
   const double received = traffic(context, "net.rx_bytes");
   const double skew = context.threshold("max_skew");
   if (received > skew * bytes || bytes > skew * received) return {};
@@ -164,7 +164,7 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   return {finding};
 }
 
-/// The interface that carries most, with what it sent in each second.
+/// The interface that carries most, with its sent bytes in each second.
 struct Carrier {
   std::string name;
   double gigabits = 0;          // of its link; 0 if unknown
@@ -205,7 +205,7 @@ bool has_own_defaults(const RuleContext& context, const std::string& interface) 
   return vendor == kAmazon || vendor == kGoogle;
 }
 
-/// Cpu time of the busiest process: a rank whose helper thread is full takes a cpu, at least.
+/// Cpu time of the busiest process: a rank with a busy helper thread takes a cpu, at least.
 double busiest_process(const RuleContext& context) {
   double most = std::nan("");
   for (const std::size_t channel : context.channels("process.cpu_time")) {
@@ -219,7 +219,7 @@ bool is_set(const RuleContext& context, std::string_view variable) {
   return !context.snapshot_value("env." + std::string(variable)).empty();
 }
 
-/// What it carries in its busiest seconds, but for a hundredth of them.
+/// Its traffic in its busiest seconds, except for the top hundredth.
 double peak_of(std::vector<double> seconds) {
   constexpr double kUsualPeak = 0.99;
   const auto at = static_cast<std::size_t>(kUsualPeak * static_cast<double>(seconds.size() - 1));

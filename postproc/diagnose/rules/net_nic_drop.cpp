@@ -17,7 +17,7 @@ struct Drops {
   std::string interface;
 };
 
-/// Packets of one interface that it had no room for. Some drivers count here also what nobody wanted (an unknown
+/// Packets that one interface dropped for lack of buffers. Some drivers also count unwanted packets here (an unknown
 /// protocol, a foreign VLAN): a few a second, next to nothing of the traffic.
 std::optional<Drops> dropped(const RuleContext& context, std::size_t channel) {
   const std::string& interface = context.telemetry.channels[channel].instance;
@@ -29,7 +29,7 @@ std::optional<Drops> dropped(const RuleContext& context, std::size_t channel) {
   return drops;
 }
 
-/// How many packets the card holds until the node takes them, where its driver says so.
+/// How many packets the card holds until the node takes them, if its driver reports it.
 struct Ring {
   std::optional<std::int64_t> now, most;
 };
@@ -39,7 +39,8 @@ Ring receive_ring(const RuleContext& context, const std::string& instance) {
   return {parse_int(context.snapshot_value(key)), parse_int(context.snapshot_value(key + "_most"))};
 }
 
-/// What a cpu's backlog had no room for is counted at the interface, too, and a longer ring is no remedy for it.
+/// Packets that did not fit into a cpu's backlog are counted at the interface, too, and a longer ring is no remedy for
+/// it.
 bool were_of_the_backlog(const RuleContext& context, const Excursion& excursion) {
   const auto backlog = rate(context, "softnet.dropped", 1, "packets/s");
   return backlog && mean_inside(backlog->values, excursion.at) >= context.threshold("max_backlog") * excursion.inside;

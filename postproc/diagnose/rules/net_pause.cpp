@@ -1,5 +1,5 @@
-// Flow control stopped a port: the switch asked it to pause (rx), or this node could not take more and asked the switch
-// (tx).
+// Flow control stopped a port: the switch sent it pause frames (rx), or this node could not take more and sent them to
+// the switch (tx).
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>

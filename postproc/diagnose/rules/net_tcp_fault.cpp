@@ -1,5 +1,5 @@
-// TCP segments for this node were lost on their way. The node that misses them is the one whose receive queue fills out
-// of order; the retransmissions are counted by its peers, who are not at fault.
+// TCP segments for this node were lost on their way. The receive queue of the affected node fills out of order; the
+// retransmissions are counted by its peers, which are not at fault.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -92,10 +92,10 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const Excursion& excursion : excursions) {
     const double excess = excursion.inside - excursion.outside;
-    // Four or more alike are what these connections do anyway.
+    // Four or more alike are normal for these connections.
     if (excursion.recurring || excess < context.threshold("min_ratio") * excursion.outside) continue;
     const auto segments = inside_outside(context, received, excursion.at, all);
-    // A job that exchanges data for most of its time has what comes with that for most of its time.
+    // A job that exchanges data for most of its time has its side effects for most of its time.
     if (excursion.most && segments && segments->excess() > 0.5 * segments->outside) continue;
     if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
     const auto duplicates = inside_outside(context, twice, excursion.at, all);

@@ -34,7 +34,7 @@ std::vector<bool> explained_steps(const RuleContext& context) {
   return explained;
 }
 
-/// What nobody has explained, per step; NaN where it was not measured, or is explained.
+/// The unexplained retransmissions per step; NaN where not measured, or explained.
 std::vector<double> open_steps(const RuleContext& context, std::string_view metric,
                                const std::vector<bool>& explained) {
   auto series = context.total(metric);
@@ -44,7 +44,7 @@ std::vector<double> open_steps(const RuleContext& context, std::string_view metr
   return series;
 }
 
-/// Means over whole seconds: retransmissions follow what was sent by a round trip and more.
+/// Means over whole seconds: retransmissions follow the sent segments by a round trip and more.
 std::vector<double> by_second(const RuleContext& context, std::span<const double> series) {
   const std::size_t second = context.steps(1);
   std::vector<double> means;
@@ -54,7 +54,7 @@ std::vector<double> by_second(const RuleContext& context, std::span<const double
   return means;
 }
 
-/// Correlation of what is sent again with what is sent; NaN where one of them does not vary.
+/// Correlation of retransmitted with sent segments; NaN where one of them does not vary.
 double follows(const RuleContext& context, std::span<const double> again, std::span<const double> sent) {
   const auto x = by_second(context, again);
   const auto y = by_second(context, sent);
@@ -72,7 +72,7 @@ double follows(const RuleContext& context, std::span<const double> again, std::s
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : kNaN;
 }
 
-/// A report may be of several segments; older kernels do not say of how many.
+/// A report may cover several segments; older kernels do not count them.
 std::string metric_of_needless(const RuleContext& context) {
   constexpr const char* kSegments = "tcpext.TCPDSACKRecvSegs";
   return context.total_if_measured(kSegments) ? kSegments : "tcpext.TCPDSACKRecv";
@@ -82,8 +82,8 @@ struct Retransmissions {
   std::string needless_metric;
   double sent = 0;
   double again = 0;
-  double needless = 0;   // had arrived already, as the receiver said
-  double recovered = 0;  // times the sender recovered what was missing
+  double needless = 0;   // had arrived already, as the receiver reported
+  double recovered = 0;  // recoveries of the sender from a loss
   double with_bursts = kNaN;
 
   [[nodiscard]] double needless_share() const { return needless / again; }
@@ -107,7 +107,7 @@ enum class Reason : std::uint8_t { needless, bursts, unknown };
 
 Reason reason_of(const RuleContext& context, const Retransmissions& seen) {
   const bool one_by_one = seen.recovery_share() >= context.threshold("max_recovery_share");
-  if (one_by_one) return Reason::unknown;  // lost by a fault: the node they were sent to says so
+  if (one_by_one) return Reason::unknown;  // lost by a fault: reported on the node they were sent to
   if (seen.needless_share() >= context.threshold("min_needless_share")) return Reason::needless;
   if (seen.with_bursts >= context.threshold("min_correlation")) return Reason::bursts;
   return Reason::unknown;
@@ -157,7 +157,7 @@ std::vector<Finding> check(const RuleContext& context) {
                       counted_evidence(context, "tcpext.TCPSackRecovery", seen.recovered, span)};
   finding.sentence = sentence_of(context, seen, reason);
   const auto explained = explained_steps(context);
-  // What is sent again to a peer cannot be told second by second from what another rule has explained.
+  // Retransmissions to a peer cannot be separated, second by second, from those that another rule has explained.
   if (std::find(explained.begin(), explained.end(), true) == explained.end()) {
     const Interval whole{0, context.telemetry.samples};
     locate_loss(context, finding, whole, {}, LossDirection::sent, seen.again / context.seconds(whole.length()));

@@ -1,5 +1,5 @@
-// The node's own queue in front of an interface dropped what the job wanted to send. TCP learns of it at once and sends
-// less; it does not count these packets as retransmitted.
+// The node's own queue in front of an interface dropped packets of the job. TCP notices it at once and sends less; it
+// does not count these packets as retransmitted.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>

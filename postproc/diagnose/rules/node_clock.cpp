@@ -17,7 +17,7 @@ double nanoseconds(const RuleContext& context, std::string_view key) {
   return value ? static_cast<double>(*value) : std::nan("");
 }
 
-/// On one node there is nothing to be aligned. What checks a node without a job looks at it before there is one.
+/// On one node there is nothing to be aligned. A node without a job is checked for its later jobs.
 bool matters(const RuleContext& context) {
   return context.without_job() || parse_int(context.snapshot_value("env.SLURM_JOB_NUM_NODES")).value_or(1) > 1;
 }

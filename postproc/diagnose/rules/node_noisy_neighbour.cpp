@@ -1,5 +1,5 @@
-// Others on a shared node took what the job needed: cpus, a disk, or memory. The finding does not identify them: it has
-// no name, user or command of theirs.
+// Others on a shared node took resources that the job needed: cpus, a disk, or memory. The finding does not identify
+// them: it has no name, user or command of theirs.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -29,7 +29,7 @@ std::vector<Suffering> sufferings(const RuleContext& context, const MetricSeries
   const std::vector<Interval> all = places(found);
   std::vector<Suffering> suffered;
   for (const Excursion& excursion : found) {
-    if (excursion.recurring || !excursion.beyond) continue;  // what comes again and again is the job's own habit
+    if (excursion.recurring || !excursion.beyond) continue;  // recurring excursions are the job's own phases
     const auto got = inside_outside(context, used, excursion.at, all);
     if (got && got->fall() >= context.threshold("min_slowed")) suffered.push_back({excursion, *got});
   }
@@ -62,8 +62,8 @@ double sum_inside(const RuleContext& context, const std::optional<MetricSeries>&
   return rate ? mean_inside(rate->values, at) * context.seconds(at.length()) : std::nan("");
 }
 
-/// Bytes the job moved itself: of its control group, of its processes, whichever is more. What it wrote may reach the
-/// disk long after. NaN where neither was measured.
+/// Bytes the job moved itself: of its control group, of its processes, whichever is more. Its writes may reach the disk
+/// much later. NaN where neither was measured.
 double own_bytes(const RuleContext& context, Interval at) {
   const Interval written{at.begin - std::min(at.begin, context.steps(kWriteBackSeconds)), at.end};
   const auto either = [&](std::string_view group, std::string_view process, Interval when) {
@@ -125,7 +125,7 @@ void add_disk(const RuleContext& context, const MetricSeries& used, std::vector<
   }
 }
 
-/// What the job holds, and what others do; in bytes.
+/// The memory of the job and of others, in bytes.
 struct MemoryUse {
   double total = 0;
   double available = 0;

@@ -83,8 +83,8 @@ std::vector<Traveller> travellers(const RuleContext& context, const NumaLayout& 
   return found;
 }
 
-/// What followed from it: pages that the kernel moved after the threads, accesses that it saw to go to another node,
-/// or such that the processors counted.
+/// A consequence: pages that the kernel moved after the threads, accesses to another node that it saw, or that the
+/// processors counted.
 struct Consequence {
   std::optional<MetricSeries> signal;
   double least = 0;
@@ -180,7 +180,7 @@ std::vector<Finding> check_unbound(const RuleContext& context) {
 
 // --------------------------------------------------------------------------------------------------- balancing churn
 
-/// What the kernel asked and did for nothing.
+/// Useless work of the kernel.
 struct Churn {
   MetricSeries faults;
   double mean = 0;

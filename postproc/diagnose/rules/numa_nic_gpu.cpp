@@ -21,7 +21,7 @@ struct Hca {
   double sent = 0;      // bytes/s
 };
 
-/// RDMA devices with a port that is up and whose place is known, with what they sent.
+/// RDMA devices with a port that is up and a known place, with their traffic.
 std::vector<Hca> hcas(const RuleContext& context) {
   constexpr std::string_view kPrefix = "rdma.";
   constexpr std::string_view kState = ".state";

@@ -1,4 +1,4 @@
-// One NUMA node is full while another one idles: its memory, so that the kernel has to make room there although the
+// One NUMA node is full while another one idles: its memory, so that the kernel has to free memory there although the
 // machine has plenty, or its cpus, so that ranks wait for each other.
 #include <spdlog/fmt/fmt.h>
 
@@ -82,8 +82,8 @@ std::optional<MetricSeries> of_node(const RuleContext& context, std::string_view
   return channel_rate(context, channels.front(), scale, unit);
 }
 
-/// Allocations that waited until room was made: on the full node where the kernel counts by node (6.17 and later), else
-/// on the machine. The kernel's own background work costs them nothing.
+/// Allocations that waited until memory was freed: on the full node where the kernel counts by node (6.17 and later),
+/// else on the machine. The kernel's own background work costs them nothing.
 std::optional<MetricSeries> waited_for_room(const RuleContext& context, int node) {
   if (auto own = of_node(context, "numa_vm.pgscan_direct", node, context.page_bytes(), "bytes/s")) return own;
   return rate(context, "vmstat.pgscan_direct", context.page_bytes(), "bytes/s");

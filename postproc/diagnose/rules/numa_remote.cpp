@@ -1,8 +1,8 @@
 // The job's memory lies on another NUMA node than the cpus that use it, because it is bound there or because the own
-// node was full. Three measures, the first that was taken: where the pages of each process lie against the cpus it may
-// use (numa_maps), where the pages of the job's control group lie (memory.numa_stat), and pages given out by another
-// node than the one that asked (numastat), at allocation time and for the whole node. What it costs only the processors
-// count: instructions per cycle, cycles that waited, accesses to the other socket, memory traffic.
+// node was full. The first available of three measures is used: where the pages of each process lie against the cpus it
+// may use (numa_maps), where the pages of the job's control group lie (memory.numa_stat), and pages given out by
+// another node than the requested one (numastat), at allocation time and for the whole node. Only counters of the
+// processors show the cost: instructions per cycle, cycles that waited, accesses to the other socket, memory traffic.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -24,8 +24,8 @@ struct Placement {
   std::string metric;
   double remote = 0;
   double all = 0;
-  std::string_view feature;           // what the share is of
-  std::string_view feature_of_bytes;  // and the bytes
+  std::string_view feature;           // the subject of the share
+  std::string_view feature_of_bytes;  // and of the bytes
   std::string_view verb;
   std::vector<double> shares;  // per grid step, where it is a level
 
@@ -46,8 +46,8 @@ double or_zero(double value) {
   return std::isnan(value) ? 0 : value;
 }
 
-/// Bytes of files that came into memory: they lie where there was room, and are read once. The larger of what was read
-/// and written by devices and of what the page cache grew by, which sees file servers, too.
+/// Bytes of files that came into memory: they lie where memory was free, and are read once. The larger of the bytes
+/// read and written by devices and of the growth of the page cache, which includes file servers, too.
 double bytes_of_files(const RuleContext& context) {
   constexpr double kKibi = 1024;
   const double by_devices = or_zero(sum_of(context, "vmstat.pgpgin")) * kKibi +
@@ -126,7 +126,7 @@ struct Levels {
 /// Memory of the processes that are bound to nodes.
 std::optional<Placement> resident(const RuleContext& context, const NumaLayout& layout, double least_distance) {
   constexpr std::string_view kMetric = "process.numa_bytes";
-  constexpr double kEnough = 0.5;  // of the job's memory: processes too large to be asked are left out
+  constexpr double kEnough = 0.5;  // of the job's memory: processes too large to be read are left out
   Levels levels(context.telemetry.samples);
   std::map<std::string, std::vector<int>> bound;
   for (const std::size_t channel : context.channels(kMetric)) {
@@ -170,7 +170,7 @@ std::optional<Placement> placement_of(const RuleContext& context, const NumaLayo
   return allocated(context, layout, least_distance);
 }
 
-/// What the kernel took from elsewhere since a node had no room; nothing where that was not counted.
+/// Pages that the kernel took from other nodes because a node was full; nothing if not counted.
 struct Spill {
   int node = 0;           // that missed most
   double bytes = 0;       // meant for it, given out elsewhere

@@ -42,12 +42,12 @@ double number_in(std::optional<std::string_view> text) {
   return value;
 }
 
-/// As it was at the start and, where it is known, at the end: what was low only once may have been asleep.
+/// As it was at the start and, where it is known, at the end: a link that was low only once may have been asleep.
 double highest_of(const RuleContext& context, const std::string& key) {
   return std::fmax(number_in(fact_in(context.begin, key)), number_in(fact_in(context.end, key)));
 }
 
-/// What both ends can do; NaN unless both say it.
+/// The speed that both ends can do; NaN unless both report it.
 double possible(const RuleContext& context, const std::string& address, const std::string& what) {
   const double own = highest_of(context, "pci." + address + ".max_" + what);
   const double port = highest_of(context, "pci." + address + ".port_max_" + what);
@@ -107,10 +107,11 @@ struct Errors {
   double seconds = 0;
 };
 
-/// Between the two looks of the trace; of a node without a job, since it was started. Nothing where nobody counts them.
+/// Errors between the two looks of the trace; for a node without a job, since it was started. Nothing if they are not
+/// counted.
 std::optional<Errors> errors_of(const RuleContext& context, const std::string& key) {
   const double before = number_in(fact_in(context.begin, key));
-  // The second look has only what changed since; where it has nothing at all, there may have been none.
+  // The second look has only later changes; where it has nothing at all, there may have been none.
   const auto changed = fact_in(context.end, key);
   const double after = changed || context.end.empty() ? number_in(changed) : before;
   const double age = number_in(fact_in(context.begin, "since_start.seconds"));

@@ -17,9 +17,9 @@ namespace {
 
 enum class Why : std::uint8_t { lost, timed_out };
 
-/// What drivers count: mlx5; rxe; bnxt_re. Packets that came out of order are no row: where a fabric has several paths,
-/// they do, and nothing is sent again for it. Nor is a receiver without a buffer (RNR NAK): programs that post theirs
-/// late do it on a healthy fabric. Nor is efa: its protocol sends again as a matter of course.
+/// The counters of drivers: mlx5; rxe; bnxt_re. Packets that came out of order are no row: where a fabric has several
+/// paths, they do, and nothing is sent again for it. Nor is a receiver without a buffer (RNR NAK): programs that post
+/// theirs late do it on a healthy fabric. Nor is efa: its protocol sends again as a matter of course.
 struct RetryCounter {
   std::string_view metric;
   Why why;

@@ -1,5 +1,5 @@
 // Memory of the GPU that is allocated and freed again all the time: such a call goes through the driver, and cudaFree
-// waits for the GPU. PyTorch keeps what it frees, unless that is switched off or does not fit together.
+// waits for the GPU. PyTorch keeps freed memory, unless that is switched off or fragmented.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kFunctions[] = {"cudaMalloc", "cudaFree", "cudaMallocHost", "cudaHostAlloc"};
 
-/// What one process allocated and freed after the start-up.
+/// Allocations and frees of one process after the start-up.
 struct Allocations {
   double calls = 0;
   double seconds = 0;       // in these calls

@@ -1,6 +1,5 @@
 // Calls of CUDA and NCCL that returned an error: which, where, and when the first of them did. A program may hide it,
-// and what it prints is often the error of a later call.
-// https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html
+// and often prints the error of a later call. https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -21,7 +20,7 @@ namespace {
 
 enum class Meaning : std::uint8_t {
   harmless,   // healthy programs get it
-  no_memory,  // an allocator frees what it keeps and tries again
+  no_memory,  // an allocator frees its cache and tries again
   broken,     // every later call fails as well
   failed,
 };
@@ -79,7 +78,7 @@ Code code_of(bool nccl, std::int64_t number) {
   return known == codes.end() ? Code{number, Meaning::failed, ""} : *known;
 }
 
-/// What a function of a process returned first, of what was recorded.
+/// The first recorded error code of a function of a process.
 std::optional<std::int64_t> first_code(const RuleContext& context, std::string_view process,
                                        std::string_view function) {
   for (const Event& event : context.events) {

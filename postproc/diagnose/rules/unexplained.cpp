@@ -1,4 +1,4 @@
-// An episode no rule can explain is reported as what it is: an open question with its strongest channels.
+// An episode no rule can explain is reported as an open question with its strongest channels.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -26,8 +26,8 @@ bool explained(const RuleContext& context, TimeSpan episode) {
   });
 }
 
-/// What the job itself did or waited for: where none of it changed, the job did not feel the episode. Nothing if none
-/// of it was measured.
+/// Whether the job's own work or waiting changed: otherwise the job was not affected by the episode. Nothing if none of
+/// it was measured.
 std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::span<const Interval> all) {
   struct Sign {
     std::optional<MetricSeries> signal;
@@ -49,7 +49,7 @@ std::optional<bool> felt_by_job(const RuleContext& context, Interval at, std::sp
   return felt;
 }
 
-/// Whether it is what the program itself did, and did not wait for: a phase.
+/// Whether it is a phase: work of the program itself, without waiting.
 bool is_phase(const RuleContext& context, const Episode& episode, std::span<const Interval> all) {
   constexpr std::string_view kOfProgram[] = {"process.", "job.", "cgroup."};
   constexpr std::string_view kWaits[] = {"wait", "blocked", "throttled", "outsider", "_some", "_full"};

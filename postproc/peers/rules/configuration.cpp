@@ -134,7 +134,7 @@ std::string in_words(const FactDifference& fact) {
                      fact.value, fact.usual);
 }
 
-/// What the others have, for the lines that set it: the first difference of each kind.
+/// The values of the other nodes, for the lines that set them: the first difference of each kind.
 JobValues usual_values(const std::vector<const FactDifference*>& facts) {
   JobValues values;
   for (const FactDifference* fact : facts) {
@@ -213,7 +213,7 @@ Facts reasons_among(const Facts& facts) {
   return reasons;
 }
 
-/// Another machine has another firmware and other flaws by nature, and one option changes what is done about all flaws.
+/// Another machine has another firmware and other flaws by nature, and one option changes the mitigations of all flaws.
 bool follows_from_another(const FactDifference& fact, const Facts& reasons) {
   constexpr std::array<std::string_view, 3> kOfTheMachine = {"firmware.", "cpu.microcode", "cpu.vulnerability."};
   const bool of_the_machine = std::any_of(kOfTheMachine.begin(), kOfTheMachine.end(),
@@ -229,7 +229,7 @@ bool may_explain(const FactDifference& fact, const Straggler& slow) {
   return weight_of_setting(fact.key) != SettingWeight::none && are_all_in({slow.node}, fact.nodes);
 }
 
-/// What a rule found on the node itself, for a good part of the job, says more than a setting.
+/// A finding on the node itself, for a good part of the job, is a better explanation than a setting.
 bool is_explained(const std::string& node, const JobRuleContext& context) {
   constexpr double kExplained = 0.3;
   return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
@@ -254,7 +254,7 @@ JobValues drift_values(const Facts& facts) {
   return values;
 }
 
-/// A setting of the node for which the others wait is worth acting on, with what the waiting cost. Of the others, those
+/// A setting of the node for which the others wait is worth acting on, with the cost of the waiting. Other settings
 /// that slow any node down are worth a notice; most settings cost nothing.
 std::vector<JobFinding> check_drift(const JobRuleContext& context, const EffectiveRule& rule) {
   const Facts all = facts_of(context, kDriftId);

@@ -96,7 +96,7 @@ std::string port_of(std::string_view key, std::string_view fact) {
   return name;
 }
 
-/// What is worse than on most nodes; a port that is faster slows nobody down.
+/// Whether it is worse than on most nodes; a faster port slows no job down.
 bool is_worse(const FactDifference& fact) {
   if (!fact.key.starts_with(kRdma)) return false;
   if (fact.key.ends_with(kState)) return fact.usual == kUp;

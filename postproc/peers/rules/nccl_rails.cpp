@@ -1,6 +1,6 @@
-// Some of a node's RDMA ports carry no data of a job that uses the others, or a slow port carries what fast ones
-// should. How many rails a job can use depends on its GPUs, and some ports are there for storage: on one node this is
-// certain only where the job's own settings leave a port out; several nodes tell it by their difference.
+// Some of a node's RDMA ports carry no data of a job that uses the others, or a slow port carries the data that fast
+// ones should. How many rails a job can use depends on its GPUs, and some ports are there for storage: on one node this
+// is certain only where the job's own settings leave a port out; several nodes show it by their difference.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// A node whose channels differ from those of the nodes that do the same work.
+// A node has channels that differ from those of the nodes that do the same work.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Two nodes of a job that are in different states though they do the same work. With two there is no majority: the
-// finding names both values, and one of the nodes only where another rule or earlier runs say which.
+// finding names both values, and one of the nodes only if another rule or earlier runs identify it.
 #include "postproc/peers/node_pair.h"
 
 #include <spdlog/fmt/fmt.h>

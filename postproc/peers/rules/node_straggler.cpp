@@ -50,7 +50,7 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job, const Effectiv
   return finding;
 }
 
-/// Who is waited for matters where no rule knows a cause.
+/// Whether a rule has found the cause of the waiting: then the straggler is no finding of its own.
 bool has_known_cause(const Finding& straggler, std::span<const Finding> found) {
   constexpr double kExplained = 0.3;
   return std::any_of(found.begin(), found.end(), [&](const Finding& finding) {

@@ -1,5 +1,5 @@
 // Training steps that took longer for a while: the job's own clock, where the stack was measured. Ranks of a job work
-// in step, so the time is that of all of them; who begins later than the others tells for whom they wait.
+// in step, so the time is that of all of them; the rank that begins later than the others is the one they wait for.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ bool overlap(const SlowSteps& a, const SlowSteps& b) {
   return both > shorter / 2;
 }
 
-/// Those of all ranks that are about one time, the clearest one first.
+/// The changes of all ranks grouped by time, the clearest one first.
 std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
   std::vector<Seen> all;
   for (const NodeSteps& node : context.steps) {
@@ -179,12 +179,12 @@ double median_at(const std::vector<double>& values, const std::vector<std::size_
   return median_of(std::move(some));
 }
 
-/// For whom the others waited.
+/// The ranks for which the others waited.
 struct Late {
   std::vector<std::size_t> ranks;
   double seconds = 0;  // later than usual, for each step; of the latest
   double passes = 1;   // that this rank made for each one of the others'
-  bool known = false;  // whether it can be told at all
+  bool known = false;  // whether it is known at all
 };
 
 /// A rank that begins a part of the step behind the others, as in a pipeline, is later by as much of what each step
@@ -246,7 +246,8 @@ Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t r
              const std::vector<std::vector<Seen>>& groups, const SlowSteps& slow) {
   constexpr double kInStep = 1.1;  // of their paces
   constexpr double kRepeats = 1.4;
-  constexpr double kPossible = 1.5;  // a rank that is waited for is late by what the others' steps take longer
+  constexpr double kPossible =
+      1.5;  // the delay of a rank that is waited for equals the extra time of the others' steps
   Late late;
   if (begins.of_rank.size() < 2) return late;
   const Places places = places_of(begins, slow, groups);
@@ -271,7 +272,7 @@ Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t r
     late.ranks.push_back(r);
     late.seconds = std::max(late.seconds, later);
   }
-  if (2 * late.ranks.size() > growth.size()) late.ranks.clear();  // one of them is early, which keeps nobody waiting
+  if (2 * late.ranks.size() > growth.size()) late.ranks.clear();  // one of them is early, which delays no other rank
   return late;
 }
 
@@ -290,7 +291,7 @@ std::string milliseconds(double seconds) {
   return quantity(seconds * 1e9, "ns");
 }
 
-/// What the time was spent with, as far as that is known.
+/// The work on which the time was spent, as far as known.
 std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::optional<double> waiting, double extra) {
   std::vector<std::string> names;
   names.reserve(late.ranks.size());
@@ -384,7 +385,7 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
     const Seen& clearest = group.front();
     std::set<std::pair<std::string_view, std::string_view>> showing;
     for (const Seen& one : group) showing.emplace(one.node, one.slow->rank);
-    // Ranks work in step: what only a few show is their own.
+    // Ranks work in step: a change of only a few is their own.
     if (ranks.size() > 1 && 2 * showing.size() <= ranks.size()) continue;
     const auto reference = std::find_if(ranks.begin(), ranks.end(), [&](const Rank& rank) {
       return rank.node() == clearest.node && rank.trend->rank == clearest.slow->rank;

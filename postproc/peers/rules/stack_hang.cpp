@@ -162,7 +162,7 @@ std::optional<std::vector<std::int64_t>> missing_collectives(const Standstill& a
   return missing;
 }
 
-/// A call of CUDA ends when the GPU has done what was asked of it before.
+/// A call of CUDA ends when the GPU has finished its earlier work.
 bool waits_for_gpu(std::string_view function) {
   return function.starts_with("cuda") && (function.ends_with("Synchronize") || function.starts_with("cudaMemcpy"));
 }
@@ -215,7 +215,7 @@ std::optional<Waiting> differing_calls(const Standstill& all) {
       if (is_collective(each.function)) functions.insert(each.function);
     }
   }
-  std::vector<std::pair<std::string, std::vector<std::size_t>>> ahead;  // who has made more of it
+  std::vector<std::pair<std::string, std::vector<std::size_t>>> ahead;  // the ranks that have made more of them
   for (const std::string& function : functions) {
     std::int64_t least = kMostPossible;
     std::int64_t most = 0;
@@ -246,7 +246,7 @@ std::optional<Waiting> differing_calls(const Standstill& all) {
                  .absent_is_ahead_in = ahead[1].first};
 }
 
-/// For whom the ranks wait; nothing where it is not known that they do.
+/// The ranks for which the others wait; nothing if it is not known that they wait.
 std::optional<Waiting> waiting_in(const Standstill& all) {
   const auto missing = missing_collectives(all);
   const bool any_inside =
@@ -403,7 +403,7 @@ void add_evidence(const std::vector<Rank>& ranks, const Standstill& all, const W
   }
 }
 
-/// Where Python stood: of those for whom the others wait, and of one of these.
+/// The positions of Python threads: of the ranks for which the others wait, and of one of the others.
 void add_places(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting, Finding& finding) {
   std::vector<std::size_t> asked = waiting.absent;
   asked.resize(std::min(asked.size(), kMostNames));

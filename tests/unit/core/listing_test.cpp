@@ -1,4 +1,4 @@
-// What can be measured is said by the tables.
+// The lists of metrics are printed from the tables.
 #include "core/listing.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A Python program of a few lines, run by the python3 of this machine, that tells when it has come where it should be.
+// A Python program of a few lines, run by the python3 of this machine, that reports when it has reached its position.
 #pragma once
 
 #include <unistd.h>

@@ -50,7 +50,7 @@ class TestHost {
           "Name:\t" + command + "\nTgid:\t" + std::to_string(pid) + "\nCpus_allowed_list:\t0-1\n" +
               "voluntary_ctxt_switches:\t5\nnonvoluntary_ctxt_switches:\t7\n");
   }
-  /// What it read and wrote: the same number of bytes and calls.
+  /// Its reads and writes: the same number of bytes and calls.
   void io(int pid, int amount, const std::string& folder = "") const {
     const std::string number = std::to_string(amount) + '\n';
     write("/proc/" + std::to_string(pid) + folder + "/io", "rchar: " + number + "wchar: " + number +

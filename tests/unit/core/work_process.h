@@ -1,5 +1,5 @@
-// A process that does a known amount of work when it is told to, with a child of its own, and says what the kernel
-// charged it for: what perf counts is held against that.
+// A process that does a known amount of work on request, with a child of its own, and reports the cpu time that the
+// kernel charged: the counts of perf are compared with that.
 #pragma once
 
 #include <sys/mman.h>

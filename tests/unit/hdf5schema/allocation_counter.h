@@ -1,4 +1,4 @@
-// Counts what this thread allocates: the test program's own operator new.
+// Counts the allocations of this thread: the test program's own operator new.
 #pragma once
 
 #include <cstddef>

@@ -11,7 +11,7 @@
 namespace reveal::tests::chunk_codec_test {
 namespace {
 
-/// What a reader of HDF5 does, with zlib: the inverse of the filters.
+/// The work of an HDF5 reader, with zlib: the inverse of the filters.
 std::vector<std::int64_t> decoded(const ChunkCodec::Chunk& chunk, std::size_t count) {
   EXPECT_GE(chunk.bytes.size(), 4U);
   std::vector<unsigned char> bytes(count * 8);

@@ -1,4 +1,4 @@
-// What is left of a trace when the collector is killed, and of a copy that is damaged.
+// The readable part of a trace when the collector is killed, and of a damaged copy.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -49,7 +49,7 @@ void record(TraceWriter& writer, int ticks, std::atomic<std::int64_t>* flushed) 
   }
 }
 
-/// Reads everything; whatever comes back must be what was written.
+/// Reads everything; every value read must have been written.
 std::size_t check_values(const TraceReader& reader) {
   std::size_t most = 0;
   static_cast<void>(reader.events());

@@ -1,4 +1,4 @@
-// A file may be damaged, or made to break or mislead its reader: what is not in it does not come out of it.
+// A file may be damaged, or made to break or mislead its reader: data that is not in it must not be read from it.
 #include <H5Cpp.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

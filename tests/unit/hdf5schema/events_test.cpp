@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kRead = 250'000;
 
-/// A closed trace whose table of events holds these codes, as many times each.
+/// Writes a closed trace with these codes in its table of events, as many times each.
 void record(const std::filesystem::path& path, const std::vector<std::pair<std::string, std::size_t>>& codes) {
   TraceWriter writer(path, sample_header());
   const auto family = writer.add_family(gauge_family());

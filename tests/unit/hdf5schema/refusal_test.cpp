@@ -1,4 +1,4 @@
-// Everything that is not a trace we can read is refused with one line that says what it is.
+// Every file that is not a readable trace is refused with one line that names its kind.
 #include <H5Cpp.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ std::string refusal(const std::filesystem::path& path) {
   }
 }
 
-/// A small closed trace whose root attribute is then changed.
+/// Writes a small closed trace and then changes its root attribute.
 void write_with_version(const std::filesystem::path& path, std::int64_t version) {
   TraceWriter writer(path, sample_header());
   writer.add_family(gauge_family());

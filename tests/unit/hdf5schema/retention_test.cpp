@@ -1,4 +1,4 @@
-// What is kept of a trace where not everything is: its last minutes, or one row a minute.
+// The part of a trace that remains after a reduction: its last minutes, or one row a minute.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

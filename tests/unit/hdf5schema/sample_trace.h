@@ -1,4 +1,4 @@
-// What the trace tests share: small families with known values.
+// The common input of the trace tests: small families with known values.
 #pragma once
 
 #include <chrono>
@@ -50,7 +50,7 @@ inline FamilySpec gauge_family(std::string path = "memory/meminfo",
           .period = period};
 }
 
-/// Simulated time outruns the writer's thread, which would count rows as lost: waits for what was handed over.
+/// Simulated time outruns the writer's thread, which would count rows as lost: waits for the buffers handed over.
 inline void wait_until_flushed(const TraceWriter& writer, std::int64_t time_ns) {
   while (writer.status().flushed_until_ns < time_ns && writer.status().failure.empty()) std::this_thread::yield();
 }

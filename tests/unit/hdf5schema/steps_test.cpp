@@ -1,4 +1,4 @@
-// The table of training steps: what is written is read, whatever becomes of the file in between.
+// The table of training steps: written steps are read, also after a crash or a rewrite.
 #include <H5Cpp.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

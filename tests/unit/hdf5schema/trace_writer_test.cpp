@@ -206,7 +206,7 @@ TEST(TraceWriter, TakesNewChannelsWhileItRecords) {
   const auto empty = writer.add_family(gauge_family());
   writer.add_channel(id, {.metric = "first"});
   writer.start();
-  // From 1 channel to 61: beyond the 16 that a chunk has room for.
+  // From 1 channel to 61: beyond the 16 that fit into a chunk.
   std::vector<std::int64_t> values(1, 1000);
   for (int tick = 0; tick < 350; ++tick) {
     if (tick == 50 || tick == 150 || tick == 250) {
@@ -340,7 +340,7 @@ TEST(TraceWriter, CountsRowsWhenItIsTooSlow) {
   std::uint64_t lost = 0;
   for (std::int64_t tick = 0; tick < 250; ++tick)
     lost += writer.append_row(id, kBegin + tick * kTick, std::span(&tick, 1)) ? 0 : 1;
-  EXPECT_EQ(lost, 50U);  // two buffers of 100 rows; the third 50 find no room
+  EXPECT_EQ(lost, 50U);  // two buffers of 100 rows; the third 50 do not fit
   writer.close();
   EXPECT_EQ(writer.status().rows_lost, 50U);
   const TraceReader reader(directory.path() / "t.h5");

@@ -1,4 +1,4 @@
-// What a reveal.conf of this text sets.
+// The settings of a reveal.conf with this text.
 #pragma once
 
 #include "postproc/diagnose/analysis_settings.h"

@@ -1,4 +1,4 @@
-// A training whose GPUs stand still again and again.
+// A training with GPUs that stand still again and again.
 #pragma once
 
 #include <cmath>

@@ -19,7 +19,7 @@ struct Sample {
 [[nodiscard]] Report insufficient();
 [[nodiscard]] Report many_nodes();
 [[nodiscard]] Report hostile();
-[[nodiscard]] Report chain();  // one disturbance, and what it led to
+[[nodiscard]] Report chain();  // one disturbance, and its effects
 
 /// All of them, with timelines short enough to be read in a diff.
 [[nodiscard]] std::vector<Sample> all();

@@ -1,4 +1,4 @@
-// A node of a few channels, written as what happens before, during and after an event, for one rule to look at.
+// A node of a few channels, with values before, during and after an event, for one rule to look at.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ class RuleRecording {
     for (const Finding& finding : found) expect_readable(finding);
     return found;
   }
-  /// What a page has room for, and what can be pasted.
+  /// Checks that it fits on a page, and that commands can be pasted.
   static void expect_readable(const Finding& finding) {
     EXPECT_LE(finding.runner_up.why_not.size(), 110U) << finding.id << ": " << finding.runner_up.why_not;
     EXPECT_FALSE(finding.impact.how.starts_with("upper bound")) << finding.id << ": at_most says so";

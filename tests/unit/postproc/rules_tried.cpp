@@ -58,7 +58,7 @@ class Notes final : public ::testing::EmptyTestEventListener {
     declared().clear();
   }
   void OnTestEnd(const ::testing::TestInfo& test) override {
-    constexpr std::size_t kOfItsOwn = 3;  // more are asked by a test of something else
+    constexpr std::size_t kOfItsOwn = 3;  // more are run by a test of something else
     if (test.result()->Failed() || test.result()->Skipped()) return;
     const std::string name = std::string(test.test_suite_name()) + '.' + test.name();
     if (asked().size() <= kOfItsOwn) write(asked(), name);

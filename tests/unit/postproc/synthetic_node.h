@@ -1,5 +1,5 @@
 // A two-cpu node with a two-thread job that computes, exchanges and checkpoints, as numbers the collector would store:
-// jiffies of 10 ms, waiting times in nanoseconds. Who takes cpu time from whom is worked out per step.
+// jiffies of 10 ms, waiting times in nanoseconds. Cpu time is shared out per step.
 #pragma once
 
 #include <algorithm>
@@ -32,11 +32,11 @@ inline Telemetry cut(const Telemetry& job, std::size_t begin, std::size_t sample
 
 class SyntheticNode {
  public:
-  /// What somebody wants during one step, in cpus or per second.
+  /// The demand of one party during one step, in cpus or per second.
   struct Demand {
     double job[2] = {1, 1};       // of each of the job's threads, one per cpu
     double outsider[2] = {0, 0};  // of others, per cpu
-    double softirq = 0;           // on cpu0, charged to whoever runs
+    double softirq = 0;           // on cpu0, charged to the running task
     double own_writes = 0;        // bytes/s dirtied by the job
     double outsider_writes = 0;   // bytes/s dirtied by others
     double blocked = 0;           // processes of the job in uninterruptible sleep
@@ -81,7 +81,7 @@ class SyntheticNode {
         const bool open = cpu < cpus_allowed;
         const double wanted = open ? std::clamp(demand.job[cpu] + 0.02 * normal(random), 0.0, 1.0) : 0.0;
         const double other = std::clamp(demand.outsider[cpu] + 0.01 * std::abs(normal(random)), 0.0, 1.0);
-        // Fair shares: nobody gets more than wanted, a full cpu is divided evenly.
+        // Fair shares: no party gets more than its demand, a full cpu is divided evenly.
         const double others_share = wanted + other <= 1 ? other : std::max(std::min(other, 0.5), 1 - wanted);
         const double got = std::min(wanted, 1 - others_share);
         waited += wanted - got;

@@ -1,4 +1,4 @@
-// What the collector of a Slurm job decides without Slurm: its cpus, its interval, its room, and whether the job is
+// Decisions of a Slurm job's collector without Slurm: its cpus, its interval, its spool space, and whether the job is
 // over.
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -218,7 +218,7 @@ TEST(Cages, AreMadeInTheHierarchiesThatLimitAndRemovedAgain) {
   for (const char* name : {"memory", "pids", "cpu,cpuacct"}) EXPECT_FALSE(fs::exists(root.path() / name / "reveal"));
 }
 
-/// In `hierarchy`, a process in a session of its own whose parent has ended.
+/// In `hierarchy`, a process in a session of its own, without its parent.
 void expect_that_nothing_outlives_it(const fs::path& root, const fs::path& hierarchy) {
   const Cage cage("4711.test", root);
   if (!fs::exists(hierarchy / ("reveal/4711.test." + std::to_string(::getpid())))) {

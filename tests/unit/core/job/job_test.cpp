@@ -1,4 +1,4 @@
-// Which processes are the job's, and what they used.
+// The processes of a job, and the resources that they used.
 #include "core/job/job.h"
 
 #include <sys/wait.h>
@@ -186,7 +186,7 @@ TEST_F(JobOnHost, DoesNotTakeAThreadForAProcess) {
   start({.pid = 500});
   const std::string fields = " (python3) R 500 1 1 0 -1 64 1 0 2 0 6 0 0 0 20 0 3 0 100 1000000 50";
   host_.write("/proc/510/stat", "510" + fields + " 9 1 1 0 0 0 0 0 0 0 0 0 0 -1 1 0 0 0 0 0\n");
-  host_.write("/proc/511/stat", "511" + fields + "\n");  // which says it only elsewhere
+  host_.write("/proc/511/stat", "511" + fields + "\n");  // which has it only in another file
   host_.write("/proc/511/status", "Name:\tpython3\nTgid:\t505\n");
   host_.last_pid(511);
   step();
@@ -339,7 +339,7 @@ TEST_F(JobOnHost, KnowsWhichDevicesItsProcessesHold) {
   start({.pid = 500});
   OpenedDevices without(*fs_);
   without.look(now_, *job_);
-  EXPECT_EQ(without.gpus(), "");  // no driver: nobody looks at descriptors
+  EXPECT_EQ(without.gpus(), "");  // no driver: descriptors are not read
   EXPECT_EQ(without.rdma(), "");
 
   host_.write("/proc/driver/nvidia/gpus/0000:01:00.0/information", "");

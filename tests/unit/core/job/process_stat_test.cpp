@@ -1,4 +1,4 @@
-// What the kernel writes about one process.
+// The kernel's text about one process.
 #include "core/job/process_stat.h"
 
 #include <gtest/gtest.h>

@@ -167,7 +167,7 @@ TEST(RdmaQueues, CountThousandsThatComeInManyMessagesAndOnceThoseThatComeTwice) 
     for (int i = 0; i < 100; ++i, ++number) pairs.push_back({.number = 1000 + number, .remote = number});
     answers.push_back(pairs_message(pairs));
   }
-  answers.push_back(answers.back());  // one before it was closed while the list was told
+  answers.push_back(answers.back());  // one before it was closed while the list was sent
   answers.push_back(end_of_list());
   const Parsed parsed(answers);
   EXPECT_TRUE(parsed.done);
@@ -195,7 +195,7 @@ TEST(RdmaQueues, AreReadThoughTheAnswerMayBeCutOffAnywhere) {
     if (size < sizeof(nlmsghdr)) continue;
     Bytes shorter(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     const auto length = static_cast<std::uint32_t>(size);
-    std::memcpy(shorter.data(), &length, sizeof length);  // the header says that this is all
+    std::memcpy(shorter.data(), &length, sizeof length);  // the header's length ends here
     const Parsed parsed({shorter});
     const bool before_the_list = size <= sizeof(nlmsghdr) + 8 + 12;  // the device's number and name
     EXPECT_LE(parsed.pairs(4711), 1) << size;

@@ -31,7 +31,7 @@ std::size_t level(std::string_view name) {
   throw std::out_of_range(std::string(name));
 }
 
-/// What the kernel says of one connection of 10.0.0.`peer`, whose inode is its cookie.
+/// The kernel's data of one connection to 10.0.0.`peer`; its inode is also its cookie.
 struct Connection {
   std::uint64_t cookie;
   std::uint8_t peer = 1;

@@ -1,4 +1,4 @@
-// A copied tree may be somebody else's: its links lead to places in the tree.
+// A copied tree may come from another user: its links lead to places in the tree.
 #include "core/kernel_text/kernel_tree.h"
 
 #include <fcntl.h>

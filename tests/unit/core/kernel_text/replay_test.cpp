@@ -1,4 +1,4 @@
-// A copied tree is that host, and never this one: what it does not say is missing.
+// A copied tree stands for its host, and never for this one: facts that it does not contain are missing.
 #include <gtest/gtest.h>
 
 #include <array>

@@ -125,7 +125,7 @@ TEST_F(StepBack, WhileTheJobsOwnProfilerRuns) {
   EXPECT_TRUE(watch.step_back(3 * kSecond, &job, -1));  // it may begin its next run
   EXPECT_TRUE(watch.step_back(6 * kSecond, &job, -1));
   EXPECT_FALSE(watch.step_back(8 * kSecond, &job, -1));
-  EXPECT_NE(watch.reason(), "");  // said in the report for good
+  EXPECT_NE(watch.reason(), "");  // in the report permanently
 }
 
 TEST_F(StepBack, WhenSomebodyElseTakesTheCounters) {

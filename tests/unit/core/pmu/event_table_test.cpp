@@ -1,4 +1,4 @@
-// The table of hardware events against what the vendors publish, and against libpfm for processors that are not here.
+// The table of hardware events against the vendors' tables, and against libpfm for processors that are not here.
 #include "core/pmu/event_table.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// A counter that only root may open, handed to who may not; and what is refused.
+// A counter that only root may open, handed to a process of a user; and refused requests.
 #include "core/pmu/perf_broker.h"
 
 #include <fcntl.h>
@@ -91,7 +91,7 @@ TEST_F(PerfBroker, OpensAGroupOfCountersThatTheUserMayNotOpen) {
     std::vector<CounterGroup> cpus;
     for (int cpu = 0; cpu < static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)); ++cpu) {
       const PerfTarget target{.cpu = cpu, .cgroup_fd = ours_.get()};
-      if (open_perf_event({.event = kClock, .target = target}).error == 0) ::_exit(77);  // anybody may, here
+      if (open_perf_event({.event = kClock, .target = target}).error == 0) ::_exit(77);  // any user may, here
       cpus.emplace_back(target);
       if (cpus.back().add(ask, kClock, false) != 0 || cpus.back().add(ask, kPageFaults, false) != 0) ::_exit(3);
       cpus.back().start();
@@ -181,7 +181,7 @@ TEST_F(PerfBroker, ThatAnswersTooLateIsNotMisunderstood) {
   serve_in_a_process();
   const int socket = sockets_.sampler.get();
   const std::array<char, 3> rubbish{};
-  ASSERT_EQ(::send(socket, rubbish.data(), rubbish.size(), 0), 3);  // its answer waits when the next question is asked
+  ASSERT_EQ(::send(socket, rubbish.data(), rubbish.size(), 0), 3);  // its answer waits when the next request is sent
   const OpenPerf ask = ask_perf_broker(socket);
   const PerfOpened opened = ask({.event = kClock, .target = {.cpu = 0, .cgroup_fd = ours_.get()}});
   EXPECT_EQ(opened.error, 0);

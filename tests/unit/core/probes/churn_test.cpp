@@ -23,7 +23,7 @@ std::string mount_text(const std::string& point) {
          "\tbytes:\t1 2 3 4 5 6 7 8\n\tper-op statistics\n\t        READ: 5 5 0 100 200 1 2 3 0\n";
 }
 
-/// What a busy container host shows in one tick: everything but a few names is new, and each second thing stays.
+/// The texts of a busy container host in one tick: everything but a few names is new, and each second thing stays.
 class ChurningHost {
  public:
   explicit ChurningHost(const TestHost& host) : host_(host) {

@@ -47,7 +47,7 @@ class GpuBench {
     const Family* found = sink_.find(family);
     return found == nullptr ? kMissing : found->value(metric, instance);
   }
-  /// What the worker has told by then; one that never does costs patience, not the test.
+  /// The value that the worker has sent by then; a worker that never answers costs a wait, not the test.
   std::int64_t answered(const std::string& family, const std::string& metric, const std::string& instance) {
     return until([&] { return value(family, metric, instance) != kMissing; }) ? value(family, metric, instance)
                                                                               : kMissing;

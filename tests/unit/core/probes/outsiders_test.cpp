@@ -1,4 +1,4 @@
-// Which processes outside the job are named, and to whom.
+// Which processes outside the job are named, and for which user.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -47,7 +47,7 @@ TEST_F(OutsidersOnHost, AreNotTakenForTheProcessThatHadTheirNumberBefore) {
   EXPECT_EQ(bench.value("process/outsiders", "outsider.processes"), 0);
 }
 
-/// Nobody else's names are read for this: only control groups.
+/// Names of other users' processes are not read for this: only control groups.
 class KindsOfOutsiders : public OutsidersOnHost {
  protected:
   KindsOfOutsiders() { host.process(1, 0, "init", 0, 0); }

@@ -71,7 +71,7 @@ void write_intel_server(const TestHost& host) {
       {{"type", "30"}, {"cpumask", "0,2"}, {"format/event", "config:0-63"}, {"events/c6-residency", "event=0x02"}});
 }
 
-// Two sockets of Zen 3, whose data fabric has events of fourteen bits and names none.
+// Two sockets of Zen 3, with a data fabric that has events of fourteen bits without names.
 void write_amd_server(const TestHost& host, const std::string& model) {
   write_cpus(host, 4, 2, "vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: " + model + "\nstepping\t: 1\n");
   write_pmu(host, "amd_df",
@@ -118,7 +118,7 @@ TEST(EventField, RefusesWhatIsNoFormat) {
   for (const std::string_view text : {"", "config", "config:", "config:x", "config:7-0", "config:0-64", "config9:0-7",
                                       "config:0-7,", "config:-3", "config3:0-7", ":0-7"}) {
     const auto field = parse_event_field(text);
-    // A comma at the end is what a cut-off text may have; nothing that is there is wrong.
+    // A comma at the end may be in a cut-off text; nothing that is there is wrong.
     EXPECT_EQ(field.has_value(), text == "config:0-7,") << text;
   }
 }

@@ -21,7 +21,7 @@
 namespace reveal::tests::perf_software_test {
 namespace {
 
-/// What perf counted of the work is what the kernel charged for it, but for what else the process did meanwhile:
+/// The counts of perf match the cpu time that the kernel charged, except for other work of the process meanwhile:
 /// reading its order, forking, reporting. A tick of cpu time of rusage is a microsecond.
 void expect_counted(const WorkDone& done, std::int64_t clock, std::int64_t faults) {
   EXPECT_GE(done.cpu_ns, 2 * WorkProcess::kSpinNs);
@@ -32,7 +32,8 @@ void expect_counted(const WorkDone& done, std::int64_t clock, std::int64_t fault
   EXPECT_LE(faults, done.minor_faults * 105 / 100 + 200);
 }
 
-/// Runs `test` in a process of its own, which may give up what it likes; its exit status says what went wrong.
+/// Runs `test` in a process of its own, which may give up any privilege; its exit status is the number of the failed
+/// step.
 int in_child(const std::function<int()>& test) {
   ChildProcess child = fork_child([&] {
     try {
@@ -106,8 +107,8 @@ TEST(PerfCounting, OfWholeCpusIsTheirTime) {
   const std::int64_t after_sample = now().monotonic_ns;
   KernelTree fs;
   const auto cpus = static_cast<std::int64_t>(Host::look(fs).cpus_online.size());
-  // The sum begins at 1, with what was counted from the opening on. NTP slews CLOCK_MONOTONIC by up to 500 ppm, and not
-  // the processors' clocks.
+  // The sum begins at 1, with the counts from the opening on. NTP slews CLOCK_MONOTONIC by up to 500 ppm, and not the
+  // processors' clocks.
   const std::int64_t least = cpus * (before_sample - after_open);
   const std::int64_t most = cpus * (after_sample - before_open) + 1;
   EXPECT_GE(probe.value("perf/cpu_time", "perf.cpu_clock"), least - least / 2000);
@@ -115,7 +116,7 @@ TEST(PerfCounting, OfWholeCpusIsTheirTime) {
   EXPECT_GE(probe.minor_faults(), done.minor_faults);
 }
 
-/// The process tree, for who may not count anything else: as nobody, in a process of our own.
+/// The process tree, for a user who may not count anything else: as the user nobody, in a process of our own.
 int count_a_tree_as_nobody() {
   become_nobody();
   const WorkProcess job;
@@ -203,7 +204,7 @@ TEST(PerfCounting, IsMissingWhileItIsClosedAndBeginsAnew) {
   static_cast<void>(job.work());
   tree.events().open();
   tree.sample();
-  // What the job did meanwhile is not known: the counter steps back, which the trace stores as one missing increment.
+  // The job's work meanwhile is not known: the counter steps back, which the trace stores as one missing increment.
   EXPECT_EQ(tree.events().total(0), before - 1);
   double counted = 0;  // of the work; on a busy machine the two clocks differ now and then
   for (int round = 0; round < 5 && counted < 0.95; ++round) {
@@ -279,7 +280,7 @@ TEST(PerfRefused, WithTooFewFilesCountsWhatFitsAndSaysSo) {
               }
               CountedEvents events({.fs = fs, .host = host, .sink = sink, .period = std::chrono::hours(1)},
                                    std::move(scope), wanted);
-              // Room for the first group on every cpu and for a part of the second.
+              // Enough descriptors for the first group on every cpu and for a part of the second.
               rlimit limit{};
               ::getrlimit(RLIMIT_NOFILE, &limit);
               const std::size_t room = files_for_counters();

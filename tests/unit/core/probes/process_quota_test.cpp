@@ -16,7 +16,7 @@ TEST(Quota, IsFollowedIntoTheGroupsAProcessIsMovedTo) {
   host.write(root + "/job/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 500\n");
   ProbeBench bench(host, "process_quota", JobSource{.pid = 500});
   bench.sample();
-  EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 0);  // what was before it is not its own
+  EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 0);  // earlier time is not its own
   host.write(root + "/job/cpu.stat", "nr_periods 9\nnr_throttled 2\nthrottled_time 800\n");
   bench.sample();
   EXPECT_EQ(bench.value("process/quota", "process.throttled_time", "rank0"), 300);

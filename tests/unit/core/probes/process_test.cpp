@@ -80,7 +80,7 @@ TEST(Slots, CountOnceWhatAProcessWroteThatItsParentWaitedFor) {
   write(500, 10'000);
   bench.sample();
   EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 5000);
-  // What the parent writes itself counts in full.
+  // The parent's own writes count in full.
   write(500, 17'000);
   bench.sample();
   EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 12'000);
@@ -138,7 +138,7 @@ TEST(Slots, CountFromTheirBirthContextSwitches) {
   EXPECT_EQ(bench.value("process/switches", "process.involuntary_switches", "rank0"), 0);
 }
 
-/// The first row of a trace is what the others count from.
+/// The first row of a trace has the start values.
 TEST(Slots, BeginAtZeroWithAProcessThatIsThereAtTheFirstLook) {
   TestHost host;
   host.collector_since(200);
@@ -162,7 +162,7 @@ TEST(Slots, BeginAtZeroWithAProcessThatIsThereAtTheFirstLook) {
   EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 4000);
 }
 
-/// It ends between two looks, and the launcher alone is told what it had done.
+/// It ends between two looks, and only the launcher gets its counts.
 TEST(Slots, CountWhatAProcessDidAfterItWasReadLastBehindItsLauncher) {
   TestHost host;
   host.collector_since(200);
@@ -177,7 +177,7 @@ TEST(Slots, CountWhatAProcessDidAfterItWasReadLastBehindItsLauncher) {
   bench.sample();
   EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), 4000);
   host.remove("/proc/510");
-  bench.sample();  // nobody has waited for it
+  bench.sample();  // its parent has not waited for it
   EXPECT_EQ(bench.value("process/io", "process.write_bytes", "rank0"), kMissing);
   host.io(500, 90 + 5500 + 5);
   host.io(500, 65, "/task/500");

@@ -47,7 +47,7 @@ std::string place_in(int pid, const std::string& expected) {
   return place;
 }
 
-/// Looks until it was found so often in so many places; "", or what it must not be.
+/// Looks until it was found so often in so many places; "", or a wrong place.
 std::string watched(MainThread& thread, const std::set<std::string>& lines, int looks, std::size_t places) {
   std::set<std::string> seen;
   int known = 0;
@@ -163,7 +163,7 @@ TEST(Python, OfAForkedProcessIsReadInTheThreadThatForked) {
   ::kill(pid, SIGKILL);
 }
 
-// It moves on a million times a second: what is read is one of its lines, or nothing.
+// It moves on a million times a second: the result is one of its lines, or nothing.
 TEST(Python, ThatRunsIsNeverShownWhereItCannotBe) {
   SKIP_WITHOUT_PYTHON();
   const PythonProcess process(

@@ -74,7 +74,7 @@ TEST(QueueMessages, AreReadThoughTheyMayBeCutOffAnywhere) {
     auto shorter = std::vector(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     if (size < sizeof(nlmsghdr)) continue;
     const auto length = static_cast<std::uint32_t>(size);
-    std::memcpy(shorter.data(), &length, sizeof length);  // the header says that this is all
+    std::memcpy(shorter.data(), &length, sizeof length);  // the header's length ends here
     EXPECT_EQ(read_queues(shorter, see), QueueList::goes_on) << size;
   }
   EXPECT_EQ(seen.size(), 1U) << "half a queue is none";

@@ -1,5 +1,5 @@
-// The probe "stack" against doubles of the libraries (tests/doubles/stack_double.cpp), in a process whose calls are
-// known exactly. Without the privilege for BPF these tests are skipped.
+// The probe "stack" against doubles of the libraries (tests/doubles/stack_double.cpp), in a process with exactly known
+// calls. Without the privilege for BPF these tests are skipped.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ constexpr std::size_t kElements = 1000;
 constexpr int kBfloat16 = 9;
 constexpr std::int64_t kPause = 20'000'000;  // ns
 
-/// What a process of the job is told to do.
+/// An order to a process of the job.
 struct Order {
   enum class Call : std::uint8_t {
     map_header,
@@ -94,7 +94,7 @@ class ToyProcess {
   ToyProcess& operator=(const ToyProcess&) = delete;
 
   [[nodiscard]] int pid() const { return pid_; }
-  /// Returns what it answers when it is done.
+  /// Returns its answer when it is done.
   [[nodiscard]] int ask(const Order& order) const {
     tell(order);
     int answer = 0;
@@ -494,7 +494,7 @@ TEST(Stack, LetsExceptionsPass) {
   EXPECT_EQ(bench.value("stack.errors", "gloo.allreduce"), kMissing);
 }
 
-// What is thrown inside does not come by the return address that the kernel has put on the stack.
+// An exception thrown inside does not pass the return address that the kernel has put on the stack.
 TEST(Stack, TimesAFunctionThatCatchesAllExceptions) {
   const ToyProcess toy;
   StackBench bench(toy.pid());

@@ -38,8 +38,8 @@ struct Ends {
   }
 };
 
-/// A job of one process that has an idle connection, makes another one when it is told to, by which it sends itself
-/// 4 MB, and waits to be killed.
+/// A job of one process that has an idle connection, makes another one on request, by which it sends itself 4 MB, and
+/// waits to be killed.
 class TalkingJob {
  public:
   TalkingJob() {
@@ -110,7 +110,7 @@ TEST(TcpPeersProbe, CountsWhatTheJobMoved) {
       sampler.sample({.time = now(), .number = 0});
     }
   };
-  // What is made after the first answer is counted from its birth.
+  // A connection made after the first answer is counted from its begin.
   look_until([&value] { return value("network/peer_windows", "tcp.peer.connections") == 2; });
   ASSERT_EQ(value("network/peer_windows", "tcp.peer.connections"), 2);
   job.begin();

@@ -1,5 +1,5 @@
 // The walk from the interpreter to the names of a frame, over memory that was made by hand for each version; then over
-// what is left of it when some bytes are others.
+// the same memory with some bytes changed.
 #include "core/python/main_thread.h"
 
 #include <gtest/gtest.h>
@@ -152,7 +152,7 @@ class MadeProcess {
   std::uint64_t thread_ = 0;
 };
 
-/// _Py_DebugOffsets of a Python 3.13 whose fields lie where they please.
+/// _Py_DebugOffsets of a Python 3.13 with arbitrary offsets.
 std::array<std::byte, kDebugOffsets> debug_offsets() {
   std::array<std::uint64_t, kDebugOffsets / 8> words{};
   std::memcpy(words.data(), "xdebugpy", 8);
@@ -214,7 +214,7 @@ TEST(MainThread, HasNoFrameBeforeAndAfterTheProgram) {
     process.stand(0);
     EXPECT_EQ(place_in(process), "state 1") << layout.minor;
     MadeProcess other(layout);
-    if (layout.runtime_main_thread != PythonLayout::kNone) continue;  // the interpreter itself says which one it is
+    if (layout.runtime_main_thread != PythonLayout::kNone) continue;  // the interpreter itself has a pointer to it
     Interpreter interpreter = other.interpreter();
     interpreter.main_thread = 99;
     MainThread thread(other.reader(), interpreter);
@@ -314,7 +314,7 @@ TEST(MainThread, NeitherCrashesNorLoopsOnMemoryOfAnyKind) {
 
 TEST(PythonLayout, IsThatOfAReleaseWithTheGlobalLock) {
   EXPECT_FALSE(layout_of_minor(7));
-  EXPECT_FALSE(layout_of_minor(13));  // its own offsets say it
+  EXPECT_FALSE(layout_of_minor(13));  // its own offsets are used
   EXPECT_TRUE(layout_in(debug_offsets()));
   const auto with = [](std::size_t word, std::uint64_t value) {
     auto bytes = debug_offsets();

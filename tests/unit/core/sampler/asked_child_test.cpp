@@ -1,4 +1,4 @@
-// What a probe tells of the child process that it asks.
+// The reports of a probe about its child process.
 #include "core/sampler/asked_child.h"
 
 #include <gtest/gtest.h>

@@ -10,10 +10,10 @@ namespace {
 constexpr FamilyTable kTable{"memory/test",     Kind::gauge,         Unit::bytes,     Scope::node,
                              Subsystem::memory, "Numbers of a text", "/proc/meminfo", {}};
 
-/// Lines of a key and a number of kB; "Ignored:" is nobody's, and what follows "Rest:" may be anything.
+/// Lines of a key and a number of kB; "Ignored:" is skipped, and any text may follow "Rest:".
 class Text {
  public:
-  /// Was the text parsed? What it says is in value().
+  /// True if the text was parsed. Its numbers are in value().
   bool take(std::string_view input) {
     if (text_.update(input)) return false;
     family_.begin();

@@ -1,4 +1,4 @@
-// What the file of --metrics selects, and what that spares.
+// The selection by the file of --metrics, and the reads that it saves.
 #include "core/sampler/metric_selection.h"
 
 #include <gtest/gtest.h>

@@ -21,7 +21,7 @@ TEST(OwnMemory, OfTheProgramItselfIsGivenBackAndComesBack) {
   give_back_memory();
   const long after = resident_file_pages();
   EXPECT_LT(after, before);
-  EXPECT_GT(after, 0);  // what runs right now came back
+  EXPECT_GT(after, 0);  // the pages of the running code came back
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Hosts with more cpus than anybody looks at one by one: few channels that keep the sum, the spread and which cpu.
+// Hosts with too many cpus for one channel each: few channels that keep the sum, the spread and the extreme cpu.
 #include "core/sampler/per_cpu.h"
 
 #include <gtest/gtest.h>
@@ -95,7 +95,7 @@ TEST(PerCpu, ACpuThatWasAwayOrFellBackAddsNothing) {
   stat(7, -1, 101);
   bench.sample();
   EXPECT_EQ(bench.value("cpu/times", "cpu.user", "other_cpus"), 127 * 10'000'000LL);
-  stat(-1, -1, 102);  // cpu 7 is back: what it did meanwhile is not known
+  stat(-1, -1, 102);  // cpu 7 is back: its work meanwhile is not known
   bench.sample();
   EXPECT_EQ(bench.value("cpu/times", "cpu.user", "other_cpus"), 2 * 127 * 10'000'000LL);
   stat(-1, 9, 103);

@@ -92,7 +92,7 @@ TEST(Ticker, CountsMissedTicksAndDoesNotCatchUp) {
   EXPECT_EQ(late->missed, 3);
   EXPECT_EQ(late->number, first->number + 4);
   EXPECT_EQ(late->late_ns, 50'000'000);
-  // Too late to be called punctual: the row says when it was really taken.
+  // Too late to be called punctual: the row has the real time.
   EXPECT_EQ(late->time.monotonic_ns, first->time.monotonic_ns + 4 * kTenth + 50'000'000);
   EXPECT_EQ(next->number, late->number + 1);
   EXPECT_EQ(next->time.monotonic_ns, first->time.monotonic_ns + 5 * kTenth);

@@ -1,4 +1,4 @@
-// Which device an interrupt belongs to and who may serve it, from trees as kernels show them.
+// The device of an interrupt and the cpus that may serve it, from trees as kernels show them.
 #include "core/snapshot/interrupts.h"
 
 #include <gtest/gtest.h>

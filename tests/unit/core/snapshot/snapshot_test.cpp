@@ -14,7 +14,7 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   for (const char* queue : {"tx-0", "tx-1", "tx-10"}) host.write(net + "queues/" + queue + "/xps_cpus", "3\n");
   host.write(net + "queues/tx-2/xps_cpus", "1,00000000\n");
   host.write(net + "queues/tx-3/xps_cpus", "0\n");
-  host.write(net + "queues/tx-4/tx_timeout", "0\n");  // one whose cpus the kernel does not say
+  host.write(net + "queues/tx-4/tx_timeout", "0\n");  // one without cpus in the kernel's text
   host.write(net + "speed", "100000\n");
   host.write(net + "device/driver", "");
   host.write("/sys/class/net/eth0/numa_node", "1\n");  // of the parent: device/.. here

@@ -1,4 +1,4 @@
-// Calls counted for who may not count them: by a process with two capabilities, for one with none; and what is refused.
+// Calls counted for a process without the privilege, by a process with two capabilities; and refused requests.
 #include "core/stack/call_broker.h"
 
 #include <dlfcn.h>
@@ -63,7 +63,7 @@ Descriptor open_library(const std::string& name) {
   return Descriptor(::open((std::string(STACK_DOUBLES) + '/' + name).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-/// A process of a user's that calls ncclAllReduce as often as it is told to.
+/// A process of a user that calls ncclAllReduce as often as requested.
 class Caller {
  public:
   enum class Kept : std::uint8_t { free, filtered };
@@ -129,7 +129,7 @@ class Caller {
   ChildProcess child_;
 };
 
-/// Job 4711 where Slurm makes the groups of jobs, and who counts for it.
+/// Job 4711 in the folder of Slurm's job groups, and its call server.
 class CallRequests : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -168,7 +168,7 @@ class CallRequests : public ::testing::Test {
     });
     sockets_.broker.close();
   }
-  /// Null where nobody may count calls here, or they are not counted as they should be.
+  /// Null if calls cannot be counted here, or not correctly.
   [[nodiscard]] std::unique_ptr<CallBroker> broker() {
     try {
       return std::make_unique<CallBroker>(Descriptor(::dup(sockets_.sampler.get())), places());
@@ -309,7 +309,7 @@ TEST_F(CallRequests, AttachToNothingButCodeOfTheJobs) {
   EXPECT_FALSE(foreigner.probed());
 }
 
-// Some kernels end such a process when a timed call returns, whatever the sampler says of it.
+// Some kernels end such a process when a timed call returns, whatever the sampler reports.
 TEST_F(CallRequests, TimeNoProcessUnderASeccompFilter) {
   const Caller caller(kNobody, Caller::Kept::filtered);
   take_in(caller);
@@ -440,7 +440,7 @@ TEST_F(CallRequests, LeaveNothingAttachedWhenEitherSideIsKilled) {
   EXPECT_EQ(server_.wait(), 0);
 }
 
-// It hangs, or somebody has stopped it: then it keeps no budget either.
+// It hangs or was stopped: then it keeps no budget either.
 TEST_F(CallRequests, LeaveNothingAttachedWhenNobodyAsks) {
   const Caller caller;
   take_in(caller);

@@ -17,7 +17,8 @@ namespace {
 
 constexpr std::string_view kWanted[] = {"cudaFree", "ncclAllReduce", "ncclSend"};
 
-/// A library of one segment, as small as a linker could write it: two functions and what only looks like some.
+/// A library of one segment, as small as a linker could write it: two functions and symbols that only look like
+/// functions.
 struct Library {
   Elf64_Ehdr header{};
   Elf64_Phdr segment{};
@@ -49,7 +50,7 @@ struct Library {
     symbols[1] = {.st_name = 1, .st_info = kFunction, .st_shndx = 7, .st_value = 0x41230};
     symbols[2] = {.st_name = 15, .st_info = kFunction, .st_shndx = SHN_UNDEF, .st_value = 0x41240};  // another's
     symbols[3] = {.st_name = 24, .st_info = kFunction, .st_shndx = 7, .st_value = 0x42ff0};
-    symbols[4] = {.st_name = 33, .st_info = kFunction, .st_shndx = 7, .st_value = 0x41250};  // not wanted
+    symbols[4] = {.st_name = 33, .st_info = kFunction, .st_shndx = 7, .st_value = 0x41250};  // not requested
     symbols[5] = {.st_name = 15, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), .st_shndx = 7, .st_value = 0x41260};
   }
   [[nodiscard]] std::string text() const { return {reinterpret_cast<const char*>(this), sizeof *this}; }

@@ -25,7 +25,7 @@ std::filesystem::path written(const std::filesystem::path& path) {
   return path;
 }
 
-/// As a process without privilege, which then is not asked for the file that is mapped but for the one at its path.
+/// As a process without privilege, for which the file at the path is opened, not the mapped one.
 Descriptor open_without_privilege(const Mapping& mapping) {
   const uid_t was = ::geteuid();
   if (was == 0 && ::seteuid(kNobody) != 0) ::_exit(10);

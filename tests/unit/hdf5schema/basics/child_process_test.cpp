@@ -38,7 +38,7 @@ TEST(ChildProcess, FailsWhenItsWorkThrows) {
 TEST(ChildProcess, TellsAnEndThatNobodySawFromAnExitStatus) {
   EXPECT_NE(fork_child([] { return 255; }).wait(), ChildProcess::kUnknownEnd);
   EXPECT_EQ(ChildProcess().wait(), ChildProcess::kUnknownEnd);
-  EXPECT_EQ(ChildProcess(1).wait(), ChildProcess::kUnknownEnd);  // init is nobody's child here
+  EXPECT_EQ(ChildProcess(1).wait(), ChildProcess::kUnknownEnd);  // init is no child of this process
 }
 
 TEST(ChildProcess, EndsWithItsParent) {
@@ -82,14 +82,14 @@ TEST(ChildProcess, EndsWithItsGroup) {
 TEST(ChildProcess, IsNobodyWithoutAProcess) {
   ChildProcess none;
   EXPECT_FALSE(none);
-  none.signal(SIGKILL);  // not to everybody
+  none.signal(SIGKILL);  // not to all processes
   none.signal_group(SIGKILL);
   EXPECT_TRUE(none.kill(0ms));
   EXPECT_EQ(none.wait(60s), std::nullopt);
 }
 
 TEST(ChildProcess, DoesNotWaitForOneThatSomebodyElseReaps) {
-  ChildProcess stranger(1);  // init is nobody's child here
+  ChildProcess stranger(1);  // init is no child of this process
   const auto status = stranger.wait(60s);
   ASSERT_TRUE(status);
   EXPECT_FALSE(WIFEXITED(*status) && WEXITSTATUS(*status) == 0) << "an end that nobody saw is no success";

@@ -35,7 +35,7 @@ class RunKey : public testing::Test {
 };
 
 TEST_F(RunKey, IsTheFnvHashOf128Bits) {
-  // Of "a" and a zero byte: FNV-1a, worked out by hand with the published offset and prime.
+  // FNV-1a of "a" and a zero byte, worked out by hand with the published offset and prime.
   EXPECT_EQ(run_key(Command{"a"}), "0880954519ab1be95aa0733055b70e0c");
   EXPECT_EQ(run_key(Command{"/usr/bin/a"}), run_key(Command{"a"}));
 }

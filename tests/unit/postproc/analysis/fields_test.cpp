@@ -1,4 +1,4 @@
-// No member of what we write and read again may be forgotten: fields() of each type is held against the type itself.
+// No member of a type that we write and read may be forgotten: fields() of each type is compared with the type itself.
 #include "postproc/report/fields.h"
 
 #include <gtest/gtest.h>
@@ -229,7 +229,7 @@ TEST(Fields, SayWhyANumberOrATimeIsUnknown) {
   }
 }
 
-/// What another program reads of a line of `reveal watch --json`.
+/// The result of another program that reads a line of `reveal watch --json`.
 template <class T>
 T read_line(const std::string& line) {
   const Json json = parse_json(line, "a line");

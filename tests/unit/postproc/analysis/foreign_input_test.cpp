@@ -1,4 +1,4 @@
-// What other people put into a job directory is read with limits, and nothing is written for them.
+// Files of other users in a job directory are read with limits, and nothing is written for them.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -23,7 +23,7 @@ class JobHistory : public testing::Test {
     options_.state.directory = work_ / "state";
   }
 
-  /// The report of run `number`, whose job took `seconds`.
+  /// The report of run `number`, with a job that took `seconds`.
   Report report(int number, double seconds, bool finding = false) {
     NodeTrace trace;
     trace.telemetry = SyntheticNode{}.record(
@@ -99,7 +99,7 @@ TEST_F(JobHistory, LeavesOtherPeoplesRunsAlone) {
   const Report foreign = report(1, 36);
   EXPECT_EQ(foreign.history.reason, "the job's directory belongs to another user");
   EXPECT_FALSE(fs::exists(theirs / "run.json"));
-  // A record that somebody else put beside one's own runs.
+  // A record that another user put beside one's own runs.
   fs::rename(work_ / "jobs/run.json", theirs / "run.json");
   ASSERT_EQ(::chown((theirs / "run.json").c_str(), 12345, 12345), 0);
   fs::remove_all(work_ / "state");

@@ -79,7 +79,7 @@ TEST(JobTotals, NeverCallZeroWhatWasNotMeasured) {
   const JobTotals totals = bare.add("process.read_bytes", "rank0", kGap).totals();
   for (const auto& [key, member] : kTotalsNumbers) {
     const std::string name = key;
-    if (name == "seconds" || name == "cpus_owned" || name == "memory_limit") continue;  // the snapshot knows
+    if (name == "seconds" || name == "cpus_owned" || name == "memory_limit") continue;  // known from the snapshot
     EXPECT_EQ(totals.*member, std::nullopt) << key;
     EXPECT_NE(totals.notes.find(key), totals.notes.end()) << key;
   }

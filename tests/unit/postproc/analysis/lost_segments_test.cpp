@@ -1,4 +1,4 @@
-// Findings of lost segments, and what the nodes that sent them know.
+// Findings of lost segments, and the data of the nodes that sent them.
 #include "postproc/analysis/lost_segments.h"
 
 #include <gtest/gtest.h>

@@ -125,7 +125,7 @@ TEST(SummaryMerge, MakesOneFindingOfTheSameRuleOnSeveralNodes) {
   EXPECT_LT(report.findings[0].impact.seconds.value_or(99), 12) << "nodes wait for each other: losses do not add up";
 }
 
-/// An episode of 15 s of that begin, of which a rule says nothing ("anomaly.unexplained"), or says something.
+/// An episode of 15 s from that begin, with a cause or without one ("anomaly.unexplained").
 Finding found_at(const NodeSummary& summary, const std::string& id, std::int64_t begin_second) {
   const std::int64_t begin = summary.part.job.begin_utc_ns + begin_second * kSecond;
   Finding finding;

@@ -1,4 +1,4 @@
-// What was not looked at is not healthy.
+// A job that was not examined is not called healthy.
 #include "postproc/analysis/sufficiency.h"
 
 #include <gtest/gtest.h>

@@ -248,7 +248,7 @@ TEST(JobComparison, HasAStepTimeWhereTheJobTellsItsSteps) {
   EXPECT_EQ(steps.after, std::vector{2.0});
 }
 
-/// A run whose processors and memory were counted.
+/// A run with counted processors and memory.
 ComparedRun counted_run(double seconds, double instructions_per_cycle, double bytes_per_second) {
   ComparedRun run = healthy_run(seconds);
   JobTotals totals;

@@ -151,7 +151,7 @@ TEST_F(Deliver, KeepsOneRowAMinuteOnceTheNodeIsAnalysed) {
   EXPECT_TRUE(made.downsampled);
   EXPECT_NEAR(made.seconds, 600, 1);
 
-  // Neither other settings nor a copy make what is left the whole.
+  // Neither other settings nor a copy make the rest whole again.
   fs::last_write_time(trace, fs::last_write_time(trace) + std::chrono::hours(1));
   ReportOptions options;
   options.settings.pipeline = "paper";
@@ -230,10 +230,10 @@ TEST_F(Deliver, NamesTheDirectoryOnceAllNodesAreIn) {
     return names;
   };
   const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, learn);
-  EXPECT_EQ(first.directory, base_ / "work/4711-4711");  // the other node knows no more than that
+  EXPECT_EQ(first.directory, base_ / "work/4711-4711");  // the other node has no more facts than that
   EXPECT_EQ(first.names.value().name, "train");
   EXPECT_EQ(delivered_to(first), first.directory);
-  const Delivery second = deliver_node("n02", "output=%x-%j");  // it asks nobody
+  const Delivery second = deliver_node("n02", "output=%x-%j");  // it queries no controller
   EXPECT_EQ(second.directory, base_ / "work/train-4711");
   EXPECT_TRUE(fs::exists(second.directory / "report.json"));
   EXPECT_FALSE(fs::exists(first.directory));
@@ -241,7 +241,7 @@ TEST_F(Deliver, NamesTheDirectoryOnceAllNodesAreIn) {
 }
 
 TEST_F(Deliver, IsFoundUnderTheNumberThatItsNameGot) {
-  fs::create_directories(base_ / "work/train-4711");  // of somebody else
+  fs::create_directories(base_ / "work/train-4711");  // of another user
   job_.place.nodes = job_.place.watched = {"n01", "n02"};
   job_.names = {};
   const auto learn = [](const fs::path&) {
@@ -253,7 +253,7 @@ TEST_F(Deliver, IsFoundUnderTheNumberThatItsNameGot) {
   const Delivery first = deliver(spool("n01"), "n01", job_, "output=%x-%j", settings_, {}, learn);
   static_cast<void>(deliver_node("n02", "output=%x-%j"));
   EXPECT_EQ(delivered_to(first), base_ / "work/train-4711-2");
-  // What is written there leads nowhere else.
+  // The name written there does not lead to another place.
   std::ofstream(base_ / "work/train-4711-2/.moved-to") << (base_ / "home").string();
   EXPECT_EQ(delivered_to(first), first.directory);
 }

@@ -31,7 +31,7 @@ Telemetry noise(std::size_t channels, std::size_t samples) {
   return t;
 }
 
-/// Every number that is said is one.
+/// Every reported number is defined.
 void expect_defined(const Detection& detection, std::size_t samples) {
   for (const Episode& e : detection.episodes) {
     EXPECT_TRUE(std::isfinite(e.score)) << e.score;

@@ -1,4 +1,4 @@
-// One disturbance is one finding that tells its chain; two disturbances stay two.
+// One disturbance is one finding that contains its chain; two disturbances stay two.
 #include "postproc/diagnose/causal_links.h"
 
 #include <gtest/gtest.h>
@@ -108,7 +108,7 @@ TEST(CausalLinks, KeepTheIntervalApartThatHasNoCause) {
   const auto found = linked({seen("mem.swap_activity", 10, 30), seen("io.local_disk_saturated", 11, 29),
                              seen("io.local_disk_saturated", 60, 75, Severity::warning, 5)});
   ASSERT_EQ(found.size(), 3U);
-  const Finding& own = with_id(found, "io.local_disk_saturated");  // what stands for itself comes first
+  const Finding& own = with_id(found, "io.local_disk_saturated");  // an independent finding comes first
   EXPECT_EQ(own.caused_by, "");
   EXPECT_EQ(own.intervals.front().begin_utc_ns, 60 * kSecond);
   EXPECT_TRUE(effects_of(own, found).empty());

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
-/// 120 s at 100 ms, in cpus: what two cpus' jiffies leave over.
+/// 120 s at 100 ms, in cpus: the rounding of two cpus' jiffies.
 std::vector<double> noise(double sigma, unsigned seed = 1) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal(0, sigma);

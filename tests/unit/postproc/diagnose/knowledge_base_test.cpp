@@ -1,5 +1,5 @@
-// What is known of the causes of slow jobs against what the product does with it: every cause is a rule or says why
-// not, every probe feeds a rule or says why not. The lists are in tests/data/rules.
+// Compares the known causes of slow jobs with the product: every cause is a rule or has a reason why not, and every
+// probe is read by a rule or has a reason why not. The lists are in tests/data/rules.
 #include <fnmatch.h>
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 namespace reveal::tests::locality_map_test {
 namespace {
 
-/// Two sockets, as a node with four GPUs and two adapters tells of itself.
+/// Two sockets, as recorded on a node with four GPUs and two adapters.
 Snapshot two_sockets() {
   return {{"gpu.gpu0.address", "0000:17:00.0"},
           {"gpu.gpu0.numa_node", "0"},

@@ -1,4 +1,4 @@
-// reveal check: a good node, a bad one and one that tells nothing, on a line, as JSON and as metrics.
+// reveal check: a good node, a bad one and one without facts, on a line, as JSON and as metrics.
 #include "postproc/diagnose/node_check.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// cpu.outsider on nodes whose every cpu second is accounted for: one that has an outsider, and those that only look so.
+// cpu.outsider on nodes with every cpu second accounted for: one that has an outsider, and others that only look so.
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
@@ -445,7 +445,7 @@ TEST(Rules, EveryRuleIsCompleteAsATableRow) {
     EXPECT_EQ(rule->check != nullptr, of_one_node) << rule->id;
     EXPECT_FALSE(rule->title.empty()) << rule->id;
     EXPECT_FALSE(rule->verify.empty()) << rule->id;
-    // Nothing can be advised about what nobody understands.
+    // No remedy is possible for an unexplained episode.
     if (rule->id == "anomaly.unexplained") continue;
     EXPECT_FALSE(rule->user_remedy.empty() && rule->advice.empty() && rule->admin_remedy.empty()) << rule->id;
     EXPECT_FALSE(rule->sources.empty()) << rule->id;

@@ -1,4 +1,4 @@
-// Four windows at once against one window at a time, whose values are golden (feature_golden_test.cpp).
+// Four windows at once against one window at a time, with golden values (feature_golden_test.cpp).
 #include "postproc/features/channel_features.h"
 
 #include <gtest/gtest.h>

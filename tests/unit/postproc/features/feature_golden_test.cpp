@@ -1,4 +1,4 @@
-// Features against what tsfresh and statsmodels compute for the same windows (tests/data/golden).
+// Features against results of tsfresh and statsmodels for the same windows (tests/data/golden).
 #include <gtest/gtest.h>
 
 #include <cmath>

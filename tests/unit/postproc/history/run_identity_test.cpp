@@ -1,4 +1,4 @@
-// What is the same run, and what only has the same interpreter.
+// Equal runs, and runs with only the same interpreter.
 #include "postproc/history/run_identity.h"
 
 #include <gtest/gtest.h>

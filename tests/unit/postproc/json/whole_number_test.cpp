@@ -1,4 +1,4 @@
-// Numbers of a JSON file that somebody else may have written.
+// Numbers of a JSON file from another user.
 #include "postproc/json/whole_number.h"
 
 #include <gtest/gtest.h>

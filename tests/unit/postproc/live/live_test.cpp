@@ -144,7 +144,7 @@ TEST(CpuBudget, UrgentRunsBorrowAndWhatDoesNotFitIsCounted) {
   }
   EXPECT_GT(refused, 700);
   EXPECT_EQ(budget.skipped(), refused);
-  EXPECT_LT(spent, 0.1 * 1000 + 10);  // the share, and what may be borrowed
+  EXPECT_LT(spent, 0.1 * 1000 + 10);  // the share, and the limit of borrowing
 }
 
 /// A detection run on a job of 100 s in which an episode was seen.
@@ -237,7 +237,7 @@ TEST(AlertBook, ForgottenIsNotWithdrawn) {
 TEST(AlertBook, IsSilentWhileLittleIsKnown) {
   AlertBook book;
   EXPECT_EQ(published(book, DetectionRun(50).with(40, 46, Tier::strong)), News{});
-  EXPECT_EQ(published(book, DetectionRun(90).with(40, 80, Tier::strong)), News{});  // nearly half of what was seen
+  EXPECT_EQ(published(book, DetectionRun(90).with(40, 80, Tier::strong)), News{});  // nearly half of the seen time
   EXPECT_EQ(published(book, DetectionRun(90).with(40, 80, Tier::strong), true), News{AlertNews::closed});
 }
 
@@ -429,7 +429,7 @@ TEST(LiveTrace, FollowsFlushesToTheEnd) {
   GrowingTrace trace(path);
   trace.grow_to(100);
   live.poll(now += std::chrono::seconds(2));
-  EXPECT_EQ(live.state(), LiveState::catching);  // nobody shows rows early
+  EXPECT_EQ(live.state(), LiveState::catching);  // no collector shows rows early
   EXPECT_EQ(live.rows().newest_ns(), kSecond + 99 * kTick);
   EXPECT_EQ(live.utc_of(kSecond), 2 * kSecond);
   EXPECT_TRUE(std::filesystem::exists(watch_marker_path(path)));
@@ -462,7 +462,7 @@ TEST(LiveTrace, RowsShownEarlyJoinTheFlushedOnes) {
   };
   for (std::int64_t row = 150; row < 230; ++row) show(row);
   live.poll(now += std::chrono::seconds(2));
-  EXPECT_EQ(live.rows().newest_ns(), kSecond + 99 * kTick);  // what lies between is not known
+  EXPECT_EQ(live.rows().newest_ns(), kSecond + 99 * kTick);  // the rows between are not known
   trace.grow_to(200);
   live.poll(now += std::chrono::seconds(2));
   EXPECT_EQ(live.rows().newest_ns(), kSecond + 229 * kTick);

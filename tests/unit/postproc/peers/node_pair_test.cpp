@@ -48,7 +48,7 @@ const std::map<std::string, Metric> kMetrics = {
     {"vmstat.allocstall_movable", {Kind::event, Unit::count, Scope::node, Subsystem::memory}},
 };
 
-/// What a node shows each second (of gauges: all the time), by second of the job. Both do the same.
+/// The increase of a metric each second (or the level of a gauge), by second of the job. Both nodes do the same.
 using Course = std::function<double(double)>;
 using Levels = std::map<std::string, Course>;
 

@@ -206,7 +206,7 @@ TEST(Peers, CompareOnlyTheTimeAllOfThemLived) {
   job.blocks = 16;
   auto profiles = job.record();
   begin_later(profiles[5], 6);
-  // What the others did before it came must not count against it.
+  // The work of the others before it came must not count against it.
   for (NodeProfile& profile : profiles) {
     if (profile.node == "n0006") continue;
     for (ProfileChannel& one : profile.channels) {

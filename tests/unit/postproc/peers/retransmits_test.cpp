@@ -1,4 +1,4 @@
-// What the summary of a sender keeps of what it sent again.
+// The retransmissions in the summary of a sender.
 #include "postproc/peers/retransmits.h"
 
 #include <gtest/gtest.h>

@@ -121,7 +121,7 @@ Training with_a_late_rank(std::size_t late) {
   return job;
 }
 
-/// All ranks sleep until the network has brought what they wait for.
+/// All ranks sleep until the network has brought their data.
 Training that_waits() {
   Training job;
   job.took = Training::slow_from_400_to_600();
@@ -298,7 +298,7 @@ TEST(RuleSlowSteps, SaysNothingOfOtherRanksWhereThereIsOne) {
 }
 
 TEST(RuleSlowSteps, TellsOfARankThatRepeatsItsPasses) {
-  // What it repeats, the others wait for: three passes of it are one of theirs.
+  // The others wait for its repetitions: three passes of it are one of theirs.
   Training job;
   job.nodes = 3;
   job.ranks_of_node = 1;

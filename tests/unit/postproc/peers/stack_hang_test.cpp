@@ -374,7 +374,7 @@ TEST(RuleStackHang, LeavesOutAProcessThatMadeAFewCollectives) {
 }
 
 TEST(RuleStackHang, NamesNoRankOfAPipeline) {
-  // Its stages make different numbers of collectives: which of them is behind cannot be told.
+  // Its stages make different numbers of collectives: which of them is behind is unknown.
   Job job = that_hangs();
   job.timed = false;
   std::vector<NodeTrace> traces = job.record();

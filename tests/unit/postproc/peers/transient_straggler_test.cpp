@@ -1,4 +1,4 @@
-// Who was waited for during a part of the job, with two nodes or more.
+// The node that was waited for during a part of the job, with two nodes or more.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -98,7 +98,7 @@ TEST(TransientStraggler, IsNamedEvenIfItIsWaitedForMostOfTheTime) {
   EXPECT_TRUE(found(record({{0.4, 0.8}, {1.0, 0.8}}, 80, 100)).empty()) << "nobody waits while they are alike";
 }
 
-/// What the detectors say of a node without knowing a cause.
+/// The detectors' finding on a node, without a cause.
 Finding unlike_itself(const std::string& node, std::int64_t begin_second, std::int64_t end_second) {
   constexpr std::int64_t kBegin = 1'700'000'000;
   Finding finding;

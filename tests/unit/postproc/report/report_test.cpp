@@ -36,7 +36,7 @@ void expect_golden(const std::string& name, const std::string& text) {
   EXPECT_EQ(text, file_text(path)) << "in " << path << "; REVEAL_ACCEPT=1 rewrites it";
 }
 
-/// The page without what is the same in every report.
+/// The page without the embedded parts that are the same in every report.
 std::string without_embedded(std::string page) {
   for (std::string_view asset :
        {assets::dygraphs_js(), assets::dygraphs_css(), assets::report_js(), assets::report_css()}) {

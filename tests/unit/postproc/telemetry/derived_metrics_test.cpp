@@ -31,7 +31,7 @@ class Node {
     telemetry_.values.insert(telemetry_.values.end(), {first, second});
     return *this;
   }
-  /// Without what was measured.
+  /// Without the measured channels.
   [[nodiscard]] Telemetry derived() const {
     Telemetry all = with_others(telemetry_);
     all.channels.erase(all.channels.begin(),

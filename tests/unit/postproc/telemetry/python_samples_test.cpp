@@ -46,7 +46,7 @@ TEST(PythonSamples, OfADamagedTraceAreLeftOut) {
   for (const std::int64_t time : {INT64_MIN, INT64_MAX}) {
     EXPECT_TRUE(python_samples(std::vector<Event>{{time, "rank0", "python_frames", "1h a a=f(x.py:1)"}}).empty());
   }
-  // What the collector appends where it left rows out is no place.
+  // The text that the collector appends when it left rows out is no place.
   const auto found = python_samples(std::vector<Event>{row(5, "rank0", "1s ab a=f(x.py:1) (3 before it left out)")});
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].places, std::vector<std::string>{"f (x.py:1)"});

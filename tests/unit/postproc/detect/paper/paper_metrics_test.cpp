@@ -1,4 +1,4 @@
-// Everything that the paper measures is measured, or somebody said why not.
+// Every metric of the paper is measured, or has a reason why not.
 #include <fnmatch.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What pruning several jobs writes for the next one.
+// The file that pruning of several jobs writes for the next one.
 #include "postproc/detect/paper/retained_metrics.h"
 
 #include <gtest/gtest.h>

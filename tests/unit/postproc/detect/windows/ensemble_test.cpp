@@ -60,7 +60,7 @@ TEST(RobustScale, IsTheLargerOfTwoThatIgnoreOutliers) {
   std::vector<double> nine{1, 2, 3, 4, 5, 6, 7, 8, 1000};
   const RobustScale scale = robust_scale(nine);
   EXPECT_DOUBLE_EQ(scale.centre, 5);
-  // q95 = 8 + 0.6 * 992, q5 = 1.4: the tail is wider than 1.4826 * 2 says.
+  // q95 = 8 + 0.6 * 992, q5 = 1.4: the tail is wider than 1.4826 * 2.
   EXPECT_NEAR(scale.scale, (8 + 0.6 * 992 - 1.4) / 3.29, 1e-12);
   std::vector<double> rare(100, 7.0);
   rare[3] = 8;

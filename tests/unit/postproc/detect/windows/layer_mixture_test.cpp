@@ -1,5 +1,5 @@
-// The mixture per layer: which channels are a layer, what a state of the job is and what is none, and layers that were
-// not measured.
+// The mixture per layer: which channels are a layer, which windows are a state of the job and which are not, and layers
+// that were not measured.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Which window detectors see an episode and what each means by it; nothing where there is too little to say.
+// Which window detectors see an episode and their reasons; nothing if there is too little data.
 #include "postproc/detect/windows/second_opinion.h"
 
 #include <gtest/gtest.h>

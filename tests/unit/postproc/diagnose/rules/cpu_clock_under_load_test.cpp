@@ -8,7 +8,7 @@ namespace {
 
 using R = RuleRecording;
 
-/// A package that draws `watts` from 20 s on, half of it before; the limit and what it is made for in watts.
+/// A package that draws `watts` from 20 s on, half of it before; the limit and the rated power in watts.
 std::vector<Finding> package(double watts, const char* limit, const char* made_for, const char* metric,
                              const char* instance) {
   R node;
@@ -88,7 +88,7 @@ TEST(RuleFrequency, LeavesAClockThatFollowsTheLoadAlone) {
   EXPECT_TRUE(clock(faster, R::always(1.9e9)).findings("cpu.freq_oscillation").empty()) << "it costs nothing";
 }
 
-/// One level every second second from 50 s to 65 s, else another: what comes and goes in bursts.
+/// One level every second second from 50 s to 65 s, else another: a load in bursts.
 R::Course bursts(double usual, double inside, double between) {
   return [=](double second) {
     if (second < 50 || second >= 65) return usual;

@@ -38,7 +38,7 @@ TEST(RuleHeat, TakesASumOverManyCoresForNoCore) {
   EXPECT_TRUE(node.findings("cpu.thermal_throttle").empty());
 }
 
-/// A processor whose driver counts no throttling: 60 C, then 93 C from 60 s on, of a job on eight cpus.
+/// A processor with a driver that counts no throttling: 60 C, then 93 C from 60 s on, of a job on eight cpus.
 struct Amd {
   std::string sensor = "k10temp0.Tctl";
   double hot_clock = 2.4e9;

@@ -1,4 +1,4 @@
-// Who it was that took the job's cpus: one disturbance, one finding, of the rule to which they belong.
+// The kind of processes that took the job's cpus: one disturbance, one finding, of the rule for that kind.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 using R = RuleRecording;
 
-/// A job on two cpus; from 50 s to 65 s somebody of this kind takes `taken` cpus of it.
+/// A job on two cpus; from 50 s to 65 s processes of this kind take `taken` cpus of it.
 R with(const std::string& kind, double taken) {
   R node;
   node.gauge("job.outsider_cpu", "", R::event(0.02, taken));

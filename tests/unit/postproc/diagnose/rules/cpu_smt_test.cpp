@@ -10,7 +10,7 @@ namespace {
 
 using R = RuleRecording;
 
-/// Four cores with two threads each (0 and 4, 1 and 5, ...); the cpus that are busy, and what the job used of them.
+/// Four cores with two threads each (0 and 4, 1 and 5, ...); the cpus that are busy, and the job's use of them.
 R node_with(const std::vector<int>& busy, double job_cpus, const char* owned = "0-7", double second_share = 1) {
   R node;
   for (int cpu = 0; cpu < 8; ++cpu) {

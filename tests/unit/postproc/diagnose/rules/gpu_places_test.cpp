@@ -8,7 +8,7 @@ namespace {
 
 using R = RuleRecording;
 
-/// GPU 1 is on NUMA node 1, whose cpus are 4 to 7.
+/// GPU 1 is on NUMA node 1 with cpus 4 to 7.
 GpuTraining on_cpu(double cpu, double cpus_allowed, const std::string& node_of_gpu = "1") {
   GpuTraining training;
   training.fact("numa_node", "0", 0).fact("numa_node", node_of_gpu, 1);

@@ -1,4 +1,4 @@
-// io.local_disk_saturated on a disk that is full of somebody's requests, and on busy disks that cost nothing.
+// io.local_disk_saturated on a disk with too many requests, and on busy disks that cost nothing.
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
@@ -108,7 +108,7 @@ TEST(RuleLocalDisk, IsSilentOnADiskThatIsBusyButFast) {
 }
 
 TEST(RuleLocalDisk, IsSilentWhereTheJobLosesNothing) {
-  EXPECT_TRUE(found_on({.used = R::always(1.8)}).empty());  // somebody else's, or read ahead
+  EXPECT_TRUE(found_on({.used = R::always(1.8)}).empty());  // of other processes, or read ahead
   EXPECT_TRUE(found_on({.waits = R::always(0.01)}).empty());
 }
 

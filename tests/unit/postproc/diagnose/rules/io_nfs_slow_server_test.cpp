@@ -52,7 +52,7 @@ R::Course while_hung(double usual, double inside) {
   return [=](double second) { return hung(second) ? inside : usual; };
 }
 
-/// For 22 s nothing is answered; then what waited is sent again and answered.
+/// For 22 s nothing is answered; then waiting requests are sent again and answered.
 Client hang() {
   return {.writes = while_hung(50, 0),
           .execute = [](double second) { return second >= 72 && second < 73 ? 0.45e9 : 4e6; },  // 50 of them: 22 s
@@ -87,7 +87,7 @@ TEST(RuleNfsServer, SeesAServerThatNeverAnswersAgain) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("until the end of the recording"), std::string::npos) << found[0].sentence;
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 30, 1);
-  client.unanswered = R::always(3);  // nothing was asked: the job waits for something else
+  client.unanswered = R::always(3);  // no request was sent: the job waits for something else
   EXPECT_TRUE(record(client).findings("io.nfs_slow_server").empty());
 }
 
@@ -125,7 +125,7 @@ TEST(RuleNfsServer, LeavesSegmentsThatWereLostToTheirRule) {
   EXPECT_TRUE(node.findings("io.nfs_slow_server", std::vector<Finding>{loss}).empty());
 }
 
-/// The collector asks every few seconds, and says ten seconds later that it got no answer.
+/// The collector sends a request every few seconds, and reports ten seconds later that it got no answer.
 R asked(const R::Course& not_answering, const R::Course& used, double period = 5) {
   R node;
   node.gauge("fs.not_answering", "", not_answering, "node");

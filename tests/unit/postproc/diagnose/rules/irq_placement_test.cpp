@@ -1,5 +1,5 @@
-// irq.balance_service_off and irq.remote_numa: cards all of whose vectors sit on one cpu or far away, and those that
-// only look like it.
+// irq.balance_service_off and irq.remote_numa: cards with all vectors on one cpu or far away, and cards that only look
+// like it.
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
@@ -20,7 +20,7 @@ void put(Snapshot& facts, const std::string& key, const std::string& value) {
   facts.emplace_back(key, value);
 }
 
-/// Eight cpus on two NUMA nodes; a card on node 1 whose vectors 41 to 44 are served by the cpus named.
+/// Eight cpus on two NUMA nodes; a card on node 1 with vectors 41 to 44, which the cpus named serve.
 R node_with(const std::vector<int>& cpus, double per_second = 900) {
   R node;
   for (std::size_t i = 0; i < cpus.size(); ++i) {

@@ -1,4 +1,4 @@
-// job.over_requested: a job that never used half of what it got, and jobs that have a reason.
+// job.over_requested: a job that never used half of its allocation, and jobs that have a reason.
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"

@@ -1,4 +1,5 @@
-// mem.leak_oom_risk on a rank whose memory grows and stays, and on what only looks so: start, steps, buffers, cache.
+// mem.leak_oom_risk on a rank with memory that grows and stays, and on cases that only look so: start, steps, buffers,
+// cache.
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"

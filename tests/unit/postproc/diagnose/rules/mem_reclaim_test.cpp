@@ -12,7 +12,7 @@ using R = RuleRecording;
 constexpr double kGiB = 1073741824;
 constexpr double kPages = 20e3;  // a second: 82 MB
 
-/// A job whose own control group counts, of version 2.
+/// A job with counters in its own control group, of version 2.
 R job_with(const R::Course& again, const R::Course& scanned, const R::Course& waits) {
   R node;
   node.counter("memory_stat.workingset_refault_file", "", again)
@@ -62,7 +62,7 @@ TEST(RuleReclaimThrash, BelievesTheLimitOfVersion1) {
 
 TEST(RuleReclaimThrash, IsSilentOnAFirstReadAndOnStreamedFiles) {
   EXPECT_TRUE(job_with(R::always(10), R::always(0), R::event(0, 0.6e9)).findings("mem.reclaim_thrash").empty());
-  // What is read once makes room for what comes next: many pages are looked at, none of them comes back.
+  // Data that is read once is dropped for the next: many pages are scanned, none of them comes back.
   EXPECT_TRUE(job_with(R::always(10), R::always(kPages), R::always(0.6e9)).findings("mem.reclaim_thrash").empty());
 }
 

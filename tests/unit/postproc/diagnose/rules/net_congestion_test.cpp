@@ -55,7 +55,7 @@ TEST(RuleCongestion, SaysThatAllPeersAreAffected) {
 }
 
 TEST(RuleCongestion, LeavesRandomLossToItsOwnRule) {
-  // Slower on average, but what arrives between two losses arrives at full speed.
+  // Slower on average, but data between two losses arrives at full speed.
   const auto lossy = [](double second) { return std::fmod(second, 3) < 0.7 ? 120e6 : 2e6; };
   const R node = record(bursts(125e6, lossy), 800);
   EXPECT_TRUE(node.findings("net.congestion").empty());

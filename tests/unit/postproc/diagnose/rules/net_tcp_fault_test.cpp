@@ -1,4 +1,4 @@
-// net.tcp_retrans_fault on a receiver whose segments go missing, and on two that only look so.
+// net.tcp_retrans_fault on a receiver with lost segments, and on two that only look so.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -52,7 +52,8 @@ TEST(RuleLoss, NamesTheNodeThatMissesSegments) {
   EXPECT_EQ(found[0].evidence.at(0).metric, "tcpext.TCPOFOQueue");
 }
 
-/// What one peer of the receiver lost and sent per step; losses inside of 50 s to 65 s, told two seconds late.
+/// Lost and sent segments of one peer of the receiver per step; losses inside of 50 s to 65 s, reported two seconds
+/// late.
 void add_peer(Telemetry& telemetry, const std::string& address, double lost, double sent) {
   const auto add = [&](const char* metric, double usual, double inside) {
     telemetry.channels.push_back(

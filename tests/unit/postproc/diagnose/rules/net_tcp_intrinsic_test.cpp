@@ -86,7 +86,7 @@ TEST(RuleIntrinsic, NamesThePeerMostWereSentTo) {
 TEST(RuleIntrinsic, DoesNotExcuseRandomLoss) {
   EXPECT_TRUE(found_on({.recovered = 0.97, .needless = 0}).empty());                         // 205 of 211
   EXPECT_TRUE(found_on({.recovered = 0.66, .needless = 0.065, .in_bursts = true}).empty());  // 597 of 910
-  EXPECT_TRUE(found_on({.recovered = 0.36, .needless = 0.02, .in_bursts = false}).empty());  // nobody knows
+  EXPECT_TRUE(found_on({.recovered = 0.36, .needless = 0.02, .in_bursts = false}).empty());  // unknown
 }
 
 TEST(RuleIntrinsic, IsSilentOnAFew) {

@@ -1,4 +1,4 @@
-// node.clock_drift on clocks that nothing keeps right, and on those of a chrony that does not tell the kernel.
+// node.clock_drift on clocks that nothing keeps right, and on those of a chrony that does not set the kernel's state.
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"

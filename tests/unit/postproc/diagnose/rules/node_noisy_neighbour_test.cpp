@@ -8,8 +8,8 @@ namespace {
 
 using R = RuleRecording;
 
-/// From 50 s to 65 s: what the job waits for io and computes, how busy the disk is, what it moves and what of it the
-/// job wrote and read.
+/// From 50 s to 65 s: the job's waiting for io and its computing, the disk's busy time and bytes, and the job's part of
+/// these bytes.
 struct DiskCourse {
   double wait = 0.6;
   double cpus = 0.7;

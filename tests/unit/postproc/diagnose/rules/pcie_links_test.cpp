@@ -1,5 +1,5 @@
-// pcie.link_downtrained and pcie.errors on links that are, and on those that save power, are narrow by design or count
-// what is no fault.
+// pcie.link_downtrained and pcie.errors on links with these faults, and on links that save power, are narrow by design
+// or count events that are no fault.
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"

@@ -1,4 +1,4 @@
-// rdma.retries on packets that were lost or came to a receiver without a buffer, and on what only looks like it.
+// rdma.retries on packets that were lost or came to a receiver without a buffer, and on cases that only look like it.
 #include <gtest/gtest.h>
 
 #include "hdf5schema/basics/error.h"
