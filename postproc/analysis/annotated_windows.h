@@ -28,7 +28,7 @@ class AnnotatedWindows {
   /// 1 %, `agreement`, `interval`, `findings`, and per channel and feature a column "cpu.user/cpu0:mean". Empty where
   /// a feature is not defined. `out` gets the text piece by piece.
   void write_csv(const std::function<void(std::string_view)>& out) const;
-  /// What each column of write_csv() means, and what is known of the job: JSON as in "CSV on the Web".
+  /// The meaning of each column of write_csv(), and facts of the job: JSON as in "CSV on the Web".
   /// https://www.w3.org/TR/tabular-metadata/
   [[nodiscard]] std::string schema() const;
 

@@ -180,7 +180,7 @@ class Check final : public Command {
     }
   }
 
-  /// What was found is worth more than the file.
+  /// The findings matter more than the file.
   void put(const std::string& metrics) const {
     if (textfile_.empty()) return;
     try {

@@ -39,7 +39,7 @@ std::string bytes_in_words(std::uint64_t bytes) {
   return quantity(static_cast<double>(bytes), "bytes");
 }
 
-/// What became of a run that is beyond a limit.
+/// The treatment of a run that is beyond a limit.
 struct CleanedRun {
   const StoredRun* run = nullptr;
   Deletion deletion;

@@ -36,7 +36,7 @@ struct ConfinedLimits {
   std::chrono::seconds time{600};  // in all: a file system may hang
 };
 
-/// What `work` returns in such a child, for a directory of anybody's: for commands that read many directories of
+/// The result of `work` in such a child, for a directory of anybody's: for commands that read many directories of
 /// different owners, with a child for each. The child prints nothing. Its answer is as hostile as the directory. Throws
 /// Error with what `work` threw, or with what happened to the child. Call it while there is one thread.
 [[nodiscard]] std::string ask_confined(const std::filesystem::path& directory, const ConfinedLimits& limits,

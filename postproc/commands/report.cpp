@@ -42,7 +42,7 @@ class ReportCommand final : public Command {
     request_.directory = job_directory(request_.directory);
     const Report report = make_report(request_, common);
     std::vector<std::string> failures;
-    // What was found is worth more than the files: it is printed even if the directory cannot be written.
+    // The findings matter more than the files: they are printed even if the directory cannot be written.
     try {
       need_own_directory(request_.directory);
       if (retain_ == "summary") failures = downsample_traces(request_.directory);

@@ -15,7 +15,7 @@
 namespace reveal {
 namespace {
 
-/// What reveal-run and the Slurm plugin call the directory of a job unless told otherwise: reveal-4711.
+/// The default name that reveal-run and the Slurm plugin give a job's directory: reveal-4711.
 constexpr std::string_view kJobDirectory = "reveal-";
 
 }  // namespace

@@ -1,4 +1,4 @@
-// What rules with other thresholds would have found in an archived job: its traces are analysed with the settings in
+// The findings of rules with other thresholds in an archived job: its traces are analysed with the settings in
 // force and with the changed ones, and only the findings are compared. Nothing is written.
 #pragma once
 
@@ -17,7 +17,7 @@ enum class RuleState : std::uint8_t { found, not_found, not_checked };
 [[nodiscard]] std::string_view name_of(RuleState) noexcept;
 [[nodiscard]] std::optional<RuleState> rule_state_of(std::string_view) noexcept;
 
-/// What a rule said of one job.
+/// The result of a rule for one job.
 struct RuleResult {
   RuleState state = RuleState::not_found;
   Severity severity = Severity::info;  // found; the highest

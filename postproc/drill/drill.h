@@ -12,7 +12,7 @@
 
 namespace reveal {
 
-/// What is done to the job, and the rules of which one must report it.
+/// The disturbance of the job, and the rules of which one must report it.
 struct Disturbance {
   std::string_view name;
   std::string_view does;                // "a process outside the job uses the cpu of the job"
@@ -24,7 +24,7 @@ struct Disturbance {
 /// Null for an unknown name.
 [[nodiscard]] const Disturbance* find_disturbance(std::string_view name) noexcept;
 
-/// What was really done, as the processes that did it wrote down.
+/// The disturbance as it happened, recorded by the processes that caused it.
 struct DrillTruth {
   std::string disturbance;
   std::string node;

@@ -26,7 +26,7 @@ int run_drill_program(const DrillPlan& plan);
 /// Waits until that one has begun, and disturbs it; its exit status.
 int run_drill_outsider(const DrillPlan& plan);
 
-/// What both wrote down. Throws Error where the disturbance did not happen.
+/// The records of both processes. Throws Error where the disturbance did not happen.
 [[nodiscard]] DrillTruth truth_of_drill(const DrillPlan& plan);
 
 struct IdleCpu {

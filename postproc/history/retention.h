@@ -31,7 +31,7 @@ struct RetentionLimits {
   std::optional<std::uint64_t> most_bytes;  // the oldest beyond this total go
 };
 
-/// Those of `runs`, the newest first, that are beyond a limit.
+/// The runs, the newest first, that are beyond a limit.
 [[nodiscard]] std::vector<const StoredRun*> beyond_limits(const std::vector<StoredRun>& runs,
                                                           const RetentionLimits& limits);
 

@@ -24,7 +24,7 @@ constexpr std::size_t kMostLedgerFindings = 500;  // more than there are rules
 constexpr std::size_t kLongestLedgerLine = 128 << 10;
 constexpr double kLongestRunSeconds = 366.0 * 86400;
 
-/// What the ledger needs of a report.json: damage elsewhere in it does no harm.
+/// The part of a report.json that the ledger needs: damage elsewhere in it does no harm.
 struct ArchivedReport {
   ReportJob job;
   std::vector<Finding> findings;
@@ -96,7 +96,7 @@ std::string mistake_in(const LedgerLine& line, std::int64_t now_utc_ns) {
   return "";
 }
 
-/// What a finding may claim: a known rule, no more nodes than the job has and no more time than it ran.
+/// The bounds of a finding: a known rule, no more nodes than the job has and no more time than it ran.
 void bound_findings(LedgerLine& line) {
   std::vector<LedgerFinding> bounded;
   for (LedgerFinding& finding : line.findings) {

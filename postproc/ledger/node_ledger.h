@@ -1,4 +1,4 @@
-// What an archive of reports says about nodes: one line for each node of each job, without names of users, jobs and
+// The nodes in an archive of reports: one line for each node of each job, without names of users, jobs and
 // commands. Reports were written as the job's user, so a line is made of words that are checked: names of nodes,
 // numbers and ids of the rule table. No text of a report gets into it.
 #pragma once

@@ -1,4 +1,4 @@
-// What the site decided about mail: the section [mail] of /etc/reveal/reveal.conf. A user's file is never asked, since
+// The site's settings of mail: the section [mail] of /etc/reveal/reveal.conf. A user's file is never read, since
 // it would choose the recipients of mail in the site's name.
 #pragma once
 

@@ -136,7 +136,7 @@ std::string where_and_when(const Finding& finding) {
   return joined(parts, "; ");
 }
 
-/// What is to be done first, then what the job's owner reads.
+/// The actions first, then the text that the job's owner reads.
 std::string text_for_admins(const Report& report, const MailSettings& settings, const TextStyle& style) {
   std::string text = "For administrators: " + short_job(report.job);
   if (!report.job.user.empty()) text += " of " + printable(report.job.user, kLongestSubjectName);
@@ -222,7 +222,7 @@ std::vector<std::string> peer_addresses(const Report& report) {
   return addresses;
 }
 
-/// Whom the job talks to is its owner's business.
+/// The job's peers are its owner's business.
 std::string without_peers(std::string text, const Report& report) {
   constexpr std::string_view kInstead = "(a peer)";
   for (const std::string& address : peer_addresses(report)) {

@@ -32,7 +32,7 @@ struct MailMessage {
 
 [[nodiscard]] MailMessage compose_mail(const Report& report, const MailSettings& settings, const MailContext& context);
 
-/// What administrators read about many jobs.
+/// The administrators' mail about many jobs.
 struct Digest {
   std::string id;  // another one for another digest
   std::string subject;

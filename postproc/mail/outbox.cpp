@@ -14,7 +14,7 @@
 namespace reveal {
 namespace {
 
-/// What a mail program may want to know; LD_* and the like of whoever runs us are none of it.
+/// The variables that a mail program may need, without LD_* and the like of the caller.
 std::vector<std::string> environment_of_mail() {
   std::vector<std::string> environment{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"};
   for (const char* name : {"HOME", "USER", "LOGNAME"}) {

@@ -10,7 +10,7 @@
 
 namespace reveal {
 
-/// What Slurm and the job's owner said.
+/// The wishes of the job's owner, and Slurm's answer.
 struct MailRequest {
   std::string asked;      // --reveal=mail=ADDR; "yes": to the address Slurm knows; "off": no mail to me
   std::string mail_user;  // Slurm's, set by --mail-user
