@@ -23,8 +23,9 @@ struct CollectOptions {
   std::function<bool(KernelTree&, const Host&, Job&)> await_job;
   std::optional<std::chrono::nanoseconds> duration;
   std::vector<std::string> probes;
-  std::string gpu_library;   // NVML; "": by its usual name
-  bool stack = false;        // the probe that is off otherwise
+  std::string gpu_library;  // NVML; "": by its usual name
+  bool stack = false;       // the probes that are off otherwise
+  bool stack_forbidden = false;
   std::string metrics_file;  // the selection of metrics, and metrics of the site's own
   std::filesystem::path root = "/";
   std::filesystem::path record;                      // "": no recording

@@ -266,6 +266,7 @@ int serve_slurm(CommandLine& line) {
     const SlurmSampling sampling =
         read_sampling(line.broker.config, line.broker.request, process_environment("SPANK_REVEAL_STACK"));
     line.collect.stack = sampling.stack;
+    line.collect.stack_forbidden = sampling.stack_forbidden;
     line.interval = sampling.interval;
     line.probes = sampling.probes;
     line.collect.gpu_library = sampling.gpu_library;

@@ -131,7 +131,9 @@ SlurmSampling read_sampling(const std::string& file, const std::string& request,
   }
   sampling.probes = config.text(config_key("slurm", "probes"));
   sampling.gpu_library = config.text(config_key("gpu", "library"));
-  sampling.stack = is_stack_wanted(config.text(config_key("slurm", "stack")), request, stack);
+  const std::string site_stack = config.text(config_key("slurm", "stack"));
+  sampling.stack = is_stack_wanted(site_stack, request, stack);
+  sampling.stack_forbidden = site_stack == "never";
   sampling.min_seconds = static_cast<double>(config.whole(config_key("slurm", "min_seconds")));
   sampling.max_bytes = config.size(config_key("slurm", "spool_max"));
   // The report reads every row: it reduces the trace to a summary afterwards.

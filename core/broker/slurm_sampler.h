@@ -15,7 +15,8 @@ struct SlurmSampling {
   std::string probes;  // "cpu,memory"; "": all
   std::string gpu_library;
   bool stack = false;
-  double min_seconds = 0;  // of a recording that is kept
+  bool stack_forbidden = false;  // by the site: requests only show in the coverage
+  double min_seconds = 0;        // of a recording that is kept
   std::uint64_t max_bytes = 0;
   Retention retention;
 };

@@ -208,6 +208,7 @@ class PythonProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_python(const ProbeContext& context) {
+  if (context.stack_forbidden) throw Unavailable("the site forbids it: stack in [slurm] is \"never\"");
   if (!context.stack && !context.fs.recorded())
     throw Unavailable("it is off by default (reveal-run --stack, srun --reveal=stack=on)");
   if (context.job == nullptr) throw Unavailable("no job was named (--job)");

@@ -55,6 +55,7 @@ struct ProbeContext {
   std::string_view site_metrics = {};          // a file with metrics of the site's own
   std::string_view gpu_library = {};           // NVML, a name or a path
   bool stack = false;                          // requested: the probes "stack" and "python"
+  bool stack_forbidden = false;                // by the site, whoever requests it
   int perf_broker = -1;  // a socket of the process that opens counters of the job's cgroup (perf_broker.h)
   int call_broker = -1;  // a socket, for the probe "stack", of the process that counts calls (call_server.h)
 

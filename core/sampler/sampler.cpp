@@ -80,6 +80,7 @@ Sampler::Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now)
                .site_metrics = options_.metrics_file,
                .gpu_library = options_.gpu_library,
                .stack = options_.stack || is_named("stack", options_.probes) || is_named("python", options_.probes),
+               .stack_forbidden = options_.stack_forbidden,
                .perf_broker = options_.perf_broker,
                .call_broker = options_.call_broker});
 }

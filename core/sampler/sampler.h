@@ -28,6 +28,7 @@ class Sampler {
     std::string gpu_library;          // NVML; "": by its usual name
     std::string metrics_file;         // the selection of metrics, and metrics of the site's own; "": everything, none
     bool stack = false;               // the probes "stack" and "python" are on; also if they are among `probes`
+    bool stack_forbidden = false;     // see ProbeContext
     int own_pid = 0;
     int perf_broker = -1;  // see ProbeContext
     int call_broker = -1;  // likewise

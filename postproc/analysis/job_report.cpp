@@ -453,7 +453,8 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
                                  .found = findings,
                                  .steps = steps,
                                  .calls = calls,
-                                 .names = remedy_names(report.job)},
+                                 .names = remedy_names(report.job),
+                                 .nodes_missing = report.job.nodes_missing},
                                 options.settings);
   void_where_kernel_is_shared(summaries, of_nodes);
   findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());

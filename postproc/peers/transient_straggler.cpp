@@ -9,7 +9,6 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/excursion.h"
-#include "postproc/numerics/median.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -28,6 +27,7 @@ constexpr double kNoLess = 0.95;
 struct Trends {
   std::vector<const NodeProfile*> nodes;
   std::vector<std::vector<double>> own;
+  std::vector<std::vector<double>> ordered;  // per point: the nodes' values, ascending, without those not measured
   std::int64_t begin_utc_ns = 0;
   std::int64_t step_ns = 0;
 
@@ -73,19 +73,29 @@ Trends trends_of(const PeerGroup& group, std::span<const NodeProfile* const> nod
     }
     trends.own.push_back(std::move(own));
   }
+  trends.ordered.resize(points);
+  for (std::size_t i = 0; i < points; ++i) {
+    for (const std::vector<double>& own : trends.own) {
+      if (!std::isnan(own[i])) trends.ordered[i].push_back(own[i]);
+    }
+    std::sort(trends.ordered[i].begin(), trends.ordered[i].end());
+  }
   return trends;
 }
 
+/// Of ascending values without one of them; NaN stands for none.
+double median_without(const std::vector<double>& ordered, double left_out) {
+  const auto place = std::isnan(left_out) ? ordered.end() : std::lower_bound(ordered.begin(), ordered.end(), left_out);
+  const auto gap = static_cast<std::size_t>(place - ordered.begin());
+  const std::size_t count = ordered.size() - (place == ordered.end() ? 0 : 1);
+  if (count == 0) return kNaN;
+  const auto at = [&](std::size_t i) { return ordered[i < gap ? i : i + 1]; };
+  return count % 2 == 1 ? at(count / 2) : (at(count / 2 - 1) + at(count / 2)) / 2;
+}
+
 std::vector<double> of_the_others(const Trends& trends, std::size_t member) {
-  std::vector<double> others(trends.points(), kNaN);
-  std::vector<double> now;
-  for (std::size_t i = 0; i < others.size(); ++i) {
-    now.clear();
-    for (std::size_t other = 0; other < trends.own.size(); ++other) {
-      if (other != member && !std::isnan(trends.own[other][i])) now.push_back(trends.own[other][i]);
-    }
-    others[i] = median_of(now);
-  }
+  std::vector<double> others(trends.points());
+  for (std::size_t i = 0; i < others.size(); ++i) others[i] = median_without(trends.ordered[i], trends.own[member][i]);
   return others;
 }
 

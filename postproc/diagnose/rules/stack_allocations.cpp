@@ -95,18 +95,19 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   finding.instances = {process};
   finding.intervals = {context.span(at.begin, at.end)};
-  set_loss(context, finding, all.seconds,
-           fmt::format("time in these calls of {}; cudaFree also waits for work of the GPU that is due anyway",
-                       context.rank_name(process)));
-  finding.impact.at_most = true;
+  // Threads of a process may be in such calls side by side.
+  set_most_loss(context, finding, std::min(all.seconds, seconds),
+                fmt::format("time in these calls of {}; cudaFree also waits for work of the GPU that is due anyway",
+                            context.rank_name(process)));
   const Channel& dearest = context.telemetry.channels[all.dearest];
   finding.evidence.push_back(fact(context, "stack.time", dearest.instance, "share of the time",
                                   four_digits(all.dearest_seconds / seconds), std::nullopt, "ratio"));
   finding.evidence.push_back(
       fact(context, "stack.calls", process, "allocations and frees", four_digits(rate), std::nullopt, "/s"));
-  finding.sentence = fmt::format(
-      "{} on {} allocated and freed memory of the GPU {} times a second and spent {} % of the time in these calls.",
-      context.rank_name(process), context.telemetry.node, number(rate), number(100 * share));
+  const std::string spent = share > 1 ? fmt::format("was in {} of these calls at a time, on average", number(share))
+                                      : fmt::format("spent {} % of the time in these calls", number(100 * share));
+  finding.sentence = fmt::format("{} on {} allocated and freed memory of the GPU {} times a second and {}.",
+                                 context.rank_name(process), context.telemetry.node, number(rate), spent);
   finding.runner_up = {"", "allocations at the start: these went on all the time"};
   return {finding};
 }

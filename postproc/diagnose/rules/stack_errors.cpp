@@ -18,11 +18,12 @@
 namespace reveal::rule::stack_errors {
 namespace {
 
+/// The gravest last.
 enum class Meaning : std::uint8_t {
   harmless,   // healthy programs get it
   no_memory,  // an allocator frees its cache and tries again
-  broken,     // every later call fails as well
   failed,
+  broken,  // every later call fails as well
 };
 
 struct Code {
@@ -78,22 +79,33 @@ Code code_of(bool nccl, std::int64_t number) {
   return known == codes.end() ? Code{number, Meaning::failed, ""} : *known;
 }
 
-/// The first recorded error code of a function of a process.
-std::optional<std::int64_t> first_code(const RuleContext& context, std::string_view process,
-                                       std::string_view function) {
+/// The recorded error codes of a function of a process, each once.
+std::set<std::int64_t> codes_of(const RuleContext& context, std::string_view process, std::string_view function) {
+  std::set<std::int64_t> codes;
   for (const Event& event : context.events) {
     if (event.code != "call_error" || event.object != process) continue;
     std::string_view rest = event.text;
     if (next_word(rest) != function || next_word(rest) != "returned") continue;
-    if (const auto number = parse_int(next_word(rest))) return number;
+    if (const auto number = parse_int(next_word(rest))) codes.insert(*number);
   }
-  return std::nullopt;
+  return codes;
 }
 
-/// Calls that returned the same error.
+/// The code with the gravest meaning; nothing where none was recorded.
+std::optional<Code> gravest(bool nccl, const std::set<std::int64_t>& codes) {
+  std::optional<Code> worst;
+  for (const std::int64_t number : codes) {
+    const Code code = code_of(nccl, number);
+    if (!worst || code.meaning > worst->meaning) worst = code;
+  }
+  return worst;
+}
+
+/// Failed calls whose gravest error is the same.
 struct Errors {
   bool nccl = false;
-  std::optional<Code> code;  // nothing: it was not recorded
+  std::optional<Code> code;       // nothing: it was not recorded
+  std::set<std::int64_t> others;  // numbers of other errors that these functions returned
   double total = 0;
   std::string first_function;
   Interval at;
@@ -132,15 +144,21 @@ Finding describe(const RuleContext& context, const Errors& errors) {
   constexpr std::size_t kMostCounts = 4;
   for (std::size_t i = 0; i < std::min(kMostCounts, errors.counts.size()); ++i)
     finding.evidence.push_back(evidence_of(context, errors.counts[i]));
-  const std::string what =
+  std::string what =
       errors.code ? fmt::format("{} {}{}", errors.nccl ? "the NCCL result" : "the CUDA error", errors.code->number,
                                 errors.code->words.empty() ? "" : fmt::format(" ({})", errors.code->words))
                   : std::string("an error");
+  if (!errors.others.empty()) {
+    std::vector<std::string> others;
+    for (const std::int64_t number : errors.others) others.push_back(std::to_string(number));
+    what = fmt::format("errors: the gravest is {}, the others are {}", what, listed(others, 4));
+  }
   const std::vector<std::string> functions(errors.functions.begin(), errors.functions.end());
-  finding.sentence = fmt::format("{} of {} by {} on {} returned {}{} at {} UTC.", counted(errors.total, "call"),
-                                 listed(functions, 3), listed(finding.instances, 3), context.telemetry.node, what,
-                                 errors.total > 1 ? fmt::format(", first {}", errors.first_function) : "",
-                                 clock_time(finding.intervals.front().begin_utc_ns));
+  finding.sentence = fmt::format(
+      "{} of {} by {} on {} returned {}{} at {} UTC.", counted(errors.total, "call"), listed(functions, 3),
+      listed(finding.instances, 3), context.telemetry.node, what,
+      errors.total > 1 ? fmt::format("{} first {}", errors.others.empty() ? "," : ";", errors.first_function) : "",
+      clock_time(finding.intervals.front().begin_utc_ns));
   if (meaning == Meaning::no_memory) {
     finding.runner_up = {"gpu.mem_pressure", "that rule reads how full the GPU was; here calls were refused"};
   } else {
@@ -156,12 +174,15 @@ std::vector<Finding> check(const RuleContext& context) {
     const std::size_t slash = instance.rfind('/');
     if (slash == std::string::npos) continue;
     const std::string function = instance.substr(slash + 1);
-    const auto number = first_code(context, instance.substr(0, slash), function);
+    const std::set<std::int64_t> codes = codes_of(context, instance.substr(0, slash), function);
     const bool nccl = is_nccl(function);
-    if (number && code_of(nccl, *number).meaning == Meaning::harmless) continue;
-    Errors& errors = by_code[{nccl, number.value_or(-1)}];
+    const std::optional<Code> code = gravest(nccl, codes);
+    if (code && code->meaning == Meaning::harmless) continue;
+    Errors& errors = by_code[{nccl, code ? code->number : -1}];
     errors.nccl = nccl;
-    if (number) errors.code = code_of(nccl, *number);
+    errors.code = code;
+    errors.others.insert(codes.begin(), codes.end());
+    if (code) errors.others.erase(code->number);
     add(context, count, errors);
   }
   std::vector<Finding> findings;

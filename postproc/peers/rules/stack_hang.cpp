@@ -45,6 +45,15 @@ std::vector<Rank> ranks_of(const JobRuleContext& context) {
   return ranks;
 }
 
+/// Nodes of the job that may have ranks without a recorded call.
+std::vector<std::string> unrecorded_nodes(const JobRuleContext& context) {
+  std::vector<std::string> nodes(context.nodes_missing.begin(), context.nodes_missing.end());
+  for (const NodeCalls& node : context.calls) {
+    if (node.history.ranks.empty()) nodes.emplace_back(node.node);
+  }
+  return nodes;
+}
+
 /// No rank called anything that waits for others.
 struct Standstill {
   std::int64_t begin_utc_ns = 0, end_utc_ns = 0;
@@ -317,8 +326,9 @@ bool may_work(const Standstill& all, const Waiting& waiting, double least_cpus) 
 
 class Words {
  public:
-  Words(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting)
-      : ranks_(ranks), all_(all), waiting_(waiting) {}
+  Words(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting,
+        const std::vector<std::string>& unrecorded)
+      : ranks_(ranks), all_(all), waiting_(waiting), unrecorded_(unrecorded) {}
 
   [[nodiscard]] std::string names(const std::vector<std::size_t>& some) const {
     std::vector<std::string> names;
@@ -340,7 +350,10 @@ class Words {
       case Kind::none_came_back:
         break;
     }
-    return fmt::format("all {} ranks were in {}, and it did not end", ranks_.size(), call);
+    if (unrecorded_.empty()) return fmt::format("all {} ranks were in {}, and it did not end", ranks_.size(), call);
+    return fmt::format("all {} recorded ranks were in {}, and it did not end; {} not recorded", ranks_.size(), call,
+                       unrecorded_.size() == 1 ? "the ranks of " + unrecorded_.front() + " were"
+                                               : "those of " + node_list(unrecorded_) + " were");
   }
 
  private:
@@ -360,6 +373,7 @@ class Words {
   const std::vector<Rank>& ranks_;
   const Standstill& all_;
   const Waiting& waiting_;
+  const std::vector<std::string>& unrecorded_;
 };
 
 Evidence evidence_of(const Rank& rank, const Standstill& all, std::string metric, std::string instance,
@@ -462,12 +476,14 @@ std::vector<JobFinding> check_hang(const JobRuleContext& context, const Effectiv
   std::vector<JobFinding> findings;
   Finding finding = describe(context, rule, ranks, *last, *waiting);
   finding.severity = works ? Severity::warning : Severity::critical;
-  finding.confidence = works || !waiting->counted ? Confidence::possible : Confidence::likely;
+  const std::vector<std::string> unrecorded = unrecorded_nodes(context);
+  const bool maybe_elsewhere = waiting->kind == Kind::none_came_back && !unrecorded.empty();
+  finding.confidence = works || maybe_elsewhere || !waiting->counted ? Confidence::possible : Confidence::likely;
   const double into_job = static_cast<double>(last->begin_utc_ns - context.job.begin_utc_ns) * 1e-9;
   finding.sentence =
       fmt::format("The ranks made no progress in the last {} that were recorded, from {} UTC ({} into the job) on: {}.",
                   duration(last->seconds()), clock_time(last->begin_utc_ns), duration(into_job),
-                  Words(ranks, *last, *waiting).whom());
+                  Words(ranks, *last, *waiting, unrecorded).whom());
   findings.emplace_back(std::move(finding), values_of(*last, *waiting));
   return findings;
 }
@@ -487,10 +503,12 @@ std::vector<JobFinding> check_stall(const JobRuleContext& context, const Effecti
     Finding finding = describe(context, rule, ranks, one, *waiting);
     const bool material = finding.impact.percent.value_or(0) >= rule.threshold("min_lost_percent");
     finding.severity = material ? Severity::warning : Severity::notice;
-    finding.confidence = waiting->counted ? Confidence::likely : Confidence::possible;
+    const std::vector<std::string> unrecorded = unrecorded_nodes(context);
+    const bool maybe_elsewhere = waiting->kind == Kind::none_came_back && !unrecorded.empty();
+    finding.confidence = waiting->counted && !maybe_elsewhere ? Confidence::likely : Confidence::possible;
     finding.sentence =
         fmt::format("At {} UTC, {} into the job, the ranks made no progress for {}: {}.", clock_time(one.begin_utc_ns),
-                    duration(into_job), duration(one.seconds()), Words(ranks, one, *waiting).whom());
+                    duration(into_job), duration(one.seconds()), Words(ranks, one, *waiting, unrecorded).whom());
     findings.emplace_back(std::move(finding), values_of(one, *waiting));
   }
   return findings;
@@ -533,7 +551,7 @@ const RegisteredJobRule kHang(
                     "torch"},
                    "Look for a branch that only some ranks take, an exception that one rank swallows, and data that "
                    "run out earlier on one rank."},
-        .admin_remedy = {"look at {nodes} from that moment on: kernel log, GPUs, links, file systems"},
+        .admin_remedy = {"Look at {nodes} from that moment on: kernel log, GPUs, links, file systems."},
         .verify = "the collectives of all ranks go on until the job ends (stack.calls)",
         .sources = {"https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
                     "https://docs.pytorch.org/docs/stable/distributed.html",

@@ -89,6 +89,10 @@ TEST_F(Site, LetsUsersChooseWhetherCallsAreCounted) {
   EXPECT_TRUE(read_sampling(on, "").stack);
   EXPECT_FALSE(read_sampling(on, "stack=off").stack);
   EXPECT_FALSE(read_sampling(on, "", "off").stack);
+  EXPECT_FALSE(read_sampling(on, "").stack_forbidden);
+  const std::string never = config("[slurm]\nstack = \"never\"\n");
+  EXPECT_TRUE(read_sampling(never, "stack=on").stack_forbidden);
+  EXPECT_TRUE(read_sampling(never, "probes=python").stack_forbidden);
 }
 
 TEST_F(Site, BoundsATraceAlsoWhereItSaysNothing) {

@@ -157,7 +157,8 @@ std::vector<CallHistory> histories_of(const std::vector<NodeTrace>& traces,
   return histories;
 }
 
-std::vector<Finding> found_in(const std::vector<CallHistory>& histories, double seconds = 150) {
+std::vector<Finding> found_in(const std::vector<CallHistory>& histories, double seconds = 150,
+                              const std::vector<std::string>& nodes_missing = {}) {
   constexpr std::string_view kRules[] = {"stack.hang", "stack.stall"};
   std::deque<std::string> names;
   std::vector<NodeCalls> calls;
@@ -166,7 +167,9 @@ std::vector<Finding> found_in(const std::vector<CallHistory>& histories, double 
     calls.push_back({names.back(), history});
   }
   const TimeSpan job{kUtc, kUtc + std::llround(seconds * 1e9)};
-  return tried(kRules, run_job_rules({.comparison = {}, .nodes = {}, .job = job, .calls = calls}));
+  return tried(
+      kRules,
+      run_job_rules({.comparison = {}, .nodes = {}, .job = job, .calls = calls, .nodes_missing = nodes_missing}));
 }
 
 std::vector<Finding> found_in(const Job& job) {
@@ -276,6 +279,21 @@ TEST(RuleStackHang, TellsOfRanksThatCalledDifferentThings) {
   EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
     return line.starts_with("export TORCH_DISTRIBUTED_DEBUG=DETAIL");
   }));
+}
+
+TEST(RuleStackHang, SaysThatARankMayBeMissingOfWhichNothingWasRecorded) {
+  Job job = that_hangs();
+  job.pauses[0].absent = {};
+  std::vector<CallHistory> histories = histories_of(job.record());
+  const auto found = found_in(histories, job.seconds, {"n3"});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  expect_in("all 4 recorded ranks were in gloo.allreduce, and it did not end; the ranks of n3 were not recorded.",
+            found[0].sentence);
+  histories.emplace_back();  // a node whose calls were not counted
+  const auto uncounted = found_in(histories, job.seconds);
+  ASSERT_EQ(uncounted.size(), 1U);
+  expect_in("the ranks of n3 were not recorded.", uncounted[0].sentence);
 }
 
 TEST(RuleStackHang, TellsOfACollectiveFromWhichNobodyComesBack) {

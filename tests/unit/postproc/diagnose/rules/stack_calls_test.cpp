@@ -41,6 +41,22 @@ TEST(RuleStackErrors, NamesTheFirstOfTheCallsThatFailed) {
   EXPECT_EQ(found[0].evidence[0].metric, "stack.errors");
 }
 
+TEST(RuleStackErrors, JudgesByTheGravestOfAFunctionsErrors) {
+  R node;
+  fail(node, "rank0", "cudaMalloc", 50, 101, "2");
+  node.events.push_back({60'000'000'000, "rank0", "call_error", "cudaMalloc returned 700"});
+  fail(node, "rank0", "cudaEventQuery", 50, 9, "600");
+  node.events.push_back({60'000'000'000, "rank0", "call_error", "cudaEventQuery returned 719"});
+  const auto found = node.findings("stack.errors");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_NE(found[0].sentence.find("returned errors: the gravest is the CUDA error 700 (a kernel used memory that is "
+                                   "not its own), the others are 2; first cudaMalloc at "),
+            std::string::npos)
+      << found[0].sentence;
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NE(found[1].sentence.find("the CUDA error 719"), std::string::npos) << found[1].sentence;
+}
+
 TEST(RuleStackErrors, TellsErrorsOfNcclFromThoseOfCuda) {
   R node;
   fail(node, "rank0", "ncclAllReduce", 40, 1, "2");
@@ -88,6 +104,14 @@ R allocating(double share, const R::Course& calls) {
         "stack.time", instance, [=](double second) { return calls(second) > 0 ? share * 0.5e9 : 0; }, "rank");
   }
   return node;
+}
+
+TEST(RuleStackAllocChurn, LosesNoMoreThanTheRunWhereThreadsAllocateSideBySide) {
+  const auto found = allocating(2.5, R::always(40)).findings("stack.alloc_churn");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_LE(found[0].impact.seconds.value_or(999), 240.5);
+  EXPECT_NE(found[0].sentence.find("was in 2.48 of these calls at a time, on average"), std::string::npos)
+      << found[0].sentence;
 }
 
 TEST(RuleStackAllocChurn, MeasuresTheTimeInAllocations) {
