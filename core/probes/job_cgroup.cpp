@@ -1,5 +1,6 @@
 // The job's control group, version 1 or 2: resources that the kernel charges to the job as a whole, and limits that
-// hold it back. https://docs.kernel.org/admin-guide/cgroup-v2.html
+// hold it back.
+// https://docs.kernel.org/admin-guide/cgroup-v2.html
 #include <array>
 
 #include "core/job/cgroup.h"

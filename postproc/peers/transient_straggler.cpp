@@ -83,7 +83,7 @@ Trends trends_of(const PeerGroup& group, std::span<const NodeProfile* const> nod
   return trends;
 }
 
-/// Of ascending values without one of them; NaN stands for none.
+/// The median of ascending values without one of them; NaN leaves out none.
 double median_without(const std::vector<double>& ordered, double left_out) {
   const auto place = std::isnan(left_out) ? ordered.end() : std::lower_bound(ordered.begin(), ordered.end(), left_out);
   const auto gap = static_cast<std::size_t>(place - ordered.begin());
