@@ -9,7 +9,9 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/version.h"
+#include "postproc/detect/paper/detector.h"
 #include "postproc/detect/paper/paper_pipeline.h"
+#include "postproc/detect/paper/pruning.h"
 #include "postproc/json/json_fields.h"
 #include "postproc/telemetry/load.h"
 #include "postproc/telemetry/telemetry_csv.h"
@@ -95,11 +97,17 @@ AnnotatedWindows::AnnotatedWindows(const Report& report, const ListedTrace& trac
   const DetectOptions options;
   const WindowGrid grid =
       window_grid(options.window_seconds, options.stride_seconds, telemetry.step_seconds, 0, telemetry.samples);
-  if (grid.count < kLeastWindows) {
-    throw Error(trace.path.string() + ": " + too_short(telemetry.samples, least_samples(grid), telemetry.step_seconds));
+  if (grid.count == 0) {
+    throw Error(trace.path.string() + ": " + too_short(telemetry.samples, grid.length, telemetry.step_seconds));
   }
   const std::vector<std::size_t> chosen = channels_of(telemetry, metrics);
-  impl_->votes = window_votes(telemetry, options, grid);
+  if (grid.count >= kLeastWindows) {
+    impl_->votes = window_votes(telemetry, options, grid);
+  } else {
+    impl_->votes.grid = grid;
+    impl_->votes.channels = prune(telemetry, 0, telemetry.samples, options.prune_above);
+    for (const Detector& detector : detectors()) impl_->votes.methods.push_back(detector.method);
+  }
   impl_->features =
       feature_matrix(telemetry, metrics.empty() ? impl_->votes.channels : chosen, grid, is_summed_in_paper);
 }
@@ -117,10 +125,15 @@ void AnnotatedWindows::write_csv(const std::function<void(std::string_view)>& ou
   for (std::size_t window = 0; window < votes.grid.count; ++window) {
     const TimeSpan span = impl_->span_of(window);
     text += iso_milliseconds(span.begin_utc_ns) + ',' + iso_milliseconds(span.end_utc_ns);
-    for (std::size_t m = 0; m < votes.methods.size(); ++m) {
-      fmt::format_to(std::back_inserter(text), ",{},{}", votes.scores[m][window], votes.flags[m][window] ? 1 : 0);
+    if (votes.scores.empty()) {  // too few windows to rank
+      text.append(2 * votes.methods.size() + 1, ',');
+    } else {
+      for (std::size_t m = 0; m < votes.methods.size(); ++m) {
+        fmt::format_to(std::back_inserter(text), ",{},{}", votes.scores[m][window], votes.flags[m][window] ? 1 : 0);
+      }
+      fmt::format_to(std::back_inserter(text), ",{}", votes.agreement(window));
     }
-    fmt::format_to(std::back_inserter(text), ",{},{},{}", votes.agreement(window), name_of(impl_->tier_in(span)),
+    fmt::format_to(std::back_inserter(text), ",{},{}", name_of(impl_->tier_in(span)),
                    csv_field(impl_->findings_in(span)));
     for (Eigen::Index column = 0; column < impl_->features.values.cols(); ++column) {
       const double value = impl_->features.values(static_cast<Eigen::Index>(window), column);

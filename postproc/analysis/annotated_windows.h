@@ -17,8 +17,8 @@ namespace reveal {
 class AnnotatedWindows {
  public:
   /// `metrics`: patterns as of the shell for the channels whose features are columns; none: those that the paper's
-  /// pruning retains. The scores are those of the retained channels either way. Throws Error for what is no trace, a
-  /// pattern that meets no channel, and a trace with fewer windows than can be ranked.
+  /// pruning retains. The scores are those of the retained channels either way. Throws Error for a file
+  /// that is no trace, a pattern that meets no channel, and a trace shorter than a window.
   AnnotatedWindows(const Report& report, const ListedTrace& trace, const std::vector<std::string>& metrics);
   ~AnnotatedWindows();
   AnnotatedWindows(const AnnotatedWindows&) = delete;
@@ -26,7 +26,8 @@ class AnnotatedWindows {
 
   /// One line per window (RFC 4180): `begin` and `end` (UTC), per detector a score and whether it is in the highest
   /// 1 %, `agreement`, `interval`, `findings`, and per channel and feature a column "cpu.user/cpu0:mean". Empty where
-  /// a feature is not defined. `out` gets the text piece by piece.
+  /// a feature is not defined; scores are empty if there are too few windows to rank them. `out` gets the text piece by
+  /// piece.
   void write_csv(const std::function<void(std::string_view)>& out) const;
   /// The meaning of each column of write_csv(), and facts of the job: JSON as in "CSV on the Web".
   /// https://www.w3.org/TR/tabular-metadata/

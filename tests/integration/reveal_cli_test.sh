@@ -254,7 +254,7 @@ json cut/report.json "r['partial'] and 'cut off' in r['coverage'][0]['note']"
 expect 0 'cut off' "$reveal" merge cut --pack
 
 # --- export: a table that others can read
-expect 2 'not in {csv,python,perfetto,openmetrics}' "$reveal" export cut --format xls
+expect 2 'not in {csv,windows,python,perfetto,openmetrics}' "$reveal" export cut --format xls
 expect 1 'no channel "no.such"' "$reveal" export cut --format csv --metrics no.such
 expect 1 'export has no --json' "$reveal" export cut --format csv --json
 expect 0 'no channel "pmu.no_such"' "$reveal" export cut --format csv --metrics 'cpu.user,pmu.no_such'

@@ -132,10 +132,24 @@ TEST(AnnotatedWindows, HaveASchemaOfTheirColumns) {
   EXPECT_EQ(table.schema["notes"][0]["windows"], 97);
 }
 
+TEST(AnnotatedWindows, HaveNoScoresWhereTooFewAreThereToRank) {
+  const TemporaryDirectory directory;
+  const Report of = report();
+  std::string text;
+  AnnotatedWindows(of, write_node(directory, 200), {"mem.*"}).write_csv([&](std::string_view more) { text += more; });
+  std::istringstream lines(text);
+  std::string line;
+  std::getline(lines, line);
+  const std::size_t columns = fields_of(line).size();
+  std::getline(lines, line);
+  EXPECT_EQ(fields_of(line).size(), columns);
+  EXPECT_NE(line.find("Z,,,,,,,,none,,16.5,"), std::string::npos) << line;
+}
+
 TEST(AnnotatedWindows, NeedEnoughWindowsAndKnownChannels) {
   const TemporaryDirectory directory;
   const Report of = report();
-  const ListedTrace trace = write_node(directory, 200);
+  const ListedTrace trace = write_node(directory, 20);
   EXPECT_THROW(AnnotatedWindows(of, trace, {}), Error);
   const TemporaryDirectory other;
   const ListedTrace longer = write_node(other, 1000);
