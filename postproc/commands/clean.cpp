@@ -76,6 +76,7 @@ class Clean final : public Command {
     const std::vector<StoredRun> runs = stored_runs();
     const std::vector<const StoredRun*> beyond = beyond_limits(runs, limits());
     std::vector<CleanedRun> cleaned;
+    cleaned.reserve(beyond.size());
     for (const StoredRun* run : beyond) cleaned.push_back(delete_ ? deleted(*run) : CleanedRun{run, {}, ""});
     print(common.json ? as_json(cleaned, runs.size()) : as_text(cleaned, runs));
     const bool failed = std::ranges::any_of(cleaned, [](const CleanedRun& one) { return !one.problem.empty(); });

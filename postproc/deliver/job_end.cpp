@@ -202,7 +202,7 @@ class EndOfNode {
 
 }  // namespace
 
-int finish_job(const JobEnd& end) noexcept {
+int finish_job(const JobEnd& end) noexcept try {
   EndOfNode node(end);
   try {
     return node.run();
@@ -211,6 +211,8 @@ int finish_job(const JobEnd& end) noexcept {
     node.ready();
     return 1;
   }
+} catch (const std::exception&) {
+  return 1;  // without memory to say why
 }
 
 }  // namespace reveal

@@ -45,6 +45,7 @@ std::string_view unit_in_words(std::string_view unit) {
 
 std::vector<std::string> texts_of(const std::vector<RemedyLine>& lines) {
   std::vector<std::string> texts;
+  texts.reserve(lines.size());
   for (const RemedyLine& line : lines) texts.emplace_back(line.text);
   return texts;
 }

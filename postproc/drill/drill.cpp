@@ -140,7 +140,8 @@ std::vector<DrillCheck> check_drill_files(const fs::path& directory, const std::
   const std::string trace = node + ".h5";
   const auto bytes = bytes_of(directory / trace);
   std::error_code error;
-  DrillCheck& traced = checks.emplace_back("trace", DrillState::failed, "");
+  checks.push_back({"trace", DrillState::failed, ""});
+  DrillCheck& traced = checks.back();
   if (bytes && *bytes > 0) {
     traced = {"trace", DrillState::passed, fmt::format("{}, {}", trace, quantity(bytes, "bytes"))};
   } else if (fs::exists(directory / (trace + ".part"), error)) {

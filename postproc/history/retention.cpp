@@ -149,7 +149,7 @@ Deletion delete_run(const StoredRun& run) {
   std::vector<RunFile> files = files_in(folder, run.directory);
   if (std::ranges::any_of(files, &RunFile::being_written)) throw Error("it is still being recorded");
   // As long as the record is there, an interrupted deletion can be repeated.
-  std::ranges::stable_partition(files, [](const RunFile& file) { return file.name != kRunRecordFile; });
+  std::stable_partition(files.begin(), files.end(), [](const RunFile& file) { return file.name != kRunRecordFile; });
   Deletion deletion;
   for (const RunFile& file : files) {
     if (!file.ours) continue;

@@ -284,7 +284,8 @@ std::string node_section(const Report& report) {
   std::vector<const NodeRow*> rows;
   for (const NodeRow& row : marks) rows.push_back(&row);
   const auto worst = [](const NodeRow* row) {
-    return std::ranges::max(row->second | std::views::values | std::views::transform(&MapCell::shade));
+    const auto lighter = [](const auto& a, const auto& b) { return a.second.shade < b.second.shade; };
+    return std::max_element(row->second.begin(), row->second.end(), lighter)->second.shade;
   };
   std::ranges::stable_sort(rows, std::greater{}, worst);
   if (rows.size() > kMostMapRows) rows.resize(kMostMapRows);
