@@ -211,7 +211,7 @@ int finish_job(const JobEnd& end) noexcept try {
     node.ready();
     return 1;
   }
-} catch (const std::exception&) {
+} catch (...) {
   return 1;  // without memory to say why
 }
 

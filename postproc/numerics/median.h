@@ -9,6 +9,8 @@ namespace reveal {
 
 /// Returns the median of the values that are not NaN; NaN if there is none.
 [[nodiscard]] double median_of(std::vector<double> values);
+/// The median of ascending values without one `value` of them; NaN leaves out none.
+[[nodiscard]] double median_without(const std::vector<double>& ascending, double value);
 
 /// Returns the median; of an even number of values, the upper of the two in the middle: always one of the values
 /// themselves. Reorders them; needs at least one, and no NaN.

@@ -15,14 +15,6 @@ constexpr double kStaticPriorDf = 4;
 constexpr double kLeastMeasured = 2.0 / 3;  // of a group's nodes, for a channel to be compared
 constexpr double kNextToNothing = 0.1;      // activity: a tenth of the unit's floor
 
-/// Median of all but one `value` of a sorted list.
-double median_without(const std::vector<double>& sorted, double value) {
-  const auto gone = static_cast<std::size_t>(std::lower_bound(sorted.begin(), sorted.end(), value) - sorted.begin());
-  const auto at = [&](std::size_t i) { return sorted[i < gone ? i : i + 1]; };
-  const std::size_t count = sorted.size() - 1;
-  return count % 2 == 1 ? at(count / 2) : (at(count / 2 - 1) + at(count / 2)) / 2;
-}
-
 /// Sample variance of `n` values from their sum and sum of squares, about any origin near them.
 double sample_variance(double sum, double squares, double n) {
   return std::max(0.0, (squares - sum * sum / n) / (n - 1));

@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/excursion.h"
+#include "postproc/numerics/median.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -81,16 +82,6 @@ Trends trends_of(const PeerGroup& group, std::span<const NodeProfile* const> nod
     std::sort(trends.ordered[i].begin(), trends.ordered[i].end());
   }
   return trends;
-}
-
-/// The median of ascending values without one of them; NaN leaves out none.
-double median_without(const std::vector<double>& ordered, double left_out) {
-  const auto place = std::isnan(left_out) ? ordered.end() : std::lower_bound(ordered.begin(), ordered.end(), left_out);
-  const auto gap = static_cast<std::size_t>(place - ordered.begin());
-  const std::size_t count = ordered.size() - (place == ordered.end() ? 0 : 1);
-  if (count == 0) return kNaN;
-  const auto at = [&](std::size_t i) { return ordered[i < gap ? i : i + 1]; };
-  return count % 2 == 1 ? at(count / 2) : (at(count / 2 - 1) + at(count / 2)) / 2;
 }
 
 std::vector<double> of_the_others(const Trends& trends, std::size_t member) {
