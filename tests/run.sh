@@ -70,10 +70,10 @@ if [ "${1:-}" = --lab ]; then
   echo "laboratory: $passed parts passed, $failed failed, $skipped skipped"
   exit $((failed > 0))
 fi
-say "g++: every test"
-run_ctest gcc -j "$(nproc)"
-
-if [ "${1:-}" != quick ]; then
+if [ "${1:-}" = quick ]; then
+  say "g++: every test"
+  run_ctest gcc -j "$(nproc)"
+else
   sources() { git ls-files '*.h' '*.cpp' '*.c'; }
   format_check() { sources | xargs clang-format --dry-run -Werror; }
   step "clang-format" format_check
@@ -86,12 +86,32 @@ if [ "${1:-}" != quick ]; then
     sed -nE 's/^ *"file": "(.*)",?$/\1/p' "$root/tidy/compile_commands.json" | sort -u |
       xargs -P "$(nproc)" -n 1 clang-tidy -p "$root/tidy" --config-file=.clang-tidy --quiet 2>"$root/tidy.err" || { cat "$root/tidy.err"; return 1; }
   }
-  step "clang-tidy" tidy
+  sanitize() {
+    configure sanitize -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O0 -g1" -DCMAKE_CXX_COMPILER=clang++ \
+      -DCMAKE_C_COMPILER=clang -DREVEAL_SANITIZE=address,undefined $once || return
+    ninja -j "$(nproc)" -C "$root/sanitize" test_core test_hdf5schema test_postproc test_wrapper fuzz_replay
+  }
 
-  say "clang++: unit tests under address and undefined behaviour sanitizers, warnings are errors"
-  configure sanitize -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG="-O0 -g1" -DCMAKE_CXX_COMPILER=clang++ \
-    -DCMAKE_C_COMPILER=clang -DREVEAL_SANITIZE=address,undefined $once
-  ninja -C "$root/sanitize" test_core test_hdf5schema test_postproc test_wrapper fuzz_replay
+  say "g++: tests of reports on an idle machine"
+  run_ctest gcc -L alone
+  # The other tests wait more than they compute.
+  say "g++: every other test; beside them clang-tidy and the build with sanitizers, at low priority"
+  beside() {  # beside NAME: its output in NAME.out, its exit status in NAME.rc
+    renice -n 19 -p "$BASHPID" >/dev/null
+    local status=0
+    "$1" >"$root/$1.out" 2>&1 || status=$?
+    echo $status >"$root/$1.rc"
+  }
+  rm -f "$root"/{sanitize,tidy}.rc
+  { beside sanitize; beside tidy; } </dev/null &
+  run_ctest gcc -LE alone -j $(($(nproc) + 1))
+  say "clang-tidy and the build with sanitizers: the rest of them"
+  wait
+  result_of() { cat "$root/$1.out"; [ "$(cat "$root/$1.rc")" = 0 ]; }
+  step "clang-tidy" result_of tidy
+  step "clang++: build with address and undefined behaviour sanitizers, warnings are errors" result_of sanitize
+
+  say "clang++: unit tests under the sanitizers"
   export LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0"
   run_ctest sanitize -L unit -j "$(nproc)"
 fi
