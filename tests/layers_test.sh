@@ -71,6 +71,11 @@ painted=$(grep -rnE '(\\x1b|\\033)\[[0-9;{}]*m' core hdf5schema postproc wrapper
   grep -v '^postproc/words/ink\.cpp:')
 [ -z "$painted" ] || complain "colours are those of postproc/words/ink.h: $painted"
 
+# A plain dump() throws on a name that is not UTF-8. Three files print ASCII only.
+dumped=$(grep -rnE '\.dump\(' postproc --include='*.cpp' --include='*.h' |
+  grep -vE '^postproc/(json/|report/html_report\.cpp|analysis/(trace_events|annotated_windows)\.cpp:)')
+[ -z "$dumped" ] || complain "JSON becomes text by json_text() of postproc/json/json_fields.h: $dumped"
+
 # Probes, rules and tests repeat each other's names: each has a namespace, so that a dozen can be compiled as one file.
 for folder in core/probes:probe postproc/diagnose/rules:rule postproc/peers/rules:rule tests/unit:tests; do
   while read -r file; do

@@ -1,7 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/fold.h"

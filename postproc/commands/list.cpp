@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/fold.h"
@@ -12,6 +11,7 @@
 #include "postproc/commands/terminal.h"
 #include "postproc/diagnose/rule_table.h"
 #include "postproc/history/run_index.h"
+#include "postproc/json/json_fields.h"
 #include "postproc/words/ink.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
@@ -69,8 +69,7 @@ std::string as_text(const std::vector<Run>& runs, const TextStyle& style) {
 }
 
 std::string as_json(const std::vector<Run>& runs) {
-  using ListJson = nlohmann::ordered_json;
-  ListJson rows = ListJson::array();
+  Json rows = Json::array();
   for (const auto& [directory, run] : runs) {
     rows.push_back({{"directory", directory.string()},
                     {"exists", is_there(directory)},
@@ -82,9 +81,7 @@ std::string as_json(const std::vector<Run>& runs) {
                     {"verdict", run.verdict},
                     {"findings", run.findings}});
   }
-  return ListJson{{"schema", "reveal.list/1"}, {"runs", std::move(rows)}}.dump(2, ' ', false,
-                                                                               ListJson::error_handler_t::replace) +
-         "\n";
+  return json_text(Json{{"schema", "reveal.list/1"}, {"runs", std::move(rows)}}, 2) + "\n";
 }
 
 class List final : public Command {

@@ -61,7 +61,7 @@ const Json& rows_of(const Json& json) {
 std::string text_of(const Json& row, const char* key) {
   const auto found = row.find(key);
   if (found == row.end() || found->is_null()) return {};
-  return found->is_string() ? found->get<std::string>() : found->dump();
+  return found->is_string() ? found->get<std::string>() : json_text(*found);
 }
 
 /// The probe's metrics; an empty list where there are none.
@@ -143,7 +143,7 @@ void record_node(const NodeRecording& recording) {
 std::string probes_as_json() {
   Json list = parsed(query_collector({"--list-probes", "--json"}));
   list.push_back(derived_as_json());
-  return list.dump(2) + '\n';
+  return json_text(list, 2) + '\n';
 }
 
 std::string probes_as_markdown() {
@@ -178,7 +178,7 @@ std::string probes_as_text(const std::string& text, std::size_t width) {
 }
 
 std::string probe_as_json(const std::string& json, const std::string& name) {
-  return Json::array({probe_named(parsed(json), name)}).dump(2) + '\n';
+  return json_text(Json::array({probe_named(parsed(json), name)}), 2) + '\n';
 }
 
 std::string probe_as_text(const std::string& json, const std::string& name, std::size_t width) {
