@@ -1,7 +1,6 @@
 #include "postproc/analysis/slurm_job_record.h"
 
 #include "postproc/json/json_fields.h"
-#include "postproc/json/shallow_json.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -33,8 +32,7 @@ std::string render_slurm_job_record(const SlurmJobRecord& record) {
 void read_slurm_job_record(const std::filesystem::path& directory, ReportJob& job) {
   SlurmJobRecord record;
   try {
-    const Json json =
-        parse_json(shallow(read_text_file(directory / kSlurmJobRecordFile, kLargestRecord)), kSlurmJobRecordFile);
+    const Json json = parse_json(read_text_file(directory / kSlurmJobRecordFile, kLargestRecord), kSlurmJobRecordFile);
     JsonReader reader(json, kSlurmJobRecordFile);
     fields(reader, record);
   } catch (const std::exception&) {
