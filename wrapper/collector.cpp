@@ -122,14 +122,12 @@ std::string probes_problem(const std::string& probes) {
 
 namespace {
 
-/// The batch system's name for the job, or of the program that an interpreter runs; "" if the command's own name is
-/// enough.
-std::string job_name(std::span<const std::string> command, const Environment& environment) {
+/// The name that the job has beside that of its command, which is recorded anyway; the batch system's or "" if there is
+/// none.
+std::string name_beside_command(std::span<const std::string> command, const Environment& environment) {
   const std::string given = environment("SLURM_JOB_NAME");
-  if (identifies(given)) return given;
-  const std::string program = program_name(command, words_of_this_node());
-  const bool tells = !program.empty() && program != std::filesystem::path(command.front()).filename().string();
-  return tells ? program : given;
+  std::string name = job_name(given, command, words_of_this_node());
+  return name == std::filesystem::path(command.front()).filename().string() ? given : name;
 }
 
 std::vector<std::string> collector_command(const RunSettings& settings, const Launch& launch,
@@ -152,7 +150,7 @@ std::vector<std::string> collector_command(const RunSettings& settings, const La
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--job-id", environment("SLURM_JOB_ID"));
-  add("--job-name", settings.name.empty() ? job_name(command, environment) : settings.name);
+  add("--job-name", settings.name.empty() ? name_beside_command(command, environment) : settings.name);
   add("--probes", settings.probes);
   add("--metrics", settings.metrics);
   add("--gpu-library", settings.gpu_library);

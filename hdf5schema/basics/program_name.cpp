@@ -203,4 +203,10 @@ std::string program_name(std::span<const std::string> command, const CommandWord
   return image;
 }
 
+std::string job_name(std::string_view given, std::span<const std::string> command, const CommandWords& words) {
+  if (identifies(given)) return std::string(given);
+  std::string program = program_name(command, words);
+  return program.empty() ? std::string(given) : program;
+}
+
 }  // namespace reveal
