@@ -40,7 +40,7 @@ for ((i = 0; i < ${#core_layers[@]}; ++i)); do
   above=$(IFS='|'; echo "${core_layers[*]:i+1}")
   [ -d "core/${core_layers[i]}" ] || complain "no folder core/${core_layers[i]}"
   [ -z "$above" ] || forbid "core/${core_layers[i]}" "core/($above)/" "core/${core_layers[i]} includes a higher layer" \
-    '^core/job/.*"core/sampler/(host|residents|trace_sink)\.h"'
+    '^core/job/.*"core/sampler/(host|lasting_instances|trace_sink)\.h"'
 done
 for folder in core/*/; do
   [[ " ${core_layers[*]} " == *" $(basename "$folder") "* ]] || complain "$folder has no layer"
