@@ -60,13 +60,10 @@ bool make_group(const fs::path& parent, const std::string& name) {
 }
 
 bool is_used(const fs::path& root) {
-  std::string name = root.filename().string() + ",";  // "cpu,cpuacct"
-  while (!name.empty()) {
-    const std::size_t comma = name.find(',');
-    if (std::find(std::begin(kUsed), std::end(kUsed), name.substr(0, comma)) != std::end(kUsed)) return true;
-    name.erase(0, comma + 1);
-  }
-  return false;
+  const auto controllers = split_names(root.filename().string(), ",");  // "cpu,cpuacct"
+  return std::any_of(controllers.begin(), controllers.end(), [](const std::string& name) {
+    return std::find(std::begin(kUsed), std::end(kUsed), name) != std::end(kUsed);
+  });
 }
 
 std::string memory_limit() {

@@ -42,12 +42,6 @@ std::optional<int> exit_code_of(int wait_status) {
   return 128 + WTERMSIG(wait_status);
 }
 
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) words.emplace_back(word);
-  return words;
-}
-
 }  // namespace
 
 SlurmJob slurm_job_of_environment(const std::string& id, const Environment& environment) {
@@ -150,7 +144,7 @@ SlurmJobRecord record_of(const SlurmJob& job) {
           .array_job = names.array_job,
           .array_task = names.array_task,
           .het_job = names.het_job,
-          .name = job_name(names.name, words_of(names.command), words_by_their_looks()),
+          .name = job_name(names.name, split_words(names.command), words_by_their_looks()),
           .account = names.account,
           .partition = names.partition,
           .cluster = names.cluster,

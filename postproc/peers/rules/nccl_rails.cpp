@@ -56,15 +56,13 @@ bool filter_takes(std::string_view filter, const RdmaPort& port) {
     (filter.front() == '^' ? excludes : exact) = true;
     filter.remove_prefix(1);
   }
-  while (!filter.empty()) {
-    const std::size_t comma = std::min(filter.find(','), filter.size());
-    const std::string_view token = filter.substr(0, comma);
-    filter.remove_prefix(std::min(comma + 1, filter.size()));
+  for (const std::string& word : split_names(filter, ",")) {
+    const std::string_view token = word;
     const std::size_t colon = std::min(token.find(':'), token.size());
     const std::string_view device = token.substr(0, colon);
     const std::string_view number = token.substr(std::min(colon + 1, token.size()));
     const bool of_device = exact ? port.device == device : port.device.starts_with(device);
-    if (!token.empty() && of_device && (number.empty() || number == port.number)) return !excludes;
+    if (of_device && (number.empty() || number == port.number)) return !excludes;
   }
   return excludes;
 }
