@@ -31,6 +31,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/request_socket.h"
 #include "hdf5schema/basics/run_program.h"
 
@@ -337,7 +338,7 @@ class Broker {
       end_with_parent(broker);
       if (::chdir("/") != 0) return kSamplerFailed;
       ::fcntl(ready, F_SETFD, 0);
-      const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "reveal";
+      const std::filesystem::path own = own_path().parent_path() / "reveal";
       std::vector<std::string> words{own.string(),        "deliver",    spool_.string(),       "--job",
                                      options_.job,        "--node",     options_.node,         "--config",
                                      options_.config,     "--ready-fd", std::to_string(ready), "--mail-state",

@@ -15,6 +15,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/host_name.h"
+#include "hdf5schema/basics/own_program.h"
 #include "postproc/commands/scratch_directory.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
@@ -54,14 +55,6 @@ std::vector<std::string> drill_environment(const fs::path& place, bool slurm) {
     kept.push_back("XDG_CONFIG_HOME=" + (place / "config").string());
   }
   return kept;
-}
-
-/// Beside our own binary, else by name, which is looked up in PATH.
-std::string beside_us(const std::string& program) {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside = self.parent_path() / program;
-  return !error && ::access(beside.c_str(), X_OK) == 0 ? beside.string() : program;
 }
 
 class Drill final : public Command {
@@ -140,8 +133,6 @@ class Drill final : public Command {
   }
 
   [[nodiscard]] std::vector<std::string> words_of_job(bool slurm) const {
-    std::error_code error;
-    const std::string self = fs::read_symlink("/proc/self/exe", error).string();
     std::vector<std::string> words;
     if (slurm) {
       words = {"srun", "--reveal=output=" + job_folder().string(), "--job-name=reveal-drill", "-N1", "-n1"};
@@ -153,8 +144,9 @@ class Drill final : public Command {
       if (!verbose_) words.emplace_back("--quiet");
       words.emplace_back("--");
     }
-    words.insert(words.end(), {self, "drill", "--program", plan_.disturbance, "--place", plan_.place.string(), "--cpu",
-                               std::to_string(plan_.cpu), "--seconds", number(plan_.seconds)});
+    words.insert(words.end(),
+                 {own_path().string(), "drill", "--program", plan_.disturbance, "--place", plan_.place.string(),
+                  "--cpu", std::to_string(plan_.cpu), "--seconds", number(plan_.seconds)});
     return words;
   }
 

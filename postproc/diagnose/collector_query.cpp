@@ -8,6 +8,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/fold.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/json/json_fields.h"
@@ -18,17 +19,6 @@ namespace {
 
 constexpr std::size_t kLargestAnswer = 8 << 20;
 constexpr const char* kCollector = "reveal-collect";
-
-/// Beside our own binary, else by name, which is looked up in PATH.
-std::string collector_path() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    const auto beside = self.parent_path() / kCollector;
-    if (::access(beside.c_str(), X_OK) == 0) return beside.string();
-  }
-  return kCollector;
-}
 
 /// Inside a job, too, the node is looked at, and not that job.
 std::vector<std::string> environment_without_job() {
@@ -112,7 +102,7 @@ Json derived_as_json() {
 }  // namespace
 
 std::string query_collector(const std::vector<std::string>& arguments) {
-  const std::string program = collector_path();
+  const std::string program = beside_us(kCollector);
   std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   ProgramEnd end =
@@ -125,7 +115,7 @@ std::string query_collector(const std::vector<std::string>& arguments) {
 }
 
 void record_node(const NodeRecording& recording) {
-  const std::string program = collector_path();
+  const std::string program = beside_us(kCollector);
   const ProgramEnd end =
       run_program({.command = {program, "--output", recording.trace.string(), "--root", recording.root.string(),
                                "--duration", fmt::format("{}ms", recording.duration.count())},
