@@ -79,13 +79,22 @@ std::string as_json(const std::vector<Run>& runs) {
   return json_text(Json{{"schema", "reveal.list/1"}, {"runs", std::move(rows)}}, 2) + "\n";
 }
 
+std::vector<std::string> verdicts() {
+  std::vector<std::string> names;
+  for (const VerdictStatus status :
+       {VerdictStatus::healthy, VerdictStatus::notice, VerdictStatus::finding, VerdictStatus::insufficient_data}) {
+    names.emplace_back(name_of(status));
+  }
+  return names;
+}
+
 class List final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
     selection_.add_folder_option(app);
     app.add_option("--verdict", verdict_, "only runs with this verdict")
         ->type_name("VERDICT")
-        ->check(CLI::IsMember({"healthy", "notice", "finding", "insufficient_data"}));
+        ->check(CLI::IsMember(verdicts()));
     app.add_option("--finding", finding_, "only runs with a finding of this rule")->type_name("RULE");
     selection_.add_name_option(app);
     app.add_option("--limit", limit_, "at most this many runs, the newest ones (default 20)")
