@@ -64,13 +64,13 @@ bool LiveRowsWriter::begin_file() {
     header += family;
   }
   bytes_ = header.size();
-  return write_all(file_.get(), header.data(), header.size());
+  return write_all(file_.get(), header);
 }
 
 bool LiveRowsWriter::write(std::span<const std::int64_t> words, std::span<const std::int64_t> more) {
   if (!failed_ && bytes_ > kMostBytes) failed_ = !begin_file();
   for (const auto& part : {words, more}) {
-    failed_ = failed_ || !write_all(file_.get(), reinterpret_cast<const char*>(part.data()), part.size_bytes());
+    failed_ = failed_ || !write_all(file_.get(), {reinterpret_cast<const char*>(part.data()), part.size_bytes()});
     bytes_ += part.size_bytes();
   }
   return !failed_;
