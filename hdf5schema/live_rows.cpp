@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -18,17 +17,6 @@ constexpr std::uint32_t kMostFamilies = 4096;
 constexpr std::size_t kMostHeader = 1 << 20;
 constexpr std::uint32_t kMostValues = 1 << 20;
 constexpr std::size_t kReadBytes = 256 << 10;
-
-bool write_whole(int file, const char* from, std::size_t bytes) noexcept {
-  while (bytes > 0) {
-    const ssize_t written = ::write(file, from, bytes);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return false;
-    from += written;
-    bytes -= static_cast<std::size_t>(written);
-  }
-  return true;
-}
 
 template <typename Number>
 Number number_at(const char* at) {
@@ -76,13 +64,13 @@ bool LiveRowsWriter::begin_file() {
     header += family;
   }
   bytes_ = header.size();
-  return write_whole(file_.get(), header.data(), header.size());
+  return write_all(file_.get(), header);
 }
 
 bool LiveRowsWriter::write(std::span<const std::int64_t> words, std::span<const std::int64_t> more) {
   if (!failed_ && bytes_ > kMostBytes) failed_ = !begin_file();
   for (const auto& part : {words, more}) {
-    failed_ = failed_ || !write_whole(file_.get(), reinterpret_cast<const char*>(part.data()), part.size_bytes());
+    failed_ = failed_ || !write_all(file_.get(), {reinterpret_cast<const char*>(part.data()), part.size_bytes()});
     bytes_ += part.size_bytes();
   }
   return !failed_;

@@ -16,7 +16,7 @@ void RowBuffer::add_family(std::size_t width, std::int64_t missing) {
 }
 
 void RowBuffer::widen(std::size_t family, std::size_t width) {
-  Family& part = families_[family];
+  Part& part = families_[family];
   if (width <= part.width) return;
   std::vector<std::int64_t> wider(width * max_rows_, part.missing);
   for (std::size_t row = 0; row < rows(); ++row) {
@@ -30,16 +30,16 @@ void RowBuffer::widen(std::size_t family, std::size_t width) {
 void RowBuffer::begin_row(std::int64_t time_ns) noexcept {
   const std::size_t row = rows();
   times_.push_back(time_ns);  // within the reserved space
-  for (Family& part : families_) part.present[row] = 0;
+  for (Part& part : families_) part.present[row] = 0;
 }
 
 bool RowBuffer::row_complete() const noexcept {
   return std::all_of(families_.begin(), families_.end(),
-                     [last = rows() - 1](const Family& part) { return part.present[last] != 0; });
+                     [last = rows() - 1](const Part& part) { return part.present[last] != 0; });
 }
 
 std::span<std::int64_t> RowBuffer::fill_row(std::size_t family) noexcept {
-  Family& part = families_[family];
+  Part& part = families_[family];
   const std::size_t row = rows() - 1;
   part.present[row] = 1;
   return std::span(part.values).subspan(row * part.width, part.width);

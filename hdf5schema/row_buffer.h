@@ -39,13 +39,13 @@ class RowBuffer {
     return families_[family].present[row] != 0;
   }
   [[nodiscard]] std::span<const std::int64_t> row(std::size_t family, std::size_t row) const noexcept {
-    const Family& part = families_[family];
+    const Part& part = families_[family];
     return std::span(part.values).subspan(row * part.width, part.width);
   }
   [[nodiscard]] std::size_t rows_present(std::size_t family) const noexcept;
 
  private:
-  struct Family {
+  struct Part {
     std::size_t width = 0;
     std::int64_t missing = kMissing;
     std::vector<std::int64_t> values;   // [row][channel]
@@ -54,7 +54,7 @@ class RowBuffer {
 
   std::size_t max_rows_;
   std::vector<std::int64_t> times_;
-  std::vector<Family> families_;
+  std::vector<Part> families_;
 };
 
 /// A chunk as the file holds it: values [channel][row] and, for increments, the absolute base per channel: the value

@@ -40,7 +40,7 @@ for ((i = 0; i < ${#core_layers[@]}; ++i)); do
   above=$(IFS='|'; echo "${core_layers[*]:i+1}")
   [ -d "core/${core_layers[i]}" ] || complain "no folder core/${core_layers[i]}"
   [ -z "$above" ] || forbid "core/${core_layers[i]}" "core/($above)/" "core/${core_layers[i]} includes a higher layer" \
-    '^core/job/.*"core/sampler/(host|residents|trace_sink)\.h"'
+    '^core/job/.*"core/sampler/(host|lasting_instances|trace_sink)\.h"'
 done
 for folder in core/*/; do
   [[ " ${core_layers[*]} " == *" $(basename "$folder") "* ]] || complain "$folder has no layer"
@@ -70,6 +70,11 @@ nameless=$(grep -rnE '(finding|Finding)[a-z_]*\.(id|title) = "' postproc --inclu
 painted=$(grep -rnE '(\\x1b|\\033)\[[0-9;{}]*m' core hdf5schema postproc wrapper --include='*.cpp' --include='*.h' |
   grep -v '^postproc/words/ink\.cpp:')
 [ -z "$painted" ] || complain "colours are those of postproc/words/ink.h: $painted"
+
+# A plain dump() throws on a name that is not UTF-8. Three files print ASCII only.
+dumped=$(grep -rnE '\.dump\(' postproc --include='*.cpp' --include='*.h' |
+  grep -vE '^postproc/(json/|report/html_report\.cpp|analysis/(trace_events|annotated_windows)\.cpp:)')
+[ -z "$dumped" ] || complain "JSON becomes text by json_text() of postproc/json/json_fields.h: $dumped"
 
 # Probes, rules and tests repeat each other's names: each has a namespace, so that a dozen can be compiled as one file.
 for folder in core/probes:probe postproc/diagnose/rules:rule postproc/peers/rules:rule tests/unit:tests; do

@@ -15,6 +15,7 @@
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/shell_word.h"
 #include "hdf5schema/basics/text.h"
 #include "wrapper/collector.h"
@@ -134,7 +135,7 @@ ReportResult run_report(const ReportOrder& order, const BlockedSignals& signals)
                                    mebibytes(*room) + "; elsewhere: " + report_command(order)};
   }
 
-  std::vector<std::string> words{find_program("reveal"),
+  std::vector<std::string> words{beside_us("reveal"),
                                  "report",
                                  directory,
                                  "--brief",
@@ -152,7 +153,7 @@ ReportResult run_report(const ReportOrder& order, const BlockedSignals& signals)
 }
 
 std::string mail_report(const ReportOrder& order, const std::string& address, const BlockedSignals& signals) {
-  return run_reveal({find_program("reveal"), "mail", order.directory, "--to", address, "--verbose"}, order, order.limit,
+  return run_reveal({beside_us("reveal"), "mail", order.directory, "--to", address, "--verbose"}, order, order.limit,
                     signals);
 }
 

@@ -1,15 +1,14 @@
 #include "wrapper/collector.h"
 
 #include <fcntl.h>
-#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <climits>
 #include <csignal>
 #include <filesystem>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/program_name.h"
 #include "hdf5schema/basics/run_key.h"
 #include "hdf5schema/basics/run_program.h"
@@ -28,19 +27,6 @@ constexpr auto kStopLimit = 10s;
 // The longest delay of the command.
 constexpr auto kAnswerLimit = 2s;
 constexpr auto kDirectoryLimit = 1500ms;
-
-std::string own_directory() {
-  char path[PATH_MAX];
-  const ssize_t size = ::readlink("/proc/self/exe", path, sizeof path);
-  std::string self(path, size > 0 ? static_cast<std::size_t>(size) : 0);
-  // Without /proc, the kernel still provides the path of the program.
-  if (self.empty()) {
-    const unsigned long address = ::getauxval(AT_EXECFN);
-    // The interface of getauxval is an integer that is a pointer. NOLINTNEXTLINE(performance-no-int-to-ptr)
-    if (address != 0) self = reinterpret_cast<const char*>(address);
-  }
-  return std::filesystem::path(self).parent_path().string();
-}
 
 std::string last_line(std::string_view text) {
   std::string_view line;
@@ -103,14 +89,9 @@ bool exists(const std::string& path) {
 
 }  // namespace
 
-std::string find_program(const std::string& name) {
-  const std::string beside = own_directory() + "/" + name;
-  return ::access(beside.c_str(), X_OK) == 0 ? beside : name;
-}
-
 std::string probes_problem(const std::string& probes) {
   if (probes.empty()) return "";
-  const ProgramEnd end = run_program({.command = {find_program("reveal-collect"), "--probes", probes, "--list-probes"},
+  const ProgramEnd end = run_program({.command = {beside_us("reveal-collect"), "--probes", probes, "--list-probes"},
                                       .environment = environment_of_assistants(),
                                       .listen = ProgramRun::Listen::errors,
                                       .limit = kAnswerLimit});
@@ -122,20 +103,18 @@ std::string probes_problem(const std::string& probes) {
 
 namespace {
 
-/// The batch system's name for the job, or of the program that an interpreter runs; "" if the command's own name is
-/// enough.
-std::string job_name(std::span<const std::string> command, const Environment& environment) {
+/// The name that the job has beside that of its command, which is recorded anyway; the batch system's or "" if there is
+/// none.
+std::string name_beside_command(std::span<const std::string> command, const Environment& environment) {
   const std::string given = environment("SLURM_JOB_NAME");
-  if (identifies(given)) return given;
-  const std::string program = program_name(command, words_of_this_node());
-  const bool tells = !program.empty() && program != std::filesystem::path(command.front()).filename().string();
-  return tells ? program : given;
+  std::string name = job_name(given, command, words_of_this_node());
+  return name == std::filesystem::path(command.front()).filename().string() ? given : name;
 }
 
 std::vector<std::string> collector_command(const RunSettings& settings, const Launch& launch,
                                            const JobDirectory& directory, const std::string& run_directory,
                                            std::span<const std::string> command, const Environment& environment) {
-  std::vector<std::string> words{find_program("reveal-collect"),
+  std::vector<std::string> words{beside_us("reveal-collect"),
                                  "--output",
                                  directory.recording + "/" + launch.node + ".h5",
                                  "--node",
@@ -152,7 +131,7 @@ std::vector<std::string> collector_command(const RunSettings& settings, const La
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--job-id", environment("SLURM_JOB_ID"));
-  add("--job-name", settings.name.empty() ? job_name(command, environment) : settings.name);
+  add("--job-name", settings.name.empty() ? name_beside_command(command, environment) : settings.name);
   add("--probes", settings.probes);
   add("--metrics", settings.metrics);
   add("--gpu-library", settings.gpu_library);

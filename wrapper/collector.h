@@ -13,9 +13,6 @@
 
 namespace reveal {
 
-/// A program of ours: beside the own binary, else in PATH; just `name` if it is nowhere (then exec reports that).
-[[nodiscard]] std::string find_program(const std::string& name);
-
 /// The collector's error message for this list of probes (only the collector has the table of probes); "" if it accepts
 /// the list.
 [[nodiscard]] std::string probes_problem(const std::string& probes);

@@ -2,11 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdint>
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
@@ -16,37 +14,13 @@
 
 #include "hdf5schema/basics/child_answer.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/network_file_system.h"
 #include "hdf5schema/basics/private_files.h"
 
 namespace reveal {
 namespace {
 
 namespace fs = std::filesystem;
-
-// statfs(2) f_type of file systems that other nodes see, too.
-constexpr std::uint32_t kNetworkFileSystems[] = {
-    0x00006969,  // NFS
-    0x0000517B,  // SMB
-    0xFE534D42,  // SMB2
-    0xFF534D42,  // CIFS
-    0x0BD00BD0,  // Lustre
-    0x47504653,  // GPFS
-    0x19830326,  // BeeGFS
-    0x00C36400,  // Ceph
-    0xAAD7AAEA,  // PanFS
-    0x5346414F,  // AFS
-    0x01021997,  // 9p
-    0x65735546,  // FUSE: sshfs, ...
-};
-
-bool on_network(const std::string& path) {
-  struct statfs status {};
-  if (::statfs(path.c_str(), &status) != 0) return false;
-  for (const std::uint32_t type : kNetworkFileSystems) {
-    if (static_cast<std::uint32_t>(status.f_type) == type) return true;
-  }
-  return false;
-}
 
 bool holds_trace_of(const std::string& path, const std::string& node) {
   struct stat status {};
@@ -94,7 +68,7 @@ JobDirectory make_job_directory(const std::string& path, const std::string& node
     make_private_directory(candidate, Privacy::others_do_not_write);
     if (holds_trace_of(candidate, node)) continue;
     require_writable(candidate);
-    return {candidate, on_network(candidate) ? make_spool(candidate) : candidate};
+    return {candidate, is_on_network(candidate) ? make_spool(candidate) : candidate};
   }
   throw Error(path + " holds " + std::to_string(kMostRuns) + " runs already");
 }

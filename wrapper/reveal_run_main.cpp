@@ -14,6 +14,7 @@
 #include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "wrapper/collector.h"
@@ -134,7 +135,7 @@ RunOrder read_order(int own_argc, char** argv) {
 
   RunOrder order;
   Config config;
-  for (const ConfigPlace& place : config_places(find_program("reveal-run"), process_environment)) {
+  for (const ConfigPlace& place : config_places(own_path(), process_environment)) {
     config.read(text_of(place.file.string(), order.warnings), place.file.string(), place.owner);
   }
   config.read_environment(process_environment, names_of_process_environment());

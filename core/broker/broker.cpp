@@ -16,11 +16,11 @@
 #include <optional>
 #include <vector>
 
-#include "core/broker/cage.h"
 #include "core/broker/extern_step.h"
 #include "core/broker/job_spool.h"
 #include "core/broker/privileges.h"
 #include "core/broker/run_lock.h"
+#include "core/broker/user_cgroup.h"
 #include "core/job/job_cpus.h"
 #include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_tree.h"
@@ -31,6 +31,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/request_socket.h"
 #include "hdf5schema/basics/run_program.h"
 
@@ -136,13 +137,13 @@ class Broker {
   Broker(const BrokerOptions& options, const SampleJob& sample)
       : options_(options),
         sample_(sample),
-        cage_(options.job + "." + options.node),
+        cgroup_(options.job + "." + options.node),
         lock_(options),
         limits_(spool_with_room(options)),
         spool_(make_job_spool(options.spool, run_name(options.job, lock_.restart()), options.uid, options.gid)),
         mail_state_(make_mail_state(options.spool, options.uid, options.gid)),
         extern_step_(fs_, options.job, options.node) {
-    cage_.leave_foreign_groups();
+    cgroup_.leave_foreign_groups();
   }
 
   int run() {
@@ -159,7 +160,7 @@ class Broker {
       signals_.wait(kLook);
     }
     if (recorded) deliver(failed);
-    cage_.empty();
+    cgroup_.kill_all();
     finish(failed);
     remove_job_spool(spool_);  // once more: delivery may have gone on behind the epilog
     if (!seal_job_spool(spool_, options_.uid, 2 * limits_.run)) {
@@ -214,7 +215,7 @@ class Broker {
       requests_.close();
       signals_.restore_in_child();
       ::setpgid(0, 0);
-      cage_.enter();
+      cgroup_.join();
       offer_to_oom_killer();
       become_user(options_.uid, options_.gid, Programs::none, kCallCapabilities);
       end_with_parent(broker);
@@ -231,7 +232,7 @@ class Broker {
       lock_.close_in_child();
       signals_.restore_in_child();
       ::setpgid(0, 0);
-      cage_.enter();
+      cgroup_.join();
       offer_to_oom_killer();  // while it may: the job's memory matters more, and the broker's life more than ours
       become_user(options_.uid, options_.gid);
       end_with_parent(broker, SIGTERM);  // no other process would end it
@@ -267,7 +268,7 @@ class Broker {
     call_requests_.close();
     if (!sampler.status()) sampler_cpus_ = cpus_of_process(fs_, sampler.pid());
     // The job is over, and on a busy node the last ten seconds of it would be lost with a trace that is not closed.
-    cage_.set_cpu_share(Cage::CpuShare::usual);
+    cgroup_.set_cpu_share(UserCgroup::CpuShare::usual);
     set_nice(sampler, 0);
     sampler.signal(SIGCONT);
     sampler.signal(SIGTERM);
@@ -285,9 +286,9 @@ class Broker {
     Pipe ready = open_pipe();
     if (!ready.read) return;
     // Once the job is over its cpus are idle until the epilog is.
-    const auto first = signals_.stop() || job_gone_ ? Cage::CpuShare::usual : Cage::CpuShare::low;
-    cage_.deny_devices();
-    cage_.set_cpu_share(first);
+    const auto first = signals_.stop() || job_gone_ ? UserCgroup::CpuShare::usual : UserCgroup::CpuShare::low;
+    cgroup_.deny_devices();
+    cgroup_.set_cpu_share(first);
     const pid_t broker = ::getpid();
     ChildProcess child = fork_child([&] { return become_deliverer(broker, ready.write.get()); });
     if (!child) {
@@ -306,12 +307,12 @@ class Broker {
         finish(failed);
       }
       const auto now = SteadyClock::now();
-      const auto due = now > begin + kLastResort                ? Cage::CpuShare::least
-                       : answered || now > begin + kEpilogLimit ? Cage::CpuShare::low
+      const auto due = now > begin + kLastResort                ? UserCgroup::CpuShare::least
+                       : answered || now > begin + kEpilogLimit ? UserCgroup::CpuShare::low
                                                                 : first;
       if (due != share) {
         share = due;
-        cage_.set_cpu_share(share);
+        cgroup_.set_cpu_share(share);
         set_nice(child, kLowestPriority);  // where there are no such groups
       }
       if (answered) signals_.wait(100ms);
@@ -326,7 +327,7 @@ class Broker {
       lock_.close_in_child();
       signals_.restore_in_child();
       ::setpgid(0, 0);
-      cage_.enter();
+      cgroup_.join();
       sampler_cpus_.bind_this_process();
       limit_deliverer();
       offer_to_oom_killer();
@@ -337,7 +338,7 @@ class Broker {
       end_with_parent(broker);
       if (::chdir("/") != 0) return kSamplerFailed;
       ::fcntl(ready, F_SETFD, 0);
-      const std::filesystem::path own = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "reveal";
+      const std::filesystem::path own = own_path().parent_path() / "reveal";
       std::vector<std::string> words{own.string(),        "deliver",    spool_.string(),       "--job",
                                      options_.job,        "--node",     options_.node,         "--config",
                                      options_.config,     "--ready-fd", std::to_string(ready), "--mail-state",
@@ -354,7 +355,7 @@ class Broker {
   const BrokerOptions& options_;
   const SampleJob& sample_;
   Signals signals_;
-  Cage cage_;
+  UserCgroup cgroup_;
   RunLock lock_;
   SpoolLimits limits_;
   std::filesystem::path spool_, mail_state_;

@@ -27,7 +27,7 @@ constexpr struct {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // these reserve terabytes
     {RLIMIT_AS, rlim_t{2} << 30},                                    // bytes
 #endif
-    {RLIMIT_NPROC, 16'384},  // counts all of the user's on this node; the cage counts ours
+    {RLIMIT_NPROC, 16'384},  // counts all of the user's on this node; the control group counts ours
     {RLIMIT_NOFILE, 4096},
     {RLIMIT_CPU, 300},  // seconds
 };

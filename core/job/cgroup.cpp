@@ -15,13 +15,9 @@ struct Mount {
   std::string options;  // of the file system: the controllers of version 1
 };
 
-bool is_listed(std::string_view list, std::string_view word) noexcept {
-  while (!list.empty()) {
-    const std::size_t comma = std::min(list.find(','), list.size());
-    if (list.substr(0, comma) == word) return true;
-    list.remove_prefix(std::min(comma + 1, list.size()));
-  }
-  return false;
+bool is_listed(std::string_view list, std::string_view word) {
+  const auto words = split_names(list, ",");
+  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 // "31 23 0:28 / /sys/fs/cgroup/cpu rw,relatime shared:9 - cgroup cgroup rw,cpu"
@@ -69,7 +65,7 @@ void cut_below(std::string& path, const std::string& name) {
 
 }  // namespace
 
-bool Cgroup::has(std::string_view controller) const noexcept {
+bool Cgroup::has(std::string_view controller) const {
   return is_listed(controllers, controller);
 }
 

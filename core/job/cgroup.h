@@ -16,7 +16,7 @@ struct Cgroup {
   std::string path;         // "/slurm/uid_1/job_2"
   std::string folder;       // "/sys/fs/cgroup/cpu/slurm/uid_1/job_2"; "" if it is not mounted where we can see it
 
-  [[nodiscard]] bool has(std::string_view controller) const noexcept;
+  [[nodiscard]] bool has(std::string_view controller) const;
 };
 
 /// Returns the control groups of one process, in the kernel's order, without their folders: one small read.

@@ -13,20 +13,20 @@ NetNamespaces::NetNamespaces(KernelTree& fs, const Job* job)
     : fs_(fs), job_(job), own_(fs.link("/proc/self/ns/net").value_or("")) {
   if (job_ != nullptr) update(0);
   if (!list_.empty()) return;
-  if (job_ == nullptr) residents_.begin_look(0);
+  if (job_ == nullptr) lasting_.begin_look(0);
   static_cast<void>(place_of(own_));
   list_.front().folder = "/proc/net";
 }
 
 void NetNamespaces::update(std::int64_t now_ns) {
-  if (job_ == nullptr || now_ns < next_ns_ || (looked_ && !guests_ && generation_ == job_->generation())) return;
+  if (job_ == nullptr || now_ns < next_ns_ || (looked_ && !newcomers_ && generation_ == job_->generation())) return;
   looked_ = !job_->processes().empty();
   generation_ = job_->generation();
   next_ns_ = now_ns + kSecond;
   std::size_t left = kProcessesPerSecond;
   inhabited_.reset();
-  guests_ = false;
-  residents_.begin_look(now_ns);
+  newcomers_ = false;
+  lasting_.begin_look(now_ns);
   bool all_seen = true;
   for (const auto& process : job_->processes()) {
     if (process->launcher || process->stat.state == 'Z') continue;  // a zombie is nowhere
@@ -34,7 +34,7 @@ void NetNamespaces::update(std::int64_t now_ns) {
     all_seen = consider(process->pid) && all_seen;
   }
   if (!all_seen) return;
-  residents_.end_look();
+  lasting_.end_look();
   // An open file would keep the network of a container that has ended. Our own is there anyway.
   for (std::size_t i = 0; i < list_.size(); ++i) {
     if (!inhabited_[i] && list_[i].inode != own_) list_[i].folder.clear();
@@ -55,10 +55,10 @@ bool NetNamespaces::consider(int pid) {
 }
 
 std::optional<std::size_t> NetNamespaces::place_of(const std::string& inode) {
-  Residents::Member* member = residents_.see(inode);
+  LastingInstances::Member* member = lasting_.see(inode);
   if (member != nullptr) member->awaited = true;  // the job's own begin after the first look
-  if (member == nullptr || !residents_.settle(*member)) {
-    guests_ = true;
+  if (member == nullptr || !lasting_.admit(*member)) {
+    newcomers_ = true;
     return std::nullopt;
   }
   const auto place = static_cast<std::size_t>(member->place);

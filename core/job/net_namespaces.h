@@ -10,7 +10,7 @@
 
 #include "core/job/job.h"
 #include "core/kernel_text/kernel_tree.h"
-#include "core/sampler/residents.h"
+#include "core/sampler/lasting_instances.h"
 
 namespace reveal {
 
@@ -22,7 +22,7 @@ struct NetNamespace {
 
 class NetNamespaces {
  public:
-  static constexpr Residents::Limits kLimits{.at_first = 4, .later = 4};
+  static constexpr LastingInstances::Limits kLimits{.at_first = 4, .later = 4};
   static constexpr std::size_t kMost = kLimits.at_first + kLimits.later;
 
   NetNamespaces(KernelTree& fs, const Job* job);
@@ -39,10 +39,10 @@ class NetNamespaces {
   KernelTree& fs_;
   const Job* job_;
   std::string own_;
-  std::vector<NetNamespace> list_;  // by place of the resident
-  Residents residents_{kLimits};
+  std::vector<NetNamespace> list_;  // by place
+  LastingInstances lasting_{kLimits};
   std::bitset<kMost> inhabited_;
-  bool guests_ = false;  // that may become residents
+  bool newcomers_ = false;  // that may be admitted later
   std::int64_t next_ns_ = 0;
   std::uint64_t generation_ = 0;
   bool looked_ = false;

@@ -98,7 +98,7 @@ class DiskProbe final : public Probe {
   void parse_line(std::string_view line) {
     skip_words(line, 2);
     const std::string_view name = cut_word(line);
-    Residents::Member* disk = name.empty() ? nullptr : disks_.see(name);
+    LastingInstances::Member* disk = name.empty() ? nullptr : disks_.see(name);
     if (disk == nullptr) return;
     // A partition repeats the numbers of its disk.
     if (disk->fresh) {

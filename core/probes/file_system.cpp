@@ -18,7 +18,7 @@
 #include <set>
 #include <utility>
 
-#include "core/kernel_text/kernel_words.h"
+#include "core/kernel_text/mountinfo.h"
 #include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/file_text.h"
@@ -63,28 +63,6 @@ constexpr FamilyTable kFamilies[] = {
     {"storage/file_system_answers", Kind::state, Unit::count, Scope::node, Subsystem::storage,
      "Whether file servers answer", "statvfs", kAnswers},
 };
-
-struct Mount {
-  std::string point;
-  std::string type;
-};
-
-/// The mount a folder is on: its longest mount point, the last one if several lie over each other.
-Mount mount_of(std::string_view mountinfo, const std::string& folder) {
-  Mount mount;
-  std::string_view line;
-  while (next_line(mountinfo, line)) {
-    const std::size_t dash = line.find(" - ");
-    if (dash == std::string_view::npos) continue;
-    std::string_view tail = line.substr(dash + 3);
-    skip_words(line, 4);
-    const std::string_view point = next_word(line);
-    const bool below =
-        point == "/" || (folder.starts_with(point) && (folder.size() == point.size() || folder[point.size()] == '/'));
-    if (below && point.size() >= mount.point.size()) mount = {std::string(point), std::string(next_word(tail))};
-  }
-  return mount;
-}
 
 /// Folders are sent in lines, all in one request.
 bool fits_a_line(std::string_view folder) {
@@ -241,13 +219,13 @@ class FileSystemProbe final : public Probe {
     folders.insert(folders.end(), kFolders.begin(), kFolders.end());
     const std::string mountinfo = context_.fs.text("/proc/self/mountinfo").value_or("");
     for (const std::string& folder : folders) {
-      const Mount mount = mount_of(mountinfo, folder);
-      if (mount.point.empty() || places_.contains(mount.point) || places_.size() == kMostMounts) continue;
+      const MountPoint mount = mount_of(mountinfo, folder);
+      if (mount.folder.empty() || places_.contains(mount.folder) || places_.size() == kMostMounts) continue;
       const bool local = std::find(kLocalTypes.begin(), kLocalTypes.end(), mount.type) != kLocalTypes.end();
-      const std::string line = mount.point + '\t' + folder + '\n';
+      const std::string line = mount.folder + '\t' + folder + '\n';
       if (requests_[local ? 0 : 1].size() + line.size() > kLongestRequest) continue;
-      places_[mount.point] = {};
-      points_[local ? 0 : 1] += mount.point + '\n';
+      places_[mount.folder] = {};
+      points_[local ? 0 : 1] += mount.folder + '\n';
       requests_[local ? 0 : 1] += line;
     }
     constexpr AskedChildWords kServers{.probe = "file_system", .recorded_as = "statvfs/servers"};

@@ -3,7 +3,7 @@
 // https://docs.kernel.org/admin-guide/mm/hugetlbpage.html
 #include <array>
 
-#include "core/kernel_text/kernel_words.h"
+#include "core/sampler/number_files.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
@@ -25,61 +25,32 @@ constexpr FamilyTable kFamilies[] = {{"memory/hugepages_by_size", Kind::gauge, U
                                       Subsystem::memory, "Huge pages of every size, of the host and of each NUMA node",
                                       "/sys/kernel/mm/hugepages, /sys/devices/system/node/node*/hugepages", kMetrics}};
 
-class HugePagesProbe final : public Probe {
- public:
-  explicit HugePagesProbe(const ProbeContext& context) {
-    add_sizes(context.fs, std::string(kHost), "");
-    std::vector<std::string> nodes = context.fs.list(kNodes);
-    std::erase_if(nodes,
-                  [](const std::string& name) { return !name.starts_with("node") || !parse_int(name.substr(4)); });
-    if (nodes.size() < 2) nodes.clear();  // the only one has the same numbers
-    for (const std::string& node : nodes) {
-      add_sizes(context.fs, std::string(kNodes) + '/' + node + "/hugepages", node + '/');
-    }
-    if (values_.empty()) throw Unavailable("this kernel has no huge pages");
-    family_ = &context.family(kFamilies[0]);
-    for (const Value& value : values_) family_->add(kMetrics[value.metric].name, value.instance);
-  }
-
-  void sample() noexcept override {
-    family_->begin();
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      std::int64_t pages = 0;
-      if (!parse_number_file(values_[i].file.read(), pages)) continue;
-      family_->set(static_cast<std::int32_t>(i), scaled(pages, values_[i].page_bytes));
-    }
-    family_->commit();
-  }
-
- private:
-  struct Value {
-    std::size_t metric = 0;
-    std::string instance;  // "2048kB", "node0/2048kB"
-    std::int64_t page_bytes = 0;
-    KernelFile file;
-  };
-
-  void add_sizes(KernelTree& fs, const std::string& folder, const std::string& prefix) {
-    constexpr std::string_view kPrefix = "hugepages-";
-    for (const std::string& name : fs.list(folder)) {
-      if (!name.starts_with(kPrefix) || !name.ends_with("kB")) continue;
-      const std::string size = name.substr(kPrefix.size());
-      const auto kibibytes = parse_int(std::string_view(size).substr(0, size.size() - 2));
-      if (!kibibytes || *kibibytes <= 0 || *kibibytes > (INT64_MAX >> 10)) continue;
-      for (std::size_t i = 0; i < kFiles.size(); ++i) {
-        KernelFile file = fs.open(folder + '/' + name + '/' + std::string(kFiles[i]), 64);
-        if (file.read().empty()) continue;  // a node reserves nothing
-        values_.push_back({i, prefix + size, *kibibytes * 1024, std::move(file)});
-      }
+void add_sizes(KernelTree& fs, const std::string& folder, const std::string& prefix, std::vector<NumberFile>& files) {
+  constexpr std::string_view kPrefix = "hugepages-";
+  for (const std::string& name : fs.list(folder)) {
+    if (!name.starts_with(kPrefix) || !name.ends_with("kB")) continue;
+    const std::string size = name.substr(kPrefix.size());
+    const auto kibibytes = parse_int(std::string_view(size).substr(0, size.size() - 2));
+    if (!kibibytes || *kibibytes <= 0 || *kibibytes > (INT64_MAX >> 10)) continue;
+    for (std::size_t i = 0; i < kFiles.size(); ++i) {
+      KernelFile file = fs.open(folder + '/' + name + '/' + std::string(kFiles[i]), 64);
+      if (file.read().empty()) continue;  // a node reserves nothing
+      files.push_back({.metric = i, .instance = prefix + size, .file = std::move(file), .scale = *kibibytes * 1024});
     }
   }
-
-  std::vector<Value> values_;
-  Family* family_ = nullptr;
-};
+}
 
 std::unique_ptr<Probe> open_hugepages(const ProbeContext& context) {
-  return std::make_unique<HugePagesProbe>(context);
+  std::vector<NumberFile> files;
+  add_sizes(context.fs, std::string(kHost), "", files);
+  std::vector<std::string> nodes = context.fs.list(kNodes);
+  std::erase_if(nodes, [](const std::string& name) { return !name.starts_with("node") || !parse_int(name.substr(4)); });
+  if (nodes.size() < 2) nodes.clear();  // the only one has the same numbers
+  for (const std::string& node : nodes) {
+    add_sizes(context.fs, std::string(kNodes) + '/' + node + "/hugepages", node + '/', files);
+  }
+  if (files.empty()) throw Unavailable("this kernel has no huge pages");
+  return open_number_files(context, kFamilies[0], std::move(files));
 }
 
 const RegisteredProbe entry{{.name = "hugepages",

@@ -2,7 +2,7 @@
 // https://docs.kernel.org/driver-api/edac.html
 #include <algorithm>
 
-#include "core/kernel_text/kernel_words.h"
+#include "core/sampler/number_files.h"
 #include "core/sampler/probe.h"
 #include "hdf5schema/basics/text.h"
 
@@ -36,64 +36,41 @@ struct Level {
 };
 constexpr Level kLevels[] = {{"dimm", kOfModule}, {"rank", kOfModule}, {"csrow", kOfRow}};
 
-class MemoryErrorsProbe final : public Probe {
- public:
-  explicit MemoryErrorsProbe(const ProbeContext& context) : fs_(context.fs) {
-    for (const std::string& name : fs_.list(kFolder)) {
-      if (!name.starts_with("mc") || !parse_int(name.substr(2))) continue;
-      const std::string folder = std::string(kFolder) + '/' + name;
-      add(folder, kOfController, name);
-      add_modules(folder, name);
-    }
-    if (values_.empty()) throw Unavailable("no EDAC driver counts memory errors (no ECC memory, or a virtual machine)");
-    family_ = &context.family(kFamilies[0]);
-    for (const Value& value : values_) family_->add(kMetrics[value.metric].name, value.instance);
+void add(KernelTree& fs, const std::string& folder, std::span<const Count> counts, const std::string& instance,
+         std::vector<NumberFile>& files) {
+  for (const Count& count : counts) {
+    KernelFile file = fs.open_each_time(folder + '/' + std::string(count.file));
+    if (file.read().empty()) continue;
+    files.push_back({.metric = count.metric, .instance = instance, .file = std::move(file)});
   }
+}
 
-  void sample() noexcept override {
-    family_->begin();
-    for (std::size_t i = 0; i < values_.size(); ++i) {
-      std::int64_t count = 0;
-      if (parse_number_file(values_[i].file.read(), count)) family_->set(static_cast<std::int32_t>(i), count);
+void add_modules(KernelTree& fs, const std::string& folder, const std::string& controller,
+                 std::vector<NumberFile>& files) {
+  const std::vector<std::string> names = fs.list(folder);
+  for (const Level& level : kLevels) {
+    const std::size_t before = files.size();
+    for (const std::string& name : names) {
+      if (!name.starts_with(level.prefix)) continue;
+      std::string label = fs.word(folder + '/' + name + "/dimm_label");
+      std::replace(label.begin(), label.end(), ' ', '_');
+      add(fs, folder + '/' + name, level.counts, controller + '/' + (label.empty() ? name : label), files);
     }
-    family_->commit();
+    if (files.size() > before) return;  // the others have the same counts
   }
+}
 
- private:
-  struct Value {
-    std::size_t metric = 0;
-    std::string instance;  // "mc0", "mc0/CPU_SrcID#0_MC#0_Chan#0_DIMM#0"
-    KernelFile file;
-  };
-
-  void add_modules(const std::string& folder, const std::string& controller) {
-    const std::vector<std::string> names = fs_.list(folder);
-    for (const Level& level : kLevels) {
-      const std::size_t before = values_.size();
-      for (const std::string& name : names) {
-        if (!name.starts_with(level.prefix)) continue;
-        std::string label = fs_.word(folder + '/' + name + "/dimm_label");
-        std::replace(label.begin(), label.end(), ' ', '_');
-        add(folder + '/' + name, level.counts, controller + '/' + (label.empty() ? name : label));
-      }
-      if (values_.size() > before) return;  // the others have the same counts
-    }
-  }
-
-  void add(const std::string& folder, std::span<const Count> counts, const std::string& instance) {
-    for (const Count& count : counts) {
-      KernelFile file = fs_.open_each_time(folder + '/' + std::string(count.file));
-      if (!file.read().empty()) values_.push_back({count.metric, instance, std::move(file)});
-    }
-  }
-
-  KernelTree& fs_;
-  std::vector<Value> values_;
-  Family* family_ = nullptr;
-};
-
+/// The instances are "mc0" and "mc0/CPU_SrcID#0_MC#0_Chan#0_DIMM#0".
 std::unique_ptr<Probe> open_memory_errors(const ProbeContext& context) {
-  return std::make_unique<MemoryErrorsProbe>(context);
+  std::vector<NumberFile> files;
+  for (const std::string& name : context.fs.list(kFolder)) {
+    if (!name.starts_with("mc") || !parse_int(name.substr(2))) continue;
+    const std::string folder = std::string(kFolder) + '/' + name;
+    add(context.fs, folder, kOfController, name, files);
+    add_modules(context.fs, folder, name, files);
+  }
+  if (files.empty()) throw Unavailable("no EDAC driver counts memory errors (no ECC memory, or a virtual machine)");
+  return open_number_files(context, kFamilies[0], std::move(files));
 }
 
 const RegisteredProbe entry{{.name = "memory_errors",

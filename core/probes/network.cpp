@@ -91,7 +91,7 @@ class NetworkProbe final : public Probe {
     instance_ = place.instance;
     if (!instance_.empty()) instance_ += '/';
     instance_ += name;
-    Residents::Member* member = interfaces_.see(instance_);
+    LastingInstances::Member* member = interfaces_.see(instance_);
     if (member == nullptr) return;
     member->awaited = !place.instance.empty();  // a namespace of the job's own begins after the first look
     interfaces_.store(*member, instance_, place.text, std::span(words).first(count));

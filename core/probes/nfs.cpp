@@ -91,7 +91,7 @@ class NfsProbe final : public Probe {
       : sink_(context.sink),
         mounts_file_(context.fs.open(std::string(kMountStats), 16384)),
         rpc_file_(context.fs.open(std::string(kRpcStats))),
-        residents_({.at_first = kMostMounts, .later = kMostLater}) {
+        lasting_({.at_first = kMostMounts, .later = kMostLater}) {
     // Homes are often mounted on the first access: that the kernel's client is loaded is enough.
     const bool mounted = mounts_file_.read().find(" with fstype nfs") != std::string_view::npos;
     if (!mounted && rpc_file_.read().empty()) throw Unavailable("this node has no NFS mount");
@@ -107,12 +107,12 @@ class NfsProbe final : public Probe {
     for (Family* family : families_) family->begin();
     for (Mount& mount : mounts_) mount.others = {};
     mount_ = nullptr;
-    residents_.begin_look(sink_.now());
+    lasting_.begin_look(sink_.now());
     std::string_view rest = mounts_file_.read();
     std::string_view line;
     while (next_line(rest, line)) parse_line(line);
     if (mount_ != nullptr) end_mount();
-    residents_.end_look();
+    lasting_.end_look();
     parse_rpc(rpc_file_.read());
     for (Family* family : families_) family->commit();
   }
@@ -150,9 +150,9 @@ class NfsProbe final : public Probe {
     std::string_view type = line.substr(with + 13);
     type = cut_word(type);
     if (type != "nfs" && type != "nfs4") return;
-    Residents::Member* member = residents_.see(point);
+    LastingInstances::Member* member = lasting_.see(point);
     if (member != nullptr) member->awaited = true;  // homes are mounted on the first access
-    if (member == nullptr || !residents_.settle(*member)) {
+    if (member == nullptr || !lasting_.admit(*member)) {
       some_left_out_ = true;
       return;
     }
@@ -287,7 +287,7 @@ class NfsProbe final : public Probe {
   KernelFile mounts_file_;
   KernelFile rpc_file_;
   std::array<Family*, std::size(kFamilies)> families_{};
-  Residents residents_;
+  LastingInstances lasting_;
   bool some_left_out_ = false;
   std::vector<Mount> mounts_;
   Mount* mount_ = nullptr;

@@ -108,7 +108,7 @@ class QdiscProbe final : public Probe {
       if (name.empty()) continue;
       std::array<std::string_view, kQdiscColumns.size()> words;
       for (std::string_view& word : words) word = cut_word(line);
-      if (Residents::Member* member = queues_.see(name)) queues_.store(*member, name, text_, words);
+      if (LastingInstances::Member* member = queues_.see(name)) queues_.store(*member, name, text_, words);
     }
     queues_.end();
   }

@@ -25,14 +25,14 @@ bool Instances::is_level(const Column& column) const noexcept {
 }
 
 void Instances::begin() {
-  residents_.begin_look(sink_.now());
+  lasting_.begin_look(sink_.now());
   for (Family* family : families_) family->begin();
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     if (is_level(columns_[i])) shared_[i] = 0;
   }
 }
 
-void Instances::store(Residents::Member& member, std::string_view name, DiffedText& text,
+void Instances::store(LastingInstances::Member& member, std::string_view name, DiffedText& text,
                       std::span<const std::string_view> words) {
   numbers_.clear();
   for (const std::string_view word : words) {
@@ -40,10 +40,10 @@ void Instances::store(Residents::Member& member, std::string_view name, DiffedTe
     if (numbers_.size() == columns_.size() || !parse_counter(word, number)) break;
     numbers_.push_back(number);
   }
-  if (member.place == Residents::kNoPlace) {
+  if (member.place == LastingInstances::kNoPlace) {
     if (std::all_of(numbers_.begin(), numbers_.end(), [](std::int64_t number) { return number == 0; })) return;
     // Its increase since the last look belongs to the others; its own rows go on from here.
-    if (name == kOther || !residents_.settle(member)) {
+    if (name == kOther || !lasting_.admit(member)) {
       share(member);
       return;
     }
@@ -59,11 +59,11 @@ void Instances::store(Residents::Member& member, std::string_view name, DiffedTe
 }
 
 // Its counts at the first look may be older than this recording: it may have been moved here.
-void Instances::share(Residents::Member& member) {
+void Instances::share(LastingInstances::Member& member) {
   if (other_.empty()) add_rows(kOther, other_);
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
     if (is_level(columns_[i])) {
-      if (member.place == Residents::kNoPlace) shared_[i] = wrapping_sum(shared_[i], numbers_[i]);
+      if (member.place == LastingInstances::kNoPlace) shared_[i] = wrapping_sum(shared_[i], numbers_[i]);
     } else if (i < member.before.size() && numbers_[i] > member.before[i]) {
       shared_[i] = wrapping_sum(shared_[i], numbers_[i] - member.before[i]);
     }
@@ -79,7 +79,7 @@ void Instances::add_rows(std::string_view instance, std::vector<std::int32_t>& f
 }
 
 void Instances::end() {
-  residents_.end_look();
+  lasting_.end_look();
   if (other_.empty()) return;
   for (std::size_t i = 0; i < columns_.size(); ++i) {
     const Column& column = columns_[i];
@@ -93,7 +93,7 @@ void Instances::commit() noexcept {
 
 std::string Instances::caveat(std::string_view things) const {
   if (other_.empty()) return "";
-  return std::to_string(residents_.came_later()) + ' ' + std::string(things) +
+  return std::to_string(lasting_.came_later()) + ' ' + std::string(things) +
          " appeared during the recording; those without own channels are summed in the instance \"other\"";
 }
 

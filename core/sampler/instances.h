@@ -1,5 +1,5 @@
-// The rows of things that come and go (core/sampler/residents.h) and all have the same numbers, as interfaces and
-// disks.
+// The rows of things that come and go (core/sampler/lasting_instances.h) and all have the same numbers, as interfaces
+// and disks.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/sampler/diffed_text.h"
+#include "core/sampler/lasting_instances.h"
 #include "core/sampler/probe.h"
-#include "core/sampler/residents.h"
 
 namespace reveal {
 
-/// Guests share the rows of the instance "other": for counters the sum of their increases while they were seen, for
+/// Newcomers share the rows of the instance "other": for counters the sum of their increases while they were seen, for
 /// levels the sum over those that are there.
 class Instances {
  public:
@@ -30,9 +30,9 @@ class Instances {
 
   /// Everything is missing until it is stored; then the texts are parsed, and end() is called.
   void begin();
-  [[nodiscard]] Residents::Member* see(std::string_view name) { return residents_.see(name); }
+  [[nodiscard]] LastingInstances::Member* see(std::string_view name) { return lasting_.see(name); }
   /// The numbers of one, in the order of the columns; there may be fewer. An instance that was never used gets no rows.
-  void store(Residents::Member& member, std::string_view name, DiffedText& text,
+  void store(LastingInstances::Member& member, std::string_view name, DiffedText& text,
              std::span<const std::string_view> words);
   void end();
   void commit() noexcept;
@@ -42,13 +42,13 @@ class Instances {
 
  private:
   void add_rows(std::string_view instance, std::vector<std::int32_t>& first);
-  void share(Residents::Member& member);
+  void share(LastingInstances::Member& member);
   [[nodiscard]] bool is_level(const Column& column) const noexcept;
 
   const TraceSink& sink_;
   std::span<const FamilyTable> tables_;
   std::span<const Column> columns_;
-  Residents residents_;
+  LastingInstances lasting_;
   std::vector<Family*> families_;
   std::vector<std::vector<std::int32_t>> first_;  // by place and family
   std::vector<std::int64_t> numbers_;             // by column, of one line

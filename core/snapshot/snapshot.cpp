@@ -8,6 +8,7 @@
 #include "core/job/cgroup.h"
 #include "core/job/job_cpus.h"
 #include "core/kernel_text/kernel_words.h"
+#include "core/kernel_text/mountinfo.h"
 #include "core/snapshot/interrupts.h"
 #include "hdf5schema/basics/text.h"
 
@@ -286,30 +287,12 @@ std::string irqbalance(KernelTree& fs) {
   return "not running";
 }
 
-// The mount the job's working directory is on: its longest mount point.
 void add_working_directory(KernelTree& fs, const std::string& folder, Facts& facts) {
   const auto directory = fs.link(folder + "/cwd");
-  const std::string mounts = fs.text(folder + "/mountinfo").value_or("");
   if (!directory) return;
-  std::string_view rest = mounts;
-  std::string_view line;
-  std::string point;
-  std::string type;
-  while (next_line(rest, line)) {
-    const std::size_t dash = line.find(" - ");
-    if (dash == std::string_view::npos) continue;
-    std::string_view tail = line.substr(dash + 3);
-    skip_words(line, 4);
-    const std::string_view candidate = next_word(line);
-    const bool below =
-        candidate == "/" || (directory->substr(0, candidate.size()) == candidate &&
-                             (directory->size() == candidate.size() || (*directory)[candidate.size()] == '/'));
-    if (!below || candidate.size() < point.size()) continue;
-    point = candidate;
-    type = next_word(tail);
-  }
-  facts.add("job.cwd_mount", point);
-  facts.add("job.cwd_filesystem", type);
+  const MountPoint mount = mount_of(fs.text(folder + "/mountinfo").value_or(""), *directory);
+  facts.add("job.cwd_mount", mount.folder);
+  facts.add("job.cwd_filesystem", mount.type);
 }
 
 void add_limits(KernelTree& fs, const std::string& folder, Facts& facts) {

@@ -16,15 +16,6 @@ namespace {
 constexpr std::chrono::milliseconds kAfterKill{200};
 constexpr std::chrono::milliseconds kAfterAnswer{10'000};  // its end closed the pipe
 
-bool write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written <= 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 }  // namespace
 
 ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit, std::size_t most) {

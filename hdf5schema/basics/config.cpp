@@ -83,22 +83,6 @@ std::string mistake_in_section(const std::string& section) {
   return "unknown section [" + section + "]" + near;
 }
 
-std::vector<std::string> split_words(std::string_view text) {
-  std::vector<std::string> words;
-  for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) words.emplace_back(word);
-  return words;
-}
-
-std::vector<std::string> split_at_commas(std::string_view text) {
-  std::vector<std::string> parts;
-  while (!text.empty()) {
-    const std::size_t comma = std::min(text.find(','), text.size());
-    if (comma > 0) parts.emplace_back(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 1, text.size()));
-  }
-  return parts;
-}
-
 std::vector<std::string> fallback_of(const ConfigKey& key) {
   if (key.form == ConfigForm::command) return split_words(key.fallback);
   if (key.fallback.empty()) return {};
@@ -210,7 +194,7 @@ void Config::read_environment(const Environment& environment, std::span<const st
     const std::string value = variable.empty() ? "" : environment(variable.c_str());
     if (value.empty()) continue;
     const bool several = key.form == ConfigForm::labels;
-    set_or_report(key, several ? split_at_commas(value) : std::vector<std::string>{value}, variable, variable,
+    set_or_report(key, several ? split_names(value, ",") : std::vector<std::string>{value}, variable, variable,
                   ConfigOwner::user);
   }
   for (const std::string& name : names) {

@@ -5,6 +5,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <string_view>
 #include <utility>
 
 namespace reveal {
@@ -41,6 +44,17 @@ struct Pipe {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | flags) != 0) return {};
   return {Descriptor(ends[0]), Descriptor(ends[1])};
+}
+
+/// False, with the reason in errno, where not all of it was written.
+[[nodiscard]] inline bool write_all(int fd, std::string_view text) noexcept {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return true;
 }
 
 }  // namespace reveal

@@ -139,12 +139,7 @@ NewFile::~NewFile() {
 }
 
 void NewFile::write(std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(file_, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw system_error(place_, errno);
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
+  if (!write_all(file_, content)) throw system_error(place_, errno);
 }
 
 void NewFile::publish(Synced synced) {

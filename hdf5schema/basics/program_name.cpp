@@ -1,13 +1,12 @@
 #include "hdf5schema/basics/program_name.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+
+#include "hdf5schema/basics/own_program.h"
 
 namespace reveal {
 namespace {
@@ -111,20 +110,8 @@ bool is_file_here(const std::string& path) {
   return fs::is_regular_file(path, error);
 }
 
-bool is_executable(const std::string& path) {
-  return ::access(path.c_str(), X_OK) == 0 && is_file_here(path);
-}
-
 bool is_program_here(const std::string& word) {
-  if (word.find('/') != std::string::npos) return is_executable(word);
-  const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const std::string directory(rest.substr(0, rest.find(':')));
-    rest.remove_prefix(std::min(directory.size() + 1, rest.size()));
-    if (is_executable((fs::path(directory) / word).string())) return true;
-  }
-  return false;
+  return word.find('/') != std::string::npos ? is_executable(word) : !find_in_path(word).empty();
 }
 
 /// "train.py", "./solver"; not "4", "0.5" or "gpu".
@@ -201,6 +188,12 @@ std::string program_name(std::span<const std::string> command, const CommandWord
     }
   }
   return image;
+}
+
+std::string job_name(std::string_view given, std::span<const std::string> command, const CommandWords& words) {
+  if (identifies(given)) return std::string(given);
+  std::string program = program_name(command, words);
+  return program.empty() ? std::string(given) : program;
 }
 
 }  // namespace reveal

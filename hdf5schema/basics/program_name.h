@@ -31,4 +31,9 @@ struct CommandWords {
 /// "" if that cannot be determined, as for `bash -c CODE`.
 [[nodiscard]] std::string program_name(std::span<const std::string> command, const CommandWords& words);
 
+/// The name that a person gives the job of this command: `given` by the batch system, or, where that does not identify
+/// the job ("wrap", "python3"), the name of its program if that can be determined.
+[[nodiscard]] std::string job_name(std::string_view given, std::span<const std::string> command,
+                                   const CommandWords& words);
+
 }  // namespace reveal

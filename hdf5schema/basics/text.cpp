@@ -49,6 +49,12 @@ std::string_view next_word(std::string_view& rest) noexcept {
   return word;
 }
 
+std::vector<std::string> split_words(std::string_view text) {
+  std::vector<std::string> words;
+  for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) words.emplace_back(word);
+  return words;
+}
+
 bool has_word(std::string_view text, std::string_view wanted) noexcept {
   for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) {
     if (word == wanted) return true;
@@ -135,10 +141,10 @@ std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept {
   return std::nullopt;
 }
 
-std::vector<std::string> split_names(std::string_view list) {
+std::vector<std::string> split_names(std::string_view list, std::string_view separators) {
   std::vector<std::string> names;
   while (!list.empty()) {
-    const std::size_t end = std::min(list.find_first_of(",+"), list.size());
+    const std::size_t end = std::min(list.find_first_of(separators), list.size());
     if (end > 0) names.emplace_back(list.substr(0, end));
     list.remove_prefix(std::min(end + 1, list.size()));
   }

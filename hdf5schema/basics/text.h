@@ -16,6 +16,7 @@ namespace reveal {
 
 /// Cuts the next blank-separated word off `rest`; empty at the end.
 [[nodiscard]] std::string_view next_word(std::string_view& rest) noexcept;
+[[nodiscard]] std::vector<std::string> split_words(std::string_view text);
 [[nodiscard]] bool has_word(std::string_view text, std::string_view wanted) noexcept;
 
 /// A whole decimal int64 (values beyond int64 saturate to its maximum; anything else is nothing).
@@ -34,7 +35,7 @@ namespace reveal {
 [[nodiscard]] std::optional<std::uint64_t> parse_bytes(std::string_view text) noexcept;
 
 /// "cpu,memory" or "cpu+memory" -> {cpu, memory}; empty parts are left out.
-[[nodiscard]] std::vector<std::string> split_names(std::string_view list);
+[[nodiscard]] std::vector<std::string> split_names(std::string_view list, std::string_view separators = ",+");
 
 /// The candidate at the smallest edit distance, if it is near enough to be a typing error.
 [[nodiscard]] std::optional<std::string> nearest(std::string_view word, std::span<const std::string> candidates);

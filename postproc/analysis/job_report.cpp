@@ -557,7 +557,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   }
   if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
   note_unrecorded_time(summaries, report);
-  read_slurm_job_record(directory, report.job);
+  if (const auto record = read_slurm_job_record(directory)) apply(*record, report.job);
   const auto run = compare_with_earlier(directory, summaries, options.history, options.settings, report, problems);
   conclude(summaries, options.settings, said_of(run, options.history, problems), report);
   if (run) keep_run(*run, options.history, report, problems);

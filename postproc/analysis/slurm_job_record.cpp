@@ -1,7 +1,6 @@
 #include "postproc/analysis/slurm_job_record.h"
 
 #include "postproc/json/json_fields.h"
-#include "postproc/json/shallow_json.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -30,16 +29,19 @@ std::string render_slurm_job_record(const SlurmJobRecord& record) {
   return json_text(JsonWriter::whole(record), 2) + "\n";
 }
 
-void read_slurm_job_record(const std::filesystem::path& directory, ReportJob& job) {
-  SlurmJobRecord record;
+std::optional<SlurmJobRecord> read_slurm_job_record(const std::filesystem::path& directory) {
   try {
-    const Json json =
-        parse_json(shallow(read_text_file(directory / kSlurmJobRecordFile, kLargestRecord)), kSlurmJobRecordFile);
+    SlurmJobRecord record;
+    const Json json = parse_json(read_text_file(directory / kSlurmJobRecordFile, kLargestRecord), kSlurmJobRecordFile);
     JsonReader reader(json, kSlurmJobRecordFile);
     fields(reader, record);
+    return record;
   } catch (const std::exception&) {
-    return;  // there is none, or it is damaged: the traces have the rest
+    return std::nullopt;  // the traces have the rest
   }
+}
+
+void apply(const SlurmJobRecord& record, ReportJob& job) {
   job.id = record.id;
   if (!record.array_job.empty()) job.array = record.array_job + "_" + record.array_task;
   if (!record.het_job.empty()) job.het = record.het_job;

@@ -20,7 +20,10 @@ struct SlurmJobRecord {
 
 [[nodiscard]] std::string render_slurm_job_record(const SlurmJobRecord& record);
 
-/// Reads the record into `job`, if the file is there and is understood; members that it lacks stay.
-void read_slurm_job_record(const std::filesystem::path& directory, ReportJob& job);
+/// Nothing where there is none, or it is damaged.
+[[nodiscard]] std::optional<SlurmJobRecord> read_slurm_job_record(const std::filesystem::path& directory);
+
+/// Members that the record lacks stay.
+void apply(const SlurmJobRecord& record, ReportJob& job);
 
 }  // namespace reveal

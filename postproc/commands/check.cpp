@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -11,6 +9,7 @@
 #include "hdf5schema/basics/private_files.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/commands/confined.h"
+#include "postproc/commands/scratch_directory.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/diagnose/collector_query.h"
@@ -31,38 +30,6 @@ NodeStatus worse_of(NodeStatus one, NodeStatus other) {
   if (other == NodeStatus::unknown) return one == NodeStatus::ok ? other : one;
   return std::max(one, other);
 }
-
-/// A place for one recording, gone with it. One that was killed leaves a place that the next one clears.
-class Workplace {
- public:
-  Workplace() {
-    const std::string all =
-        private_directory((fs::temp_directory_path() / ("reveal-check-" + std::to_string(::geteuid()))).string());
-    clear_old(all);
-    place_ = fs::path(all) / std::to_string(::getpid());
-    fs::remove_all(place_);
-    fs::create_directory(place_);
-  }
-  ~Workplace() {
-    std::error_code ignored;
-    fs::remove_all(place_, ignored);
-  }
-  Workplace(const Workplace&) = delete;
-  Workplace& operator=(const Workplace&) = delete;
-
-  [[nodiscard]] fs::path trace() const { return place_ / "node.h5"; }
-
- private:
-  static void clear_old(const fs::path& all) {
-    constexpr auto kOld = std::chrono::hours(1);
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(all, ignored)) {
-      if (fs::file_time_type::clock::now() - entry.last_write_time(ignored) > kOld) fs::remove_all(entry, ignored);
-    }
-  }
-
-  fs::path place_;
-};
 
 class Check final : public Command {
  public:
@@ -105,11 +72,12 @@ class Check final : public Command {
       throw Error(root_ + " belongs to " + foreign->owner + ": its links may lead to other files; copy it first");
     }
     constexpr double kMillisecond = 1e-3;
-    const Workplace place;
-    record_node({.trace = place.trace(),
+    const ScratchDirectory place("check");
+    const fs::path trace = place.path() / "node.h5";
+    record_node({.trace = trace,
                  .root = root_,
                  .duration = std::chrono::milliseconds(static_cast<std::int64_t>(seconds_ / kMillisecond))});
-    return load_trace(place.trace());
+    return load_trace(trace);
   }
 
   /// A line for each node, and one for settings in which they differ; the worst of them decides, and one that could not

@@ -8,6 +8,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/shell_word.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/commands/selected_runs.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/history/retention.h"
@@ -49,8 +50,7 @@ struct CleanedRun {
 class Clean final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("dir", folder_, "the job directories in this folder, instead of all runs that reveal remembers")
-        ->type_name("DIR");
+    selection_.add_folder_option(app);
     app.add_option("--older-than", age_, "runs that began longer ago: 30d, 2w, 12h")
         ->type_name("AGE")
         ->check([](const std::string& text) {
@@ -64,7 +64,7 @@ class Clean final : public Command {
         ->check([](const std::string& text) {
           return parse_bytes(text) ? std::string() : "\"" + text + "\" is no size such as 500MB or 10GB";
         });
-    app.add_option("--name", name_, "only runs of the job or program of this name")->type_name("NAME");
+    selection_.add_name_option(app);
     app.add_flag("--delete", delete_, "delete them; without it, reveal only prints what it would delete");
   }
 
@@ -94,30 +94,15 @@ class Clean final : public Command {
     return limits;
   }
 
-  /// The newest first.
+  /// The newest first, without those that were removed.
   [[nodiscard]] std::vector<StoredRun> stored_runs() const {
-    const auto wanted = [this](const RunRecord& run) {
-      return name_.empty() || run.name == name_ || run.command == name_;
-    };
-    std::vector<std::pair<fs::path, RunRecord>> records;
-    std::error_code error;
-    if (!folder_.empty()) {
-      if (!fs::is_directory(folder_, error)) throw Error(folder_ + ": no such folder");
-      records = records_in(fs::absolute(folder_).lexically_normal());
-    } else {
-      const StatePlace state = state_place();
-      if (state.directory.empty()) throw Error(state.why_not + "; `reveal clean DIR` looks into a folder");
-      if (fs::exists(state.directory, error)) {
-        records = RunIndex(state.directory).newest(std::numeric_limits<std::size_t>::max(), wanted);
-      }
-    }
     std::vector<StoredRun> runs;
-    for (const auto& [directory, record] : records) {
-      if (!wanted(record) || !fs::exists(directory / kRunRecordFile, error)) continue;
-      runs.push_back(look_at_run(directory, record));
+    const auto any = [](const RunRecord&) { return true; };
+    for (const auto& [directory, record] : selected_runs(selection_, std::numeric_limits<std::size_t>::max(), any)) {
+      if (!is_there(directory)) continue;
+      const bool typed_by_user = !selection_.folder.empty();
+      runs.push_back(look_at_run(typed_by_user ? fs::absolute(directory).lexically_normal() : directory, record));
     }
-    std::ranges::stable_sort(runs, std::ranges::greater{},
-                             [](const StoredRun& run) { return run.record.begin_utc_ns; });
     return runs;
   }
 
@@ -182,7 +167,8 @@ class Clean final : public Command {
            "\n";
   }
 
-  std::string folder_, age_, total_, name_;
+  RunSelection selection_{.instead = "`reveal clean DIR` looks into a folder"};
+  std::string age_, total_;
   std::optional<std::size_t> most_runs_;
   bool delete_ = false;
 };

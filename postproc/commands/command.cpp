@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/commands/terminal.h"
 
@@ -57,8 +58,7 @@ Config CommonOptions::configuration(ConfigOwner of) const {
     read.read_file(config_file(), ConfigOwner::site);
     return read;
   }
-  std::error_code error;
-  for (const ConfigPlace& place : config_places(fs::read_symlink("/proc/self/exe", error), process_environment)) {
+  for (const ConfigPlace& place : config_places(own_path(), process_environment)) {
     if (of == ConfigOwner::user || place.owner == ConfigOwner::site) read.read_file(place.file, place.owner);
   }
   return read;

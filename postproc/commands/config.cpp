@@ -1,19 +1,16 @@
 #include <spdlog/fmt/fmt.h>
 
-#include <nlohmann/json.hpp>
-
 #include "hdf5schema/basics/file_pattern.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
+#include "postproc/json/json_fields.h"
 
 namespace reveal {
 namespace {
 
-using ConfigJson = nlohmann::ordered_json;
-
 constexpr std::size_t kPlaceColumn = 40;
 
-ConfigJson json_value(const ConfigKey& key, const Config& config) {
+Json json_value(const ConfigKey& key, const Config& config) {
   switch (key.form) {
     case ConfigForm::truth:
       return config.truth(key);
@@ -100,15 +97,15 @@ class ShowConfig final : public Command {
   }
 
   [[nodiscard]] std::string as_json(const Config& config) const {
-    ConfigJson rows = ConfigJson::array();
+    Json rows = Json::array();
     for (const ConfigKey* key : shown_) {
       rows.push_back({{"section", key->section},
                       {"key", key->key},
                       {"value", json_value(*key, config)},
                       {"from", place_of(*key, config)}});
     }
-    const ConfigJson json{{"schema", "reveal.config/1"}, {"keys", std::move(rows)}, {"problems", problems(config)}};
-    return json.dump(2, ' ', false, ConfigJson::error_handler_t::replace) + "\n";
+    const Json json{{"schema", "reveal.config/1"}, {"keys", std::move(rows)}, {"problems", problems(config)}};
+    return json_text(json, 2) + "\n";
   }
 
   std::vector<const ConfigKey*> shown_;

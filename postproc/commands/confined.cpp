@@ -343,16 +343,6 @@ void print_nothing() {
     throw system_error("/dev/null", errno);
 }
 
-bool send_answer(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = ::write(fd, text.data(), text.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 /// False when there was more than a child may answer, or no end of it in time.
 bool receive_answer(int fd, const ConfinedLimits& limits, std::string& answer) {
   using Clock = std::chrono::steady_clock;
@@ -451,7 +441,7 @@ std::string ask_confined(const fs::path& directory, const ConfinedLimits& limits
     } catch (const std::exception& error) {
       answer = error.what();
     }
-    return send_answer(answers.write.get(), answer) ? status : kFailure;
+    return write_all(answers.write.get(), answer) ? status : kFailure;
   });
   if (!child) throw system_error(directory.string(), errno);
   answers.write.close();

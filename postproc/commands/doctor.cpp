@@ -1,10 +1,10 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/fold.h"
+#include "hdf5schema/basics/own_program.h"
 #include "postproc/commands/command.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/deliver/site_checks.h"
@@ -121,8 +121,7 @@ std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
 class Doctor final : public Command {
  public:
   int run(const CommonOptions& common) override {
-    std::error_code error;
-    SitePlaces places{.programs = std::filesystem::read_symlink("/proc/self/exe", error).parent_path()};
+    SitePlaces places{.programs = own_path().parent_path()};
     const StatePlace history = state_place();
     places.history = history.directory;
     places.why_no_history = history.why_not;

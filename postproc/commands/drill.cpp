@@ -15,7 +15,8 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/host_name.h"
-#include "hdf5schema/basics/private_files.h"
+#include "hdf5schema/basics/own_program.h"
+#include "postproc/commands/scratch_directory.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/compare/timed_command.h"
@@ -34,7 +35,7 @@ using namespace std::chrono_literals;
 constexpr int kUndecided = 3;
 constexpr auto kReportWait = 90s;  // from the end of a Slurm job to its report: epilog, or a report job
 constexpr const char* kJobFolder = "job";
-constexpr std::string_view kSharedName = "reveal-drill-";
+constexpr const char* kUse = "drill";  // of a scratch directory
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -54,54 +55,6 @@ std::vector<std::string> drill_environment(const fs::path& place, bool slurm) {
     kept.push_back("XDG_CONFIG_HOME=" + (place / "config").string());
   }
   return kept;
-}
-
-/// A directory of this drill, removed with it unless it is to stay.
-class DrillPlace {
- public:
-  /// `shared`: below the current directory, which the nodes of a cluster see.
-  explicit DrillPlace(bool shared) : shared_(shared) {
-    const fs::path parent =
-        shared ? fs::current_path()
-               : fs::path(private_directory(
-                     (fs::temp_directory_path() / ("reveal-drill-" + std::to_string(::geteuid()))).string()));
-    if (!shared) clear_old(parent);
-    path_ = parent / (std::string(shared ? kSharedName : "") + std::to_string(::getpid()));
-    make_private_directory(path_.string(), Privacy::others_do_not_enter);
-  }
-  ~DrillPlace() {
-    std::error_code ignored;
-    if (kept_) return;
-    fs::remove_all(path_, ignored);
-    if (!shared_) fs::remove(path_.parent_path(), ignored);  // if no other drill of ours is in it
-  }
-  DrillPlace(const DrillPlace&) = delete;
-  DrillPlace& operator=(const DrillPlace&) = delete;
-
-  void keep() { kept_ = true; }
-  [[nodiscard]] bool kept() const { return kept_; }
-  [[nodiscard]] const fs::path& path() const { return path_; }
-
- private:
-  static void clear_old(const fs::path& all) {
-    constexpr auto kOld = std::chrono::hours(1);
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(all, ignored)) {
-      if (fs::file_time_type::clock::now() - entry.last_write_time(ignored) > kOld) fs::remove_all(entry, ignored);
-    }
-  }
-
-  fs::path path_;
-  bool shared_;
-  bool kept_ = false;
-};
-
-/// Beside our own binary, else by name, which is looked up in PATH.
-std::string beside_us(const std::string& program) {
-  std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  const fs::path beside = self.parent_path() / program;
-  return !error && ::access(beside.c_str(), X_OK) == 0 ? beside.string() : program;
 }
 
 class Drill final : public Command {
@@ -140,13 +93,14 @@ class Drill final : public Command {
     if (!finish_.empty()) return finish(common);
     const bool allocation = !variable("SLURM_JOB_ID").empty() && srun_.empty();
     const bool slurm = allocation || !srun_.empty();
-    DrillPlace place(slurm || keep_);
+    using Place = ScratchDirectory::Place;
+    ScratchDirectory place(kUse, slurm || keep_ ? Place::current : Place::temporary);
     if (keep_) place.keep();
     plan_.place = place.path();
     choose_disturbance(slurm);
     announce(slurm);
     std::vector<DrillCheck> checks{launch(slurm)};
-    if (const int signal = stopped_by_; signal != 0) return stopped(place, signal);
+    if (const int signal = stopped_by_; signal != 0) return stopped(signal);
     if (allocation && checks.front().state == DrillState::passed) return left_to_epilog(place, checks, common);
     if (!srun_.empty()) wait_for_report(job_folder());
     judge(checks, common);
@@ -179,8 +133,6 @@ class Drill final : public Command {
   }
 
   [[nodiscard]] std::vector<std::string> words_of_job(bool slurm) const {
-    std::error_code error;
-    const std::string self = fs::read_symlink("/proc/self/exe", error).string();
     std::vector<std::string> words;
     if (slurm) {
       words = {"srun", "--reveal=output=" + job_folder().string(), "--job-name=reveal-drill", "-N1", "-n1"};
@@ -192,8 +144,9 @@ class Drill final : public Command {
       if (!verbose_) words.emplace_back("--quiet");
       words.emplace_back("--");
     }
-    words.insert(words.end(), {self, "drill", "--program", plan_.disturbance, "--place", plan_.place.string(), "--cpu",
-                               std::to_string(plan_.cpu), "--seconds", number(plan_.seconds)});
+    words.insert(words.end(),
+                 {own_path().string(), "drill", "--program", plan_.disturbance, "--place", plan_.place.string(),
+                  "--cpu", std::to_string(plan_.cpu), "--seconds", number(plan_.seconds)});
     return words;
   }
 
@@ -228,13 +181,13 @@ class Drill final : public Command {
     return {"job", DrillState::passed, "ran for " + duration(run.seconds) + " under " + program};
   }
 
-  static int stopped(DrillPlace&, int signal) {
+  static int stopped(int signal) {
     complain(std::string("the drill was stopped by ") + ::strsignal(signal));
     return 128 + signal;
   }
 
   /// The collectors of an allocation end with it, and so the drill has to wait for that.
-  int left_to_epilog(DrillPlace& place, std::vector<DrillCheck>& checks, const CommonOptions& common) {
+  int left_to_epilog(ScratchDirectory& place, std::vector<DrillCheck>& checks, const CommonOptions& common) {
     place.keep();
     const std::string directory = typed(place.path().string());
     for (const char* name : {"trace", "report", "finding", "node", "interval", "mail"}) {
@@ -253,7 +206,7 @@ class Drill final : public Command {
     judge(checks, common);
     forget(job_folder());
     // Only what a drill made: its truth was read, and the name is one of ours.
-    const bool ours = !truth_.node.empty() && plan_.place.filename().string().starts_with(kSharedName);
+    const bool ours = !truth_.node.empty() && ScratchDirectory::is_one(plan_.place, kUse);
     std::error_code ignored;
     if (!keep_ && ours) fs::remove_all(plan_.place, ignored);
     return conclude(checks, keep_ ? plan_.place.string() : "", common);

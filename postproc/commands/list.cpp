@@ -2,16 +2,16 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/shell_word.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/commands/selected_runs.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/diagnose/rule_table.h"
-#include "postproc/history/run_index.h"
+#include "postproc/json/json_fields.h"
 #include "postproc/words/ink.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
@@ -27,11 +27,6 @@ using Run = std::pair<fs::path, RunRecord>;
 constexpr std::size_t kIndent = 25;
 constexpr std::size_t kVerdictColumns = 17;  // "insufficient data"
 constexpr std::size_t kLongestJob = 24;
-
-bool is_there(const fs::path& directory) {
-  std::error_code error;
-  return fs::exists(directory / kRunRecordFile, error);
-}
 
 std::string job_of(const RunRecord& run) {
   return printable(run.name.empty() ? run.command : run.name, kLongestJob);
@@ -69,8 +64,7 @@ std::string as_text(const std::vector<Run>& runs, const TextStyle& style) {
 }
 
 std::string as_json(const std::vector<Run>& runs) {
-  using ListJson = nlohmann::ordered_json;
-  ListJson rows = ListJson::array();
+  Json rows = Json::array();
   for (const auto& [directory, run] : runs) {
     rows.push_back({{"directory", directory.string()},
                     {"exists", is_there(directory)},
@@ -82,21 +76,27 @@ std::string as_json(const std::vector<Run>& runs) {
                     {"verdict", run.verdict},
                     {"findings", run.findings}});
   }
-  return ListJson{{"schema", "reveal.list/1"}, {"runs", std::move(rows)}}.dump(2, ' ', false,
-                                                                               ListJson::error_handler_t::replace) +
-         "\n";
+  return json_text(Json{{"schema", "reveal.list/1"}, {"runs", std::move(rows)}}, 2) + "\n";
+}
+
+std::vector<std::string> verdicts() {
+  std::vector<std::string> names;
+  for (const VerdictStatus status :
+       {VerdictStatus::healthy, VerdictStatus::notice, VerdictStatus::finding, VerdictStatus::insufficient_data}) {
+    names.emplace_back(name_of(status));
+  }
+  return names;
 }
 
 class List final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("dir", folder_, "list the job directories in this folder, instead of all runs that reveal remembers")
-        ->type_name("DIR");
+    selection_.add_folder_option(app);
     app.add_option("--verdict", verdict_, "only runs with this verdict")
         ->type_name("VERDICT")
-        ->check(CLI::IsMember({"healthy", "notice", "finding", "insufficient_data"}));
+        ->check(CLI::IsMember(verdicts()));
     app.add_option("--finding", finding_, "only runs with a finding of this rule")->type_name("RULE");
-    app.add_option("--name", name_, "only runs of the job or program of this name")->type_name("NAME");
+    selection_.add_name_option(app);
     app.add_option("--limit", limit_, "at most this many runs, the newest ones (default 20)")
         ->type_name("N")
         ->check(CLI::Range(1, 100000));
@@ -106,9 +106,10 @@ class List final : public Command {
     if (!finding_.empty() && find_rule(finding_) == nullptr) {
       throw Error("no rule \"" + finding_ + "\"; see reveal rules");
     }
-    const std::vector<Run> runs = folder_.empty() ? remembered() : in_folder();
+    const std::vector<Run> runs =
+        selected_runs(selection_, limit_, [this](const RunRecord& run) { return wanted(run); });
     if (runs.empty() && !common.json) {
-      const bool any = verdict_.empty() && finding_.empty() && name_.empty();
+      const bool any = verdict_.empty() && finding_.empty() && selection_.name.empty();
       print(any ? "no run of yours has a report yet: reveal-run -- COMMAND and srun --reveal make one\n"
                 : "no run of yours is like this\n");
       return 0;
@@ -121,35 +122,11 @@ class List final : public Command {
   [[nodiscard]] bool wanted(const RunRecord& run) const {
     const bool found =
         finding_.empty() || std::find(run.findings.begin(), run.findings.end(), finding_) != run.findings.end();
-    return found && (verdict_.empty() || run.verdict == verdict_) &&
-           (name_.empty() || run.name == name_ || run.command == name_);
+    return found && (verdict_.empty() || run.verdict == verdict_);
   }
 
-  [[nodiscard]] std::vector<Run> remembered() const {
-    constexpr std::string_view kInstead = "; `reveal list DIR` lists the job directories in a folder";
-    const StatePlace state = state_place();
-    if (state.directory.empty()) throw Error(state.why_not + std::string(kInstead));
-    std::error_code error;
-    if (!fs::exists(state.directory, error)) return {};  // before the first report
-    try {
-      return RunIndex(state.directory).newest(limit_, [this](const RunRecord& run) { return wanted(run); });
-    } catch (const Error& failure) {
-      throw Error(failure.what() + std::string(kInstead));
-    }
-  }
-
-  [[nodiscard]] std::vector<Run> in_folder() const {
-    std::error_code error;
-    if (!fs::is_directory(folder_, error)) throw Error(folder_ + ": no such folder");
-    std::vector<Run> runs = records_in(folder_);
-    std::erase_if(runs, [this](const Run& run) { return !wanted(run.second); });
-    std::sort(runs.begin(), runs.end(),
-              [](const Run& one, const Run& other) { return one.second.begin_utc_ns > other.second.begin_utc_ns; });
-    if (runs.size() > limit_) runs.resize(limit_);
-    return runs;
-  }
-
-  std::string folder_, verdict_, finding_, name_;
+  RunSelection selection_{.instead = "`reveal list DIR` lists the job directories in a folder"};
+  std::string verdict_, finding_;
   std::size_t limit_ = 20;
 };
 

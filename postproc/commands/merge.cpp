@@ -25,7 +25,8 @@ class Merge final : public Command {
     const MergedJob job = merge_job_directory(directory_, pack_ ? MergeForm::self_contained : MergeForm::links);
     for (const std::string& problem : job.problems) complain(problem);
     if (common.json) {
-      const Json json{{"file", job.path.string()}, {"nodes", job.nodes}, {"problems", job.problems}};
+      const Json json{
+          {"schema", "reveal.merge/1"}, {"file", job.path.string()}, {"nodes", job.nodes}, {"problems", job.problems}};
       print(json_text(json, 2) + "\n");
     } else {
       std::error_code error;

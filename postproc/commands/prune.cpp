@@ -32,7 +32,8 @@ class Prune final : public Command {
     const PruneResult result = prune_jobs(options_);
     const RetainedMetrics::Count& channels = result.channels;
     if (common.json) {
-      const Json json{{"out", options_.out.string()},
+      const Json json{{"schema", "reveal.prune/1"},
+                      {"out", options_.out.string()},
                       {"lines", result.lines},
                       {"channels_moved", channels.moved},
                       {"channels_retained", channels.retained},

@@ -34,7 +34,8 @@ class Score final : public Command {
       print(as_line(result) + "\n");
       return 0;
     }
-    Json json{{"samples", result.samples},
+    Json json{{"schema", "reveal.score/1"},
+              {"samples", result.samples},
               {"channels", result.channels},
               {"interval_seconds", result.interval_seconds},
               {"insufficient", result.insufficient},

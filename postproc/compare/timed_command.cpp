@@ -11,11 +11,11 @@
 #include <chrono>
 #include <csignal>
 #include <iterator>
-#include <sstream>
 #include <string_view>
 #include <thread>
 
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/run_program.h"
 
 namespace reveal {
@@ -43,19 +43,14 @@ extern "C" void stop_the_command(int signal, siginfo_t* from, void*) {
   }
 }
 
-/// Where the command would find the program: by the PATH of its own environment.
+/// Where the command would find the program: by the PATH of its own environment. "" if there is none.
 std::string program_for(const std::string& word, const std::vector<std::string>& environment) {
   constexpr std::string_view kPath = "PATH=";
   constexpr std::string_view kUsual = "/bin:/usr/bin";  // as execvp(3) without a PATH
   if (word.find('/') != std::string::npos) return word;
   const auto set = std::find_if(environment.begin(), environment.end(),
                                 [&](const std::string& one) { return one.starts_with(kPath); });
-  std::istringstream folders(set == environment.end() ? std::string(kUsual) : set->substr(kPath.size()));
-  for (std::string folder; std::getline(folders, folder, ':');) {
-    std::string file = (folder.empty() ? "." : folder) + "/" + word;
-    if (::access(file.c_str(), X_OK) == 0) return file;
-  }
-  return "";  // no such program
+  return find_in_path(word, set == environment.end() ? kUsual : std::string_view(*set).substr(kPath.size()));
 }
 
 int start_command(const std::vector<std::string>& words, const std::vector<std::string>& environment, OutputOf output,

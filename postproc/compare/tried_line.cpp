@@ -129,7 +129,7 @@ std::vector<std::string> options_of(std::vector<std::string>::const_iterator wor
 
 }  // namespace
 
-std::vector<std::string> split_words(std::string_view line) {
+std::vector<std::string> shell_words(std::string_view line) {
   std::vector<std::string> words;
   std::string_view rest = line;
   while (true) {
@@ -144,7 +144,7 @@ TriedLine parse_tried_line(std::string_view line, const std::string& command) {
     throw Error(
         fmt::format("\"{}\" is for the batch system: submit two jobs, then reveal compare", printable(line, 100)));
   }
-  const std::vector<std::string> words = split_words(line);
+  const std::vector<std::string> words = shell_words(line);
   if (words.empty()) throw Error("an empty line cannot be tried");
   TriedLine tried;
   if (words.front() == "export" || words.front() == "unset") {

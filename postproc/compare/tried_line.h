@@ -27,7 +27,7 @@ struct TriedLine {
 
 /// As a shell splits a line; a comment ends it. Throws Error for features that need a shell: pipes, variables,
 /// patterns.
-[[nodiscard]] std::vector<std::string> split_words(std::string_view line);
+[[nodiscard]] std::vector<std::string> shell_words(std::string_view line);
 
 /// "export A=1 B=2", "unset A", "A=1 numactl --membind=0 COMMAND ..."; `command`, its first word, ends the words before
 /// it. "torchrun --numa-binding=node ..." adds an option where that is torchrun, too.

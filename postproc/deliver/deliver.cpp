@@ -265,13 +265,12 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
 
 /// The names that the node which queried the controller left beside the traces.
 JobNames published_names(const fs::path& directory, JobNames names) {
-  ReportJob facts;
-  read_slurm_job_record(directory, facts);
-  const std::size_t line = facts.array.find('_');
-  if (names.name.empty()) names.name = facts.name;
-  if (names.array_job.empty() && line != std::string::npos) {
-    names.array_job = facts.array.substr(0, line);
-    names.array_task = facts.array.substr(line + 1);
+  const auto record = read_slurm_job_record(directory);
+  if (!record) return names;
+  if (names.name.empty()) names.name = record->name;
+  if (names.array_job.empty()) {
+    names.array_job = record->array_job;
+    names.array_task = record->array_task;
   }
   return names;
 }

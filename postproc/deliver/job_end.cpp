@@ -11,6 +11,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/host_name.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/request.h"
 #include "postproc/deliver/deliver.h"
 #include "postproc/deliver/report_job.h"
@@ -147,8 +148,8 @@ class EndOfNode {
   /// `reveal NAME DIRECTORY --config ...`, for the shell of a report job.
   [[nodiscard]] std::string command(const char* name, const Delivery& delivery,
                                     const std::vector<Option>& options) const {
-    std::string words = shell_quoted(std::filesystem::read_symlink("/proc/self/exe").string()) + " " + name + " " +
-                        shell_quoted(delivery.directory.string());
+    std::string words =
+        shell_quoted(own_path().string()) + " " + name + " " + shell_quoted(delivery.directory.string());
     const auto add = [&words](const Option& option) {
       if (!option.value.empty()) words += std::string(" ") + option.name + " " + shell_quoted(option.value);
     };

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
@@ -52,17 +53,6 @@ std::string answer_of(std::vector<std::string> command) {
   return end.start_error == 0 && end.status && exit_status(*end.status) == 0 ? end.output : "";
 }
 
-bool in_path(const std::string& program) {
-  const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const std::string directory(rest.substr(0, rest.find(':')));
-    rest.remove_prefix(std::min(directory.size() + 1, rest.size()));
-    if (::access((fs::path(directory) / program).c_str(), X_OK) == 0) return true;
-  }
-  return false;
-}
-
 /// "22.05.8", "slurm-wlm 22.05.8" -> "22.5"
 std::string release_of(std::string_view version) {
   const std::size_t digit = version.find_first_of("0123456789");
@@ -90,7 +80,7 @@ class SiteChecks {
   explicit SiteChecks(const SitePlaces& places) : places_(places) {}
 
   std::vector<SiteCheck> run() {
-    const bool slurm = places_.ask_slurm && in_path("scontrol");
+    const bool slurm = places_.ask_slurm && !find_in_path("scontrol").empty();
     if (slurm) config_ = answer_of({"/bin/sh", "-c", "exec scontrol show config 2>/dev/null"});
     line_ = plugin_line();
     programs();

@@ -137,20 +137,6 @@ Environment pattern_environment(const SlurmJob& job) {
   };
 }
 
-namespace {
-
-/// Slurm calls a job "wrap" or "python3" if its user did not name it: then its program is a better name.
-std::string title_of(const JobNames& names) {
-  if (identifies(names.name)) return names.name;
-  std::vector<std::string> words;
-  std::string_view rest = names.command;
-  for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) words.emplace_back(word);
-  const std::string program = program_name(words, words_by_their_looks());
-  return program.empty() ? names.name : program;
-}
-
-}  // namespace
-
 SlurmJobRecord record_of(const SlurmJob& job) {
   const JobNames& names = job.names;
   return {.id = job.place.id,
@@ -158,7 +144,7 @@ SlurmJobRecord record_of(const SlurmJob& job) {
           .array_job = names.array_job,
           .array_task = names.array_task,
           .het_job = names.het_job,
-          .name = title_of(names),
+          .name = job_name(names.name, split_words(names.command), words_by_their_looks()),
           .account = names.account,
           .partition = names.partition,
           .cluster = names.cluster,

@@ -8,6 +8,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/fold.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/json/json_fields.h"
@@ -18,17 +19,6 @@ namespace {
 
 constexpr std::size_t kLargestAnswer = 8 << 20;
 constexpr const char* kCollector = "reveal-collect";
-
-/// Beside our own binary, else by name, which is looked up in PATH.
-std::string collector_path() {
-  std::error_code error;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
-  if (!error) {
-    const auto beside = self.parent_path() / kCollector;
-    if (::access(beside.c_str(), X_OK) == 0) return beside.string();
-  }
-  return kCollector;
-}
 
 /// Inside a job, too, the node is looked at, and not that job.
 std::vector<std::string> environment_without_job() {
@@ -61,7 +51,7 @@ const Json& rows_of(const Json& json) {
 std::string text_of(const Json& row, const char* key) {
   const auto found = row.find(key);
   if (found == row.end() || found->is_null()) return {};
-  return found->is_string() ? found->get<std::string>() : found->dump();
+  return found->is_string() ? found->get<std::string>() : json_text(*found);
 }
 
 /// The probe's metrics; an empty list where there are none.
@@ -112,7 +102,7 @@ Json derived_as_json() {
 }  // namespace
 
 std::string query_collector(const std::vector<std::string>& arguments) {
-  const std::string program = collector_path();
+  const std::string program = beside_us(kCollector);
   std::vector<std::string> words{program};
   words.insert(words.end(), arguments.begin(), arguments.end());
   ProgramEnd end =
@@ -125,7 +115,7 @@ std::string query_collector(const std::vector<std::string>& arguments) {
 }
 
 void record_node(const NodeRecording& recording) {
-  const std::string program = collector_path();
+  const std::string program = beside_us(kCollector);
   const ProgramEnd end =
       run_program({.command = {program, "--output", recording.trace.string(), "--root", recording.root.string(),
                                "--duration", fmt::format("{}ms", recording.duration.count())},
@@ -143,7 +133,7 @@ void record_node(const NodeRecording& recording) {
 std::string probes_as_json() {
   Json list = parsed(query_collector({"--list-probes", "--json"}));
   list.push_back(derived_as_json());
-  return list.dump(2) + '\n';
+  return json_text(list, 2) + '\n';
 }
 
 std::string probes_as_markdown() {
@@ -178,7 +168,7 @@ std::string probes_as_text(const std::string& text, std::size_t width) {
 }
 
 std::string probe_as_json(const std::string& json, const std::string& name) {
-  return Json::array({probe_named(parsed(json), name)}).dump(2) + '\n';
+  return json_text(Json::array({probe_named(parsed(json), name)}), 2) + '\n';
 }
 
 std::string probe_as_text(const std::string& json, const std::string& name, std::size_t width) {

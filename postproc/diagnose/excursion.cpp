@@ -6,6 +6,8 @@
 #include <queue>
 
 #include "hdf5schema/basics/not_measured.h"
+#include "postproc/numerics/median.h"
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 namespace {
@@ -207,13 +209,6 @@ std::vector<double> short_means(std::span<const double> series, const ExcursionS
   return means_outside(series, {}, std::max<std::size_t>(1, search.window / 5));
 }
 
-/// The value of a rank, which need not be sorted for.
-double ranked(std::vector<double>& values, std::size_t rank) {
-  const auto place = values.begin() + static_cast<std::ptrdiff_t>(rank);
-  std::nth_element(values.begin(), place, values.end());
-  return *place;
-}
-
 }  // namespace
 
 std::size_t overlap(Interval a, Interval b) {
@@ -255,15 +250,15 @@ std::vector<double> reference_means(std::span<const double> series, std::span<co
 std::vector<Excursion> find_excursions(std::span<const double> series, const ExcursionSearch& search) {
   std::vector<double> means = short_means(series, search);
   if (means.empty()) return {};
-  return excursions_above(series, std::max(ranked(means, means.size() / 2), search.floor), search);
+  return excursions_above(series, std::max(upper_median<double>(means), search.floor), search);
 }
 
 std::vector<Excursion> find_lasting_excursions(std::span<const double> series, const ExcursionSearch& search) {
   std::vector<double> means = short_means(series, search);
   if (means.empty()) return {};
-  const double low =
-      std::max(ranked(means, static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))), search.floor);
-  if (ranked(means, means.size() / 2) - low < search.min_excess) return {};
+  const double low = std::max(
+      ranked<double>(means, static_cast<std::size_t>(kLeastUsual * static_cast<double>(means.size()))), search.floor);
+  if (upper_median<double>(means) - low < search.min_excess) return {};
   std::vector<Excursion> found = excursions_above(series, low, search);
   std::size_t length = 0;
   for (Excursion& each : found) {

@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/numerics/percentile.h"
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
 
@@ -343,15 +344,12 @@ std::vector<double> mean_gpu_power(const RuleContext& context) {
 }
 
 double usual_gpu_power(std::span<const double> power, Interval phase) {
-  constexpr double kUsualHigh = 0.95;
+  constexpr double kUsualHigh = 95;  // percent
   std::vector<double> values;
   for (std::size_t t = phase.begin; t < phase.end; ++t) {
     if (!std::isnan(power[t])) values.push_back(power[t]);
   }
-  if (values.empty()) return std::nan("");
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(kUsualHigh * static_cast<double>(values.size() - 1));
-  std::nth_element(values.begin(), at, values.end());
-  return *at;
+  return values.empty() ? std::nan("") : lower_percentile(values, kUsualHigh);
 }
 
 }  // namespace reveal

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 
 namespace reveal {
 namespace {
@@ -127,6 +128,16 @@ std::optional<Confirmation> confirmed_by(const Detection& detection, Interval at
 
 double job_seconds(const RuleContext& context) {
   return context.seconds(context.telemetry.samples);
+}
+
+std::vector<Excursion> or_whole_run(const RuleContext& context, std::span<const double> series, double least,
+                                    std::vector<Excursion> found) {
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(series, whole);
+  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
+    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
+  }
+  return found;
 }
 
 Severity severity_of_loss(double seconds, double percent, double min_seconds, double min_percent) {

@@ -76,6 +76,11 @@ struct Confirmation {
 /// Job's run time on this node.
 [[nodiscard]] double job_seconds(const RuleContext& context);
 
+/// `found`, or, where it is empty, the whole run if its mean is at least `least`: a disturbance that lasts from the
+/// first second to the last has no usual level to stand above.
+[[nodiscard]] std::vector<Excursion> or_whole_run(const RuleContext& context, std::span<const double> series,
+                                                  double least, std::vector<Excursion> found);
+
 /// The materiality gate of all rules that estimate lost time: below it a true effect is a notice.
 [[nodiscard]] Severity severity_of_loss(double seconds, double percent, double min_seconds, double min_percent);
 

@@ -107,28 +107,26 @@ const Disturbance* find_disturbance(std::string_view name) noexcept {
   return nullptr;
 }
 
+void fields(auto& v, Visited<decltype(v), DrillTruth>& truth) {
+  v("disturbance", truth.disturbance);
+  v("node", truth.node);
+  v("begin_utc_ns", truth.span.begin_utc_ns);
+  v("end_utc_ns", truth.span.end_utc_ns);
+  v("job_share", truth.job_share);
+}
+
 std::string render_drill_truth(const DrillTruth& truth) {
-  return json_text(Json{{"disturbance", truth.disturbance},
-                        {"node", truth.node},
-                        {"begin_utc_ns", truth.span.begin_utc_ns},
-                        {"end_utc_ns", truth.span.end_utc_ns},
-                        {"job_share", truth.job_share}},
-                   2) +
-         "\n";
+  return json_text(JsonWriter::whole(truth), 2) + "\n";
 }
 
 DrillTruth parse_drill_truth(const std::string& text) {
-  try {
-    const Json json = Json::parse(text);
-    DrillTruth truth{.disturbance = json.at("disturbance").get<std::string>(),
-                     .node = json.at("node").get<std::string>(),
-                     .span = {json.at("begin_utc_ns").get<std::int64_t>(), json.at("end_utc_ns").get<std::int64_t>()},
-                     .job_share = json.at("job_share").get<double>()};
-    if (find_disturbance(truth.disturbance) == nullptr) throw Error("no disturbance of that name");
-    return truth;
-  } catch (const Json::exception& error) {
-    throw Error(fmt::format("the record of the disturbance cannot be read: {}", error.what()));
-  }
+  constexpr std::string_view kDocument = "the record of the disturbance";
+  const Json json = parse_json(text, kDocument);
+  DrillTruth truth;
+  JsonReader reader(json, kDocument);
+  fields(reader, truth);
+  if (find_disturbance(truth.disturbance) == nullptr) throw Error("no disturbance of that name");
+  return truth;
 }
 
 std::string_view name_of(DrillState state) noexcept {

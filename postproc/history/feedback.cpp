@@ -16,11 +16,29 @@
 #include "postproc/words/times.h"
 
 namespace reveal {
+
+struct FeedbackDocument {
+  std::vector<Feedback> feedback;
+};
+
+void fields(auto& v, Visited<decltype(v), Feedback>& said) {
+  v("key", said.key);
+  v("job", said.job);
+  v("rule", said.rule);
+  v("fingerprint", said.fingerprint);
+  v("words", said.words);
+  v("said_utc_ns", said.said_utc_ns);
+}
+
+void fields(auto& v, Visited<decltype(v), FeedbackDocument>& document) {
+  v.schema("schema", "reveal.feedback/1");
+  v("feedback", document.feedback);
+}
+
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kFeedbackSchema = "reveal.feedback/1";
 constexpr std::size_t kLargestFeedback = 4 << 20;
 constexpr std::size_t kMostFeedback = 2000;  // the oldest go
 constexpr std::size_t kDateLength = 10;      // of "2026-11-24 14:00"
@@ -38,18 +56,9 @@ Descriptor turn_in(const fs::path& state) {
   return lock;
 }
 
-void write_feedback(const fs::path& state, std::span<const Feedback> all) {
-  Json rows = Json::array();
-  for (const Feedback& each : all) {
-    rows.push_back({{"key", each.key},
-                    {"job", each.job},
-                    {"rule", each.rule},
-                    {"fingerprint", each.fingerprint},
-                    {"words", each.words},
-                    {"said_utc_ns", each.said_utc_ns}});
-  }
-  publish_file(state, kFeedbackFile, json_text(Json{{"schema", kFeedbackSchema}, {"feedback", std::move(rows)}}, 2),
-               Synced::yes);
+void write_feedback(const fs::path& state, std::vector<Feedback> all) {
+  const Json json = JsonWriter::whole(FeedbackDocument{std::move(all)});
+  publish_file(state, kFeedbackFile, json_text(json, 2), Synced::yes);
 }
 
 }  // namespace
@@ -58,21 +67,11 @@ std::vector<Feedback> read_feedback(const fs::path& state) {
   std::error_code error;
   const fs::path file = state / kFeedbackFile;
   if (!fs::exists(fs::symlink_status(file, error))) return {};
-  std::vector<Feedback> all;
-  try {
-    const Json json = Json::parse(read_text_file(file, kLargestFeedback, FileOf::ours));
-    for (const Json& row : json.at("feedback")) {
-      all.push_back({.key = row.at("key").get<std::string>(),
-                     .job = row.at("job").get<std::string>(),
-                     .rule = row.at("rule").get<std::string>(),
-                     .fingerprint = row.at("fingerprint").get<std::string>(),
-                     .words = row.at("words").get<std::string>(),
-                     .said_utc_ns = row.at("said_utc_ns").get<std::int64_t>()});
-    }
-  } catch (const Json::exception& failure) {
-    throw Error(fmt::format("{}: {}", file.string(), failure.what()));
-  }
-  return all;
+  const Json json = parse_json(read_text_file(file, kLargestFeedback, FileOf::ours), file.native());
+  FeedbackDocument document;
+  JsonReader reader(json, file.native());
+  fields(reader, document);
+  return std::move(document.feedback);
 }
 
 void add_feedback(const fs::path& state, const Feedback& said) {
@@ -81,14 +80,14 @@ void add_feedback(const fs::path& state, const Feedback& said) {
   std::erase_if(all, [&](const Feedback& each) { return about_the_same(each, said); });
   all.push_back(said);
   if (all.size() > kMostFeedback) all.erase(all.begin(), all.end() - kMostFeedback);
-  write_feedback(state, all);
+  write_feedback(state, std::move(all));
 }
 
 bool take_back_feedback(const fs::path& state, const Feedback& said) {
   const Descriptor turn = turn_in(state);
   std::vector<Feedback> all = read_feedback(state);
   if (std::erase_if(all, [&](const Feedback& each) { return about_the_same(each, said); }) == 0) return false;
-  write_feedback(state, all);
+  write_feedback(state, std::move(all));
   return true;
 }
 

@@ -4,66 +4,48 @@
 namespace reveal {
 namespace {
 
-constexpr std::string_view kSameInput = "run it again with the same input: does it take as long as before?";
-constexpr const char* kCompareConfiguration =
-    "Check the changes since the earlier runs: report.json lists configuration and channels under history.";
+/// Adds the fields that these rules share.
+RuleSpec rule_of_history(RuleSpec spec) {
+  spec.kind = FindingKind::history;
+  spec.subsystem = Subsystem::process;
+  spec.order = 500;
+  spec.look_alikes = "another input or version of the program";
+  spec.advice = {
+      "Check the changes since the earlier runs: report.json lists configuration and channels under history."};
+  spec.verify = "run it again with the same input: does it take as long as before?";
+  spec.sources = {"https://arxiv.org/abs/2510.26008"};
+  return spec;
+}
 
-const RegisteredRule kSlower{{
+const RegisteredRule kSlower{rule_of_history({
     .id = "history.slower",
     .title = "This run took longer than earlier runs",
     .looks_for = "A run time above that of earlier runs of the same program and shape, beyond their spread.",
-    .kind = FindingKind::history,
-    .subsystem = Subsystem::process,
-    .order = 500,
-    .look_alikes = "another input or version of the program",
     .proof = Proof::real,
     .thresholds = {{"min_percent", 10, "percent", "least difference of the run time from the median of earlier runs"},
                    {"min_seconds", 2, "s", "least difference in seconds"},
                    {"warning_percent", 20, "percent", "difference from which this is a finding; below it, a notice"},
                    {"warning_seconds", 10, "s", "likewise"}},
-    .user_remedy = {},
-    .advice = {kCompareConfiguration},
-    .admin_remedy = {},
-    .verify = kSameInput,
-    .sources = {"https://arxiv.org/abs/2510.26008"},
-}};
+})};
 
-const RegisteredRule kDrift{{
+const RegisteredRule kDrift{rule_of_history({
     .id = "history.drift",
     .title = "This job has become slower from run to run",
     .looks_for = "A run time that has grown from run to run, compared with the oldest known runs.",
-    .kind = FindingKind::history,
-    .subsystem = Subsystem::process,
-    .order = 500,
-    .look_alikes = "another input or version of the program",
     .proof = Proof::real,
     .thresholds = {{"min_percent", 20, "percent", "least difference of the run time from the oldest known runs"}},
-    .user_remedy = {},
-    .advice = {kCompareConfiguration},
-    .admin_remedy = {},
-    .verify = kSameInput,
-    .sources = {"https://arxiv.org/abs/2510.26008"},
-}};
+})};
 
-const RegisteredRule kChanged{{
+const RegisteredRule kChanged{rule_of_history({
     .id = "history.changed",
     .title = "This run behaved differently from earlier runs",
     .looks_for =
         "Channels whose level differs from that of earlier runs, while the earlier runs agree with each other.",
-    .kind = FindingKind::history,
-    .subsystem = Subsystem::process,
-    .order = 500,
-    .look_alikes = "another input or version of the program",
     .proof = Proof::real,
     .thresholds = {{"min_percent", 25, "percent", "least change of a channel"},
                    {"min_channels", 3, "channels", "least number of channels with such a change"},
                    {"min_runs", 5, "runs", "earlier runs that must agree"}},
-    .user_remedy = {},
-    .advice = {kCompareConfiguration},
-    .admin_remedy = {},
-    .verify = kSameInput,
-    .sources = {"https://arxiv.org/abs/2510.26008"},
-}};
+})};
 
 }  // namespace
 }  // namespace reveal

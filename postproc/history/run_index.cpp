@@ -5,7 +5,6 @@
 #include <sqlite3.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +16,7 @@
 #include <thread>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/network_file_system.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -35,30 +35,6 @@ constexpr std::size_t kMostEntries = 5000;  // of a folder with job directories
 constexpr std::size_t kMostRecords = 300;
 constexpr std::size_t kMostRoots = 200;
 constexpr std::size_t kLargestRoots = 1 << 20;
-
-/// SQLite's locks do not hold on them.
-constexpr unsigned kNetworkFileSystems[] = {
-    0x6969,      // NFS
-    0x517b,      // SMB
-    0xff534d42,  // CIFS
-    0xfe534d42,  // SMB2
-    0x0bd00bd0,  // Lustre
-    0x47504653,  // GPFS
-    0x00c36400,  // Ceph
-    0x65735546,  // FUSE: sshfs, glusterfs
-    0x5346414f,  // AFS
-    0xaad7aaea,  // PanFS
-    0x19830326,  // BeeGFS
-    0x01021997,  // 9p
-};
-
-bool on_network(const fs::path& path) {
-  struct statfs status {};
-  if (::statfs(path.c_str(), &status) != 0) return false;
-  const auto type = static_cast<unsigned>(status.f_type);
-  return std::find(std::begin(kNetworkFileSystems), std::end(kNetworkFileSystems), type) !=
-         std::end(kNetworkFileSystems);
-}
 
 /// A statement that is finalised whatever happens.
 class Statement {
@@ -134,7 +110,8 @@ RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
   const bool created = fs::create_directories(directory, error);
   if (error) throw Error(directory.string() + ": " + error.message());
   if (created) fs::permissions(directory, fs::perms::owner_all, error);
-  if (on_network(directory)) throw Error(directory.string() + ": reveal keeps no index on a network file system");
+  // The locks of SQLite do not hold there.
+  if (is_on_network(directory)) throw Error(directory.string() + ": reveal keeps no index on a network file system");
   lock_ = ::open((directory / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (lock_ < 0) throw system_error((directory / kLock).string(), errno);
   const auto end = std::chrono::steady_clock::now() + kPatience;

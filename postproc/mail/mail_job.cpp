@@ -7,11 +7,11 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
+#include "postproc/json/json_fields.h"
 #include "postproc/mail/mail_quota.h"
 #include "postproc/report/wording.h"
 
@@ -182,7 +182,7 @@ std::string outcome_as_text(const MailOutcome& outcome, MailText with) {
 }
 
 std::string outcome_as_json(const MailOutcome& outcome) {
-  nlohmann::ordered_json mails = nlohmann::ordered_json::array();
+  Json mails = Json::array();
   for (const MailOutcome::Item& item : outcome.items) {
     mails.push_back({{"audience", name_of(item.audience)},
                      {"to", item.to},
@@ -191,8 +191,11 @@ std::string outcome_as_json(const MailOutcome& outcome) {
                      {"state", name_of(item.state)},
                      {"why", item.why}});
   }
-  const nlohmann::ordered_json json{{"mails", mails}, {"not_sent", outcome.why_not}, {"problems", outcome.problems}};
-  return json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  const Json json{{"schema", "reveal.mail/1"},
+                  {"mails", std::move(mails)},
+                  {"not_sent", outcome.why_not},
+                  {"problems", outcome.problems}};
+  return json_text(json, 2) + "\n";
 }
 
 std::string failure_line(const MailOutcome& outcome) {

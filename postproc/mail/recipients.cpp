@@ -3,19 +3,18 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <span>
+#include <optional>
 
+#include "hdf5schema/basics/config_keys.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/mail/address.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::string_view kNobody[] = {"off", "no", "none", "false"};
-constexpr std::string_view kMyself[] = {"yes", "on", "true"};  // `--reveal=mail` without an address
-
-bool is_one_of(std::string_view word, std::span<const std::string_view> words) {
-  return std::find(words.begin(), words.end(), word) != words.end();
+/// yes: as `--reveal=mail` without an address; no: no mail at all; nothing: an address, or no request.
+std::optional<bool> asked_at_all(std::string_view request) {
+  return request == "none" ? false : parse_truth(request);
 }
 
 /// Without this rule, `--reveal=mail=` would let anybody send mail to anybody in the site's name.
@@ -53,11 +52,12 @@ std::string address_in_slurm(const MailSettings& settings, const MailRequest& re
 }
 
 void plan_user(const Report& report, const MailSettings& settings, const MailRequest& request, MailPlan& plan) {
-  if (is_one_of(request.asked, kNobody)) {
+  const std::optional<bool> at_all = asked_at_all(request.asked);
+  if (at_all == false) {
     plan.why_not.emplace_back("the user requested no mail");
     return;
   }
-  const bool myself = is_one_of(request.asked, kMyself);
+  const bool myself = at_all.has_value();
   std::string address;
   if (!request.asked.empty() && !myself) address = asked_address(settings, request, plan);
   const bool asked = myself || !address.empty();

@@ -1,5 +1,6 @@
 #include "postproc/numerics/median.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

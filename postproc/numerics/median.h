@@ -1,9 +1,10 @@
 // The middle of a few values, which a few wild ones among them do not move.
 #pragma once
 
-#include <algorithm>
 #include <span>
 #include <vector>
+
+#include "postproc/numerics/percentile.h"
 
 namespace reveal {
 
@@ -16,9 +17,7 @@ namespace reveal {
 /// themselves. Reorders them; needs at least one, and no NaN.
 template <typename Number>
 [[nodiscard]] Number upper_median(std::span<Number> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return ranked(values, values.size() / 2);
 }
 
 }  // namespace reveal

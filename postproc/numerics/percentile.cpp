@@ -1,7 +1,5 @@
 #include "postproc/numerics/percentile.h"
 
-#include <algorithm>
-#include <cstddef>
 #include <limits>
 
 namespace reveal {
@@ -13,6 +11,10 @@ double percentile(std::vector<double> values, double percent) {
   const auto below = static_cast<std::size_t>(position);
   const std::size_t above = std::min(below + 1, values.size() - 1);
   return values[below] + (position - static_cast<double>(below)) * (values[above] - values[below]);
+}
+
+double lower_percentile(std::span<double> values, double percent) {
+  return ranked(values, static_cast<std::size_t>(percent / 100 * static_cast<double>(values.size() - 1)));
 }
 
 }  // namespace reveal

@@ -1,40 +1,13 @@
 #include "postproc/report/job_metrics.h"
 
-#include <spdlog/fmt/fmt.h>
-
 #include <algorithm>
-#include <cmath>
+#include <initializer_list>
 #include <map>
 
-#include "postproc/words/sanitize.h"
+#include "postproc/words/gauge.h"
 
 namespace reveal {
 namespace {
-
-std::string label_value(std::string_view text) {
-  std::string escaped;
-  for (const char letter : printable(text, 200)) {
-    if (letter == '"' || letter == '\\') escaped += '\\';
-    escaped += letter;
-  }
-  return escaped;
-}
-
-/// The lines of one metric, in OpenMetrics together.
-class Gauge {
- public:
-  Gauge(std::string_view name, std::string_view unit, std::string_view help)
-      : name_(name), head_(fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n", name, help)) {
-    if (!unit.empty()) head_ += fmt::format("# UNIT {} {}\n", name, unit);
-  }
-  void add(const std::string& labels, std::optional<double> value) {
-    if (value && std::isfinite(*value)) lines_ += fmt::format("{}{{{}}} {}\n", name_, labels, *value);
-  }
-  [[nodiscard]] std::string text() const { return lines_.empty() ? "" : head_ + lines_; }
-
- private:
-  std::string name_, head_, lines_;
-};
 
 struct TotalsMetric {
   std::string_view key;  // of kTotalsNumbers
@@ -61,7 +34,7 @@ constexpr TotalsMetric kTotalsMetrics[] = {
     {"memory_traffic", "reveal_job_memory_traffic_bytes", "bytes", "Traffic of the nodes' memory controllers."},
 };
 
-std::string totals_metrics(const JobTotals& totals, const std::string& job) {
+std::string totals_metrics(const JobTotals& totals, const MetricLabels& job) {
   std::string text;
   for (const auto& [key, member] : kTotalsNumbers) {
     for (const TotalsMetric& metric : kTotalsMetrics) {
@@ -77,10 +50,14 @@ std::string totals_metrics(const JobTotals& totals, const std::string& job) {
 }  // namespace
 
 std::string report_as_metrics(const Report& report) {
-  const std::string job =
-      fmt::format("job_id=\"{}\"", label_value(report.job.id.empty() ? report.directory : report.job.id));
+  const MetricLabels job{{"job_id", report.job.id.empty() ? report.directory : report.job.id}};
+  const auto job_and = [&](std::initializer_list<MetricLabels::value_type> more) {
+    MetricLabels labels = job;
+    labels.insert(labels.end(), more);
+    return labels;
+  };
   Gauge info("reveal_job_info", "", "The verdict of the report, as a label.");
-  info.add(fmt::format("{},verdict=\"{}\"", job, name_of(report.verdict.status)), 1);
+  info.add(job_and({{"verdict", name_of(report.verdict.status)}}), 1);
   Gauge ran("reveal_job_run_seconds", "seconds", "Run time of the job.");
   ran.add(job, report.job.ran_seconds);
   Gauge nodes("reveal_job_nodes", "", "Nodes of the job.");
@@ -105,7 +82,7 @@ std::string report_as_metrics(const Report& report) {
   Gauge bound("reveal_job_finding_cost_at_most_seconds", "seconds",
               "Upper bound of the time that the job lost to a finding of the rule: the finding with the largest.");
   for (const auto& [key, rule] : rules) {
-    const std::string labels = fmt::format("{},rule=\"{}\",severity=\"{}\"", job, label_value(key.first), key.second);
+    const MetricLabels labels = job_and({{"rule", key.first}, {"severity", key.second}});
     count.add(labels, rule.findings);
     cost.add(labels, rule.seconds);
     bound.add(labels, rule.most_seconds);

@@ -3,12 +3,14 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/version.h"
 #include "postproc/report/fields.h"
+#include "postproc/words/gauge.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/remedy_lines.h"
@@ -105,15 +107,17 @@ Json list_of(const std::vector<Item>& items) {
   return list;
 }
 
-std::string gauge_of(std::string_view name, std::string_view help, const std::string& lines) {
-  return fmt::format("# HELP {} {}\n# TYPE {} gauge\n{}", name, help, name, lines);
+std::string gauge_of(std::string_view name, std::string_view help, double value) {
+  Gauge gauge(name, "", help);
+  gauge.add({}, value);
+  return gauge.text();
 }
 
 std::string status_metric(NodeStatus status, std::int64_t utc_ns) {
   return gauge_of("reveal_check_status", "Result of reveal check: 0 ok, 1 warning, 2 critical, 3 unknown.",
-                  fmt::format("reveal_check_status {}\n", exit_status_of(status))) +
+                  exit_status_of(status)) +
          gauge_of("reveal_check_time_seconds", "Unix time of the last check.",
-                  fmt::format("reveal_check_time_seconds {:.0f}\n", static_cast<double>(utc_ns) / kSecond));
+                  std::nearbyint(static_cast<double>(utc_ns) / kSecond));
 }
 
 }  // namespace
@@ -158,14 +162,11 @@ std::string check_as_metrics(const NodeCheck& check) {
   std::map<std::string_view, NodeStatus> worst;
   for (const std::string& id : check.asked) worst[id] = NodeStatus::ok;
   for (const Finding& finding : check.findings) worst[finding.id] = std::max(worst[finding.id], status_of(finding));
-  std::string rules;
-  for (const auto& [id, status] : worst) {
-    rules += fmt::format("reveal_check_rule_status{{rule=\"{}\"}} {}\n", id, exit_status_of(status));
-  }
-  return status_metric(status_of(check), check.utc_ns) +
-         gauge_of("reveal_check_rule_status", "Of each rule that could answer: 0 ok, 1 warning, 2 critical.", rules) +
+  Gauge rules("reveal_check_rule_status", "", "Of each rule that could answer: 0 ok, 1 warning, 2 critical.");
+  for (const auto& [id, status] : worst) rules.add({{"rule", id}}, exit_status_of(status));
+  return status_metric(status_of(check), check.utc_ns) + rules.text() +
          gauge_of("reveal_check_rules_not_possible", "Rules that could not answer on this node.",
-                  fmt::format("reveal_check_rules_not_possible {}\n", check.not_checked.size()));
+                  static_cast<double>(check.not_checked.size()));
 }
 
 std::string unknown_as_metrics(std::int64_t utc_ns) {

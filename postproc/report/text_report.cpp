@@ -7,6 +7,7 @@
 
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/shell_word.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/report/outline.h"
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
@@ -84,16 +85,12 @@ std::vector<std::string> command_lines(const std::string& line, std::size_t widt
   return lines;
 }
 
-/// "# on n03: drops of a shaper", "# or policer": every line is a comment.
-std::vector<std::string> folded_comment(std::string_view comment, std::size_t width) {
+/// "# on n03: drops of a shaper", "# or policer".
+std::vector<std::string> comment_lines(std::string_view comment, std::size_t width) {
   std::vector<std::string> lines;
-  std::string text = folded("#", comment, 2, width);
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    lines.push_back(text.substr(begin, end - begin));
-    if (!lines.back().empty()) lines.back()[0] = '#';
-    begin = end + 1;
-  }
+  const std::string text = commented("", comment, 0, width);
+  std::string_view rest = text;
+  for (std::string_view line; next_line(rest, line);) lines.emplace_back(line);
   return lines;
 }
 
@@ -118,32 +115,7 @@ class Page {
 
   /// A paragraph after `first`, which is already painted and `used` columns wide; further lines are indented.
   void paragraph(const std::string& first, std::size_t used, std::size_t indent, std::string_view untrusted) {
-    std::string line = first;
-    const std::string words = printable(untrusted, kLongestLine);
-    std::string_view rest = words;
-    bool fresh = true;
-    while (!rest.empty()) {
-      const std::size_t begin = rest.find_first_not_of(' ');
-      if (begin == std::string_view::npos) break;
-      rest.remove_prefix(begin);
-      const std::string_view word = rest.substr(0, rest.find(' '));
-      rest.remove_prefix(word.size());
-      const std::size_t size = columns(word);
-      if (!fresh && used + 1 + size > width_) {
-        text_ += line + "\n";
-        line.assign(indent, ' ');
-        used = indent;
-        fresh = true;
-      }
-      if (!fresh) {
-        line += ' ';
-        ++used;
-      }
-      line += word;
-      used += size;
-      fresh = false;
-    }
-    text_ += line + "\n";
+    text_ += folded_behind(first, used, printable(untrusted, kLongestLine), indent, width_, columns);
   }
 
   void paragraph(std::size_t indent, std::string_view text) {
@@ -165,7 +137,7 @@ class Page {
     std::string shown = printable(line, 1000);
     std::vector<std::string> parts;
     if (const TypedLine typed = typed_line(shown); !typed.comment.empty() && columns(shown) > room) {
-      parts = folded_comment(typed.comment, room);
+      parts = comment_lines(typed.comment, room);
       shown = typed.command;
     }
     for (std::string& part : command_lines(shown, room)) parts.push_back(std::move(part));

@@ -17,16 +17,6 @@ namespace {
 
 int g_outputs = -1;  // a pipe, in a child that may write no files
 
-bool write_all(int fd, std::string_view content) {
-  while (!content.empty()) {
-    const ssize_t written = ::write(fd, content.data(), content.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return false;
-    content.remove_prefix(static_cast<std::size_t>(written));
-  }
-  return true;
-}
-
 }  // namespace
 
 void send_outputs_to(int pipe) noexcept {

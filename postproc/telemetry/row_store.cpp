@@ -42,7 +42,7 @@ std::size_t RowStore::learn(const FamilySpec& spec, const std::vector<ChannelKey
                             std::int64_t utc_minus_monotonic_ns) {
   const auto known = find(spec.path);
   if (!known) {
-    Family& family = families_.emplace_back();
+    StoredFamily& family = families_.emplace_back();
     family.spec = spec;
     family.utc_minus_monotonic_ns = utc_minus_monotonic_ns;
     if (const std::int64_t ticks = ticks_in_step(spec.period); ticks > 1) {
@@ -50,19 +50,19 @@ std::size_t RowStore::learn(const FamilySpec& spec, const std::vector<ChannelKey
       family.spec.period = ticks * spec.period;
     }
   }
-  Family& family = known ? families_[*known] : families_.back();
+  StoredFamily& family = known ? families_[*known] : families_.back();
   family.channels = channels;
   return known.value_or(families_.size() - 1);
 }
 
-void RowStore::widen(Family& family, std::size_t width) {
+void RowStore::widen(StoredFamily& family, std::size_t width) {
   if (width <= family.width) return;
   family.width = width;
   family.values.resize(width * family.capacity, kNaN);
 }
 
 /// Drops in one step all rows that are older than needed, when the space is used up.
-void RowStore::make_room(Family& family, std::size_t rows) const {
+void RowStore::make_room(StoredFamily& family, std::size_t rows) const {
   if (family.times.size() + rows <= family.capacity) return;
   const std::int64_t oldest = family.times.empty() ? 0 : family.times.back() - keep_.count();
   const auto keep_from = std::lower_bound(family.times.begin(), family.times.end(), oldest);
@@ -80,7 +80,7 @@ void RowStore::make_room(Family& family, std::size_t rows) const {
   family.times.erase(family.times.begin(), keep_from);
 }
 
-std::size_t RowStore::place_of(Family& family, std::int64_t time_ns) const {
+std::size_t RowStore::place_of(StoredFamily& family, std::int64_t time_ns) const {
   const auto step = [&family](std::int64_t at) { return wall_step(at, family.utc_minus_monotonic_ns, family.finer); };
   const bool together = family.finer.count() > 0 && !family.times.empty() && step(family.times.back()) == step(time_ns);
   if (together) {
@@ -95,7 +95,7 @@ std::size_t RowStore::place_of(Family& family, std::int64_t time_ns) const {
 }
 
 void RowStore::append(std::size_t index, std::span<const std::int64_t> times, std::span<const double> values) {
-  Family& family = families_.at(index);
+  StoredFamily& family = families_.at(index);
   const std::size_t rows = times.size();
   const std::size_t channels = rows > 0 ? values.size() / rows : 0;
   std::size_t known = 0;
@@ -126,13 +126,13 @@ void RowStore::append(std::size_t index, std::span<const std::int64_t> times, st
 }
 
 void RowStore::append_early(std::size_t index, std::int64_t time_ns, std::span<const std::int64_t> values) {
-  Family& family = families_.at(index);
+  StoredFamily& family = families_.at(index);
   if (family.waiting.size() == kMostWaiting) family.waiting.pop_front();
   family.waiting.push_back({time_ns, {values.begin(), values.end()}});
   take_waiting(family);
 }
 
-void RowStore::take_waiting(Family& family) const {
+void RowStore::take_waiting(StoredFamily& family) const {
   if (family.waiting.empty()) return;
   const bool continues = family.counted_ns > 0 && !family.times.empty() && family.counted_ns == family.times.back();
   const bool reaches_back = !family.times.empty() && family.waiting.front().time_ns <= family.times.back();
@@ -142,7 +142,7 @@ void RowStore::take_waiting(Family& family) const {
 }
 
 /// As the trace will store it.
-void RowStore::append_row(Family& family, const EarlyRow& row) const {
+void RowStore::append_row(StoredFamily& family, const EarlyRow& row) const {
   const std::size_t channels = row.values.size();
   const bool fresh = family.times.empty() || row.time_ns > family.times.back();
   const bool counts = is_counted(family.spec.kind);
@@ -161,7 +161,7 @@ void RowStore::append_row(Family& family, const EarlyRow& row) const {
 std::optional<double> RowStore::level(std::string_view metric, std::int64_t from_ns, std::int64_t until_ns) const {
   std::optional<double> level;
   means(from_ns, until_ns, [&](std::size_t index, std::size_t channel, double mean) {
-    const Family& family = families_[index];
+    const StoredFamily& family = families_[index];
     if (family.channels[channel].metric != metric) return;
     const double seconds = std::chrono::duration<double>(family.spec.period).count();
     level = level.value_or(0) + (is_counted(family.spec.kind) ? mean / seconds : mean);
@@ -180,12 +180,13 @@ std::int64_t RowStore::newest_ns() const {
 }
 
 bool RowStore::rows_wait() const {
-  return std::any_of(families_.begin(), families_.end(), [](const Family& family) { return !family.waiting.empty(); });
+  return std::any_of(families_.begin(), families_.end(),
+                     [](const StoredFamily& family) { return !family.waiting.empty(); });
 }
 
 bool RowStore::names_missing() const {
   return std::any_of(families_.begin(), families_.end(),
-                     [](const Family& family) { return family.width > family.channels.size(); });
+                     [](const StoredFamily& family) { return family.width > family.channels.size(); });
 }
 
 std::size_t RowStore::begin_at(std::size_t index, std::span<const std::int64_t> times) {
@@ -198,7 +199,7 @@ std::size_t RowStore::begin_at(std::size_t index, std::span<const std::int64_t> 
 
 void RowStore::means(std::int64_t from_ns, std::int64_t until_ns, const Take& take) const {
   for (std::size_t index = 0; index < families_.size(); ++index) {
-    const Family& family = families_[index];
+    const StoredFamily& family = families_[index];
     if (family.spec.period > std::chrono::seconds(1)) continue;
     const auto begin = std::upper_bound(family.times.begin(), family.times.end(), from_ns);
     const auto end = std::upper_bound(begin, family.times.end(), until_ns);
@@ -220,11 +221,11 @@ void RowStore::means(std::int64_t from_ns, std::int64_t until_ns, const Take& ta
 
 std::size_t RowStore::channels() const {
   std::size_t count = 0;
-  for (const Family& family : families_) count += std::min(family.width, family.channels.size());
+  for (const StoredFamily& family : families_) count += std::min(family.width, family.channels.size());
   return count;
 }
 
-FamilyRows RowStore::Family::rows_between(std::int64_t first_ns, std::int64_t last_ns) const {
+FamilyRows RowStore::StoredFamily::rows_between(std::int64_t first_ns, std::int64_t last_ns) const {
   const std::size_t named = std::min(width, channels.size());
   // A level that is older still holds; a counter's increase needs the row before.
   auto begin = std::lower_bound(times.begin(), times.end(), first_ns);
@@ -241,7 +242,7 @@ FamilyRows RowStore::Family::rows_between(std::int64_t first_ns, std::int64_t la
 
 std::optional<LiveBlock> RowStore::block(const TraceHeader& header, std::int64_t utc_minus_monotonic_ns,
                                          std::int64_t until_ns, std::span<const std::string_view> paths) const {
-  const Family* pace = pace_of(families_);
+  const StoredFamily* pace = pace_of(families_);
   if (pace == nullptr || header.interval.count() <= 0) return std::nullopt;
   const std::int64_t last = until_ns > 0 ? std::min(until_ns, pace->times.back()) : pace->times.back();
   const std::int64_t oldest = last - keep_.count();

@@ -76,7 +76,7 @@ class RowStore {
     std::int64_t time_ns;
     std::vector<std::int64_t> values;
   };
-  struct Family {
+  struct StoredFamily {
     FamilySpec spec;  // its period is that of the rows kept
     std::vector<ChannelKey> channels;
     std::chrono::nanoseconds finer{0};  // the period of the rows that come, if it is another
@@ -93,16 +93,16 @@ class RowStore {
     [[nodiscard]] std::size_t rows() const { return times.size(); }
     [[nodiscard]] FamilyRows rows_between(std::int64_t first_ns, std::int64_t last_ns) const;
   };
-  void make_room(Family& family, std::size_t rows) const;
-  static void widen(Family& family, std::size_t width);
-  void append_row(Family& family, const EarlyRow& row) const;
+  void make_room(StoredFamily& family, std::size_t rows) const;
+  static void widen(StoredFamily& family, std::size_t width);
+  void append_row(StoredFamily& family, const EarlyRow& row) const;
   /// The place of a row that is newer than all others: its own, or that of the last one. All values of a new place are
   /// missing.
-  std::size_t place_of(Family& family, std::int64_t time_ns) const;
-  void take_waiting(Family& family) const;
+  std::size_t place_of(StoredFamily& family, std::int64_t time_ns) const;
+  void take_waiting(StoredFamily& family) const;
 
   std::chrono::nanoseconds keep_;
-  std::vector<Family> families_;
+  std::vector<StoredFamily> families_;
 };
 
 }  // namespace reveal

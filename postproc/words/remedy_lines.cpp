@@ -84,7 +84,8 @@ std::string_view label_of(LineForm form) {
 }
 
 std::string commented(std::string_view label, std::string_view comment, std::size_t column, std::size_t width) {
-  const std::string padded = fmt::format("{:<{}}#", label, label.size() < column ? column : label.size() + 1);
+  const std::string padded =
+      fmt::format("{:<{}}#", label, label.empty() || label.size() < column ? column : label.size() + 1);
   std::string text = folded(padded, comment, column + 2, width);
   for (std::size_t at = text.find('\n') + 1; at < text.size(); at = text.find('\n', at) + 1) text[at + column] = '#';
   return text;

@@ -5,6 +5,7 @@ A line that is neither run nor listed below with the reason why it cannot be fai
 looked at once. The figures of the documents must name the commit and the command that they come from."""
 import contextlib
 import io
+import json
 import os
 import pathlib
 import re
@@ -266,6 +267,8 @@ with tempfile.TemporaryDirectory() as directory:
     run_help()
     line = shell("reveal score series.h5 --out scores.csv").stdout
     check("1 strong interval, 0 weak; strongest: samples 500 to 600" in line, f"an 8-sd step of 10 s is not found: {line}")
+    as_data = shell("reveal score series.h5 --out scores.csv --json").stdout
+    check(json.loads(as_data)["schema"] == "reveal.score/1", as_data)
     check_figures()
     os.chdir("/")
 print(f"{len(failures)} failures" if failures else "ok")

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -17,12 +16,7 @@ std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries&
   const double least = context.threshold("min_share") * busy;
   auto found = excursions_of(context, steal.values, least, context.threshold(kMinScore.name), Cause::external);
   std::erase_if(found, [](const Excursion& excursion) { return excursion.recurring; });
-  const Interval whole{0, context.telemetry.samples};
-  const double mean = mean_inside(steal.values, whole);
-  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
-    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
-  }
-  return found;
+  return or_whole_run(context, steal.values, least, std::move(found));
 }
 
 Finding describe(const RuleContext& context, const MetricSeries& steal, const MetricSeries& used,

@@ -9,6 +9,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/rdma_ports.h"
+#include "postproc/numerics/median.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::ib_congestion {
@@ -22,12 +23,9 @@ struct Waiting {
   MetricSeries per_word;  // ticks for each word sent; missing where next to nothing was
 };
 
-double median_of(std::vector<double> values) {
+double usual_of(std::vector<double> values) {
   std::erase_if(values, [](double value) { return std::isnan(value); });
-  if (values.empty()) return kNaN;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return values.empty() ? kNaN : upper_median<double>(values);
 }
 
 std::optional<Waiting> waiting_of(const RuleContext& context, std::size_t channel) {
@@ -83,7 +81,7 @@ std::vector<Finding> check(const RuleContext& context) {
     if (port.is_ethernet()) continue;  // it has no credits: net.pause_congestion's matter
     const auto waiting = waiting_of(context, channel);
     if (!waiting) continue;
-    const double usual = median_of(waiting->per_word.values);
+    const double usual = usual_of(waiting->per_word.values);
     if (std::isnan(usual)) continue;  // it sent next to nothing
     const double least = std::max(context.threshold("min_per_word"), (context.threshold("min_factor") - 1) * usual);
     const auto found =

@@ -224,12 +224,7 @@ std::vector<Excursion> intervals(const RuleContext& context, const Disk& disk) {
     each.outside = mean_outside(disk.busy.values, all);
   }
   std::erase_if(found, [&](const Excursion& each) { return each.inside < least; });
-  const Interval whole{0, context.telemetry.samples};
-  const double mean = mean_inside(disk.busy.values, whole);
-  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
-    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
-  }
-  return found;
+  return or_whole_run(context, disk.busy.values, least, std::move(found));
 }
 
 std::vector<Finding> check(const RuleContext& context) {

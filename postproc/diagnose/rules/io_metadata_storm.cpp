@@ -109,12 +109,7 @@ double mean_or_zero(const MetricSeries& signal, Interval at) {
 std::vector<Excursion> intervals(const RuleContext& context, const Mount& mount) {
   const double least = context.threshold("min_rate");
   auto found = excursions_of(context, mount.names.values, least, context.threshold(kMinScore.name));
-  const Interval whole{0, context.telemetry.samples};
-  const double mean = mean_inside(mount.names.values, whole);
-  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
-    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
-  }
-  return found;
+  return or_whole_run(context, mount.names.values, least, std::move(found));
 }
 
 /// Python imports its modules and a scheduler's prologue looks around: that is how jobs begin.

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -39,12 +38,7 @@ std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries&
   const double least = context.threshold("min_rate") * 1e6;
   auto found = excursions_of(context, in.values, least, context.threshold(kMinScore.name));
   std::erase_if(found, [](const Excursion& excursion) { return excursion.recurring; });
-  const Interval whole{0, context.telemetry.samples};
-  const double mean = mean_inside(in.values, whole);
-  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
-    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
-  }
-  return found;
+  return or_whole_run(context, in.values, least, std::move(found));
 }
 
 std::vector<Finding> check(const RuleContext& context) {

@@ -45,12 +45,7 @@ std::vector<Excursion> stalls(const RuleContext& context, const MetricSeries& co
   const double least = context.threshold("min_rate");
   auto found = excursions_of(context, compactions.values, least, context.threshold(kMinScore.name));
   std::erase_if(found, [](const Excursion& excursion) { return excursion.recurring; });
-  const Interval whole{0, context.telemetry.samples};
-  const double mean = mean_inside(compactions.values, whole);
-  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
-    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
-  }
-  return found;
+  return or_whole_run(context, compactions.values, least, std::move(found));
 }
 
 /// Page cache or programs fill all memory: then the kernel looks for any free memory, not for memory in one piece.

@@ -13,6 +13,7 @@
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
+#include "postproc/numerics/percentile.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::nccl_transport {
@@ -219,26 +220,19 @@ bool is_set(const RuleContext& context, std::string_view variable) {
   return !context.snapshot_value("env." + std::string(variable)).empty();
 }
 
-/// Its traffic in its busiest seconds, except for the top hundredth.
-double peak_of(std::vector<double> seconds) {
-  constexpr double kUsualPeak = 0.99;
-  const auto at = static_cast<std::size_t>(kUsualPeak * static_cast<double>(seconds.size() - 1));
-  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(at), seconds.end());
-  return seconds[at];
-}
-
 std::vector<Finding> check_sockets(const RuleContext& context) {
   if (!active_rdma_ports(context).empty() || on_one_node(context)) return {};  // nccl.socket_fallback's matter
   if (!uses_nccl(context)) return {};
   if (is_set(context, "NCCL_SOCKET_NTHREADS") || is_set(context, "NCCL_NSOCKS_PERTHREAD")) return {};
   if (found_before(context, "irq.softirq_saturation") || found_before(context, "irq.imbalance")) return {};
   const double received = traffic(context, "net.rx_bytes");
-  const Carrier link = carrier(context);
+  Carrier link = carrier(context);
   if (link.mean < context.threshold("min_sent") * 1e6) return {};
   if (link.mean > context.threshold("max_skew") * received) return {};  // no collective's traffic
   if (link.gigabits < context.threshold("min_gigabits") || has_own_defaults(context, link.name)) return {};
   const double line = link.gigabits * 1e9 / 8;
-  const double peak = peak_of(link.seconds);
+  constexpr double kUsualPeak = 99;  // percent of the seconds: a moment may be faster
+  const double peak = lower_percentile(link.seconds, kUsualPeak);
   if (peak >= context.threshold("max_line_share") * line) return {};
   const double busiest = busiest_process(context);
   if (std::isnan(busiest)) throw Unavailable("not measured: process.cpu_time");

@@ -18,22 +18,23 @@ namespace {
 constexpr double kWriteBackSeconds = 60;
 
 /// An interval in which the job waited for a resource and got less done.
-struct Suffering {
+struct SlowedInterval {
   Excursion wait;
   InsideOutside used;
 };
 
-std::vector<Suffering> sufferings(const RuleContext& context, const MetricSeries& wait, const MetricSeries& used) {
+std::vector<SlowedInterval> slowed_intervals(const RuleContext& context, const MetricSeries& wait,
+                                             const MetricSeries& used) {
   const auto found =
       excursions_of(context, wait.values, context.threshold("min_stall"), context.threshold(kMinScore.name));
   const std::vector<Interval> all = places(found);
-  std::vector<Suffering> suffered;
+  std::vector<SlowedInterval> intervals;
   for (const Excursion& excursion : found) {
     if (excursion.recurring || !excursion.beyond) continue;  // recurring excursions are the job's own phases
     const auto got = inside_outside(context, used, excursion.at, all);
-    if (got && got->fall() >= context.threshold("min_slowed")) suffered.push_back({excursion, *got});
+    if (got && got->fall() >= context.threshold("min_slowed")) intervals.push_back({excursion, *got});
   }
-  return suffered;
+  return intervals;
 }
 
 /// True if another rule reports this interval, with its cause and remedy.
@@ -43,16 +44,16 @@ bool is_reported(const RuleContext& context, Interval at) {
   });
 }
 
-Finding describe(const RuleContext& context, const Suffering& suffering, const MetricSeries& wait,
+Finding describe(const RuleContext& context, const SlowedInterval& slowed, const MetricSeries& wait,
                  const MetricSeries& used, std::string sentence) {
-  const Interval at = suffering.wait.at;
+  const Interval at = slowed.wait.at;
   Finding finding = finding_at(context, at);
-  set_loss(context, finding, suffering.used.fall() * context.seconds(at.length()),
-           fmt::format("the job used {} cpus instead of {} while it waited", number(suffering.used.inside),
-                       number(suffering.used.outside)));
+  set_loss(context, finding, slowed.used.fall() * context.seconds(at.length()),
+           fmt::format("the job used {} cpus instead of {} while it waited", number(slowed.used.inside),
+                       number(slowed.used.outside)));
   const bool shared = !context.snapshot_value("node.other_jobs").empty();
   finding.confidence = shared ? Confidence::likely : Confidence::possible;
-  finding.evidence = {evidence_of(context, wait, suffering.wait), evidence_of(context, used, suffering.used, at)};
+  finding.evidence = {evidence_of(context, wait, slowed.wait), evidence_of(context, used, slowed.used, at)};
   finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, at));
   finding.sentence = std::move(sentence);
   return finding;
@@ -99,8 +100,8 @@ void add_disk(const RuleContext& context, const MetricSeries& used, std::vector<
   auto wait = rate(context, "cgroup.io_some", 1e-9, "s/s");
   if (!wait) wait = rate(context, "pressure.io_some", 1e-9, "s/s");
   if (!wait) return;
-  for (const Suffering& suffering : sufferings(context, *wait, used)) {
-    const Interval at = suffering.wait.at;
+  for (const SlowedInterval& slowed : slowed_intervals(context, *wait, used)) {
+    const Interval at = slowed.wait.at;
     const BusiestDisk disk = busiest_disk(context, at);
     if (disk.busy < context.threshold("min_disk_busy") || is_reported(context, at)) continue;
     if (!knows_own_bytes(context, at)) continue;
@@ -108,12 +109,12 @@ void add_disk(const RuleContext& context, const MetricSeries& used, std::vector<
     const double others = bytes - own_bytes(context, at);
     if (!(others >= context.threshold("min_others") * bytes)) continue;
     const double length = context.seconds(at.length());
-    Finding finding = describe(context, suffering, *wait, used,
+    Finding finding = describe(context, slowed, *wait, used,
                                fmt::format("Other processes on {} kept disk {} busy {} % of the time for {}: {} of the "
                                            "{} that it moved were not the job's; the job used {} cpus instead of {}.",
                                            context.telemetry.node, disk.name, number(100 * disk.busy), duration(length),
                                            quantity(others, "bytes"), quantity(bytes, "bytes"),
-                                           number(suffering.used.inside), number(suffering.used.outside)));
+                                           number(slowed.used.inside), number(slowed.used.outside)));
     finding.subsystem = Subsystem::storage;
     finding.instances = {disk.name};
     Evidence moved = evidence_of(context, MetricSeries{"disk.read_bytes + disk.write_bytes", "bytes/s", {}},
@@ -146,18 +147,18 @@ void add_memory(const RuleContext& context, const MetricSeries& used, std::vecto
   auto wait = rate(context, "cgroup.memory_some", 1e-9, "s/s");
   if (!wait) wait = rate(context, "pressure.memory_some", 1e-9, "s/s");
   if (!wait) return;
-  for (const Suffering& suffering : sufferings(context, *wait, used)) {
-    const Interval at = suffering.wait.at;
+  for (const SlowedInterval& slowed : slowed_intervals(context, *wait, used)) {
+    const Interval at = slowed.wait.at;
     const MemoryUse use = memory_in(context, at);
     if (is_reported(context, at) || !(use.available <= context.threshold("max_available") * use.total)) continue;
     if (!(use.others() >= context.threshold("min_others") * (use.total - use.available))) continue;
     Finding finding = describe(
-        context, suffering, *wait, used,
+        context, slowed, *wait, used,
         fmt::format("Other processes on {} used {} of its {} of memory for {}, the job {}: {} were left, and the job "
                     "used {} cpus instead of {}.",
                     context.telemetry.node, quantity(use.others(), "bytes"), quantity(use.total, "bytes"),
                     duration(context.seconds(at.length())), quantity(use.own, "bytes"),
-                    quantity(use.available, "bytes"), number(suffering.used.inside), number(suffering.used.outside)));
+                    quantity(use.available, "bytes"), number(slowed.used.inside), number(slowed.used.outside)));
     finding.subsystem = Subsystem::memory;
     const auto available = level(context, "mem.available", "bytes");
     add_contrast(context, finding, available, at, {});

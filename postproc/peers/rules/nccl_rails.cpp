@@ -13,6 +13,7 @@
 #include "postproc/diagnose/nccl_use.h"
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/diagnose/signals.h"
+#include "postproc/numerics/median.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
@@ -56,15 +57,13 @@ bool filter_takes(std::string_view filter, const RdmaPort& port) {
     (filter.front() == '^' ? excludes : exact) = true;
     filter.remove_prefix(1);
   }
-  while (!filter.empty()) {
-    const std::size_t comma = std::min(filter.find(','), filter.size());
-    const std::string_view token = filter.substr(0, comma);
-    filter.remove_prefix(std::min(comma + 1, filter.size()));
+  for (const std::string& word : split_names(filter, ",")) {
+    const std::string_view token = word;
     const std::size_t colon = std::min(token.find(':'), token.size());
     const std::string_view device = token.substr(0, colon);
     const std::string_view number = token.substr(std::min(colon + 1, token.size()));
     const bool of_device = exact ? port.device == device : port.device.starts_with(device);
-    if (!token.empty() && of_device && (number.empty() || number == port.number)) return !excludes;
+    if (of_device && (number.empty() || number == port.number)) return !excludes;
   }
   return excludes;
 }
@@ -180,12 +179,6 @@ std::optional<double> bytes_of(const NodeProfile& node, const std::string& port)
   return sum;
 }
 
-double median_of(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
 struct IdlePort {
   std::string node;
   std::string port;
@@ -225,15 +218,17 @@ std::vector<IdlePort> idle_ports(const JobRuleContext& context, const EffectiveR
   std::vector<double> all;
   all.reserve(totals.size());
   for (const auto& [node, bytes] : totals) all.push_back(bytes);
+  if (all.empty()) return {};
+  const double usual_total = upper_median<double>(all);
   std::vector<IdlePort> idle;
   for (const auto& [port, nodes] : by_port) {
     if (nodes.size() < kLeastNodes) continue;
     std::vector<double> values;
     for (const auto& [node, bytes] : nodes) values.push_back(bytes);
-    const double usual = median_of(values);
+    const double usual = upper_median<double>(values);
     if (usual < rule.threshold("min_traffic") * kMegabyte) continue;
     for (const auto& [node, bytes] : nodes) {
-      const bool works = totals[node] >= kDoesItsPart * median_of(all);
+      const bool works = totals[node] >= kDoesItsPart * usual_total;
       if (works && bytes < rule.threshold("max_idle_share") * usual) idle.push_back({node->node, port, bytes, usual});
     }
   }

@@ -9,10 +9,10 @@
 
 #include <fstream>
 
-#include "core/broker/cage.h"
 #include "core/broker/extern_step.h"
 #include "core/broker/job_spool.h"
 #include "core/broker/slurm_sampler.h"
+#include "core/broker/user_cgroup.h"
 #include "hdf5schema/basics/error.h"
 #include "test_host.h"
 #include "tests/unit/temporary_directory.h"
@@ -197,24 +197,24 @@ TEST_F(ExternSteps, AreNotGoneWhereNoneWasSeen) {
   EXPECT_EQ(looks_until_gone("n2"), 0);  // another node on this kernel
 }
 
-TEST(Cages, AreNotNeeded) {
+TEST(UserCgroup, IsNotNeeded) {
   const TemporaryDirectory nothing;
-  const Cage cage("4711.n1", nothing.path() / "missing");
-  cage.leave_foreign_groups();
-  cage.enter();
-  cage.set_cpu_share(Cage::CpuShare::least);
-  cage.deny_devices();
-  cage.empty();
+  const UserCgroup cgroup("4711.n1", nothing.path() / "missing");
+  cgroup.leave_foreign_groups();
+  cgroup.join();
+  cgroup.set_cpu_share(UserCgroup::CpuShare::least);
+  cgroup.deny_devices();
+  cgroup.kill_all();
 }
 
-TEST(Cages, AreMadeInTheHierarchiesThatLimitAndRemovedAgain) {
+TEST(UserCgroup, IsMadeInTheHierarchiesThatLimitAndRemovedAgain) {
   const TemporaryDirectory root;
   for (const char* name : {"memory", "pids", "cpu,cpuacct", "cpuset", "perf_event"}) {
     fs::create_directory(root.path() / name);
   }
   const std::string group = "reveal/4711.n1." + std::to_string(::getpid());
   {
-    const Cage cage("4711.n1", root.path());
+    const UserCgroup cgroup("4711.n1", root.path());
     for (const char* name : {"memory", "pids", "cpu,cpuacct"})
       EXPECT_TRUE(fs::exists(root.path() / name / group)) << name;
     for (const char* name : {"cpuset", "perf_event"}) EXPECT_FALSE(fs::exists(root.path() / name / "reveal")) << name;
@@ -224,7 +224,7 @@ TEST(Cages, AreMadeInTheHierarchiesThatLimitAndRemovedAgain) {
 
 /// In `hierarchy`, a process in a session of its own, without its parent.
 void expect_that_nothing_outlives_it(const fs::path& root, const fs::path& hierarchy) {
-  const Cage cage("4711.test", root);
+  const UserCgroup cgroup("4711.test", root);
   if (!fs::exists(hierarchy / ("reveal/4711.test." + std::to_string(::getpid())))) {
     GTEST_SKIP() << "no control group can be made in " << hierarchy;
   }
@@ -232,7 +232,7 @@ void expect_that_nothing_outlives_it(const fs::path& root, const fs::path& hiera
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const pid_t parent = ::fork();
   if (parent == 0) {
-    cage.enter();
+    cgroup.join();
     if (::fork() == 0) {
       ::setsid();
       const pid_t own = ::getpid();
@@ -245,7 +245,7 @@ void expect_that_nothing_outlives_it(const fs::path& root, const fs::path& hiera
   pid_t left = 0;
   ASSERT_EQ(::read(ends[0], &left, sizeof left), static_cast<ssize_t>(sizeof left));
   ASSERT_EQ(::waitpid(parent, nullptr, 0), parent);
-  cage.empty();
+  cgroup.kill_all();
   pollfd closed{ends[0], POLLIN, 0};
   if (::poll(&closed, 1, 5000) != 1) {
     ADD_FAILURE() << "it goes on";
@@ -254,11 +254,11 @@ void expect_that_nothing_outlives_it(const fs::path& root, const fs::path& hiera
   ::close(ends[0]);
 }
 
-TEST(Cages, AreLeftByNobodyInVersionOne) {
+TEST(UserCgroup, IsLeftByNoProcessInVersionOne) {
   expect_that_nothing_outlives_it("/sys/fs/cgroup", "/sys/fs/cgroup/pids");
 }
 
-TEST(Cages, AreLeftByNobodyInVersionTwo) {
+TEST(UserCgroup, IsLeftByNoProcessInVersionTwo) {
   const bool hybrid = fs::exists("/sys/fs/cgroup/unified/cgroup.controllers");
   const fs::path root = hybrid ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup";
   if (!fs::exists(root / "cgroup.controllers")) GTEST_SKIP() << "this machine has version 1 only";

@@ -98,7 +98,7 @@ TEST(Churn, LeavesTheNumberOfChannelsOfEveryProbeBounded) {
   for (const Family& family : sink.families()) {
     EXPECT_EQ(family.channels().size(), halfway[family.spec().path]) << family.spec().path << " goes on growing";
   }
-  EXPECT_EQ(sink.find("network/bytes")->channels().size(), 2 * (3 + Residents::Limits().later + 1));
+  EXPECT_EQ(sink.find("network/bytes")->channels().size(), 2 * (3 + LastingInstances::Limits().later + 1));
 }
 
 TEST(Churn, IsCountedInTheInstanceOther) {
@@ -154,20 +154,20 @@ TEST(Churn, SumsLevelsOverTheDisksThatAreThere) {
 }
 
 TEST(Churn, OfAwaitedThingsLeavesHalfOfThePlacesToThoseThatStay) {
-  Residents residents({.at_first = 1, .later = 4});
+  LastingInstances lasting({.at_first = 1, .later = 4});
   std::int64_t now = 0;
-  const auto settles = [&](const std::string& name) {
-    residents.begin_look(now += 1'000'000'000);
-    Residents::Member* member = residents.see(name);
+  const auto admits = [&](const std::string& name) {
+    lasting.begin_look(now += 1'000'000'000);
+    LastingInstances::Member* member = lasting.see(name);
     member->awaited = true;
-    return residents.settle(*member);
+    return lasting.admit(*member);
   };
-  EXPECT_TRUE(settles("first"));
-  EXPECT_TRUE(settles("a"));
-  EXPECT_TRUE(settles("b"));
-  EXPECT_FALSE(settles("c"));
-  now += Residents::kStay.count();
-  EXPECT_TRUE(settles("c"));
+  EXPECT_TRUE(admits("first"));
+  EXPECT_TRUE(admits("a"));
+  EXPECT_TRUE(admits("b"));
+  EXPECT_FALSE(admits("c"));
+  now += LastingInstances::kStay.count();
+  EXPECT_TRUE(admits("c"));
 }
 
 TEST(Churn, OfNamespacesLeavesRoomForOneThatStays) {

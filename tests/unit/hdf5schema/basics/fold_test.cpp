@@ -19,5 +19,10 @@ TEST(Fold, KeepsABlankBehindALongLabel) {
   EXPECT_EQ(folded("label", "", 10, 80), "label\n");
 }
 
+TEST(Fold, CountsColumnsAsTheCallerDoes) {
+  const auto one = [](std::string_view) -> std::size_t { return 1; };
+  EXPECT_EQ(folded_behind("[red]x[/] ", 2, "aaaa bbbb cccc", 1, 5, one), "[red]x[/] aaaa bbbb\n cccc\n");
+}
+
 }  // namespace
 }  // namespace reveal::tests::fold_test

@@ -66,6 +66,17 @@ TEST_F(ProgramName, IsToldByItsLooksWhereItsFilesAreNot) {
   EXPECT_EQ(seen({"python3", "-u", "0.5", "secret"}), "");
 }
 
+TEST(JobName, IsThatOfTheProgramOnlyWhereTheGivenOneIdentifiesNothing) {
+  const auto name = [](const char* given, const Command& command) {
+    return job_name(given, command, words_by_their_looks());
+  };
+  EXPECT_EQ(name("resnet", {"python3", "train.py"}), "resnet");
+  EXPECT_EQ(name("wrap", {"python3", "train.py"}), "train.py");
+  EXPECT_EQ(name("", {"./solver"}), "solver");
+  EXPECT_EQ(name("bash", {"bash", "-c", "secret"}), "bash");
+  EXPECT_EQ(name("", {}), "");
+}
+
 TEST(Interpreter, IsKnownWithItsVersion) {
   for (const char* program : {"python3", "python3.11", "bash", "sh", "mpirun", "srun", "Rscript", "perl", "torchrun"}) {
     EXPECT_TRUE(is_interpreter(program)) << program;

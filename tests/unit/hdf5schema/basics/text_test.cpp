@@ -90,6 +90,8 @@ TEST(Text, ParsesSizes) {
 TEST(Text, SplitsListsOfNames) {
   EXPECT_EQ(split_names("cpu+memory,disk"), (std::vector<std::string>{"cpu", "memory", "disk"}));
   EXPECT_EQ(split_names(",,"), std::vector<std::string>{});
+  EXPECT_EQ(split_names("a+b,c", ","), (std::vector<std::string>{"a+b", "c"}));
+  EXPECT_EQ(split_words(" a  b\t"), (std::vector<std::string>{"a", "b"}));
 }
 
 TEST(Request, GivesTheLastValueOfAKey) {

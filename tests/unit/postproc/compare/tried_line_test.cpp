@@ -22,11 +22,11 @@ std::string refusal(std::string_view line) {
 }
 
 TEST(TriedLine, SplitsAsAShellDoes) {
-  EXPECT_EQ(split_words("numactl  --membind=0\t-C 0-3"), (Words{"numactl", "--membind=0", "-C", "0-3"}));
-  EXPECT_EQ(split_words(R"(A='x y' B="q \"r\""X)"), (Words{"A=x y", "B=q \"r\"X"}));
-  EXPECT_EQ(split_words("a\\ b '' # a comment"), (Words{"a b", ""}));
-  EXPECT_EQ(split_words("A=b#c"), Words{"A=b#c"}) << "a comment begins a word";
-  EXPECT_TRUE(split_words("  # only a comment").empty());
+  EXPECT_EQ(shell_words("numactl  --membind=0\t-C 0-3"), (Words{"numactl", "--membind=0", "-C", "0-3"}));
+  EXPECT_EQ(shell_words(R"(A='x y' B="q \"r\""X)"), (Words{"A=x y", "B=q \"r\"X"}));
+  EXPECT_EQ(shell_words("a\\ b '' # a comment"), (Words{"a b", ""}));
+  EXPECT_EQ(shell_words("A=b#c"), Words{"A=b#c"}) << "a comment begins a word";
+  EXPECT_TRUE(shell_words("  # only a comment").empty());
 }
 
 TEST(TriedLine, IsVariablesAndWordsBeforeTheCommand) {

@@ -97,9 +97,7 @@ TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
   EXPECT_EQ(fs::status(delivery.directory).permissions(), fs::perms::owner_all);
   EXPECT_TRUE(fs::is_empty(base_ / "spool-n01"));
   EXPECT_FALSE(fs::exists(delivery.directory / "n01.h5.live"));
-  ReportJob facts;
-  read_slurm_job_record(delivery.directory, facts);
-  EXPECT_EQ(facts.state, "TIMEOUT");
+  EXPECT_EQ(read_slurm_job_record(delivery.directory).value().state, "TIMEOUT");
 }
 
 TEST_F(Deliver, SaysWhichNodeIsMissingAndLetsItSupersedeLater) {
@@ -396,17 +394,15 @@ TEST(SlurmJobRecord, TellsAReportThatMemoryRanOutAlthoughSlurmNamesNoSignal) {
   std::ofstream(directory.path() / kSlurmJobRecordFile) << render_slurm_job_record(record_of(job));
   Report report;
   report.job.nodes = {"n01"};
-  read_slurm_job_record(directory.path(), report.job);
+  apply(read_slurm_job_record(directory.path()).value(), report.job);
   EXPECT_EQ(report.job.exit_code, std::nullopt);
   judge(report, {});
   EXPECT_TRUE(report.verdict.job_failed);
   EXPECT_TRUE(report.verdict.sentence.starts_with("The job was ended because it ran out of memory"))
       << report.verdict.sentence;
   for (const char* wrong : {"1.5", "1e300", "4294967296"}) {
-    ReportJob facts;
     std::ofstream(directory.path() / kSlurmJobRecordFile) << R"({"id": "7", "exit_code": )" << wrong << "}";
-    read_slurm_job_record(directory.path(), facts);
-    EXPECT_EQ(facts.exit_code, std::nullopt) << wrong;
+    EXPECT_FALSE(read_slurm_job_record(directory.path()).has_value()) << wrong;
   }
 }
 
@@ -432,9 +428,7 @@ TEST(SlurmJob, IsCalledByItsProgramWhereNobodyNamedIt) {
     add_controller_answer(job.names, std::string("command ") + command + "\nname " + slurms + "\n");
     TemporaryDirectory directory;
     std::ofstream(directory.path() / kSlurmJobRecordFile) << render_slurm_job_record(record_of(job));
-    ReportJob facts;
-    read_slurm_job_record(directory.path(), facts);
-    return facts.name;
+    return read_slurm_job_record(directory.path()).value().name;
   };
   EXPECT_EQ(name("python3", "/usr/bin/python3 -u /home/ada/train.py --epochs 3"), "train.py");
   EXPECT_EQ(name("resnet", "/usr/bin/python3 /home/ada/train.py"), "resnet");

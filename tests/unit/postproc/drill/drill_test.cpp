@@ -110,6 +110,9 @@ TEST(Drill, ReadsItsRecordBackAndRefusesAnother) {
   EXPECT_THROW(static_cast<void>(parse_drill_truth("")), Error);
   EXPECT_THROW(static_cast<void>(parse_drill_truth("{\"disturbance\": \"outsider\"")), Error);
   EXPECT_THROW(static_cast<void>(parse_drill_truth("{}")), Error);
+  const std::string deep = ", \"more\": " + std::string(100, '[') + std::string(100, ']') + "}";
+  const std::string text = render_drill_truth(truth);
+  EXPECT_THROW(static_cast<void>(parse_drill_truth(text.substr(0, text.rfind('\n', text.size() - 2)) + deep)), Error);
   truth.disturbance = "flood";
   EXPECT_THROW(static_cast<void>(parse_drill_truth(render_drill_truth(truth))), Error);
 }

@@ -72,6 +72,15 @@ TEST_F(FeedbackFile, SaysWhereItCannotBeRead) {
   EXPECT_THROW(static_cast<void>(read_feedback(state_)), Error);
 }
 
+TEST_F(FeedbackFile, IsRefusedWithAnotherSchemaOrDeepJson) {
+  fs::create_directory(state_);
+  std::ofstream(state_ / kFeedbackFile) << R"({"schema": "reveal.feedback/2", "feedback": []})";
+  EXPECT_THROW(static_cast<void>(read_feedback(state_)), Error);
+  std::ofstream(state_ / kFeedbackFile) << R"({"schema": "reveal.feedback/1", "feedback": [], "more": )"
+                                        << std::string(100, '[') << std::string(100, ']') << "}";
+  EXPECT_THROW(static_cast<void>(read_feedback(state_)), Error);
+}
+
 TEST(Feedback, LowersFindingsOfTheRuleInRunsOfThisKey) {
   std::vector<Finding> findings = {found("cpu.outsider"), found("cpu.steal")};
   honour_feedback(std::vector{said("cpu.outsider")}, "other key", findings);

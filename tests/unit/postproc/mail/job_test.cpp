@@ -105,6 +105,7 @@ TEST_F(MailJobs, OnlyShowWhatADryRunWouldSend) {
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 8) << text;
   EXPECT_GT(outcome_as_text(outcome, MailText::shown).size(), text.size() + 500);
   const auto json = nlohmann::json::parse(outcome_as_json(outcome));
+  EXPECT_EQ(json["schema"], "reveal.mail/1");
   EXPECT_EQ(json["mails"][1]["to"][0], "ada@example.org");
   EXPECT_EQ(json["mails"][1]["state"], "would be sent");
 }

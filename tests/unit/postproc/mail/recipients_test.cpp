@@ -126,10 +126,20 @@ TEST(MailRecipients, GetTheFindingAtTheirUsualAddressWhenTheirWishIsRefused) {
 }
 
 TEST(MailRecipients, MayWantNoMail) {
-  const MailPlan plan = plan_mail(finding(), site(), {.asked = "off", .mail_user = "ada", .user = "ada"});
-  EXPECT_TRUE(plan.user.empty());
-  EXPECT_FALSE(plan.request_refused);
-  EXPECT_FALSE(plan.admins.empty());
+  for (const char* asked : {"off", "none", "0"}) {
+    const MailPlan plan = plan_mail(finding(), site(), {.asked = asked, .mail_user = "ada", .user = "ada"});
+    EXPECT_TRUE(plan.user.empty()) << asked;
+    EXPECT_FALSE(plan.request_refused) << asked;
+    EXPECT_FALSE(plan.admins.empty()) << asked;
+  }
+}
+
+TEST(MailRecipients, GetMailAtTheirUsualAddressIfTheyOnlyWantIt) {
+  for (const char* asked : {"yes", "1"}) {
+    const MailPlan plan = plan_mail(finding(), site(), {.asked = asked, .mail_user = "ada", .user = "ada"});
+    EXPECT_EQ(plan.user, Words{"ada@example.org"}) << asked;
+    EXPECT_EQ(plan.why_user, "the user requested it") << asked;
+  }
 }
 
 TEST(MailRecipients, AreAdminsFromTheThresholdOnAndOnlyForWhatTheyCanDo) {

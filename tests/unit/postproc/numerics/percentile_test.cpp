@@ -13,5 +13,12 @@ TEST(Percentile, InterpolatesAsNumpyDoes) {
   EXPECT_TRUE(std::isnan(percentile({}, 99)));
 }
 
+TEST(Percentile, IsTheValueBelowWhereAskedForOne) {
+  std::vector<double> values = {4, 1, 3, 2};
+  EXPECT_EQ(lower_percentile(values, 95), 3);
+  EXPECT_EQ(lower_percentile(values, 100), 4);
+  EXPECT_EQ(ranked<double>(values, 1), 2);
+}
+
 }  // namespace
 }  // namespace reveal::tests::percentile_test

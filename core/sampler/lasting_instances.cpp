@@ -1,4 +1,4 @@
-#include "core/sampler/residents.h"
+#include "core/sampler/lasting_instances.h"
 
 #include <limits>
 
@@ -9,16 +9,16 @@ constexpr std::int64_t kLongAgo = std::numeric_limits<std::int64_t>::min() / 2;
 
 }  // namespace
 
-void Residents::begin_look(std::int64_t now_ns) noexcept {
+void LastingInstances::begin_look(std::int64_t now_ns) noexcept {
   ++look_;
   now_ns_ = now_ns;
 }
 
-Residents::Member* Residents::see(std::string_view name) {
+LastingInstances::Member* LastingInstances::see(std::string_view name) {
   auto found = members_.find(name);
   const bool fresh = found == members_.end();
   if (fresh) {
-    if (members_.size() >= places_ + kMostGuests) return nullptr;
+    if (members_.size() >= places_ + kMostNewcomers) return nullptr;
     found = members_.emplace(std::string(name), Member()).first;
     found->second.since_ns = look_ == 1 ? kLongAgo : now_ns_;
     if (look_ > 1) ++came_later_;
@@ -29,7 +29,7 @@ Residents::Member* Residents::see(std::string_view name) {
   return &member;
 }
 
-bool Residents::settle(Member& member) noexcept {
+bool LastingInstances::admit(Member& member) noexcept {
   if (member.place != kNoPlace) return true;
   const std::size_t later = places_ - places_at_first_;
   if (look_ == 1 ? places_ == limits_.at_first : later == limits_.later) return false;
@@ -40,7 +40,7 @@ bool Residents::settle(Member& member) noexcept {
   return true;
 }
 
-void Residents::end_look() noexcept {
+void LastingInstances::end_look() noexcept {
   std::erase_if(members_,
                 [this](const auto& entry) { return entry.second.place == kNoPlace && entry.second.look != look_; });
 }

@@ -1,4 +1,4 @@
-#include "core/broker/cage.h"
+#include "core/broker/user_cgroup.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -25,14 +25,14 @@ using namespace std::chrono_literals;
 constexpr std::uint64_t kMostMemory = 2ULL << 30;
 constexpr unsigned kMemoryShare = 4;  // of small nodes, at most this part
 constexpr const char* kMostTasks = "128";
-constexpr auto kCageKillLimit = 1s;
+constexpr auto kGroupKillLimit = 1s;
 constexpr auto kKillLook = 10ms;
 
 // Controllers of version 1 that limit or end the processes of a group. The others (cpuset, net_cls ...) have nothing
 // for us. https://docs.kernel.org/admin-guide/cgroup-v1/index.html
 constexpr std::string_view kUsed[] = {"memory", "pids", "cpu", "freezer", "devices", "unified"};
 
-// The weights of nice 0, 5 and 10, for all processes of the cage together.
+// The weights of nice 0, 5 and 10, for all processes of the group together.
 // https://docs.kernel.org/admin-guide/cgroup-v2.html#weights
 constexpr struct {
   const char* shares;  // version 1, of 1024
@@ -60,13 +60,10 @@ bool make_group(const fs::path& parent, const std::string& name) {
 }
 
 bool is_used(const fs::path& root) {
-  std::string name = root.filename().string() + ",";  // "cpu,cpuacct"
-  while (!name.empty()) {
-    const std::size_t comma = name.find(',');
-    if (std::find(std::begin(kUsed), std::end(kUsed), name.substr(0, comma)) != std::end(kUsed)) return true;
-    name.erase(0, comma + 1);
-  }
-  return false;
+  const auto controllers = split_names(root.filename().string(), ",");  // "cpu,cpuacct"
+  return std::any_of(controllers.begin(), controllers.end(), [](const std::string& name) {
+    return std::find(std::begin(kUsed), std::end(kUsed), name) != std::end(kUsed);
+  });
 }
 
 std::string memory_limit() {
@@ -85,7 +82,7 @@ void limit(const fs::path& group) {
 }
 
 /// True when it had no process.
-bool kill_all(const fs::path& group) {
+bool kill_processes_of(const fs::path& group) {
   if (set(group / "cgroup.kill", "1")) return file_text((group / "cgroup.procs").string()).empty();  // Linux 5.14
   // No process forks faster than we kill: neither when no process may be added nor when all stand still.
   // https://docs.kernel.org/admin-guide/cgroup-v2.html#core-interface-files (cgroup.kill, cgroup.freeze)
@@ -105,7 +102,7 @@ bool kill_all(const fs::path& group) {
 
 }  // namespace
 
-Cage::Cage(std::string run, const fs::path& root) : run_(std::move(run)) {
+UserCgroup::UserCgroup(std::string run, const fs::path& root) : run_(std::move(run)) {
   const std::string name = run_ + "." + std::to_string(::getpid());
   try {
     const bool version_2 = fs::exists(root / "cgroup.controllers");
@@ -128,9 +125,9 @@ Cage::Cage(std::string run, const fs::path& root) : run_(std::move(run)) {
   }
 }
 
-Cage::~Cage() {
+UserCgroup::~UserCgroup() {
   try {
-    empty();
+    kill_all();
     std::vector<fs::path> left = groups_;
     for (const fs::path& group : abandoned(false)) left.push_back(group);  // groups that are empty now
     for (const fs::path& group : left) ::rmdir(group.c_str());
@@ -140,15 +137,15 @@ Cage::~Cage() {
   }
 }
 
-void Cage::leave_foreign_groups() const noexcept {
+void UserCgroup::leave_foreign_groups() const noexcept {
   for (const fs::path& root : roots_) set(root / "cgroup.procs", "0");  // 0: the writer
 }
 
-void Cage::enter() const noexcept {
+void UserCgroup::join() const noexcept {
   for (const fs::path& group : groups_) set(group / "cgroup.procs", "0");
 }
 
-void Cage::set_cpu_share(CpuShare share) const noexcept {
+void UserCgroup::set_cpu_share(CpuShare share) const noexcept {
   const auto& values = kCpuShares[static_cast<std::size_t>(share)];
   for (const fs::path& group : groups_) {
     set(group / "cpu.shares", values.shares);
@@ -156,20 +153,20 @@ void Cage::set_cpu_share(CpuShare share) const noexcept {
   }
 }
 
-void Cage::deny_devices() const noexcept {
+void UserCgroup::deny_devices() const noexcept {
   for (const fs::path& group : groups_) {
     if (set(group / "devices.deny", "a")) set(group / "devices.allow", "c 1:* rw");  // /dev/null and its like
   }
 }
 
-void Cage::empty() const noexcept {
+void UserCgroup::kill_all() const noexcept {
   try {
     std::vector<fs::path> groups = groups_;
     for (const fs::path& group : abandoned(true)) groups.push_back(group);
-    const auto end = std::chrono::steady_clock::now() + kCageKillLimit;
+    const auto end = std::chrono::steady_clock::now() + kGroupKillLimit;
     while (true) {
       bool all_empty = true;
-      for (const fs::path& group : groups) all_empty = kill_all(group) && all_empty;
+      for (const fs::path& group : groups) all_empty = kill_processes_of(group) && all_empty;
       if (all_empty || std::chrono::steady_clock::now() > end) return;
       std::this_thread::sleep_for(kKillLook);
     }
@@ -179,7 +176,7 @@ void Cage::empty() const noexcept {
 }
 
 /// Groups without a running broker.
-std::vector<fs::path> Cage::abandoned(bool of_this_run) const noexcept {
+std::vector<fs::path> UserCgroup::abandoned(bool of_this_run) const noexcept {
   std::vector<fs::path> found;
   try {
     for (const fs::path& parent : parents_) {

@@ -1,6 +1,6 @@
 // Things of a host that come and go, each by its name: interfaces, mounts, namespaces. A container engine makes and
-// ends fifty interfaces a second, and a row of a trace is never reused. So only residents have rows of their own: those
-// of the first look and, of the later ones, as many as fit, once they have stayed a while.
+// ends fifty interfaces a second, and a row of a trace is never reused. So only lasting ones get rows of their own:
+// those of the first look and, of later ones, as many as fit, once they have been there for a while.
 #pragma once
 
 #include <chrono>
@@ -14,9 +14,9 @@
 
 namespace reveal {
 
-class Residents {
+class LastingInstances {
  public:
-  static constexpr std::size_t kMostGuests = 4096;  // at one time
+  static constexpr std::size_t kMostNewcomers = 4096;  // at one time
   static constexpr std::chrono::nanoseconds kStay = std::chrono::seconds(10);
   static constexpr int kNoPlace = -1;
 
@@ -30,20 +30,20 @@ class Residents {
     std::uint64_t look = 0;            // the last one that saw it
     bool fresh = true;                 // that was the first one
     bool wanted = true;                // set by the probe
-    bool awaited = false;              // likewise: becomes a resident at once if a place is free
-    int place = kNoPlace;              // of a resident: 0, 1, 2; it keeps it when it goes
-    std::vector<std::int64_t> before;  // of a guest: its numbers in the look before
+    bool awaited = false;              // likewise: admitted at once if a place is free
+    int place = kNoPlace;              // of an admitted one: 0, 1, 2; it keeps it when it goes
+    std::vector<std::int64_t> before;  // of a newcomer: its numbers in the look before
   };
 
-  Residents() = default;
-  explicit Residents(const Limits& limits) : limits_(limits) {}
+  LastingInstances() = default;
+  explicit LastingInstances(const Limits& limits) : limits_(limits) {}
 
   void begin_look(std::int64_t now_ns) noexcept;
-  /// Null where there are too many guests.
+  /// Null where there are too many newcomers.
   [[nodiscard]] Member* see(std::string_view name);
-  /// Makes it a resident if it may be one; true if it is.
-  bool settle(Member& member) noexcept;
-  /// Forgets the guests that were not seen.
+  /// Gives it a place if it has lasted and one is free; true if it has one.
+  bool admit(Member& member) noexcept;
+  /// Forgets the newcomers that were not seen.
   void end_look() noexcept;
 
   /// Counts all members that came after the first look.

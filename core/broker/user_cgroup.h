@@ -1,6 +1,6 @@
 // Control groups of reveal for its processes that run as the job's user: reveal/JOB.NODE.PID in each hierarchy, limited
-// in memory, processes and cpu share. The user reaches no way out of them, and they are emptied when the broker is
-// done. Where control groups cannot be made, the limits of the processes themselves remain.
+// in memory, processes and cpu share. The user reaches no way out of them, and their processes are killed when the
+// broker is done. Where control groups cannot be made, the limits of the processes themselves remain.
 #pragma once
 
 #include <filesystem>
@@ -9,19 +9,19 @@
 
 namespace reveal {
 
-class Cage {
+class UserCgroup {
  public:
   /// `run`: "4711.n03". `root` holds the hierarchies of version 1, or is the one of version 2.
-  explicit Cage(std::string run, const std::filesystem::path& root = "/sys/fs/cgroup");
-  ~Cage();
-  Cage(const Cage&) = delete;
-  Cage& operator=(const Cage&) = delete;
+  explicit UserCgroup(std::string run, const std::filesystem::path& root = "/sys/fs/cgroup");
+  ~UserCgroup();
+  UserCgroup(const UserCgroup&) = delete;
+  UserCgroup& operator=(const UserCgroup&) = delete;
 
   /// This process leaves the groups it was started in for the roots: a step's group could not be removed while it is
   /// there, and its memory would be charged to the job. A group that cannot be left stays as it is.
   void leave_foreign_groups() const noexcept;
-  /// This process, and whatever it starts, is in the cage from now on.
-  void enter() const noexcept;
+  /// This process, and whatever it starts, is in these groups from now on.
+  void join() const noexcept;
 
   /// How much of contended cpus its processes get, in comparison with one process of usual priority.
   enum class CpuShare { usual, low, least };
@@ -29,9 +29,9 @@ class Cage {
   /// No devices but null, zero and the like; version 1 only.
   void deny_devices() const noexcept;
 
-  /// Kills every process in it, however it left its parent, its group and its session. Also those of a broker of this
-  /// run that was killed.
-  void empty() const noexcept;
+  /// Kills every process in them, however it left its parent, its process group and its session, and those of a broker
+  /// of this run that was killed.
+  void kill_all() const noexcept;
 
  private:
   [[nodiscard]] std::vector<std::filesystem::path> abandoned(bool of_this_run) const noexcept;

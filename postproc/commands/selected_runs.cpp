@@ -1,0 +1,64 @@
+#include "postproc/commands/selected_runs.h"
+
+#include <algorithm>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/commands/shared_options.h"
+#include "postproc/history/run_index.h"
+
+namespace reveal {
+namespace {
+
+namespace fs = std::filesystem;
+using Run = std::pair<fs::path, RunRecord>;
+using Wanted = std::function<bool(const RunRecord&)>;
+
+std::vector<Run> remembered(std::size_t limit, const Wanted& wanted) {
+  const StatePlace state = state_place();
+  if (state.directory.empty()) throw Error(state.why_not);
+  std::error_code error;
+  if (!fs::exists(state.directory, error)) return {};  // before the first report
+  return RunIndex(state.directory).newest(limit, wanted);
+}
+
+std::vector<Run> in_folder(const std::string& folder, std::size_t limit, const Wanted& wanted) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) throw Error(folder + ": no such folder");
+  std::vector<Run> runs = records_in(folder);
+  std::erase_if(runs, [&](const Run& run) { return !wanted(run.second); });
+  std::stable_sort(runs.begin(), runs.end(), [](const Run& one, const Run& other) {
+    return one.second.begin_utc_ns > other.second.begin_utc_ns;
+  });
+  if (runs.size() > limit) runs.resize(limit);
+  return runs;
+}
+
+}  // namespace
+
+void RunSelection::add_folder_option(CLI::App& app) {
+  app.add_option("dir", folder, "the job directories in this folder, instead of all runs that reveal remembers")
+      ->type_name("DIR");
+}
+
+void RunSelection::add_name_option(CLI::App& app) {
+  app.add_option("--name", name, "only runs of the job or program of this name")->type_name("NAME");
+}
+
+std::vector<Run> selected_runs(const RunSelection& selection, std::size_t limit, const Wanted& wanted) {
+  const Wanted wanted_too = [&](const RunRecord& run) {
+    return (selection.name.empty() || run.name == selection.name || run.command == selection.name) && wanted(run);
+  };
+  if (!selection.folder.empty()) return in_folder(selection.folder, limit, wanted_too);
+  try {
+    return remembered(limit, wanted_too);
+  } catch (const Error& failure) {
+    throw Error(failure.what() + std::string("; ").append(selection.instead));
+  }
+}
+
+bool is_there(const fs::path& directory) {
+  std::error_code error;
+  return fs::exists(directory / kRunRecordFile, error);
+}
+
+}  // namespace reveal
