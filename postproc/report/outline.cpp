@@ -215,7 +215,7 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   // The remedy comes before the reason: a first screen may end below it.
   add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
   for (const LineForm form : kTypedForms) {
-    if (form == LineForm::look) add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
+    if (form == LineForm::run_under) add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
     add_typed(parts, std::string(label_of(form)), lines_with_form(finding.remedy.user, form));
   }
   if (finding.remedy.user.empty() && finding.remedy.advice.empty() && !finding.remedy.admin.empty()) {
