@@ -363,9 +363,8 @@ const RegisteredProbe entry{{.name = "infiniband",
                              .may_block = true,
                              .families = kFamilies,
                              .open = open_infiniband,
-                             .remedy =
-                                 "nothing is lost without such an adapter; containers: mount /sys of the host, and "
-                                 "rdma system set netns shared"}};
+                             .remedy = "not needed without such an adapter; containers: mount /sys of the host, and "
+                                       "rdma system set netns shared"}};
 
 }  // namespace
 }  // namespace reveal::probe::infiniband

@@ -184,10 +184,6 @@ class JobCpusProbe final : public Probe {
   bool known_ = false;
 };
 
-void need_job(const ProbeContext& context) {
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
-}
-
 std::unique_ptr<Probe> open_job(const ProbeContext& context) {
   need_job(context);
   return std::make_unique<JobProbe>(context);

@@ -92,7 +92,7 @@ class OutsidersProbe final : public Probe {
  public:
   explicit OutsidersProbe(const ProbeContext& context)
       : context_(context), family_(context.family(kFamilies[0])), load_(context.fs.open("/proc/loadavg", 128)) {
-    if (context.job == nullptr) throw Unavailable("without a job every process is an outsider");
+    if (context.job == nullptr) throw Absent("without a job every process is an outsider", Absence::needs_job);
     uid_ = context.fs.fact("uid", [] { return std::to_string(::geteuid()); });
     if (context.fs.list("/proc").empty()) throw Unavailable("/proc cannot be listed");
     family_.add("outsider.processes");

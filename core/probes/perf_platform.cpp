@@ -196,7 +196,8 @@ const RegisteredProbe entry{
      .families = platform_families(),
      .open = open_platform,
      .remedy = "virtual machines have none; on hardware, admin: CAP_PERFMON for reveal-collect, or "
-               "sysctl kernel.perf_event_paranoid=0"}};
+               "sysctl kernel.perf_event_paranoid=0",
+     .absence = Absence::hardware}};
 
 }  // namespace
 }  // namespace reveal::probe::perf_platform

@@ -364,12 +364,12 @@ class ProcessStatusProbe final : public SlotProbe<std::size(kSlowFamilies), 3> {
 };
 
 std::unique_ptr<Probe> open_process(const ProbeContext& context) {
-  if (context.slots == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   return std::make_unique<ProcessProbe>(context);
 }
 
 std::unique_ptr<Probe> open_process_status(const ProbeContext& context) {
-  if (context.slots == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   return std::make_unique<ProcessStatusProbe>(context);
 }
 

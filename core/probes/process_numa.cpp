@@ -213,7 +213,7 @@ class PlacementProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_placement(const ProbeContext& context) {
-  if (context.slots == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   std::size_t nodes = 0;
   for (const std::string& name : context.fs.list(kNodes)) {
     nodes += name.starts_with("node") && parse_int(name.substr(4)) ? 1 : 0;
@@ -229,8 +229,8 @@ const RegisteredProbe entry{{.name = "process_numa",
                              .families = kFamilies,
                              .open = open_placement,
                              .remedy =
-                                 "run the command under reveal-run or srun --reveal; nothing is lost on a machine with "
-                                 "one NUMA node"}};
+                                 "run the command under reveal-run or srun --reveal; not needed on a machine with one "
+                                 "NUMA node"}};
 
 }  // namespace
 }  // namespace reveal::probe::process_numa

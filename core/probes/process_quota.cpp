@@ -114,7 +114,7 @@ class QuotaProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_quota(const ProbeContext& context) {
-  if (context.slots == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   return std::make_unique<QuotaProbe>(context);
 }
 

@@ -210,8 +210,8 @@ class PythonProbe final : public Probe {
 std::unique_ptr<Probe> open_python(const ProbeContext& context) {
   if (context.stack_forbidden) throw Unavailable("the site forbids it: stack in [slurm] is \"never\"");
   if (!context.stack && !context.fs.recorded())
-    throw Unavailable("it is off by default (reveal-run --stack, srun --reveal=stack=on)");
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+    throw Absent("it is off by default (reveal-run --stack, srun --reveal=stack=on)", Absence::off);
+  need_job(context);
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to look into");
   if (context.fs.fact("@python/open", [] { return std::string("ok"); }) != "ok") {
     throw Unavailable("it was not recorded");

@@ -129,7 +129,7 @@ const RegisteredProbe entry{{.name = "qdisc",
                              .may_block = true,
                              .families = kQdiscFamilies,
                              .open = open_qdisc,
-                             .remedy = "nothing is lost where interfaces have no queues (tc qdisc show)"}};
+                             .remedy = "not needed if no interface has a queue (tc qdisc show)"}};
 
 }  // namespace
 }  // namespace reveal::probe::qdisc

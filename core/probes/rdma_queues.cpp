@@ -315,7 +315,7 @@ class RdmaQueuesProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_rdma_queues(const ProbeContext& context) {
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no queue pairs");
   // A request to a kernel without RDMA would load its module.
   if (context.fs.list(kAdapters).empty()) {

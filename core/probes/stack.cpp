@@ -318,9 +318,9 @@ class StackProbe final : public Probe {
 
 std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
   if (!context.stack && !context.fs.recorded()) {
-    throw Unavailable("it is off by default (reveal-run --stack, srun --reveal=stack=on)");
+    throw Absent("it is off by default (reveal-run --stack, srun --reveal=stack=on)", Absence::off);
   }
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to attach to");
   const Descriptor broker(context.call_broker);  // the child's alone: at its end nothing may be attached any more
   auto child =

@@ -398,7 +398,7 @@ class TcpPeersProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_tcp_peers(const ProbeContext& context) {
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   const std::string why = context.fs.fact("@tcp_peers/open", [&context] {
     if (!context.fs.live()) return std::string("a copied tree has no connections");
     const std::string refused = why_no_connections();

@@ -68,7 +68,7 @@ void fields(auto& v, Visited<decltype(v), ProbeCheck>& check) {
   v("not_here", check.not_here);
 }
 
-/// `virtual_machine`: remedies that virtual machines have not are none.
+/// `virtual_machine`: probes that need hardware are not here.
 [[nodiscard]] ProbeCheck sorted_check(const std::string& json, bool virtual_machine);
 
 }  // namespace reveal
