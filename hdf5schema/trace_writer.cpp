@@ -201,7 +201,7 @@ TraceWriter::~TraceWriter() {
   if (!impl_) return;
   try {
     if (impl_->started && !impl_->closed) end_rows();
-    // Never closed, it stays a file that was cut off: closing would mark the remains of a failed flush as whole.
+    // A file whose flush failed is never closed and stays marked as cut off: closing would mark its rows as complete.
     if (impl_->broken) static_cast<void>(impl_->file.release());
     if (impl_->broken || impl_->closed) return;
     impl_->file->close(false);

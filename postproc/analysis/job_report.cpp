@@ -485,7 +485,7 @@ Said said_of(const std::optional<KeptRun>& run, const HistoryOptions& history, s
   try {
     return {read_feedback(history.state.directory), run->record.key};
   } catch (const Error& error) {
-    problems.push_back({"", fmt::format("what you said about earlier findings is not known: {}", error.what())});
+    problems.push_back({"", fmt::format("your feedback on earlier findings could not be read: {}", error.what())});
     return {};
   }
 }

@@ -32,7 +32,7 @@ NodeStatus worse_of(NodeStatus one, NodeStatus other) {
   return std::max(one, other);
 }
 
-/// A place for one recording, gone with it. One that was killed leaves a place that the next one clears.
+/// The temporary directory of a recording, deleted with this object; the next check deletes leftovers.
 class Workplace {
  public:
   Workplace() {

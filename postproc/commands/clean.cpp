@@ -49,7 +49,7 @@ struct CleanedRun {
 class Clean final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("dir", folder_, "the job directories in this folder, instead of all runs that reveal remembers")
+    app.add_option("dir", folder_, "delete job directories in this folder, instead of all runs in reveal's history")
         ->type_name("DIR");
     app.add_option("--older-than", age_, "runs that began longer ago: 30d, 2w, 12h")
         ->type_name("AGE")
@@ -70,7 +70,7 @@ class Clean final : public Command {
 
   int run(const CommonOptions& common) override {
     if (age_.empty() && !most_runs_ && total_.empty()) {
-      complain("give what is to go: --older-than 30d, --keep 50 or --total 10GB; see reveal clean --help");
+      complain("choose which runs to delete: --older-than 30d, --keep 50 or --total 10GB; see reveal clean --help");
       return kUsage;
     }
     const std::vector<StoredRun> runs = stored_runs();
@@ -135,7 +135,7 @@ class Clean final : public Command {
       if (!state.directory.empty() && fs::exists(state.directory, error))
         RunIndex(state.directory).forget(run.directory);
     } catch (const Error&) {
-      return cleaned;  // `reveal list` says of it that it was removed
+      return cleaned;  // `reveal list` marks it as removed
     }
     return cleaned;
   }
@@ -191,13 +191,13 @@ const RegisteredCommand kCleanCommand{
     {.order = 23,
      .name = "clean",
      .help = "Delete old runs of yours: by age, number and total size; prints what it would delete",
-     .examples =
-         "  reveal clean --older-than 30d\n"
-         "  reveal clean . --keep 50 --total 10GB\n"
-         "  reveal clean . --older-than 2w --delete\n"
-         "Deletes traces and reports of your own runs, and the directory if nothing else is in it; your own "
-         "files there\nstay, and links are not followed. A run goes if one of the limits says so. Runs that are "
-         "still being recorded\nand directories without run.json are left alone.\n",
+     .examples = "  reveal clean --older-than 30d\n"
+                 "  reveal clean . --keep 50 --total 10GB\n"
+                 "  reveal clean . --older-than 2w --delete\n"
+                 "Deletes traces and reports of your own runs, and the directory if nothing else is in it; your own "
+                 "files there\nstay, and links are not followed. A run is deleted if it exceeds one of the limits. "
+                 "Runs that are "
+                 "still being recorded\nand directories without run.json are left alone.\n",
      .make = make_command<Clean>}};
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Directories of other people. Whoever looks into one runs in a child that can read nothing else, change nothing, and
-// use a bounded amount of memory and time: HDF5 was never written for hostile files.
+// Reads directories of other users in a child process that can read nothing else, change nothing, and use only a
+// bounded amount of memory and time: HDF5 was not written for hostile files.
 #pragma once
 
 #include <chrono>

@@ -41,7 +41,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// The site's installation is what is tried: without the settings and the history of the user who tries it.
+/// Tests the site's installation; the user's own settings and history are left out.
 std::vector<std::string> drill_environment(const fs::path& place, bool slurm) {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -56,7 +56,7 @@ std::vector<std::string> drill_environment(const fs::path& place, bool slurm) {
   return kept;
 }
 
-/// A directory of this drill, removed with it unless it is to stay.
+/// The directory of this drill, deleted with this object unless it is kept.
 class DrillPlace {
  public:
   /// `shared`: below the current directory, which the nodes of a cluster see.
@@ -111,8 +111,8 @@ class Drill final : public Command {
     app.add_option("--seconds", plan_.seconds, "duration of the job (default 60)")
         ->type_name("N")
         ->check(finite() & CLI::Range(20.0, 600.0));
-    CLI::Option* srun = app.add_option("--srun", srun_, "as a job of its own under Slurm, started with these options")
-                            ->type_name("OPTIONS");
+    CLI::Option* srun =
+        app.add_option("--srun", srun_, "run the drill as a Slurm job with these srun options")->type_name("OPTIONS");
     app.add_option("--finish", finish_, "judge a drill of an allocation that has ended")
         ->type_name("DIR")
         ->excludes(srun);
@@ -159,7 +159,7 @@ class Drill final : public Command {
  private:
   [[nodiscard]] fs::path job_folder() const { return plan_.place / kJobFolder; }
 
-  /// An outsider is told from others only where there are no others; and in an allocation, all that a user can start is
+  /// The outsider can be identified only on an idle node, and in an allocation every process that a user can start is
   /// part of the job.
   void choose_disturbance(bool slurm) {
     constexpr double kIdle = 0.9;
@@ -356,7 +356,9 @@ class Drill final : public Command {
       print(drill_as_text(checks, common.style()));
       if (!kept.empty()) print("kept: " + typed(kept) + "\n");
       if (verdict == DrillState::failed && kept.empty()) {
-        print("what reveal saw: reveal drill --keep, then reveal show DIR/job; what works here: reveal doctor\n");
+        print(
+            "To see the report: reveal drill --keep, then reveal show DIR/job; to check the installation: reveal "
+            "doctor\n");
       }
     }
     return exit_status_of(verdict);
@@ -379,7 +381,7 @@ const RegisteredCommand kDrillCommand{
          "  reveal drill                              a minute on this node\n"
          "  reveal drill --seconds 20 --json\n"
          "  reveal drill --mail ada@example.org       the report is also mailed\n"
-         "  reveal drill --srun '-p debug -t 5'       a job of its own under Slurm, on one node\n"
+         "  reveal drill --srun '-p debug -t 5'       the drill is a Slurm job on one node\n"
          "Needs no privilege and about a minute; run it as an ordinary user, too. On an idle node, a process of the "
          "drill "
          "takes\nhalf of one cpu from a job of the drill, both at nice 10; on a busy node and under Slurm, a signal "

@@ -32,7 +32,8 @@ class Export final : public Command {
         ->allow_extra_args(false)
         ->type_name("PATTERN");
     app.add_flag("--whole-job", whole_job_, "--format perfetto: export the whole job, not only the report's intervals");
-    app.add_flag("--schema", schema_, "--format windows: print what each column means, as JSON, not the table");
+    app.add_flag("--schema", schema_,
+                 "--format windows: print a description of each column as JSON instead of the table");
   }
 
   int run(const CommonOptions& common) override {

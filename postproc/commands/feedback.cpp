@@ -110,7 +110,7 @@ class FeedbackCommand final : public Command {
   }
 
   static int taken_back(const fs::path& state, const Feedback& said, const CommonOptions& common) {
-    if (!take_back_feedback(state, said)) throw Error("you said nothing about this finding; see reveal feedback");
+    if (!take_back_feedback(state, said)) throw Error("there is no feedback on this finding; see reveal feedback");
     if (common.json) {
       print(feedback_as_json({}));
     } else {
@@ -155,10 +155,10 @@ class FeedbackCommand final : public Command {
 const RegisteredCommand kFeedbackCommand{
     {.order = 24,
      .name = "feedback",
-     .help = "Say that a finding was not a problem: the next reports of this job show it as an observation",
+     .help = "Record that a finding was not a problem: the next reports of this job show it as an observation",
      .examples = "  reveal feedback reveal-4711 cpu.outsider 'my own download'\n"
                  "  reveal feedback reveal-4711 cpu.outsider --take-back\n"
-                 "  reveal feedback                  what you have said so far\n"
+                 "  reveal feedback                  lists your feedback\n"
                  "Holds for later runs of the same program, number of nodes and ranks, and for reveal report of this "
                  "one. Broken\nhardware stays critical. Your words stay in ~/.local/state/reveal and in your "
                  "reports.\n",

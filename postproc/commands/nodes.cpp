@@ -102,9 +102,10 @@ class Nodes final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     app.add_option("dirs", given_, "job directories, or folders with job directories in them")->type_name("DIR");
-    app.add_option("--ledger", ledger_,
-                   "read this file as well, and add what the directories say: a line for each node and job, without "
-                   "names of users, jobs and commands; \"-\": read the lines from standard input")
+    app.add_option(
+           "--ledger", ledger_,
+           "read this file as well, and add the results from the directories: a line for each node and job, without "
+           "names of users, jobs and commands; \"-\": read the lines from standard input")
         ->type_name("FILE");
     app.add_option("--since", since_, "only jobs that ended in this time: 24h, 30d")
         ->check(no_duration)
@@ -132,7 +133,7 @@ class Nodes final : public Command {
       return kUsage;
     }
     if (ledger_ == kStandardInput && !given_.empty()) {
-      complain("--ledger - reads only: it cannot keep what directories say");
+      complain("--ledger - only reads: it cannot store results from directories");
       return kUsage;
     }
     if (mail_ && !digest_.dry_run && ::geteuid() == 0) {

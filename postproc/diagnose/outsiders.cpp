@@ -448,12 +448,12 @@ std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
     if (excess - interrupts_excess(context, excursion.at, all) < context.threshold("min_cpu")) continue;
     if (explained_by_writes(context, excursion.at, all, excess)) continue;
     const OutsiderCost cost = cost_of_outsider(context, excursion.at, all, wait, used, excess);
-    // One that cost nothing is worth a word only if it explains an episode of the detectors.
+    // One that cost nothing is reported only if it explains an episode of the detectors.
     if (!cost.any() && !confirmed_by(context.detection, excursion.at)) continue;
     const auto who = who_took(context, excursion.at, all, excess * context.seconds(excursion.at.length()));
     Finding finding = describe_outsider(context, outsider, excursion, all, wait, cost, who);
     if (excursion.recurring) {
-      // A habit of the node, or an effect of the job elsewhere: worth knowing once, not a list of events.
+      // A recurring pattern on the node, or an effect of the job elsewhere: one finding, not a list of events.
       finding.severity = std::min(finding.severity, Severity::notice);
       finding.confidence = Confidence::possible;
       for (const Excursion& other : excursions) {

@@ -18,7 +18,7 @@ constexpr std::int64_t kLeastHistory = kFirstAlertSeconds * kSecond;
 constexpr double kMostShare = 0.25;  // of the history: a longer interval may be normal for the job
 constexpr double kSame = 0.5;        // of the shorter one must be common to two sightings of one alert
 constexpr int kMissed = 3;           // detection runs in a row until an alert is taken back
-constexpr int kSeenWeak = 2;         // detection runs until a weak one is worth a word
+constexpr int kSeenWeak = 2;         // detection runs until a weak one is reported
 constexpr std::size_t kReasons = 5;
 
 Alert alert_of(const Episode& episode, const LiveBlock& block) {

@@ -18,7 +18,7 @@ struct CounterBurst {
   std::size_t end = 0;
   double count = 0;
   std::size_t measured = 0;  // samples within it
-  double least = 1;          // count from which this kind is worth a word
+  double least = 1;          // count from which this kind is reported
   double observed = 0;       // per second, inside and outside of the burst; NaN where nothing was measured
   double expected = 0;
   bool recurring = false;  // one of many: the job lives with it
@@ -56,7 +56,7 @@ class CounterWatch {
 /// Bursts by time. Counters that count in every other second give none: the scan sees those.
 [[nodiscard]] std::vector<CounterBurst> counter_bursts(const Telemetry& telemetry, const ScanScale& scale);
 
-/// The count from which a metric is worth a word; 0 for metrics that may count as they like.
+/// The count from which a metric is reported; 0 for metrics without a limit.
 [[nodiscard]] double least_count(std::string_view metric);
 
 }  // namespace reveal

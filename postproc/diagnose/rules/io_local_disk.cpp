@@ -210,7 +210,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   return finding;
 }
 
-/// A run that has the disk full from its first second to its last has no usual level.
+/// A run that keeps the disk busy from its first second to its last has no baseline to compare with.
 std::vector<Excursion> intervals(const RuleContext& context, const Disk& disk) {
   const double least = context.threshold("min_busy");
   // Searched is the time at which it was full: a half busy time after it is not part of it.

@@ -163,7 +163,7 @@ std::vector<Finding> check(const RuleContext& context) {
       findings.push_back(std::move(finding));
       continue;
     }
-    // The job's own checkpoints are its habit: one note, and only when they cost a visible part of the run.
+    // The job's own checkpoints recur: one note, and only if they cost a visible part of the run.
     habit_seconds += cost.seconds;
     if (!habit) {
       habit = describe(context, dirtied, flood, cost, writers, by_outsider);

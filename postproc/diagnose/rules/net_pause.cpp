@@ -106,7 +106,7 @@ Finding describe(const RuleContext& context, const Paused& paused, const Excursi
   return finding;
 }
 
-/// From the first second to the last there is no usual level to stand above.
+/// An event that lasts from the first second to the last has no baseline to compare with.
 std::optional<Excursion> all_along(const RuleContext& context, const Paused& paused) {
   const std::size_t half = context.telemetry.samples / 2;
   const Interval whole{0, context.telemetry.samples};

@@ -116,7 +116,7 @@ const RegisteredRule kCpus{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::gpu,
     .order = 32,
-    .look_alikes = "gpu.starved_input,one process for GPUs of several nodes,firmware that does not say the node,"
+    .look_alikes = "gpu.starved_input,one process for GPUs of several nodes,firmware that does not report the node,"
                    "a neighbouring node of the same socket",
     .proof = Proof::test_double,
     .thresholds = {{"min_share", 0.5, "ratio", "part of the time on another node"},

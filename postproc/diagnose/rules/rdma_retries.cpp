@@ -168,7 +168,7 @@ std::optional<Finding> describe(const RuleContext& context, const Retries& retri
   return finding;
 }
 
-/// From the first second to the last there is no usual level to stand above.
+/// An event that lasts from the first second to the last has no baseline to compare with.
 std::optional<Excursion> all_along(const RuleContext& context, const Retries& retries) {
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(retries.all.values, whole);

@@ -350,7 +350,8 @@ const RegisteredJobRule kDrifted(
         .proof = Proof::real,
         .thresholds = {{"warning_seconds", 5, "s",
                         "run time that the others waited for the node, from which its settings are a warning"},
-                       {"warning_percent", 10, "percent", "share of the run, likewise"}},
+                       {"warning_percent", 10, "percent",
+                        "share of the run that the others waited for the node, from which its settings are a warning"}},
         .user_remedy = {{"#SBATCH --exclude={nodes}   # once: does it make a difference", "job"}},
         .admin_remedy = {{"grep . /sys/devices/system/cpu/vulnerabilities/*   # on {node} and on {peer}: which "
                           "mitigations are intended",

@@ -71,7 +71,7 @@ std::int64_t overlap(const QuietTime& a, const QuietTime& b) {
   return std::min(a.end_utc_ns, b.end_utc_ns) - std::max(a.begin_utc_ns, b.begin_utc_ns);
 }
 
-/// Nothing where one of the ranks went on.
+/// No standstill if one of the ranks made progress.
 std::optional<Standstill> standstill_at(const std::vector<Rank>& ranks, const QuietTime& of_one) {
   Standstill all{.begin_utc_ns = of_one.begin_utc_ns, .end_utc_ns = of_one.end_utc_ns, .of_rank = {}};
   all.of_rank.reserve(ranks.size());
@@ -578,8 +578,8 @@ const RegisteredJobRule kStall(
                        kMaxCpus,
                        {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
         .user_remedy = {kDump},
-        .advice = {"Look at what else was found at that time, and at what the rank did then: a lock, a download, a "
-                   "file server that did not answer."},
+        .advice = {"Look at the other findings of that time, and at what the rank was doing at that time: a lock, a "
+                   "download, a file server that did not answer."},
         .admin_remedy = {"Look at {nodes} in that interval: stopped processes, file systems, network."},
         .verify = "no such time is left",
         .sources = {"https://arxiv.org/abs/2410.12588"},

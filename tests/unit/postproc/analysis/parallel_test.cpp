@@ -155,7 +155,7 @@ TEST_F(KnownFindings, AreObservationsOnceTheirOwnerSaidSo) {
   std::ofstream(state_ / kFeedbackFile) << "damaged";
   EXPECT_EQ(report().findings.front(), found) << "a report is made in any case";
   ASSERT_FALSE(problems_.empty());
-  EXPECT_NE(problems_.back().text.find("what you said about earlier findings is not known"), std::string::npos);
+  EXPECT_NE(problems_.back().text.find("your feedback on earlier findings could not be read"), std::string::npos);
 }
 
 TEST_F(KnownFindings, AreListedAsMuted) {
