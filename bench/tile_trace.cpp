@@ -96,7 +96,7 @@ struct Recording {
   double seconds = 0;
 };
 
-/// Which second of the recording stands at a second of the new trace.
+/// The second of the recording that is copied to a second of the new trace.
 class Pieces {
  public:
   Pieces(double recorded, double wanted, std::mt19937_64& engine) {

@@ -1,4 +1,4 @@
-// Which GPUs of a node are the job's. Only these are opened and read.
+// Finds the job's GPUs. Only these are opened and read.
 #pragma once
 
 #include <set>

@@ -1,4 +1,4 @@
-// Which cpus belong to which NUMA node, how far the nodes are from each other, and on which of them the job may run: as
+// The cpus of each NUMA node, the distances of the nodes, and the nodes on which the job may run: as
 // far as the snapshot has it.
 #pragma once
 

@@ -29,7 +29,7 @@ struct BusierCpu {
   double excess = 0;
 };
 
-/// Which cpus got busier, seen on the cpus alone: the job's own moves cancel only in the sum.
+/// The cpus that got busier, each taken alone: the job's own moves cancel only in the sum.
 std::vector<BusierCpu> busier_cpus(const RuleContext& context, Interval at, std::span<const Interval> excluded) {
   std::vector<Interval> away(excluded.begin(), excluded.end());
   away.push_back(at);

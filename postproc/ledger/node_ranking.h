@@ -1,5 +1,5 @@
-// Which nodes hurt different jobs: the ledger added up by node and rule, and the command to drain a node where several
-// jobs agree that its hardware is at fault.
+// The nodes that slowed different jobs down: the ledger added up by node and rule, and the command to drain a node
+// where several jobs agree that its hardware is at fault.
 #pragma once
 
 #include <cstdint>

@@ -256,7 +256,7 @@ void add_group(const Telemetry& telemetry, const std::string& metric, const Grou
     return;
   }
   if (!devices && first.scope != Scope::cpu && first.scope != Scope::interrupt) return;
-  // Which instance is the busiest is chance; that one of them is busier than on the peers is not.
+  // The busiest instance is a matter of chance; an instance that is busier than those of the peers is not.
   Values busiest;
   double most = -std::numeric_limits<double>::infinity();
   for (const std::size_t member : group.members) {

@@ -138,7 +138,7 @@ std::string verb_of(const std::vector<std::string>& nodes, std::string_view sing
   return fmt::format("{} {}", node_list(nodes), nodes.size() == 1 ? singular : plural);
 }
 
-/// Which nodes differ, as the findings name them, and in which settings.
+/// The nodes that differ, as named in the findings, and the settings in which they differ.
 std::string difference_words(const PeerComparison& comparison, double least_metrics) {
   std::vector<std::string> odd;
   const DifferingNodes differing = nodes_that_differ(comparison.deviations, least_metrics);

@@ -1,5 +1,5 @@
 // The nodes of one job against each other. In a data-parallel job nodes that do the same work should look the same;
-// one that does not is the first suspect. Which nodes do the same work is found, not assumed.
+// one that does not is the first suspect. The groups of nodes with the same work are found, not assumed.
 #pragma once
 
 #include <cstdint>

@@ -152,7 +152,7 @@ Begins begins_of_all(const std::vector<Rank>& ranks) {
   return all;
 }
 
-/// Which points are within slow steps, and which far from all of them.
+/// The points within slow steps, and those far from all of them.
 struct Places {
   std::vector<std::size_t> inside, usual;
 };
