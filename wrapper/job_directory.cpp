@@ -104,7 +104,7 @@ JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const st
   constexpr char kMade = '+';
   constexpr char kNotMade = '-';
   constexpr std::size_t kLongest = 16384;
-  const ChildAnswer answer = ask_child(
+  const ChildAnswer answer = query_child(
       [&] {
         try {
           const JobDirectory made = make_job_directory(path, node);

@@ -261,7 +261,7 @@ class Broker {
       start_call_server();
       if (SteadyClock::now() < next_look_) continue;  // a request woke us
       next_look_ = SteadyClock::now() + kLook;
-      job_gone_ = extern_step_.look_whether_gone();
+      job_gone_ = extern_step_.update();
     }
     requests_.close();
     call_requests_.close();

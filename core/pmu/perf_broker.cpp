@@ -156,7 +156,7 @@ PerfOpened answer(const Question& question, const MessageFiles& files, const std
 
 }  // namespace
 
-OpenPerf ask_perf_broker(int socket) {
+OpenPerf perf_broker_client(int socket) {
   return [socket](const PerfRequest& request) -> PerfOpened {
     static std::uint64_t questions = 0;
     Question question{.event = request.event,

@@ -138,7 +138,7 @@ std::vector<Column> columns() {
 class GpuProbe final : public Probe {
  public:
   explicit GpuProbe(const ProbeContext& context)
-      : context_(context), child_(context, ask_gpus, kWords), columns_(columns()) {
+      : context_(context), child_(context, query_gpus, kWords), columns_(columns()) {
     follow_job();
     open_gpus();
     take_opening(child_.answer_within(kForTheStart));

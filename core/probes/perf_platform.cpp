@@ -74,7 +74,7 @@ class PlatformEvents final : public Probe {
   static OpenPerf here_or_by(int broker) {
     return [broker](const PerfRequest& request) {
       PerfOpened opened = open_perf_event(request);
-      return opened.error == EACCES && broker >= 0 ? ask_perf_broker(broker)(request) : std::move(opened);
+      return opened.error == EACCES && broker >= 0 ? perf_broker_client(broker)(request) : std::move(opened);
     };
   }
 

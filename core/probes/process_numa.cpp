@@ -95,7 +95,7 @@ std::vector<std::int64_t> walk(const std::string& path, std::int64_t& elapsed) {
 }
 
 // Request: "slot pid slot pid ..."; one line of answer each: "slot pid elapsed bytes-on-node-0 bytes-on-node-1 ...".
-std::string ask_placement(const std::string& root, std::string_view request) {
+std::string query_placement(const std::string& root, std::string_view request) {
   std::string answer;
   for (std::string_view slot = cut_word(request); !slot.empty(); slot = cut_word(request)) {
     const std::string_view pid = cut_word(request);
@@ -112,7 +112,7 @@ class PlacementProbe final : public Probe {
  public:
   explicit PlacementProbe(const ProbeContext& context)
       : context_(context),
-        child_(context, ask_placement, {.probe = "process_numa", .recorded_as = "numa_maps"}),
+        child_(context, query_placement, {.probe = "process_numa", .recorded_as = "numa_maps"}),
         bytes_(context.family(kFamilies[0])),
         walks_(context.family(kFamilies[1])) {}
 

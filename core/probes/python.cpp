@@ -40,7 +40,7 @@ class PythonProbe final : public Probe {
  public:
   explicit PythonProbe(const ProbeContext& context)
       : context_(context),
-        child_(context, ask_python, {.probe = "python"}),
+        child_(context, query_python, {.probe = "python"}),
         period_(period_name(context.period)),
         family_(context.family(kFamilies[0])) {
     for (const MetricHelp& metric : kSamples) family_.add(metric.name, {}, "node", 0);

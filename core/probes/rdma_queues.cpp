@@ -121,7 +121,7 @@ class QueueWatch {
   std::vector<std::byte> buffer_ = std::vector<std::byte>(kAnswerBytes);
 };
 
-std::string ask_rdma_queues(const std::string& root, std::string_view /*request*/) {
+std::string query_rdma_queues(const std::string& root, std::string_view /*request*/) {
   static QueueWatch watch(root);  // the child's, of which there is one
   return watch.answer();
 }
@@ -131,7 +131,7 @@ class RdmaQueuesProbe final : public Probe {
   explicit RdmaQueuesProbe(const ProbeContext& context)
       : context_(context),
         period_((kLookPeriod + context.period - 1ns) / context.period * context.period),
-        child_(context, ask_rdma_queues, {.probe = "rdma_queues", .object = "rdma adapters"}) {
+        child_(context, query_rdma_queues, {.probe = "rdma_queues", .object = "rdma adapters"}) {
     constexpr std::chrono::milliseconds kForTheStart{500};
     std::string_view words = child_.open(kQuestion, kForTheStart);
     child_.pause(static_cast<double>(period_.count()));

@@ -43,7 +43,7 @@ class CallLedger {
   /// It could not be attached in a process.
   void failed(std::size_t function, std::string_view why);
 
-  /// The lines of an answer: see ask_stack(). Steps that do not fit are in the next one.
+  /// The lines of an answer: see query_stack(). Steps that do not fit are in the next one.
   [[nodiscard]] std::string answer();
 
  private:

@@ -292,7 +292,7 @@ class StackWatch {
 
 }  // namespace
 
-std::string ask_stack(const std::string& /*root*/, std::string_view request) {
+std::string query_stack(const std::string& /*root*/, std::string_view request) {
   static std::unique_ptr<StackWatch> watch;  // the child's, of which there is one
   std::string_view line;
   if (!next_line(request, line)) return "";

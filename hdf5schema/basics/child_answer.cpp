@@ -27,7 +27,7 @@ bool write_all(int fd, std::string_view text) {
 
 }  // namespace
 
-ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit, std::size_t most) {
+ChildAnswer query_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit, std::size_t most) {
   ChildAnswer heard;
   Pipe pipe = open_pipe();
   ChildProcess child;

@@ -138,8 +138,8 @@ void tell(const Account& account, Finding& loss) {
 
 }  // namespace
 
-void ask_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
-                 std::vector<Finding>& findings) {
+void compare_with_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
+                          std::vector<Finding>& findings) {
   const EffectiveRule rule(kLossRule, settings);
   const NodesByAddress nodes = nodes_by_address(summaries);
   std::vector<Finding> kept;

@@ -431,8 +431,8 @@ int run_confined(const Inputs& inputs, const Foreign& foreign, const std::functi
   return end_of(child, place);
 }
 
-std::string ask_confined(const fs::path& directory, const ConfinedLimits& limits,
-                         const std::function<std::string()>& work) {
+std::string query_confined(const fs::path& directory, const ConfinedLimits& limits,
+                           const std::function<std::string()>& work) {
   Pipe answers = open_pipe();
   if (!answers.read) throw system_error(directory.string(), errno);
   std::fflush(nullptr);

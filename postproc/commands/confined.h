@@ -39,7 +39,7 @@ struct ConfinedLimits {
 /// The result of `work` in such a child, for a directory of anybody's: for commands that read many directories of
 /// different owners, with a child for each. The child prints nothing. Its answer is as hostile as the directory. Throws
 /// Error with what `work` threw, or with what happened to the child. Call it while there is one thread.
-[[nodiscard]] std::string ask_confined(const std::filesystem::path& directory, const ConfinedLimits& limits,
-                                       const std::function<std::string()>& work);
+[[nodiscard]] std::string query_confined(const std::filesystem::path& directory, const ConfinedLimits& limits,
+                                         const std::function<std::string()>& work);
 
 }  // namespace reveal

@@ -65,7 +65,7 @@ std::vector<fs::path> job_directories(const std::vector<std::string>& given, std
 std::vector<LedgerLine> lines_in(const fs::path& directory, std::int64_t now_utc_ns) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
-  const std::string answer = ask_confined(directory, {}, [&directory] {
+  const std::string answer = query_confined(directory, {}, [&directory] {
     const std::string json = read_text_file(directory / kArchivedReport, kLargestReport);
     try {
       return render_ledger(ledger_lines(json));

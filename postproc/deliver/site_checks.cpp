@@ -90,7 +90,7 @@ class SiteChecks {
   explicit SiteChecks(const SitePlaces& places) : places_(places) {}
 
   std::vector<SiteCheck> run() {
-    const bool slurm = places_.ask_slurm && in_path("scontrol");
+    const bool slurm = places_.query_slurm && in_path("scontrol");
     if (slurm) config_ = answer_of({"/bin/sh", "-c", "exec scontrol show config 2>/dev/null"});
     line_ = plugin_line();
     programs();

@@ -30,7 +30,7 @@ struct SitePlaces {
   std::filesystem::path history;   // of this user; empty with the reason beside it
   std::string why_no_history;
   std::vector<std::string> config_problem;  // problems of loading reveal.conf
-  bool ask_slurm = true;                    // run scontrol where it is
+  bool query_slurm = true;                  // run scontrol where it is
 };
 
 /// Each of them, in the order in which they are printed.

@@ -46,7 +46,8 @@ struct SlurmJob {
 /// `spool` has it: where no controller answers.
 void add_recorded_names(JobNames& names, const std::filesystem::path& spool);
 
-/// Fills the members that the environment did not have. `answer` are lines "key value" as ask_controller() gives them.
+/// Fills the members that the environment did not have. `answer` are lines "key value" as query_controller() gives
+/// them.
 void add_controller_answer(JobNames& names, const std::string& answer);
 
 /// The place of a job on one node, which need not agree with others: the controller's answer replaces it.

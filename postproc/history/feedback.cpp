@@ -92,7 +92,7 @@ bool take_back_feedback(const fs::path& state, const Feedback& said) {
   return true;
 }
 
-void honour_feedback(std::span<const Feedback> feedback, std::string_view key, std::vector<Finding>& findings) {
+void apply_feedback(std::span<const Feedback> feedback, std::string_view key, std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
     const auto said = std::find_if(feedback.begin(), feedback.end(), [&](const Feedback& each) {
       return each.key == key && each.rule == finding.id &&

@@ -62,7 +62,7 @@ class IntervalDetection final : public JobDetection {
   void take(BlockScan found);
   void start_block(Level& level, const Telemetry& before) const;
   void describe(Episode& episode) const;
-  void ask_window_detectors(const ReadAgain& read);
+  void run_window_detectors(const ReadAgain& read);
 
   const Telemetry& job_;
   std::size_t samples_;

@@ -174,7 +174,7 @@ class ExternSteps : public testing::Test {
     ExternStep step(fs, "4711", node);
     for (int look = 1; look <= 20; ++look) {
       if (look == 3) host_.remove("/proc/500");
-      if (step.look_whether_gone()) return look;
+      if (step.update()) return look;
     }
     return 0;
   }
