@@ -93,6 +93,9 @@ riddles=$(grep -rnE '(^|[^:"])///?<? ?(What|Who|Whoever|Which|Nobody|Those|Of)\b
 [ -z "$riddles" ] || complain "a comment begins with a pronoun or with 'Of'; name the thing: $riddles"
 fragments=$(grep -rnE '^\s*///? ?(Of|Which) [a-zA-Z]' bench tests --include='*.h' --include='*.cpp' --include='*.c')
 [ -z "$fragments" ] || complain "a comment without a verb; name the thing or its result: $fragments"
+trailing=$(grep -rnE '^\s*[^/ ].*// of ' bench core hdf5schema postproc spank tests wrapper --include='*.h' \
+  --include='*.cpp' --include='*.c' | grep -v '^postproc/live/watch\.h:')
+[ -z "$trailing" ] || complain "a trailing comment begins with 'of'; name the thing: $trailing"
 
 # A file that a comment names exists: by its path from the top, or by its name alone.
 comments=$(grep -rhoE '//.*' bench core hdf5schema postproc spank tests wrapper --include='*.h' --include='*.cpp' \

@@ -132,7 +132,7 @@ std::string deliver(const JobDirectory& directory) {
   for (const fs::path& file : files) {
     std::error_code ignored;
     if (file.filename().native().starts_with('.'))
-      fs::remove(file, ignored);  // of a collector that was killed while it made a smaller trace
+      fs::remove(file, ignored);  // left by a collector that was killed while it made a smaller trace
     else if (std::string why = move_file(file, fs::path(directory.path) / file.filename()); !why.empty())
       left = std::move(why);
   }

@@ -361,7 +361,7 @@ class Broker {
   KernelTree fs_;
   ExternStep extern_step_;
   CpuSet sampler_cpus_;       // the job's, where the node is shared
-  Descriptor requests_;       // of the sampler's, for counters
+  Descriptor requests_;       // the sampler's requests for counters
   Descriptor call_requests_;  // likewise, to count calls: until the call server reads them
   ChildProcess call_server_;
   SteadyClock::time_point next_look_;

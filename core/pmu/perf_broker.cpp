@@ -69,7 +69,7 @@ struct Question {
   std::uint64_t number = 0;
 };
 struct Answer {
-  std::uint64_t number = 0;  // of its question: one that came too late is not taken for the next
+  std::uint64_t number = 0;  // number of its question: a late answer is not taken for the next
   std::int32_t error = 0;
   std::int32_t unused = 0;
 };

@@ -303,11 +303,11 @@ class FileSystemProbe final : public Probe {
   bool is_first_look_ = true;
   int unanswered_ = 0;  // looks in a row
   bool hung_ = false;
-  std::array<std::string, 2> points_;    // of local ones, of servers; one a line
+  std::array<std::string, 2> points_;    // local ones, those of servers; one a line
   std::array<std::string, 2> requests_;  // likewise, each with a folder on it
   std::string tmpdir_;
   std::set<int> searched_;  // processes
-  std::string unread_;      // of these, one a line
+  std::string unread_;      // processes that were not read, one a line
   std::map<std::string, Place, std::less<>> places_;
   std::array<Family*, std::size(kFamilies)> families_{};
 };

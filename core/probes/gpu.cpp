@@ -121,7 +121,7 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/process_memory", Kind::gauge, Unit::bytes, Scope::process, Subsystem::gpu,
      "Memory of the job's processes on GPUs", kSource, kProcessMemory},
 };
-constexpr std::size_t kFirstSlow = 9;  // of the families, from "gpu/temperatures" on
+constexpr std::size_t kFirstSlow = 9;  // place of "gpu/temperatures" among the families
 
 struct Column {
   std::string_view metric;
@@ -476,7 +476,7 @@ class GpuProbe final : public Probe {
   std::vector<Column> columns_;
   std::size_t asleep_ = 0;
   std::array<Family*, std::size(kFamilies)> families_{};
-  std::vector<GpuIdentity> identities_;  // of the node's GPUs
+  std::vector<GpuIdentity> identities_;  // all GPUs of the node
   std::map<int, GpuState> gpus_;         // that are open
   JobGpus job_gpus_;
   std::set<int> asked_to_open_;

@@ -174,7 +174,7 @@ class JobCpusProbe final : public Probe {
   ProbeContext context_;
   Family& cpus_;
   Family& allowed_;
-  std::vector<std::vector<int>> groups_;  // of each channel
+  std::vector<std::vector<int>> groups_;  // group of each channel
   KernelFile owned_;
   std::vector<KernelFile> files_;
   std::uint64_t files_generation_ = 0;

@@ -33,7 +33,7 @@ constexpr FamilyTable kFamilies[] = {
     {"process/outsider_time", Kind::counter, Unit::nanoseconds, Scope::node, Subsystem::cpu,
      "CPU time of processes outside the job by kind", "/proc/PID/{stat,cgroup}", kTimes}};
 
-constexpr double kBusy = 0.05;               // of a cpu
+constexpr double kBusy = 0.05;               // share of a cpu
 constexpr std::size_t kMostNamed = 3;        // at each look
 constexpr std::size_t kMostKnown = 1 << 16;  // processes of the node
 constexpr std::size_t kStatBytes = 512;

@@ -22,7 +22,7 @@ constexpr std::size_t kMostTogether = 4;  // events of one source: no PMU of the
 /// Sources of one kind in one place, for example the memory channels of a package: the same events, summed.
 struct Place {
   std::vector<CounterGroup> groups;
-  std::vector<const PlatformEvent*> events;  // of the first source: all sources count the same
+  std::vector<const PlatformEvent*> events;  // events of the first source: all sources count the same
   std::vector<std::int32_t> channels;
   ScaledSums sums{0};
   bool known = false;  // all were read in this tick
@@ -81,7 +81,7 @@ class PlatformEvents final : public Probe {
   void open_all() {
     std::size_t files_left = files_for_counters();
     std::map<std::string, std::size_t> known;
-    std::size_t part = 0;  // of the events of a source on a cpu
+    std::size_t part = 0;  // place among the events of a source on a cpu
     for (std::size_t begin = 0; begin < events_.size();) {
       const PlatformEvent& first = events_[begin];
       std::size_t end = begin;

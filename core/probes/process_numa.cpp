@@ -17,8 +17,8 @@ namespace reveal::probe::process_numa {
 namespace {
 
 constexpr std::int64_t kPeriod = 30'000'000'000;
-constexpr std::int64_t kLongestWalk = 250'000'000;  // of one process
-constexpr double kShare = 0.001;                    // of a core, over time
+constexpr std::int64_t kLongestWalk = 250'000'000;  // longest read of one process
+constexpr double kShare = 0.001;                    // share of a core, over time
 // Before any walk was seen: cold page structures. Huge pages make it far less.
 constexpr double kFirstGuess = 20.0 / 4096;  // ns per byte
 constexpr std::string_view kNodes = "/sys/devices/system/node";

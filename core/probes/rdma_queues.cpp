@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kAdapters = "/sys/class/infiniband";
 constexpr std::chrono::nanoseconds kLookPeriod = 10s;
-constexpr double kShareOfTheAdapter = 0.1;  // of its firmware's time, which the job's own requests need, too
+constexpr double kShareOfTheAdapter = 0.1;  // share of its firmware's time, which the job's own requests need, too
 constexpr std::string_view kQueuesSource = "RDMA netlink: RES_QP_GET, RES_CQ_GET";
 
 constexpr MetricHelp kJobQueues[] = {

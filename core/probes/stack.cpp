@@ -114,7 +114,7 @@ class StackProbe final : public Probe {
     std::string instance;
     std::int32_t count = Family::kNoChannel, time = Family::kNoChannel;
     std::int64_t steps = 0;
-    std::int64_t sum_ns = 0, ended = 0;  // of those in one answer
+    std::int64_t sum_ns = 0, ended = 0;  // calls in one answer
   };
 
   /// The process that an instance counts.

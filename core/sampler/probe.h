@@ -36,7 +36,7 @@ class Probe {
 
 /// Reveal's own work, for the probe that measures it.
 struct SelfMeasurement {
-  std::int64_t late_ns = 0;       // of this tick
+  std::int64_t late_ns = 0;       // lateness of this tick
   std::int64_t ticks_missed = 0;  // so far
   std::vector<std::string_view> parts;
   std::vector<std::int64_t> part_ns;  // elapsed in each part so far, same order

@@ -31,8 +31,8 @@ class Residents {
     bool fresh = true;                 // that was the first one
     bool wanted = true;                // set by the probe
     bool awaited = false;              // likewise: becomes a resident at once if a place is free
-    int place = kNoPlace;              // of a resident: 0, 1, 2; it keeps it when it goes
-    std::vector<std::int64_t> before;  // of a guest: its numbers in the look before
+    int place = kNoPlace;              // place of a resident: 0, 1, 2; it keeps it when it goes
+    std::vector<std::int64_t> before;  // a guest's numbers in the look before
   };
 
   Residents() = default;

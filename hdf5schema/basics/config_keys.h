@@ -24,7 +24,7 @@ enum class ConfigForm : std::uint8_t {
   choice,    // one of `words`
   path,      // "/etc/reveal/no-mail", or ""
   readable,  // a file that can be read, or ""
-  pattern,   // of a directory: "reveal-%j", or ""
+  pattern,   // pattern of a directory: "reveal-%j", or ""
   command,   // "/usr/sbin/sendmail -t", without a shell
   retention  // "full", "summary", "rolling=30min"
 };
@@ -34,7 +34,7 @@ struct ConfigKey {
   ConfigForm form = ConfigForm::text;
   std::string_view fallback;  // as in the file, without quotes
   std::string_view help;
-  std::string_view least, most;  // of a number, a time or a size, as in the file
+  std::string_view least, most;  // range of a number, a time or a size, as in the file
   std::string_view words;        // "epilog job lazy" of a choice; of a number its unit
   /// The value used when the site's value cannot be understood and the default would do harm.
   std::optional<std::string_view> mistaken = {};
@@ -46,7 +46,7 @@ enum class ConfigOwner : std::uint8_t { user, site };
 struct ConfigSection {
   std::string_view name;
   ConfigOwner owner = ConfigOwner::user;
-  std::string_view subject;  // of [rule."ID"]: "rule"; "" where nothing follows the name
+  std::string_view subject;  // "rule" for [rule."ID"]; "" if nothing follows the name
   std::string_view help;
 };
 

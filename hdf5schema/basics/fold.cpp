@@ -11,7 +11,7 @@ std::string folded(std::string_view label, std::string_view text, std::size_t co
   std::string line(label);
   if (!line.empty() && line.size() >= column) line += ' ';
   line.resize(std::max(line.size(), column), ' ');
-  std::size_t before = line.size();  // of the line's first word
+  std::size_t before = line.size();  // length of the line's first word
   for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) {
     if (line.size() > before && line.size() + 1 + word.size() > width) {
       all += line + '\n';

@@ -163,7 +163,7 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
   for (const NodeSummary& summary : summaries) profiles[summary.node] = &summary.profile;
   std::map<std::string, std::vector<const NodeProfile*>> peers_of;
   for (const PeerGroup& group : comparison.groups) {
-    if (group.nodes.size() < 3) continue;  // of two, one is no majority
+    if (group.nodes.size() < 3) continue;  // one node of two is no majority
     std::vector<const NodeProfile*> peers;
     for (const std::string& node : group.nodes) peers.push_back(profiles.at(node));
     for (const std::string& node : group.nodes) peers_of[node] = peers;
@@ -189,7 +189,7 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
 
 /// A deviation of one node while another one had a known disturbance, or was waited for, is an effect of that.
 void drop_explained_elsewhere(const TimeSpan& job, std::vector<Finding>& findings) {
-  constexpr double kSame = 0.5;  // of the one, and of the other: they are together for longer than apart
+  constexpr double kSame = 0.5;  // share of both intervals: they are together for longer than apart
   // With the nodes where no rule explained it; a node that was waited for also explains its own deviations.
   std::vector<std::pair<TimeSpan, std::vector<std::string>>> known;
   for (const Finding& finding : findings) {

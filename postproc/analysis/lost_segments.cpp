@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kLossRule = "net.tcp_retrans_fault";
 constexpr std::size_t kMostSenders = 3;  // named
-constexpr double kLeastRecorded = 0.8;   // of the interval, by a sender: time that was not recorded was not counted
+constexpr double kLeastRecorded = 0.8;   // share of the interval that a sender recorded: other time was not counted
 
 struct SenderCount {
   std::string node;

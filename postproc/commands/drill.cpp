@@ -125,7 +125,7 @@ class Drill final : public Command {
     app.add_option("--mail", mail_, "also send the report to this address")->type_name("ADDR");
     app.add_flag("--keep", keep_, "keep the directory with the trace and the report, below the current directory");
     app.add_flag("--verbose", verbose_, "also show the output of reveal-run or srun (on standard error)");
-    app.add_option("--program", plan_.disturbance)->group("");  // of the job: the drill calls itself
+    app.add_option("--program", plan_.disturbance)->group("");  // program of the job: the drill calls itself
     app.add_option("--place", place_)->group("");
     app.add_option("--cpu", plan_.cpu)->group("");
     program_ = app.get_option("--program");

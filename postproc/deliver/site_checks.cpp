@@ -282,7 +282,7 @@ class SiteChecks {
   }
 
   const SitePlaces& places_;
-  std::string config_;  // of Slurm
+  std::string config_;  // Slurm's configuration
   std::optional<PluginLine> line_;
   std::vector<SiteCheck> checks_;
 };

@@ -16,7 +16,7 @@ namespace reveal {
 struct JobPlace {
   std::string id, user, cluster, work_dir, home;
   int restart = 0;
-  std::vector<std::string> nodes;    // of the job
+  std::vector<std::string> nodes;    // nodes of the job
   std::vector<std::string> watched;  // nodes that are expected to deliver: of an inner `srun --reveal`, the step's
   bool inner = false;                // watched by a step: its nodes may be any of the job's
 };

@@ -19,8 +19,8 @@ namespace reveal {
 struct NodeRecording {
   std::filesystem::path trace;
   std::filesystem::path root = "/";          // else a copied tree or a recording
-  std::chrono::milliseconds duration{2000};  // of the recording
-  std::chrono::milliseconds limit{30'000};   // of all: a file system that hangs must not hold the caller
+  std::chrono::milliseconds duration{2000};  // length of the recording
+  std::chrono::milliseconds limit{30'000};   // limit for all: a file system that hangs must not hold the caller
 };
 /// Runs reveal-collect without a job. Throws Error when it fails, in its own words, or takes longer than the limit.
 void record_node(const NodeRecording& recording);

@@ -41,7 +41,7 @@ struct Evidence {
 };
 
 struct Impact {
-  std::optional<double> seconds;  // of the job's run time
+  std::optional<double> seconds;  // seconds of the job's run time
   std::optional<double> percent;
   std::string how;       // how it was estimated; without numbers the whole answer: "none seen: ...", "not known: ..."
   bool at_most = false;  // the numbers are an upper bound
@@ -49,7 +49,7 @@ struct Impact {
 };
 
 struct RunnerUp {
-  std::string id;       // of the look-alike rule, "" when no rule looks for it
+  std::string id;       // id of the look-alike rule, "" if no rule looks for it
   std::string why_not;  // one sentence
   bool operator==(const RunnerUp&) const = default;
 };

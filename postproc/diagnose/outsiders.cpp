@@ -22,7 +22,7 @@ constexpr double kFloodOfWrites = 30e6;  // bytes per second
 constexpr double kFloodCpus = 0.5;
 /// A cpu is named when it carries this part of the change on the busiest one.
 constexpr double kNamedShare = 0.5;
-constexpr double kLookSeconds = 5;  // of the probe: it counts the seconds before it
+constexpr double kLookSeconds = 5;  // period of the probe: it counts the seconds before it
 
 struct BusierCpu {
   std::string name;
@@ -228,7 +228,7 @@ JobValues values_of_outsiders(std::span<const NamedOutsider> named) {
 }
 
 struct OutsiderWords {
-  std::string_view instance;  // of outsider.cpu_time
+  std::string_view instance;  // instance of outsider.cpu_time
   std::string_view rule;
   std::string_view subject;
 };

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kFeedbackSchema = "reveal.feedback/1";
 constexpr std::size_t kLargestFeedback = 4 << 20;
 constexpr std::size_t kMostFeedback = 2000;  // the oldest go
-constexpr std::size_t kDateLength = 10;      // of "2026-11-24 14:00"
+constexpr std::size_t kDateLength = 10;      // length of the date in "2026-11-24 14:00"
 
 bool about_the_same(const Feedback& one, const Feedback& other) {
   return one.key == other.key && one.rule == other.rule && one.fingerprint == other.fingerprint;

@@ -32,7 +32,7 @@ enum class LossKnown : std::uint8_t {
 struct LedgerFinding {
   std::string rule;  // an id of the rule table
   Severity severity = Severity::notice;
-  std::optional<double> seconds;  // of the job's run time
+  std::optional<double> seconds;  // seconds of the job's run time
   LossKnown how = LossKnown::no;
   std::size_t nodes = 1;  // that the finding names
   bool operator==(const LedgerFinding&) const = default;

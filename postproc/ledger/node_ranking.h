@@ -15,7 +15,7 @@ namespace reveal {
 
 /// Node-hours that jobs lost: all nodes of a job wait as long as it is late.
 struct LostHours {
-  std::optional<double> hours;  // of the findings whose cost is known
+  std::optional<double> hours;  // hours of the findings whose cost is known
   bool at_most = false;         // at least one of them is an upper bound
   bool operator==(const LostHours&) const = default;
 };
@@ -51,7 +51,7 @@ struct NodeRanking {
   std::int64_t begin_utc_ns = 0, end_utc_ns = 0;
   std::size_t agree = 0;          // jobs that a suggestion needs
   std::size_t whole_jobs = 0;     // findings that are no node's: they name all nodes of a job
-  std::size_t lines_refused = 0;  // of the ledger
+  std::size_t lines_refused = 0;  // refused lines of the ledger
   std::vector<UnreadDirectory> unread;
   std::vector<NodeRecord> nodes;  // with findings; those that should be drained first, then by jobs
 };

@@ -90,7 +90,7 @@ class Comparer {
   const EffectiveRule& straggling_;
   ProfileTable table_;
   PeerComparison out_;
-  std::vector<PeerTest> tests_;  // of all roles; members are indices into nodes_
+  std::vector<PeerTest> tests_;  // tests of all roles; members are indices into nodes_
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ struct PeerGroup {
   std::vector<std::string> nodes;
   bool compared = false;
   std::string reason;        // why these nodes were not compared, or the limits of it
-  double seconds = 0;        // of wall time in which all of them lived
+  double seconds = 0;        // wall time in which all of them lived
   std::size_t channels = 0;  // compared
   bool operator==(const PeerGroup&) const = default;
 };
@@ -53,7 +53,7 @@ struct FactDifference {
   std::string key;
   std::vector<std::string> nodes;
   std::string value;
-  std::string usual;  // of the others
+  std::string usual;  // usual value of the others
   bool operator==(const FactDifference&) const = default;
 };
 

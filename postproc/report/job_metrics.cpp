@@ -37,7 +37,7 @@ class Gauge {
 };
 
 struct TotalsMetric {
-  std::string_view key;  // of kTotalsNumbers
+  std::string_view key;  // key of kTotalsNumbers
   std::string_view name, unit, help;
 };
 constexpr TotalsMetric kTotalsMetrics[] = {

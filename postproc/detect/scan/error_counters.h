@@ -39,7 +39,7 @@ class CounterWatch {
     std::size_t channel = 0;
     double least = 0;
     std::vector<CounterBurst> bursts;
-    std::vector<std::size_t> first_measured;  // of each burst: which measured sample it began with
+    std::vector<std::size_t> first_measured;  // the measured sample with which each burst began
     std::size_t busy = 0;                     // seconds with a count
     std::size_t counted_until = 0;
     double total = 0;

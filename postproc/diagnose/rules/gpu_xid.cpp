@@ -13,7 +13,7 @@
 namespace reveal::rule::gpu_xid {
 namespace {
 
-enum class XidSource : std::uint8_t { unknown, repaired, application, hardware };  // of several, the highest counts
+enum class XidSource : std::uint8_t { unknown, repaired, application, hardware };  // the highest of several counts
 
 // https://docs.nvidia.com/deploy/xid-errors/index.html
 struct Xid {

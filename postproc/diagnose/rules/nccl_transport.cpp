@@ -167,7 +167,7 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
 /// The interface that carries most, with its sent bytes in each second.
 struct Carrier {
   std::string name;
-  double gigabits = 0;          // of its link; 0 if unknown
+  double gigabits = 0;          // speed of its link; 0 if unknown
   std::vector<double> seconds;  // bytes/s
   double mean = 0;              // bytes/s
 };

@@ -18,8 +18,8 @@ namespace {
 struct Direction {
   std::string_view time;
   std::string_view frames;
-  std::string_view bytes;       // of the network interface
-  std::string_view rdma_bytes;  // of its RDMA port, which passes by the kernel's network
+  std::string_view bytes;       // bytes of the network interface
+  std::string_view rdma_bytes;  // bytes of its RDMA port, which bypasses the kernel's network
   std::string_view words;
   std::string_view moved;
 };

@@ -17,8 +17,8 @@ namespace {
 struct Driven {
   std::string process;  // "rank0"
   std::string gpu;
-  int node = 0;        // of the GPU
-  double share = 0;    // of the looks at which the process was on another node
+  int node = 0;        // NUMA node of the GPU
+  double share = 0;    // share of the looks at which the process was on another node
   bool bound = false;  // it may not run on the GPU's
 };
 

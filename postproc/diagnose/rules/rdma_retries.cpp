@@ -42,7 +42,7 @@ struct Retries {
   RdmaPort port;
   MetricSeries all;                   // per second, of the highest counter: one request may be in several
   std::vector<std::size_t> channels;  // that are in it
-  std::vector<Why> why;               // of each
+  std::vector<Why> why;               // reasons of each
 };
 
 std::vector<Retries> retries_of(const RuleContext& context) {

@@ -23,7 +23,7 @@ constexpr std::string_view kLinkId = "ib.link_degraded";
 constexpr std::string_view kOfNumaNode = "numa.node";
 
 struct Concern {
-  std::string_view begin;  // of the fact's key
+  std::string_view begin;  // begin of the fact's key
   std::string_view end;
   std::string_view rule;
 };

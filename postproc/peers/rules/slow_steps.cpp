@@ -17,9 +17,9 @@
 namespace reveal::rule::slow_steps {
 namespace {
 
-constexpr double kSpreadOfMedian = 1.4826;  // of a normal distribution, from the median distance
+constexpr double kSpreadOfMedian = 1.4826;  // ratio for a normal distribution, from the median distance
 constexpr double kClear = 3;                // spreads
-constexpr double kMost = 0.5;               // of the extra time
+constexpr double kMost = 0.5;               // share of the extra time
 constexpr std::size_t kLeastInside = 2;     // points
 constexpr std::size_t kLeastUsual = 5;
 constexpr std::size_t kMostIntervals = 64;  // a summary may hold anything
@@ -86,7 +86,7 @@ std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
 
 /// Without processes that made a few passes beside the training, as to try out a library.
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
-  constexpr double kFew = 0.1;  // of the steps of the middle rank
+  constexpr double kFew = 0.1;  // share of the steps of the middle rank
   std::vector<Rank> ranks;
   for (const NodeSteps& node : context.steps) {
     for (const StepTrend& trend : node.history.ranks) ranks.push_back({&node, &trend});
@@ -244,7 +244,7 @@ Ahead most_ahead(const Begins& begins, const std::vector<std::size_t>& places) {
 
 Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t reference,
              const std::vector<std::vector<Seen>>& groups, const SlowSteps& slow) {
-  constexpr double kInStep = 1.1;  // of their paces
+  constexpr double kInStep = 1.1;  // ratio of their paces
   constexpr double kRepeats = 1.4;
   constexpr double kPossible =
       1.5;  // the delay of a rank that is waited for equals the extra time of the others' steps

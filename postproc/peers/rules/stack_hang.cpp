@@ -32,7 +32,7 @@ struct Rank {
 
 /// Without processes that make a few collectives beside the job, as to try out a library.
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
-  constexpr double kFew = 0.1;  // of those of the middle rank
+  constexpr double kFew = 0.1;  // share of the calls of the middle rank
   std::vector<Rank> ranks;
   for (const NodeCalls& node : context.calls) {
     for (const RankCalls& rank : node.history.ranks) ranks.push_back({node.node, &rank});

@@ -84,7 +84,7 @@ TEST_F(Site, LetsUsersChooseWhetherCallsAreCounted) {
   EXPECT_TRUE(read_sampling(ask, "", "on").stack);
   EXPECT_FALSE(read_sampling(ask, "stack=off", "on").stack);
   EXPECT_FALSE(read_sampling(ask, "", "nonsense").stack);
-  EXPECT_FALSE(read_sampling(config("[run]\nstack = true\n"), "").stack);  // of reveal-run
+  EXPECT_FALSE(read_sampling(config("[run]\nstack = true\n"), "").stack);  // a key of reveal-run
   const std::string on = config("[slurm]\nstack = \"on\"\n");
   EXPECT_TRUE(read_sampling(on, "").stack);
   EXPECT_FALSE(read_sampling(on, "stack=off").stack);

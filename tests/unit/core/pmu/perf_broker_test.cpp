@@ -153,7 +153,7 @@ TEST_F(PerfBroker, OpensThePlatformsEventsWhileTheJobIsAlone) {
   group.start();
   ASSERT_TRUE(group.read());
   EXPECT_GT(group.reading().values[0], 0U);
-  EXPECT_EQ(error_of(kClock), EPERM);  // of whole cpus, other users included
+  EXPECT_EQ(error_of(kClock), EPERM);  // whole cpus, other users included
   EXPECT_EQ(error_of({.type = PERF_TYPE_RAW, .config = 0x3c}), EPERM);
   EXPECT_EQ(error_of({.type = PERF_TYPE_TRACEPOINT, .config = 1}), EPERM);
   std::filesystem::create_directory(scope_ + "/job_4712");
