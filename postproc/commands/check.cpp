@@ -70,7 +70,7 @@ class Check final : public Command {
     add_config_option(app, common);
     CLI::Option* target =
         app.add_option("dir", target_, "check the recorded nodes of a job instead of this node")->type_name("DIR");
-    app.add_flag("--all", all_, "also print the remedies, and the checks done and not possible");
+    app.add_flag("--all", all_, "also print the remedies, the checks that were done, and those that were not possible");
     app.add_option("--textfile", textfile_, "write the results for node_exporter's textfile collector")
         ->type_name("FILE.prom")
         ->excludes(target);

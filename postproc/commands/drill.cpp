@@ -113,7 +113,7 @@ class Drill final : public Command {
         ->check(finite() & CLI::Range(20.0, 600.0));
     CLI::Option* srun =
         app.add_option("--srun", srun_, "run the drill as a Slurm job with these srun options")->type_name("OPTIONS");
-    app.add_option("--finish", finish_, "judge a drill of an allocation that has ended")
+    app.add_option("--finish", finish_, "judge the drill of an allocation that has ended")
         ->type_name("DIR")
         ->excludes(srun);
     app.add_option("--disturbance", wanted_,
@@ -382,13 +382,11 @@ const RegisteredCommand kDrillCommand{
          "  reveal drill --seconds 20 --json\n"
          "  reveal drill --mail ada@example.org       the report is also mailed\n"
          "  reveal drill --srun '-p debug -t 5'       the drill is a Slurm job on one node\n"
-         "Needs no privilege and about a minute; run it as an ordinary user, too. On an idle node, a process of the "
-         "drill "
-         "takes\nhalf of one cpu from a job of the drill, both at nice 10; on a busy node and under Slurm, a signal "
-         "stops "
-         "the job's\nprogram for a while. Inside an allocation, the report comes when the allocation ends: the drill "
-         "then "
-         "prints the\ncommand that judges it. Otherwise nothing is left behind unless with --keep.\n"
+         "Needs no privilege and about a minute; run it as an ordinary user, too. On an idle node, a process of the\n"
+         "drill takes half of one cpu from a job of the drill, both at nice 10; on a busy node and under Slurm, a\n"
+         "signal stops the job's program for a while. Inside an allocation, the report comes when the allocation\n"
+         "ends: the drill then prints the command that judges it. In all other cases, the drill deletes its files,\n"
+         "except with --keep.\n"
          "Exit status: 0 passed, 1 failed, 3 not known (the node was too busy, or the job did not run), 128+n ended "
          "by\nsignal n.",
      .usage_status = kUndecided,

@@ -115,7 +115,7 @@ class Export final : public Command {
 const RegisteredCommand kExportCommand{
     {.order = 45,
      .name = "export",
-     .help = "Print the measured values, and the ratios computed from them, as a table",
+     .help = "Print measured values, computed ratios or results for other programs, in one of five formats",
      .examples = "  reveal export reveal-4711 --format csv > n03.csv\n"
                  "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'\n"
                  "  reveal export reveal-4711 --format windows | gzip > windows.csv.gz\n"

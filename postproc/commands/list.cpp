@@ -90,7 +90,7 @@ std::string as_json(const std::vector<Run>& runs) {
 class List final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
-    app.add_option("dir", folder_, "list the job directories in this folder, instead of all runs that reveal remembers")
+    app.add_option("dir", folder_, "list the job directories in this folder, instead of all runs in reveal's history")
         ->type_name("DIR");
     app.add_option("--verdict", verdict_, "only runs with this verdict")
         ->type_name("VERDICT")

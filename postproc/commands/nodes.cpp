@@ -114,7 +114,7 @@ class Nodes final : public Command {
         ->check(no_duration)
         ->type_name("TIME");
     app.add_option("--agree", ranking_.agree,
-                   "different jobs that must have found the same fault of a node's hardware before its drain is "
+                   "number of different jobs that must find the same hardware fault of a node before a drain is "
                    "suggested (default 3)")
         ->check(CLI::Range(2, 1000))
         ->type_name("N");

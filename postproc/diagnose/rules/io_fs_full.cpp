@@ -114,7 +114,7 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .checks_node = true,
     .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
-                   {"min_left", 1024, "MB", "most free space, in addition"},
+                   {"min_left", 1024, "MB", "free space below which it counts as full, in addition to min_share"},
                    {"min_files", 10000, "files", "free inodes below which it also counts as full"}},
     .user_remedy = {"df -h {place}   # on {node}: free space", "df -i {place}   # on {node}: free inodes",
                     "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},

@@ -274,7 +274,7 @@ const RegisteredRule kRule{{
                    {"min_stalled", 0.5, "s/s",
                     "least time in which all work waited, if the disk is busy throughout the run"},
                    {"min_slowed", 0.15, "ratio", "least fall of the job's cpu time"},
-                   {"start_seconds", 30, "s", "if the job's own reading begins this early: a remark only"},
+                   {"start_seconds", 30, "s", "reading of the job's own that begins this early is only an observation"},
                    {"min_own_percent", 5, "percent",
                     "lost share of the run from which a load by the job itself is more than a notice"},
                    kMinLostSeconds,

@@ -208,7 +208,7 @@ const RegisteredRule kRule{{
                    {"min_waiting", 0.3, "requests", "least number of them in progress on average"},
                    {"min_seconds", 10, "s", "shortest interval"},
                    {"start_seconds", 120, "s",
-                    "a burst that ends this early is part of the job's start: a remark only"},
+                    "a burst that ends this early is part of the job's start: only an observation"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},

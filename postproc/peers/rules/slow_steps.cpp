@@ -418,11 +418,12 @@ const RegisteredJobRule kSlowSteps(
         .order = 600,
         .look_alikes = "steps with more to do, warm-up, checkpoints, validation",
         .proof = Proof::test_double,
-        .thresholds = {{"min_share", 0.1, "ratio", "least growth of a step, against the usual one"},
+        .thresholds = {{"min_share", 0.1, "ratio", "least growth of a step, relative to the usual step"},
                        {"min_extra", 1, "ms", "least growth of a step"},
                        {"min_steps", 20, "steps", "least number of slow steps"},
                        {"min_seconds", 5, "s", "shortest interval"},
-                       {"min_score", 5, "sd", "least distance from the usual step, in its own spread"}},
+                       {"min_score", 5, "sd",
+                        "least distance from the usual step, in standard deviations of the steps"}},
         .user_remedy = {"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in "
                         "the next run, "
                         "while the steps are slow: where the ranks wait"},

@@ -514,7 +514,7 @@ std::vector<JobFinding> check_stall(const JobRuleContext& context, const Effecti
   return findings;
 }
 
-constexpr Threshold kMaxCpus{"max_cpus", 0.2, "cpus", "a rank that uses more is at work"};
+constexpr Threshold kMaxCpus{"max_cpus", 0.2, "cpus", "cpu time above which a rank is at work"};
 constexpr const char* kDump =
     "for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the next run, while "
     "it stands still: where each rank is";
@@ -574,7 +574,7 @@ const RegisteredJobRule kStall(
         .proof = Proof::real,
         .thresholds = {{"min_seconds", 10, "s", "shortest time without progress"},
                        {"min_ratio", 3, "ratio", "least length, against the longest other such time"},
-                       {"min_after", 60, "s", "time of start-up, in which ranks wait for each other anyway"},
+                       {"min_after", 60, "s", "length of the start-up, in which ranks usually wait for each other"},
                        kMaxCpus,
                        {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
         .user_remedy = {kDump},
