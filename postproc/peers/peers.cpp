@@ -74,7 +74,7 @@ class Comparer {
     }
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
-      group.reason = fmt::format("over the whole job it cannot be told which of them differs{}{}",
+      group.reason = fmt::format("too few to know which of them differs over the whole job{}{}",
                                  differ.empty() ? "" : "; ", differ);
       return group;
     }

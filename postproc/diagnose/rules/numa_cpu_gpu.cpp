@@ -70,7 +70,7 @@ std::vector<Finding> check_cpus(const RuleContext& context) {
     const auto found = driven(context, layout, process, gpus.front());
     if (found && found->share > context.threshold("min_share")) far.push_back(*found);
   }
-  if (!known) throw Unavailable("not known: on which NUMA node the GPUs are (the firmware does not say)");
+  if (!known) throw Unavailable("not known: the NUMA nodes of the GPUs (the firmware does not report them)");
   if (far.empty()) return {};
   std::stable_sort(far.begin(), far.end(), [](const Driven& a, const Driven& b) { return a.bound > b.bound; });
   const Driven& worst = far.front();
