@@ -99,7 +99,7 @@ void apply_feedback(std::span<const Feedback> feedback, std::string_view key, st
              (each.fingerprint.empty() || each.fingerprint == finding.fingerprint);
     });
     if (said == feedback.end()) continue;
-    finding.feedback = fmt::format("You said on {}: {}", date_and_time(said->said_utc_ns).substr(0, kDateLength),
+    finding.feedback = fmt::format("Your feedback of {}: {}", date_and_time(said->said_utc_ns).substr(0, kDateLength),
                                    printable(said->words));
     finding.sentence += fmt::format(" {}.", finding.feedback);
     const bool broken = finding.severity == Severity::critical && finding.kind == FindingKind::audit;

@@ -163,8 +163,9 @@ std::string check_as_metrics(const NodeCheck& check) {
     rules += fmt::format("reveal_check_rule_status{{rule=\"{}\"}} {}\n", id, exit_status_of(status));
   }
   return status_metric(status_of(check), check.utc_ns) +
-         gauge_of("reveal_check_rule_status", "Of each rule that could answer: 0 ok, 1 warning, 2 critical.", rules) +
-         gauge_of("reveal_check_rules_not_possible", "Rules that could not answer on this node.",
+         gauge_of("reveal_check_rule_status",
+                  "Result of each rule that could be evaluated: 0 ok, 1 warning, 2 critical.", rules) +
+         gauge_of("reveal_check_rules_not_possible", "Rules that could not be evaluated on this node.",
                   fmt::format("reveal_check_rules_not_possible {}\n", check.not_checked.size()));
 }
 

@@ -148,7 +148,7 @@ TEST_F(KnownFindings, AreObservationsOnceTheirOwnerSaidSo) {
   add_feedback(state_, said);
   const Report after = report();
   EXPECT_EQ(after.findings.front().severity, Severity::info);
-  EXPECT_NE(after.findings.front().sentence.find("You said on 1970-01-01: ours."), std::string::npos);
+  EXPECT_NE(after.findings.front().sentence.find("Your feedback of 1970-01-01: ours."), std::string::npos);
   EXPECT_NE(after.verdict.primary, found.id);
   EXPECT_TRUE(take_back_feedback(state_, said));
   EXPECT_EQ(report().findings.front(), found);

@@ -78,7 +78,7 @@ TEST(Feedback, LowersFindingsOfTheRuleInRunsOfThisKey) {
   EXPECT_EQ(findings[0].severity, Severity::warning);
   apply_feedback(std::vector{said("cpu.outsider")}, "key", findings);
   EXPECT_EQ(findings[0].severity, Severity::info);
-  EXPECT_EQ(findings[0].sentence, "Something happened. You said on 2025-11-20: was ours.");
+  EXPECT_EQ(findings[0].sentence, "Something happened. Your feedback of 2025-11-20: was ours.");
   EXPECT_EQ(findings[1], found("cpu.steal"));
 }
 
@@ -96,7 +96,7 @@ TEST(Feedback, LeavesCriticalFactsCritical) {
   apply_feedback(std::vector{said("gpu.xid")}, "key", findings);
   EXPECT_EQ(findings[0].severity, Severity::critical);
   EXPECT_EQ(findings[1].severity, Severity::info);
-  EXPECT_EQ(findings[0].feedback, "You said on 2025-11-20: was ours");
+  EXPECT_EQ(findings[0].feedback, "Your feedback of 2025-11-20: was ours");
 }
 
 }  // namespace
