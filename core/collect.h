@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/job/job.h"
+#include "core/sampler/probe.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace.h"
 
