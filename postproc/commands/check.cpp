@@ -138,7 +138,7 @@ class Check final : public Command {
     return worst;
   }
 
-  /// The nodes of the job against each other; with two, nobody knows which of them is the odd one.
+  /// Compares the nodes of the job; two nodes alone do not show which of them is abnormal.
   NodeStatus check_nodes_against_each_other(const std::vector<NodeProfile>& profiles, const AnalysisSettings& settings,
                                             const CommonOptions& common) const {
     constexpr std::size_t kLeastNodes = 3;

@@ -383,7 +383,7 @@ std::optional<Foreign> foreign_part(const std::vector<fs::path>& inputs) {
   const uid_t me = ::geteuid();
   for (const fs::path& input : inputs) {
     struct stat status {};
-    if (::stat(input.c_str(), &status) != 0) continue;  // the command says that it is not there
+    if (::stat(input.c_str(), &status) != 0) continue;  // the command reports the missing file
     if (status.st_uid != me) return Foreign{input, name_of_user(status.st_uid)};
     std::error_code error;
     for (fs::directory_iterator entries(input, error), none; !error && entries != none; entries.increment(error)) {

@@ -33,8 +33,8 @@ struct IdleCpu {
   int cpu = -1;
   double idle = 0;  // share of the time
 };
-/// The cpu that was idle for the largest part of two seconds, of those that this process may use; -1 where the kernel
-/// does not tell.
+/// The cpu that was idle for the largest part of two seconds, of those that this process may use; -1 if the kernel
+/// does not report it.
 [[nodiscard]] IdleCpu idlest_cpu();
 
 }  // namespace reveal

@@ -38,7 +38,7 @@ struct NodeRecord {
   std::int64_t last_utc_ns = 0;   // end of the last job with a finding
   std::vector<NodeRule> rules;    // that of most jobs first
   std::string suggestion;         // a command, or ""
-  std::string why_no_suggestion;  // "" unless only its users speak against one
+  std::string why_no_suggestion;  // "" unless only the number of users prevents one
 };
 
 struct UnreadDirectory {

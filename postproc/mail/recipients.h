@@ -12,9 +12,9 @@ namespace reveal {
 
 /// The wishes of the job's owner, and Slurm's answer.
 struct MailRequest {
-  std::string asked;      // --reveal=mail=ADDR; "yes": to the address Slurm knows; "off": no mail to me
+  std::string asked;      // --reveal=mail=ADDR; "yes": to the address given to Slurm; "off": no mail
   std::string mail_user;  // Slurm's, set by --mail-user
-  std::string user;       // who owns the job
+  std::string user;       // the owner of the job
 };
 
 struct MailPlan {

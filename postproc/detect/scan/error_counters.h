@@ -53,7 +53,7 @@ class CounterWatch {
   std::vector<Counter> counters_;
 };
 
-/// Bursts by time. Counters that count in every other second give none: the scan sees those.
+/// Bursts by time. Counters that count in every other second give none: the scan finds those.
 [[nodiscard]] std::vector<CounterBurst> counter_bursts(const Telemetry& telemetry, const ScanScale& scale);
 
 /// The count from which a metric is reported; 0 for metrics without a limit.

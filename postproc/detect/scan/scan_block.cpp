@@ -117,7 +117,7 @@ class Selection {
       return common > kSameShare * all;
     });
   }
-  /// A neighbouring block sees it whole.
+  /// A neighbouring block contains all of it.
   [[nodiscard]] bool cut_by_border(const ScoredInterval& interval) const {
     return (!block_.first && interval.begin < edge_) || (!block_.last && interval.end + edge_ > block_.samples);
   }
