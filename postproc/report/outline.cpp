@@ -337,7 +337,7 @@ std::string place_name(const LocalityPlace& place) {
 /// Where the main threads of Python stood over the whole job.
 Table python_table(const Report& report) {
   Table table{.label = "python",
-              .caption = "Where the main thread of each Python process stood, in samples of one a second.",
+              .caption = "The place of the main thread of each Python process, in one sample a second.",
               .columns = {{"Node"}, {"Process"}, {"Samples"}, {"Functions"}},
               .more = "process",
               .most = kMostPlaces,
