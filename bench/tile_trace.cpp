@@ -29,7 +29,7 @@ namespace {
 
 using namespace reveal;
 
-constexpr double kEdgeSeconds = 8;  // of the recording's start and end: imports and tear-down are no piece
+constexpr double kEdgeSeconds = 8;  // left out at both ends of the recording: imports and tear-down
 constexpr double kShortestPiece = 20;
 constexpr double kLongestPiece = 60;
 constexpr double kGapsPerHour = 6;
@@ -96,7 +96,7 @@ struct Recording {
   double seconds = 0;
 };
 
-/// Which second of the recording stands at a second of the new trace.
+/// The second of the recording that is copied to a second of the new trace.
 class Pieces {
  public:
   Pieces(double recorded, double wanted, std::mt19937_64& engine) {
@@ -131,10 +131,10 @@ class Pieces {
 
 /// A channel of the new trace.
 struct Copy {
-  std::size_t channel = 0;  // of the source
+  std::size_t channel = 0;  // channel of the source
   std::size_t copy = 0;
   std::optional<std::size_t> disturbed;  // the same channel of the other recording
-  double offset = 0;                     // of a drifting level
+  double offset = 0;                     // offset of a drifting level
   double last = 0;
   std::size_t piece = 0;
   std::int64_t absolute = 1'000'000;

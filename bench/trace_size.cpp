@@ -26,7 +26,7 @@ struct Samples {
   std::uint64_t channels = 0;
   std::uint64_t channels_changed = 0;
   std::uint64_t all = 0;      // channel-samples
-  std::uint64_t known = 0;    // of these, not missing
+  std::uint64_t known = 0;    // values that are not missing
   std::uint64_t changed = 0;  // increments other than 0, levels other than the one before
   double seconds = 0;
 };

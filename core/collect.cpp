@@ -328,14 +328,14 @@ Snapshot node_facts(const CollectOptions& options) {
   return take_snapshot(fs, Host::look(fs), nullptr);
 }
 
-std::vector<Coverage> check_probes(const CollectOptions& options) {
+std::vector<CheckedProbe> check_probes(const CollectOptions& options) {
   KernelTree fs(options.root);
   fs.limit_kept_files(raise_file_limit());
   TraceSink sink;
   const TickTime now = fs.recorded() ? fs.upcoming_tick().value_or(TickTime{}) : SystemClock().now();
   Sampler sampler(fs, sink, sampler_options(options), now);
   sampler.look_first();
-  return sampler.coverage();
+  return sampler.checked();
 }
 
 }  // namespace reveal

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/job/job.h"
+#include "core/sampler/probe.h"
 #include "hdf5schema/rewrite.h"
 #include "hdf5schema/trace.h"
 
@@ -55,6 +56,6 @@ CollectResult collect(const CollectOptions& options, const std::atomic<bool>& st
 [[nodiscard]] Snapshot node_facts(const CollectOptions& options);
 
 /// Opens all probes once, here and now, and returns the coverage of each. Nothing is written.
-[[nodiscard]] std::vector<Coverage> check_probes(const CollectOptions& options);
+[[nodiscard]] std::vector<CheckedProbe> check_probes(const CollectOptions& options);
 
 }  // namespace reveal

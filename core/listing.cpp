@@ -2,8 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/sampler/probe.h"
-
 namespace reveal {
 namespace {
 
@@ -162,17 +160,18 @@ std::string list_facts(const Snapshot& facts, Form form) {
   return form == Form::json ? all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + '\n' : text;
 }
 
-std::string list_coverage(std::span<const Coverage> coverage, Form form) {
+std::string list_coverage(std::span<const CheckedProbe> checked, Form form) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   std::string text;
-  for (const Coverage& fact : coverage) {
+  for (const auto& [fact, absence] : checked) {
     const std::string_view state = name_of_state(fact.state);
     text += padded(fact.probe, 20) + ' ' + padded(state, 7) + ' ' + fact.reason + '\n';
     list.push_back({{"name", fact.probe}, {"state", state}, {"reason", fact.reason}});
     if (fact.state == Coverage::State::ok) continue;
+    list.back()["absence"] = name_of(absence);
     const std::string_view remedy = remedy_of(fact.probe);
     if (remedy.empty()) continue;
-    text += padded("", 29) + "to get it: " + std::string(remedy) + '\n';
+    text += padded("", 29) + "to enable it: " + std::string(remedy) + '\n';
     list.back()["remedy"] = remedy;
   }
   return form == Form::json ? list.dump(2) + '\n' : text;

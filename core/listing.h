@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "core/sampler/probe.h"
 #include "hdf5schema/trace.h"
 
 namespace reveal {
@@ -12,6 +13,6 @@ enum class Form : std::uint8_t { text, json, markdown };
 
 [[nodiscard]] std::string list_probes(Form form);
 [[nodiscard]] std::string list_facts(const Snapshot& facts, Form form);
-[[nodiscard]] std::string list_coverage(std::span<const Coverage> coverage, Form form);
+[[nodiscard]] std::string list_coverage(std::span<const CheckedProbe> checked, Form form);
 
 }  // namespace reveal

@@ -112,8 +112,9 @@ void describe(CLI::App& app, CommandLine& line) {
                  "slurm:ID: the steps of that job");
   app.add_option("--duration", line.duration, "Stop after this time, for example 60s (default: at the end of the job)");
   app.add_option("--probes", line.probes, "Probes to run, separated by commas (default: all)");
-  app.add_flag("--stack", collect.stack,
-               "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root); sample where Python main threads are");
+  app.add_flag(
+      "--stack", collect.stack,
+      "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root); record the lines that Python programs execute");
   app.add_option("--gpu-library", collect.gpu_library, "NVIDIA's management library (default libnvidia-ml.so.1)");
   app.add_option("--metrics", collect.metrics_file,
                  "File with the metrics to record (default: all) and further text files to read; see below");
@@ -131,7 +132,7 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--retain", line.retain,
                  "Rows to keep: full (default), rolling=30min (at least the last 30 minutes: a recording of weeks "
                  "takes no more disk space than one of an hour), or summary (one row per minute, made at the end)");
-  const std::string plugin = "By the Slurm plug-in";
+  const std::string plugin = "Options of the Slurm plugin";
   app.add_option("--spool", line.broker.spool, "Record below this directory and deliver at the end")->group(plugin);
   app.add_option("--lock-fd", line.broker.lock_fd, "File descriptor of the lock, held until the node has finished")
       ->group(plugin);

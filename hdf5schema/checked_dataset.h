@@ -26,12 +26,12 @@ class CheckedDataset {
   ~CheckedDataset();  // NOLINT(bugprone-exception-escape)
   CheckedDataset(CheckedDataset&&) noexcept;
 
-  [[nodiscard]] std::span<const Hdf5Size> extent() const noexcept;  // of one or two dimensions
+  [[nodiscard]] std::span<const Hdf5Size> extent() const noexcept;  // for one or two dimensions
   [[nodiscard]] std::span<const Hdf5Size> chunk() const noexcept;   // empty: not in chunks
   [[nodiscard]] std::size_t width() const noexcept;                 // bytes of an element
   [[nodiscard]] bool holds_int64() const noexcept;
   [[nodiscard]] bool holds_float64() const noexcept;
-  [[nodiscard]] bool holds_text() const noexcept;  // of fixed length
+  [[nodiscard]] bool holds_text() const noexcept;  // for text of fixed length
   [[nodiscard]] const H5::DataSet& dataset() const noexcept;
 
   /// Where the records of a table have a member. Throws Error if there is none of this kind.

@@ -10,7 +10,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kShortest = 3;  // of a match
+constexpr std::size_t kShortest = 3;  // length of a match
 constexpr std::size_t kLongest = 258;
 
 struct Code {

@@ -65,7 +65,7 @@ std::vector<std::int64_t> JoinedFamily::read(std::size_t first, std::size_t coun
   const bool real = stored_as_real(newest().spec);
   const std::int64_t missing = real ? std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN()) : kMissing;
   std::vector<std::int64_t> values(channels() * count, missing);
-  std::size_t begin = 0;  // of the piece, in rows of all
+  std::size_t begin = 0;  // begin of the piece, in rows of all
   for (const Piece& piece : pieces_) {
     const std::size_t from = std::max(first, begin);
     const std::size_t to = std::min(first + count, begin + piece.rows());
@@ -94,7 +94,7 @@ void JoinedFamily::read(std::size_t first, std::size_t count, std::vector<double
 
 std::vector<std::int64_t> JoinedFamily::bases(std::size_t first_chunk, std::size_t count) const {
   std::vector<std::int64_t> merged(channels(), kMissing);
-  std::size_t begin = 0;  // of the piece, in chunks of all
+  std::size_t begin = 0;  // begin of the piece, in chunks of all
   for (const Piece& piece : pieces_) {
     if (!piece.bases) piece.bases = piece.reader->read_bases(*piece.family);
     const std::size_t from = std::max(first_chunk, begin);

@@ -47,7 +47,7 @@ class JoinedFamily {
     }
   };
   std::vector<Piece> pieces_;        // oldest first
-  std::vector<std::int64_t> times_;  // of several
+  std::vector<std::int64_t> times_;  // times of several pieces
 };
 
 }  // namespace reveal

@@ -54,7 +54,7 @@ double last_of(const Minute& minute) {
 
 /// A family of the minute trace, from the minutes of one of the trace.
 struct Aggregate {
-  const char* suffix;  // of the path, and with a dot of the metrics
+  const char* suffix;  // suffix of the path, and with a dot of the metrics
   double (*value)(const Minute&);
   bool fractions;
 };

@@ -28,7 +28,7 @@ std::string in_words(std::int64_t nanoseconds) {
 struct Axis {
   std::size_t index = 0;
   std::size_t rows_per_chunk = 1;
-  std::size_t chunks_in_one = 1;  // of the source
+  std::size_t chunks_in_one = 1;  // chunks of the source in one new chunk
   std::vector<std::int64_t> times;
 };
 using Axes = std::map<std::string, Axis>;

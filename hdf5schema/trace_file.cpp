@@ -25,8 +25,8 @@ namespace {
 using H5::PredType;
 
 constexpr std::size_t kTableChunk = 32;
-constexpr std::size_t kMostInTableChunk = 2048;  // of events: 600 kB, less than a reader keeps
-constexpr std::size_t kStepsInChunk = 128;       // of a few kB: the last chunk is written anew with each flush
+constexpr std::size_t kMostInTableChunk = 2048;  // number of events: 600 kB, less than a reader keeps
+constexpr std::size_t kStepsInChunk = 128;       // chunks of a few kB: the last chunk is written anew with each flush
 constexpr std::size_t kMostStepsInChunk = 8192;
 constexpr std::size_t kMinSnapshotWidth = 1024;
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
@@ -38,11 +38,11 @@ struct FamilyFile {
   bool real = false;
   std::size_t channels = 0;  // named
   std::size_t rows = 0;
-  std::size_t chunks = 0;  // of rows
+  std::size_t chunks = 0;  // chunks of rows
   StoredChunks stored = {};
   StoredChunks stored_bases = {};
   H5::DataSet values;
-  H5::DataSet bases;  // of increments only
+  H5::DataSet bases;  // for increments only
   std::size_t bases_per_chunk = 1;
   ChunkWriter::Steady steady = {};
 

@@ -68,7 +68,7 @@ class TraceFile {
     std::string path;
     std::size_t channels = 0;
     std::size_t rows = 0;
-    std::size_t rows_at_once = 0;  // of the calls of write_rows() but the last one
+    std::size_t rows_at_once = 0;  // rows in each call of write_rows() but the last one
     std::uint32_t checksum = 0;    // over the values and the bases of each call
   };
   /// Returns the written part of each family, in the order of add_family(); not of a live file.

@@ -27,14 +27,14 @@ using H5::PredType;
 
 // More objects than any trace has; a file with more is broken.
 constexpr std::size_t kMostObjects = 10'000;
-constexpr std::size_t kMostDepth = 4;                               // of groups
-constexpr std::size_t kMostChannels = 1 << 18;                      // of all families
-constexpr std::size_t kMostRows = 1 << 25;                          // of an axis: a month at 100 ms
-constexpr std::size_t kMostTableBytes = std::size_t{1} << 29;       // of all names and times
-constexpr std::uint64_t kMostTraceValues = std::uint64_t{1} << 34;  // of one family
-constexpr std::uint64_t kMostBases = std::uint64_t{1} << 28;        // of one family
-constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20;       // of one family
-constexpr std::size_t kMostPairs = 1 << 14;                         // of a snapshot: each is looked for among all
+constexpr std::size_t kMostDepth = 4;                               // depth of groups
+constexpr std::size_t kMostChannels = 1 << 18;                      // channels of all families
+constexpr std::size_t kMostRows = 1 << 25;                          // rows of an axis: a month at 100 ms
+constexpr std::size_t kMostTableBytes = std::size_t{1} << 29;       // all names and times
+constexpr std::uint64_t kMostTraceValues = std::uint64_t{1} << 34;  // values of one family
+constexpr std::uint64_t kMostBases = std::uint64_t{1} << 28;        // bases of one family
+constexpr std::uint64_t kMostChunks = std::uint64_t{1} << 20;       // chunks of one family
+constexpr std::size_t kMostPairs = 1 << 14;                         // pairs of a snapshot: each is searched among all
 constexpr std::size_t kMostClocks = 1 << 20;
 constexpr std::size_t kMostCoverage = 1 << 12;
 constexpr std::size_t kMostEvents = 250'000;  // that are read; of Python's frames as many beside the others

@@ -136,7 +136,7 @@ struct TraceWriter::Impl {
   std::atomic<std::uint64_t> bytes{0};
   std::atomic<std::uint64_t> rows{0};
   std::atomic<std::uint64_t> rows_lost{0};
-  std::atomic<std::uint64_t> rows_lost_behind{0};  // of these, because the writer was behind, and not reported yet
+  std::atomic<std::uint64_t> rows_lost_behind{0};  // those for which the writer was too slow, not reported yet
   std::atomic<std::uint64_t> channels{0};
   std::atomic<std::int64_t> flushed_until{0};
 
@@ -201,7 +201,7 @@ TraceWriter::~TraceWriter() {
   if (!impl_) return;
   try {
     if (impl_->started && !impl_->closed) end_rows();
-    // Never closed, it stays a file that was cut off: closing would mark the remains of a failed flush as whole.
+    // A file whose flush failed is never closed and stays marked as cut off: closing would mark its rows as complete.
     if (impl_->broken) static_cast<void>(impl_->file.release());
     if (impl_->broken || impl_->closed) return;
     impl_->file->close(false);
@@ -381,7 +381,7 @@ void TraceWriter::Impl::has_begun(std::span<const std::size_t> keys) {
 void TraceWriter::Impl::begin_segment() noexcept {
   const std::filesystem::path next = hidden(".next");
   std::error_code ignored;
-  std::filesystem::remove(next, ignored);  // of a collector that was killed here
+  std::filesystem::remove(next, ignored);  // left by a collector that was killed here
   try {
     for (FamilyId id = 0; id < families.size(); ++id) write_keys(id);
   } catch (const std::exception& error) {
@@ -789,7 +789,7 @@ void TraceWriter::Impl::make_compact() {
   if (one_segment && flushed_until - begin < kWorthRewriting) return;
   const std::filesystem::path small = hidden(".compact");
   std::error_code ignored;
-  std::filesystem::remove(small, ignored);  // of a collector that was killed here
+  std::filesystem::remove(small, ignored);  // left by a collector that was killed here
   try {
     if (!compact(path, small, limits.retention)) return;
     rename_and_sync(small, path);

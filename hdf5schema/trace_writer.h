@@ -66,7 +66,7 @@ class TraceWriter {
   void append_clock(const ClockPair& pair) noexcept;
 
   struct Status {
-    std::uint64_t bytes = 0;  // of the file so far
+    std::uint64_t bytes = 0;  // size of the file so far
     std::uint64_t rows = 0;   // appended
     std::uint64_t rows_lost = 0;
     std::uint64_t channels = 0;

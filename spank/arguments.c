@@ -10,7 +10,7 @@ struct Argument {
   const char* key;
   size_t place;  // in struct Settings
   enum Form form;
-  int most;  // of a number; the least is 0
+  int most;  // largest number; the least is 0
 };
 
 static const struct Argument kArguments[] = {

@@ -16,7 +16,7 @@ struct Settings {
   const char* config;   // the site's reveal.conf, for the collector
   bool always;          // without --reveal too
   int epilog_seconds;
-  // Which jobs: all of those given must agree; NULL and 100: any.
+  // The selected jobs: every given condition must hold; NULL and 100 select all.
   const char* partitions;
   const char* accounts;
   int percent;

@@ -93,11 +93,14 @@ extra=$(git ls-files 2>/dev/null | cut -d/ -f1 | sort -u | grep -vxE "$allowed")
 vague=$(git ls-files 2>/dev/null | grep -E '(^|/)[a-z_]*(util|helper|common|manager)[a-z_]*\.[a-z]+$')
 [ -z "$vague" ] || complain "a name without a meaning: $vague"
 # A comment is a noun phrase or a sentence: "The result of ...", not "What ... returns"; "The callers", not "Who calls".
-riddles=$(grep -rnE '(^|[^:"])///?<? ?(What|Who|Whoever|Nobody|Those|Of)\b' core hdf5schema postproc spank wrapper \
+riddles=$(grep -rnE '(^|[^:"])///?<? ?(What|Who|Whoever|Which|Nobody|Those|Of)\b' core hdf5schema postproc spank wrapper \
   --include='*.h' --include='*.cpp' --include='*.c')
 [ -z "$riddles" ] || complain "a comment begins with a pronoun or with 'Of'; name the thing: $riddles"
-fragments=$(grep -rnE '^\s*///? ?Of [a-zA-Z]' bench tests --include='*.h' --include='*.cpp' --include='*.c')
+fragments=$(grep -rnE '^\s*///? ?(Of|Which) [a-zA-Z]' bench tests --include='*.h' --include='*.cpp' --include='*.c')
 [ -z "$fragments" ] || complain "a comment without a verb; name the thing or its result: $fragments"
+trailing=$(grep -rnE '^\s*[^/ ].*// of ' bench core hdf5schema postproc spank tests wrapper --include='*.h' \
+  --include='*.cpp' --include='*.c' | grep -v '^postproc/live/watch\.h:')
+[ -z "$trailing" ] || complain "a trailing comment begins with 'of'; name the thing: $trailing"
 
 # A file that a comment names exists: by its path from the top, or by its name alone.
 comments=$(grep -rhoE '//.*' bench core hdf5schema postproc spank tests wrapper --include='*.h' --include='*.cpp' \

@@ -22,7 +22,7 @@ struct ReportResult {
 
 struct ReportOrder {
   std::string directory, node;
-  int status = 0;      // of the command
+  int status = 0;      // exit status of the command
   double seconds = 0;  // its duration
   std::string retain;
   bool quiet = false;

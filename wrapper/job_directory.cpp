@@ -78,7 +78,7 @@ JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const st
   constexpr char kMade = '+';
   constexpr char kNotMade = '-';
   constexpr std::size_t kLongest = 16384;
-  const ChildAnswer answer = ask_child(
+  const ChildAnswer answer = query_child(
       [&] {
         try {
           const JobDirectory made = make_job_directory(path, node);
@@ -106,7 +106,7 @@ std::string deliver(const JobDirectory& directory) {
   for (const fs::path& file : files) {
     std::error_code ignored;
     if (file.filename().native().starts_with('.'))
-      fs::remove(file, ignored);  // of a collector that was killed while it made a smaller trace
+      fs::remove(file, ignored);  // left by a collector that was killed while it made a smaller trace
     else if (std::string why = move_file(file, fs::path(directory.path) / file.filename()); !why.empty())
       left = std::move(why);
   }

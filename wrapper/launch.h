@@ -1,4 +1,4 @@
-// Which launch this reveal-run belongs to. The ranks that one mpirun, srun or torchrun starts on one node must find
+// The launch that this reveal-run belongs to. The ranks that one mpirun, srun or torchrun starts on one node must find
 // each other, so that they share one collector; two launches must never meet.
 #pragma once
 

@@ -54,7 +54,7 @@ int usage_error(const std::string& text) {
 std::string text_of(const std::string& path, std::vector<std::string>& warnings) {
   constexpr std::chrono::milliseconds kLimit{500};
   constexpr std::size_t kLongest = 1 << 20;
-  const ChildAnswer answer = ask_child([&] { return file_text(path); }, kLimit, kLongest);
+  const ChildAnswer answer = query_child([&] { return file_text(path); }, kLimit, kLongest);
   if (answer.start_error != 0) return file_text(path);
   if (!answer.complete) warnings.push_back(path + ": could not be read; its settings do not apply");
   return answer.text;

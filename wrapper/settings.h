@@ -20,7 +20,7 @@ struct RunSettings {
   std::string node;    // "": SLURMD_NODENAME, else the host name
   std::string interval = "100ms";
   std::string mail;
-  std::string name;     // of the program, for the history; "": known by its command
+  std::string name;     // name of the program, for the history; "": known by its command
   std::string probes;   // "cpu,memory"; "": all
   std::string metrics;  // a file: the selection of metrics
   std::string gpu_library;

@@ -16,7 +16,7 @@ namespace {
 using namespace reveal;
 
 struct Score {
-  double recall = 0;               // of shifted channels
+  double recall = 0;               // share of the shifted channels that were found
   double listed = 0;               // jobs in which the odd node has a deviation at all
   double found = 0;                // jobs with a finding that names the odd node and no other
   int discoveries = 0, wrong = 0;  // channels of nodes

@@ -30,7 +30,7 @@ using namespace reveal;
 
 namespace {
 
-constexpr double kRidge = 1e-4;  // of a correlation matrix: duplicated channels are singular
+constexpr double kRidge = 1e-4;  // added to a correlation matrix, which is singular with duplicated channels
 
 struct Curve {
   double multi_r2 = 0, max_r = 0, retained = 0, channels = 0;

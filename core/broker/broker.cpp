@@ -262,7 +262,7 @@ class Broker {
       start_call_server();
       if (SteadyClock::now() < next_look_) continue;  // a request woke us
       next_look_ = SteadyClock::now() + kLook;
-      job_gone_ = extern_step_.look_whether_gone();
+      job_gone_ = extern_step_.update();
     }
     requests_.close();
     call_requests_.close();
@@ -362,7 +362,7 @@ class Broker {
   KernelTree fs_;
   ExternStep extern_step_;
   CpuSet sampler_cpus_;       // the job's, where the node is shared
-  Descriptor requests_;       // of the sampler's, for counters
+  Descriptor requests_;       // the sampler's requests for counters
   Descriptor call_requests_;  // likewise, to count calls: until the call server reads them
   ChildProcess call_server_;
   SteadyClock::time_point next_look_;

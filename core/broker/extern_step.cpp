@@ -23,7 +23,7 @@ std::int64_t start_of(KernelTree& fs, int pid) {
 ExternStep::ExternStep(KernelTree& fs, std::string job, std::string node) noexcept
     : fs_(fs), job_(std::move(job)), node_(std::move(node)) {}
 
-bool ExternStep::look_whether_gone() {
+bool ExternStep::update() {
   ++looks_;
   if (pid_ == 0) {
     if (looks_ >= next_search_ && looks_ <= kLastSearch) search();

@@ -14,8 +14,9 @@ class ExternStep {
  public:
   ExternStep(KernelTree& fs, std::string job, std::string node) noexcept;
 
-  /// Call it about once a second. True when the daemon was seen and has been gone for a while: the epilog comes first.
-  [[nodiscard]] bool look_whether_gone();
+  /// Call it about once a second. True if the daemon was found and has been gone for some seconds: the epilog comes
+  /// first.
+  [[nodiscard]] bool update();
 
  private:
   void search();

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr std::uint64_t kMostMemory = 2ULL << 30;
-constexpr unsigned kMemoryShare = 4;  // of small nodes, at most this part
+constexpr unsigned kMemoryShare = 4;  // a small node gives at most this part
 constexpr const char* kMostTasks = "128";
 constexpr auto kGroupKillLimit = 1s;
 constexpr auto kKillLook = 10ms;

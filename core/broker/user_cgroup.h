@@ -37,7 +37,7 @@ class UserCgroup {
   [[nodiscard]] std::vector<std::filesystem::path> abandoned(bool of_this_run) const noexcept;
 
   std::string run_;
-  std::vector<std::filesystem::path> roots_;    // of hierarchies
+  std::vector<std::filesystem::path> roots_;    // one for each hierarchy
   std::vector<std::filesystem::path> parents_;  // ROOT/reveal
   std::vector<std::filesystem::path> groups_;   // ROOT/reveal/JOB.NODE.PID
 };

@@ -376,8 +376,8 @@ class Driver {
 
 }  // namespace
 
-std::string ask_gpus(const std::string& /*root*/, std::string_view request) {
-  static std::unique_ptr<Driver> driver;  // of the worker process, which serves only this probe
+std::string query_gpus(const std::string& /*root*/, std::string_view request) {
+  static std::unique_ptr<Driver> driver;  // the worker process serves only this probe
   const std::string_view what = request.substr(0, 4);
   request.remove_prefix(what.size());
   if (what == "open") {

@@ -17,6 +17,6 @@ namespace reveal {
 /// Only the GPUs that were named are opened, read and watched; "open" may name more later. Only "fast" reports events.
 /// "lost INDEX RESULT": it does not answer any more, and is not read again. Values that the driver does not support for
 /// a GPU are in no line.
-[[nodiscard]] std::string ask_gpus(const std::string& root, std::string_view request);
+[[nodiscard]] std::string query_gpus(const std::string& root, std::string_view request);
 
 }  // namespace reveal

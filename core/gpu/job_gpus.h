@@ -1,4 +1,4 @@
-// Which GPUs of a node are the job's. Only these are opened and read.
+// Finds the job's GPUs. Only these are opened and read.
 #pragma once
 
 #include <set>
@@ -13,7 +13,7 @@ namespace reveal {
 
 struct GpuIdentity {
   int index = 0;   // NVML's, in the order of PCI addresses
-  int minor = -1;  // of /dev/nvidiaN; -1: not known
+  int minor = -1;  // number in /dev/nvidiaN; -1: not known
   std::string uuid;
   std::string address;  // on the PCI bus
 };

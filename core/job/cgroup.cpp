@@ -12,7 +12,7 @@ struct Mount {
   bool version2 = false;
   std::string root;
   std::string point;
-  std::string options;  // of the file system: the controllers of version 1
+  std::string options;  // options of the file system: the controllers of version 1
 };
 
 bool is_listed(std::string_view list, std::string_view word) {

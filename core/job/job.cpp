@@ -18,12 +18,12 @@
 namespace reveal {
 namespace {
 
-constexpr std::string_view kWitness = "reveal-witness";  // of reveal-run, beside the job in its process group
+constexpr std::string_view kWitness = "reveal-witness";  // started by reveal-run, beside the job in its process group
 constexpr std::int64_t kPatience = 10 * kSecond;         // for the first launcher to appear
 constexpr std::int64_t kSlurmPatience = 600 * kSecond;   // between steps; the epilog ends the wait where there is one
 constexpr int kMostNameLooks = 20;                       // for the name of a step daemon, one each second
 constexpr std::int64_t kRootsPeriod = kSecond;
-constexpr std::int64_t kScanPeriod = 60 * kSecond;  // of the whole process table, as a safety net
+constexpr std::int64_t kScanPeriod = 60 * kSecond;  // scan of the whole process table, as a safety net
 constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
 constexpr std::int64_t kMostPids = 1 << 22;         // PID_MAX_LIMIT of linux/threads.h
 constexpr std::int64_t kMostRanks = 1 << 24;

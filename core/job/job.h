@@ -34,7 +34,7 @@ struct JobSource {
 
 struct JobProcess {
   int pid = 0;
-  int rank = -1;          // of the launcher it descends from; -1: none
+  int rank = -1;          // rank from the launcher it descends from; -1: none
   bool launcher = false;  // its own work does not count
   bool root = false;
   bool from_birth = false;  // it is not older than the collector: its counters cover only that time
@@ -114,7 +114,7 @@ class Job {
   std::vector<std::unique_ptr<JobProcess>> processes_;
   std::unordered_map<int, JobProcess*> by_pid_;
   std::vector<std::pair<int, std::int64_t>> dead_roots_;
-  std::vector<std::pair<int, std::string>> step_daemons_;  // of the job: process id, step
+  std::vector<std::pair<int, std::string>> step_daemons_;  // process id, step
   std::vector<StepChange> step_changes_;
   std::vector<std::pair<int, int>> nameless_step_daemons_;  // process id, looks so far
   std::string roots_seen_;
@@ -131,7 +131,7 @@ class Job {
   bool saw_other_job_ = false;
   std::int64_t last_pid_ = -1;
   std::vector<std::pair<int, int>> late_pids_;  // given out, but no process has them yet; ticks since
-  std::int64_t base_ticks_ = 0;                 // of ended processes with time that is in no other process
+  std::int64_t base_ticks_ = 0;                 // ticks of ended processes whose time is in no other process
   std::int64_t last_ticks_ = 0;
   std::int64_t cpu_time_ns_ = kMissing;
   int short_for_ = 0;

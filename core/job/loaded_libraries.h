@@ -1,4 +1,4 @@
-// Which communication and GPU libraries the job's processes have loaded: settings of a library matter where it runs.
+// The communication and GPU libraries that the job's processes have loaded: settings of a library matter where it runs.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::int64_t kDevicesPeriod = 10'000'000'000;
 constexpr std::size_t kProcessesAsked = 64;  // looked at in one go
-constexpr int kDescriptors = 512;            // of each, from 0 on: a driver is opened early
+constexpr int kDescriptors = 512;            // descriptors of each process, from 0 on: a driver is opened early
 constexpr std::string_view kGpu = "/dev/nvidia";
 constexpr std::string_view kVerbs = "/dev/infiniband/uverbs";
 

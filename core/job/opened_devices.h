@@ -1,5 +1,5 @@
-// Which GPUs and RDMA devices the job's processes hold open. An allocation or an environment variable may not match the
-// devices that a job really uses; open devices do.
+// The GPUs and RDMA devices that the job's processes hold open. An allocation or an environment variable may not match
+// the devices that a job really uses; open devices do.
 #pragma once
 
 #include <cstdint>

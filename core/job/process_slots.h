@@ -84,7 +84,7 @@ class ProcessSlots {
   };
   struct Threads {
     std::vector<Thread> list;
-    std::int64_t gone_run = 0;  // of threads that ended
+    std::int64_t gone_run = 0;  // run-queue wait of threads that ended
     std::int64_t gone_wait = 0;
     std::int64_t count = 0;   // threads the process had when they were listed
     bool stale = false;       // one of them could not be read

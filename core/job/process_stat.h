@@ -20,7 +20,7 @@ struct ProcessStat {
   std::int64_t major_faults = 0;
   std::int64_t user_ticks = 0;
   std::int64_t system_ticks = 0;
-  std::int64_t reaped_user_ticks = 0;  // of children that were waited for, and of theirs
+  std::int64_t reaped_user_ticks = 0;  // children that were waited for, and their children
   std::int64_t reaped_system_ticks = 0;
   std::int64_t threads = 0;
   std::int64_t start_ticks = 0;  // since boot; with the pid it names a process for good

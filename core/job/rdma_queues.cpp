@@ -23,8 +23,8 @@ struct DeviceAttribute {
   std::uint32_t index;
 };
 
-std::string ask_for(int socket, std::span<std::byte> buffer, int command, std::optional<std::uint32_t> device,
-                    const SeeMessage& see) {
+std::string query_kernel(int socket, std::span<std::byte> buffer, int command, std::optional<std::uint32_t> device,
+                         const SeeMessage& see) {
   std::array<std::byte, sizeof(nlmsghdr) + sizeof(DeviceAttribute)> request{};
   const std::size_t size = device ? request.size() : sizeof(nlmsghdr);
   nlmsghdr header{};
@@ -114,18 +114,18 @@ RdmaDevice rdma_device_of(std::uint16_t type, std::span<const std::byte> body) {
 }
 
 std::string list_rdma_devices(int socket, std::span<std::byte> buffer, std::vector<RdmaDevice>& devices) {
-  return ask_for(socket, buffer, RDMA_NLDEV_CMD_GET, std::nullopt,
-                 [&devices](std::uint16_t type, std::span<const std::byte> body) {
-                   RdmaDevice device = rdma_device_of(type, body);
-                   if (!device.name.empty()) devices.push_back(std::move(device));
-                 });
+  return query_kernel(socket, buffer, RDMA_NLDEV_CMD_GET, std::nullopt,
+                      [&devices](std::uint16_t type, std::span<const std::byte> body) {
+                        RdmaDevice device = rdma_device_of(type, body);
+                        if (!device.name.empty()) devices.push_back(std::move(device));
+                      });
 }
 
 std::string count_rdma_queues(int socket, std::span<std::byte> buffer, const RdmaDevice& device, RdmaTally& tally) {
   for (const int command : {RDMA_NLDEV_CMD_RES_QP_GET, RDMA_NLDEV_CMD_RES_CQ_GET}) {
     std::string problem =
-        ask_for(socket, buffer, command, device.index,
-                [&tally](std::uint16_t type, std::span<const std::byte> body) { tally.see(type, body); });
+        query_kernel(socket, buffer, command, device.index,
+                     [&tally](std::uint16_t type, std::span<const std::byte> body) { tally.see(type, body); });
     if (!problem.empty()) return problem;
   }
   return tally.malformed() ? "the kernel's answer is not as documented" : "";

@@ -22,8 +22,8 @@ std::string node_of_cgroup(std::string_view cgroups) {
 StepDaemon read_step_daemon(KernelTree& fs, int pid) {
   StepDaemon daemon;
   const std::string folder = "/proc/" + std::to_string(pid);
-  // A name is easily taken on; root's processes are root's. To read another's command line may take as long as he
-  // likes: the kernel waits for his memory.
+  // Any process can take this name, so the owner must be root. Reading the command line of another user's process may
+  // take any time: the kernel waits for its memory.
   // https://man7.org/linux/man-pages/man5/proc_pid_cmdline.5.html
   const std::string status = fs.text(folder + "/status").value_or("");
   std::string_view owner = field_of(status, "Uid");

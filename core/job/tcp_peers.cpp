@@ -9,7 +9,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::uint64_t kUnknownTime = 0xffff'ffff;  // of rtt_least, before there was a round trip
+constexpr std::uint64_t kUnknownTime = 0xffff'ffff;  // value of rtt_least before there was a round trip
 
 std::int64_t number_at(std::span<const std::byte> info, const TcpInfoField& field) {
   if (info.size() < field.offset + field.bytes) return kMissing;

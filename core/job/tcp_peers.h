@@ -72,7 +72,7 @@ class TcpPeers {
   struct Sums {
     Counters counters{};  // kMissing where this kernel does not count it
     Levels levels{};      // kMissing where there is no connection
-    Levels weighted{};    // of means
+    Levels weighted{};    // weighted sums of means
     std::int64_t weight = 0;
     std::int64_t opened = 0, closed = 0, connections = 0;
 
@@ -141,7 +141,7 @@ class TcpPeers {
     IpAddress address{};
     std::uint32_t row = kOthers;
     std::int64_t moved = 0;  // bytes
-    Sums now;                // of this look, to be added to its row
+    Sums now;                // sums of this look, to be added to its row
   };
 
   static Seen read(std::span<const std::byte> info);

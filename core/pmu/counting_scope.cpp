@@ -59,7 +59,7 @@ bool take_cgroup(const ProbeContext& context, CountingScope& scope) {
   scope.open = open_perf_event;
   if (try_out(scope.open, first, false) != 0) {
     if (context.perf_broker < 0) return false;
-    scope.open = ask_perf_broker(context.perf_broker);
+    scope.open = perf_broker_client(context.perf_broker);
     const int error = try_out(scope.open, first, false);
     scope.user_only = error == EACCES && try_out(scope.open, first, true) == 0;
     if (error != 0 && !scope.user_only) return false;

@@ -1,4 +1,4 @@
-// Which events a processor implements, where the kernel lists them. Arm numbers the events of all its cores; opening an
+// The events that a processor implements, if the kernel lists them. Arm numbers the events of all its cores; opening an
 // event that this core lacks succeeds, but it never counts.
 // https://developer.arm.com/documentation/ddi0487/latest (PMCEID0_EL0)
 #pragma once

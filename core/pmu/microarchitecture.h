@@ -1,4 +1,4 @@
-// Which processor design counts here: the names of events, and their codes, belong to it.
+// The design of this processor: the names and codes of events depend on it.
 #pragma once
 
 #include <cstdint>

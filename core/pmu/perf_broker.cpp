@@ -69,7 +69,7 @@ struct Question {
   std::uint64_t number = 0;
 };
 struct Answer {
-  std::uint64_t number = 0;  // of its question: one that came too late is not taken for the next
+  std::uint64_t number = 0;  // number of its question: a late answer is not taken for the next
   std::int32_t error = 0;
   std::int32_t unused = 0;
 };
@@ -156,7 +156,7 @@ PerfOpened answer(const Question& question, const MessageFiles& files, const std
 
 }  // namespace
 
-OpenPerf ask_perf_broker(int socket) {
+OpenPerf perf_broker_client(int socket) {
   return [socket](const PerfRequest& request) -> PerfOpened {
     static std::uint64_t questions = 0;
     Question question{.event = request.event,

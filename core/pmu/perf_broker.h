@@ -14,7 +14,7 @@ namespace reveal {
 
 /// The sampler's side. Waits for the answer at most a few seconds; then, and when the broker has gone, the error is
 /// EPIPE.
-[[nodiscard]] OpenPerf ask_perf_broker(int socket);
+[[nodiscard]] OpenPerf perf_broker_client(int socket);
 
 /// The broker's side: answers all requests that wait, and returns. `job`: Slurm's number of it.
 void serve_perf_requests(int socket, const std::string& job) noexcept;

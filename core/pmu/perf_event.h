@@ -27,13 +27,13 @@ struct PerfTarget {
   int cpu = -1;
   int cgroup_fd = -1;
   pid_t task = 0;
-  bool with_children = false;  // of the task: those that it begins from now on
+  bool with_children = false;  // also children that the task begins from now on
 };
 
 struct PerfRequest {
   PerfEvent event;
   PerfTarget target;
-  int group_fd = -1;       // of the first event of its group; -1: this one is the first, and does not count yet
+  int group_fd = -1;       // first event of its group; -1: this one is the first, and does not count yet
   bool user_only = false;  // without the kernel's work for it
 };
 

@@ -53,7 +53,7 @@ struct Row {
   std::string_view event;   // named in sysfs; or terms ("event=0x0a,rdwrmask=0x1") where the kernel names none
   std::size_t family, metric;
   Designs designs;  // 0: any
-  double factor;    // of terms; events of sysfs have a scale and a unit there
+  double factor;    // factor for terms; events of sysfs have a scale and a unit there
 };
 constexpr Designs kZen2And3 = designs({zen2, zen3});
 constexpr Designs kZen3And4 = designs({zen3, zen4});

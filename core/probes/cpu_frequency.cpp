@@ -111,7 +111,8 @@ const RegisteredProbe now{{.name = "cpu_frequency",
                            .families = kNowFamilies,
                            .open = open_now,
                            .period_on = now_period,
-                           .remedy = kRemedy}};
+                           .remedy = kRemedy,
+                           .absence = Absence::hardware}};
 const RegisteredProbe limits{
     {.name = "cpu_frequency_limits",
      .help = "Lowest and highest allowed clock of each cpu; power or thermal capping lowers them",
@@ -119,7 +120,8 @@ const RegisteredProbe limits{
      .families = kLimitFamilies,
      .open = open_limits,
      .period_on = limits_period,
-     .remedy = kRemedy}};
+     .remedy = kRemedy,
+     .absence = Absence::hardware}};
 
 }  // namespace
 }  // namespace reveal::probe::cpu_frequency

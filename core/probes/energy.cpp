@@ -36,8 +36,9 @@ class EnergyProbe final : public Probe {
       zones_.push_back(std::move(zone));
     }
     if (zones_.empty()) {
-      throw Unavailable(refused ? "only root may read the energy counters since Linux 5.10 (CVE-2020-8694)"
-                                : "this host shows no energy counters (no RAPL, or a virtual machine)");
+      if (refused)
+        throw Absent("only root may read the energy counters since Linux 5.10 (CVE-2020-8694)", Absence::obtainable);
+      throw Unavailable("this host shows no energy counters (no RAPL, or a virtual machine)");
     }
     family_ = &context.family(kFamilies[0]);
     for (const Zone& zone : zones_) family_->add(metric_of(zone.label), instance_of(zone));
@@ -95,6 +96,7 @@ const RegisteredProbe entry{{.name = "energy",
                              .open = open_energy,
                              .remedy = "hardware only; admin: chmod a+r /sys/class/powercap/*/energy_uj, if its side "
                                        "channel (CVE-2020-8694) is acceptable here",
+                             .absence = Absence::hardware,
                              .privilege = "root, since Linux 5.10"}};
 
 }  // namespace

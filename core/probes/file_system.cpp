@@ -100,7 +100,7 @@ int status_of(const std::string& root, std::string_view point, std::string_view 
 // Lines "point\tfolder on it", answered by one line each: "point total free available files files_free". A folder that
 // is gone, or that only the job's namespace has, is read at its mount point. Before them, numbers of processes: of the
 // first one that has it, "TMPDIR=/scratch/4711".
-std::string ask_file_systems(const std::string& root, std::string_view request) {
+std::string query_file_systems(const std::string& root, std::string_view request) {
   std::string answer;
   std::string_view line;
   while (next_line(request, line)) {
@@ -127,7 +127,8 @@ std::string ask_file_systems(const std::string& root, std::string_view request) 
 class FileSystemProbe final : public Probe {
  public:
   explicit FileSystemProbe(const ProbeContext& context)
-      : context_(context), local_(context, ask_file_systems, {.probe = "file_system", .recorded_as = "statvfs/local"}) {
+      : context_(context),
+        local_(context, query_file_systems, {.probe = "file_system", .recorded_as = "statvfs/local"}) {
     if (!context.fs.live() && !context.fs.recorded()) {
       throw Unavailable("a copied tree has no data about its file systems");
     }
@@ -153,7 +154,7 @@ class FileSystemProbe final : public Probe {
         std::exchange(is_first_look_, false) ? local_.answer_within(kFirstLook) : local_.answer();
     take(answer);
     if (read_tmpdir(answer)) follow_job();
-    ask_local();
+    query_local();
     if (remote_) {
       take(remote_->answer());
       watch_servers();
@@ -195,7 +196,7 @@ class FileSystemProbe final : public Probe {
     }
   }
 
-  void ask_local() {
+  void query_local() {
     if (unread_.empty()) {
       local_.ask(requests_[0]);
     } else if (local_.ask(unread_ + requests_[0])) {
@@ -229,7 +230,7 @@ class FileSystemProbe final : public Probe {
       requests_[local ? 0 : 1] += line;
     }
     constexpr AskedChildWords kServers{.probe = "file_system", .recorded_as = "statvfs/servers"};
-    if (!points_[1].empty() && !remote_) remote_.emplace(context_, ask_file_systems, kServers);
+    if (!points_[1].empty() && !remote_) remote_.emplace(context_, query_file_systems, kServers);
   }
 
   void take(std::string_view answer) {
@@ -280,11 +281,11 @@ class FileSystemProbe final : public Probe {
   bool is_first_look_ = true;
   int unanswered_ = 0;  // looks in a row
   bool hung_ = false;
-  std::array<std::string, 2> points_;    // of local ones, of servers; one a line
+  std::array<std::string, 2> points_;    // local ones, those of servers; one a line
   std::array<std::string, 2> requests_;  // likewise, each with a folder on it
   std::string tmpdir_;
   std::set<int> searched_;  // processes
-  std::string unread_;      // of these, one a line
+  std::string unread_;      // processes that were not read, one a line
   std::map<std::string, Place, std::less<>> places_;
   std::array<Family*, std::size(kFamilies)> families_{};
 };

@@ -121,7 +121,7 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/process_memory", Kind::gauge, Unit::bytes, Scope::process, Subsystem::gpu,
      "Memory of the job's processes on GPUs", kSource, kProcessMemory},
 };
-constexpr std::size_t kFirstSlow = 9;  // of the families, from "gpu/temperatures" on
+constexpr std::size_t kFirstSlow = 9;  // place of "gpu/temperatures" among the families
 
 struct Column {
   std::string_view metric;
@@ -138,7 +138,7 @@ std::vector<Column> columns() {
 class GpuProbe final : public Probe {
  public:
   explicit GpuProbe(const ProbeContext& context)
-      : context_(context), child_(context, ask_gpus, kWords), columns_(columns()) {
+      : context_(context), child_(context, query_gpus, kWords), columns_(columns()) {
     follow_job();
     open_gpus();
     take_opening(child_.answer_within(kForTheStart));
@@ -476,7 +476,7 @@ class GpuProbe final : public Probe {
   std::vector<Column> columns_;
   std::size_t asleep_ = 0;
   std::array<Family*, std::size(kFamilies)> families_{};
-  std::vector<GpuIdentity> identities_;  // of the node's GPUs
+  std::vector<GpuIdentity> identities_;  // all GPUs of the node
   std::map<int, GpuState> gpus_;         // that are open
   JobGpus job_gpus_;
   std::set<int> asked_to_open_;

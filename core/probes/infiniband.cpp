@@ -195,7 +195,7 @@ class PortFiles {
 };
 
 /// The work of the child, which keeps the files open between requests.
-std::string ask_ports(const std::string& root, std::string_view request) {
+std::string query_ports(const std::string& root, std::string_view request) {
   static KernelTree fs(root);
   static std::map<std::string, PortFiles> ports;
   if (ports.empty()) fs.limit_kept_files(kMostKept);
@@ -226,7 +226,7 @@ class InfinibandProbe final : public Probe {
   explicit InfinibandProbe(const ProbeContext& context)
       : context_(context),
         error_period_((kErrorPeriod + context.period - 1ns) / context.period * context.period),
-        child_(context, ask_ports, {.probe = "infiniband", .object = "rdma adapters"}) {
+        child_(context, query_ports, {.probe = "infiniband", .object = "rdma adapters"}) {
     std::size_t ports = 0;
     std::size_t counters = 0;
     for (const std::string& device : context.fs.list(kFolder)) {
@@ -363,9 +363,8 @@ const RegisteredProbe entry{{.name = "infiniband",
                              .may_block = true,
                              .families = kFamilies,
                              .open = open_infiniband,
-                             .remedy =
-                                 "nothing is lost without such an adapter; containers: mount /sys of the host, and "
-                                 "rdma system set netns shared"}};
+                             .remedy = "not needed without such an adapter; containers: mount /sys of the host, and "
+                                       "rdma system set netns shared"}};
 
 }  // namespace
 }  // namespace reveal::probe::infiniband

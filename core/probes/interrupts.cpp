@@ -15,7 +15,7 @@ namespace {
 
 // Walking all interrupt numbers costs the kernel milliseconds on large hosts.
 constexpr std::size_t kManyCpus = 16;
-constexpr auto kCostPerCpu = std::chrono::microseconds(30);  // of /proc/interrupts: 1 to 4 ms on 96 cores
+constexpr auto kCostPerCpu = std::chrono::microseconds(30);  // reading /proc/interrupts: 1 to 4 ms on 96 cores
 constexpr auto kSoftirqCostPerCpu = std::chrono::microseconds(1);
 
 // A limit for large hosts, where every disk and network card has a queue per cpu.
@@ -118,8 +118,8 @@ class MatrixProbe final : public Probe {
   struct Row {
     std::string metric;
     bool total = false;                         // one number for all cpus
-    std::int32_t channel = Family::kNoChannel;  // of the total
-    std::size_t place = 0;                      // of the others
+    std::int32_t channel = Family::kNoChannel;  // channel of the total
+    std::size_t place = 0;                      // place of the other channels
   };
 
   void store_total(Row& row, std::int64_t count) {

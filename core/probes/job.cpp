@@ -174,7 +174,7 @@ class JobCpusProbe final : public Probe {
   ProbeContext context_;
   Family& cpus_;
   Family& allowed_;
-  std::vector<std::vector<int>> groups_;  // of each channel
+  std::vector<std::vector<int>> groups_;  // group of each channel
   KernelFile owned_;
   std::vector<KernelFile> files_;
   std::uint64_t files_generation_ = 0;
@@ -183,10 +183,6 @@ class JobCpusProbe final : public Probe {
   CpuSet union_;
   bool known_ = false;
 };
-
-void need_job(const ProbeContext& context) {
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
-}
 
 std::unique_ptr<Probe> open_job(const ProbeContext& context) {
   need_job(context);

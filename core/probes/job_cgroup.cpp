@@ -196,7 +196,7 @@ class CgroupProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_cgroup(const ProbeContext& context) {
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   return std::make_unique<CgroupProbe>(context);
 }
 

@@ -208,7 +208,7 @@ class JobGroupsProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_job_groups(const ProbeContext& context) {
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   return std::make_unique<JobGroupsProbe>(context);
 }
 

@@ -193,7 +193,7 @@ class JobMemoryProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_job_memory(const ProbeContext& context) {
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   return std::make_unique<JobMemoryProbe>(context);
 }
 

@@ -133,8 +133,8 @@ const RegisteredProbe entry{{.name = "lustre",
                              .families = kFamilies,
                              .open = open_lustre,
                              .remedy =
-                                 "nothing is lost where no Lustre is mounted; its counters in debugfs (Lustre 2.12 "
-                                 "and later) only root can read",
+                                 "not needed if no Lustre file system is mounted; only root can read its counters in "
+                                 "debugfs (Lustre 2.12 and later)",
                              .privilege = "root, if the counters are in debugfs (Lustre 2.12 and later)"}};
 
 }  // namespace

@@ -80,7 +80,8 @@ const RegisteredProbe entry{{.name = "memory_errors",
                              .open = open_memory_errors,
                              .remedy =
                                  "hardware with ECC memory only; admin: load its EDAC driver (skx_edac, i10nm_edac, "
-                                 "amd64_edac)"}};
+                                 "amd64_edac)",
+                             .absence = Absence::hardware}};
 
 }  // namespace
 }  // namespace reveal::probe::memory_errors

@@ -205,7 +205,7 @@ std::string receive_ring(int socket, const std::string& interface) {
 
 /// The work of the child: a line for each interface: its name, the columns and its ring; a dash is not known. In a
 /// copied tree, /ethtool/eth0 may hold the output of `ethtool -S eth0`.
-std::string ask_links(const std::string& root, std::string_view /*request*/) {
+std::string query_links(const std::string& root, std::string_view /*request*/) {
   KernelTree fs(root);
   const int socket = root.empty() ? ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
   std::string text;
@@ -231,7 +231,7 @@ std::string ask_links(const std::string& root, std::string_view /*request*/) {
 class NetworkLinkProbe final : public Probe {
  public:
   explicit NetworkLinkProbe(const ProbeContext& context)
-      : context_(context), child_(context, ask_links, {.probe = "network_link"}) {
+      : context_(context), child_(context, query_links, {.probe = "network_link"}) {
     const std::vector<std::string> names = context.fs.list(kFolder);
     const auto has_device = [&](const std::string& name) {
       return !context.fs.list(std::string(kFolder) + '/' + name + "/device").empty();

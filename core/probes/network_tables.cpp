@@ -70,10 +70,10 @@ class NetworkTablesProbe final : public Probe {
   struct Table {
     std::string_view name;
     KernelFile file;
-    DiffedText text;  // of which no number is set: it is the same as before, or it is parsed
+    DiffedText text;  // sets no number: the text is unchanged, or it is parsed
     KeyIndex names;
     std::vector<Column> columns;
-    std::vector<std::size_t> order;  // of the columns in this text
+    std::vector<std::size_t> order;  // order of the columns in this text
   };
 
   void parse() {

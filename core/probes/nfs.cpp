@@ -302,7 +302,7 @@ const RegisteredProbe entry{{.name = "nfs",
                              .period = 1s,
                              .families = kFamilies,
                              .open = open_nfs,
-                             .remedy = "nothing is lost where nothing is mounted by NFS"}};
+                             .remedy = "not needed if no file system is mounted by NFS"}};
 
 }  // namespace
 }  // namespace reveal::probe::nfs

@@ -176,7 +176,7 @@ const RegisteredProbe events{{.name = "numa_vmstat",
                               .period = 1s,
                               .families = kEventFamilies,
                               .open = open_text<kEventText>,
-                              .remedy = "nothing is lost on a machine with one NUMA node"}};
+                              .remedy = "not needed on a machine with one NUMA node"}};
 
 }  // namespace
 }  // namespace reveal::probe::numa

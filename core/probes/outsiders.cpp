@@ -33,7 +33,7 @@ constexpr FamilyTable kFamilies[] = {
     {"process/outsider_time", Kind::counter, Unit::nanoseconds, Scope::node, Subsystem::cpu,
      "CPU time of processes outside the job by kind", "/proc/PID/{stat,cgroup}", kTimes}};
 
-constexpr double kBusy = 0.05;               // of a cpu
+constexpr double kBusy = 0.05;               // share of a cpu
 constexpr std::size_t kMostNamed = 3;        // at each look
 constexpr std::size_t kMostKnown = 1 << 16;  // processes of the node
 constexpr std::size_t kStatBytes = 512;
@@ -92,7 +92,7 @@ class OutsidersProbe final : public Probe {
  public:
   explicit OutsidersProbe(const ProbeContext& context)
       : context_(context), family_(context.family(kFamilies[0])), load_(context.fs.open("/proc/loadavg", 128)) {
-    if (context.job == nullptr) throw Unavailable("without a job every process is an outsider");
+    if (context.job == nullptr) throw Absent("without a job every process is an outsider", Absence::needs_job);
     uid_ = context.fs.fact("uid", [] { return std::to_string(::geteuid()); });
     if (context.fs.list("/proc").empty()) throw Unavailable("/proc cannot be listed");
     family_.add("outsider.processes");

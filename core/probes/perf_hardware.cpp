@@ -175,7 +175,8 @@ const RegisteredProbe entry{{.name = "perf_hardware",
                              .period_on = counting_period,
                              .remedy =
                                  "a virtual machine needs a virtual PMU from its host; on hardware, admin: sysctl "
-                                 "kernel.perf_event_paranoid=1, or CAP_PERFMON for reveal-collect"}};
+                                 "kernel.perf_event_paranoid=1, or CAP_PERFMON for reveal-collect",
+                             .absence = Absence::hardware}};
 
 }  // namespace
 }  // namespace reveal::probe::perf_hardware

@@ -22,7 +22,7 @@ constexpr std::size_t kMostTogether = 4;  // events of one source: no PMU of the
 /// Sources of one kind in one place, for example the memory channels of a package: the same events, summed.
 struct Place {
   std::vector<CounterGroup> groups;
-  std::vector<const PlatformEvent*> events;  // of the first source: all sources count the same
+  std::vector<const PlatformEvent*> events;  // events of the first source: all sources count the same
   std::vector<std::int32_t> channels;
   ScaledSums sums{0};
   bool known = false;  // all were read in this tick
@@ -74,14 +74,14 @@ class PlatformEvents final : public Probe {
   static OpenPerf here_or_by(int broker) {
     return [broker](const PerfRequest& request) {
       PerfOpened opened = open_perf_event(request);
-      return opened.error == EACCES && broker >= 0 ? ask_perf_broker(broker)(request) : std::move(opened);
+      return opened.error == EACCES && broker >= 0 ? perf_broker_client(broker)(request) : std::move(opened);
     };
   }
 
   void open_all() {
     std::size_t files_left = files_for_counters();
     std::map<std::string, std::size_t> known;
-    std::size_t part = 0;  // of the events of a source on a cpu
+    std::size_t part = 0;  // place among the events of a source on a cpu
     for (std::size_t begin = 0; begin < events_.size();) {
       const PlatformEvent& first = events_[begin];
       std::size_t end = begin;
@@ -196,7 +196,8 @@ const RegisteredProbe entry{
      .families = platform_families(),
      .open = open_platform,
      .remedy = "virtual machines have none; on hardware, admin: CAP_PERFMON for reveal-collect, or "
-               "sysctl kernel.perf_event_paranoid=0"}};
+               "sysctl kernel.perf_event_paranoid=0",
+     .absence = Absence::hardware}};
 
 }  // namespace
 }  // namespace reveal::probe::perf_platform

@@ -99,14 +99,14 @@ std::chrono::nanoseconds software_period(const Host& host) {
   return std::max<std::chrono::nanoseconds>(1s, counting_period(host));
 }
 
-const RegisteredProbe entry{
-    {.name = "perf_software",
-     .help = "CPU time, context switches, migrations and faults of the job, counted by perf",
-     .period = 1s,
-     .families = kFamilies,
-     .open = open_software,
-     .period_on = software_period,
-     .remedy = "admin: sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON for reveal-collect"}};
+const RegisteredProbe entry{{.name = "perf_software",
+                             .help = "CPU time, context switches, migrations and faults of the job, counted by perf",
+                             .period = 1s,
+                             .families = kFamilies,
+                             .open = open_software,
+                             .period_on = software_period,
+                             .remedy = "admin: sysctl kernel.perf_event_paranoid=1, or CAP_PERFMON for reveal-collect",
+                             .absence = Absence::obtainable}};
 
 }  // namespace
 }  // namespace reveal::probe::perf_software

@@ -66,7 +66,8 @@ const RegisteredProbe entry{{.name = "pressure",
                              .help = "Time in which work waited for cpu, io and memory (PSI)",
                              .families = kFamilies,
                              .open = open_pressure,
-                             .remedy = "admin: boot with psi=1, on a kernel built with CONFIG_PSI"}};
+                             .remedy = "admin: boot with psi=1, on a kernel built with CONFIG_PSI",
+                             .absence = Absence::obtainable}};
 
 }  // namespace
 }  // namespace reveal::probe::pressure

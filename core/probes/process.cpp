@@ -190,7 +190,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
   struct Launcher {
     int pid = 0;
     KernelFile io;       // with its children
-    KernelFile main_io;  // of its only thread
+    KernelFile main_io;  // io file of the only thread
     std::array<MonotonicSum, kIoKeys.size()> reaped;
     std::size_t slot = 0;
     int looks_left = 0;  // for a child that has ended to be waited for
@@ -326,7 +326,7 @@ class ProcessProbe final : public SlotProbe<std::size(kFamilies), 3 + kIoKeys.si
     }
   }
 
-  static constexpr std::size_t kFirstIo = 3;  // of the counters
+  static constexpr std::size_t kFirstIo = 3;  // place of the first of them among the counters
   static constexpr int kMostLooks = 10;
   std::array<Ended, 2 * ProcessSlots::kSlots> ended_{};
   std::size_t next_ended_ = 0;
@@ -364,12 +364,12 @@ class ProcessStatusProbe final : public SlotProbe<std::size(kSlowFamilies), 3> {
 };
 
 std::unique_ptr<Probe> open_process(const ProbeContext& context) {
-  if (context.slots == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   return std::make_unique<ProcessProbe>(context);
 }
 
 std::unique_ptr<Probe> open_process_status(const ProbeContext& context) {
-  if (context.slots == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   return std::make_unique<ProcessStatusProbe>(context);
 }
 

@@ -17,8 +17,8 @@ namespace reveal::probe::process_numa {
 namespace {
 
 constexpr std::int64_t kPeriod = 30'000'000'000;
-constexpr std::int64_t kLongestWalk = 250'000'000;  // of one process
-constexpr double kShare = 0.001;                    // of a core, over time
+constexpr std::int64_t kLongestWalk = 250'000'000;  // longest read of one process
+constexpr double kShare = 0.001;                    // share of a core, over time
 // Before any walk was seen: cold page structures. Huge pages make it far less.
 constexpr double kFirstGuess = 20.0 / 4096;  // ns per byte
 constexpr std::string_view kNodes = "/sys/devices/system/node";
@@ -95,7 +95,7 @@ std::vector<std::int64_t> walk(const std::string& path, std::int64_t& elapsed) {
 }
 
 // Request: "slot pid slot pid ..."; one line of answer each: "slot pid elapsed bytes-on-node-0 bytes-on-node-1 ...".
-std::string ask_placement(const std::string& root, std::string_view request) {
+std::string query_placement(const std::string& root, std::string_view request) {
   std::string answer;
   for (std::string_view slot = cut_word(request); !slot.empty(); slot = cut_word(request)) {
     const std::string_view pid = cut_word(request);
@@ -112,7 +112,7 @@ class PlacementProbe final : public Probe {
  public:
   explicit PlacementProbe(const ProbeContext& context)
       : context_(context),
-        child_(context, ask_placement, {.probe = "process_numa", .recorded_as = "numa_maps"}),
+        child_(context, query_placement, {.probe = "process_numa", .recorded_as = "numa_maps"}),
         bytes_(context.family(kFamilies[0])),
         walks_(context.family(kFamilies[1])) {}
 
@@ -213,7 +213,7 @@ class PlacementProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_placement(const ProbeContext& context) {
-  if (context.slots == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   std::size_t nodes = 0;
   for (const std::string& name : context.fs.list(kNodes)) {
     nodes += name.starts_with("node") && parse_int(name.substr(4)) ? 1 : 0;
@@ -229,8 +229,8 @@ const RegisteredProbe entry{{.name = "process_numa",
                              .families = kFamilies,
                              .open = open_placement,
                              .remedy =
-                                 "run the command under reveal-run or srun --reveal; nothing is lost on a machine with "
-                                 "one NUMA node"}};
+                                 "run the command under reveal-run or srun --reveal; not needed on a machine with one "
+                                 "NUMA node"}};
 
 }  // namespace
 }  // namespace reveal::probe::process_numa

@@ -65,7 +65,7 @@ class QuotaProbe final : public Probe {
     std::string groups;         // its last text: a process may be moved at any time
     std::vector<Level> levels;  // the groups that count it
     bool known = false;         // false: the groups cannot be seen. (Without a quota, nothing is held back.)
-    std::int64_t before = 0;    // of groups it was in
+    std::int64_t before = 0;    // time in earlier groups
   };
 
   void measure(std::size_t slot, const ProcessSlot& process) {
@@ -114,7 +114,7 @@ class QuotaProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_quota(const ProbeContext& context) {
-  if (context.slots == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   return std::make_unique<QuotaProbe>(context);
 }
 

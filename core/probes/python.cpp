@@ -19,11 +19,11 @@ namespace {
 constexpr std::chrono::milliseconds kForPlaces{5};  // a process takes a fiftieth of one
 
 constexpr MetricHelp kSamples[] = {
-    {"python.samples", "Looks at main threads of Python processes that found where they stood."},
-    {"python.unread", "Looks that found nothing: the thread moved on under them, or ran no Python."},
+    {"python.samples", "Samples of the main threads of Python processes with a known place."},
+    {"python.unread", "Samples without a place: the thread moved during the sample, or ran no Python."},
 };
 constexpr FamilyTable kFamilies[] = {{"python/samples", Kind::counter, Unit::count, Scope::reveal, Subsystem::self,
-                                      "Looks at Python's main threads", "process_vm_readv", kSamples}};
+                                      "Samples of Python's main threads", "process_vm_readv", kSamples}};
 
 /// The part of one process in an event: its places, and a letter of one of them for each tick.
 struct Row {
@@ -40,7 +40,7 @@ class PythonProbe final : public Probe {
  public:
   explicit PythonProbe(const ProbeContext& context)
       : context_(context),
-        child_(context, ask_python, {.probe = "python"}),
+        child_(context, query_python, {.probe = "python"}),
         period_(period_name(context.period)),
         family_(context.family(kFamilies[0])) {
     for (const MetricHelp& metric : kSamples) family_.add(metric.name, {}, "node", 0);
@@ -82,7 +82,7 @@ class PythonProbe final : public Probe {
       text += (text.empty() ? "" : "; ") + std::string("not measured of") + instances + ", because " + std::string(why);
     }
     if (unanswered_ >= kPatience) {  // memory that the job keeps from being read: userfaultfd(2), a dead file server
-      text += (text.empty() ? "" : "; ") + std::string("nothing is known since a read of a process's memory hangs");
+      text += (text.empty() ? "" : "; ") + std::string("there are no samples since a read of a process's memory hangs");
     }
     if (text.empty() && samples_ == 0 && unread_ == 0)
       text = "none of the processes that are measured one by one runs Python 3.8 to 3.13";
@@ -210,8 +210,8 @@ class PythonProbe final : public Probe {
 std::unique_ptr<Probe> open_python(const ProbeContext& context) {
   if (context.stack_forbidden) throw Unavailable("the site forbids it: stack in [slurm] is \"never\"");
   if (!context.stack && !context.fs.recorded())
-    throw Unavailable("it is off by default (reveal-run --stack, srun --reveal=stack=on)");
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+    throw Absent("it is off by default (reveal-run --stack, srun --reveal=stack=on)", Absence::off);
+  need_job(context);
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to look into");
   if (context.fs.fact("@python/open", [] { return std::string("ok"); }) != "ok") {
     throw Unavailable("it was not recorded");
@@ -221,7 +221,7 @@ std::unique_ptr<Probe> open_python(const ProbeContext& context) {
 
 const RegisteredProbe entry{
     {.name = "python",
-     .help = "Where the main thread of each Python process stands (function, file, line); off unless asked for",
+     .help = "Place of the main thread of each Python process (function, file, line); off by default",
      .period = 1s,
      .may_block = true,
      .families = kFamilies,

@@ -40,7 +40,7 @@ using QdiscColumn = Instances::Column;
 constexpr std::array kQdiscColumns = {QdiscColumn{0, 0}, QdiscColumn{0, 1}, QdiscColumn{0, 2}, QdiscColumn{1, 0}};
 
 /// The work of the child: lines "eth0 DROPS OVERLIMITS REQUEUES LENGTH"; nothing where its answer was not complete.
-std::string ask_queues(const std::string& /*root*/, std::string_view /*request*/) {
+std::string query_queues(const std::string& /*root*/, std::string_view /*request*/) {
   constexpr std::size_t kLongestLine = 64;
   const Descriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   // The kernel answers within the call: a longer wait is useless.
@@ -82,7 +82,7 @@ std::string ask_queues(const std::string& /*root*/, std::string_view /*request*/
 class QdiscProbe final : public Probe {
  public:
   explicit QdiscProbe(const ProbeContext& context)
-      : child_(context, ask_queues, {.probe = "qdisc"}), queues_(context, kQdiscFamilies, kQdiscColumns, 4) {
+      : child_(context, query_queues, {.probe = "qdisc"}), queues_(context, kQdiscFamilies, kQdiscColumns, 4) {
     constexpr std::chrono::milliseconds kForTheStart{500};
     const std::string_view first = child_.open("queues", kForTheStart);
     if (child_.state() == AskedChild::State::idle && first.find_first_not_of('\n') == std::string_view::npos) {
@@ -129,7 +129,7 @@ const RegisteredProbe entry{{.name = "qdisc",
                              .may_block = true,
                              .families = kQdiscFamilies,
                              .open = open_qdisc,
-                             .remedy = "nothing is lost where interfaces have no queues (tc qdisc show)"}};
+                             .remedy = "not needed if no interface has a queue (tc qdisc show)"}};
 
 }  // namespace
 }  // namespace reveal::probe::qdisc

@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kAdapters = "/sys/class/infiniband";
 constexpr std::chrono::nanoseconds kLookPeriod = 10s;
-constexpr double kShareOfTheAdapter = 0.1;  // of its firmware's time, which the job's own requests need, too
+constexpr double kShareOfTheAdapter = 0.1;  // share of its firmware's time, which the job's own requests need, too
 constexpr std::string_view kQueuesSource = "RDMA netlink: RES_QP_GET, RES_CQ_GET";
 
 constexpr MetricHelp kJobQueues[] = {
@@ -121,7 +121,7 @@ class QueueWatch {
   std::vector<std::byte> buffer_ = std::vector<std::byte>(kAnswerBytes);
 };
 
-std::string ask_rdma_queues(const std::string& root, std::string_view /*request*/) {
+std::string query_rdma_queues(const std::string& root, std::string_view /*request*/) {
   static QueueWatch watch(root);  // the child's, of which there is one
   return watch.answer();
 }
@@ -131,7 +131,7 @@ class RdmaQueuesProbe final : public Probe {
   explicit RdmaQueuesProbe(const ProbeContext& context)
       : context_(context),
         period_((kLookPeriod + context.period - 1ns) / context.period * context.period),
-        child_(context, ask_rdma_queues, {.probe = "rdma_queues", .object = "rdma adapters"}) {
+        child_(context, query_rdma_queues, {.probe = "rdma_queues", .object = "rdma adapters"}) {
     constexpr std::chrono::milliseconds kForTheStart{500};
     std::string_view words = child_.open(kQuestion, kForTheStart);
     child_.pause(static_cast<double>(period_.count()));
@@ -315,7 +315,7 @@ class RdmaQueuesProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_rdma_queues(const ProbeContext& context) {
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no queue pairs");
   // A request to a kernel without RDMA would load its module.
   if (context.fs.list(kAdapters).empty()) {

@@ -160,7 +160,7 @@ class SiteProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_site(const ProbeContext& context) {
-  if (context.site_metrics.empty()) throw Unavailable("this site defines no metrics (--metrics)");
+  if (context.site_metrics.empty()) throw Absent("this site defines no metrics (--metrics)", Absence::off);
   return std::make_unique<SiteProbe>(context, std::string(context.site_metrics));
 }
 

@@ -78,7 +78,7 @@ const RegisteredProbe entry{{.name = "snmp6",
                              .help = "IPv6, ICMPv6 and UDP counters of the job's network namespaces",
                              .families = kFamilies,
                              .open = open_snmp6,
-                             .remedy = "nothing is missing where IPv6 is not used"}};
+                             .remedy = "not needed if IPv6 is not used"}};
 
 }  // namespace
 }  // namespace reveal::probe::snmp6

@@ -114,7 +114,7 @@ class StackProbe final : public Probe {
     std::string instance;
     std::int32_t count = Family::kNoChannel, time = Family::kNoChannel;
     std::int64_t steps = 0;
-    std::int64_t sum_ns = 0, ended = 0;  // of those in one answer
+    std::int64_t sum_ns = 0, ended = 0;  // calls in one answer
   };
 
   /// The process that an instance counts.
@@ -318,13 +318,13 @@ class StackProbe final : public Probe {
 
 std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
   if (!context.stack && !context.fs.recorded()) {
-    throw Unavailable("it is off by default (reveal-run --stack, srun --reveal=stack=on)");
+    throw Absent("it is off by default (reveal-run --stack, srun --reveal=stack=on)", Absence::off);
   }
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to attach to");
   const Descriptor broker(context.call_broker);  // the child's alone: at its end nothing may be attached any more
   auto child =
-      std::make_unique<AskedChild>(context, ask_stack, AskedChildWords{.probe = "stack", .kept = broker.get()});
+      std::make_unique<AskedChild>(context, query_stack, AskedChildWords{.probe = "stack", .kept = broker.get()});
   const std::string opening = context.fs.fact("@stack/open", [&child, &broker] {
     static_cast<void>(child->ask(broker ? "open broker" : "open"));
     const std::string answer(child->answer_within(kForTheCalibration));

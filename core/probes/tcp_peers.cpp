@@ -150,8 +150,8 @@ class ConnectionWatch {
   std::string look(std::string_view request) {
     list(request);
     // Now and then of all sockets: one may have been handed to the job after it was made.
-    const bool ask_of_all = looks_++ % kAskOfAll == 0;
-    peers_.begin(ask_of_all ? inodes_of_job() : std::move(inodes_));
+    const bool query_all = looks_++ % kQueryAll == 0;
+    peers_.begin(query_all ? inodes_of_job() : std::move(inodes_));
     refused_ = vanished_ = 0;
     std::string problem;
     for (Space& space : spaces_) {
@@ -171,7 +171,7 @@ class ConnectionWatch {
       problem = std::move(why);
       space.diagnosis.close();  // the rest of this answer would be taken for the next one
     }
-    if (peers_.has_strangers() && !ask_of_all) peers_.introduce(inodes_of_job());
+    if (peers_.has_strangers() && !query_all) peers_.introduce(inodes_of_job());
     inodes_ = peers_.end(problem.empty());
     return problem;
   }
@@ -217,7 +217,7 @@ class ConnectionWatch {
     return inodes;
   }
 
-  static constexpr std::uint64_t kAskOfAll = 32;   // looks
+  static constexpr std::uint64_t kQueryAll = 32;   // looks
   static constexpr std::size_t kAnswer = 1 << 16;  // bytes; the kernel's are half as long
 
   TcpPeers peers_;
@@ -231,7 +231,7 @@ class ConnectionWatch {
   int vanished_ = 0;
 };
 
-std::string ask_connections(const std::string& /*root*/, std::string_view request) {
+std::string query_connections(const std::string& /*root*/, std::string_view request) {
   static ConnectionWatch watch;  // the child's, of which there is one
   return watch.answer(request);
 }
@@ -248,7 +248,7 @@ std::string why_no_connections() {
 class TcpPeersProbe final : public Probe {
  public:
   explicit TcpPeersProbe(const ProbeContext& context)
-      : context_(context), child_(context, ask_connections, {.probe = "tcp_peers"}) {
+      : context_(context), child_(context, query_connections, {.probe = "tcp_peers"}) {
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] = &context.family(kPeerFamilies[i]);
       families_[i]->expect(TcpPeers::kSlots / 2 * kPeerFamilies[i].metrics.size());
@@ -398,7 +398,7 @@ class TcpPeersProbe final : public Probe {
 };
 
 std::unique_ptr<Probe> open_tcp_peers(const ProbeContext& context) {
-  if (context.job == nullptr) throw Unavailable("no job was named (--job)");
+  need_job(context);
   const std::string why = context.fs.fact("@tcp_peers/open", [&context] {
     if (!context.fs.live()) return std::string("a copied tree has no connections");
     const std::string refused = why_no_connections();

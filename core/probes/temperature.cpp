@@ -141,7 +141,8 @@ const RegisteredProbe entry{{.name = "temperature",
                              .families = kFamilies,
                              .open = open_temperature,
                              .period_on = temperature_period,
-                             .remedy = "virtual machines have none; on hardware, admin: modprobe coretemp or k10temp"}};
+                             .remedy = "virtual machines have none; on hardware, admin: modprobe coretemp or k10temp",
+                             .absence = Absence::hardware}};
 
 }  // namespace
 }  // namespace reveal::probe::temperature

@@ -91,7 +91,7 @@ class ThrottleProbe final : public Probe {
 
  private:
   struct Place {
-    int number = 0;  // of the core's first cpu, or of the package
+    int number = 0;  // number of the core's first cpu, or of the package
     KernelFile count, time;
   };
 

@@ -90,7 +90,7 @@ class WritebackProbe final : public Probe {
       std::int32_t& first = device.first[row.family];
       Family& family = *families_[row.family];
       if (first == Family::kNoChannel) {
-        if (value == 0) return;  // of the many that are never written to
+        if (value == 0) return;  // most devices are never written to
         first = static_cast<std::int32_t>(family.channels().size());
         for (const MetricHelp& metric : kFamilies[row.family].metrics) family.add(metric.name, device.name);
       }

@@ -20,7 +20,7 @@ constexpr int kMostMapLines = 65'536;  // a process has no more mappings by defa
 constexpr std::size_t kMostCandidates = 4;
 
 struct Candidate {
-  std::string line;  // of /proc/PID/maps
+  std::string line;  // line of /proc/PID/maps
   bool library = false;
 };
 

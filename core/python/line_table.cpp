@@ -6,7 +6,7 @@ namespace reveal {
 namespace {
 
 constexpr std::int64_t kMostLines = 10'000'000;
-constexpr int kUnitBytes = 2;  // of an instruction, from 3.10 on
+constexpr int kUnitBytes = 2;  // size of an instruction, from 3.10 on
 
 class TableBytes {
  public:

@@ -18,12 +18,12 @@ constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kObjectType = 8;   // in PyObject
 constexpr std::uint64_t kObjectSize = 16;  // in PyVarObject
 constexpr std::uint64_t kBytesBegin = 32;
-constexpr std::uint64_t kHeadBytes = 40;  // of a text, up to its state
+constexpr std::uint64_t kHeadBytes = 40;  // head of a text, up to its state
 constexpr std::int64_t kLettersOfText = 1 << 20;
 constexpr std::int64_t kLettersOfName = 40;
 constexpr std::int64_t kLettersOfPath = 256;  // its last ones
 constexpr std::int64_t kLongestLineTable = 1 << 18;
-constexpr std::int64_t kMostUnits = 1 << 28;  // of instructions
+constexpr std::int64_t kMostUnits = 1 << 28;  // limit for instructions
 constexpr unsigned kPlaceHolder = 3;          // FRAME_OWNED_BY_CSTACK
 constexpr std::size_t kLongestShownName = 40;
 

@@ -18,7 +18,7 @@ struct PythonFrame {
   std::string function;
   std::string file;      // without its folders
   int line = 0;          // 0: not known
-  bool library = false;  // of Python itself, or installed as a package: not the job's own code
+  bool library = false;  // Python itself, or an installed package: not the job's own code
 };
 
 struct StackSample {
@@ -72,7 +72,7 @@ class MainThread {
   Interpreter interpreter_;
   std::uint64_t thread_ = 0;        // 0: not found yet
   std::uint64_t thread_name_ = 0;   // by which it is known: its number or its pthread_t
-  std::vector<std::byte> window_;   // of the stack
+  std::vector<std::byte> window_;   // part of the stack
   std::uint64_t window_begin_ = 0;  // its address
 };
 

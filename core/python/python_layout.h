@@ -20,7 +20,7 @@ enum class LineTable : std::uint8_t {
 struct PythonLayout {
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  int minor = 0;  // of Python 3
+  int minor = 0;  // minor version of Python 3
   LineTable lines = LineTable::locations;
 
   // _PyRuntime
@@ -32,7 +32,7 @@ struct PythonLayout {
   // PyThreadState
   std::uint32_t thread_next = kNone;
   std::uint32_t thread_pthread = kNone;
-  std::uint32_t thread_number = kNone;  // of the kernel
+  std::uint32_t thread_number = kNone;  // thread id of the kernel
   std::uint32_t thread_frame = kNone;   // or, where `cframe_frame` is known, the structure that has it
   std::uint32_t cframe_frame = kNone;
 
@@ -52,7 +52,7 @@ struct PythonLayout {
   // PyUnicodeObject, PyBytesObject
   std::uint32_t text_state = 32;
   std::uint32_t text_ascii = kNone;    // where the letters of an ASCII text begin
-  std::uint32_t text_compact = kNone;  // of a text that is not ASCII
+  std::uint32_t text_compact = kNone;  // offset of a text that is not ASCII
 };
 
 /// Offsets for Python 3.8 to 3.12.

@@ -110,7 +110,7 @@ std::string answer_of(const std::string& instance, Sampled& process) {
 
 }  // namespace
 
-std::string ask_python(const std::string& /*root*/, std::string_view request) {
+std::string query_python(const std::string& /*root*/, std::string_view request) {
   static std::map<std::string, Sampled, std::less<>> known;  // the child's, by instance
   std::map<std::string, Sampled, std::less<>> asked;
   std::string answer;

@@ -12,6 +12,6 @@ namespace reveal {
 ///   "torn INSTANCE"         it could not be read this time
 ///   "idle INSTANCE"         it runs no Python function
 ///   "why INSTANCE SENTENCE" it is not measured, because ...; without a sentence: it is no Python
-[[nodiscard]] std::string ask_python(const std::string& root, std::string_view request);
+[[nodiscard]] std::string query_python(const std::string& root, std::string_view request);
 
 }  // namespace reveal

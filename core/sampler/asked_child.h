@@ -19,7 +19,7 @@ struct AskedChildWords {
   std::string_view probe;             // the probe of this child: "gpu"
   std::string_view recorded_as = {};  // name of its answers in a recording; "": the name of the probe
   std::string_view lost = "its child process was killed";
-  std::string_view object = {};  // of the events about one that hangs: "rdma adapters"
+  std::string_view object = {};  // subject of the events about one that hangs: "rdma adapters"
   std::string_view text = {};    // likewise
   int kept = -1;                 // a descriptor that it keeps (WorkerProcess::kKeptFile)
 };

@@ -46,7 +46,7 @@ class DiffedText {
   std::string last_;
   bool compared_;
   bool repeatable_ = false;
-  std::vector<Span> spans_;  // of last_, with the blanks that a longer number would use
+  std::vector<Span> spans_;  // numbers in last_, with the blanks that a longer number would use
   std::vector<Target> targets_;
 };
 

@@ -12,7 +12,7 @@ namespace reveal {
 
 struct Host {
   /// kMissing if a copied tree does not have it: then the result of scaled() is missing, too.
-  std::int64_t tick_ns = kMissing;  // of USER_HZ, in which /proc counts cpu time
+  std::int64_t tick_ns = kMissing;  // period of USER_HZ, in which /proc counts cpu time
   std::int64_t page_bytes = kMissing;
   std::vector<int> cpus_online;
   std::string caveat;  // which of them is missing, for the probes that need it

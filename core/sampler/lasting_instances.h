@@ -31,8 +31,8 @@ class LastingInstances {
     bool fresh = true;                 // that was the first one
     bool wanted = true;                // set by the probe
     bool awaited = false;              // likewise: admitted at once if a place is free
-    int place = kNoPlace;              // of an admitted one: 0, 1, 2; it keeps it when it goes
-    std::vector<std::int64_t> before;  // of a newcomer: its numbers in the look before
+    int place = kNoPlace;              // place of an admitted one: 0, 1, 2; it keeps it when it goes
+    std::vector<std::int64_t> before;  // numbers of a newcomer in the look before
   };
 
   LastingInstances() = default;

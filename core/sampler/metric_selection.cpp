@@ -60,7 +60,7 @@ bool patterns_meet(std::string_view a, std::string_view b) {
   // meet[j]: the rest of a from i on and of b from j on have a text in common.
   std::vector<char> meet(b.size() + 1), next;
   for (std::size_t i = a.size() + 1; i-- > 0;) {
-    next = meet;  // of i + 1
+    next = meet;  // entry i + 1
     for (std::size_t j = b.size() + 1; j-- > 0;) {
       const bool a_ends = i == a.size();
       const bool b_ends = j == b.size();

@@ -1,4 +1,4 @@
-// Which metrics are recorded: the names in the file given with --metrics, one name or pattern a line, or everything.
+// The metrics that are recorded: the names in the file of --metrics, one name or pattern a line, or all metrics.
 #pragma once
 
 #include <cstddef>

@@ -28,7 +28,7 @@ std::int64_t growth(std::int64_t now, std::int64_t before) noexcept {
 
 struct PerCpu::Summary {
   std::size_t count = 0;
-  std::int64_t rest = 0;  // of cells without a channel of their own
+  std::int64_t rest = 0;  // sum of cells without a channel of their own
   std::size_t rest_count = 0;
   double sum = 0;
   double squares = 0;

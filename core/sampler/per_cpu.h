@@ -27,14 +27,14 @@ namespace reveal {
 inline constexpr std::size_t kMostInDetail = 64;
 
 inline constexpr std::string_view kOtherCpus = "other_cpus";  // without channels of their own
-inline constexpr std::string_view kJobCpus = "job_cpus";      // of them, the job's
+inline constexpr std::string_view kJobCpus = "job_cpus";      // those of the job
 
 class PerCpu {
  public:
   struct Options {
     std::string_view member = "cpu";   // instances are "cpu3"
     bool only_what_happened = false;   // no channel while it is still 0
-    std::size_t most_metrics = 4096;   // of them those with the most so far; the others are pooled
+    std::size_t most_metrics = 4096;   // channels for those with the most so far; the others are pooled
     std::string_view pool = {};        // as this one
     bool keep_busiest = false;         // cpus that stand out have channels of their own
     std::size_t members_expected = 0;  // 0: the host's cpus
@@ -73,7 +73,7 @@ class PerCpu {
     std::vector<Cell> cells;  // by cpu
     std::size_t cursor = 0;
     Placement placement = Placement::waiting;
-    std::array<Group, 2> groups;  // of others, of the job
+    std::array<Group, 2> groups;  // other cpus, the job's cpus
   };
   struct Summary;
 

@@ -23,6 +23,15 @@ RegisteredProbe::RegisteredProbe(const ProbeSpec& spec) {
   specs.insert(place, spec);
 }
 
+std::string_view name_of(Absence absence) noexcept {
+  constexpr std::string_view kNames[] = {"not_here", "needs_job", "off", "obtainable", "hardware"};
+  return kNames[static_cast<std::size_t>(absence)];
+}
+
+void need_job(const ProbeContext& context) {
+  if (context.job == nullptr) throw Absent("no job was named (--job)", Absence::needs_job);
+}
+
 std::string_view ProbeContext::role_of_cpu(int cpu) const {
   const bool of_job = job_cpus != nullptr && std::binary_search(job_cpus->begin(), job_cpus->end(), cpu);
   return of_job ? "job" : "node";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -35,7 +36,7 @@ class Probe {
 
 /// Reveal's own work, for the probe that measures it.
 struct SelfMeasurement {
-  std::int64_t late_ns = 0;       // of this tick
+  std::int64_t late_ns = 0;       // lateness of this tick
   std::int64_t ticks_missed = 0;  // so far
   std::vector<std::string_view> parts;
   std::vector<std::int64_t> part_ns;  // elapsed in each part so far, same order
@@ -68,6 +69,31 @@ using namespace std::chrono_literals;
 /// Probes with this period run on every tick, whatever the interval.
 inline constexpr std::chrono::nanoseconds kDefaultInterval = 100ms;
 
+/// Why a probe has no data, by the remedy. The table of collector_query.cpp sorts probes by these names.
+enum class Absence : std::uint8_t {
+  not_here,    // this machine lacks the source
+  needs_job,   // only jobs have it
+  off,         // it was not requested
+  obtainable,  // an administrator can enable it
+  hardware,    // an administrator can enable it, except on a virtual machine
+};
+[[nodiscard]] std::string_view name_of(Absence absence) noexcept;
+
+/// For a reason of another kind than that of the probe's row.
+class Absent : public Unavailable {
+ public:
+  Absent(const std::string& why, Absence why_absent) : Unavailable(why), absence(why_absent) {}
+  Absence absence;
+};
+
+/// Throws Absent without a job.
+void need_job(const ProbeContext& context);
+
+struct CheckedProbe {
+  Coverage coverage;
+  Absence absence = Absence::not_here;  // if it is not ok
+};
+
 struct ProbeSpec {
   std::string_view name;
   std::string_view help;
@@ -79,8 +105,10 @@ struct ProbeSpec {
   std::unique_ptr<Probe> (*open)(const ProbeContext&) = nullptr;
   /// For probes that cost more on larger hosts; replaces `period`.
   std::chrono::nanoseconds (*period_on)(const Host&) = nullptr;
-  /// Where the source is missing: how to get it, or why one cannot. For `reveal doctor`.
+  /// How to enable a missing source, or why that is not needed or not possible. For `reveal doctor`.
   std::string_view remedy = {};
+  /// The absence if open() throws Unavailable.
+  Absence absence = Absence::not_here;
   /// The privilege that a user needs to see all of it; "": none.
   std::string_view privilege = {};
 };

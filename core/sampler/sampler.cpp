@@ -103,16 +103,18 @@ void Sampler::open_probes(const ProbeContext& common) {
     const std::int64_t every = ticks_of(period, options_.interval);
     context.period = every * options_.interval;
     Coverage fact{.probe = std::string(spec.name)};
+    Absence absence = spec.absence;
     const auto selected = [this](const FamilyTable& family) { return selection_.meets(family); };
     try {
       if (std::none_of(spec.families.begin(), spec.families.end(), selected)) {
-        throw Unavailable("none of its metrics was selected (--metrics)");
+        throw Absent("none of its metrics was selected (--metrics)", Absence::off);
       }
       opened_.push_back({spec.open(context), every, coverage_.size()});
       self_.parts.push_back(spec.name);
     } catch (const Unavailable& why) {
       fact.state = Coverage::State::absent;
       fact.reason = why.what();
+      if (const auto* other = dynamic_cast<const Absent*>(&why)) absence = other->absence;
     } catch (const Error& error) {
       throw;
     } catch (const std::exception& error) {
@@ -120,6 +122,7 @@ void Sampler::open_probes(const ProbeContext& common) {
       fact.reason = error.what();
     }
     coverage_.push_back(std::move(fact));
+    absences_.push_back(absence);
   }
   self_.part_ns.assign(self_.parts.size(), 0);
 }
@@ -169,6 +172,12 @@ Snapshot Sampler::facts() const {
     Snapshot facts = each.probe->facts();
     std::move(facts.begin(), facts.end(), std::back_inserter(all));
   }
+  return all;
+}
+
+std::vector<CheckedProbe> Sampler::checked() const {
+  std::vector<CheckedProbe> all;
+  for (Coverage& fact : coverage()) all.push_back({std::move(fact), absences_[all.size()]});
   return all;
 }
 

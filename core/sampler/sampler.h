@@ -47,6 +47,7 @@ class Sampler {
   void write_first_look() noexcept;
 
   [[nodiscard]] std::vector<Coverage> coverage() const;
+  [[nodiscard]] std::vector<CheckedProbe> checked() const;
   /// Facts that the probes add to the snapshot.
   [[nodiscard]] Snapshot facts() const;
   [[nodiscard]] const Job* job() const noexcept { return job_.get(); }
@@ -76,6 +77,7 @@ class Sampler {
   SelfMeasurement self_;
   std::vector<Opened> opened_;
   std::vector<Coverage> coverage_;
+  std::vector<Absence> absences_;              // one for each entry of coverage_
   std::optional<std::int64_t> first_look_ns_;  // recordings made before it was written do not have it
 };
 

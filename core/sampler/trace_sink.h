@@ -80,7 +80,7 @@ class Family {
   FamilySpec spec_;
   TraceWriter::FamilyId id_ = 0;
   Channels channels_;
-  std::deque<ChannelKey> own_keys_;  // of channels that the trace does not have: it keeps the others
+  std::deque<ChannelKey> own_keys_;  // channels that the trace does not have: it keeps the others
   std::size_t later_ = 0;
   std::vector<std::int64_t> row_;
   std::vector<std::int64_t> last_;  // known of each channel; of counters

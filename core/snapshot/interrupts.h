@@ -16,7 +16,7 @@ struct InterruptFact {
   std::string affinity;    // cpus that may serve it
   std::string effective;   // cpus that do
   std::string device;      // "0000:81:00.0 net eth2, infiniband mlx5_0"
-  std::string numa_node;   // of the device; "" if it has none
+  std::string numa_node;   // NUMA node of the device; "" if it has none
   std::string managed;  // "yes": the kernel placed it, and it cannot be moved, not even by irqbalance; "" if not known
 };
 

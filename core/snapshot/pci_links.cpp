@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostDevices = 64;
 
 struct PciClass {
-  std::string_view begin;  // of the class's number
+  std::string_view begin;  // begin of the class's number
   std::string_view name;
 };
 constexpr std::array kAdapterClasses = {PciClass{"0x02", "network"}, PciClass{"0x0108", "nvme"},
@@ -77,7 +77,7 @@ bool sleeps(KernelTree& fs, const std::string& folder) {
 }
 
 void add_link(KernelTree& fs, const std::string& address, const std::string& folder, Snapshot& facts) {
-  const std::string port = folder + "/..";  // of the real folder, which lies in that of the port above
+  const std::string port = folder + "/..";  // the link leads to the real folder, which lies in that of the port above
   const std::string fixed = "pci." + address;
   const std::string moving = "pci_state." + address;
   facts.emplace_back(fixed + ".width", fs.word(folder + "/current_link_width"));

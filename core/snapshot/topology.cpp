@@ -40,7 +40,7 @@ std::string exported_topology(const std::string& root) {
 
 // In a child, because hwloc keeps megabytes and may load a library that hangs. It runs before any thread is started.
 std::string discover(const std::string& root) {
-  ChildAnswer answer = ask_child([&root] { return exported_topology(root); }, kLimit, kLargest);
+  ChildAnswer answer = query_child([&root] { return exported_topology(root); }, kLimit, kLargest);
   return answer.complete ? std::move(answer.text) : std::string();
 }
 

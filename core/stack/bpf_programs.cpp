@@ -126,9 +126,9 @@ constexpr const char* kNotLonger = "not longer";
 constexpr const char* kNoSuchCounts = "no such counts";
 
 // On the stack.
-constexpr std::int16_t kIndex = -8;     // of the counts, a word of 32 bits
+constexpr std::int16_t kIndex = -8;     // index of the counts, a word of 32 bits
 constexpr std::int16_t kPending = -24;  // a PendingCall
-constexpr std::int16_t kBegin = -32;    // of the call
+constexpr std::int16_t kBegin = -32;    // begin of the call
 constexpr std::int16_t kThread = -48;   // its name, sixteen letters
 
 /// "pt_autog", as PyTorch names the threads in which it runs the passes of GPUs ("pt_autograd_0"): a pass that begins
@@ -294,7 +294,7 @@ std::vector<bpf_insn> return_program(const CallShape& shape, const CallMaps& map
   code.add_atomically(r6, REVEAL_COUNT(time_ns), r9);
   code.count_one(r6, REVEAL_COUNT(returned));
   code.load(r1, r6, REVEAL_COUNT(longest_ns));
-  code.jump_if(BPF_JLE, r9, r1, kNotLonger);  // of two threads at once one may be lost
+  code.jump_if(BPF_JLE, r9, r1, kNotLonger);  // if two threads do this at once, one of the values may be lost
   code.store_at(r6, REVEAL_COUNT(longest_ns), r9);
   code.here(kNotLonger);
   if (!shape.status) return code.finish();

@@ -19,7 +19,7 @@ struct CallCounts {
   std::uint64_t bytes = 0;
   std::uint64_t unsized = 0;   // calls without a size, by the rule
   std::uint64_t returned = 0;  // calls that were timed
-  std::uint64_t time_ns = 0;   // of these
+  std::uint64_t time_ns = 0;   // time of these calls
   std::uint64_t longest_ns = 0;
   std::uint64_t errors = 0;
   std::uint64_t last_error = 0;
@@ -43,7 +43,7 @@ struct StepRing {
 /// A call under way: a key of the hash map, with the time it began as its value (CLOCK_MONOTONIC).
 struct PendingCall {
   std::uint64_t pid_tgid = 0;  // the process in the upper half, the thread in the lower
-  std::uint64_t index = 0;     // of its CallCounts
+  std::uint64_t index = 0;     // index of its CallCounts
 };
 
 /// The differences between programs. The cookie of the place where they are attached is the index of the counts; those

@@ -3,7 +3,7 @@
 
 namespace reveal {
 
-/// Which function must be detached, if any, so that counting stays within its share of the processes' cpu time.
+/// The function that must be detached, if any, so that counting stays within its share of the processes' cpu time.
 class CallBudget {
  public:
   static constexpr double kShare = 0.005;

@@ -40,7 +40,7 @@ class CallCounters {
 
   struct Point {
     std::uint64_t offset = 0;  // in the file
-    std::size_t index = 0;     // of the counts
+    std::size_t index = 0;     // index of the counts
   };
   struct Attached {
     std::vector<CallLink> links;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostNotes = 16;
 constexpr std::size_t kForANote = 100;       // bytes
-constexpr std::size_t kMostWaiting = 4'096;  // of an instance that wait to be reported
+constexpr std::size_t kMostWaiting = 4'096;  // calls of an instance that wait to be reported
 
 void add_counts(CallCounts& sum, const CallCounts& more) {
   sum.calls += more.calls;

@@ -43,7 +43,7 @@ class CallLedger {
   /// It could not be attached in a process.
   void failed(std::size_t function, std::string_view why);
 
-  /// The lines of an answer: see ask_stack(). Steps that do not fit are in the next one.
+  /// The lines of an answer: see query_stack(). Steps that do not fit are in the next one.
   [[nodiscard]] std::string answer();
 
  private:
@@ -51,8 +51,8 @@ class CallLedger {
   struct Row {
     bool counted = false;
     bool timed = false;
-    std::optional<std::size_t> index;  // of its process, while that is attached
-    CallCounts ended;                  // of its earlier processes
+    std::optional<std::size_t> index;  // index of its process, while that is attached
+    CallCounts ended;                  // counts of its earlier processes
   };
   struct Step {
     std::uint64_t number = 0;  // from 1
@@ -66,7 +66,7 @@ class CallLedger {
     std::uint64_t next_step = 0;                      // from 0
     std::optional<CallCounters::NumberedStep> begun;  // the step that is under way
     // For all of them:
-    std::uint64_t steps_before = 0;  // of earlier processes
+    std::uint64_t steps_before = 0;  // steps of earlier processes
     std::vector<Step> steps;         // to be reported
   };
 

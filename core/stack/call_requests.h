@@ -33,7 +33,7 @@ struct CallQuestion {
   std::int32_t pid = 0;
   std::uint32_t timed = 0;
   std::uint32_t unused = 0;
-  std::uint64_t index = 0;  // of counts: the number of the process times the functions, and the function's number
+  std::uint64_t index = 0;  // number of the process times the functions, plus the function's number
   std::uint64_t count = 0;
   std::uint64_t offset = 0;
   std::uint64_t link = 0;

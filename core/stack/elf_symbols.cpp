@@ -16,7 +16,7 @@ constexpr std::size_t kMostSections = 4096;
 constexpr std::uint64_t kMostNameBytes = std::uint64_t{64} << 20;  // PyTorch's names take 3 MB
 constexpr std::uint64_t kMostSymbols = 1 << 22;
 constexpr std::size_t kSymbolsAtOnce = 2048;
-constexpr int kMostTables = 4;  // of one type; linkers write one
+constexpr int kMostTables = 4;  // tables of one type; linkers write one
 
 template <typename T>
 bool read_all(const ReadFile& read, std::uint64_t offset, std::vector<T>& objects) {

@@ -13,7 +13,7 @@ using namespace std::literals;
 struct Emulated {
   std::string_view begin;
   unsigned char least, most;
-  std::size_t length;  // of all of it
+  std::size_t length;  // length of the whole instruction
 };
 
 // The instructions that arch/x86/kernel/uprobes.c emulates in all kernels that can attach as we do.

@@ -1,5 +1,5 @@
-// Which functions of the table are in the file of a library, and where they can be probed. Results are kept: the ranks
-// of a job have the same files.
+// The functions of the table that a library's file contains, and their addresses for probes. Results are kept: the
+// ranks of a job have the same files.
 #pragma once
 
 #include <cstddef>

@@ -22,7 +22,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostMappings = 64;  // of interest, in one process
+constexpr std::size_t kMostMappings = 64;  // mappings of interest in one process
 
 bool parse_hexadecimal(std::string_view word, std::uint64_t& number) noexcept {
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number, 16);

@@ -22,7 +22,7 @@ struct Mapping {
   bool executable = false;
   std::string_view path;  // into the line
 };
-/// A process may have as many mappings as it likes: no more of the text is read.
+/// A process may have any number of mappings: no more of the text is read.
 inline constexpr std::size_t kMostMapsText = 4 << 20;
 /// Nothing if the line is none of such a text.
 [[nodiscard]] std::optional<Mapping> parse_mapping(std::string_view line) noexcept;

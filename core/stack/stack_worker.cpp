@@ -36,7 +36,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kEarly = 60 * kSecond;  // of a process's life: in it most libraries are loaded
+constexpr std::int64_t kEarly = 60 * kSecond;  // first part of a process's life, in which most libraries are loaded
 constexpr std::int64_t kLatePeriod = 10 * kSecond;
 constexpr std::size_t kMostMappingsOfProcess = 64;  // into which we look
 constexpr double kLeastCostNs = 300;                // charged for a call: a calibration may have been lucky
@@ -60,7 +60,7 @@ using FileKey = std::pair<std::uint64_t, std::uint64_t>;
 /// A process of the job with counted calls.
 struct Tracked {
   Wanted process;
-  std::size_t number = 0;  // of its places
+  std::size_t number = 0;  // the number by which its places are found
   bool timed = true;
   std::int64_t since_ns = 0;
   std::int64_t next_look_ns = 0;
@@ -292,7 +292,7 @@ class StackWatch {
 
 }  // namespace
 
-std::string ask_stack(const std::string& /*root*/, std::string_view request) {
+std::string query_stack(const std::string& /*root*/, std::string_view request) {
   static std::unique_ptr<StackWatch> watch;  // the child's, of which there is one
   std::string_view line;
   if (!next_line(request, line)) return "";

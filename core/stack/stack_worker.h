@@ -18,6 +18,6 @@ namespace reveal {
 /// Returns for each instance the sums over all its processes; LONGEST since the last answer, IN_FLIGHT since when the
 /// oldest call is under way, times in nanoseconds; "-" where it is not measured. A step is reported when the next one
 /// has begun; if answers are full, in a later one. Attaching happens afterwards, while no caller waits.
-[[nodiscard]] std::string ask_stack(const std::string& root, std::string_view request);
+[[nodiscard]] std::string query_stack(const std::string& root, std::string_view request);
 
 }  // namespace reveal

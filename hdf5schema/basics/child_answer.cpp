@@ -18,7 +18,7 @@ constexpr std::chrono::milliseconds kAfterAnswer{10'000};  // its end closed the
 
 }  // namespace
 
-ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit, std::size_t most) {
+ChildAnswer query_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit, std::size_t most) {
   ChildAnswer heard;
   Pipe pipe = open_pipe();
   ChildProcess child;

@@ -15,7 +15,7 @@ struct ChildAnswer {
 
 /// Forks: call it where no other thread holds a lock that `answer` needs. The child is killed when its time is up or it
 /// writes more than `most` bytes, and left alone where it cannot be killed (a file system that does not answer).
-[[nodiscard]] ChildAnswer ask_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit,
-                                    std::size_t most);
+[[nodiscard]] ChildAnswer query_child(const std::function<std::string()>& answer, std::chrono::milliseconds limit,
+                                      std::size_t most);
 
 }  // namespace reveal

@@ -37,9 +37,9 @@ class ChildProcess {
   [[nodiscard]] pid_t pid() const noexcept { return pid_; }
   explicit operator bool() const noexcept { return pid_ > 0; }
 
-  /// As of waitpid(); nothing while it runs.
+  /// The status of waitpid(); no value while the child runs.
   std::optional<int> status() noexcept { return look(WNOHANG); }
-  /// To its end, however long that takes.
+  /// Waits until the child ends, however long that takes.
   int wait() noexcept { return look(0).value_or(kUnknownEnd); }
   /// Looks again until then; as precise as the kernel's pidfd, or 10 ms without one (before Linux 5.3).
   /// https://man7.org/linux/man-pages/man2/pidfd_open.2.html
@@ -77,7 +77,7 @@ template <typename Work>
 /// https://man7.org/linux/man-pages/man2/prctl.2.html (PR_SET_PDEATHSIG)
 void end_with_parent(pid_t parent, int signal = SIGKILL) noexcept;
 
-/// As a shell has it: 128 + n for signal n.
+/// The exit status as a shell reports it: 128 + n for signal n.
 [[nodiscard]] int exit_status(int waitpid_status) noexcept;
 
 }  // namespace reveal

@@ -24,7 +24,7 @@ struct ConfigHeading {
 struct ConfigProblem {
   std::string section;  // "" when it concerns the file as a whole, for example a mistyped section
   std::string text;     // "reveal.conf:12: expected key = value"
-  bool of_key = false;  // of a key that was recognised
+  bool of_key = false;  // about a key that was recognised
 };
 
 struct ConfigFile {

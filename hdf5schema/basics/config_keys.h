@@ -24,7 +24,7 @@ enum class ConfigForm : std::uint8_t {
   choice,    // one of `words`
   path,      // "/etc/reveal/no-mail", or ""
   readable,  // a file that can be read, or ""
-  pattern,   // of a directory: "reveal-%j", or ""
+  pattern,   // pattern of a directory: "reveal-%j", or ""
   command,   // "/usr/sbin/sendmail -t", without a shell
   retention  // "full", "summary", "rolling=30min"
 };
@@ -34,7 +34,7 @@ struct ConfigKey {
   ConfigForm form = ConfigForm::text;
   std::string_view fallback;  // as in the file, without quotes
   std::string_view help;
-  std::string_view least, most;  // of a number, a time or a size, as in the file
+  std::string_view least, most;  // range of a number, a time or a size, as in the file
   std::string_view words;        // "epilog job lazy" of a choice; of a number its unit
   /// The value used when the site's value cannot be understood and the default would do harm.
   std::optional<std::string_view> mistaken = {};
@@ -46,7 +46,7 @@ enum class ConfigOwner : std::uint8_t { user, site };
 struct ConfigSection {
   std::string_view name;
   ConfigOwner owner = ConfigOwner::user;
-  std::string_view subject;  // of [rule."ID"]: "rule"; "" where nothing follows the name
+  std::string_view subject;  // "rule" for [rule."ID"]; "" if nothing follows the name
   std::string_view help;
 };
 
@@ -81,7 +81,7 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"run", "stack", ConfigForm::truth, "false",
      "Count the calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch: steps, collectives, copies. Needs "
      "root, or CAP_BPF and CAP_PERFMON; it takes about a microsecond per call and at most .5 % of the cpu time. Also "
-     "without these: where the main threads of Python programs are, once a second"},
+     "records, once a second, the line that each Python program executes; this part needs no privilege"},
     {"run", "report", ConfigForm::truth, "true", "Analyse the run and print the report when it ends"},
     {"run", "report_limit", ConfigForm::time, "20s",
      "Longest time from the end of the command to the prompt: for closing and copying the trace and for the report",
@@ -94,35 +94,35 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "Compare each run with earlier runs of the same command and shape: with run.json in their directories, found "
      "through an index in the user's ~/.local/state/reveal. --no-history switches this off for one run"},
     {"report", "mute", ConfigForm::list, "",
-     "[\"RULE@NODE\"]: findings that are known and not to be reported, for example cpu.outsider@n03; both may contain "
-     "*, and RULE alone is for all nodes. Reports and reveal check list them as muted"},
+     "[\"RULE@NODE\"]: known findings that are not reported, for example cpu.outsider@n03; both parts may contain *, "
+     "and "
+     "RULE alone applies to all nodes. Reports and reveal check list them as muted"},
 
     // A name is looked for as the dynamic linker does.
     {"gpu", "library", ConfigForm::text, "libnvidia-ml.so.1",
      "NVIDIA's management library (NVML), a name or a full path; loaded in a separate process"},
 
-    {"slurm", "min_seconds", ConfigForm::whole, "10", "Shorter jobs leave no files", "0", "86400"},
+    {"slurm", "min_seconds", ConfigForm::whole, "10", "Jobs that are shorter than this many seconds leave no files",
+     "0", "86400"},
     {"slurm", "interval", ConfigForm::time, "100ms",
-     "Time between samples; users may ask for another one with --reveal=interval=", "10ms", "60s"},
+     "Time between samples; users may set another one with --reveal=interval=", "10ms", "60s"},
     {"slurm", "min_interval", ConfigForm::time, "10ms",
      "Shortest interval for users: 10 ms need five to six times the cpu time of 100 ms", "10ms", "60s"},
     {"slurm", "probes", ConfigForm::names, "",
-     "Only these probes (`reveal probes` lists them); users may ask for others. Default: all"},
+     "Only these probes (`reveal probes` lists them); users may choose others. Default: all"},
     {"slurm", "stack", ConfigForm::choice, "ask",
      "Count the calls of the jobs' processes into CUDA, NCCL, gloo, MPI and PyTorch (about a microsecond per call, at "
      "most .5 % of the cpu time; Linux 6.6 or newer).\n"
-     "\"ask\": only of jobs whose user asks for it with --reveal=stack=on or REVEAL_STACK=on.\n"
-     "\"on\": of all jobs but those with --reveal=stack=off or REVEAL_STACK=off.\n"
-     "\"never\": of no job",
+     "\"ask\": only in jobs whose user requests it with --reveal=stack=on or REVEAL_STACK=on.\n"
+     "\"on\": in all jobs except those with --reveal=stack=off or REVEAL_STACK=off.\n"
+     "\"never\": in no job",
      "", "", "ask on never"},
     {"slurm", "spool_max", ConfigForm::size, "2GB",
      "Largest trace of one job on one node; a longer trace is cut off and marked"},
     {"slurm", "spool_total_max", ConfigForm::size, "",
      "Largest total of undelivered traces on one node; above it, no new recording starts there, and one line is "
      "logged. A user whose traces take half of it records nothing more there. Default: 10 GB, or a tenth of the "
-     "spool's "
-     "file system where "
-     "that is less"},
+     "spool's file system if that is less"},
     {"slurm", "retain", ConfigForm::retention, "full",
      "rolling=30min keeps the last 30 minutes of a job at least (a trace then never holds more than an hour; older "
      "rows are deleted, and the trace records that). Useful for jobs of weeks. summary keeps all rows until the epilog "
@@ -141,7 +141,7 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "analyses are done as with \"job\". The usual choice.\n"
      "\"job\": the epilog of the first node submits a small job of the user that waits for this one (afterany). For "
      "sites that need their nodes free at once; it needs a partition for one-cpu jobs.\n"
-     "\"lazy\": `reveal show DIR` builds it when a user first runs it. No mail is sent.\n"
+     "\"lazy\": the first `reveal show DIR` of a user builds the report. No mail is sent.\n"
      "The site's Epilog= script needs no change with any of the three. EpilogSlurmctld is too early for reports: it "
      "runs before the nodes have finished",
      "", "", "epilog job lazy"},

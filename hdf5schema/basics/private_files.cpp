@@ -126,7 +126,7 @@ NewFile::NewFile(const fs::path& directory, std::string name, std::string hidden
   };
   file_ = create();
   if (file_ < 0 && errno == EEXIST) {
-    ::unlinkat(folder_.get(), hidden_.c_str(), 0);  // of a process that was killed
+    ::unlinkat(folder_.get(), hidden_.c_str(), 0);  // left by a process that was killed
     file_ = create();
   }
   if (file_ < 0) throw system_error(place_, errno);

@@ -157,7 +157,7 @@ std::string program_name(std::span<const std::string> command, const CommandWord
   if (command.empty()) return "";
   const Interpreter* by = interpreter_of(base_name(command.front()));
   if (by == nullptr) return std::string(base_name(command.front()));
-  std::string image;  // of a container: its name is better than none
+  std::string image;  // image of a container: its name is better than none
   bool behind_option = false;
   for (std::size_t i = 1; i < command.size() && by->runs != Runs::unknown; ++i) {
     const std::string& word = command[i];

@@ -1,4 +1,4 @@
-// Which program a command line runs: `taskset -c 0 python3 train.py` runs train.py. Of the arguments, only the base
+// The program that a command line runs: `taskset -c 0 python3 train.py` runs train.py. Of the arguments, only the base
 // name of a program, a script or a Python module is ever returned: others may be secrets.
 #pragma once
 

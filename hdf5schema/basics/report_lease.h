@@ -23,7 +23,7 @@ class ReportLease {
 
  private:
   std::string path_, node_;
-  std::string text_;  // of ours
+  std::string text_;  // text of our own lease
   bool held_ = false;
   int failure_ = 0;
 };

@@ -1,5 +1,5 @@
 // The windows of a node as a data set for other programs, as in appendix G of the paper: features, the scores of its
-// three detectors, and what the report says of the same time.
+// three detectors, and the findings of the report at the same time.
 #pragma once
 
 #include <functional>

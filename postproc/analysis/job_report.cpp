@@ -163,7 +163,7 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
   for (const NodeSummary& summary : summaries) profiles[summary.node] = &summary.profile;
   std::map<std::string, std::vector<const NodeProfile*>> peers_of;
   for (const PeerGroup& group : comparison.groups) {
-    if (group.nodes.size() < 3) continue;  // of two, one is no majority
+    if (group.nodes.size() < 3) continue;  // one node of two is no majority
     std::vector<const NodeProfile*> peers;
     for (const std::string& node : group.nodes) peers.push_back(profiles.at(node));
     for (const std::string& node : group.nodes) peers_of[node] = peers;
@@ -189,7 +189,7 @@ void label_common(const std::vector<NodeSummary>& summaries, const PeerCompariso
 
 /// A deviation of one node while another one had a known disturbance, or was waited for, is an effect of that.
 void drop_explained_elsewhere(const TimeSpan& job, std::vector<Finding>& findings) {
-  constexpr double kSame = 0.5;  // of the one, and of the other: they are together for longer than apart
+  constexpr double kSame = 0.5;  // share of both intervals: they are together for longer than apart
   // With the nodes where no rule explained it; a node that was waited for also explains its own deviations.
   std::vector<std::pair<TimeSpan, std::vector<std::string>>> known;
   for (const Finding& finding : findings) {
@@ -425,7 +425,7 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
     report.shared_node = report.shared_node || part.shared_node;
     report.files.emplace_back("trace " + summary.node, summary.trace);
   }
-  ask_senders(summaries, options.settings, findings);
+  compare_with_senders(summaries, options.settings, findings);
   name_nodes(summaries, findings);
   if (!report.totals.empty()) report.totals.insert(report.totals.begin(), whole_job(report.totals));
   add_problems(problems, report);
@@ -475,29 +475,30 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
 }
 
 /// The user's feedback about findings of such a run; empty if there is none.
-struct Said {
+struct GivenFeedback {
   std::vector<Feedback> feedback;
   std::string key;
 };
 
-Said said_of(const std::optional<KeptRun>& run, const HistoryOptions& history, std::vector<InputProblem>& problems) {
+GivenFeedback given_feedback(const std::optional<KeptRun>& run, const HistoryOptions& history,
+                             std::vector<InputProblem>& problems) {
   if (!run || history.state.directory.empty()) return {};
   try {
     return {read_feedback(history.state.directory), run->record.key};
   } catch (const Error& error) {
-    problems.push_back({"", fmt::format("what you said about earlier findings is not known: {}", error.what())});
+    problems.push_back({"", fmt::format("your feedback on earlier findings could not be read: {}", error.what())});
     return {};
   }
 }
 
 /// The conclusions, once all findings are there.
-void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings& settings, const Said& said,
+void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings& settings, const GivenFeedback& said,
               Report& report) {
   drop_what_did_not_end_the_job(report.job, report.findings);
   report.muted = take_muted(report.findings, settings);  // before they can be causes: their effects stay
   find_causes(report.findings);
   report.findings = merge_findings(std::move(report.findings));
-  honour_feedback(said.feedback, said.key, report.findings);
+  apply_feedback(said.feedback, said.key, report.findings);
   name_nodes_in_remedies(report);
   describe_chains(report.findings);
   share_of_run(report.job, report.findings);
@@ -559,7 +560,7 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   note_unrecorded_time(summaries, report);
   if (const auto record = read_slurm_job_record(directory)) apply(*record, report.job);
   const auto run = compare_with_earlier(directory, summaries, options.history, options.settings, report, problems);
-  conclude(summaries, options.settings, said_of(run, options.history, problems), report);
+  conclude(summaries, options.settings, given_feedback(run, options.history, problems), report);
   if (run) keep_run(*run, options.history, report, problems);
   return report;
 }

@@ -18,7 +18,7 @@ namespace reveal {
 struct HistoryOptions {
   bool enabled = false;
   std::string why_not = "it was not requested";  // enabled
-  StatePlace state;                              // of the index; without one only the runs beside this one are known
+  StatePlace state;  // place of the index; without one only the runs beside this one are known
 };
 
 struct ReportOptions {
@@ -27,8 +27,8 @@ struct ReportOptions {
   std::vector<std::string> expected_nodes;  // in addition to the nodes in the traces
   bool reuse_summaries = true;
   bool publish = true;                // nodes' summaries; nothing is written into a directory of another user
-  std::optional<int> exit_code;       // of the job, if the caller has it; kept over later reports
-  std::optional<double> ran_seconds;  // of the command, likewise
+  std::optional<int> exit_code;       // exit code of the job, if the caller has it; kept over later reports
+  std::optional<double> ran_seconds;  // run time of the command, if the caller has it; kept over later reports
   std::int64_t now_utc_ns = 0;
   std::size_t threads = 0;  // 0: the result of usable_threads(); the report is the same on any number
   /// Called before each node that must be analysed anew, for a progress line; one call at a time.

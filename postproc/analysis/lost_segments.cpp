@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kLossRule = "net.tcp_retrans_fault";
 constexpr std::size_t kMostSenders = 3;  // named
-constexpr double kLeastRecorded = 0.8;   // of the interval, by a sender: time that was not recorded was not counted
+constexpr double kLeastRecorded = 0.8;   // share of the interval that a sender recorded: other time was not counted
 
 struct SenderCount {
   std::string node;
@@ -138,8 +138,8 @@ void tell(const Account& account, Finding& loss) {
 
 }  // namespace
 
-void ask_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
-                 std::vector<Finding>& findings) {
+void compare_with_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
+                          std::vector<Finding>& findings) {
   const EffectiveRule rule(kLossRule, settings);
   const NodesByAddress nodes = nodes_by_address(summaries);
   std::vector<Finding> kept;

@@ -13,7 +13,7 @@ namespace reveal {
 /// Takes back findings of lost segments where the senders counted that nearly all retransmitted segments had arrived,
 /// and adds the senders' count to the others. A finding stays as it is where a peer that it names is no recorded node
 /// of the job, or did not count.
-void ask_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
-                 std::vector<Finding>& findings);
+void compare_with_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
+                          std::vector<Finding>& findings);
 
 }  // namespace reveal

@@ -37,17 +37,17 @@ struct NodeSummary {
   bool complete = true;                      // the collector closed the trace
   bool downsampled = false;                  // after the analysis, to one row a minute: it cannot be repeated
   double seconds = 0;                        // recorded
-  std::string boot_id;                       // of the kernel: equal for "nodes" that are namespaces of one machine
+  std::string boot_id;                       // boot of the kernel: equal for "nodes" that are namespaces of one machine
   std::string insufficient;                  // why the detectors had no result, or ""
   std::string damaged;                       // the lost part of the trace that could have been a finding, or ""
-  std::vector<std::string> addresses;        // of its interfaces
-  std::vector<std::string> expected_nodes;   // of the job, as far as recorded on this node
+  std::vector<std::string> addresses;        // addresses of its interfaces
+  std::vector<std::string> expected_nodes;   // nodes of the job, as far as recorded on this node
   std::size_t live_channels = 0;             // that ever changed
-  std::vector<ChannelAggregate> aggregates;  // of the most lively channels
+  std::vector<ChannelAggregate> aggregates;  // aggregates of the channels that move most
   Retransmits retransmits;                   // over TCP: decides whether a peer lost segments
   NodeProfile profile;                       // for the comparison with other nodes and runs
-  StepHistory steps;                         // of its ranks, likewise
-  CallHistory calls;                         // of its ranks, likewise
+  StepHistory steps;                         // steps of its ranks, for the same comparison
+  CallHistory calls;                         // calls of its ranks, for the same comparison
   Report part;
   bool operator==(const NodeSummary&) const = default;
 };

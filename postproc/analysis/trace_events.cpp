@@ -24,15 +24,15 @@ namespace {
 
 constexpr std::size_t kTextAtOnce = 1 << 20;
 constexpr std::size_t kValuesAtOnce = 4'000'000;
-constexpr std::size_t kMostPoints = 600'000;       // of all counters
-constexpr std::size_t kMostCounters = 200;         // of a node
-constexpr std::size_t kMostStepSlices = 200'000;   // of all ranks
-constexpr std::size_t kMostRanks = 64;             // of a node: process slots are fewer
-constexpr std::size_t kMostLanes = 32;             // of slices that overlap
-constexpr std::size_t kReasons = 3;                // of an episode
+constexpr std::size_t kMostPoints = 600'000;       // points of all counters
+constexpr std::size_t kMostCounters = 200;         // counters of a node
+constexpr std::size_t kMostStepSlices = 200'000;   // slices of all ranks
+constexpr std::size_t kMostRanks = 64;             // ranks of a node: process slots are fewer
+constexpr std::size_t kMostLanes = 32;             // lanes for slices that overlap
+constexpr std::size_t kReasons = 3;                // reasons of an episode
 constexpr std::int64_t kFarthest = INT64_MAX / 3;  // times are untrusted, and are added
 constexpr std::int64_t kLeastMargin = 5 * kSecond;
-constexpr double kWholeShare = 0.9;  // of the job: an interval with a useful time is shorter
+constexpr double kWholeShare = 0.9;  // share of the job: an interval with a useful time is shorter
 
 /// Threads are numbers, in the order of display.
 constexpr int kExportedThread = 1;
@@ -211,7 +211,7 @@ void add_slices(Events& events, std::size_t process, int first_thread, const cha
                 std::size_t& left_out) {
   std::stable_sort(slices.begin(), slices.end(),
                    [](const Slice& a, const Slice& b) { return a.span.begin_utc_ns < b.span.begin_utc_ns; });
-  std::vector<std::int64_t> ends;  // of the last one on each
+  std::vector<std::int64_t> ends;  // end of the last slice in each lane
   for (Slice& slice : slices) {
     const auto has_room = [&slice](std::int64_t end) { return end <= slice.span.begin_utc_ns; };
     const auto lane = std::find_if(ends.begin(), ends.end(), has_room) - ends.begin();

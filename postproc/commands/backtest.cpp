@@ -96,7 +96,7 @@ class BacktestCommand final : public Command {
                            const std::vector<std::string>& rules) {
     BacktestedJob job;
     try {
-      const std::string answer = ask_confined(
+      const std::string answer = query_confined(
           directory, kBacktestLimits, [&] { return render_backtested(backtest_job(directory, before, after, rules)); });
       job = parse_backtested(answer);
     } catch (const Error& error) {

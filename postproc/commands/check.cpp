@@ -37,7 +37,7 @@ class Check final : public Command {
     add_config_option(app, common);
     CLI::Option* target =
         app.add_option("dir", target_, "check the recorded nodes of a job instead of this node")->type_name("DIR");
-    app.add_flag("--all", all_, "also print the remedies, and the checks done and not possible");
+    app.add_flag("--all", all_, "also print the remedies, the checks that were done, and those that were not possible");
     app.add_option("--textfile", textfile_, "write the results for node_exporter's textfile collector")
         ->type_name("FILE.prom")
         ->excludes(target);
@@ -106,7 +106,7 @@ class Check final : public Command {
     return worst;
   }
 
-  /// The nodes of the job against each other; with two, nobody knows which of them is the odd one.
+  /// Compares the nodes of the job; two nodes alone do not show which of them is abnormal.
   NodeStatus check_nodes_against_each_other(const std::vector<NodeProfile>& profiles, const AnalysisSettings& settings,
                                             const CommonOptions& common) const {
     constexpr std::size_t kLeastNodes = 3;

@@ -51,15 +51,15 @@ class Clean final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
     selection_.add_folder_option(app);
-    app.add_option("--older-than", age_, "runs that began longer ago: 30d, 2w, 12h")
+    app.add_option("--older-than", age_, "delete runs that began longer ago than this: 30d, 2w, 12h")
         ->type_name("AGE")
         ->check([](const std::string& text) {
           return parse_age(text) ? std::string() : "\"" + text + "\" is no age such as 30d, 2w or 12h";
         });
-    app.add_option("--keep", most_runs_, "all but this number of runs, the newest ones")
+    app.add_option("--keep", most_runs_, "keep this number of runs, the newest ones, and delete the others")
         ->type_name("N")
         ->check(CLI::Range(0, 1000000));
-    app.add_option("--total", total_, "the oldest runs, until the others need no more than this: 10GB")
+    app.add_option("--total", total_, "delete the oldest runs until the others need no more than this: 10GB")
         ->type_name("SIZE")
         ->check([](const std::string& text) {
           return parse_bytes(text) ? std::string() : "\"" + text + "\" is no size such as 500MB or 10GB";
@@ -70,7 +70,7 @@ class Clean final : public Command {
 
   int run(const CommonOptions& common) override {
     if (age_.empty() && !most_runs_ && total_.empty()) {
-      complain("give what is to go: --older-than 30d, --keep 50 or --total 10GB; see reveal clean --help");
+      complain("choose which runs to delete: --older-than 30d, --keep 50 or --total 10GB; see reveal clean --help");
       return kUsage;
     }
     const std::vector<StoredRun> runs = stored_runs();
@@ -120,7 +120,7 @@ class Clean final : public Command {
       if (!state.directory.empty() && fs::exists(state.directory, error))
         RunIndex(state.directory).forget(run.directory);
     } catch (const Error&) {
-      return cleaned;  // `reveal list` says of it that it was removed
+      return cleaned;  // `reveal list` marks it as removed
     }
     return cleaned;
   }
@@ -176,14 +176,14 @@ class Clean final : public Command {
 const RegisteredCommand kCleanCommand{
     {.order = 23,
      .name = "clean",
-     .help = "Delete old runs of yours: by age, number and total size; prints what it would delete",
+     .help = "Delete your old runs by age, number or total size; without --delete, only list them",
      .examples =
          "  reveal clean --older-than 30d\n"
          "  reveal clean . --keep 50 --total 10GB\n"
          "  reveal clean . --older-than 2w --delete\n"
-         "Deletes traces and reports of your own runs, and the directory if nothing else is in it; your own "
-         "files there\nstay, and links are not followed. A run goes if one of the limits says so. Runs that are "
-         "still being recorded\nand directories without run.json are left alone.\n",
+         "Deletes traces and reports of your own runs, and the directory if nothing else is in it; other files there\n"
+         "stay, and links are not followed. A run is deleted if it exceeds one of the limits. Runs that are still\n"
+         "being recorded and directories without run.json are left alone.\n",
      .make = make_command<Clean>}};
 
 }  // namespace

@@ -77,15 +77,15 @@ class Compare final : public Command {
 const RegisteredCommand kCompareCommand{
     {.order = 24,
      .name = "compare",
-     .help = "Compare runs before and after a change: their time, and the causes that appeared and went",
-     .examples =
-         "  reveal compare reveal-4721 reveal-4722\n"
-         "  reveal compare reveal-4721,reveal-4723 reveal-4722,reveal-4724\n"
-         "  reveal compare --before reveal-4721 reveal-4723 --after reveal-4722 reveal-4724\n"
-         "One run on each side shows the causes that appeared and went. Only several runs on a side, or earlier\nruns "
-         "of the same command in reveal's history, can show that the time differs by more than chance.\n"
-         "Exit status: 0 the time is the same or better, 1 it is worse, 2 error, 3 it is not known (too few\n"
-         "runs).",
+     .help = "Compare runs before and after a change: their time, and the causes that appeared and disappeared",
+     .examples = "  reveal compare reveal-4721 reveal-4722\n"
+                 "  reveal compare reveal-4721,reveal-4723 reveal-4722,reveal-4724\n"
+                 "  reveal compare --before reveal-4721 reveal-4723 --after reveal-4722 reveal-4724\n"
+                 "One run on each side shows the causes that appeared and disappeared. Only several runs on a side, "
+                 "or\nearlier runs "
+                 "of the same command in reveal's history, can show that the time differs by more than chance.\n"
+                 "Exit status: 0 the time is the same or better, 1 it is worse, 2 error, 3 it is not known (too few\n"
+                 "runs).",
      .make = make_command<Compare>}};
 
 }  // namespace

@@ -119,9 +119,9 @@ const RegisteredCommand kConfigCommand{
      .name = "config",
      .help = "Print the current settings, and where each one is set",
      .examples = "  reveal config\n  reveal config run.interval\n  reveal config --template > reveal.conf\n"
-                 "`reveal config` reads the site's file, yours and REVEAL_*; as root, or with --config, the site's or "
-                 "that file only. "
-                 "Jobs under Slurm read the file that config= in plugstack.conf names.",
+                 "`reveal config` reads the site's file, your own and REVEAL_*; as root it reads only the site's file, "
+                 "and with\n"
+                 "--config only that file. Jobs under Slurm read the file that config= in plugstack.conf names.",
      .make = make_command<ShowConfig>}};
 
 }  // namespace

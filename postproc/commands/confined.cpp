@@ -373,7 +373,7 @@ std::optional<Foreign> foreign_part(const std::vector<fs::path>& inputs) {
   const uid_t me = ::geteuid();
   for (const fs::path& input : inputs) {
     struct stat status {};
-    if (::stat(input.c_str(), &status) != 0) continue;  // the command says that it is not there
+    if (::stat(input.c_str(), &status) != 0) continue;  // the command reports the missing file
     if (status.st_uid != me) return Foreign{input, name_of_user(status.st_uid)};
     std::error_code error;
     for (fs::directory_iterator entries(input, error), none; !error && entries != none; entries.increment(error)) {
@@ -421,8 +421,8 @@ int run_confined(const Inputs& inputs, const Foreign& foreign, const std::functi
   return end_of(child, place);
 }
 
-std::string ask_confined(const fs::path& directory, const ConfinedLimits& limits,
-                         const std::function<std::string()>& work) {
+std::string query_confined(const fs::path& directory, const ConfinedLimits& limits,
+                           const std::function<std::string()>& work) {
   Pipe answers = open_pipe();
   if (!answers.read) throw system_error(directory.string(), errno);
   std::fflush(nullptr);

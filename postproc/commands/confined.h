@@ -1,5 +1,5 @@
-// Directories of other people. Whoever looks into one runs in a child that can read nothing else, change nothing, and
-// use a bounded amount of memory and time: HDF5 was never written for hostile files.
+// Reads directories of other users in a child process that can read nothing else, change nothing, and use only a
+// bounded amount of memory and time: HDF5 was not written for hostile files.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ struct ConfinedLimits {
 /// The result of `work` in such a child, for a directory of anybody's: for commands that read many directories of
 /// different owners, with a child for each. The child prints nothing. Its answer is as hostile as the directory. Throws
 /// Error with what `work` threw, or with what happened to the child. Call it while there is one thread.
-[[nodiscard]] std::string ask_confined(const std::filesystem::path& directory, const ConfinedLimits& limits,
-                                       const std::function<std::string()>& work);
+[[nodiscard]] std::string query_confined(const std::filesystem::path& directory, const ConfinedLimits& limits,
+                                         const std::function<std::string()>& work);
 
 }  // namespace reveal

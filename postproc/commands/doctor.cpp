@@ -86,8 +86,8 @@ std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
   text += "\n" + folded("probes that work", working, kName, width);
   if (!probes.needs_job.empty()) {
     text += folded("inside a job", names_of(probes.needs_job), kName, width);
-    text += folded(fmt::format("{:<{}}to get it:", "", kName), "run the command under reveal-run or srun --reveal",
-                   kName + 11, width);
+    text += folded(fmt::format("{:<{}}to enable it:", "", kName), "run the command under reveal-run or srun --reveal",
+                   kName + 14, width);
   }
   const std::pair<const char*, const std::vector<ProbeCheck::Missing>&> lists[] = {
       {"off by default", probes.off}, {"can be enabled", probes.obtainable}};
@@ -96,7 +96,7 @@ std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
     for (const ProbeCheck::Missing& probe : missing) {
       text += folded("  " + probe.name, probe.reason, kName, width);
       if (!probe.remedy.empty()) {
-        text += folded(fmt::format("{:<{}}to get it:", "", kName), probe.remedy, kName + 11, width);
+        text += folded(fmt::format("{:<{}}to enable it:", "", kName), probe.remedy, kName + 14, width);
       }
     }
   }

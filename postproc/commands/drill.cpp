@@ -35,14 +35,14 @@ using namespace std::chrono_literals;
 constexpr int kUndecided = 3;
 constexpr auto kReportWait = 90s;  // from the end of a Slurm job to its report: epilog, or a report job
 constexpr const char* kJobFolder = "job";
-constexpr const char* kUse = "drill";  // of a scratch directory
+constexpr const char* kUse = "drill";  // names the scratch directory
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
-/// The site's installation is what is tried: without the settings and the history of the user who tries it.
+/// Tests the site's installation; the user's own settings and history are left out.
 std::vector<std::string> drill_environment(const fs::path& place, bool slurm) {
   std::vector<std::string> kept;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -64,9 +64,9 @@ class Drill final : public Command {
     app.add_option("--seconds", plan_.seconds, "duration of the job (default 60)")
         ->type_name("N")
         ->check(finite() & CLI::Range(20.0, 600.0));
-    CLI::Option* srun = app.add_option("--srun", srun_, "as a job of its own under Slurm, started with these options")
-                            ->type_name("OPTIONS");
-    app.add_option("--finish", finish_, "judge a drill of an allocation that has ended")
+    CLI::Option* srun =
+        app.add_option("--srun", srun_, "run the drill as a Slurm job with these srun options")->type_name("OPTIONS");
+    app.add_option("--finish", finish_, "judge the drill of an allocation that has ended")
         ->type_name("DIR")
         ->excludes(srun);
     app.add_option("--disturbance", wanted_,
@@ -78,7 +78,7 @@ class Drill final : public Command {
     app.add_option("--mail", mail_, "also send the report to this address")->type_name("ADDR");
     app.add_flag("--keep", keep_, "keep the directory with the trace and the report, below the current directory");
     app.add_flag("--verbose", verbose_, "also show the output of reveal-run or srun (on standard error)");
-    app.add_option("--program", plan_.disturbance)->group("");  // of the job: the drill calls itself
+    app.add_option("--program", plan_.disturbance)->group("");  // program of the job: the drill calls itself
     app.add_option("--place", place_)->group("");
     app.add_option("--cpu", plan_.cpu)->group("");
     program_ = app.get_option("--program");
@@ -113,7 +113,7 @@ class Drill final : public Command {
  private:
   [[nodiscard]] fs::path job_folder() const { return plan_.place / kJobFolder; }
 
-  /// An outsider is told from others only where there are no others; and in an allocation, all that a user can start is
+  /// The outsider can be identified only on an idle node, and in an allocation every process that a user can start is
   /// part of the job.
   void choose_disturbance(bool slurm) {
     constexpr double kIdle = 0.9;
@@ -309,7 +309,9 @@ class Drill final : public Command {
       print(drill_as_text(checks, common.style()));
       if (!kept.empty()) print("kept: " + typed(kept) + "\n");
       if (verdict == DrillState::failed && kept.empty()) {
-        print("what reveal saw: reveal drill --keep, then reveal show DIR/job; what works here: reveal doctor\n");
+        print(
+            "To see the report: reveal drill --keep, then reveal show DIR/job; to check the installation: reveal "
+            "doctor\n");
       }
     }
     return exit_status_of(verdict);
@@ -332,14 +334,12 @@ const RegisteredCommand kDrillCommand{
          "  reveal drill                              a minute on this node\n"
          "  reveal drill --seconds 20 --json\n"
          "  reveal drill --mail ada@example.org       the report is also mailed\n"
-         "  reveal drill --srun '-p debug -t 5'       a job of its own under Slurm, on one node\n"
-         "Needs no privilege and about a minute; run it as an ordinary user, too. On an idle node, a process of the "
-         "drill "
-         "takes\nhalf of one cpu from a job of the drill, both at nice 10; on a busy node and under Slurm, a signal "
-         "stops "
-         "the job's\nprogram for a while. Inside an allocation, the report comes when the allocation ends: the drill "
-         "then "
-         "prints the\ncommand that judges it. Otherwise nothing is left behind unless with --keep.\n"
+         "  reveal drill --srun '-p debug -t 5'       the drill is a Slurm job on one node\n"
+         "Needs no privilege and about a minute; run it as an ordinary user, too. On an idle node, a process of the\n"
+         "drill takes half of one cpu from a job of the drill, both at nice 10; on a busy node and under Slurm, a\n"
+         "signal stops the job's program for a while. Inside an allocation, the report comes when the allocation\n"
+         "ends: the drill then prints the command that judges it. In all other cases, the drill deletes its files,\n"
+         "except with --keep.\n"
          "Exit status: 0 passed, 1 failed, 3 not known (the node was too busy, or the job did not run), 128+n ended "
          "by\nsignal n.",
      .usage_status = kUndecided,

@@ -32,7 +32,8 @@ class Export final : public Command {
         ->allow_extra_args(false)
         ->type_name("PATTERN");
     app.add_flag("--whole-job", whole_job_, "--format perfetto: export the whole job, not only the report's intervals");
-    app.add_flag("--schema", schema_, "--format windows: print what each column means, as JSON, not the table");
+    app.add_flag("--schema", schema_,
+                 "--format windows: print a description of each column as JSON instead of the table");
   }
 
   int run(const CommonOptions& common) override {
@@ -114,7 +115,7 @@ class Export final : public Command {
 const RegisteredCommand kExportCommand{
     {.order = 45,
      .name = "export",
-     .help = "Print the measured values, and the ratios computed from them, as a table",
+     .help = "Print measured values, computed ratios or results for other programs, in one of five formats",
      .examples = "  reveal export reveal-4711 --format csv > n03.csv\n"
                  "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'\n"
                  "  reveal export reveal-4711 --format windows | gzip > windows.csv.gz\n"

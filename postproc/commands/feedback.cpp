@@ -68,8 +68,8 @@ class FeedbackCommand final : public Command {
                        "a rule of its report, or the fingerprint of one finding (reveal show --json)")
             ->type_name("RULE")
             ->needs(directory);
-    app.add_option("words", words_, "your words, which the next reports repeat")->type_name("WORDS")->needs(finding);
-    app.add_flag("--take-back", take_back_, "report it again")->needs(finding);
+    app.add_option("words", words_, "the reason, which the next reports show")->type_name("WORDS")->needs(finding);
+    app.add_flag("--take-back", take_back_, "delete the feedback: report the finding again")->needs(finding);
   }
 
   int run(const CommonOptions& common) override {
@@ -110,7 +110,7 @@ class FeedbackCommand final : public Command {
   }
 
   static int taken_back(const fs::path& state, const Feedback& said, const CommonOptions& common) {
-    if (!take_back_feedback(state, said)) throw Error("you said nothing about this finding; see reveal feedback");
+    if (!take_back_feedback(state, said)) throw Error("there is no feedback on this finding; see reveal feedback");
     if (common.json) {
       print(feedback_as_json({}));
     } else {
@@ -155,13 +155,14 @@ class FeedbackCommand final : public Command {
 const RegisteredCommand kFeedbackCommand{
     {.order = 24,
      .name = "feedback",
-     .help = "Say that a finding was not a problem: the next reports of this job show it as an observation",
-     .examples = "  reveal feedback reveal-4711 cpu.outsider 'my own download'\n"
-                 "  reveal feedback reveal-4711 cpu.outsider --take-back\n"
-                 "  reveal feedback                  what you have said so far\n"
-                 "Holds for later runs of the same program, number of nodes and ranks, and for reveal report of this "
-                 "one. Broken\nhardware stays critical. Your words stay in ~/.local/state/reveal and in your "
-                 "reports.\n",
+     .help = "Record that a finding was not a problem: the next reports of this job show it as an observation",
+     .examples =
+         "  reveal feedback reveal-4711 cpu.outsider 'my own download'\n"
+         "  reveal feedback reveal-4711 cpu.outsider --take-back\n"
+         "  reveal feedback                  lists your feedback\n"
+         "Applies to later runs of the same program with the same number of nodes and ranks, and to reveal report of\n"
+         "this one. Broken hardware stays critical. The feedback is stored in ~/.local/state/reveal and shown in your\n"
+         "reports.\n",
      .make = make_command<FeedbackCommand>}};
 
 }  // namespace

@@ -110,8 +110,8 @@ class List final : public Command {
         selected_runs(selection_, limit_, [this](const RunRecord& run) { return wanted(run); });
     if (runs.empty() && !common.json) {
       const bool any = verdict_.empty() && finding_.empty() && selection_.name.empty();
-      print(any ? "no run of yours has a report yet: reveal-run -- COMMAND and srun --reveal make one\n"
-                : "no run of yours is like this\n");
+      print(any ? "none of your runs has a report yet: reveal-run -- COMMAND and srun --reveal make one\n"
+                : "no run matches these options\n");
       return 0;
     }
     print(common.json ? as_json(runs) : as_text(runs, common.style()));

@@ -103,11 +103,11 @@ const RegisteredCommand kMailCommand{
     {.order = 70,
      .name = "mail",
      .help = "Send a job's report to its user and to the administrators",
-     .examples = "  reveal mail reveal-4711 --dry-run              print the mails, recipients and reasons\n"
-                 "  reveal mail reveal-4711 --to ada@example.org   also if nothing was found\n"
-                 "Root can use --dry-run only: mails are sent as the job's user or a mailer account. It sends "
-                 "nothing unless the section "
-                 "[mail] of\n/etc/reveal/reveal.conf enables it. The keys of that section:\n",
+     .examples =
+         "  reveal mail reveal-4711 --dry-run              print the mails, recipients and reasons\n"
+         "  reveal mail reveal-4711 --to ada@example.org   also if nothing was found\n"
+         "Root can use --dry-run only: mails are sent as the job's user or a mailer account. It sends nothing unless\n"
+         "section [mail] of /etc/reveal/reveal.conf enables it. The keys of that section:\n",
      .make = make_command<Mail>}};
 
 }  // namespace

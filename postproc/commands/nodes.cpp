@@ -65,7 +65,7 @@ std::vector<fs::path> job_directories(const std::vector<std::string>& given, std
 std::vector<LedgerLine> lines_in(const fs::path& directory, std::int64_t now_utc_ns) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
-  const std::string answer = ask_confined(directory, {}, [&directory] {
+  const std::string answer = query_confined(directory, {}, [&directory] {
     const std::string json = read_text_file(directory / kArchivedReport, kLargestReport);
     try {
       return render_ledger(ledger_lines(json));
@@ -102,9 +102,10 @@ class Nodes final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     app.add_option("dirs", given_, "job directories, or folders with job directories in them")->type_name("DIR");
-    app.add_option("--ledger", ledger_,
-                   "read this file as well, and add what the directories say: a line for each node and job, without "
-                   "names of users, jobs and commands; \"-\": read the lines from standard input")
+    app.add_option(
+           "--ledger", ledger_,
+           "read this file as well, and add the results from the directories: a line for each node and job, without "
+           "names of users, jobs and commands; \"-\": read the lines from standard input")
         ->type_name("FILE");
     app.add_option("--since", since_, "only jobs that ended in this time: 24h, 30d")
         ->check(no_duration)
@@ -113,7 +114,7 @@ class Nodes final : public Command {
         ->check(no_duration)
         ->type_name("TIME");
     app.add_option("--agree", ranking_.agree,
-                   "different jobs that must have found the same fault of a node's hardware before its drain is "
+                   "number of different jobs that must find the same hardware fault of a node before a drain is "
                    "suggested (default 3)")
         ->check(CLI::Range(2, 1000))
         ->type_name("N");
@@ -132,7 +133,7 @@ class Nodes final : public Command {
       return kUsage;
     }
     if (ledger_ == kStandardInput && !given_.empty()) {
-      complain("--ledger - reads only: it cannot keep what directories say");
+      complain("--ledger - only reads: it cannot store results from directories");
       return kUsage;
     }
     if (mail_ && !digest_.dry_run && ::geteuid() == 0) {

@@ -13,7 +13,7 @@ class Rules final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
-    app.add_option("id", id_, "explain this rule, cpu.outsider, or list this family of rules, cpu")->type_name("ID");
+    app.add_option("id", id_, "explain this rule (cpu.outsider), or list this family of rules (cpu)")->type_name("ID");
   }
 
   int run(const CommonOptions& common) override {

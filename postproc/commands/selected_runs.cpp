@@ -36,7 +36,7 @@ std::vector<Run> in_folder(const std::string& folder, std::size_t limit, const W
 }  // namespace
 
 void RunSelection::add_folder_option(CLI::App& app) {
-  app.add_option("dir", folder, "the job directories in this folder, instead of all runs that reveal remembers")
+  app.add_option("dir", folder, "the job directories in this folder, instead of all runs in reveal's history")
       ->type_name("DIR");
 }
 

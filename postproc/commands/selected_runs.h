@@ -17,7 +17,7 @@ namespace reveal {
 struct RunSelection {
   std::string_view instead;  // ends the error of a user without a history: "`reveal list DIR` lists ..."
   std::string folder = {};   // "": all runs that reveal remembers
-  std::string name = {};     // of the job or the program; "": any
+  std::string name = {};     // name of the job or the program; "": any
 
   void add_folder_option(CLI::App& app);
   void add_name_option(CLI::App& app);

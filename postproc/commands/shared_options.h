@@ -17,10 +17,10 @@ void add_job_directory(CLI::App& app, std::string& directory);
 /// DIR; without it, the user's newest ./reveal-* is meant, see newest_job_directory().
 void add_optional_job_directory(CLI::App& app, std::string& directory);
 
-/// Throws Error that says what to give instead.
+/// Throws Error with the right usage.
 void need_directory(const std::string& directory);
 
-/// reveal-4711 for 4711, if that is what is there.
+/// reveal-4711 for 4711, if only that exists.
 [[nodiscard]] std::string directory_of_number(const std::string& path);
 /// The job's directory if a file in it was given, reveal-4711/n01.h5, or the number of a job, 4711; "" stands for the
 /// newest. Throws Error where there is none.
@@ -28,7 +28,7 @@ void need_directory(const std::string& directory);
 
 /// The newest of the user's own job directories here: "reveal-4711". Throws Error where there is none.
 [[nodiscard]] std::string newest_job_directory();
-/// The directory that the user gave, or the newest, which is said on stderr.
+/// The directory that the user gave, or the newest, whose name is printed on stderr.
 [[nodiscard]] std::string chosen_job_directory(const std::string& given);
 
 /// As its user would type it: relative to where he is, if it is below.

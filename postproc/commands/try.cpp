@@ -33,7 +33,7 @@ class Try final : public Command {
     app.add_option("--with", with_, "the line to try: variables, or words to put before the command")
         ->type_name("LINE")
         ->allow_extra_args(false);
-    app.add_option("--from", from_, "your own report: try the first line of its finding that is possible")
+    app.add_option("--from", from_, "your own report: try the first possible line of one of its findings")
         ->type_name("DIR")
         ->excludes("--with");
     app.add_option("--finding", finding_, "this finding of the report, by rule id (default: the first one)")
@@ -174,17 +174,17 @@ const RegisteredCommand kTryCommand{
     {.order = 26,
      .name = "try",
      .help = "Test whether a line helps: run a command alternately with and without it",
-     .examples = "  reveal try --with 'taskset -c 0' --runs 2 -- ./train.sh\n"
-                 "  reveal try --with 'export OMP_NUM_THREADS=4' --runs 3 --script job.sh -- ./solver input.nml\n"
-                 "  reveal try --from reveal-4711 -- ./train.sh --epochs 1\n"
-                 "reveal shows the line and runs it unchanged, without a shell: NAME=VALUE, export, unset, a program "
-                 "with\narguments that runs the command, or options of the launcher that the command begins with. "
-                 "Several --with are tried together. --from takes the "
-                 "line from your\nown report, and only if the rule table contains it (reveal rules ID). A run that "
-                 "fails ends the trial.\nCtrl-C ends the running command and the trial and prints the results so far; "
-                 "a second Ctrl-C kills a\ncommand that ignored the first.\nExit status: 0 the time is the same or "
-                 "better with it, 1 worse, 2 error, 3 not known (too few runs),\n"
-                 "128+n ended by signal n.",
+     .examples =
+         "  reveal try --with 'taskset -c 0' --runs 2 -- ./train.sh\n"
+         "  reveal try --with 'export OMP_NUM_THREADS=4' --runs 3 --script job.sh -- ./solver input.nml\n"
+         "  reveal try --from reveal-4711 -- ./train.sh --epochs 1\n"
+         "reveal prints the line and runs it unchanged, without a shell: NAME=VALUE, export, unset, a program with\n"
+         "arguments that runs the command, or options of the launcher that the command begins with. Several\n"
+         "--with are tried together. --from takes the line from your own report, and only if the rule table\n"
+         "contains it (reveal rules ID). A run that fails ends the trial. Ctrl-C ends the running command and\n"
+         "the trial and prints the results so far; a second Ctrl-C kills a command that ignored the first.\n"
+         "Exit status: 0 the time is the same or better with it, 1 worse, 2 error, 3 not known (too few runs),\n"
+         "128+n ended by signal n.",
      .make = make_command<Try>}};
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace reveal {
 namespace {
 
-constexpr int kInterrupted = 130;  // as a shell says it: the job goes on
+constexpr int kInterrupted = 130;  // exit status as a shell reports it: the job goes on
 
 std::atomic<bool> g_stop{false};
 extern "C" void stop_watching(int) {

@@ -20,7 +20,8 @@ namespace {
 
 constexpr std::string_view kRuleStates[] = {"found", "not_found", "not_checked"};
 constexpr std::string_view kOutcomes[] = {"appeared", "went", "changed", "same", "without", "not_checked"};
-constexpr std::size_t kOutcomeColumn = 10;
+constexpr const char* kShownOutcomes[] = {"appeared", "disappeared", "changed", "same", "in neither", "not checked"};
+constexpr std::size_t kOutcomeColumn = 13;
 
 RuleResult result_of(const Report& report, const std::string& rule) {
   RuleResult result;
@@ -96,23 +97,21 @@ std::string job_as_text(const BacktestedJob& job, const TextStyle& style) {
     const std::string before = result_words(rule.before);
     const std::string after = result_words(rule.after);
     words += before == after ? before : before + " -> " + after;
-    std::string label(name_of(outcome));
-    std::replace(label.begin(), label.end(), '_', ' ');
-    text += folded(label, words, outcome == BacktestOutcome::not_checked ? 13 : kOutcomeColumn, width);
+    text += folded(kShownOutcomes[static_cast<std::size_t>(outcome)], words, kOutcomeColumn, width);
   }
   if (!job.appeared.empty()) {
     text += folded("", "other rules that appeared: " + printable(listed(job.appeared)), kOutcomeColumn, width);
   }
   if (!job.went.empty()) {
-    text += folded("", "other rules that went: " + printable(listed(job.went)), kOutcomeColumn, width);
+    text += folded("", "other rules that disappeared: " + printable(listed(job.went)), kOutcomeColumn, width);
   }
   return text;
 }
 
 std::string totals_as_text(const BacktestTotals& totals) {
-  return fmt::format("{}: in {} of {} before, in {} after; {} appeared, {} went, {} changed, {} same{}\n", totals.rule,
-                     totals.before, counted(static_cast<double>(totals.jobs), "job"), totals.after, totals.appeared,
-                     totals.went, totals.changed, totals.same,
+  return fmt::format("{}: in {} of {} before, in {} after; {} appeared, {} disappeared, {} changed, {} same{}\n",
+                     totals.rule, totals.before, counted(static_cast<double>(totals.jobs), "job"), totals.after,
+                     totals.appeared, totals.went, totals.changed, totals.same,
                      totals.not_checked == 0 ? "" : fmt::format(", {} not checked", totals.not_checked));
 }
 

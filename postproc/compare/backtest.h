@@ -36,10 +36,10 @@ struct BacktestedRule {
 enum class BacktestOutcome : std::uint8_t {
   appeared,
   went,
-  changed,      // found by both, of other nodes, severity or cost
+  changed,      // found by both, on other nodes or with another severity or cost
   same,         // found by both
-  without,      // found by none
-  not_checked,  // by one of them
+  without,      // found by neither
+  not_checked,  // not checked by one of them
 };
 [[nodiscard]] std::string_view name_of(BacktestOutcome) noexcept;
 [[nodiscard]] BacktestOutcome outcome_of(const BacktestedRule& rule) noexcept;
@@ -48,10 +48,10 @@ struct BacktestedJob {
   std::string directory;
   std::string failure;  // why it could not be analysed, or ""
   std::vector<BacktestedRule> rules;
-  std::vector<std::string> appeared, went;  // ids of other rules, to which the change led
+  std::vector<std::string> appeared, went;  // ids of other rules, because of the change
 };
 
-/// The other way to have a rule say something: "cpu.outsider.min_cpu = 0.5 cpus (was 0.15)".
+/// A changed threshold: "cpu.outsider.min_cpu = 0.5 cpus (was 0.15)".
 struct BacktestChange {
   std::string rule, key, before, after;
 };

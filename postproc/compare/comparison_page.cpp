@@ -82,13 +82,18 @@ std::string cause_words(const ComparedCause& cause) {
   return words;
 }
 
+/// JSON keeps the shorter word.
+std::string_view shown(CauseChange change) {
+  return change == CauseChange::went ? "disappeared" : name_of(change);
+}
+
 std::string causes_as_text(const std::vector<ComparedCause>& causes, const TextStyle& style) {
   if (causes.empty()) return page_row("causes", "none was found on either side", style);
   std::string text;
   CauseChange last = CauseChange::not_known;
   for (const ComparedCause& cause : causes) {
     const bool first = text.empty() || cause.change != last;
-    text += page_row(first ? name_of(cause.change) : "", cause_words(cause), style);
+    text += page_row(first ? shown(cause.change) : "", cause_words(cause), style);
     last = cause.change;
   }
   return text;

@@ -19,8 +19,8 @@ namespace {
 
 using Runs = std::vector<ComparedRun>;
 
-constexpr double kLongestRun = 1e10;                    // seconds; longer ones are no runs
-constexpr double kRecordedVariance = 0.1 * 0.1 / 12;    // of rounding: a trace has a row every tenth of a second
+constexpr double kLongestRun = 1e10;                  // seconds; longer ones are no runs
+constexpr double kRecordedVariance = 0.1 * 0.1 / 12;  // variance of rounding: a trace has a row every tenth of a second
 constexpr double kReportedVariance = 0.01 * 0.01 / 12;  // reveal-run reports hundredths
 constexpr std::size_t kLeastEarlierRuns = 3;
 constexpr const char* kWelch = "Welch's t of the runs of both sides";
@@ -139,7 +139,7 @@ struct Quotient {
   double scale;
   std::optional<double> JobTotals::*part;
   std::optional<double> JobTotals::*whole;
-  const char* key;  // of the part
+  const char* key;  // key of the part
 };
 constexpr Quotient kQuotients[] = {
     {"instructions per cycle", "ratio", 1, &JobTotals::instructions, &JobTotals::cycles, "instructions"},

@@ -24,7 +24,7 @@ struct ComparedNumber {
   std::string unit;
   std::vector<double> before, after;
   std::optional<MeanDifference> difference;  // where the spread from run to run is known
-  std::string method;                        // of the interval; "" without one
+  std::string method;                        // method of the interval; "" without one
   std::string reason;                        // why there is no interval, or no number
 
   [[nodiscard]] bool known() const noexcept { return !before.empty() && !after.empty(); }
@@ -39,7 +39,7 @@ struct CauseOnSide {
   std::size_t runs = 0;
   std::size_t judged = 0;  // in which its rule could look for it
   std::size_t found = 0;
-  std::string why_not;  // of a run that was not judged
+  std::string why_not;  // reason for a run that was not judged
   bool operator==(const CauseOnSide&) const = default;
 };
 
@@ -50,7 +50,7 @@ struct ComparedCause {
   CauseChange change = CauseChange::not_known;
   bool same_place = false;  // the same nodes and instances on both sides
   CauseOnSide before, after;
-  ComparedNumber share;  // of the run's time; of causes that come in intervals
+  ComparedNumber share;  // share of the run's time, for causes that come in intervals
   bool operator==(const ComparedCause&) const = default;
 };
 

@@ -3,11 +3,11 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/shell_word.h"
 #include "postproc/diagnose/rule.h"
+#include "postproc/words/remedy_lines.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -16,11 +16,7 @@ namespace {
 constexpr std::string_view kOnlyAShellCan = "|&;<>()$`*?[]{}\n";
 constexpr std::string_view kOnlyAShellCanInQuotes = "$`\n";
 
-/// Programs of a rule's line that run the command behind their own words. Another program (ps, df, scontrol) shows or
-/// changes something itself.
 constexpr std::string_view kTorchrun = "torchrun";
-constexpr std::string_view kWrappers[] = {"numactl", "taskset", "nice",   "ionice",  "chrt", "setarch",    "prlimit",
-                                          "stdbuf",  "env",     "mpirun", "mpiexec", "srun", "hwloc-bind", kTorchrun};
 
 [[noreturn]] void needs_a_shell(std::string_view line, char c) {
   throw Error(fmt::format("\"{}\": {} needs a shell; quote it if it is meant literally, or put the line into a script",
@@ -101,17 +97,14 @@ bool begins_the_command(const std::string& word, const std::string& command) {
   return word == "..." || word == "COMMAND" || (!command.empty() && word == command);
 }
 
-bool is_wrapper(std::string_view program) {
-  return std::find(std::begin(kWrappers), std::end(kWrappers), program) != std::end(kWrappers);
-}
-
-/// torchrun runs a script of Python, and no interpreter.
+/// torchrun runs a script of Python, and no interpreter. Other programs (ps, df, nsys) show or change something
+/// themselves.
 bool can_wrap(std::string_view program, std::string_view command) {
-  return is_wrapper(program) && (program != kTorchrun || command.ends_with(".py"));
+  return is_launcher(program) && (program != kTorchrun || command.ends_with(".py"));
 }
 
 bool is_own_launcher(const std::string& word, std::string_view command) {
-  return is_wrapper(word) && word == command.substr(command.rfind('/') + 1);  // npos + 1 is 0
+  return is_launcher(word) && word == command.substr(command.rfind('/') + 1);  // npos + 1 is 0
 }
 
 /// Options behind a launcher with which the command begins, too. Of words behind them only the report's name of the

@@ -39,16 +39,16 @@ constexpr const char* kClaimFile = ".job";
 constexpr const char* kMovedTo = ".moved-to";
 constexpr std::size_t kSmallFile = 64 << 10;
 constexpr std::string_view kReportFiles[] = {"report.json", "report.txt", "report.html", "run.json"};
-constexpr int kMostRuns = 1000;  // of one name
+constexpr int kMostRuns = 1000;  // runs of one name
 constexpr auto kLook = 100ms;
 constexpr double kShareOfLimit =
-    0.6;  // of an epilog's time, for the analysis and for waiting; closing the trace needs some
+    0.6;  // share of an epilog's time for the analysis and for waiting; closing the trace needs some
 // Measured: 0.3 s for a trace of 1 MB; twice that, for a node under load.
 constexpr double kSecondsPerByte = 0.6e-6;
-constexpr double kMostSecondsAfterEpilog = 20;  // of an idle cpu; the broker gives up after two minutes
+constexpr double kMostSecondsAfterEpilog = 20;  // seconds of an idle cpu; the broker gives up after two minutes
 constexpr auto kWaitAfterEpilog = 30s;          // for the other nodes
 constexpr double kSecondsPerNode = 8e-3;        // for its summary in the job's report; measured 8.2 s for 1,000
-constexpr double kThinning = 1.5;               // of the analysis; measured .5 s for 4 MB, with an analysis of 1.2 s
+constexpr double kThinning = 1.5;  // relative to the analysis; measured .5 s for 4 MB, with an analysis of 1.2 s
 
 std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";

@@ -21,7 +21,7 @@ enum class ReportWhen { epilog, job, lazy };
 struct DeliverSettings {
   ReportWhen report = ReportWhen::epilog;
   std::chrono::milliseconds wait_for_nodes{0};
-  double most_seconds = 0;         // of estimated analysis in the epilog
+  double most_seconds = 0;         // limit for the estimated analysis in the epilog
   bool downsample_traces = false;  // once they are analysed
 };
 

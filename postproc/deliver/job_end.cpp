@@ -115,7 +115,7 @@ class EndOfNode {
 
   /// `known`: where the controller has no name for it.
   [[nodiscard]] JobNames ask(JobNames names, const JobNames& known) const {
-    const std::string answer = ask_controller(end_.job, kControllerLimit);
+    const std::string answer = query_controller(end_.job, kControllerLimit);
     if (answer.empty()) add_recorded_names(names, end_.spool);
     add_controller_answer(names, answer);
     if (names.name.empty()) names.name = known.name;

@@ -12,7 +12,7 @@ struct JobEnd {
   std::string config;      // the site's; the user's own is not read here
   std::string request;     // the text behind --reveal=
   std::string mail_state;  // where mails are counted
-  bool orphan = false;     // of a collector that was killed; its sampler may still be closing the trace
+  bool orphan = false;     // its collector was killed; its sampler may still be closing the trace
   int ready_fd = -1;       // gets one byte when the epilog need not wait any longer
 };
 

@@ -80,7 +80,7 @@ class SiteChecks {
   explicit SiteChecks(const SitePlaces& places) : places_(places) {}
 
   std::vector<SiteCheck> run() {
-    const bool slurm = places_.ask_slurm && !find_in_path("scontrol").empty();
+    const bool slurm = places_.query_slurm && !find_in_path("scontrol").empty();
     if (slurm) config_ = answer_of({"/bin/sh", "-c", "exec scontrol show config 2>/dev/null"});
     line_ = plugin_line();
     programs();
@@ -272,7 +272,7 @@ class SiteChecks {
   }
 
   const SitePlaces& places_;
-  std::string config_;  // of Slurm
+  std::string config_;  // Slurm's configuration
   std::optional<PluginLine> line_;
   std::vector<SiteCheck> checks_;
 };

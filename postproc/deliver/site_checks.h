@@ -13,7 +13,7 @@ struct SiteCheck {
   std::string name;
   Result result = Result::ok;
   std::string message;
-  std::string remedy;  // of a problem
+  std::string remedy;  // remedy of a problem
 };
 [[nodiscard]] std::string_view name_of(SiteCheck::Result) noexcept;
 void fields(auto& v, const SiteCheck& check) {
@@ -27,10 +27,10 @@ void fields(auto& v, const SiteCheck& check) {
 struct SitePlaces {
   std::filesystem::path root = "/";
   std::filesystem::path programs;  // the directory of `reveal`
-  std::filesystem::path history;   // of this user; empty with the reason beside it
+  std::filesystem::path history;   // history of this user; empty with the reason beside it
   std::string why_no_history;
   std::vector<std::string> config_problem;  // problems of loading reveal.conf
-  bool ask_slurm = true;                    // run scontrol where it is
+  bool query_slurm = true;                  // run scontrol where it is
 };
 
 /// Each of them, in the order in which they are printed.

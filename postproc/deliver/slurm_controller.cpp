@@ -93,12 +93,13 @@ std::string query(std::uint32_t id) {
 }  // namespace
 #endif
 
-std::string ask_controller([[maybe_unused]] const std::string& job, [[maybe_unused]] std::chrono::milliseconds limit) {
+std::string query_controller([[maybe_unused]] const std::string& job,
+                             [[maybe_unused]] std::chrono::milliseconds limit) {
 #ifdef REVEAL_HAS_SLURM
   constexpr std::size_t kLargest = 1 << 20;
   const auto id = parse_int(job);
   if (!id || *id < 1 || !has_configuration()) return "";
-  return ask_child([&] { return query(static_cast<std::uint32_t>(*id)); }, limit, kLargest).text;
+  return query_child([&] { return query(static_cast<std::uint32_t>(*id)); }, limit, kLargest).text;
 #else
   return "";
 #endif

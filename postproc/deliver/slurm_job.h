@@ -16,7 +16,7 @@ namespace reveal {
 struct JobPlace {
   std::string id, user, cluster, work_dir, home;
   int restart = 0;
-  std::vector<std::string> nodes;    // of the job
+  std::vector<std::string> nodes;    // nodes of the job
   std::vector<std::string> watched;  // nodes that are expected to deliver: of an inner `srun --reveal`, the step's
   bool inner = false;                // watched by a step: its nodes may be any of the job's
 };
@@ -46,7 +46,8 @@ struct SlurmJob {
 /// `spool` has it: where no controller answers.
 void add_recorded_names(JobNames& names, const std::filesystem::path& spool);
 
-/// Fills the members that the environment did not have. `answer` are lines "key value" as ask_controller() gives them.
+/// Fills the members that the environment did not have. `answer` are lines "key value" as query_controller() gives
+/// them.
 void add_controller_answer(JobNames& names, const std::string& answer);
 
 /// The place of a job on one node, which need not agree with others: the controller's answer replaces it.

@@ -24,7 +24,7 @@ enum class Method : std::uint8_t {
   neighbours,
   level_neighbours,
   layer_mixture,
-  paper_z,  // of the pipeline `paper` alone
+  paper_z,  // only in the pipeline `paper`
   paper_mahalanobis,
   paper_forest,
   interval_search,  // in findings alone: a rule's search in its own signal
@@ -97,7 +97,7 @@ struct Reason {
   double z = 0;
   double observed = 0;  // mean inside the episode, in the channel's unit (counters: per second)
   double expected = 0;  // mean outside
-  double share = 0;     // of all channels' evidence, 0..1
+  double share = 0;     // share of all channels' evidence, 0..1
 };
 
 /// A channel's part in one detector's score, as a share of the sum of all magnitudes; negative where the channel lowers
@@ -143,7 +143,7 @@ struct Episode {
   Subsystem second_subsystem = Subsystem::cpu;  // equal to `subsystem` when none is close
   std::vector<Reason> reasons;                  // by falling share
   std::string claim;                            // one sentence in the words of the paper's Table 4
-  std::vector<DetectorShares> contributions;    // of reported episodes; may be empty
+  std::vector<DetectorShares> contributions;    // only for reported episodes; may be empty
 };
 
 /// Score of one window, for the report's table and `reveal score`.
@@ -153,7 +153,7 @@ struct WindowScore {
   double score = 0;
   Tier tier = Tier::none;
   int agreement = 0;
-  std::vector<Reason> reasons;  // of all channels, by falling share
+  std::vector<Reason> reasons;  // reasons from all channels, by falling share
 };
 
 struct Detection {

@@ -99,6 +99,20 @@ Json derived_as_json() {
   return {{"name", "derived"}, {"help", kDerivedHelp}, {"privilege", ""}, {"metrics", std::move(metrics)}};
 }
 
+using MissingProbes = std::vector<ProbeCheck::Missing> ProbeCheck::*;
+
+/// The list of a probe's "absence"; another word is that of a newer collector.
+MissingProbes list_of(std::string_view absence) {
+  constexpr std::pair<std::string_view, MissingProbes> kLists[] = {{"needs_job", &ProbeCheck::needs_job},
+                                                                   {"off", &ProbeCheck::off},
+                                                                   {"obtainable", &ProbeCheck::obtainable},
+                                                                   {"hardware", &ProbeCheck::obtainable}};
+  for (const auto& [word, list] : kLists) {
+    if (word == absence) return list;
+  }
+  return &ProbeCheck::not_here;
+}
+
 }  // namespace
 
 std::string query_collector(const std::vector<std::string>& arguments) {
@@ -212,23 +226,14 @@ ProbeCheck sorted_check(const std::string& text, bool virtual_machine) {
   const Json json = parsed(text);
   ProbeCheck check;
   for (const Json& probe : rows_of(json)) {
-    ProbeCheck::Missing missing{text_of(probe, "name"), text_of(probe, "reason"), text_of(probe, "remedy")};
-    const auto contains = [](const std::string& where, std::string_view what) {
-      return where.find(what) != std::string::npos;
-    };
-    const bool hardware =
-        virtual_machine && (contains(missing.reason, "virtual") || contains(missing.remedy, "virtual"));
+    std::string name = text_of(probe, "name");
     if (text_of(probe, "state") == "ok") {
-      check.working.push_back(std::move(missing.name));
-    } else if (contains(missing.reason, "no job was named") || contains(missing.reason, "without a job")) {
-      check.needs_job.push_back(std::move(missing));
-    } else if (contains(missing.reason, "off by default") || contains(missing.reason, "site defines no")) {
-      check.off.push_back(std::move(missing));
-    } else if (contains(missing.remedy, "admin:") && !contains(missing.remedy, "nothing is lost") && !hardware) {
-      check.obtainable.push_back(std::move(missing));
-    } else {
-      check.not_here.push_back(std::move(missing));
+      check.working.push_back(std::move(name));
+      continue;
     }
+    const std::string absence = text_of(probe, "absence");
+    auto& list = check.*list_of(virtual_machine && absence == "hardware" ? "not_here" : absence);
+    list.push_back({std::move(name), text_of(probe, "reason"), text_of(probe, "remedy")});
   }
   return check;
 }

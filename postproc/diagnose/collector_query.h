@@ -19,8 +19,8 @@ namespace reveal {
 struct NodeRecording {
   std::filesystem::path trace;
   std::filesystem::path root = "/";          // else a copied tree or a recording
-  std::chrono::milliseconds duration{2000};  // of the recording
-  std::chrono::milliseconds limit{30'000};   // of all: a file system that hangs must not hold the caller
+  std::chrono::milliseconds duration{2000};  // length of the recording
+  std::chrono::milliseconds limit{30'000};   // limit for all: a file system that hangs must not hold the caller
 };
 /// Runs reveal-collect without a job. Throws Error when it fails, in its own words, or takes longer than the limit.
 void record_node(const NodeRecording& recording);
@@ -68,7 +68,7 @@ void fields(auto& v, Visited<decltype(v), ProbeCheck>& check) {
   v("not_here", check.not_here);
 }
 
-/// `virtual_machine`: remedies that virtual machines have not are none.
+/// `virtual_machine`: probes that need hardware are not here.
 [[nodiscard]] ProbeCheck sorted_check(const std::string& json, bool virtual_machine);
 
 }  // namespace reveal

@@ -1,4 +1,4 @@
-// Which cpus are hardware threads of the same core.
+// The cpus that are hardware threads of the same core.
 #pragma once
 
 #include <vector>

@@ -14,9 +14,9 @@ namespace {
 
 constexpr int kRefinements = 4;
 constexpr std::size_t kMostCandidates = 24;
-/// So many intervals alike are a habit (a phase of the job, a cron job every few seconds), not an event.
+/// So many similar intervals are a recurring pattern (a phase of the job, a cron job every few seconds), not an event.
 constexpr std::size_t kRecurring = 4;
-constexpr double kAlikeExcess = 0.5;  // of the other's excess, at least
+constexpr double kAlikeExcess = 0.5;  // least share of the other's excess
 constexpr std::size_t kAlikeLength = 3;
 /// At least this part of the series must be at a level that is taken as usual although most of the series is above it.
 constexpr double kLeastUsual = 0.35;

@@ -39,8 +39,8 @@ struct Excursion {
   double outside = 0;
   double score = 0;        // excess in standard deviations of the outside windows' means
   bool beyond = false;     // above every outside window: no phase of the job reaches it
-  bool recurring = false;  // one of many alike: a habit of this series, not an event
-  bool most = false;       // of find_lasting_excursions()
+  bool recurring = false;  // one of many similar intervals: a pattern of this series, not an event
+  bool most = false;       // found by find_lasting_excursions()
 };
 
 /// Returns the excursions by falling excess x length. Missing samples belong to neither side.

@@ -41,7 +41,7 @@ struct Evidence {
 };
 
 struct Impact {
-  std::optional<double> seconds;  // of the job's run time
+  std::optional<double> seconds;  // seconds of the job's run time
   std::optional<double> percent;
   std::string how;       // how it was estimated; without numbers the whole answer: "none seen: ...", "not known: ..."
   bool at_most = false;  // the numbers are an upper bound
@@ -49,7 +49,7 @@ struct Impact {
 };
 
 struct RunnerUp {
-  std::string id;       // of the look-alike rule, "" when no rule looks for it
+  std::string id;       // id of the look-alike rule, "" if no rule looks for it
   std::string why_not;  // one sentence
   bool operator==(const RunnerUp&) const = default;
 };
@@ -77,7 +77,7 @@ struct Finding {
   Impact impact;
   std::vector<Evidence> evidence;         // at least one
   std::vector<std::string> main_threads;  // sentences: where Python stood meanwhile; for the job's owner only
-  std::string feedback;                   // what the job's owner said of earlier ones: "You said on 2026-11-24: ..."
+  std::string feedback;                   // the owner's feedback on an earlier one: "Your feedback of 2026-11-24: ..."
   RunnerUp runner_up;
   std::string caused_by;    // id of the finding that led to this one; "" for one that stands for itself
   std::string first_cause;  // id of the one with which the chain begins and which describes it; "" likewise

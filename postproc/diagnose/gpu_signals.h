@@ -47,7 +47,7 @@ struct HeldBack {
   std::string gpu;
   std::string metric;           // the reason that was seen most
   double busy_seconds = 0;      // all in which it worked and the reasons are known
-  double seconds = 0;           // of these with one of the reasons
+  double seconds = 0;           // seconds of these with one of the reasons
   double longest = 0;           // seconds in a row
   Interval at;                  // from the first to the last of them
   std::optional<double> clock;  // MHz, mean in them
@@ -80,7 +80,7 @@ inline constexpr double kGpuWorks = 50;  // percent of use
 struct Standstill {
   Interval phase;
   std::vector<bool> idle;  // by step
-  double seconds = 0;      // of GPU time that is missing
+  double seconds = 0;      // missing GPU time
   double use = 0;          // percent, mean in the phase
   std::string gpu;         // the first of them
 };

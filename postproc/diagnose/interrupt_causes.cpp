@@ -14,7 +14,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostVectorsTold = 1024;  // a trace may hold any number
-constexpr int kMostCpusInMask = 8192;           // of any kernel
+constexpr int kMostCpusInMask = 8192;           // more than any kernel has
 
 }  // namespace
 

@@ -18,7 +18,7 @@ struct Vector {
   std::string name;      // "virtio3-input.0"
   std::string cpu;       // that took most of it
   double rate = 0;       // interrupts per second over the job, all cpus
-  double cpu_share = 0;  // of them on that cpu
+  double cpu_share = 0;  // their share on that cpu
   bool managed = false;  // the kernel owns its affinity: writing it fails
 };
 /// Vectors with at least `min_rate` interrupts per second, by falling rate.
@@ -28,7 +28,7 @@ struct Vector {
 struct CardVector {
   std::string number;     // "41"
   std::string device;     // "0000:81:00.0 net eth2, infiniband mlx5_0"
-  std::string numa_node;  // of the device; "" if it has none
+  std::string numa_node;  // NUMA node of the device; "" if it has none
   std::vector<int> cpus;  // that serve it
 };
 /// Returns the vectors of network cards, without those that the kernel placed: they cannot be moved.

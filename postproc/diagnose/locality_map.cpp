@@ -19,11 +19,11 @@ namespace {
 constexpr int kNoPlace = std::numeric_limits<int>::max();  // the last place
 // Limits, because a foreign trace may hold any number of entries.
 constexpr std::size_t kMostProcesses = 64;
-constexpr std::size_t kMostGpus = 64;      // of a process
+constexpr std::size_t kMostGpus = 64;      // GPUs of a process
 constexpr std::size_t kMostVectors = 256;  // the collector reports half as many
-constexpr std::size_t kMostInPlace = 64;   // of a kind
+constexpr std::size_t kMostInPlace = 64;   // things of a kind in one place
 constexpr std::size_t kLongestList = 200;  // characters of a list of cpus
-constexpr double kWorthAWord = 0.01;       // of a process's time or memory
+constexpr double kWorthAWord = 0.01;       // share of a process's time or memory
 
 class Facts {
  public:

@@ -19,7 +19,7 @@ struct Telemetry;
 struct LocalityPlace {
   std::optional<int> numa;  // nothing: the firmware does not report it
   std::string cpus;         // "0-15"
-  std::string job_cpus;     // of these, those the job may use; "" where it is not known, or there are none
+  std::string job_cpus;     // those that the job may use; "" if that is not known, or there are none
   std::vector<std::string> gpus, networks, interrupts, processes;
   bool operator==(const LocalityPlace&) const = default;
 };
@@ -34,8 +34,8 @@ struct LocalityMap {
 /// Where one process of the job was.
 struct ProcessPlace {
   std::string name;               // "rank0"
-  std::map<int, double> shares;   // of its time, by NUMA node
-  std::map<int, double> bytes;    // of its own memory, by NUMA node
+  std::map<int, double> shares;   // shares of its time, by NUMA node
+  std::map<int, double> bytes;    // bytes of its own memory, by NUMA node
   std::vector<std::string> gpus;  // on which it had memory
 };
 

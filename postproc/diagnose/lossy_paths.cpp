@@ -15,14 +15,14 @@
 namespace reveal {
 namespace {
 
-constexpr double kLeastTraffic = 0.05;  // of the node's segments: fewer make no peer of the job
-constexpr double kOnePath = 0.8;        // of the loss, on one path of several
+constexpr double kLeastTraffic = 0.05;  // share of the node's segments: fewer make no peer of the job
+constexpr double kOnePath = 0.8;        // share of the loss on one path of several
 constexpr double kAll = 0.995;
-constexpr double kLeastShare = 0.1;         // of the loss, to be named
+constexpr double kLeastShare = 0.1;         // share of the loss from which a path is named
 constexpr double kAsMuchAsTheOthers = 0.2;  // losses per segment, of those of the worst path
 constexpr std::size_t kMostNamed = 3;
-constexpr double kOfTheJob = 0.8;             // of the node's loss, on the job's connections, to be reported
-constexpr double kMostUnattributed = 0.2;     // of the loss
+constexpr double kOfTheJob = 0.8;  // share of the node's loss on the job's connections from which it is reported
+constexpr double kMostUnattributed = 0.2;     // share of the loss
 constexpr std::string_view kRest = "others";  // the sum over all peers without a row of their own
 
 struct Path {

@@ -13,11 +13,11 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kThreadsOfNode = 64;  // of a node
+constexpr std::size_t kThreadsOfNode = 64;  // threads of a node
 constexpr std::size_t kPlacesOfThread = 5;
 constexpr std::size_t kSentencesOfFinding = 4;
 constexpr double kFewestSamples = 8;    // while the finding lasted
-constexpr double kMostlyThere = 0.5;    // of them in one place
+constexpr double kMostlyThere = 0.5;    // share of the samples in one place
 constexpr double kAlways = 0.9;         // where there is no other time
 constexpr double kMoreThanElse = 0.25;  // than of those at other times
 constexpr double kClear = 3;            // standard errors, so that chance does not look like a difference

@@ -1,4 +1,4 @@
-// Which cpus belong to which NUMA node, how far the nodes are from each other, and on which of them the job may run: as
+// The cpus of each NUMA node, the distances of the nodes, and the nodes on which the job may run: as
 // far as the snapshot has it.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace reveal {
 struct NumaLayout {
   std::map<int, int> node_of_cpu;
   std::vector<int> nodes;  // nodes with cpus: memory without any (HBM, CXL) has no neighbour
-  std::vector<int> open;   // of these, where the job may run
+  std::vector<int> open;   // those on which the job may run
   std::map<std::pair<int, int>, double> distances;
 
   /// The job can leave none of the nodes it is open to, and there are others.

@@ -22,14 +22,14 @@ constexpr double kFloodOfWrites = 30e6;  // bytes per second
 constexpr double kFloodCpus = 0.5;
 /// A cpu is named when it carries this part of the change on the busiest one.
 constexpr double kNamedShare = 0.5;
-constexpr double kLookSeconds = 5;  // of the probe: it counts the seconds before it
+constexpr double kLookSeconds = 5;  // period of the probe: it counts the seconds before it
 
 struct BusierCpu {
   std::string name;
   double excess = 0;
 };
 
-/// Which cpus got busier, seen on the cpus alone: the job's own moves cancel only in the sum.
+/// The cpus that got busier, each taken alone: the job's own moves cancel only in the sum.
 std::vector<BusierCpu> busier_cpus(const RuleContext& context, Interval at, std::span<const Interval> excluded) {
   std::vector<Interval> away(excluded.begin(), excluded.end());
   away.push_back(at);
@@ -228,7 +228,7 @@ JobValues values_of_outsiders(std::span<const NamedOutsider> named) {
 }
 
 struct OutsiderWords {
-  std::string_view instance;  // of outsider.cpu_time
+  std::string_view instance;  // instance of outsider.cpu_time
   std::string_view rule;
   std::string_view subject;
 };
@@ -448,12 +448,12 @@ std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
     if (excess - interrupts_excess(context, excursion.at, all) < context.threshold("min_cpu")) continue;
     if (explained_by_writes(context, excursion.at, all, excess)) continue;
     const OutsiderCost cost = cost_of_outsider(context, excursion.at, all, wait, used, excess);
-    // One that cost nothing is worth a word only if it explains an episode of the detectors.
+    // One that cost nothing is reported only if it explains an episode of the detectors.
     if (!cost.any() && !confirmed_by(context.detection, excursion.at)) continue;
     const auto who = who_took(context, excursion.at, all, excess * context.seconds(excursion.at.length()));
     Finding finding = describe_outsider(context, outsider, excursion, all, wait, cost, who);
     if (excursion.recurring) {
-      // A habit of the node, or an effect of the job elsewhere: worth knowing once, not a list of events.
+      // A recurring pattern on the node, or an effect of the job elsewhere: one finding, not a list of events.
       finding.severity = std::min(finding.severity, Severity::notice);
       finding.confidence = Confidence::possible;
       for (const Excursion& other : excursions) {

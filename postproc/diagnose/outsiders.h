@@ -23,9 +23,10 @@ inline constexpr Threshold kOutsiderThresholds[] = {
     {"min_seconds", 3, "s", "shortest interval"},
     kMinScore,
     {"min_wait", 0.08, "s/s", "least extra run-queue wait of the job"},
-    {"min_displaced_share", 0.5, "ratio", "part of the outsiders' cpu time the job must have lost"},
-    {"min_constant_cpu", 0.3, "cpus", "outsiders' cpu time in nine of ten seconds that is a level, not an event"},
-    {"min_constant_seconds", 20, "s", "shortest job whose level is judged"},
+    {"min_displaced_share", 0.5, "ratio", "least share of the outsiders' cpu time that the job lost"},
+    {"min_constant_cpu", 0.3, "cpus",
+     "outsiders' cpu time in nine of ten seconds from which they are reported as constant"},
+    {"min_constant_seconds", 20, "s", "shortest job in which constant outsiders are reported"},
     kMinLostSeconds,
     kMinLostPercent};
 [[nodiscard]] std::vector<Threshold> outsider_thresholds(std::vector<Threshold> more = {});

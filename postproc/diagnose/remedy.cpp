@@ -210,7 +210,7 @@ JobValues job_values(const Finding& finding, const RemedyNames& job, JobValues m
 }
 
 std::string process_name(std::string_view command) {
-  constexpr std::size_t kOfKernel = 15;  // of a longer name the kernel keeps no more
+  constexpr std::size_t kOfKernel = 15;  // the kernel keeps no more of a longer name
   if (is_interpreter(command) && !command.starts_with("python")) return "";
   return std::string(command.substr(0, kOfKernel));
 }

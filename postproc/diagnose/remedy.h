@@ -21,9 +21,10 @@ using JobValues = std::map<std::string, std::string, std::less<>>;
 /// several of these with commas between them.
 ///
 /// Lines to type can be pasted as they are, and a comment behind one ("  # on {node}, in the next run") gives place and
-/// time. Lines for users are "#SBATCH", "export" and "unset" of the job script; words that come before the program
-/// (srun, taskset, numactl, ...), without the program; and commands that look. Those for administrators are commands,
-/// "file.conf: Key=value", and sentences, which begin with a capital letter and end with a full stop.
+/// time. Lines for users are "#SBATCH", "export" and "unset" of the job script; launchers (srun, taskset, numactl ...)
+/// and tools (nsys, strace ...) with their options, without the program; and commands that only show something. Lines
+/// for administrators are commands, "file.conf: Key=value", and sentences, which begin with a capital letter and end
+/// with a full stop.
 struct RemedyLine {
   constexpr RemedyLine(const char* line, const char* condition = "") : text(line), needs(condition) {}
 

@@ -84,7 +84,7 @@ class RuleContext {
     const Snapshot& begin;
     const Snapshot& end;
     std::span<const Event> events;
-    std::int64_t utc_minus_monotonic_ns = 0;  // of their times
+    std::int64_t utc_minus_monotonic_ns = 0;  // offset for their times
     std::string_view job = {};                // its id; "" outside a batch system
     std::string_view command = {};            // name of the program
     Metrics* asked_for = nullptr;             // gets the metrics that rules request, measured or not
@@ -120,7 +120,7 @@ class RuleContext {
   /// Whether the event happened in the span, or within `late_seconds` after it.
   [[nodiscard]] bool happened_in(const Event& event, const TimeSpan& span, double late_seconds = 0) const;
   [[nodiscard]] std::string snapshot_value(std::string_view key) const;  // "" when unknown
-  [[nodiscard]] double page_bytes() const;                               // of the node; 4096 in traces without it
+  [[nodiscard]] double page_bytes() const;  // page size of the node; 4096 in traces without it
   /// The trace shows a node alone: the recorder was started without a job.
   [[nodiscard]] bool without_job() const;
   /// The recorded activity, for sentences: "the job", or "the recording" of a node alone.

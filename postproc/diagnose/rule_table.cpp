@@ -27,7 +27,7 @@ ThresholdInForce in_force(const Threshold& own, const RuleSetting* setting) {
   return {own, own.value};
 }
 
-constexpr std::size_t kColumn = 15;  // of the text behind a label
+constexpr std::size_t kColumn = 15;  // column of the text behind a label
 
 std::string row(std::string_view label, std::string_view text, std::size_t width) {
   return text.empty() ? "" : folded("  " + std::string(label), text, kColumn, width);

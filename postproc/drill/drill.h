@@ -29,7 +29,7 @@ struct DrillTruth {
   std::string disturbance;
   std::string node;
   TimeSpan span;
-  double job_share = 1;  // of its cpu that the job got while nobody disturbed it; less: others were busy there, too
+  double job_share = 1;  // share of its cpu that the job got without a disturbance; less on a busy cpu
 };
 [[nodiscard]] std::string render_drill_truth(const DrillTruth& truth);
 /// Throws Error.

@@ -14,7 +14,7 @@ struct DrillPlan {
   std::filesystem::path place;  // the drill's own directory, which both see
   std::string disturbance = "outsider";
   int cpu = -1;         // on which both stay; -1: wherever they may run
-  double seconds = 60;  // of the job; the disturbance takes a quarter of it, a little before its end
+  double seconds = 60;  // length of the job; the disturbance takes a quarter of it, a little before its end
 
   [[nodiscard]] double begin_seconds() const { return 0.45 * seconds; }
   [[nodiscard]] double length_seconds() const { return 0.25 * seconds; }
@@ -33,8 +33,8 @@ struct IdleCpu {
   int cpu = -1;
   double idle = 0;  // share of the time
 };
-/// The cpu that was idle for the largest part of two seconds, of those that this process may use; -1 where the kernel
-/// does not tell.
+/// The cpu that was idle for the largest part of two seconds, of those that this process may use; -1 if the kernel
+/// does not report it.
 [[nodiscard]] IdleCpu idlest_cpu();
 
 }  // namespace reveal

@@ -12,10 +12,10 @@ namespace reveal {
 
 namespace {
 
-constexpr std::size_t kShortest = 7;    // of a window that all features are defined for
+constexpr std::size_t kShortest = 7;    // length of a window for which all features are defined
 constexpr std::size_t kLongest = 1024;  // beyond it a sorting network is slower than a selection
 constexpr std::size_t kLags = 5;
-constexpr std::size_t kFirstOfTest = 14;  // of features(): the statistic, and behind it its p
+constexpr std::size_t kFirstOfTest = 14;  // place in features() of the statistic; its p follows
 
 /// The sums of one pass over four windows; the few divisions and roots per window are done afterwards.
 struct Sums {

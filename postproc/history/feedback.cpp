@@ -41,7 +41,7 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestFeedback = 4 << 20;
 constexpr std::size_t kMostFeedback = 2000;  // the oldest go
-constexpr std::size_t kDateLength = 10;      // of "2026-11-24 14:00"
+constexpr std::size_t kDateLength = 10;      // length of the date in "2026-11-24 14:00"
 
 bool about_the_same(const Feedback& one, const Feedback& other) {
   return one.key == other.key && one.rule == other.rule && one.fingerprint == other.fingerprint;
@@ -91,14 +91,14 @@ bool take_back_feedback(const fs::path& state, const Feedback& said) {
   return true;
 }
 
-void honour_feedback(std::span<const Feedback> feedback, std::string_view key, std::vector<Finding>& findings) {
+void apply_feedback(std::span<const Feedback> feedback, std::string_view key, std::vector<Finding>& findings) {
   for (Finding& finding : findings) {
     const auto said = std::find_if(feedback.begin(), feedback.end(), [&](const Feedback& each) {
       return each.key == key && each.rule == finding.id &&
              (each.fingerprint.empty() || each.fingerprint == finding.fingerprint);
     });
     if (said == feedback.end()) continue;
-    finding.feedback = fmt::format("You said on {}: {}", date_and_time(said->said_utc_ns).substr(0, kDateLength),
+    finding.feedback = fmt::format("Your feedback of {}: {}", date_and_time(said->said_utc_ns).substr(0, kDateLength),
                                    printable(said->words));
     finding.sentence += fmt::format(" {}.", finding.feedback);
     const bool broken = finding.severity == Severity::critical && finding.kind == FindingKind::audit;

@@ -1,5 +1,5 @@
-// "This was not a problem": the word of a user about a finding of one of his jobs, kept in his own state directory and
-// honoured by the next reports of the same program and shape.
+// Feedback: a user records that a finding of a job was not a problem. It is kept in the user's state directory and
+// applied to the next reports of the same program and shape.
 #pragma once
 
 #include <cstdint>
@@ -25,16 +25,16 @@ struct Feedback {
 
 inline constexpr const char* kFeedbackFile = "feedback.json";
 
-/// The oldest first; nothing where there is no file. Throws Error where it cannot be read.
+/// The oldest first; empty without a file. Throws Error if the file cannot be read.
 [[nodiscard]] std::vector<Feedback> read_feedback(const std::filesystem::path& state);
 
-/// Replaces earlier words about the same. Throws Error.
+/// Replaces earlier feedback on the same finding. Throws Error.
 void add_feedback(const std::filesystem::path& state, const Feedback& said);
-/// Takes back what was said about the same; false if nothing was. Throws Error.
+/// Deletes the feedback on the same finding; false if there is none. Throws Error.
 [[nodiscard]] bool take_back_feedback(const std::filesystem::path& state, const Feedback& said);
 
-/// Lowers findings of the run with this key to an observation and says why. A critical fact, such as broken hardware,
-/// stays critical: it concerns others, too.
-void honour_feedback(std::span<const Feedback> feedback, std::string_view key, std::vector<Finding>& findings);
+/// Lowers findings of the run with this key to an observation, with the reason. A critical fact, such as broken
+/// hardware, stays critical: it concerns other users, too.
+void apply_feedback(std::span<const Feedback> feedback, std::string_view key, std::vector<Finding>& findings);
 
 }  // namespace reveal

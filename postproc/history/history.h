@@ -31,7 +31,7 @@ struct HistoryChange {
   std::optional<double> observed, expected;  // expected: median of the baseline
   double percent = 0;
   double t = 0;
-  std::string now, before;        // of a configuration fact; "" when it is gone, or was not there
+  std::string now, before;        // values of a configuration fact; "" if it is gone, or was not there
   std::int64_t since_utc_ns = 0;  // begin of the last run that was still otherwise
   bool drift = false;             // seen against the oldest runs only
   bool operator==(const HistoryChange&) const = default;
@@ -41,12 +41,12 @@ struct HistoryChange {
 
 struct HistoryComparison {
   HistoryStatus status = HistoryStatus::never_compared;
-  std::string reason = "not compared with earlier runs of this job";  // of everything but `compared`
+  std::string reason = "not compared with earlier runs of this job";  // reason for every status but `compared`
   std::string key;
   std::size_t runs = 0;                            // earlier ones of this command and shape
-  std::size_t accepted = 0;                        // of them, those usable as a baseline
+  std::size_t accepted = 0;                        // runs of these that are usable as a baseline
   std::size_t channels = 0;                        // compared
-  std::int64_t first_utc_ns = 0, last_utc_ns = 0;  // of the accepted runs
+  std::int64_t first_utc_ns = 0, last_utc_ns = 0;  // times of the accepted runs
   bool enters_baseline = false;
   std::string why_not;                 // it does not
   std::vector<HistoryChange> changes;  // run time, then channels by falling |t|, then configuration

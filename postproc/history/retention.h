@@ -16,8 +16,8 @@ namespace reveal {
 struct StoredRun {
   std::filesystem::path directory;
   RunRecord record;
-  std::uint64_t bytes = 0;   // of reveal's files
-  std::size_t files = 0;     // of reveal
+  std::uint64_t bytes = 0;   // size of reveal's files
+  std::size_t files = 0;     // files of reveal
   std::size_t others = 0;    // left alone
   std::string why_not = {};  // it may not be deleted: "it belongs to another user"
 };

@@ -31,7 +31,7 @@ constexpr const char* kLock = "history.lock";
 constexpr const char* kRoots = "history.roots";  // folders in which job directories were seen, one a line
 constexpr auto kPatience = 2s;
 constexpr int kBusyMs = 2000;
-constexpr std::size_t kMostEntries = 5000;  // of a folder with job directories
+constexpr std::size_t kMostEntries = 5000;  // entries of a folder with job directories
 constexpr std::size_t kMostRecords = 300;
 constexpr std::size_t kMostRoots = 200;
 constexpr std::size_t kLargestRoots = 1 << 20;
@@ -213,7 +213,7 @@ std::vector<RunRecord> RunIndex::runs(const std::string& key) {
       try {
         found.push_back(parse_run(statement.text(0)));
       } catch (const Error&) {
-        continue;  // of another version
+        continue;  // written by another version
       }
     }
   };
@@ -231,7 +231,7 @@ std::vector<std::pair<fs::path, RunRecord>> RunIndex::newest(std::size_t limit,
       RunRecord record = parse_run(statement.text(1));
       if (wanted(record)) found.emplace_back(statement.text(0), std::move(record));
     } catch (const Error&) {
-      continue;  // of another version
+      continue;  // written by another version
     }
   }
   return found;

@@ -286,7 +286,7 @@ class JsonReader {
   const Json& json_;
   std::string_view document_;
   bool row_ = false;      // a list of values
-  std::size_t next_ = 0;  // of them
+  std::size_t next_ = 0;  // index of the next value
 };
 
 /// Text as JSON. Throws Error, in which `document` is named.

@@ -6,7 +6,7 @@ namespace reveal {
 namespace {
 
 constexpr int kDeepest = 64;
-constexpr std::size_t kMostKeys = 2000;  // of an object: looking for one takes time for each that is there
+constexpr std::size_t kMostKeys = 2000;  // keys of an object: a search takes time for each key
 
 }  // namespace
 

@@ -101,7 +101,7 @@ void bound_findings(LedgerLine& line) {
   std::vector<LedgerFinding> bounded;
   for (LedgerFinding& finding : line.findings) {
     const RuleSpec* rule = find_rule(finding.rule);
-    if (rule == nullptr) continue;  // of another version
+    if (rule == nullptr) continue;  // rule of another version
     finding.rule = rule->id;
     finding.nodes = std::clamp<std::size_t>(finding.nodes, 1, line.job_nodes);
     if (finding.seconds && !(*finding.seconds >= 0)) finding.seconds.reset();

@@ -32,7 +32,7 @@ enum class LossKnown : std::uint8_t {
 struct LedgerFinding {
   std::string rule;  // an id of the rule table
   Severity severity = Severity::notice;
-  std::optional<double> seconds;  // of the job's run time
+  std::optional<double> seconds;  // seconds of the job's run time
   LossKnown how = LossKnown::no;
   std::size_t nodes = 1;  // that the finding names
   bool operator==(const LedgerFinding&) const = default;
@@ -42,7 +42,7 @@ struct LedgerLine {
   std::string node;
   std::string job;    // its number, or a hash outside a batch system
   std::string array;  // number of the array job; "" if it is none
-  std::string owner;  // a hash of the directory's owner: tells whether jobs belong to different users
+  std::string owner;  // a hash of the directory's owner: shows whether jobs belong to different users
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   std::size_t job_nodes = 1;
@@ -52,8 +52,8 @@ struct LedgerLine {
   bool operator==(const LedgerLine&) const = default;
 };
 
-/// A line for each node of which the report knows something. Throws Error for a report that is none or has names that
-/// no node and no job can have.
+/// A line for each node that the report names. Throws Error for a text that is no report, or for names that no node and
+/// no job can have.
 [[nodiscard]] std::vector<LedgerLine> ledger_lines(const std::string& report_json);
 
 /// A JSON object on each line.

@@ -37,7 +37,7 @@ std::size_t users_of(const JobSet& jobs) {
 
 struct RuleSums {
   Severity severity = Severity::info;
-  JobSet jobs, serious_jobs;  // of at least a warning
+  JobSet jobs, serious_jobs;  // jobs; those with at least a warning
   LostHours cost;
   std::int64_t last_utc_ns = 0;
 };

@@ -1,5 +1,5 @@
-// Which nodes hurt different jobs: the ledger added up by node and rule, and the command to drain a node where several
-// jobs agree that its hardware is at fault.
+// The nodes that slowed different jobs down: the ledger added up by node and rule, and the command to drain a node
+// where several jobs agree that its hardware is at fault.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace reveal {
 
 /// Node-hours that jobs lost: all nodes of a job wait as long as it is late.
 struct LostHours {
-  std::optional<double> hours;  // of the findings whose cost is known
+  std::optional<double> hours;  // hours of the findings whose cost is known
   bool at_most = false;         // at least one of them is an upper bound
   bool operator==(const LostHours&) const = default;
 };
@@ -38,7 +38,7 @@ struct NodeRecord {
   std::int64_t last_utc_ns = 0;   // end of the last job with a finding
   std::vector<NodeRule> rules;    // that of most jobs first
   std::string suggestion;         // a command, or ""
-  std::string why_no_suggestion;  // "" unless only its users speak against one
+  std::string why_no_suggestion;  // "" unless only the number of users prevents one
 };
 
 struct UnreadDirectory {
@@ -51,7 +51,7 @@ struct NodeRanking {
   std::int64_t begin_utc_ns = 0, end_utc_ns = 0;
   std::size_t agree = 0;          // jobs that a suggestion needs
   std::size_t whole_jobs = 0;     // findings that are no node's: they name all nodes of a job
-  std::size_t lines_refused = 0;  // of the ledger
+  std::size_t lines_refused = 0;  // refused lines of the ledger
   std::vector<UnreadDirectory> unread;
   std::vector<NodeRecord> nodes;  // with findings; those that should be drained first, then by jobs
 };

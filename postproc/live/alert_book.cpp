@@ -15,10 +15,10 @@ constexpr std::int64_t kApart = 2 * kSecond;      // episodes nearer than this a
 constexpr std::int64_t kMoved = 2 * kSecond;      // a border that moves by less is not news
 constexpr std::int64_t kBlockEdge = 5 * kSecond;  // an interval that begins here is partly dropped and no longer judged
 constexpr std::int64_t kLeastHistory = kFirstAlertSeconds * kSecond;
-constexpr double kMostShare = 0.25;  // of the history: a longer interval may be normal for the job
-constexpr double kSame = 0.5;        // of the shorter one must be common to two sightings of one alert
+constexpr double kMostShare = 0.25;  // share of the history: a longer interval may be normal for the job
+constexpr double kSame = 0.5;        // share of the shorter interval that two sightings of one alert have in common
 constexpr int kMissed = 3;           // detection runs in a row until an alert is taken back
-constexpr int kSeenWeak = 2;         // detection runs until a weak one is worth a word
+constexpr int kSeenWeak = 2;         // detection runs until a weak one is reported
 constexpr std::size_t kReasons = 5;
 
 Alert alert_of(const Episode& episode, const LiveBlock& block) {

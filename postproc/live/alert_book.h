@@ -30,7 +30,7 @@ struct Alert {
   std::int64_t begin_ns = 0;      // monotonic
   std::int64_t end_ns = 0;        // so far, while it is open
   Episode episode;                // with its first reasons
-  std::vector<Channel> channels;  // of these reasons, which name them by their place here
+  std::vector<Channel> channels;  // channels of these reasons, which name them by their place here
 };
 
 struct AlertChange {

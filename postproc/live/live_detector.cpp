@@ -21,7 +21,7 @@ Detection detect(const LiveBlock& block, std::size_t blocks_before, bool ended) 
   return detection.finish({});
 }
 
-void ask_window_detectors(const Telemetry& telemetry, Episode& episode) {
+void run_window_detectors(const Telemetry& telemetry, Episode& episode) {
   if (!deserves_second_opinion(episode)) return;
   add_second_opinion(telemetry, 0, surroundings(episode, telemetry.samples, scan_scale(telemetry.step_seconds)), {},
                      SecondOpinion::methods, episode);
@@ -55,7 +55,7 @@ std::vector<AlertChange> LiveDetector::advance(const RowStore& rows, const Trace
     const auto passed = static_cast<std::size_t>((block->first_ns - std::min(first_ns_, block->first_ns)) /
                                                  std::chrono::nanoseconds(kLiveBlock).count());
     changes = book_.update(detect(*block, passed, ended), *block, ended,
-                           [&](Episode& episode) { ask_window_detectors(block->telemetry, episode); });
+                           [&](Episode& episode) { run_window_detectors(block->telemetry, episode); });
   }
   cost_ = cpu_seconds() - before;
   budget.spend(cost_);

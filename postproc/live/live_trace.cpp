@@ -60,7 +60,7 @@ void LiveTrace::poll(Time now) {
       state_ = LiveState::closed;
       return;
     }
-    ask_for_rows(now);
+    request_rows(now);
     take_early_rows();
     if (worth_opening(now)) read_trace(part_);
     problem_.clear();
@@ -80,7 +80,7 @@ void LiveTrace::poll(Time now) {
 
 /// Only in a directory of our own: root must not write where a user may have placed a link. Others fall back to the
 /// rows that were flushed.
-void LiveTrace::ask_for_rows(Time now) {
+void LiveTrace::request_rows(Time now) {
   if (now < next_mark_) return;
   next_mark_ = now + kMarkPeriod;
   struct stat folder {};

@@ -51,7 +51,7 @@ class LiveTrace {
 
  private:
   using Time = std::chrono::steady_clock::time_point;
-  void ask_for_rows(Time now);
+  void request_rows(Time now);
   [[nodiscard]] bool worth_opening(Time now);
   void read_trace(const std::filesystem::path& path);
   void take_early_rows();

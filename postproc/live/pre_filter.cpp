@@ -7,8 +7,8 @@ namespace {
 
 constexpr std::int64_t kWindowNs = 3'000'000'000;  // the detectors' window, and their shortest interval
 constexpr int kLearning = 20;                      // windows before a range means something
-constexpr double kBeyond = 0.25;                   // of the range
-constexpr double kShare = 0.02;                    // of the channels that move
+constexpr double kBeyond = 0.25;                   // share of the range
+constexpr double kShare = 0.02;                    // share of the channels that move
 constexpr int kLeast = 5;
 
 }  // namespace

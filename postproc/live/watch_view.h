@@ -24,7 +24,7 @@ struct WatchPage {
   const std::vector<std::unique_ptr<WatchedNode>>& nodes;
   const std::vector<AlertNotice>& alerts;  // the last word on each
   const CpuBudget& budget;
-  double watching_percent = 0;  // of a core, all of this program; NaN in the first second
+  double watching_percent = 0;  // percent of a core, for all of this program; NaN in the first second
   std::int64_t now_utc_ns = 0;
   std::string hang = {};  // ranks that wait for each other now; "": none are known to
 };
@@ -42,7 +42,7 @@ struct WatchSummary {
   struct Node {
     std::string node;
     LiveState state = LiveState::waiting;
-    double seconds = 0;  // of the job
+    double seconds = 0;  // seconds of the job
     std::size_t channels = 0;
     std::optional<double> collector_percent;
     bool operator==(const Node&) const = default;

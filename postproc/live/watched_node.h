@@ -40,8 +40,8 @@ struct AlertNotice {
     bool operator==(const Reason&) const = default;
   };
   std::vector<Reason> reasons;
-  std::int64_t window_end_utc_ns = 0;  // of the newest row in the detection run
-  std::int64_t last_run_utc_ns = 0;    // of the newest row in the detection run before
+  std::int64_t window_end_utc_ns = 0;  // time of the newest row in the detection run
+  std::int64_t last_run_utc_ns = 0;    // time of the newest row in the detection run before
   bool operator==(const AlertNotice&) const = default;
 };
 

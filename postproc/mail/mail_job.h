@@ -46,7 +46,7 @@ struct MailOutcome {
 [[nodiscard]] MailOutcome mail_job(const MailJob& job, const MailSettings& settings);
 
 enum class MailText : std::uint8_t { left_out, shown };
-/// To whom, the subject and why; where it is shown, with what the mail says.
+/// Recipients, subject and reasons; the text of the mail only on request.
 [[nodiscard]] std::string outcome_as_text(const MailOutcome& outcome, MailText with = MailText::left_out);
 [[nodiscard]] std::string outcome_as_json(const MailOutcome& outcome);
 

@@ -14,7 +14,7 @@ struct MailSettings {
   bool enabled = false;
   std::vector<std::string> sendmail;  // program and arguments; no shell
   std::string from;                   // "": reveal@domain, or at this host
-  std::string domain;                 // of the site's users; "" if they have none
+  std::string domain;                 // domain of the site's users; "" if they have none
   std::vector<std::string> admins;
   Severity admin_threshold = Severity::warning;
   bool healthy = false;

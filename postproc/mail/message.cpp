@@ -65,7 +65,7 @@ std::string message_id(std::string_view report_id, const MailSettings& settings,
   return fmt::format("reveal.{}.{}@{}", token(report_id), name_of(context.audience), site_of(settings, context));
 }
 
-/// "job 4711 train"; an array's task by the number its owner knows it by.
+/// "job 4711 train"; an array's task by the number that its owner uses.
 std::string short_job(const ReportJob& job) {
   std::string text;
   if (!job.array.empty() || !job.id.empty()) text = "job " + printable(job.array.empty() ? job.id : job.array, 24);

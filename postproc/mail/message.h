@@ -17,7 +17,7 @@ enum class Audience : std::uint8_t { user, admins };
 struct MailContext {
   Audience audience = Audience::user;
   std::vector<std::string> to;   // valid addresses
-  std::string host;              // of this machine, for the sender's and the message's name
+  std::string host;              // name of this machine, for the sender's and the message's name
   std::string directory;         // where the report lies, as the reader would type it; "" leaves it out
   std::string array;             // array job of which this is the only mail, or ""
   bool admins_notified = false;  // this report goes to the administrators as well

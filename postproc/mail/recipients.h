@@ -12,15 +12,15 @@ namespace reveal {
 
 /// The wishes of the job's owner, and Slurm's answer.
 struct MailRequest {
-  std::string asked;      // --reveal=mail=ADDR; "yes": to the address Slurm knows; "off": no mail to me
+  std::string asked;      // --reveal=mail=ADDR; "yes": to the address given to Slurm; "off": no mail
   std::string mail_user;  // Slurm's, set by --mail-user
-  std::string user;       // who owns the job
+  std::string user;       // the owner of the job
 };
 
 struct MailPlan {
   std::vector<std::string> user;     // at most one, empty: the job's owner gets no mail
   std::vector<std::string> admins;   // empty: no mail to the administrators
-  std::string why_user, why_admins;  // of those who get one
+  std::string why_user, why_admins;  // reasons for those who get one
   std::vector<std::string> why_not;  // for those who get none, a sentence each
   std::vector<std::string> refused;  // a line for each address that is none, or not the user's to choose
   bool request_refused = false;      // the user asked for something that is not done

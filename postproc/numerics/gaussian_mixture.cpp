@@ -12,8 +12,8 @@ namespace reveal {
 namespace {
 
 constexpr int kMostIterations = 40;
-constexpr double kSettled = 1e-3;          // of the mean log density, as in scikit-learn
-constexpr double kLeastOfVariance = 1e-6;  // of the largest one: the variance of a constant column
+constexpr double kSettled = 1e-3;          // change of the mean log density, as in scikit-learn
+constexpr double kLeastOfVariance = 1e-6;  // share of the largest variance: the variance of a constant column
 
 Eigen::VectorXd log_sum(const Eigen::MatrixXd& joint) {
   const Eigen::VectorXd largest = joint.rowwise().maxCoeff();
@@ -67,7 +67,7 @@ class Centres {
   }
 
  private:
-  Eigen::MatrixXd squares_;  // of the distance of each pair
+  Eigen::MatrixXd squares_;  // squared distance of each pair
   Eigen::VectorXd nearest_;
   Eigen::VectorXi centre_of_;
   int count_ = 0;

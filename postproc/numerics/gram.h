@@ -28,7 +28,7 @@ class Gram {
   void flush();
 
   std::size_t windows_;
-  std::size_t tiles_;  // of eight windows
+  std::size_t tiles_;  // tiles of eight windows
   std::size_t features_ = 0;
   std::size_t depth_ = 0;
   std::vector<double> panel_;  // [tile][depth][8]

@@ -12,7 +12,7 @@ namespace {
 using Index = Eigen::Index;
 REVEAL_VECTOR(Eight, float, 32);
 
-constexpr Index kRows = 16;  // of a tile: two times eight
+constexpr Index kRows = 16;  // rows of a tile: two times eight
 constexpr Index kColumns = 4;
 constexpr Index kSumDepth =
     256;  // a tile's rows fit into the first-level cache, all columns of a thousand vectors into the second

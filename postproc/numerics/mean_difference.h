@@ -11,9 +11,9 @@ inline constexpr double kConfidence = 0.95;
 
 struct MeanDifference {
   double difference = 0;  // the second mean less the first
-  double low = 0;         // of the interval that holds the true difference with kConfidence
+  double low = 0;         // begin of the interval that holds the true difference with kConfidence
   double high = 0;
-  double p = 1;  // of a difference at least as large by chance, two-sided
+  double p = 1;  // probability of a difference at least as large by chance, two-sided
   double df = 0;
 
   [[nodiscard]] bool significant() const noexcept { return p < 1 - kConfidence; }

@@ -242,7 +242,7 @@ void score_counted(std::span<const double> values, const Range& range, Scorer& s
   thread_local std::vector<std::uint16_t> keys;
   const auto kinds = static_cast<std::size_t>(range.most - range.least) + 1;
   const std::size_t both = kinds + 1;  // the last one counts missing values
-  counts.assign(2 * both, 0);  // of even and odd places: neighbours are often equal, and need not wait for each other
+  counts.assign(2 * both, 0);          // even and odd places apart: neighbours are often equal, and need no wait
   score_of.assign(both, 0);
   keys.resize(values.size());
   for (std::size_t t = 0; t < values.size(); ++t) {

@@ -9,7 +9,7 @@ namespace reveal {
 
 struct PresentValues {
   std::size_t present = 0;  // not NaN
-  double sum = 0;           // of four interleaved parts: another order of rounding than one after the other
+  double sum = 0;           // sum of four interleaved parts: its rounding differs from that of a simple sum
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();
 

@@ -13,8 +13,8 @@ namespace {
 constexpr Eigen::Index kExact = 200;      // up to this size a full decomposition is as fast
 constexpr Eigen::Index kOversample = 16;  // beyond the requested ones: separates them from the rest sooner
 constexpr int kMaxRounds = 30;
-constexpr double kConverged = 1e-7;       // of the largest variance
-constexpr double kNumericalRank = 1e-10;  // of the total
+constexpr double kConverged = 1e-7;       // share of the largest variance
+constexpr double kNumericalRank = 1e-10;  // share of the total
 
 }  // namespace
 

@@ -9,8 +9,8 @@ namespace reveal {
 
 struct PrincipalComponents {
   Eigen::MatrixXd coordinates;  // [window, component], of all windows, around the mean of the core
-  Eigen::VectorXd variances;    // of the core, falling
-  double total_variance = 0;    // of the core, all components
+  Eigen::VectorXd variances;    // variances of the core, falling
+  double total_variance = 0;    // variance of the core, all components
   Eigen::MatrixXd core_basis;   // [core window, component]: loadings = centred core features' * core_basis
   std::vector<Eigen::Index> core;
 };

@@ -14,8 +14,9 @@ REVEAL_VECTOR(Singles, float, 16);
 
 constexpr std::uint64_t kSign = std::uint64_t{1} << 63U;
 constexpr std::uint64_t kMantissa = (std::uint64_t{1} << 52U) - 1;
-constexpr std::uint64_t kOfOne = std::uint64_t{1023} << 52U;    // exponent
-constexpr std::uint64_t kOfLarge = std::uint64_t{1075} << 52U;  // of 2^52, behind which whole numbers stand as they are
+constexpr std::uint64_t kOfOne = std::uint64_t{1023} << 52U;  // exponent
+constexpr std::uint64_t kOfLarge = std::uint64_t{1075}
+                                   << 52U;  // exponent of 2^52, behind which whole numbers stand as they are
 constexpr double kLog2 = 0.6931471805599453;
 constexpr double kRoot2 = 1.4142135623730951;
 /// Far more than the relative error of this code, or of the C library.

@@ -13,15 +13,15 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostCallers = 64;     // of a node: process slots are fewer
-constexpr std::size_t kMostFunctions = 256;  // of a rank
-constexpr std::ptrdiff_t kMostQuiet = 16;    // of a rank
+constexpr std::size_t kMostCallers = 64;     // callers of a node: process slots are fewer
+constexpr std::size_t kMostFunctions = 256;  // functions of a rank
+constexpr std::ptrdiff_t kMostQuiet = 16;    // quiet times of a rank
 constexpr double kShortestQuiet = 5;         // s
 constexpr double kMostUnknown = 3;           // s: a row comes once a second, and one may be late
 constexpr std::int64_t kSecondsBefore = 32;
-constexpr double kInsideMost = 0.5;        // of the quiet time
-constexpr double kSamePlace = 0.8;         // of the samples
-constexpr std::size_t kFewestInPlace = 4;  // of the main thread
+constexpr double kInsideMost = 0.5;        // share of the quiet time
+constexpr double kSamePlace = 0.8;         // share of the samples
+constexpr std::size_t kFewestInPlace = 4;  // samples of the main thread
 constexpr double kMostCounted = 4e18;      // ns: a trace may hold anything
 
 // All ranks of a communicator make these calls of NCCL, of gloo beneath PyTorch, and of MPI.

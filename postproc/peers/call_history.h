@@ -28,7 +28,7 @@ struct FunctionCalls {
 /// A time in which a rank made no call that waits for other ranks.
 struct QuietTime {
   std::int64_t begin_utc_ns = 0, end_utc_ns = 0;
-  bool to_the_end = false;                // of the recording
+  bool to_the_end = false;                // until the end of the recording
   std::int64_t process_ended_utc_ns = 0;  // 0: it was there all the time
   bool timed = false;                     // it is known in which calls it was meanwhile
   std::string inside;                     // the function in which a thread of it was for most of it; "": none
@@ -37,10 +37,10 @@ struct QuietTime {
   std::optional<double> cpus;        // that it used, on average
   std::optional<double> job_cpus;    // that processes of the job which are no ranks used on the node
   std::optional<double> io_bytes;    // that it read and wrote
-  std::int64_t other_calls = 0;      // of the software stack: kernels launched, memory copied ...
-  std::string place;                 // of its main thread; "": not known, or not the same all the time
+  std::int64_t other_calls = 0;      // other calls of the software stack: kernels launched, memory copied ...
+  std::string place;                 // place of its main thread; "": not known, or not always the same
   std::vector<FunctionCalls> calls;  // that wait for other ranks, from the begin of the job until then
-  std::int64_t before_utc_s = 0;     // of the first of these:
+  std::int64_t before_utc_s = 0;     // the second of the first number in `before`
   std::string before;                // calls of collectives so far, at each whole second before it
   bool operator==(const QuietTime&) const = default;
 
@@ -49,7 +49,7 @@ struct QuietTime {
 
 struct RankCalls {
   std::string rank;
-  std::int64_t calls = 0;        // of collectives
+  std::int64_t calls = 0;        // calls of collectives
   std::int64_t passes = 0;       // backward passes: it is a training
   std::vector<QuietTime> quiet;  // the longest ones, in order of time
   bool operator==(const RankCalls&) const = default;

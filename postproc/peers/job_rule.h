@@ -40,7 +40,7 @@ struct JobRuleContext {
   std::span<const NodeSteps> steps = {};
   std::span<const NodeCalls> calls = {};
   RemedyNames names = {};
-  std::span<const std::string> nodes_missing = {};  // of the job, without a usable trace
+  std::span<const std::string> nodes_missing = {};  // nodes of the job without a usable trace
 };
 
 /// A finding without its remedy, and the rule's values for the remedy's lines beside names.

@@ -21,7 +21,7 @@ constexpr auto kLess = PairMetric::Worse::less;
 constexpr std::string_view kProcessor = "cpu.model";
 
 constexpr double kBeyondErrors = 3;  // standard errors of the mean difference
-constexpr double kPersistent = 0.5;  // of the least difference, in each block that counts
+constexpr double kPersistent = 0.5;  // share of the least difference, in each block that counts
 
 // Clocks: nodes of one kind differ by a few percent, and a node with idle cores clocks lower.
 constexpr double kClockFactor = 1.15;

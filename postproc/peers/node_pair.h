@@ -31,15 +31,15 @@ struct PairMetric {
   std::string_view model = {};  // the setting by which nodes differ in it by nature
   std::string_view per = {};    // divided by it: a time for each request, a share of all segments
   Worse worse = Worse::more;
-  double factor = 1;      // of the larger to the smaller value, at least
+  double factor = 1;      // least ratio of the larger to the smaller value
   double difference = 0;  // in the shown unit, at least
   /// Metrics that both must have alike, else the difference may follow from them: the worse node's value, as a part of
   /// the other's, is between least_work and most_work. One metric, or several.
   std::string_view work = {};
   double least_work = 0.85;
   double most_work = 1.18;
-  double least_per = 0;        // of a quotient: below, it is useless
-  double scale = 1;            // of a quotient
+  double least_per = 0;        // least divisor of a quotient
+  double scale = 1;            // scale of a quotient
   std::string_view unit = {};  // likewise; else that of the metric
 };
 

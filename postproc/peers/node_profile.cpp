@@ -23,12 +23,12 @@ constexpr std::size_t kMostSparklines = 150;
 constexpr std::size_t kMostProfiled = 400;
 constexpr std::size_t kFewInstances = 8;
 constexpr std::int64_t kLatest = INT64_MAX / 2;      // sums of times stay numbers
-constexpr std::int64_t kMostForeignBlocks = 10'000;  // of a file that may come from another user
+constexpr std::int64_t kMostForeignBlocks = 10'000;  // blocks of a file that may come from another user
 constexpr std::size_t kMostForeignSparkline = 100'000;
 constexpr int kSparklineLevels = 64;
 constexpr char kFirstLevel = '0';  // '0' to 'o' in ASCII, without quotes; a backslash must be escaped, and JSON does it
 constexpr char kNoLevel = '~';
-constexpr double kCut = 0.01;  // of a line's values at both ends: one spike must not flatten the rest
+constexpr double kCut = 0.01;  // share of a line's values at both ends: one spike must not flatten the rest
 
 /// A node's own name or a moment's choice: never equal, and nothing to compare.
 constexpr std::string_view kPrivateFacts[] = {"kernel.boot_id",
@@ -256,7 +256,7 @@ void add_group(const Telemetry& telemetry, const std::string& metric, const Grou
     return;
   }
   if (!devices && first.scope != Scope::cpu && first.scope != Scope::interrupt) return;
-  // Which instance is the busiest is chance; that one of them is busier than on the peers is not.
+  // The busiest instance is a matter of chance; an instance that is busier than those of the peers is not.
   Values busiest;
   double most = -std::numeric_limits<double>::infinity();
   for (const std::size_t member : group.members) {

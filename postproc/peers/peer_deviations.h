@@ -1,4 +1,4 @@
-// Which of all tests are worth a line: discoveries at a false-discovery rate of 5 % over all channels and nodes
+// The tests that are reported: discoveries at a false-discovery rate of 5 % over all channels and nodes
 // (Benjamini and Hochberg, 1995) that are also large, and whether they describe the node or its work.
 #pragma once
 

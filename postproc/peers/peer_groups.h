@@ -1,5 +1,5 @@
-// Which nodes of a job do the same kind of work: found from their activity, so that a driver is not compared with
-// workers.
+// Groups of nodes of a job that do the same kind of work: found from their activity, so that a driver is not compared
+// with workers.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@
 namespace reveal {
 namespace {
 
-constexpr double kLeastLife = 0.5;  // of the usual one of its group
+constexpr double kLeastLife = 0.5;  // share of the usual life in its group
 
 }  // namespace
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kLeastSpread = 1e-4;  // variance of a channel between equal nodes: one percent, squared
 constexpr double kStaticPriorDf = 4;
-constexpr double kLeastMeasured = 2.0 / 3;  // of a group's nodes, for a channel to be compared
+constexpr double kLeastMeasured = 2.0 / 3;  // share of a group's nodes, for a channel to be compared
 constexpr double kNextToNothing = 0.1;      // activity: a tenth of the unit's floor
 
 /// Sample variance of `n` values from their sum and sum of squares, about any origin near them.

@@ -27,7 +27,7 @@ struct PeerTest {
   std::size_t member = 0;  // index into GroupData::overlap.members
   std::size_t column = 0;
   double effect = 0;    // activity_of() this node less the median of the others
-  double variance = 0;  // of activity between the others
+  double variance = 0;  // variance of activity between the others
   double se2 = 0;       // squared standard error of this node's own activity
   double observed = 0;  // in the unit of the column
   double expected = 0;

@@ -74,7 +74,7 @@ class Comparer {
     }
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
-      group.reason = fmt::format("over the whole job it cannot be told which of them differs{}{}",
+      group.reason = fmt::format("too few to know which of them differs over the whole job{}{}",
                                  differ.empty() ? "" : "; ", differ);
       return group;
     }
@@ -90,7 +90,7 @@ class Comparer {
   const EffectiveRule& straggling_;
   ProfileTable table_;
   PeerComparison out_;
-  std::vector<PeerTest> tests_;  // of all roles; members are indices into nodes_
+  std::vector<PeerTest> tests_;  // tests of all roles; members are indices into nodes_
 };
 
 }  // namespace
@@ -138,7 +138,7 @@ std::string verb_of(const std::vector<std::string>& nodes, std::string_view sing
   return fmt::format("{} {}", node_list(nodes), nodes.size() == 1 ? singular : plural);
 }
 
-/// Which nodes differ, as the findings name them, and in which settings.
+/// The nodes that differ, as named in the findings, and the settings in which they differ.
 std::string difference_words(const PeerComparison& comparison, double least_metrics) {
   std::vector<std::string> odd;
   const DifferingNodes differing = nodes_that_differ(comparison.deviations, least_metrics);

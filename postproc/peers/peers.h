@@ -1,5 +1,5 @@
 // The nodes of one job against each other. In a data-parallel job nodes that do the same work should look the same;
-// one that does not is the first suspect. Which nodes do the same work is found, not assumed.
+// one that does not is the first suspect. The groups of nodes with the same work are found, not assumed.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct PeerGroup {
   std::vector<std::string> nodes;
   bool compared = false;
   std::string reason;        // why these nodes were not compared, or the limits of it
-  double seconds = 0;        // of wall time in which all of them lived
+  double seconds = 0;        // wall time in which all of them lived
   std::size_t channels = 0;  // compared
   bool operator==(const PeerGroup&) const = default;
 };
@@ -53,7 +53,7 @@ struct FactDifference {
   std::string key;
   std::vector<std::string> nodes;
   std::string value;
-  std::string usual;  // of the others
+  std::string usual;  // usual value of the others
   bool operator==(const FactDifference&) const = default;
 };
 

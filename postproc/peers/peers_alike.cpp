@@ -42,9 +42,9 @@ Rise rise_in(const NodeProfile& profile, const ProfileChannel& channel, TimeSpan
 
 std::optional<double> share_of_peers_alike(const NodeProfile& node, const std::vector<const NodeProfile*>& peers,
                                            TimeSpan span, const std::vector<std::string>& channels) {
-  constexpr double kVisible = 0.03;  // of the line's range: it has 64 levels
+  constexpr double kVisible = 0.03;  // share of the line's range: it has 64 levels
   constexpr double kBeyondNoise = 3;
-  constexpr double kAlike = 0.5;  // of the node's own change
+  constexpr double kAlike = 0.5;  // share of the node's own change
   constexpr std::size_t kMostPeers = 16;
   struct Own {
     std::string name;

@@ -10,8 +10,8 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostSlots = 1000;       // of all peers
-constexpr std::int64_t kMostNumber = 500'000;  // of a slot: a summary keeps six digits
+constexpr std::size_t kMostSlots = 1000;       // slots of all peers
+constexpr std::int64_t kMostNumber = 500'000;  // largest number in a slot: a summary keeps six digits
 
 using Trend = std::map<std::int64_t, RetransmitCount>;  // by slot
 

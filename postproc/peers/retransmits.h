@@ -24,9 +24,9 @@ struct RetransmitsTo {
 };
 
 struct Retransmits {
-  std::int64_t begin_utc_ns = 0;     // of slot 0
+  std::int64_t begin_utc_ns = 0;     // begin of slot 0
   std::int64_t slot_ns = 0;          // longer where there are many, so that the lists stay short
-  std::vector<RetransmitsTo> peers;  // of which both numbers were counted
+  std::vector<RetransmitsTo> peers;  // peers for which both numbers were counted
   bool operator==(const Retransmits&) const = default;
 };
 

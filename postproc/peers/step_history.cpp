@@ -13,15 +13,15 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostRanks = 64;  // of a node: process slots are fewer
+constexpr std::size_t kMostRanks = 64;  // ranks of a node: process slots are fewer
 constexpr std::int64_t kMostPoints = 4096;
 constexpr std::int64_t kMostPointsOfRank = 1024;
 constexpr std::int64_t kMostStepNumber = INT64_MAX / 3;     // numbers and times: sums of two are within the type
-constexpr std::int64_t kLongestTaken = 86'400'000'000'000;  // of a step, ns
+constexpr std::int64_t kLongestTaken = 86'400'000'000'000;  // longest step, ns
 constexpr std::size_t kSmoothed = 9;    // steps: a checkpoint or a validation between two of them is no slower step
 constexpr std::size_t kWarmUp = 5;      // steps
 constexpr double kCpuWindow = 5;        // s
-constexpr std::size_t kLeastCells = 3;  // of the grid, whole ones, to compute the cpu time of an interval
+constexpr std::size_t kLeastCells = 3;  // whole cells of the grid, to compute the cpu time of an interval
 
 /// A rank's steps in order: a trace may hold anything.
 using RankSteps = std::vector<const TrainingStep*>;

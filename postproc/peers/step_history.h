@@ -18,9 +18,9 @@ struct StepTrend {
   std::string rank;
   std::int64_t steps = 0;         // seen
   std::int64_t point_steps = 1;   // a power of two; point i has the steps i * point_steps + 1 to (i + 1) * point_steps
-  std::int64_t first_point = 0;   // of `begins`
-  std::int64_t begin_utc_ns = 0;  // of the first point: the mean begin of its steps
-  std::string begins;             // of each point after it, microseconds since the one before; "-": not all were seen
+  std::int64_t first_point = 0;   // first point in `begins`
+  std::int64_t begin_utc_ns = 0;  // begin of the first point: the mean begin of its steps
+  std::string begins;             // microseconds from each point to the next; "-": not all were seen
   bool operator==(const StepTrend&) const = default;
 };
 
@@ -31,7 +31,7 @@ struct SlowSteps {
   std::int64_t begin_utc_ns = 0, end_utc_ns = 0;
   double score = 0;  // in the spread of the others
   double seconds = 0, usual_seconds = 0;
-  std::optional<double> waiting, usual_waiting;  // of each step, in calls that wait for other ranks or the GPU
+  std::optional<double> waiting, usual_waiting;  // time of each step in calls that wait for other ranks or the GPU
   std::optional<double> cpu, usual_cpu;          // cpu time of the process, for each step
   bool operator==(const SlowSteps&) const = default;
 

@@ -112,7 +112,7 @@ std::string lay_out(const Row& row) {
   return fmt::format("<dt>{}</dt><dd>{}</dd>\n", term, description(row));
 }
 
-/// Rows of a node say so: a reader can ask for one node.
+/// Rows of a node carry its name, so that a reader can select one node.
 std::string node_attribute(std::string_view node) {
   return node.empty() ? "" : fmt::format(" data-node=\"{}\"", html(node, 60));
 }

@@ -10,7 +10,7 @@ namespace reveal {
 namespace {
 
 struct TotalsMetric {
-  std::string_view key;  // of kTotalsNumbers
+  std::string_view key;  // key of kTotalsNumbers
   std::string_view name, unit, help;
 };
 constexpr TotalsMetric kTotalsMetrics[] = {
@@ -18,14 +18,14 @@ constexpr TotalsMetric kTotalsMetrics[] = {
     {"cpu_seconds", "reveal_job_cpu_seconds", "seconds", "Processor time of the job."},
     {"cpus_owned", "reveal_job_cpus", "", "Processors of the job."},
     {"cpu_used_share", "reveal_job_cpu_used_ratio", "ratio", "Used part of the processors' time."},
-    {"memory_peak", "reveal_job_memory_peak_bytes", "bytes", "Peak memory, of the node with the highest."},
+    {"memory_peak", "reveal_job_memory_peak_bytes", "bytes", "Peak memory of the node with the highest peak."},
     {"memory_limit", "reveal_job_memory_limit_bytes", "bytes", "Memory limit on that node."},
     {"read_bytes", "reveal_job_read_bytes", "bytes", "Read from storage."},
     {"written_bytes", "reveal_job_written_bytes", "bytes", "Written to storage."},
     {"network_bytes", "reveal_job_network_bytes", "bytes", "Sent and received over networks."},
     {"wait_share", "reveal_job_run_queue_wait_ratio", "ratio", "Seconds in each second that ready tasks waited."},
     {"steps", "reveal_job_training_steps", "", "Training steps that were counted."},
-    {"energy_joules", "reveal_job_energy_joules", "joules", "Energy of the nodes meanwhile."},
+    {"energy_joules", "reveal_job_energy_joules", "joules", "Energy of the nodes during the job."},
     {"instructions", "reveal_job_instructions", "", "Instructions, by the processors' counters."},
     {"cycles", "reveal_job_cycles", "", "Cycles, by the processors' counters."},
     {"stalled_cycles", "reveal_job_stalled_cycles", "", "Cycles without progress."},
@@ -78,9 +78,9 @@ std::string report_as_metrics(const Report& report) {
   }
   Gauge count("reveal_job_findings", "", "Findings of a rule.");
   Gauge cost("reveal_job_finding_cost_seconds", "seconds",
-             "Estimate of the time that the job lost to a finding of the rule: the finding with the largest.");
+             "Estimated time that the job lost to the rule's finding with the largest estimate.");
   Gauge bound("reveal_job_finding_cost_at_most_seconds", "seconds",
-              "Upper bound of the time that the job lost to a finding of the rule: the finding with the largest.");
+              "Upper bound of the time that the job lost to the rule's finding with the largest bound.");
   for (const auto& [key, rule] : rules) {
     const MetricLabels labels = job_and({{"rule", key.first}, {"severity", key.second}});
     count.add(labels, rule.findings);

@@ -162,10 +162,11 @@ std::string check_as_metrics(const NodeCheck& check) {
   std::map<std::string_view, NodeStatus> worst;
   for (const std::string& id : check.asked) worst[id] = NodeStatus::ok;
   for (const Finding& finding : check.findings) worst[finding.id] = std::max(worst[finding.id], status_of(finding));
-  Gauge rules("reveal_check_rule_status", "", "Of each rule that could answer: 0 ok, 1 warning, 2 critical.");
+  Gauge rules("reveal_check_rule_status", "",
+              "Result of each rule that could be evaluated: 0 ok, 1 warning, 2 critical.");
   for (const auto& [id, status] : worst) rules.add({{"rule", id}}, exit_status_of(status));
   return status_metric(status_of(check), check.utc_ns) + rules.text() +
-         gauge_of("reveal_check_rules_not_possible", "Rules that could not answer on this node.",
+         gauge_of("reveal_check_rules_not_possible", "Rules that could not be evaluated on this node.",
                   static_cast<double>(check.not_checked.size()));
 }
 

@@ -215,7 +215,7 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   // The remedy comes before the reason: a first screen may end below it.
   add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
   for (const LineForm form : kTypedForms) {
-    if (form == LineForm::look) add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
+    if (form == LineForm::run_under) add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
     add_typed(parts, std::string(label_of(form)), lines_with_form(finding.remedy.user, form));
   }
   if (finding.remedy.user.empty() && finding.remedy.advice.empty() && !finding.remedy.admin.empty()) {
@@ -337,7 +337,7 @@ std::string place_name(const LocalityPlace& place) {
 /// Where the main threads of Python stood over the whole job.
 Table python_table(const Report& report) {
   Table table{.label = "python",
-              .caption = "Where the main thread of each Python process stood, in samples of one a second.",
+              .caption = "The place of the main thread of each Python process, in one sample a second.",
               .columns = {{"Node"}, {"Process"}, {"Samples"}, {"Functions"}},
               .more = "process",
               .most = kMostPlaces,

@@ -45,7 +45,7 @@ struct Row {
 struct Column {
   std::string heading;
   Shown shown = kEverywhere;
-  int width = 0;  // of a grid's column on a terminal
+  int width = 0;  // width of a grid's column on a terminal
 };
 
 struct Cell {
@@ -54,11 +54,11 @@ struct Cell {
   std::string before = {}, after = {};
   std::string fold = {};  // title of the part that HTML folds away
   std::vector<Line> folded = {};
-  std::optional<double> share = {};  // of the largest value beside it: HTML draws a bar
+  std::optional<double> share = {};  // share of the largest value beside it: HTML draws a bar
 };
 
 struct Table {
-  std::string label;    // of its sentences; "-": they are a list
+  std::string label;    // label of its sentences; "-": they are a list
   std::string caption;  // in HTML
   std::vector<Column> columns;
   std::vector<std::vector<Cell>> rows;

@@ -26,11 +26,11 @@ struct ReportJob {
   std::string id, array, het, name, user, cluster, command, state;
   std::optional<int> restart, exit_code;
   std::optional<double>
-      ran_seconds;  // of the command, if its launcher measured it; a trace begins later and ends earlier
+      ran_seconds;  // run time of the command, if its launcher measured it; a trace begins later and ends earlier
   std::optional<double> oom_kills;  // processes that the kernel's out-of-memory killer ended meanwhile
   std::string run_key;              // the command, hashed; "" when unknown
   std::vector<std::string> nodes;
-  std::vector<std::string> nodes_missing;  // of the job, without a usable trace
+  std::vector<std::string> nodes_missing;  // nodes of the job without a usable trace
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   std::vector<std::pair<std::string, std::string>> tags;
@@ -59,8 +59,8 @@ struct JobTotals {
   double nodes = 1;               // that were measured
   std::optional<double> seconds;  // measured
   std::optional<double> cpu_seconds, cpus_owned;
-  std::optional<double> cpu_used_share;             // of the cpus owned
-  std::optional<double> memory_peak, memory_limit;  // of the whole job: of the node with the highest peak
+  std::optional<double> cpu_used_share;             // share of the cpus owned
+  std::optional<double> memory_peak, memory_limit;  // memory of the node with the highest peak
   std::optional<double> read_bytes, written_bytes, network_bytes;
   std::optional<double> wait_share;  // seconds in each second in which tasks were ready and had no cpu, over all tasks
   std::optional<double> steps, energy_joules;
@@ -146,13 +146,13 @@ struct TimelineChannel {
   double begin_seconds = 0;  // since the job's begin
   double step_seconds = 0.1;
   std::vector<double> values;      // NaN: gap
-  std::optional<double> expected;  // of the finding that shows this channel as evidence
+  std::optional<double> expected;  // value expected by the finding that shows this channel as evidence
   bool operator==(const TimelineChannel&) const = default;
 };
 
 struct Report {
   std::string report_id;
-  std::string tool_version;  // of the reveal that made it
+  std::string tool_version;  // version of the reveal that made it
   std::string directory;     // name of the job's directory
   std::int64_t created_utc_ns = 0;
   bool partial = false;
@@ -162,7 +162,7 @@ struct Report {
   std::vector<NodeCoverage> coverage;
   std::vector<JobTotals> totals;  // the whole job first, then node by node
   std::vector<NodeOverhead> overhead;
-  std::vector<LocalityMap> locality;  // of the first nodes
+  std::vector<LocalityMap> locality;  // maps of the first nodes
   std::vector<PythonThread> python;   // likewise; for the job's owner only
   Verdict verdict;
   std::vector<Finding> findings;  // primary first
@@ -187,7 +187,7 @@ struct TextStyle {
   int width = 80;
   bool colour = false;
   TextPart part = TextPart::page;
-  std::string directory;  // of the job, as the reader would type it; "" if he has none
+  std::string directory;  // directory of the job, as the reader would type it; "" if there is none
 };
 
 [[nodiscard]] std::string render_json(const Report&);

@@ -433,9 +433,10 @@ void print_brief_step(Page& page, const Report& report) {
     }
   }
   if (!remedy.advice.empty()) return page.row("to change", shortened(remedy.advice.front(), room));
-  for (const std::string& line :
-       lines_with_form(remedy.user, LineForm::look)) {  // with the place where it is to be typed
-    if (columns(printable(line)) <= room) return page.command(label_of(LineForm::look), line);
+  for (const LineForm form : {LineForm::run_under, LineForm::look}) {
+    for (const std::string& line : lines_with_form(remedy.user, form)) {  // with its comment: the place and the time
+      if (columns(printable(line)) <= room) return page.command(label_of(form), line);
+    }
   }
   if (!remedy.admin.empty()) page.row("for you", shortened(kNothingForUsers, room));
 }

@@ -26,7 +26,7 @@ struct ScoreResult {
   double interval_seconds = 0;
   std::size_t windows = 0, strong = 0, weak = 0;
   std::string insufficient;  // why nothing was judged, or ""
-  std::string strongest;     // of all intervals: "samples 500 to 600 (50 s to 60 s), c0, c1, c2"
+  std::string strongest;     // strongest of all intervals: "samples 500 to 600 (50 s to 60 s), c0, c1, c2"
 };
 
 /// Throws Error: unreadable input, unwritable output, unknown pipeline, no whole window.

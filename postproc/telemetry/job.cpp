@@ -21,9 +21,9 @@ constexpr std::string_view kMerged = "job.h5";
 constexpr std::string_view kRecovered = ".recovered.h5";
 constexpr std::string_view kEarlier = ".h5.earlier";
 constexpr std::size_t kMostExpectedNodes = 65'536;
-constexpr std::size_t kMostBytes = 1 << 20;                 // of all names
-constexpr std::size_t kLongestName = 255;                   // of a host: POSIX
-constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // of a node
+constexpr std::size_t kMostBytes = 1 << 20;                 // size of all names
+constexpr std::size_t kLongestName = 255;                   // length of a host's name: POSIX
+constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // number of a node
 constexpr std::size_t kMostDigits = 12;
 
 /// Names up to a limit: a list of 30 kB could expand to gigabytes.

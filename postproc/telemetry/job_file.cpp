@@ -17,7 +17,7 @@ namespace {
 double recover_whole(const std::filesystem::path& part, const std::filesystem::path& to) {
   const std::filesystem::path temporary = to.parent_path() / ("." + to.filename().string() + ".tmp");
   std::error_code ignored;
-  std::filesystem::remove(temporary, ignored);  // of a merge that was cut off
+  std::filesystem::remove(temporary, ignored);  // left by a merge that was cut off
   try {
     const double seconds = recover(part, temporary);
     rename_and_sync(temporary, to);

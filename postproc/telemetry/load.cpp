@@ -23,7 +23,7 @@ constexpr std::int64_t kClockStepNs = 50'000'000;
 struct Loss {
   std::string_view code;
   std::string_view text;
-  bool rows = false;               // of the trace itself are missing
+  bool rows = false;               // rows of the trace itself are missing
   std::string_view of_one = text;  // after the number 1
 };
 

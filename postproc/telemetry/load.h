@@ -32,7 +32,7 @@ struct NodeTrace {
   Snapshot end;
   std::vector<Event> events;
   std::vector<TrainingStep> steps;
-  std::int64_t utc_minus_monotonic_ns = 0;  // of the events' and the steps' times
+  std::int64_t utc_minus_monotonic_ns = 0;  // offset for the events' and the steps' times
   std::vector<Coverage> coverage;
   double samples_expected = 0;  // ticks between the first and the last row
   double samples_present = 0;   // rows of the fastest family

@@ -32,8 +32,8 @@ struct MetricFact {
   double shown_factor = 0;         // its factor then, if not 1
   std::string_view meter = {};     // label in `reveal watch`
   std::string_view meter_unit = {};
-  int prune_rank = 0;            // of correlated metrics the paper's pipeline keeps the one of the lowest rank
-  double error_count = 0;        // an error counter: the count from which a burst is worth a word
+  int prune_rank = 0;            // among correlated metrics, the paper's pipeline keeps the lowest rank
+  double error_count = 0;        // an error counter: the count from which a burst is reported
   bool summed_in_paper = false;  // the paper's examples of events that are counted per window
   bool usual_timeline = false;   // drawn if no finding has others
   PeerMeaning peers = PeerMeaning::unsaid;

@@ -12,8 +12,8 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostProcesses = 1024;
-constexpr std::size_t kMostPlaces = 10'000;  // of one process
-constexpr std::size_t kMostLetters = 192;    // of one event
+constexpr std::size_t kMostPlaces = 10'000;  // places of one process
+constexpr std::size_t kMostLetters = 192;    // letters of one event
 constexpr std::size_t kLongestPlace = 192;
 
 struct Known {

@@ -12,7 +12,7 @@
 namespace reveal {
 
 struct PythonSamples {
-  static constexpr std::int64_t kFarthest = INT64_MAX / 3;  // of times, so that they can be added
+  static constexpr std::int64_t kFarthest = INT64_MAX / 3;  // limit for times, so that they can be added
   static constexpr std::int32_t kElsewhere = -1;            // its name did not fit into the trace
 
   struct Sample {

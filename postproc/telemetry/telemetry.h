@@ -22,7 +22,7 @@ struct Channel {
   Unit unit = Unit::count;
   Scope scope = Scope::node;
   Subsystem subsystem = Subsystem::cpu;
-  double period_seconds = 0;  // of its own sampling; slower than the grid for slow families
+  double period_seconds = 0;  // period of its own sampling; slower than the grid for slow families
 
   /// "mem.dirty" or "cpu.user/cpu3".
   [[nodiscard]] std::string name() const { return instance.empty() ? metric : metric + "/" + instance; }
@@ -33,7 +33,7 @@ struct Channel {
 struct Telemetry {
   std::string node;
   double step_seconds = 0.1;
-  std::int64_t begin_utc_ns = 0;  // of sample 0
+  std::int64_t begin_utc_ns = 0;  // begin of sample 0
   std::size_t samples = 0;
   std::vector<Channel> channels;
   std::vector<double, CallocAllocator<double>> values;

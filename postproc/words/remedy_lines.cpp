@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 
 #include "hdf5schema/basics/fold.h"
 
@@ -19,16 +20,33 @@ constexpr FirstWord kFirstWords[] = {
     {"export", LineForm::job_script},
     {"unset", LineForm::job_script},
     {"module", LineForm::job_script},
-    {"ulimit", LineForm::job_script},
     {"srun", LineForm::before_program},
     {"mpirun", LineForm::before_program},
     {"mpiexec", LineForm::before_program},
     {"torchrun", LineForm::before_program},
     {"taskset", LineForm::before_program},
     {"numactl", LineForm::before_program},
+    {"hwloc-bind", LineForm::before_program},
+    {"nice", LineForm::before_program},
+    {"ionice", LineForm::before_program},
+    {"chrt", LineForm::before_program},
+    {"setarch", LineForm::before_program},
+    {"prlimit", LineForm::before_program},
+    {"stdbuf", LineForm::before_program},
+    {"env", LineForm::before_program},
+    {"compute-sanitizer", LineForm::run_under},
+    {"heaptrack", LineForm::run_under},
+    {"nsys", LineForm::run_under},
+    {"strace", LineForm::run_under},
     {"check", LineForm::prose},
     {"look", LineForm::prose},
 };
+
+std::optional<LineForm> known_form(std::string_view word) {
+  const auto* known = std::find_if(std::begin(kFirstWords), std::end(kFirstWords),
+                                   [word](const FirstWord& one) { return one.word == word; });
+  return known == std::end(kFirstWords) ? std::nullopt : std::optional(known->form);
+}
 
 bool is_capital(char c) {
   return c >= 'A' && c <= 'Z';
@@ -59,14 +77,16 @@ std::string typed_lines(std::string_view label, const std::vector<std::string>& 
 
 LineForm form_of(std::string_view line) {
   const std::string_view word = line.substr(0, line.find(' '));
-  const auto* known = std::find_if(std::begin(kFirstWords), std::end(kFirstWords),
-                                   [word](const FirstWord& one) { return one.word == word; });
-  if (known != std::end(kFirstWords)) return known->form;
+  if (const auto known = known_form(word)) return *known;
   if (word.find('=') != std::string_view::npos && is_capital(word.front()))
     return LineForm::before_program;  // NAME=value
   // A sentence, or a file and its line.
   const bool sentence = word.size() > 2 && is_capital(word[0]) && word.find_first_of("/-_=(") == std::string_view::npos;
   return sentence || word.ends_with(':') || line.ends_with('.') ? LineForm::prose : LineForm::look;
+}
+
+bool is_launcher(std::string_view program) {
+  return known_form(program) == LineForm::before_program;
 }
 
 std::string_view label_of(LineForm form) {
@@ -75,6 +95,8 @@ std::string_view label_of(LineForm form) {
       return "job script";
     case LineForm::before_program:
       return "start with";
+    case LineForm::run_under:
+      return "run under";
     case LineForm::look:
       return "look";
     case LineForm::prose:

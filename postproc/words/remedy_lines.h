@@ -1,4 +1,4 @@
-// How the lines of a remedy are used: in a job script, before the program, or only to look.
+// How the lines of a remedy are used: in a job script, before the program, or to look for the cause.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,17 @@ namespace reveal {
 enum class LineForm : std::uint8_t {
   job_script,      // a directive or a setting: "#SBATCH --exclude=n03", "export NCCL_NSOCKS_PERTHREAD=4"
   before_program,  // a launcher with its options: "srun --cpu-bind=cores ./train"
+  run_under,       // a tool that runs the program once to examine it: "nsys profile -t cuda,nvtx"
   look,            // shows more, changes nothing: "nstat -az"
   prose,           // for people: "Reseat the cable of mlx5_0", "cgroup.conf: ConstrainCores=yes"
 };
-inline constexpr LineForm kTypedForms[] = {LineForm::job_script, LineForm::before_program, LineForm::look};
+inline constexpr LineForm kTypedForms[] = {LineForm::job_script, LineForm::before_program, LineForm::run_under,
+                                           LineForm::look};
 
 [[nodiscard]] LineForm form_of(std::string_view line);
-/// The text of a report before such a line for the job's owner: "job script", "start with", "look".
+/// True for programs that start the command given after their options: srun, numactl, nice ...
+[[nodiscard]] bool is_launcher(std::string_view program);
+/// The text of a report before such a line for the job's owner: "job script", "start with", "run under", "look".
 [[nodiscard]] std::string_view label_of(LineForm form);
 
 struct RemedyTexts {

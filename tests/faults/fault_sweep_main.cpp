@@ -372,7 +372,7 @@ int sweep(int every, const std::string& only) {
         int tried = 0;
         int lost = 0;
         std::map<End, int> ends;
-        // Which ones differs from line to line, so that a sample sees all parts of a recording.
+        // The chosen ones differ from line to line, so that a sample reaches all parts of a recording.
         const int first = counts[call] < every ? 1 : 1 + offset++ % every;
         for (int number = first; number <= counts[call]; number += every) {
           const Fault fault{static_cast<FileCall>(call), number, way.error, way.lasting};

@@ -35,7 +35,7 @@ void run(std::string_view input) {
 
 /// "$ NUMBER SIZE\nTEXT\n": where the text is.
 struct Text {
-  std::size_t head = 0;  // of the line
+  std::size_t head = 0;  // head of the line
   std::size_t begin = 0;
   std::size_t size = 0;
 };

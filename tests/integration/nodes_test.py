@@ -97,7 +97,7 @@ def keep_ledger():
     for word in ("ada", "secret", "train", "1234", "title", "counted", "rm -rf"):
         check(word not in text, f"the ledger holds \"{word}\"")
     before = ranking("jobs")
-    check(ranking("--ledger", "nodes.jsonl") == before, "the ledger says what the directories say")
+    check(ranking("--ledger", "nodes.jsonl") == before, "the ledger has the same results as the directories")
     run("nodes", "jobs", "--ledger", "nodes.jsonl", "--keep", "10000d")
     check((work / "nodes.jsonl").read_text() == text, "the same jobs once more change nothing")
     check(ranking("--ledger", "nodes.jsonl", "--since", "1h")["jobs"] == 0, "--since")

@@ -91,7 +91,7 @@ expect 1 'did you mean "cpu"?' "$reveal" probes cpuu
 "$reveal" doctor >out 2>err
 [ $? -le 1 ] && [ ! -s err ] || fail "doctor: $(cat err)"
 head -1 out | grep -qE '^[0-9]+ of [0-9]+ probes work here; [0-9]+ more inside a job; [0-9]+ off by default' || fail "doctor has no summary: $(head -3 out)"
-grep -q 'to get it: run the command under reveal-run' out || fail "doctor does not say how to get what is missing"
+grep -q 'to enable it: run the command under reveal-run' out || fail "doctor does not print how to enable missing probes"
 grep -A1 '^NUMA topology' out | grep -qE 'NUMA node|not known' || fail "doctor draws no map: $(tail -5 out)"
 [ "$(COLUMNS=60 "$reveal" doctor | awk 'length > 90' | wc -l)" = 0 ] || fail "doctor's lines do not fold"
 "$reveal" doctor --json >out
@@ -455,7 +455,7 @@ if "${user[@]}" "$theirs" --version >/dev/null 2>&1; then
   json out "r['schema'] == 'reveal.list/1' and len(r['runs']) == 1 and r['runs'][0]['directory'].endswith('past/second')"
   json out "r['runs'][0]['exists'] and r['runs'][0]['nodes'] == 1 and r['runs'][0]['begin_utc'].endswith('Z')"
   expect 0 - "${user[@]}" "$theirs" list --name nosuch
-  grep -qx 'no run of yours is like this' out || fail "list --name: $(cat out)"
+  grep -qx 'no run matches these options' out || fail "list --name: $(cat out)"
   expect 1 'no rule "cpu.nosuch"' "${user[@]}" "$theirs" list --finding cpu.nosuch
   expect 1 'no such folder' "${user[@]}" "$theirs" list nowhere
   mv past/first past/moved

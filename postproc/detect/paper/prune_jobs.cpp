@@ -13,7 +13,7 @@ namespace reveal {
 
 namespace {
 
-constexpr std::size_t kLeastSamples = 50;  // of noise, below: one pair in 5,000 is beyond the paper's threshold
+constexpr std::size_t kLeastSamples = 50;  // with fewer, one pair of noise in 5,000 is beyond the paper's threshold
 
 Telemetry node_of(const ListedTrace& file) {
   Telemetry node = load_trace(file.path).telemetry;

@@ -9,7 +9,7 @@
 namespace reveal {
 
 struct PruneOptions {
-  std::vector<std::filesystem::path> directories;  // of jobs, each a workload
+  std::vector<std::filesystem::path> directories;  // directories of jobs, each a workload
   std::filesystem::path out;
   double threshold = kPaperCorrelation;
   RetainedMetrics::Unmoved unmoved = RetainedMetrics::Unmoved::kept;

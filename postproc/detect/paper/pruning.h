@@ -16,7 +16,7 @@ inline constexpr double kPaperCorrelation = 0.5;
 
 /// |Pearson's r| of every channel that moves with every other one.
 struct ChannelCorrelation {
-  std::vector<std::size_t> channels;  // of the telemetry, in its order
+  std::vector<std::size_t> channels;  // channels of the telemetry, in its order
   Eigen::MatrixXf r;
 };
 

@@ -170,7 +170,7 @@ void IntervalDetection::describe(Episode& episode) const {
   episode.reasons.shrink_to_fit();  // thousands of episodes may wait for the end of the job
 }
 
-void IntervalDetection::ask_window_detectors(const ReadAgain& read) {
+void IntervalDetection::run_window_detectors(const ReadAgain& read) {
   const std::size_t explained = windows_ && windows_->ranked() ? 0 : kMostExplained;
   std::size_t asked = 0;
   for (Episode& episode : result_.episodes) {
@@ -201,7 +201,7 @@ Detection IntervalDetection::finish(const ReadAgain& read) {
   for (Episode& episode : result_.episodes) {
     if (!result_.insufficient.empty()) episode.tier = Tier::none;
   }
-  if (policy_.second_opinion) ask_window_detectors(read);
+  if (policy_.second_opinion) run_window_detectors(read);
   if (windows_) windows_->finish(result_);
   return std::move(result_);
 }

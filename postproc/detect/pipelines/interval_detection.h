@@ -49,9 +49,9 @@ class IntervalDetection final : public JobDetection {
     std::vector<ScanBlock> blocks;
     std::size_t next = 0;    // block that is being filled
     std::size_t seen = 0;    // samples that have come
-    Telemetry window;        // of that block, with one sample before it
+    Telemetry window;        // window of that block, with one sample before it
     Telemetry coarser;       // the last piece, for the next level
-    std::size_t offset = 0;  // of the window in the job at this resolution
+    std::size_t offset = 0;  // offset of the window in the job at this resolution
     std::size_t filled = 0;  // samples of the window
   };
   void plan_levels();
@@ -62,7 +62,7 @@ class IntervalDetection final : public JobDetection {
   void take(BlockScan found);
   void start_block(Level& level, const Telemetry& before) const;
   void describe(Episode& episode) const;
-  void ask_window_detectors(const ReadAgain& read);
+  void run_window_detectors(const ReadAgain& read);
 
   const Telemetry& job_;
   std::size_t samples_;
@@ -74,7 +74,7 @@ class IntervalDetection final : public JobDetection {
   std::size_t reasons_;  // kept of an episode
   std::vector<Level> levels_;
   const Telemetry* whole_ = nullptr;     // the job, if it came in one piece
-  std::optional<WindowScores> windows_;  // of a job in one piece
+  std::optional<WindowScores> windows_;  // scores of a job in one piece
   std::future<BlockScan> scanned_;       // the last block
   Detection result_;
 };

@@ -1,5 +1,5 @@
-// Which channels make an interval strange, and which subsystem that points to. Uses all channels, also those left out
-// of detection as near copies: the copy may carry the name that explains.
+// The channels that make an interval unusual, and the subsystem to which they belong. Uses all channels, also those
+// left out of detection as near copies: the copy may carry the name that explains.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@ namespace {
 // bench/detection/few_channels.py measures how often wandering series pass them.
 constexpr double kLeastGap = 1;         // in deviations of the series's own piece means
 constexpr double kLeastGapOneEdge = 3;  // ... where the other edge is not known: one move is enough for that
-constexpr double kLeastAtEdges = 0.6;   // of the distance; a ramp that ends in a jump has a half
+constexpr double kLeastAtEdges = 0.6;   // share of the distance; a ramp that ends in a jump has a half
 constexpr double kEdgeSeconds = 2;      // on either side of an edge
 
 constexpr std::size_t kPieces = 10;                  // the longest piece is a tenth of the samples
@@ -26,7 +26,7 @@ const double kDeviations = 1.4826 / std::sqrt(2.0);  // in the median distance o
 /// The interval in one series.
 struct SeriesShift {
   double gap = 0;       // in deviations of its own piece means
-  double distance = 0;  // of the mean inside from the mean outside
+  double distance = 0;  // distance of the mean inside from the mean outside
   double at_edges = 0;  // how much of it
 };
 

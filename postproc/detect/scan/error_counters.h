@@ -18,7 +18,7 @@ struct CounterBurst {
   std::size_t end = 0;
   double count = 0;
   std::size_t measured = 0;  // samples within it
-  double least = 1;          // count from which this kind is worth a word
+  double least = 1;          // count from which this kind is reported
   double observed = 0;       // per second, inside and outside of the burst; NaN where nothing was measured
   double expected = 0;
   bool recurring = false;  // one of many: the job lives with it
@@ -39,7 +39,7 @@ class CounterWatch {
     std::size_t channel = 0;
     double least = 0;
     std::vector<CounterBurst> bursts;
-    std::vector<std::size_t> first_measured;  // of each burst: which measured sample it began with
+    std::vector<std::size_t> first_measured;  // the measured sample with which each burst began
     std::size_t busy = 0;                     // seconds with a count
     std::size_t counted_until = 0;
     double total = 0;
@@ -53,10 +53,10 @@ class CounterWatch {
   std::vector<Counter> counters_;
 };
 
-/// Bursts by time. Counters that count in every other second give none: the scan sees those.
+/// Bursts by time. Counters that count in every other second give none: the scan finds those.
 [[nodiscard]] std::vector<CounterBurst> counter_bursts(const Telemetry& telemetry, const ScanScale& scale);
 
-/// The count from which a metric is worth a word; 0 for metrics that may count as they like.
+/// The count from which a metric is reported; 0 for metrics without a limit.
 [[nodiscard]] double least_count(std::string_view metric);
 
 }  // namespace reveal

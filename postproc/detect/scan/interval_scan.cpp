@@ -13,12 +13,12 @@ namespace reveal {
 namespace {
 
 constexpr double kStepSeconds = 0.5;
-constexpr double kShortReferenceSeconds = 3;  // of the shortest lengths
+constexpr double kShortReferenceSeconds = 3;  // for the shortest lengths
 constexpr double kShortLengthsSeconds[] = {3, 4};
 constexpr double kLengthsSeconds[] = {5, 7, 10, 14, 20, 28};
 constexpr double kLongLengthSeconds = 40;  // 40, 60, 80, 120, 160, 240, ...
-constexpr double kMaxShare = 0.4;          // of the job: the outside must remain the larger part
-constexpr double kOpenEndFrom = 0.3;       // of the job: where an event that never ends may begin
+constexpr double kMaxShare = 0.4;          // share of the job: the outside must remain the larger part
+constexpr double kOpenEndFrom = 0.3;       // share of the job after which an event that never ends may begin
 constexpr double kOpenEndTo = 0.6;
 constexpr std::size_t kCombined = 20;
 constexpr std::size_t kOneInSeries = 20;
@@ -29,7 +29,7 @@ constexpr std::size_t kRefiningSeries = 15;
 constexpr double kMaxWeight = 10;
 constexpr double kRefineBeginSeconds = 6;
 constexpr double kRefineEndSeconds = 8;
-constexpr double kRefineShare = 0.3;  // of the interval: lengths are scanned in steps of 1.4
+constexpr double kRefineShare = 0.3;  // share of the interval: lengths are scanned in steps of 1.4
 constexpr double kShortestSeconds = 1;
 
 REVEAL_VECTOR(FourGaps, float, 16);
@@ -187,7 +187,7 @@ ScoredInterval refine(ReferenceMeans& reference, const ScoredInterval& interval,
   std::partial_sort(loudest.begin(), loudest.begin() + static_cast<std::ptrdiff_t>(used), loudest.end(),
                     [](const auto& a, const auto& b) { return std::abs(a.first) > std::abs(b.first); });
 
-  std::vector<double> prefix(input.samples + 1);  // of the weighted sum; the scores have mean 0
+  std::vector<double> prefix(input.samples + 1);  // prefix of the weighted sum; the scores have mean 0
   for (std::size_t k = 0; k < used; ++k) {
     const auto [z, i] = loudest[k];
     const double weight = std::clamp(z, -kMaxWeight, kMaxWeight);
@@ -205,7 +205,7 @@ ScoredInterval refine(ReferenceMeans& reference, const ScoredInterval& interval,
   double best_sum = 0;
   const std::size_t first_begin = interval.begin - std::min(begin_reach, interval.begin);
   const std::size_t last_end = std::min(input.samples, interval.end + end_reach);
-  std::vector<double> spread(last_end - first_begin + 1);  // of the sum of so many samples
+  std::vector<double> spread(last_end - first_begin + 1);  // spread of the sum of so many samples
   for (std::size_t i = 0; i < spread.size(); ++i) {
     const auto n = static_cast<double>(i);
     spread[i] = std::sqrt(n * (1 - n / total));

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::size_t kReferences = 256;    // series that a series' share in common is measured against
 constexpr std::size_t kMostSeries = 400;    // the series that share most
-constexpr std::size_t kStepsPerLength = 4;  // of the other intervals it is compared with
-constexpr std::size_t kMinSeconds = 3;      // of an interval
+constexpr std::size_t kStepsPerLength = 4;  // positions per length of the intervals that it is compared with
+constexpr std::size_t kMinSeconds = 3;      // shortest interval
 constexpr std::size_t kMinOutside = 4;
 constexpr std::size_t kMargin = 1;  // second around an interval that is neither inside nor outside
 

@@ -1,6 +1,6 @@
 // The nearest-neighbour ratio of an interval, from moments instead of means: how far is each second inside from the
-// most similar second outside? An epoch, a checkpoint or a burst has its like elsewhere in the job; a disturbance has
-// not.
+// most similar second outside? An epoch, a checkpoint or a burst has a match elsewhere in the job; a disturbance has
+// none.
 #pragma once
 
 #include <Eigen/Core>
@@ -14,7 +14,8 @@ namespace reveal {
 
 class NeighbourRatio {
  public:
-  /// Uses the detecting series; channels count by how much they share with others, since lone noise has no like either.
+  /// Uses the detecting series, weighted by the variance that each shares with others: isolated noise has no match
+  /// either.
   NeighbourRatio(const ScanInput& input, const ScanScale& scale);
 
   struct Span {

@@ -29,7 +29,7 @@ class ReferenceMeans {
   void sum_up(std::size_t series);
 
   const ScanInput& input_;
-  std::size_t length_;      // of a reference mean
+  std::size_t length_;      // length of a reference mean
   std::vector<Sums> sums_;  // over all means of a series
   std::vector<double> prefix_;
 };

@@ -19,29 +19,29 @@ namespace {
 // unfamiliar its seconds are (the nearest-neighbour ratio R), and how many blocks were searched. Measured on 16
 // labelled jobs of a minute and on jobs of ten minutes made of them: the weakest event has S 4.1 with R 2.2 or S 4.9
 // with R 1.1, the strongest undisturbed job S 2.9 with R 0.9; bench/detection/jobs.py prints it again.
-constexpr double kStrong = 4.7;  // of S * R
+constexpr double kStrong = 4.7;  // least S * R
 constexpr double kStrongRatio = 1.07;
 constexpr double kWeakRatio = 1.0;
 constexpr double kMostRatio = 2;      // R counts no further: it cannot replace a distance
-constexpr double kLeastScore = 3.3;   // of S, whatever R
+constexpr double kLeastScore = 3.3;   // least S, for any R
 constexpr double kPerBlock = 0.6;     // on kStrong per e-fold of blocks: the scale of the largest S of undisturbed jobs
-constexpr double kMostOfBlock = 0.4;  // of a block: longer intervals never end
+constexpr double kMostOfBlock = 0.4;  // share of a block: longer intervals never end
 constexpr double kShortFactor = 1.25;   // below five seconds, where bursts live
 constexpr double kOpenEndFactor = 1.5;  // a change that stays may be the program's next phase
 constexpr double kOpenEndRatio = 1.2;
-constexpr double kFurther = 0.6;           // of the best score
+constexpr double kFurther = 0.6;           // share of the best score
 constexpr std::size_t kMostRefused = 50;   // intervals of series that wander
-constexpr double kSameShare = 0.5;         // of two intervals together: both then have the same properties
+constexpr double kSameShare = 0.5;         // share of two intervals together: both then have the same properties
 constexpr double kRepeatFactor = 1.25;     // on all thresholds for events that happened two or three times
 constexpr double kRepeatJobSeconds = 180;  // a shorter job has too little besides
 
 constexpr double kStartSeconds = 1.5;  // an interval that begins this early is still the start
 constexpr double kBeforeSeconds = 5;
 constexpr double kLongStartShare = 0.2;
-constexpr double kEndShare = 0.15;      // of the job: one that ends with it and is shorter is its tear-down
+constexpr double kEndShare = 0.15;      // share of the job: a shorter interval at its end is its tear-down
 constexpr double kBlockSeconds = 1500;  // longer jobs are scanned in blocks
 constexpr double kOverlapSeconds = 300;
-constexpr double kBlockLongestSeconds = 280;  // of an interval there: it fits into the overlap
+constexpr double kBlockLongestSeconds = 280;  // longest interval there: it fits into the overlap
 constexpr std::size_t kEpisodesPerBlock = 10;
 constexpr double kTrimStartSeconds = 5;  // imports, first allocation
 constexpr double kTrimEndSeconds = 2.5;  // tear-down
@@ -49,7 +49,7 @@ constexpr double kTrimEndSeconds = 2.5;  // tear-down
 /// Intervals of one block that stand out, refined.
 struct Selected {
   ScoredInterval interval;
-  bool edge = false;      // of the job: its start or its tear-down
+  bool edge = false;      // start or tear-down of the job
   bool open_end = false;  // longer than a closed interval may be, and lasts as long as the job
   std::vector<NeighbourRatio::Span> repeats;
 };
@@ -117,7 +117,7 @@ class Selection {
       return common > kSameShare * all;
     });
   }
-  /// A neighbouring block sees it whole.
+  /// A neighbouring block contains all of it.
   [[nodiscard]] bool cut_by_border(const ScoredInterval& interval) const {
     return (!block_.first && interval.begin < edge_) || (!block_.last && interval.end + edge_ > block_.samples);
   }

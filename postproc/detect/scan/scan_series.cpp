@@ -20,7 +20,7 @@ namespace reveal {
 
 namespace {
 
-constexpr double kMinPresent = 0.2;  // of the samples: a process or a device may live for a part of the job
+constexpr double kMinPresent = 0.2;  // share of the samples: a process or a device may live for a part of the job
 constexpr std::size_t kMostSeriesPerChannel = 3;
 constexpr std::size_t kMinAwayFromMedian = 6;
 constexpr double kMinCrossingsPerSecond = 0.2;  // a level that crosses its median less often drifts

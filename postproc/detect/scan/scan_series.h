@@ -19,7 +19,7 @@ struct ScanSeries {
   std::size_t peer = 0;     // contrast of two: the other member; else equal to `channel`
   SeriesForm form = SeriesForm::rate;
   Subsystem subsystem = Subsystem::cpu;
-  double variance = 0;   // of the scores
+  double variance = 0;   // variance of the scores
   double hold = 1;       // samples over which one measurement is held: divides the effective number of samples
   bool detects = false;  // not a near copy of an earlier series of its subsystem
 };

@@ -142,7 +142,7 @@ void SeriesScan::extremes_before(std::size_t phase, std::size_t step) {
   for (std::size_t i = 0; i < count; ++i) {
     if (i * step + phase < reference_length_) continue;
     const std::size_t last = std::min(n, i * step + phase - reference_length_ + 1);
-    float most = -INFINITY;  // of the new ones: short chains of comparisons run beside each other
+    float most = -INFINITY;  // largest new one: short chains of comparisons run beside each other
     float least = INFINITY;
     for (; s < last; ++s) {
       most = std::max(most, reference_means_[s]);

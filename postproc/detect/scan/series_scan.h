@@ -37,7 +37,7 @@ class SeriesScan {
   /// The largest and smallest reference mean on one side of positions a step apart.
   struct Extremes {
     std::size_t step = 0;
-    std::size_t phase = 0;  // of the first position
+    std::size_t phase = 0;  // phase of the first position
     std::vector<float> high, low;
   };
   void extremes_before(std::size_t phase, std::size_t step);
@@ -48,11 +48,11 @@ class SeriesScan {
   [[nodiscard]] float noise(std::size_t length) const;
 
   std::size_t samples_ = 0;
-  double variance_ = 0;  // of one independent measurement
+  double variance_ = 0;  // variance of one independent measurement
   std::size_t reference_length_ = 0;
   std::vector<double> prefix_;             // sums of scores
   std::vector<float> reference_means_;     // that begin at s
-  Extremes before_;                        // of reference means that begin at or before a position
+  Extremes before_;                        // reference means that begin at or before a position
   Extremes after_;                         // ... at or after it
   std::size_t begin_step_ = 0;             // 0: at_begin_ is of another series
   std::vector<double> at_begin_, at_end_;  // prefix sums, a step apart

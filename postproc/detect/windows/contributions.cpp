@@ -41,7 +41,7 @@ std::vector<Contributions> contributions(const Telemetry& telemetry, const Windo
   const Eigen::MatrixXd rows = forest_rows(windows);
   const IsolationForest forest = fit_robust_forest(rows, seed);
   std::vector<Eigen::VectorXd> credit;
-  std::vector<Eigen::VectorXd> weight;  // of each kept component: coordinate over variance
+  std::vector<Eigen::VectorXd> weight;  // coordinate over variance for each kept component
   std::vector<std::vector<std::size_t>> nearest;
   for (const std::size_t w : at) {
     const auto row = static_cast<Eigen::Index>(w);

@@ -17,7 +17,7 @@ class DailyBaseline {
   [[nodiscard]] static bool applies(std::size_t windows, double windows_per_day);
 
   struct Fit {
-    double share = 0;      // of the median that is taken off: 0, 1/4, 1/2, 3/4 or 1, whichever leaves least
+    double share = 0;      // share of the median that is taken off: 0, 1/4, 1/2, 3/4 or 1, the one that leaves least
     double explained = 0;  // 1 - (rest / original)^2 of clipped mean deviations
   };
   /// `deviation`: finite, around the median over all windows. Takes the usual value at this time of day off it; a
@@ -25,7 +25,7 @@ class DailyBaseline {
   Fit take_off(std::span<double> deviation);
 
  private:
-  std::vector<std::ptrdiff_t> offsets_;  // of the same time on other days, and its neighbours
+  std::vector<std::ptrdiff_t> offsets_;  // the same time on other days, and its neighbours
   std::vector<double> others_, usual_;
 };
 

@@ -12,7 +12,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostStates = 3;
-constexpr double kUsualPercentile = 1;  // of all windows: as probable as one can be
+constexpr double kUsualPercentile = 1;  // percentile among all windows: as probable as one can be
 
 /// The layers are taken for independent of each other: logarithms of probabilities add up.
 std::vector<double> layer_mixture(const RobustWindows& windows, std::uint64_t /*seed*/) {

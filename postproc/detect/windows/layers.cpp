@@ -36,7 +36,7 @@ constexpr double kLeastDistance = 1e-9;
 constexpr std::size_t kMostTrainedOn = 100;
 constexpr Eigen::Index kLayerComponents = 4;
 constexpr double kLayerVarianceKept = 0.9;
-constexpr double kLeastLeft = 1e-9;  // of the calm windows' variance: rounding
+constexpr double kLeastLeft = 1e-9;  // share of the calm windows' variance: rounding
 constexpr double kLittle = -1;       // deviations: a window of which less is left, a gap, is no stranger
 
 /// Returns the mean and the deviation of a column over the calm windows.

@@ -251,7 +251,7 @@ class View {
   RobustChannel channel_;
   RobustWindows result_;
   Gram levels_, others_;
-  Layer layer_ = Layer::cpu;  // of the channels that are added
+  Layer layer_ = Layer::cpu;  // layer of the channels that are added
   std::vector<float> evidence_, explaining_, z_;
   std::vector<std::uint8_t> feature_;
 };

@@ -30,13 +30,13 @@ struct RobustWindows {
 
   // [window, channel]; g = sign(z) log(1 + |z|).
   Eigen::MatrixXf evidence;    // mean of the three largest |g|
-  Eigen::MatrixXf explaining;  // of the five largest: attributes the score to a channel
-  Eigen::MatrixXf z;           // of the feature with the largest |z|
+  Eigen::MatrixXf explaining;  // the five largest: they attribute the score to a channel
+  Eigen::MatrixXf z;           // z of the feature with the largest |z|
   Eigen::Matrix<std::uint8_t, Eigen::Dynamic, Eigen::Dynamic> feature;  // its place in features()
 
   // [window, window] inner products of g.
   Eigen::MatrixXd gram;
-  Eigen::MatrixXd level_gram;  // of mean, minimum, maximum and median alone
+  Eigen::MatrixXd level_gram;  // only mean, minimum, maximum and median
   std::size_t gram_features = 0;
 
   // Components of the least strange nine tenths of the windows; none for other baselines than `whole`.

@@ -16,9 +16,9 @@ namespace {
 constexpr double kAroundSeconds = 150;           // before and after an episode
 constexpr std::size_t kMostChannelsSeen = 5000;  // .3 s of work per 1,000 of them
 constexpr double kStrangestPercentile = 99;      // as in the paper
-constexpr std::size_t kMostWindows = 5;          // of a long episode that are explained, evenly spread
+constexpr std::size_t kMostWindows = 5;          // windows of a long episode that are explained, evenly spread
 constexpr std::size_t kMostChannels = 5;         // named per detector
-constexpr double kLeastShare = 0.005;            // of those named
+constexpr double kLeastShare = 0.005;            // share of those named
 
 std::vector<std::size_t> windows_in(const WindowGrid& grid, std::size_t offset, const Episode& episode) {
   std::vector<std::size_t> inside;

@@ -15,7 +15,7 @@ namespace {
 
 struct RunRule {
   Tier tier;
-  double floor;      // of the highest window, in the ranking's units
+  double floor;      // floor for the highest window, in the ranking's units
   double per_day;    // as many as a person can read
   double unanimous;  // every detector reaches this share of the threshold somewhere in the run
 };

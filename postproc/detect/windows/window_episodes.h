@@ -1,5 +1,5 @@
 // Turns a ranking of windows into episodes, for monitoring that runs for days: so many strong ones a week at most,
-// those that every detector sees.
+// those that every detector finds.
 #pragma once
 
 #include <vector>

@@ -20,18 +20,20 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .whole_machine = true,
     .thresholds = outsider_thresholds(),
-    .user_remedy =
-        {{"#SBATCH --exclusive   # other jobs ran on {node}, too; costs whole nodes", "job,other_jobs,!known"},
-         {"ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # on {node}, in the next run: who else is busy, on "
-          "which cpu",
-          "!outsiders"},
-         {"taskset -c {free_cpus}   # avoids the cpus that others used", "!job"}},
+    .user_remedy = {{"#SBATCH --exclusive   # other jobs ran on {node}, too; costs whole nodes",
+                     "job,other_jobs,!known"},
+                    {"ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # on {node}, in the next run: the other "
+                     "busy processes "
+                     "and their cpus",
+                     "!outsiders"},
+                    {"taskset -c {free_cpus}   # avoids the cpus that others used", "!job"}},
     .advice = {{"Nothing to change in the job: send this report to the administrators, who can find out whose process "
                 "{outsiders} on {node} was.",
                 "outsiders"}},
-    .admin_remedy = {"ps -o pid,user,lstart,psr,time,args -p {outsiders}   # on {node}, if it still runs",
-                     {"If it is a leftover of an earlier job, let the epilog end what jobs leave on {node}.", "job"},
-                     "systemctl list-timers   # on {node}: what the node itself starts at that time of day"},
+    .admin_remedy =
+        {"ps -o pid,user,lstart,psr,time,args -p {outsiders}   # on {node}, if it still runs",
+         {"If it is left over from an earlier job, let the epilog end the processes that jobs leave on {node}.", "job"},
+         "systemctl list-timers   # on {node}: timers that start at that time of day"},
     .verify = "job.outsider_cpu stays below 0.1 cpus and the job's run-queue wait at its usual level",
     .sources = {"https://slurm.schedmd.com/cgroup.conf.html", "https://docs.kernel.org/accounting/psi.html"},
     .check = outsider_findings,

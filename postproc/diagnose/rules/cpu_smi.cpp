@@ -53,7 +53,7 @@ const RegisteredRule kRule{{
     .look_alikes = "cpu.os_jitter,mem.ecc_host",
     .proof = Proof::guest,
     .thresholds = {{"min_rate", 1, "1/s", "least rate over the whole run"},
-                   {"min_part", 0.5, "ratio", "least part of the run between the first and the last"},
+                   {"min_part", 0.5, "ratio", "least part of the run between the first and the last interrupt"},
                    {"min_seconds", 20, "s", "shortest job that the rule judges"}},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node has been checked", "job"}},
     .admin_remedy = {"turbostat --quiet --show SMI --interval 10   # on {node} and on a similar one",

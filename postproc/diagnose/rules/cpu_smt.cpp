@@ -163,7 +163,7 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_busy", 0.8, "cpus", "utilisation from which a hardware thread is full"},
                    {"max_idle", 0.2, "cpus", "utilisation of both threads below which a core is idle"},
                    {"min_share", 0.5, "ratio", "least part of the run in which both occur"},
-                   {"min_seconds", 10, "s", "least time of it"},
+                   {"min_seconds", 10, "s", "least time in which both occur"},
                    {"min_own_share", 0.7, "ratio", "least part of the busy time that is the job's own"}},
     .user_remedy = {{"#SBATCH --hint=nomultithread   # one thread on each core", "job"},
                     {"srun --threads-per-core=1 --cpu-bind=cores   # or this, without --hint", "job"},

@@ -11,7 +11,7 @@
 namespace reveal::rule::cpu_steal {
 namespace {
 
-/// An overcommitted host steals from the first second to the last: there is no usual level to stand above.
+/// An overcommitted host may steal from the first second to the last: such a run has no baseline to compare with.
 std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries& steal, double busy) {
   const double least = context.threshold("min_share") * busy;
   auto found = excursions_of(context, steal.values, least, context.threshold(kMinScore.name), Cause::external);

@@ -62,7 +62,7 @@ std::vector<Finding> check_memory(const RuleContext& context) {
       const bool failed = state.severity >= Severity::warning;
       Finding finding = gpu_finding(context, gpu, failed ? bad_for_jobs(context) : JobValues{});
       finding.severity = state.severity;
-      finding.impact.how = failed ? fmt::format("none seen: no error of it while {} ran", context.watched())
+      finding.impact.how = failed ? fmt::format("none seen: it had no error while {} ran", context.watched())
                                   : "none: memory that is to be replaced affects neither speed nor results";
       finding.evidence.push_back(fact(context, std::string(state.metric), gpu, "value", 1, 0, "count"));
       finding.sentence = fmt::format("{} on {} {}.", gpu_name(context, gpu), context.telemetry.node, state.words);

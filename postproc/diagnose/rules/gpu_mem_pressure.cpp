@@ -71,7 +71,7 @@ const RegisteredRule kMemory{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 98,
-    .look_alikes = "a framework that takes all memory at its start,one that keeps what it once took",
+    .look_alikes = "a framework that takes all memory at its start,one that never returns memory",
     .proof = Proof::test_double,
     .forecast = true,
     .thresholds = {{"min_full", 0.95, "ratio", "part of the memory that is used at the end"},

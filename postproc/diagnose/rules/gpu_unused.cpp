@@ -41,7 +41,7 @@ std::vector<Finding> check_unused(const RuleContext& context) {
   if (asked_for == 0) throw Unavailable("the job's GPUs are not known (no Slurm, no CUDA_VISIBLE_DEVICES)");
   if (measured == 0) throw Unavailable("not measured: gpu.utilization of divided GPUs (MIG)");
   if (unused.empty()) return {};
-  // A step that died while its allocation lived on: nothing ran at all.
+  // A step that ended while its allocation remained: nothing ran at all.
   const auto cpu = rate(context, "job.cpu_time", 1e-9, "cpus");
   if (cpu && mean_of(cpu->values) < context.threshold("min_cpu")) return {};
 
@@ -81,7 +81,7 @@ const RegisteredRule kUnused{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::gpu,
     .order = 96,
-    .look_alikes = "gpu.starved_input,a step that died while its allocation lived on,divided GPUs (MIG)",
+    .look_alikes = "gpu.starved_input,a step that ended while its allocation remained,divided GPUs (MIG)",
     .proof = Proof::test_double,
     .thresholds = {{"max_use", 1, "percent", "mean utilisation below which a GPU counts as unused"},
                    {"max_peak", 10, "percent", "highest utilisation below which a GPU counts as unused"},

@@ -13,7 +13,7 @@
 namespace reveal::rule::gpu_xid {
 namespace {
 
-enum class XidSource : std::uint8_t { unknown, repaired, application, hardware };  // of several, the highest counts
+enum class XidSource : std::uint8_t { unknown, repaired, application, hardware };  // the highest of several counts
 
 // https://docs.nvidia.com/deploy/xid-errors/index.html
 struct Xid {
@@ -107,7 +107,7 @@ std::vector<Finding> check_xid(const RuleContext& context) {
     Finding finding = gpu_finding(context, gpu, values);
     finding.severity = hardware ? Severity::critical : Severity::notice;
     finding.impact.how = application || hardware ? "not known: the work on the GPU at that time has usually failed"
-                                                 : "not known: nothing was seen to fail";
+                                                 : "not known: no failure was seen";
     if (reported.counted) finding.intervals = {context.span(reported.counted->at.begin, reported.counted->at.end)};
     finding.evidence.push_back(reported.counted ? evidence_of(context, *reported.counted)
                                                 : fact(context, "gpu.xid", gpu, "total", reported.total, 0, "count"));

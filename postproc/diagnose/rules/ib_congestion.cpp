@@ -104,7 +104,7 @@ const RegisteredRule kRule{{
     .order = 64,
     .look_alikes = "ib.link_degraded,node.straggler,a job that sends more",
     .proof = Proof::test_double,
-    .thresholds = {{"min_factor", 3, "ratio", "waiting per word, in multiples of the usual"},
+    .thresholds = {{"min_factor", 3, "ratio", "least waiting per word, in multiples of the usual waiting"},
                    {"min_per_word", 0.01, "ticks", "least waiting per word above the usual"},
                    {"min_ticks", 1e6, "/s", "least ticks in which the port waited"},
                    {"min_sent", 1, "MB/s", "traffic below which waiting is not significant"},

@@ -62,7 +62,7 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
   finding.confidence = Confidence::certain;
   finding.severity = is_full(least, files) ? Severity::warning : Severity::notice;
   finding.impact.how = least.left == 0 ? "not known: failed writes were not measured"
-                                       : "none seen so far: what was left was enough for the job's files";
+                                       : "no cost so far: the remaining space was sufficient for the job's files";
   finding.evidence.push_back({.metric = files ? "fs.files_free" : "fs.available",
                               .instance = place,
                               .node = context.telemetry.node,
@@ -114,7 +114,7 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .checks_node = true,
     .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
-                   {"min_left", 1024, "MB", "most free space, in addition"},
+                   {"min_left", 1024, "MB", "free space below which it counts as full, in addition to min_share"},
                    {"min_files", 10000, "files", "free inodes below which it also counts as full"}},
     .user_remedy = {"df -h {place}   # on {node}: free space", "df -i {place}   # on {node}: free inodes",
                     "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},

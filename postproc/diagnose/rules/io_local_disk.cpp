@@ -210,7 +210,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   return finding;
 }
 
-/// A run that has the disk full from its first second to its last has no usual level.
+/// A run that keeps the disk busy from its first second to its last has no baseline to compare with.
 std::vector<Excursion> intervals(const RuleContext& context, const Disk& disk) {
   const double least = context.threshold("min_busy");
   // Searched is the time at which it was full: a half busy time after it is not part of it.
@@ -269,7 +269,7 @@ const RegisteredRule kRule{{
                    {"min_stalled", 0.5, "s/s",
                     "least time in which all work waited, if the disk is busy throughout the run"},
                    {"min_slowed", 0.15, "ratio", "least fall of the job's cpu time"},
-                   {"start_seconds", 30, "s", "if the job's own reading begins this early: a remark only"},
+                   {"start_seconds", 30, "s", "reading of the job's own that begins this early is only an observation"},
                    {"min_own_percent", 5, "percent",
                     "lost share of the run from which a load by the job itself is more than a notice"},
                    kMinLostSeconds,

@@ -105,7 +105,7 @@ double mean_or_zero(const MetricSeries& signal, Interval at) {
   return std::isnan(mean) ? 0 : mean;
 }
 
-/// A storm from the first second to the last has no usual level to stand above.
+/// A storm from the first second to the last has no baseline to compare with.
 std::vector<Excursion> intervals(const RuleContext& context, const Mount& mount) {
   const double least = context.threshold("min_rate");
   auto found = excursions_of(context, mount.names.values, least, context.threshold(kMinScore.name));
@@ -203,7 +203,7 @@ const RegisteredRule kRule{{
                    {"min_waiting", 0.3, "requests", "least number of them in progress on average"},
                    {"min_seconds", 10, "s", "shortest interval"},
                    {"start_seconds", 120, "s",
-                    "a burst that ends this early is part of the job's start: a remark only"},
+                    "a burst that ends this early is part of the job's start: only an observation"},
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},

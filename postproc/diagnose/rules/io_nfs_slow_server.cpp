@@ -15,7 +15,7 @@
 namespace reveal::rule::io_nfs_slow_server {
 namespace {
 
-constexpr double kRowSeconds = 1;  // of the probe
+constexpr double kRowSeconds = 1;  // period of the probe
 
 struct Kind {
   std::string name;  // "READ"

@@ -65,7 +65,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const std::vector<Interval> all = places(found);
   std::vector<Finding> findings;
   for (const Excursion& excursion : found) {
-    if (excursion.recurring || !excursion.beyond) continue;  // cold reads at each epoch are the job's habit
+    if (excursion.recurring || !excursion.beyond) continue;  // cold reads at each epoch are a pattern of the job
     const auto got = inside_outside(context, used, excursion.at, all);
     const auto bytes = inside_outside(context, read, excursion.at, all);
     if (!got || !bytes || got->outside <= 0) continue;

@@ -20,7 +20,7 @@ namespace {
 struct Pile {
   std::string cpu;
   std::vector<Vector> vectors;
-  double share = 0;  // of all device interrupts
+  double share = 0;  // share of all device interrupts
 };
 
 Pile largest_pile(const std::vector<Vector>& vectors, double min_cpu_share) {

@@ -92,7 +92,7 @@ JobValues values_of(const RuleContext& context, const std::optional<Limit>& limi
   return values;
 }
 
-/// A job that reads more than fits from its first epoch to its last has no usual level to stand above.
+/// A job that reads more than fits from its first epoch to its last has no baseline to compare with.
 std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries& again) {
   const double least = context.threshold("min_rate") * 1e6;
   const Interval whole{0, context.telemetry.samples};
@@ -208,7 +208,7 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 48,
-    .look_alikes = "mem.swap_activity,io.slow_reads,a first read,a cache that somebody dropped",
+    .look_alikes = "mem.swap_activity,io.slow_reads,a first read,a page cache that was dropped by hand",
     .proof = Proof::real,
     .thresholds = {{"min_rate", 20, "MB/s", "least rate of pages of files that are read again"},
                    {"min_seconds", 5, "s", "shortest interval"},

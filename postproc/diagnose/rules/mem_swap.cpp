@@ -33,7 +33,7 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Excur
   return finding;
 }
 
-/// A job that swaps from its first second to its last has no usual level to stand above.
+/// A job that swaps from its first second to its last has no baseline to compare with.
 std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries& in) {
   const double least = context.threshold("min_rate") * 1e6;
   auto found = excursions_of(context, in.values, least, context.threshold(kMinScore.name));

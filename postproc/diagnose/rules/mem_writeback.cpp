@@ -163,7 +163,7 @@ std::vector<Finding> check(const RuleContext& context) {
       findings.push_back(std::move(finding));
       continue;
     }
-    // The job's own checkpoints are its habit: one note, and only when they cost a visible part of the run.
+    // The job's own checkpoints recur: one note, and only if they cost a visible part of the run.
     habit_seconds += cost.seconds;
     if (!habit) {
       habit = describe(context, dirtied, flood, cost, writers, by_outsider);
@@ -199,8 +199,8 @@ const RegisteredRule kRule{{
                    {"min_blocked", 0.1, "processes", "least additional processes of the job in uninterruptible sleep"},
                    {"min_wait", 0.08, "s/s", "least extra run-queue wait of the job"},
                    {"min_pressure", 0.05, "s/s", "least extra io pressure of the node"},
-                   {"min_noted", 500, "MB", "least amount that is noted if the job did not wait"},
-                   {"min_habit_percent", 5, "percent", "least cost of the job's own recurring bursts that is noted"},
+                   {"min_noted", 500, "MB", "least amount that is reported if the job did not wait"},
+                   {"min_habit_percent", 5, "percent", "least cost of the job's own recurring bursts that is reported"},
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"grep -E 'Dirty|Writeback' /proc/meminfo   # in the next run: pages waiting for the disk",

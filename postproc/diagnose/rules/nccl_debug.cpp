@@ -16,7 +16,7 @@ namespace {
 
 struct DebugSetting {
   const char* name;
-  const char* line;           // of the remedy
+  const char* line;           // line of the remedy
   std::string_view harmless;  // values, separated by blanks; with any other the setting costs time
   std::string_view library;   // a job that has not loaded it is not slowed down
   std::string_view cost;

@@ -168,7 +168,7 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
 /// The interface that carries most, with its sent bytes in each second.
 struct Carrier {
   std::string name;
-  double gigabits = 0;          // of its link; 0 if unknown
+  double gigabits = 0;          // speed of its link; 0 if unknown
   std::vector<double> seconds;  // bytes/s
   double mean = 0;              // bytes/s
 };
@@ -272,7 +272,7 @@ const RegisteredRule kFallback{{
         {{"unset NCCL_IB_DISABLE   # it is {NCCL_IB_DISABLE} in this job", "NCCL_IB_DISABLE"},
          {"unset NCCL_NET   # it is {NCCL_NET} in this job", "NCCL_NET"},
          "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # for one run: shows which network NCCL chose, and why",
-         "ulimit -l   # in the job: must be unlimited"},
+         "grep 'locked memory' /proc/self/limits   # in the job: must be unlimited"},
     .advice =
         {"A container needs the devices: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit memlock=-1 (docker, "
          "podman), --bind /dev/infiniband (Apptainer)."},

@@ -37,7 +37,7 @@ double peak_of(const std::vector<double>& sorted) {
 struct Plateau {
   double peak = 0;
   double usual_peak = 0;
-  double share = 0;  // of the time at the limit
+  double share = 0;  // share of the time at the limit
 };
 
 std::optional<Plateau> plateau(const RuleContext& context, const MetricSeries& received, Interval at,

@@ -18,8 +18,8 @@ namespace {
 struct Direction {
   std::string_view time;
   std::string_view frames;
-  std::string_view bytes;       // of the network interface
-  std::string_view rdma_bytes;  // of its RDMA port, which passes by the kernel's network
+  std::string_view bytes;       // bytes of the network interface
+  std::string_view rdma_bytes;  // bytes of its RDMA port, which bypasses the kernel's network
   std::string_view words;
   std::string_view moved;
 };
@@ -106,7 +106,7 @@ Finding describe(const RuleContext& context, const Paused& paused, const Excursi
   return finding;
 }
 
-/// From the first second to the last there is no usual level to stand above.
+/// An event that lasts from the first second to the last has no baseline to compare with.
 std::optional<Excursion> all_along(const RuleContext& context, const Paused& paused) {
   const std::size_t half = context.telemetry.samples / 2;
   const Interval whole{0, context.telemetry.samples};

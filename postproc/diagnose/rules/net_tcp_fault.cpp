@@ -51,7 +51,7 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
   return finding;
 }
 
-/// A cable that was bad before the job began loses from the first second to the last: no usual level to stand above.
+/// A cable that was bad before the job began loses segments all the time: the run has no baseline to compare with.
 std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& queued, const MetricSeries& received) {
   const Interval whole{0, context.telemetry.samples};
   const double out_of_order = mean_inside(queued.values, whole);
@@ -119,18 +119,20 @@ const RegisteredRule kRule{{
     .order = 70,
     .look_alikes = "net.tcp_retrans_intrinsic,net.congestion,irq.softirq_saturation,net.nic_rx_drop",
     .proof = Proof::real,
-    .thresholds = {{"min_rate", 5, "/s", "least rate of segments out of order above the usual level"},
-                   {"min_seconds", 3, "s", "shortest interval"},
-                   kMinScore,
-                   {"min_ratio", 4, "ratio", "least ratio to the usual level"},
-                   {"min_share", 0.001, "ratio", "least part of the received segments that came out of order"},
-                   {"min_share_always", 0.01, "ratio", "the same part, if the loss lasts for the whole run"},
-                   {"max_duplicate_share", 0.2, "ratio", "segments received twice per one out of order: reordering"},
-                   {"min_missing_share", 0.2, "ratio",
-                    "part of what senders in the job sent again that had not arrived; below, it is reordering"},
-                   {"min_missing", 0.0005, "ratio", "the same per segment received, which is a loss in any case"},
-                   kMinLostSeconds,
-                   kMinLostPercent},
+    .thresholds =
+        {{"min_rate", 5, "/s", "least rate of segments out of order above the usual level"},
+         {"min_seconds", 3, "s", "shortest interval"},
+         kMinScore,
+         {"min_ratio", 4, "ratio", "least ratio to the usual level"},
+         {"min_share", 0.001, "ratio", "least part of the received segments that came out of order"},
+         {"min_share_always", 0.01, "ratio", "least part out of order if the loss lasts for the whole run"},
+         {"max_duplicate_share", 0.2, "ratio",
+          "segments received twice per segment out of order, above which segments were only reordered"},
+         {"min_missing_share", 0.2, "ratio",
+          "share of retransmitted segments that were really lost; below it, the segments were only reordered"},
+         {"min_missing", 0.0005, "ratio", "lost segments per segment received: from here on, always a loss"},
+         kMinLostSeconds,
+         kMinLostPercent},
     .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {node}, while a job runs",
                     {"#SBATCH --exclude={nodes}   # until it is repaired", "job"}},
     .admin_remedy = {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",

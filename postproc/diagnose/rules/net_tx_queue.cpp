@@ -75,7 +75,7 @@ const RegisteredRule kRule{{
     .user_remedy =
         {"tc -s qdisc show dev {interface}   # in the next run: dropped, overlimits, and the rate of a shaper"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
-    .admin_remedy = {"tc qdisc replace dev {interface} root fq   # instead of a shaper (tbf, htb) that nobody needs",
+    .admin_remedy = {"tc qdisc replace dev {interface} root fq   # instead of an unneeded shaper (tbf, htb)",
                      "ip link set dev {interface} txqueuelen 10000   # absorbs bursts of a link that is fast enough"},
     .verify = "dropped of tc -s qdisc does not increase while the job runs",
     .sources = {"https://man7.org/linux/man-pages/man8/tc.8.html",

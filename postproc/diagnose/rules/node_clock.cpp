@@ -62,7 +62,7 @@ const RegisteredRule kRule{{
     .checks_node = true,
     .thresholds = {{"min_error", 4, "s",
                     "error estimated by the kernel from which the clock counts as not synchronised"},
-                   {"max_offset", 0.01, "s", "known offset that is still to be corrected"}},
+                   {"max_offset", 0.01, "s", "largest known offset of the clock that is not reported"}},
     .user_remedy =
         {"timedatectl | grep synchronized   # on {node}; the host may synchronise the clock of a virtual machine"},
     .admin_remedy =

@@ -17,8 +17,8 @@ namespace {
 struct Driven {
   std::string process;  // "rank0"
   std::string gpu;
-  int node = 0;        // of the GPU
-  double share = 0;    // of the looks at which the process was on another node
+  int node = 0;        // NUMA node of the GPU
+  double share = 0;    // share of the looks at which the process was on another node
   bool bound = false;  // it may not run on the GPU's
 };
 
@@ -70,7 +70,7 @@ std::vector<Finding> check_cpus(const RuleContext& context) {
     const auto found = driven(context, layout, process, gpus.front());
     if (found && found->share > context.threshold("min_share")) far.push_back(*found);
   }
-  if (!known) throw Unavailable("not known: on which NUMA node the GPUs are (the firmware does not say)");
+  if (!known) throw Unavailable("not known: the NUMA nodes of the GPUs (the firmware does not report them)");
   if (far.empty()) return {};
   std::stable_sort(far.begin(), far.end(), [](const Driven& a, const Driven& b) { return a.bound > b.bound; });
   const Driven& worst = far.front();
@@ -116,7 +116,7 @@ const RegisteredRule kCpus{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::gpu,
     .order = 32,
-    .look_alikes = "gpu.starved_input,one process for GPUs of several nodes,firmware that does not say the node,"
+    .look_alikes = "gpu.starved_input,one process for GPUs of several nodes,firmware that does not report the node,"
                    "a neighbouring node of the same socket",
     .proof = Proof::test_double,
     .thresholds = {{"min_share", 0.5, "ratio", "part of the time on another node"},

@@ -339,7 +339,7 @@ const RegisteredRule kUnbound{{
     .order = 31,
     .look_alikes = "cpu.oversubscribed,a process wider than a node,an idle main thread",
     .proof = Proof::test_double,
-    .thresholds = {{"min_hops", 1, "1/s", "least changes of the NUMA node, of one main thread"},
+    .thresholds = {{"min_hops", 1, "1/s", "least changes of NUMA node of one main thread"},
                    {"min_used", 0.5, "cpus",
                     "least cpu time of the rank: the main thread of an idle rank wakes on any cpu"},
                    {"min_distance", 16, "SLIT",

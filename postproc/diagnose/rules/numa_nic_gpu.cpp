@@ -17,7 +17,7 @@ namespace {
 struct Hca {
   std::string name;  // "mlx5_0"
   int node = -1;
-  double gigabits = 0;  // of its fastest port that is up
+  double gigabits = 0;  // speed of its fastest port that is up
   double sent = 0;      // bytes/s
 };
 

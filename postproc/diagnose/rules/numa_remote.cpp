@@ -126,7 +126,7 @@ struct Levels {
 /// Memory of the processes that are bound to nodes.
 std::optional<Placement> resident(const RuleContext& context, const NumaLayout& layout, double least_distance) {
   constexpr std::string_view kMetric = "process.numa_bytes";
-  constexpr double kEnough = 0.5;  // of the job's memory: processes too large to be read are left out
+  constexpr double kEnough = 0.5;  // share of the job's memory: processes too large to be read are left out
   Levels levels(context.telemetry.samples);
   std::map<std::string, std::vector<int>> bound;
   for (const std::size_t channel : context.channels(kMetric)) {
@@ -198,8 +198,8 @@ std::optional<Spill> spill_of(const RuleContext& context, const NumaLayout& layo
 
 /// From the first to the last second in which so much was remote, if a long part of the run was clearly otherwise.
 std::optional<Interval> remote_interval(const RuleContext& context, std::span<const double> shares, double least) {
-  constexpr double kMostOutside = 0.5;  // of `least`
-  constexpr double kLeastInside = 0.8;  // of the samples
+  constexpr double kMostOutside = 0.5;  // share of `least`
+  constexpr double kLeastInside = 0.8;  // share of the samples
   const std::vector<double> smooth = over_seconds(context, shares);
   Interval at;
   std::size_t inside = 0;
@@ -286,7 +286,7 @@ Evidence fact(const RuleContext& context, std::string metric, std::string_view f
 }
 
 bool spilled(const std::optional<Spill>& spill, const Placement& placement) {
-  constexpr double kMost = 0.5;  // of the remote memory
+  constexpr double kMost = 0.5;  // share of the remote memory
   return spill && spill->bytes >= kMost * placement.remote;
 }
 

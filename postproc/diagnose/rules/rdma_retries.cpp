@@ -42,7 +42,7 @@ struct Retries {
   RdmaPort port;
   MetricSeries all;                   // per second, of the highest counter: one request may be in several
   std::vector<std::size_t> channels;  // that are in it
-  std::vector<Why> why;               // of each
+  std::vector<Why> why;               // reasons of each
 };
 
 std::vector<Retries> retries_of(const RuleContext& context) {
@@ -168,7 +168,7 @@ std::optional<Finding> describe(const RuleContext& context, const Retries& retri
   return finding;
 }
 
-/// From the first second to the last there is no usual level to stand above.
+/// An event that lasts from the first second to the last has no baseline to compare with.
 std::optional<Excursion> all_along(const RuleContext& context, const Retries& retries) {
   const Interval whole{0, context.telemetry.samples};
   const double mean = mean_inside(retries.all.values, whole);

@@ -202,7 +202,7 @@ const RegisteredRule kRule{{
     .look_alikes = "results that mean \"not ready yet\", the end of a program",
     .proof = Proof::test_double,
     .user_remedy =
-        {{"compute-sanitizer   # before the program: finds the access; much slower", "kernel_failed"},
+        {{"compute-sanitizer   # finds the access; much slower", "kernel_failed"},
          {"export CUDA_LAUNCH_BLOCKING=1   # in one run: the call that failed then returns the error; slower",
           "kernel_failed"},
          {"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # in one run: NCCL writes why", "nccl"},

@@ -15,14 +15,14 @@ namespace {
 
 constexpr std::size_t kMostReasons = 3;
 
-/// A rule has spoken about it when its intervals cover the given part of the episode. Audits and remarks on the whole
-/// run explain nothing that begins and ends.
+/// A finding explains an episode if its intervals cover the given part of it. Audits and observations on the whole run
+/// explain nothing that begins and ends.
 bool explained(const RuleContext& context, TimeSpan episode) {
   const double share = context.threshold("explained_share");
   const TimeSpan run = context.span(0, context.telemetry.samples);
   return std::any_of(context.found.begin(), context.found.end(), [&](const Finding& finding) {
-    const bool remark = finding.severity == Severity::info && covers(finding, run, 1);
-    return finding.kind != FindingKind::audit && !remark && covers(finding, episode, share);
+    const bool observation = finding.severity == Severity::info && covers(finding, run, 1);
+    return finding.kind != FindingKind::audit && !observation && covers(finding, episode, share);
   });
 }
 
@@ -136,7 +136,8 @@ const RegisteredRule kRule{{
     .order = 1000,
     .look_alikes = "",
     .proof = Proof::real,
-    .thresholds = {{"explained_share", 0.3, "ratio", "part of an episode a rule must cover to explain it"},
+    .thresholds = {{"explained_share", 0.3, "ratio",
+                    "least part of an episode that the findings of a rule cover to explain it"},
                    {"min_felt", 0.05, "ratio",
                     "least change of the job's own pace, waiting or traffic that is reported"},
                    {"min_felt_score", 3, "sd", "least distance of that change from the usual level"}},

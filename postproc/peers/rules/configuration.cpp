@@ -23,7 +23,7 @@ constexpr std::string_view kLinkId = "ib.link_degraded";
 constexpr std::string_view kOfNumaNode = "numa.node";
 
 struct Concern {
-  std::string_view begin;  // of the fact's key
+  std::string_view begin;  // begin of the fact's key
   std::string_view end;
   std::string_view rule;
 };
@@ -350,7 +350,8 @@ const RegisteredJobRule kDrifted(
         .proof = Proof::real,
         .thresholds = {{"warning_seconds", 5, "s",
                         "run time that the others waited for the node, from which its settings are a warning"},
-                       {"warning_percent", 10, "percent", "share of the run, likewise"}},
+                       {"warning_percent", 10, "percent",
+                        "share of the run that the others waited for the node, from which its settings are a warning"}},
         .user_remedy = {{"#SBATCH --exclude={nodes}   # once: does it make a difference", "job"}},
         .admin_remedy = {{"grep . /sys/devices/system/cpu/vulnerabilities/*   # on {node} and on {peer}: which "
                           "mitigations are intended",

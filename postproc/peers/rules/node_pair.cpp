@@ -18,8 +18,8 @@
 namespace reveal::rule::node_pair {
 namespace {
 
-constexpr std::size_t kMostShown = 4;      // of each kind
-constexpr std::size_t kLongestValue = 80;  // of a setting, in characters
+constexpr std::size_t kMostShown = 4;      // differences of each kind
+constexpr std::size_t kLongestValue = 80;  // longest setting, in characters
 
 struct Pair {
   const NodeProfile* first = nullptr;

@@ -17,9 +17,9 @@
 namespace reveal::rule::slow_steps {
 namespace {
 
-constexpr double kSpreadOfMedian = 1.4826;  // of a normal distribution, from the median distance
+constexpr double kSpreadOfMedian = 1.4826;  // ratio for a normal distribution, from the median distance
 constexpr double kClear = 3;                // spreads
-constexpr double kMost = 0.5;               // of the extra time
+constexpr double kMost = 0.5;               // share of the extra time
 constexpr std::size_t kLeastInside = 2;     // points
 constexpr std::size_t kLeastUsual = 5;
 constexpr std::size_t kMostIntervals = 64;  // a summary may hold anything
@@ -86,7 +86,7 @@ std::vector<std::vector<Seen>> by_time(const JobRuleContext& context) {
 
 /// Without processes that made a few passes beside the training, as to try out a library.
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
-  constexpr double kFew = 0.1;  // of the steps of the middle rank
+  constexpr double kFew = 0.1;  // share of the steps of the middle rank
   std::vector<Rank> ranks;
   for (const NodeSteps& node : context.steps) {
     for (const StepTrend& trend : node.history.ranks) ranks.push_back({&node, &trend});
@@ -152,7 +152,7 @@ Begins begins_of_all(const std::vector<Rank>& ranks) {
   return all;
 }
 
-/// Which points are within slow steps, and which far from all of them.
+/// The points within slow steps, and those far from all of them.
 struct Places {
   std::vector<std::size_t> inside, usual;
 };
@@ -244,7 +244,7 @@ Ahead most_ahead(const Begins& begins, const std::vector<std::size_t>& places) {
 
 Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t reference,
              const std::vector<std::vector<Seen>>& groups, const SlowSteps& slow) {
-  constexpr double kInStep = 1.1;  // of their paces
+  constexpr double kInStep = 1.1;  // ratio of their paces
   constexpr double kRepeats = 1.4;
   constexpr double kPossible =
       1.5;  // the delay of a rank that is waited for equals the extra time of the others' steps
@@ -418,11 +418,12 @@ const RegisteredJobRule kSlowSteps(
         .order = 600,
         .look_alikes = "steps with more to do, warm-up, checkpoints, validation",
         .proof = Proof::test_double,
-        .thresholds = {{"min_share", 0.1, "ratio", "least growth of a step, against the usual one"},
+        .thresholds = {{"min_share", 0.1, "ratio", "least growth of a step, relative to the usual step"},
                        {"min_extra", 1, "ms", "least growth of a step"},
                        {"min_steps", 20, "steps", "least number of slow steps"},
                        {"min_seconds", 5, "s", "shortest interval"},
-                       {"min_score", 5, "sd", "least distance from the usual step, in its own spread"}},
+                       {"min_score", 5, "sd",
+                        "least distance from the usual step, in standard deviations of the steps"}},
         .user_remedy = {"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in "
                         "the next run, "
                         "while the steps are slow: where the ranks wait"},

@@ -32,7 +32,7 @@ struct Rank {
 
 /// Without processes that make a few collectives beside the job, as to try out a library.
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
-  constexpr double kFew = 0.1;  // of those of the middle rank
+  constexpr double kFew = 0.1;  // share of the calls of the middle rank
   std::vector<Rank> ranks;
   for (const NodeCalls& node : context.calls) {
     for (const RankCalls& rank : node.history.ranks) ranks.push_back({node.node, &rank});
@@ -71,7 +71,7 @@ std::int64_t overlap(const QuietTime& a, const QuietTime& b) {
   return std::min(a.end_utc_ns, b.end_utc_ns) - std::max(a.begin_utc_ns, b.begin_utc_ns);
 }
 
-/// Nothing where one of the ranks went on.
+/// No standstill if one of the ranks made progress.
 std::optional<Standstill> standstill_at(const std::vector<Rank>& ranks, const QuietTime& of_one) {
   Standstill all{.begin_utc_ns = of_one.begin_utc_ns, .end_utc_ns = of_one.end_utc_ns, .of_rank = {}};
   all.of_rank.reserve(ranks.size());
@@ -514,7 +514,7 @@ std::vector<JobFinding> check_stall(const JobRuleContext& context, const Effecti
   return findings;
 }
 
-constexpr Threshold kMaxCpus{"max_cpus", 0.2, "cpus", "a rank that uses more is at work"};
+constexpr Threshold kMaxCpus{"max_cpus", 0.2, "cpus", "cpu time above which a rank is at work"};
 constexpr const char* kDump =
     "for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the next run, while "
     "it stands still: where each rank is";
@@ -574,12 +574,12 @@ const RegisteredJobRule kStall(
         .proof = Proof::real,
         .thresholds = {{"min_seconds", 10, "s", "shortest time without progress"},
                        {"min_ratio", 3, "ratio", "least length, against the longest other such time"},
-                       {"min_after", 60, "s", "time of start-up, in which ranks wait for each other anyway"},
+                       {"min_after", 60, "s", "length of the start-up, in which ranks usually wait for each other"},
                        kMaxCpus,
                        {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
         .user_remedy = {kDump},
-        .advice = {"Look at what else was found at that time, and at what the rank did then: a lock, a download, a "
-                   "file server that did not answer."},
+        .advice = {"Look at the other findings of that time, and at what the rank was doing at that time: a lock, a "
+                   "download, a file server that did not answer."},
         .admin_remedy = {"Look at {nodes} in that interval: stopped processes, file systems, network."},
         .verify = "no such time is left",
         .sources = {"https://arxiv.org/abs/2410.12588"},

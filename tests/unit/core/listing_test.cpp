@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/sampler/probe.h"
+#include "tests/unit/core/test_host.h"
 
 namespace reveal::tests::listing_test {
 namespace {
@@ -49,6 +50,39 @@ TEST(Listing, GivesFactsAsAnObject) {
   EXPECT_EQ(nlohmann::json::parse(list_facts(facts, Form::json)),
             (nlohmann::json{{"cpu.model", "a \"b\""}, {"kernel.release", "6.1"}}));
   EXPECT_EQ(list_facts(facts, Form::text), "cpu.model = a \"b\"\nkernel.release = 6.1\n");
+}
+
+TEST(Listing, NamesTheAbsenceOfEachProbeThatIsMissing) {
+  const CheckedProbe checked[] = {{{.probe = "cpu"}, Absence::obtainable},
+                                  {{"job", Coverage::State::absent, "no job was named"}, Absence::needs_job},
+                                  {{"energy", Coverage::State::failed, "odd"}, Absence::hardware}};
+  const auto list = nlohmann::json::parse(list_coverage(checked, Form::json));
+  EXPECT_FALSE(list.at(0).contains("absence"));
+  EXPECT_EQ(list.at(1).at("absence"), "needs_job");
+  EXPECT_EQ(list.at(2).at("absence"), "hardware");
+  EXPECT_EQ(list_coverage(std::span(checked).first(2), Form::text),
+            "cpu                  ok      \n"
+            "job                  absent  no job was named\n"
+            "                             to enable it: run the command under reveal-run or srun --reveal\n");
+}
+
+TEST(Listing, ProbesThatAreMissingHaveTheAbsenceOfTheirRowOrOfTheirReason) {
+  TestHost host;
+  KernelTree fs(host.root());
+  TraceSink sink;
+  const std::vector<std::string> names{"energy", "hugepages", "job", "outsiders", "pressure", "stack"};
+  const Sampler sampler(fs, sink, {.interval = std::chrono::milliseconds(100), .probes = names}, TickTime{});
+  std::string absences;
+  for (const auto& [coverage, absence] : sampler.checked()) {
+    absences += coverage.probe + ": " + std::string(name_of(absence)) + '\n';
+  }
+  EXPECT_EQ(absences,
+            "energy: hardware\n"
+            "hugepages: not_here\n"
+            "job: needs_job\n"
+            "outsiders: needs_job\n"
+            "pressure: obtainable\n"
+            "stack: off\n");
 }
 
 TEST(Listing, ThatSomethingCostsMoreOnLargeHostsIsSaid) {

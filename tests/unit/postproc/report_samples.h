@@ -9,7 +9,7 @@
 namespace reveal::samples {
 
 struct Sample {
-  std::string name;  // of the golden files
+  std::string name;  // name of the golden files
   Report report;
 };
 

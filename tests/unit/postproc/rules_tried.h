@@ -1,4 +1,4 @@
-// Which test made which rule report something, and which left it silent: REVEAL_RULES_TRIED names the file that gets
+// The tests that made a rule report something, and those that did not: REVEAL_RULES_TRIED names the file that gets
 // one line for each, "cpu.steal reported RuleSteal.SaysHowMuchTheHypervisorTook". tests/rules_tried_test.sh reads it.
 // Rules that look at one node are noted wherever a test runs at most three of them; findings of peers and of history go
 // through tried().

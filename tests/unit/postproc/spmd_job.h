@@ -17,8 +17,8 @@ struct SpmdJob {
   std::size_t blocks = 12;
   double spread = 0.03;      // between equal nodes
   double uneven_spread = 1;  // > 1: channels differ in their spread by up to this factor, both ways
-  double wander = 0.02;      // of one node's blocks
-  double phases = 0.3;       // of the whole job's blocks
+  double wander = 0.02;      // variation of one node's blocks
+  double phases = 0.3;       // variation of the whole job's blocks
   std::size_t shifted = 6;
   std::size_t odd_node = 0;
   double shift = 0;  // 0.2: 20 % more

@@ -34,8 +34,8 @@ class SyntheticNode {
  public:
   /// The demand of one party during one step, in cpus or per second.
   struct Demand {
-    double job[2] = {1, 1};       // of each of the job's threads, one per cpu
-    double outsider[2] = {0, 0};  // of others, per cpu
+    double job[2] = {1, 1};       // one value for each of the job's threads, one per cpu
+    double outsider[2] = {0, 0};  // other processes, per cpu
     double softirq = 0;           // on cpu0, charged to the running task
     double own_writes = 0;        // bytes/s dirtied by the job
     double outsider_writes = 0;   // bytes/s dirtied by others

@@ -47,7 +47,7 @@ TEST(StartProgram, TellsWhatIsMissingFromWhatCannotRun) {
 }
 
 TEST(AskChild, IsLeftWhenItDoesNotAnswer) {
-  const ChildAnswer answer = ask_child(
+  const ChildAnswer answer = query_child(
       [] {
         ::pause();
         return std::string("never");

@@ -84,7 +84,7 @@ TEST_F(Site, LetsUsersChooseWhetherCallsAreCounted) {
   EXPECT_TRUE(read_sampling(ask, "", "on").stack);
   EXPECT_FALSE(read_sampling(ask, "stack=off", "on").stack);
   EXPECT_FALSE(read_sampling(ask, "", "nonsense").stack);
-  EXPECT_FALSE(read_sampling(config("[run]\nstack = true\n"), "").stack);  // of reveal-run
+  EXPECT_FALSE(read_sampling(config("[run]\nstack = true\n"), "").stack);  // a key of reveal-run
   const std::string on = config("[slurm]\nstack = \"on\"\n");
   EXPECT_TRUE(read_sampling(on, "").stack);
   EXPECT_FALSE(read_sampling(on, "stack=off").stack);
@@ -174,7 +174,7 @@ class ExternSteps : public testing::Test {
     ExternStep step(fs, "4711", node);
     for (int look = 1; look <= 20; ++look) {
       if (look == 3) host_.remove("/proc/500");
-      if (step.look_whether_gone()) return look;
+      if (step.update()) return look;
     }
     return 0;
   }

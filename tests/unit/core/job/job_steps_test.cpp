@@ -21,7 +21,7 @@ TEST_F(JobOnHost, FindsTheStepsOfASlurmJobAndLeavesOthersAlone) {
   for (const int pid : {501, 601, 701}) host_.process(pid, pid - 1, "python3", 10, 0);
   start(JobSource::parse("slurm:4711@n1"));
   EXPECT_NE(job_->find(501), nullptr);
-  EXPECT_EQ(job_->find(601), nullptr);  // of another node on this kernel
+  EXPECT_EQ(job_->find(601), nullptr);  // a process of another node on this kernel
   EXPECT_EQ(job_->find(701), nullptr);
   EXPECT_EQ(job_->cpu_time_ns(), 10 * kTick);  // without the daemon's own work
   EXPECT_EQ(job_->cgroup_name(), "/job_4711");

@@ -87,7 +87,7 @@ TEST_F(PerfBroker, OpensAGroupOfCountersThatTheUserMayNotOpen) {
   const pid_t user = ::fork();
   if (user == 0) {
     if (::setresgid(65534, 65534, 65534) != 0 || ::setresuid(65534, 65534, 65534) != 0) ::_exit(2);
-    const OpenPerf ask = ask_perf_broker(sockets_.sampler.get());
+    const OpenPerf ask = perf_broker_client(sockets_.sampler.get());
     std::vector<CounterGroup> cpus;
     for (int cpu = 0; cpu < static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)); ++cpu) {
       const PerfTarget target{.cpu = cpu, .cgroup_fd = ours_.get()};
@@ -117,7 +117,7 @@ TEST_F(PerfBroker, OpensAGroupOfCountersThatTheUserMayNotOpen) {
 TEST_F(PerfBroker, OpensNothingButTheJobsOwn) {
   std::filesystem::create_directory(scope_ + "/job_4712");
   serve_in_a_process();
-  const OpenPerf ask = ask_perf_broker(sockets_.sampler.get());
+  const OpenPerf ask = perf_broker_client(sockets_.sampler.get());
   const auto error_of = [&](const std::string& folder, const PerfEvent& event) {
     const Descriptor file(::open(folder.c_str(), O_RDONLY | O_CLOEXEC));
     return ask({.event = event, .target = {.cpu = 0, .cgroup_fd = file.get()}}).error;
@@ -144,7 +144,7 @@ TEST_F(PerfBroker, OpensThePlatformsEventsWhileTheJobIsAlone) {
   if (!(std::ifstream("/sys/bus/event_source/devices/msr/type") >> msr)) GTEST_SKIP() << "no msr PMU";
   if (!is_only_job("4711")) GTEST_SKIP() << "Slurm runs other jobs here";
   serve_in_a_process();
-  const OpenPerf ask = ask_perf_broker(sockets_.sampler.get());
+  const OpenPerf ask = perf_broker_client(sockets_.sampler.get());
   const PerfEvent tsc{.type = msr};
   const auto error_of = [&](const PerfEvent& event) { return ask({.event = event, .target = {.cpu = 0}}).error; };
   CounterGroup group({.cpu = 0});
@@ -153,7 +153,7 @@ TEST_F(PerfBroker, OpensThePlatformsEventsWhileTheJobIsAlone) {
   group.start();
   ASSERT_TRUE(group.read());
   EXPECT_GT(group.reading().values[0], 0U);
-  EXPECT_EQ(error_of(kClock), EPERM);  // of whole cpus, other users included
+  EXPECT_EQ(error_of(kClock), EPERM);  // whole cpus, other users included
   EXPECT_EQ(error_of({.type = PERF_TYPE_RAW, .config = 0x3c}), EPERM);
   EXPECT_EQ(error_of({.type = PERF_TYPE_TRACEPOINT, .config = 1}), EPERM);
   std::filesystem::create_directory(scope_ + "/job_4712");
@@ -172,7 +172,7 @@ TEST_F(PerfBroker, SurvivesWhatIsNoRequest) {
     ASSERT_EQ(::recv(socket, reply.data(), sizeof reply, 0), static_cast<ssize_t>(sizeof reply));
     EXPECT_EQ(reply[2], EINVAL) << size;
   }
-  const OpenPerf ask = ask_perf_broker(socket);
+  const OpenPerf ask = perf_broker_client(socket);
   EXPECT_EQ(ask({.event = kClock, .target = {.cpu = 0, .cgroup_fd = ours_.get()}}).error, 0);
   end_broker();
 }
@@ -182,7 +182,7 @@ TEST_F(PerfBroker, ThatAnswersTooLateIsNotMisunderstood) {
   const int socket = sockets_.sampler.get();
   const std::array<char, 3> rubbish{};
   ASSERT_EQ(::send(socket, rubbish.data(), rubbish.size(), 0), 3);  // its answer waits when the next request is sent
-  const OpenPerf ask = ask_perf_broker(socket);
+  const OpenPerf ask = perf_broker_client(socket);
   const PerfOpened opened = ask({.event = kClock, .target = {.cpu = 0, .cgroup_fd = ours_.get()}});
   EXPECT_EQ(opened.error, 0);
   EXPECT_TRUE(opened.fd);
@@ -191,7 +191,7 @@ TEST_F(PerfBroker, ThatAnswersTooLateIsNotMisunderstood) {
 
 TEST_F(PerfBroker, ThatHasGoneIsAnError) {
   sockets_ = make_request_sockets();
-  const OpenPerf ask = ask_perf_broker(sockets_.sampler.get());
+  const OpenPerf ask = perf_broker_client(sockets_.sampler.get());
   sockets_.broker.close();
   EXPECT_EQ(ask({.event = kClock, .target = {.cpu = 0, .cgroup_fd = ours_.get()}}).error, EPIPE);
 }

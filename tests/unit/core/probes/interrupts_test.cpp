@@ -15,7 +15,7 @@ TEST(Interrupts, MakesOneChannelPerSourceAndCpu) {
   EXPECT_EQ(bench.family("interrupts/per_cpu").channels().size(), 5U);
   EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.24", "cpu1"), 2);
   EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.LOC", "cpu0"), 21845);
-  EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.ERR"), 3);  // of all cpus
+  EXPECT_EQ(bench.value("interrupts/per_cpu", "irq.ERR"), 3);  // the sum of all cpus
 }
 
 TEST(Interrupts, MakeNoChannelBeforeTheyHappen) {

@@ -1,4 +1,4 @@
-// Which processes outside the job are named, and for which user.
+// The processes outside the job that are named, and the user to whom they are named.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

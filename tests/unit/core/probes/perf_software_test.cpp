@@ -206,7 +206,7 @@ TEST(PerfCounting, IsMissingWhileItIsClosedAndBeginsAnew) {
   tree.sample();
   // The job's work meanwhile is not known: the counter steps back, which the trace stores as one missing increment.
   EXPECT_EQ(tree.events().total(0), before - 1);
-  double counted = 0;  // of the work; on a busy machine the two clocks differ now and then
+  double counted = 0;  // counted work; on a busy machine the two clocks differ now and then
   for (int round = 0; round < 5 && counted < 0.95; ++round) {
     const std::int64_t until_now = tree.events().total(0);
     const WorkDone done = job.work();

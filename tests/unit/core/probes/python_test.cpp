@@ -310,7 +310,7 @@ TEST(Python, IsNotMeasuredWhereTheKernelRefuses) {
     const std::string request = "rank0 " + std::to_string(process.pid()) + ' ' +
                                 std::to_string(parse_process_stat(stat).value_or(ProcessStat{}).start_ticks);
     const std::string said = "why rank0 " + why_refused() + '\n';
-    const bool told = ask_python("", request) == said && ask_python("", request) == said;
+    const bool told = query_python("", request) == said && query_python("", request) == said;
     ::_exit(refused && told && found.problem == why_refused() ? 7 : 8);
   }
   int status = 0;
@@ -398,7 +398,7 @@ bool samples(PythonBench& bench, std::int64_t count) {
   return bench.value("python.samples") >= count;
 }
 
-/// Which processes have a row with this text.
+/// The processes that have a row with this text.
 std::set<std::string> processes_in(const std::vector<Event>& events, std::string_view text) {
   std::set<std::string> processes;
   for (const Event& event : events) {

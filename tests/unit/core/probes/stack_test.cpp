@@ -32,7 +32,7 @@
 #include "tests/unit/temporary_directory.h"
 
 namespace gloo {
-struct AllreduceOptions;  // of the doubles
+struct AllreduceOptions;  // defined by the doubles
 }
 
 namespace reveal::tests::stack_test {
@@ -63,7 +63,7 @@ struct Order {
   Call call = Call::load;
   int times = 1;
   int status = 0;         // that the calls return
-  int type = kBfloat16;   // of the elements
+  int type = kBfloat16;   // type of the elements
   std::size_t bytes = 0;  // to allocate
   /// Whose first byte is asked for.
   enum class Function : std::uint8_t { reduce, allocate, gloo, work, backward };

@@ -47,7 +47,7 @@ TEST(PerCpu, OnManyCpusIsTheSumTheSpreadAndTheBusiest) {
   bench.sample();
   EXPECT_EQ(packets_of(bench, "", "other_cpus"), 127 + 50);
   EXPECT_EQ(packets_of(bench, "_max", "other_cpus"), 50);
-  EXPECT_EQ(packets_of(bench, "_spread", "other_cpus"), 4);  // of 127 ones and a fifty: 4.31
+  EXPECT_EQ(packets_of(bench, "_spread", "other_cpus"), 4);  // root mean square of 127 ones and a fifty: 4.31
   EXPECT_EQ(bench.value("interrupts/softirq_places", "softirq.NET_RX_max_cpu", "other_cpus"), 5);
 }
 

@@ -17,7 +17,7 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   host.write(net + "queues/tx-4/tx_timeout", "0\n");  // one without cpus in the kernel's text
   host.write(net + "speed", "100000\n");
   host.write(net + "device/driver", "");
-  host.write("/sys/class/net/eth0/numa_node", "1\n");  // of the parent: device/.. here
+  host.write("/sys/class/net/eth0/numa_node", "1\n");  // the file of the parent: device/.. here
   host.write("/sys/class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
   host.write("/sys/class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
   host.write("/sys/devices/system/node/node1/cpulist", "2-3\n");

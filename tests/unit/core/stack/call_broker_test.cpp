@@ -147,7 +147,7 @@ class CallRequests : public ::testing::Test {
     const std::array<std::string_view, 1> wanted = {"ncclAllReduce"};
     offset_ = find_functions(reader_of(library_.get()), wanted).offsets.at(0);
     ASSERT_NE(offset_, 0U);
-    index_ = stack_functions().size() + number_of("ncclAllReduce");  // of the second process
+    index_ = stack_functions().size() + number_of("ncclAllReduce");  // the function's counts in the second process
   }
   void TearDown() override {
     sockets_.sampler.close();

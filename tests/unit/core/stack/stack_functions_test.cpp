@@ -117,7 +117,7 @@ TEST(CallBudget, GrowsWithTheCpuTimeOfTheJob) {
   CallBudget budget;
   for (int second = 0; second < 100; ++second) {
     budget.begin(16e9);
-    budget.spend(0, 79'000, 1000);  // of 80 ms
+    budget.spend(0, 79'000, 1000);  // 79 of 80 ms
     ASSERT_EQ(budget.end(), -1) << second;
   }
 }

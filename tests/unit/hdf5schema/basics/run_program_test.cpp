@@ -48,11 +48,11 @@ TEST(RunProgram, SaysWhyItCouldNotBeStarted) {
 
 TEST(AskChild, IsCompleteOnlyWhenAllWasSaid) {
   std::string large(1 << 20, 'x');
-  const ChildAnswer whole = ask_child([&] { return large; }, 60s, 2 << 20);
+  const ChildAnswer whole = query_child([&] { return large; }, 60s, 2 << 20);
   EXPECT_TRUE(whole.complete);
   EXPECT_EQ(whole.text, large);
-  EXPECT_FALSE(ask_child([&] { return large; }, 60s, 1000).complete) << "too much";
-  const ChildAnswer interrupted = ask_child(
+  EXPECT_FALSE(query_child([&] { return large; }, 60s, 1000).complete) << "too much";
+  const ChildAnswer interrupted = query_child(
       [&] {
         struct sigaction ignore {};
         ignore.sa_handler = [](int) {};
@@ -64,11 +64,11 @@ TEST(AskChild, IsCompleteOnlyWhenAllWasSaid) {
       60s, 2 << 20);
   EXPECT_TRUE(interrupted.complete);
   EXPECT_EQ(interrupted.text, large);
-  EXPECT_FALSE(ask_child([]() -> std::string { throw std::runtime_error("x"); }, 60s, 1000).complete);
+  EXPECT_FALSE(query_child([]() -> std::string { throw std::runtime_error("x"); }, 60s, 1000).complete);
 }
 
 TEST(AskChild, DoesNotWaitForOneThatHangs) {
-  const ChildAnswer hung = ask_child(
+  const ChildAnswer hung = query_child(
       [] {
         ::pause();
         return std::string("late");

@@ -99,7 +99,7 @@ TEST(AnnotatedWindows, HaveScoresFindingsAndFeatures) {
   };
   EXPECT_EQ(at("begin", 0), "2023-11-14T22:13:20.100Z");
   EXPECT_EQ(at("end", 0), "2023-11-14T22:13:23.100Z");
-  EXPECT_EQ(at("mem.available:mean", 0), "16.5");  // of 2 to 31: a sample is the row at its end
+  EXPECT_EQ(at("mem.available:mean", 0), "16.5");  // mean of 2 to 31: a sample is the row at its end
   EXPECT_EQ(at("mem.available:mean", 1), "26.5");
   EXPECT_EQ(at("mem.available:minimum", 96), "962");
   for (const auto& [window, interval, findings] : {std::tuple{46, "none", ""},

@@ -45,7 +45,7 @@ struct Job {
 
   [[nodiscard]] std::vector<Finding> findings(const AnalysisSettings& settings = {}) const {
     std::vector<Finding> found = {loss};
-    ask_senders(summaries, settings, found);
+    compare_with_senders(summaries, settings, found);
     return found;
   }
 };

@@ -148,14 +148,14 @@ TEST_F(KnownFindings, AreObservationsOnceTheirOwnerSaidSo) {
   add_feedback(state_, said);
   const Report after = report();
   EXPECT_EQ(after.findings.front().severity, Severity::info);
-  EXPECT_NE(after.findings.front().sentence.find("You said on 1970-01-01: ours."), std::string::npos);
+  EXPECT_NE(after.findings.front().sentence.find("Your feedback of 1970-01-01: ours."), std::string::npos);
   EXPECT_NE(after.verdict.primary, found.id);
   EXPECT_TRUE(take_back_feedback(state_, said));
   EXPECT_EQ(report().findings.front(), found);
   std::ofstream(state_ / kFeedbackFile) << "damaged";
   EXPECT_EQ(report().findings.front(), found) << "a report is made in any case";
   ASSERT_FALSE(problems_.empty());
-  EXPECT_NE(problems_.back().text.find("what you said about earlier findings is not known"), std::string::npos);
+  EXPECT_NE(problems_.back().text.find("your feedback on earlier findings could not be read"), std::string::npos);
 }
 
 TEST_F(KnownFindings, AreListedAsMuted) {

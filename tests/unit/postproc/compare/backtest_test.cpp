@@ -87,9 +87,9 @@ TEST(Backtest, PrintsBeforeAndAfter) {
   EXPECT_EQ(backtest_as_text(backtest, {}),
             "cpu.outsider.min_cpu: 0.15 -> 0.5\n"
             "\n"
-            "went      reveal-1: warning on 1 node, 10 s -> not found\n"
+            "disappeared  reveal-1: warning on 1 node, 10 s -> not found\n"
             "\n"
-            "cpu.outsider: in 1 of 1 job before, in 0 after; 0 appeared, 1 went, 0 changed, 0 same\n"
+            "cpu.outsider: in 1 of 1 job before, in 0 after; 0 appeared, 1 disappeared, 0 changed, 0 same\n"
             "not analysed: reveal-2/n1.h5: is not an HDF5 file\n");
   const auto json = nlohmann::json::parse(backtest_as_json(backtest));
   EXPECT_EQ(json["jobs"][0]["rules"][0]["outcome"], "went");

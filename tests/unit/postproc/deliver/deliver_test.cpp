@@ -239,7 +239,7 @@ TEST_F(Deliver, NamesTheDirectoryOnceAllNodesAreIn) {
 }
 
 TEST_F(Deliver, IsFoundUnderTheNumberThatItsNameGot) {
-  fs::create_directories(base_ / "work/train-4711");  // of another user
+  fs::create_directories(base_ / "work/train-4711");  // owned by another user
   job_.place.nodes = job_.place.watched = {"n01", "n02"};
   job_.names = {};
   const auto learn = [](const fs::path&) {

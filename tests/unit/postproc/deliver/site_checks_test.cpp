@@ -21,7 +21,7 @@ class SiteChecks : public ::testing::Test {
   SiteChecks() {
     places_ = {
         .root = folder_.path() / "root", .programs = folder_.path() / "bin", .history = folder_.path() / "state"};
-    places_.ask_slurm = false;
+    places_.query_slurm = false;
     program("reveal-run", REVEAL_VERSION);
     program("reveal-collect", REVEAL_VERSION);
   }

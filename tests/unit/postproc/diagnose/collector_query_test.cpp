@@ -7,28 +7,30 @@
 namespace reveal::tests::collector_query_test {
 namespace {
 
-TEST(ProbeCheck, SortsByWhoCanDoSomething) {
+TEST(ProbeCheck, SortsByTheFieldAbsenceAndNotByWords) {
   const std::string answer = R"json([
     {"name": "cpu", "state": "ok", "reason": ""},
-    {"name": "job", "state": "absent", "reason": "no job was named (--job)", "remedy": "run under reveal-run"},
-    {"name": "writeback", "state": "absent", "reason": "not readable", "remedy": "admin: mount -o remount"},
-    {"name": "outsiders", "state": "absent", "reason": "without a job every process is an outsider"},
-    {"name": "stack", "state": "absent", "reason": "it is off by default (--stack)", "remedy": "reveal-run --stack"},
-    {"name": "lustre", "state": "absent", "reason": "none", "remedy": "nothing is lost; admin: chmod"},
-    {"name": "energy", "state": "absent", "reason": "no RAPL, or a virtual machine", "remedy": "admin: chmod"}])json";
+    {"name": "job", "state": "absent", "reason": "a", "remedy": "run under reveal-run", "absence": "needs_job"},
+    {"name": "writeback", "state": "absent", "reason": "b", "remedy": "mount -o remount", "absence": "obtainable"},
+    {"name": "stack", "state": "absent", "reason": "c", "remedy": "reveal-run --stack", "absence": "off"},
+    {"name": "lustre", "state": "absent", "reason": "no job was named", "remedy": "admin: it", "absence": "not_here"},
+    {"name": "newer", "state": "failed", "reason": "off by default", "absence": "seldom"},
+    {"name": "older", "state": "absent", "reason": "off by default"},
+    {"name": "energy", "state": "absent", "reason": "no RAPL", "remedy": "chmod", "absence": "hardware"}])json";
   const ProbeCheck real = sorted_check(answer, false);
-  EXPECT_EQ(real.all(), 7U);
+  EXPECT_EQ(real.all(), 8U);
   ASSERT_EQ(real.obtainable.size(), 2U);
   EXPECT_EQ(real.obtainable[0].name, "writeback");
-  ASSERT_EQ(real.needs_job.size(), 2U);
+  EXPECT_EQ(real.obtainable[1].name, "energy");
+  ASSERT_EQ(real.needs_job.size(), 1U);
   EXPECT_EQ(real.needs_job[0].name, "job");
-  EXPECT_EQ(real.needs_job[1].name, "outsiders");
   ASSERT_EQ(real.off.size(), 1U);
   EXPECT_EQ(real.off[0].name, "stack");
+  ASSERT_EQ(real.not_here.size(), 3U);
   EXPECT_EQ(real.not_here[0].name, "lustre");
   const ProbeCheck guest = sorted_check(answer, true);
   ASSERT_EQ(guest.obtainable.size(), 1U);
-  EXPECT_EQ(guest.not_here[1].name, "energy");
+  EXPECT_EQ(guest.not_here[3].name, "energy");
 }
 
 TEST(NodeFacts, AreAnObjectOfTexts) {

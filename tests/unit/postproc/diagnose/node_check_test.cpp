@@ -71,7 +71,7 @@ TEST(NodeCheck, SeesAFullFileSystemAndBadMemoryOfAGpuWithoutAJob) {
   const NodeCheck bad = node(50e9, 1);
   ASSERT_EQ(bad.findings.size(), 1U);
   EXPECT_EQ(bad.findings[0].id, "gpu.ecc_remap");
-  EXPECT_EQ(bad.findings[0].impact.how, "none seen: no error of it while the recording ran");
+  EXPECT_EQ(bad.findings[0].impact.how, "none seen: it had no error while the recording ran");
 }
 
 TEST(NodeCheck, SeesLinksThatAreDownOrNarrowWithoutAJob) {

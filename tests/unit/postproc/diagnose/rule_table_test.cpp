@@ -95,10 +95,10 @@ TEST(RuleTable, FoldsCommentsIntoCommentsSoThatALineCanBePasted) {
                           "                                # usual level\n"),
             std::string::npos)
       << outsider;
-  EXPECT_NE(
-      rule_as_text(*find_rule("cpu.outsider"), {}, 40)
-          .find("# on {node}, in the next\n               # run: who else is busy,\n               # on which cpu\n"),
-      std::string::npos);
+  EXPECT_NE(rule_as_text(*find_rule("cpu.outsider"), {}, 40)
+                .find("# on {node}, in the next\n               # run: the other busy\n               # processes and "
+                      "their cpus\n"),
+            std::string::npos);
 }
 
 TEST(RuleTable, RefusesAFindingWithoutARow) {

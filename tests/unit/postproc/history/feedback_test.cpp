@@ -83,18 +83,18 @@ TEST_F(FeedbackFile, IsRefusedWithAnotherSchemaOrDeepJson) {
 
 TEST(Feedback, LowersFindingsOfTheRuleInRunsOfThisKey) {
   std::vector<Finding> findings = {found("cpu.outsider"), found("cpu.steal")};
-  honour_feedback(std::vector{said("cpu.outsider")}, "other key", findings);
+  apply_feedback(std::vector{said("cpu.outsider")}, "other key", findings);
   EXPECT_EQ(findings[0].severity, Severity::warning);
-  honour_feedback(std::vector{said("cpu.outsider")}, "key", findings);
+  apply_feedback(std::vector{said("cpu.outsider")}, "key", findings);
   EXPECT_EQ(findings[0].severity, Severity::info);
-  EXPECT_EQ(findings[0].sentence, "Something happened. You said on 2025-11-20: was ours.");
+  EXPECT_EQ(findings[0].sentence, "Something happened. Your feedback of 2025-11-20: was ours.");
   EXPECT_EQ(findings[1], found("cpu.steal"));
 }
 
 TEST(Feedback, OfOneFindingHoldsForNoOther) {
   std::vector<Finding> findings = {found("cpu.outsider"), found("cpu.outsider")};
   findings[1].fingerprint = "f2";
-  honour_feedback(std::vector{said("cpu.outsider", "f1")}, "key", findings);
+  apply_feedback(std::vector{said("cpu.outsider", "f1")}, "key", findings);
   EXPECT_EQ(findings[0].severity, Severity::info);
   EXPECT_EQ(findings[1].severity, Severity::warning);
 }
@@ -102,10 +102,10 @@ TEST(Feedback, OfOneFindingHoldsForNoOther) {
 TEST(Feedback, LeavesCriticalFactsCritical) {
   std::vector<Finding> findings = {found("gpu.xid", Severity::critical), found("gpu.xid", Severity::critical)};
   findings[0].kind = FindingKind::audit;
-  honour_feedback(std::vector{said("gpu.xid")}, "key", findings);
+  apply_feedback(std::vector{said("gpu.xid")}, "key", findings);
   EXPECT_EQ(findings[0].severity, Severity::critical);
   EXPECT_EQ(findings[1].severity, Severity::info);
-  EXPECT_EQ(findings[0].feedback, "You said on 2025-11-20: was ours");
+  EXPECT_EQ(findings[0].feedback, "Your feedback of 2025-11-20: was ours");
 }
 
 }  // namespace

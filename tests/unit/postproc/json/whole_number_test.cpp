@@ -30,7 +30,7 @@ TEST(WholeNumber, OfASummaryIsNotCutOff) {
   NodeSummary summary;
   summary.node = "n01";
   Json good = Json::parse(render_summary(summary));
-  good.erase("profile");  // of no job
+  good.erase("profile");  // this summary belongs to no job
   EXPECT_EQ(parse_summary(good.dump()).trace_bytes, 0U);
   for (const char* key : {"bytes", "mtime_ns"}) {
     for (const char* wrong : {"1e300", "1.5"}) {

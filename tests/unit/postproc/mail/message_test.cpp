@@ -227,7 +227,7 @@ TEST(MailMessage, SendsOnlyLinesThatMailServersTake) {
     SCOPED_TRACE(sample.name);
     for (const MailContext& context : {to_user(), to_admins()}) {
       const std::string mime = compose_mail(sample.report, site(), context).mime;
-      EXPECT_LE(parse(mime).longest_line, 100U);  // of 998; only names of messages cannot be folded to 78
+      EXPECT_LE(parse(mime).longest_line, 100U);  // the limit is 998; only names of messages cannot be folded to 78
       for (const char c : mime) ASSERT_TRUE(c == '\n' || c == '\t' || (c >= ' ' && c <= '~'));
     }
   }

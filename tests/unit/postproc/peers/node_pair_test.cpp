@@ -153,7 +153,7 @@ TEST(RuleNodePair, LeavesARankThatLogsLoadsAndWritesAlone) {
   job.first["cpu.user"] = always(1.7e9);
   job.first["job.cpu_time"] = always(1.9e9);
   job.first["job.threads"] = always(12);
-  job.first["job.wait_time"] = always(0.3e9);  // of its own threads
+  job.first["job.wait_time"] = always(0.3e9);  // waiting of its own threads
   job.first["net.tx_bytes"] = always(60e6);
   job.first["disk.writes"] = always(400);
   job.first["disk.write_bytes"] = always(200e6);

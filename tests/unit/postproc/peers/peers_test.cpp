@@ -94,14 +94,14 @@ TEST(Peers, DifferInPairsWithoutANameBeingGiven) {
   const PeerComparison comparison = compared(job.record());
   EXPECT_FALSE(comparison.compared);
   ASSERT_EQ(comparison.groups.size(), 1U);
-  EXPECT_NE(comparison.groups[0].reason.find("over the whole job it cannot be told which of them differs"),
+  EXPECT_NE(comparison.groups[0].reason.find("too few to know which of them differs over the whole job"),
             std::string::npos);
   EXPECT_NE(comparison.groups[0].reason.find("they differ in 6 channels"), std::string::npos)
       << comparison.groups[0].reason;
   EXPECT_TRUE(comparison.deviations.empty());
   EXPECT_TRUE(found_in(comparison).empty());
   EXPECT_EQ(comparison.sentence.find("n000"), std::string::npos) << comparison.sentence;
-  EXPECT_TRUE(comparison.sentence.starts_with("2 nodes: over the whole job it cannot be told which of them differs"))
+  EXPECT_TRUE(comparison.sentence.starts_with("2 nodes: too few to know which of them differs over the whole job"))
       << comparison.sentence;
 }
 

@@ -189,7 +189,7 @@ TEST(RuleSlowSteps, TellsHowLongCallsWaited) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("30 ms were spent in calls that wait for other ranks."), std::string::npos)
       << found[0].sentence;
-  job.waits = [](std::size_t, int step) { return is_slow(step) ? 0.08 : 0.01; };  // of several threads
+  job.waits = [](std::size_t, int step) { return is_slow(step) ? 0.08 : 0.01; };  // several threads wait
   ASSERT_EQ(found_in(job).size(), 1U);
   EXPECT_EQ(found_in(job)[0].sentence.find("70 ms"), std::string::npos);
 }

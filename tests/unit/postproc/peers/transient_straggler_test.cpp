@@ -14,7 +14,7 @@ namespace {
 struct Node {
   double usual = 0.8;
   double inside = 0.8;   // from 50 s to 70 s
-  double seconds = 100;  // of it in a row, every twelve seconds
+  double seconds = 100;  // seconds in a row, every twelve seconds
 };
 
 std::vector<NodeProfile> record(const std::vector<Node>& nodes, double begin = 50, double end = 70,

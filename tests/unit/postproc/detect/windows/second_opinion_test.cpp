@@ -1,4 +1,4 @@
-// Which window detectors see an episode and their reasons; nothing if there is too little data.
+// The window detectors that confirm an episode, and their reasons; none if there is too little data.
 #include "postproc/detect/windows/second_opinion.h"
 
 #include <gtest/gtest.h>

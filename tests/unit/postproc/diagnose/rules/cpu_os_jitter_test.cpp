@@ -24,7 +24,7 @@ R with(const std::string& kind, double taken) {
   return node;
 }
 
-/// Which of the three rules report it.
+/// Those of the three rules that report it.
 std::vector<std::string> reported(const R& node) {
   std::vector<std::string> ids;
   for (const char* id : {"node.noisy_neighbour", "cpu.os_jitter", "cpu.outsider"}) {

@@ -18,7 +18,7 @@ struct BusyDisk {
   R::Course requests = R::event(100, 400);  // per second
   R::Course took = R::event(0.002, 0.08);   // seconds each
   R::Course bytes = R::event(5e6, 100e6);   // per second
-  R::Course own = R::event(5e6, 95e6);      // of them by the job
+  R::Course own = R::event(5e6, 95e6);      // the job's own part
   R::Course used = R::event(1.8, 0.6);      // cpus
   R::Course waits = R::event(0.01, 0.8);    // seconds per second
   double seconds = 120;
@@ -108,7 +108,7 @@ TEST(RuleLocalDisk, IsSilentOnADiskThatIsBusyButFast) {
 }
 
 TEST(RuleLocalDisk, IsSilentWhereTheJobLosesNothing) {
-  EXPECT_TRUE(found_on({.used = R::always(1.8)}).empty());  // of other processes, or read ahead
+  EXPECT_TRUE(found_on({.used = R::always(1.8)}).empty());  // the work of other processes, or read ahead
   EXPECT_TRUE(found_on({.waits = R::always(0.01)}).empty());
 }
 

@@ -10,8 +10,8 @@ using R = RuleRecording;
 
 struct Job {
   double traffic = 180e9;  // bytes/s of package0, a third of it written
-  double stalls = 0.6;     // of the cycles
-  double remote = 0.02;    // of the accesses
+  double stalls = 0.6;     // share of the cycles
+  double remote = 0.02;    // share of the accesses
   double used = 8;         // cpus, of the 8.2 that are busy
 };
 

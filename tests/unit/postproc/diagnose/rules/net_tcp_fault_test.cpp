@@ -176,7 +176,7 @@ TEST(RuleLoss, NotesALossFromTheFirstSecondToTheLast) {
   const auto set = [&](std::size_t channel, double level) {
     for (std::size_t t = 0; t < kSamples; ++t) telemetry.series(channel)[t] = level;
   };
-  set(0, 8);  // of 400 and more per step
+  set(0, 8);  // 400 and more per step
   const auto found = findings_of(telemetry);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::notice);
