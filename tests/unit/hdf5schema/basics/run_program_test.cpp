@@ -1,10 +1,8 @@
 #include "hdf5schema/basics/run_program.h"
 
 #include <gtest/gtest.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -52,18 +50,6 @@ TEST(AskChild, IsCompleteOnlyWhenAllWasSaid) {
   EXPECT_TRUE(whole.complete);
   EXPECT_EQ(whole.text, large);
   EXPECT_FALSE(query_child([&] { return large; }, 60s, 1000).complete) << "too much";
-  const ChildAnswer interrupted = query_child(
-      [&] {
-        struct sigaction ignore {};
-        ignore.sa_handler = [](int) {};
-        ::sigaction(SIGALRM, &ignore, nullptr);  // without SA_RESTART: a write that waits fails with EINTR
-        const itimerval often{.it_interval = {0, 50}, .it_value = {0, 50}};
-        ::setitimer(ITIMER_REAL, &often, nullptr);
-        return large;
-      },
-      60s, 2 << 20);
-  EXPECT_TRUE(interrupted.complete);
-  EXPECT_EQ(interrupted.text, large);
   EXPECT_FALSE(query_child([]() -> std::string { throw std::runtime_error("x"); }, 60s, 1000).complete);
 }
 
