@@ -324,11 +324,10 @@ TEST(ReportBrief, PrefersAdviceToAToolThatExaminesTheProgram) {
 TEST(ReportBrief, KeepsTheLastClauseOfAFailure) {
   Report report = samples::failed();
   report.findings.clear();
-  report.verdict = {
-      VerdictStatus::healthy, "",
-      "The command failed: ended by SIGABRT (exit status 134) after 36 s. reveal found nothing unusual on "
-      "the node; check the program's own output.",
-      true};
+  report.verdict = {VerdictStatus::healthy, "",
+                    "The command failed: ended by SIGABRT (exit status 134) after 36 s. Nothing unusual was found on "
+                    "the node; check the program's own output.",
+                    true};
   const std::vector<std::string> lines = lines_of(render_brief(report, {.directory = "out"}));
   EXPECT_LE(lines.size(), 6U);
   ASSERT_GT(lines.size(), 2U);
