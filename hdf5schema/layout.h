@@ -45,7 +45,7 @@ struct EventRecord {
   char text[192];
 };
 
-/// In one trace. At ten steps a second and eight ranks, those of half a day.
+/// The most steps in one trace: half a day at ten steps a second and eight ranks.
 inline constexpr std::size_t kMostSteps = std::size_t{1} << 22;
 
 struct StepRecord {

@@ -16,7 +16,7 @@ namespace {
 constexpr hsize_t kMaxValues = hsize_t{1} << 32;
 constexpr hsize_t kMostSeries = hsize_t{1} << 18;
 
-/// As h5py writes text: its bytes are elsewhere in the file, where only the library finds them.
+/// Reads text of h5py: its bytes are elsewhere in the file, where only the library finds them.
 std::vector<std::string> read_variable_texts(const H5::H5File& file, const char* name) {
   H5L_info_t link;
   check_hdf5(H5Lget_info(file.getId(), name, &link, H5P_DEFAULT), "H5Lget_info");

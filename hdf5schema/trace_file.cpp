@@ -50,7 +50,7 @@ struct FamilyFile {
 };
 
 void describe(const H5::DataSet& values, const FamilySpec& spec, const std::string& axis) {
-  // In the header: dense storage would cost 4 KiB.
+  // The attributes are in the header: dense storage would cost 4 KiB.
   set_attribute(values, "units", name_of(spec.unit));
   set_attribute(values, "kind", name_of(spec.kind));
   set_attribute(values, "scope", name_of(spec.scope));

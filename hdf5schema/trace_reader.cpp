@@ -471,7 +471,7 @@ void TraceReader::Impl::take_rows(const CheckedDataset& checked, const std::stri
   if (check == Check::all) check_family(family);
 }
 
-/// Are all chunks those that were written?
+/// Throws Error unless all chunks are those that were written.
 void TraceReader::Impl::check_family(const Family& family) const {
   StoredChunks found;
   const CheckedDataset values(file, family.spec.path);

@@ -43,7 +43,7 @@ static bool is_empty(const char* text) {
   return text == NULL || text[0] == '\0' || strcmp(text, "(null)") == 0;
 }
 
-/// As it is handed on. No key begins with a dash, and the collector would take it for an option of its own.
+/// The text that is passed on. No key begins with a dash, and the collector would take it for an option of its own.
 static const char* plain(const char* text) {
   return is_empty(text) || text[0] == '-' || strlen(text) >= kLongestRequest ? "" : text;
 }

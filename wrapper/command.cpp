@@ -44,8 +44,8 @@ bool is_for_us_alone(int signal) noexcept {
   return signal == SIGALRM || (signal == SIGHUP && ::getsid(0) == ::getpid());
 }
 
-// From now on they are the command's alone: its reader must see the end of a pipe when the command ends, its writer
-// must see that its reader is gone. Standard error stays, for our lines and the report.
+// From now on, only the command has these descriptors: its reader must see the end of a pipe when the command ends, its
+// writer must see that its reader is gone. Standard error stays, for our lines and the report.
 void let_go_of_the_commands_descriptors() noexcept try {
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   if (null) {

@@ -75,7 +75,7 @@ void begin(Profile& profile, const RunSettings& settings, std::span<const std::s
     profile.run->unlock();
     remove_abandoned_runs(base);
   }
-  // In microseconds: the launch's duration counts from its first rank.
+  // The time in microseconds: the launch's duration counts from its first rank.
   if (profile.run->read(kBegunFile).empty()) {
     profile.run->write(kBegunFile, std::to_string(static_cast<long long>(seconds_since_boot() * 1e6)));
   }

@@ -91,7 +91,7 @@ std::optional<int> wait_for(ChildProcess& child, Signals& signals, std::chrono::
   return end_of(child);
 }
 
-/// With everything it started: it leads a group of its own.
+/// Sets the priority of the child and of all that it started: it leads a group of its own.
 void set_nice(ChildProcess& child, int nice) {
   if (child && !child.status()) ::setpriority(PRIO_PGRP, static_cast<id_t>(child.pid()), nice);
 }

@@ -19,7 +19,7 @@ struct SpoolLimits {
   std::uint64_t total = 0;  // spool_total_max, of everything below the spool
 };
 
-/// Without spool_total_max: 10 GB, or a tenth of the file system where that is less.
+/// The default of spool_total_max is 10 GB, or a tenth of the file system if that is less.
 [[nodiscard]] SpoolLimits spool_limits(const std::filesystem::path& spool, const Config& config);
 
 /// Throws Error when the spool holds more than `limits.total`, or more than half of that is this user's; the message

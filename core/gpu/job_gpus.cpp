@@ -95,7 +95,7 @@ std::vector<std::string> values_of(std::string_view environment, std::string_vie
   return values;
 }
 
-/// As CUDA reads it: up to the first word that names no GPU. Nothing where it names parts of GPUs (MIG).
+/// The list as CUDA reads it: up to the first word that names no GPU. No value if it names parts of GPUs (MIG).
 /// `may_count`: numbers count from the node's first GPU; in a job of Slurm's they may count from the job's own.
 /// https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
 std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuIdentity> gpus, bool may_count) {

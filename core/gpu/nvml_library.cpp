@@ -44,7 +44,7 @@ NvmlLibrary::NvmlLibrary(const std::string& file) : library_(::dlopen(file.c_str
   find_calls();
 }
 
-// Not unloaded: threads of the driver's may still run its code.
+// The library stays loaded: threads of the driver may still run its code.
 NvmlLibrary::~NvmlLibrary() {
   static_cast<void>(shutdown_());
 }

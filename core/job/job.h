@@ -69,7 +69,7 @@ class Job {
   /// Parents before their children, in the order they were found.
   [[nodiscard]] const std::vector<std::unique_ptr<JobProcess>>& processes() const noexcept { return processes_; }
   [[nodiscard]] const JobProcess* find(int pid) const noexcept;
-  /// Never falls; kMissing while it is unknown.
+  /// The time never falls; kMissing while it is unknown.
   [[nodiscard]] std::int64_t cpu_time_ns() const noexcept { return cpu_time_ns_; }
   [[nodiscard]] int own_pid() const noexcept { return own_pid_; }
   /// "/job_4711" where that is the last part of the job's own control groups; "" if they have no such name.

@@ -1,4 +1,4 @@
-// On which cpus the kernel lets processes run.
+// The cpus on which the kernel lets processes run.
 #pragma once
 
 #include "core/job/cpu_set.h"

@@ -86,7 +86,7 @@ RecordingWriter::RecordingWriter(const std::filesystem::path& directory) {
   std::filesystem::create_directories(directory, error);
   if (error) throw Error("cannot record to " + directory.string() + ": " + error.message());
   path_ = (directory / kRecordingFile).string();
-  // Not through a link of another user.
+  // A link of another user is not followed.
   const int file = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (file < 0 && errno == EEXIST) throw Error(path_ + " exists already; choose another --record directory");
   if (file < 0) throw system_error(path_, errno);

@@ -34,7 +34,7 @@ struct MicroarchitectureName {
 [[nodiscard]] std::span<const MicroarchitectureName> microarchitectures();
 [[nodiscard]] const MicroarchitectureName& name_of(Microarchitecture);
 
-/// From the text of /proc/cpuinfo: CPUID family, model and stepping, or implementer and part of Arm's MIDR.
+/// Reads the text of /proc/cpuinfo: CPUID family, model and stepping, or implementer and part of Arm's MIDR.
 [[nodiscard]] Microarchitecture microarchitecture_of(std::string_view cpuinfo);
 [[nodiscard]] Microarchitecture microarchitecture_of(KernelTree& fs);
 

@@ -119,7 +119,8 @@ class JobCpusProbe final : public Probe {
   }
 
  private:
-  // As the channels of cpu times: by themselves, or on large hosts in the same groups (core/sampler/per_cpu.h).
+  // The groups are those of cpu times: each cpu by itself, or on large hosts in the same groups
+  // (core/sampler/per_cpu.h).
   void group_cpus() {
     const std::vector<int>& online = context_.host.cpus_online;
     const bool many = online.size() > kMostInDetail;

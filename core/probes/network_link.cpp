@@ -301,7 +301,7 @@ class NetworkLinkProbe final : public Probe {
     }
   }
 
-  /// As the first answer has it: a setting, and no level.
+  /// Keeps the first answer: it is a setting, not a level.
   void remember(std::string_view interface, const Ring& ring) {
     if (rings_.find(interface) == rings_.end()) rings_.emplace(interface, ring);
   }

@@ -40,7 +40,7 @@ constexpr FamilyTable kQueueFamilies[] = {
      "Queue pairs of the job's processes on each RDMA device", kQueuesSource, kProcessQueues},
 };
 
-// In the child.
+// Runs in the child.
 // Answer: "ok WORKED ELAPSED" (nanoseconds) and, for each device that was read completely, "device NAME UNKNOWN" (queue
 // pairs without a process) and "process PID NAME PAIRS QUEUES"; for the others "lost NAME WHY"; at last "end". Or
 // "gap WORKED ELAPSED WHY".

@@ -111,7 +111,7 @@ constexpr auto kPeerPlaces = [] {
 static_assert(std::all_of(kPeerPlaces.begin(), kPeerPlaces.end(),
                           [](const PeerPlace& place) { return place.family < std::size(kPeerFamilies); }));
 
-// In the child.
+// Runs in the child.
 // Request: a line for each network namespace, "0 /proc/net" or "1 /proc/4711/net", and "pids 4711 4712 ...".
 // Answer: "ok NANOSECONDS REFUSED UNREADABLE OVERFLOWED VANISHED", and a line for each row: its name and its numbers,
 // "-" where one is not known; or "gap NANOSECONDS WHY".

@@ -41,7 +41,7 @@ std::string as_instance(std::string text) {
   return text;
 }
 
-/// In whole degrees.
+/// The temperature in whole degrees.
 std::int64_t degrees_of(std::string_view line) noexcept {
   const bool below_zero = line.starts_with('-');
   std::int64_t thousandths = 0;

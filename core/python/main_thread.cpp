@@ -36,7 +36,7 @@ T value_in(std::span<const std::byte> bytes, std::uint64_t offset) {
   return value;
 }
 
-/// Behind the last field.
+/// The offset behind the last field.
 std::uint64_t end_of_fields(std::initializer_list<std::uint32_t> offsets) {
   std::uint64_t end = 0;
   for (const std::uint32_t offset : offsets) {

@@ -47,7 +47,7 @@ void StatusFile::run(const std::stop_token& stop) {
 
 void StatusFile::write() const {
   try {
-    // Not publish_file(): traces may be written into a directory of several users.
+    // publish_file() is not safe here: traces may be written into a directory of several users.
     const std::string name = path_.filename().string();
     NewFile file(path_.parent_path(), name, "." + name + ".new", 0600);
     file.write(text());

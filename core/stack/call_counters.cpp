@@ -310,7 +310,7 @@ std::string CallCounters::calibrate(const CallShape& shape, double& cost_ns) {
   const std::uint64_t offset = own_offset(reinterpret_cast<std::uintptr_t>(&reveal_calibrated_call));
   const Descriptor self(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
   if (!self || offset == 0) return "the collector's own program cannot be read";
-  // In another thread than the main one: some kernels count only that one's calls (fixed in Linux 6.10).
+  // Not measured in the main thread: some kernels count only calls of that thread (fixed in Linux 6.10).
   // The fastest of a few turns: the others were interrupted.
   const auto time_of_turn = [] {
     std::int64_t fastest = std::numeric_limits<std::int64_t>::max();

@@ -73,7 +73,7 @@ template <typename Work>
   ::_exit(status);
 }
 
-/// In a child: it gets this signal when its parent ends, even by SIGKILL, and ends at once if that was before.
+/// Call it in a child: it then gets this signal when its parent ends, even by SIGKILL, or at once if that was before.
 /// https://man7.org/linux/man-pages/man2/prctl.2.html (PR_SET_PDEATHSIG)
 void end_with_parent(pid_t parent, int signal = SIGKILL) noexcept;
 

@@ -213,7 +213,7 @@ struct RegisteredConfigCheck {
 /// "REVEAL_INTERVAL"; "" for keys that no variable sets.
 [[nodiscard]] std::string variable_of(const ConfigKey& key);
 
-/// As it stands in reveal.conf: "100ms" in quotes, true without, ["a", "b"].
+/// The value as written in reveal.conf: "100ms" in quotes, true without, ["a", "b"].
 [[nodiscard]] std::string written(const ConfigKey& key, const std::vector<std::string>& values);
 
 }  // namespace reveal

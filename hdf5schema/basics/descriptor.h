@@ -39,7 +39,7 @@ struct Pipe {
   Descriptor read, write;
 };
 
-/// Without ends if pipe2() failed: errno has the reason.
+/// Has no ends if pipe2() failed: errno has the reason.
 [[nodiscard]] inline Pipe open_pipe(int flags = 0) noexcept {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | flags) != 0) return {};

@@ -342,7 +342,7 @@ class NodeExport {
     const std::size_t at_once = std::max<std::size_t>(1, kValuesAtOnce / width);
     Telemetry piece;
     std::size_t each = 1;  // samples of a point
-    // From the begin on: the start value of a counter is only known at its first row.
+    // Reads from the begin on: the start value of a counter is only known at its first row.
     for (std::size_t begin = 0; begin < ranges.back().end; begin += at_once) {
       stream.read(begin, std::min(at_once, stream.samples() - begin), piece);
       if (begin == 0) {

@@ -31,7 +31,7 @@ void need_directory(const std::string& directory);
 /// The directory that the user gave, or the newest, whose name is printed on stderr.
 [[nodiscard]] std::string chosen_job_directory(const std::string& given);
 
-/// As its user would type it: relative to where he is, if it is below.
+/// The path as a user would type it: relative to the current directory, if it is below.
 [[nodiscard]] std::string typed(const std::string& directory);
 
 /// A range lets "nan" through.

@@ -10,7 +10,7 @@ namespace reveal {
 /// "reveal: TEXT" on stderr.
 void complain(const std::string& text);
 
-/// To stdout; on a terminal without what JSON leaves in and a terminal obeys. Throws Error when it cannot be written.
+/// Prints to stdout; on a terminal without control characters. Throws Error if it cannot be written.
 void print(const std::string& text);
 
 /// One line on the terminal for work that takes longer than two seconds; silent elsewhere.

@@ -93,7 +93,7 @@ std::string trial_as_text(const Trial& trial, const TextStyle& style) {
                 style);
   text += trial_row("stopped", trial.stopped, style);
   if (trial.difference) text += trial_row("method", kPaired, style);
-  // Not folded: it could not be pasted.
+  // A folded command could not be pasted.
   if (!trial.keep.empty()) text += "  keep this    " + printable(trial.keep, kLongestCommand) + "\n";
   return text + patch_as_text(trial.patch, style);
 }

@@ -79,7 +79,7 @@ std::pair<std::string, std::string> assignment(const std::string& word) {
   return {word.substr(0, sign), word.substr(sign + 1)};
 }
 
-/// Behind `export` or `unset`.
+/// Takes the names behind `export` or `unset`.
 void take_names(const std::vector<std::string>& words, std::string_view line, TriedLine& tried) {
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words.front() == "export" && is_assignment(words[i])) {

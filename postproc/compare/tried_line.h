@@ -25,7 +25,7 @@ struct TriedLine {
   bool operator==(const TriedLine&) const = default;
 };
 
-/// As a shell splits a line; a comment ends it. Throws Error for features that need a shell: pipes, variables,
+/// Splits a line as a shell does; a comment ends it. Throws Error for features that need a shell: pipes, variables,
 /// patterns.
 [[nodiscard]] std::vector<std::string> shell_words(std::string_view line);
 

@@ -38,7 +38,7 @@ struct Delivery {
   Descriptor folder;              // `directory`, also once another node has renamed it
 };
 
-/// Made by the node that queries the controller.
+/// A marker of the node that queries the controller.
 inline constexpr const char* kAskedFile = ".asked";
 
 /// True for one caller only, of all nodes and runs that deliver there: O_EXCL.

@@ -47,7 +47,7 @@ std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& 
                                  "--wrap=" + command};
   if (!job.names.partition.empty()) words.push_back("--partition=" + job.names.partition);
   if (!job.names.account.empty()) words.push_back("--account=" + job.names.account);
-  // Never a report of the report; where the plug-in is not loaded on the submit side, the option does not exist.
+  // The report job gets no report; the option does not exist if the plugin is not loaded on the submit side.
   words.insert(words.begin() + 1, "--reveal=off");
   int status = run_silently(words);
   if (status > 0 && status < 127) {

@@ -81,7 +81,7 @@ inline constexpr std::string_view kLabelNames[] = {"EDGE", "COMMON", "RECURRING"
   return enumerator_of<Label>(kLabelNames, name);
 }
 
-/// As reports write them.
+/// The names in reports.
 template <typename Enum>
 [[nodiscard]] std::vector<std::string> names_of(const std::vector<Enum>& all) {
   std::vector<std::string> names;

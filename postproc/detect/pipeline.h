@@ -47,7 +47,7 @@ struct Pipeline {
   std::unique_ptr<JobDetection> (*start)(const Telemetry& job, std::size_t samples, const DetectOptions& options);
   bool needs_whole_job = false;  // in one piece, even where memory is short
 
-  /// On a job in memory.
+  /// Runs on a job in memory.
   [[nodiscard]] Detection run(const Telemetry& job, const DetectOptions& options) const;
 };
 

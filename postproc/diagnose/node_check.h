@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// As monitoring systems number them; the exit status.
+/// The exit status, numbered as in monitoring systems.
 enum class NodeStatus : std::uint8_t { ok, warning, critical, unknown };
 [[nodiscard]] std::string_view name_of(NodeStatus) noexcept;
 

@@ -132,7 +132,7 @@ bool is_job_wide(const RemedyLine& row) {
                      [&row](std::string_view name) { return names(row, name); });
 }
 
-/// As it is if no row made it; nothing if it can no longer be filled.
+/// The unchanged line if no row made it; no line if it can no longer be filled.
 std::optional<std::string> filled_again(const std::string& line, std::span<const RemedyLine> table,
                                         const JobValues& job_wide) {
   for (const RemedyLine& row : table) {

@@ -29,7 +29,7 @@ inline constexpr std::size_t kLeastWindows = 30;
 /// A window with a larger missing share is ignored.
 inline constexpr double kMaxMissing = 0.5;
 
-/// As many whole windows as fit into `samples`.
+/// A grid of as many whole windows as fit into `samples`.
 [[nodiscard]] WindowGrid window_grid(double window_seconds, double stride_seconds, double step_seconds,
                                      std::size_t begin, std::size_t samples);
 

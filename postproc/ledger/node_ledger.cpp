@@ -42,7 +42,7 @@ bool consists_of(std::string_view text, std::string_view others, std::size_t lon
   });
 }
 
-/// As a host can be called: it is typed into a shell and read by Slurm.
+/// True for a valid host name: it is typed into a shell and read by Slurm.
 bool is_node_name(std::string_view name) {
   constexpr std::size_t kLongest = 253;
   return consists_of(name, "._-", kLongest) && std::isalnum(static_cast<unsigned char>(name.front())) != 0;

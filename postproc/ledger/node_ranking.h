@@ -68,7 +68,7 @@ struct RankingOptions {
 /// job of one node if administrators can act on it.
 [[nodiscard]] NodeRanking rank_nodes(std::span<const LedgerLine> lines, const RankingOptions& options);
 
-/// At most `limit` nodes.
+/// Prints at most `limit` nodes.
 [[nodiscard]] std::string ranking_as_text(const NodeRanking& ranking, std::size_t limit, const TextStyle& style);
 [[nodiscard]] std::string ranking_as_json(const NodeRanking& ranking);
 

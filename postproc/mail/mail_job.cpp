@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::string_view kStates[] = {"sent", "would be sent", "held back", "failed"};  // in the enumerators' order
 
-/// Not through a link: a mailer that drains many users' directories must mail no file but the report.
+/// Follows no link: a mailer that reads many users' directories must mail no file but the report.
 std::string read_report(const std::filesystem::path& directory) {
   const std::filesystem::path path = directory / "report.json";
   if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) {

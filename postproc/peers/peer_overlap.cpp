@@ -44,7 +44,7 @@ void fold(const NodeProfile& profile, const ProfileChannel* channel, const PeerO
           std::vector<double>& out) {
   out.assign(overlap.blocks(), kNaN);
   if (channel == nullptr || channel->blocks.empty()) {
-    // Never changed: the same in every block the node lived in for at least half.
+    // A value that never changed is the same in every block in which the node lived for at least half.
     const double value = channel == nullptr ? 0 : channel->mean;
     for (std::size_t b = 0; b < out.size(); ++b) {
       const std::int64_t begin = (overlap.first + static_cast<std::int64_t>(b)) * overlap.block_ns;

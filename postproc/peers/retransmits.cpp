@@ -101,7 +101,7 @@ Retransmits retransmits_of(const Telemetry& telemetry) {
 std::optional<RetransmitCount> retransmits_in(const Retransmits& all, std::span<const std::string> addresses,
                                               TimeSpan span) {
   std::optional<RetransmitCount> sum;
-  // In doubles: values from an untrusted file do not overflow them.
+  // Doubles are used because values from an untrusted file do not overflow them.
   const auto origin = static_cast<double>(all.begin_utc_ns);
   const auto slot_ns = static_cast<double>(all.slot_ns);
   const double first = static_cast<double>(span.begin_utc_ns) - origin;

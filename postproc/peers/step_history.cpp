@@ -218,7 +218,7 @@ class RankTrend {
     return slow;
   }
 
-  /// In steps of the grid.
+  /// The begin of a step, in steps of the grid.
   [[nodiscard]] double on_grid(std::size_t step) const {
     const double seconds = static_cast<double>(steps_[step]->begin_ns + utc_ns_ - telemetry_.begin_utc_ns) * 1e-9;
     return std::clamp(seconds / telemetry_.step_seconds, 0.0, static_cast<double>(cpus_.size()));

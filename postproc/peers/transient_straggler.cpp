@@ -208,7 +208,7 @@ std::optional<Suspect> working_on(const Trends& trends, std::span<const Finding>
     };
     if (std::none_of(trends.nodes.begin(), trends.nodes.end(), deviated)) continue;
     const Interval at = trends.interval(finding.intervals.front());
-    // As above: not from the start, and the usual state takes longer.
+    // The same condition: not from the start, and the usual state takes longer.
     if (at.begin == 0 || static_cast<double>(at.length()) < least || 2 * at.length() > trends.points()) continue;
     if (longest && longest->stretch.at.length() >= at.length()) continue;
     for (std::size_t member = 0; member < trends.nodes.size(); ++member) {

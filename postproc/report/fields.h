@@ -10,7 +10,7 @@ namespace reveal {
 /// Units of the numbers with a key that does not name one, by key.
 [[nodiscard]] const Json& units_of_keys();
 
-/// Not there where it is empty: few reports have it.
+/// An empty list is left out: few reports have it.
 template <class V, class T>
 void if_any(V& v, std::string_view key, T& list) {
   if (V::kReads || !list.empty()) v(key, list);
@@ -340,7 +340,7 @@ void fields(auto& v, Visited<decltype(v), Report>& report) {
   v.required("verdict", report.verdict);
   v("findings", report.findings);
   v("episodes", report.episodes);
-  // Never compared must read differently from no difference: null and a reason, or an object.
+  // "Never compared" must differ from "no difference": null and a reason, or an object.
   v.maybe("comparison", report.comparison, !report.comparison.groups.empty(), report.comparison.reason);
   v.maybe("history", report.history, report.history.status != HistoryStatus::never_compared, report.history.reason);
   if_any(v, "muted", report.muted);

@@ -235,10 +235,9 @@ void judge(Report& report, const NotJudged& not_judged) {
     sentence = note_sentence(findings.front(), span);
   } else {
     verdict.status = VerdictStatus::healthy;
-    sentence = verdict.job_failed
-                   ? fmt::format("reveal found nothing unusual on the {}; check the program's own output.",
-                                 one_node ? "node" : "nodes")
-                   : fmt::format("No problem found in {}.", span);
+    sentence = verdict.job_failed ? fmt::format("Nothing unusual was found on the {}; check the program's own output.",
+                                                one_node ? "node" : "nodes")
+                                  : fmt::format("No problem found in {}.", span);
   }
   sentence = with(std::move(sentence), not_known(report, not_judged));
   const std::string failure = failure_sentence(report.job);

@@ -141,7 +141,7 @@ void RowStore::take_waiting(StoredFamily& family) const {
   family.waiting.clear();
 }
 
-/// As the trace will store it.
+/// Stores the row as the trace will store it.
 void RowStore::append_row(StoredFamily& family, const EarlyRow& row) const {
   const std::size_t channels = row.values.size();
   const bool fresh = family.times.empty() || row.time_ns > family.times.back();

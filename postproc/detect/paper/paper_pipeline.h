@@ -20,7 +20,7 @@ struct WindowVotes {
 
   [[nodiscard]] int agreement(std::size_t window) const;
 };
-/// On windows of the whole telemetry; `grid` has at least kLeastWindows.
+/// Votes on windows of the whole telemetry; `grid` has at least kLeastWindows.
 [[nodiscard]] WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& options,
                                        const WindowGrid& grid);
 

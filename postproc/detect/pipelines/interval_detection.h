@@ -33,7 +33,7 @@ class IntervalDetection final : public JobDetection {
     bool second_opinion = true;
   };
 
-  /// As Pipeline::start.
+  /// The arguments are those of Pipeline::start.
   IntervalDetection(const Telemetry& job, std::size_t samples, const DetectOptions& options, Policy policy);
 
   [[nodiscard]] std::size_t piece_samples() const override;

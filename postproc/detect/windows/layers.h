@@ -25,7 +25,7 @@ struct LayerWindows {
   Eigen::MatrixXd rows;
 };
 
-/// From the inner products of the layer's windows; no numbers where no window differs from another.
+/// Computed from the inner products of the layer's windows; without numbers if no window differs from another.
 [[nodiscard]] LayerWindows layer_windows(Layer layer, const Eigen::MatrixXd& gram);
 
 }  // namespace reveal

@@ -330,8 +330,8 @@ RunnerUp runner_up_of(const RuleContext& context, const NumaLayout& layout, std:
                                                 quantity(traffic->inside, "bytes/s"))};
 }
 
-/// With --membind a full node kills: the lines differ for memory that did not fit, that page cache pushed away, and
-/// that was bound elsewhere.
+/// With --membind, a full node ends the process: the lines differ for memory that did not fit, for memory displaced by
+/// page cache, and for memory bound to another node.
 JobValues values_of(const NumaLayout& layout, const Placement& placement, const std::optional<Spill>& spill) {
   JobValues values;
   if (!spilled(spill, placement)) {

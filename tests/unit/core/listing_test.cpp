@@ -70,7 +70,7 @@ TEST(Listing, ProbesThatAreMissingHaveTheAbsenceOfTheirRowOrOfTheirReason) {
   TestHost host;
   KernelTree fs(host.root());
   TraceSink sink;
-  const std::vector<std::string> names{"energy", "hugepages", "job", "outsiders", "pressure", "stack"};
+  const std::vector<std::string> names{"energy", "hugepages", "job", "outsiders", "pressure", "site"};
   const Sampler sampler(fs, sink, {.interval = std::chrono::milliseconds(100), .probes = names}, TickTime{});
   std::string absences;
   for (const auto& [coverage, absence] : sampler.checked()) {
@@ -82,7 +82,7 @@ TEST(Listing, ProbesThatAreMissingHaveTheAbsenceOfTheirRowOrOfTheirReason) {
             "job: needs_job\n"
             "outsiders: needs_job\n"
             "pressure: obtainable\n"
-            "stack: off\n");
+            "site: off\n");
 }
 
 TEST(Listing, ThatSomethingCostsMoreOnLargeHostsIsSaid) {

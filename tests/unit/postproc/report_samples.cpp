@@ -316,7 +316,7 @@ Report failed() {
   report.job.exit_code = 134;
   report.job.ran_seconds = 36.4;
   report.verdict = {VerdictStatus::healthy, "",
-                    "The command failed: ended by SIGABRT (exit status 134) after 36.4 s. reveal found nothing unusual "
+                    "The command failed: ended by SIGABRT (exit status 134) after 36.4 s. Nothing unusual was found "
                     "on the node; check the program's own output.",
                     true};
   report.coverage = {{{"laptop"}, 360, 359, 0.0004, probes(), ""}};

@@ -311,14 +311,23 @@ TEST(ReportBrief, SaysWhatHappenedWhatToDoWhatWasUsedAndWhereItIs) {
             "  again        reveal show reveal-20261122-191314-26256\n");
 }
 
+TEST(ReportBrief, PrefersAdviceToAToolThatExaminesTheProgram) {
+  Report report = samples::failed();
+  report.verdict = {VerdictStatus::finding, "gpu.small_kernels", "The job's GPUs ran very short kernels.", false};
+  report.findings = samples::outsider(2).findings;
+  report.findings[0].remedy = {.user = {"nsys profile -d 30"}, .advice = {"Use larger batches."}, .admin = {}};
+  EXPECT_NE(render_brief(report, {}).find("  to change    Use larger batches.\n"), std::string::npos);
+  report.findings[0].remedy.advice.clear();
+  EXPECT_NE(render_brief(report, {}).find("  run under    nsys profile -d 30\n"), std::string::npos);
+}
+
 TEST(ReportBrief, KeepsTheLastClauseOfAFailure) {
   Report report = samples::failed();
   report.findings.clear();
-  report.verdict = {
-      VerdictStatus::healthy, "",
-      "The command failed: ended by SIGABRT (exit status 134) after 36 s. reveal found nothing unusual on "
-      "the node; check the program's own output.",
-      true};
+  report.verdict = {VerdictStatus::healthy, "",
+                    "The command failed: ended by SIGABRT (exit status 134) after 36 s. Nothing unusual was found on "
+                    "the node; check the program's own output.",
+                    true};
   const std::vector<std::string> lines = lines_of(render_brief(report, {.directory = "out"}));
   EXPECT_LE(lines.size(), 6U);
   ASSERT_GT(lines.size(), 2U);

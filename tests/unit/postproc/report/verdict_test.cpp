@@ -50,7 +50,7 @@ TEST(Verdict, SaysHowAFailedCommandEnded) {
   report.job.ran_seconds = 36.02;
   report.job.exit_code = 134;
   EXPECT_EQ(judged(report),
-            "The command failed: ended by SIGABRT (exit status 134) after 36 s. reveal found nothing unusual on the "
+            "The command failed: ended by SIGABRT (exit status 134) after 36 s. Nothing unusual was found on the "
             "node; check the program's own output.");
   EXPECT_EQ(report.verdict.status, VerdictStatus::healthy);
   EXPECT_TRUE(report.verdict.job_failed);
