@@ -17,7 +17,7 @@
 #include "core/sampler/status_file.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/clocks.h"
-#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/descriptor_limit.h"
 #include "hdf5schema/basics/error.h"
 
 namespace reveal {

@@ -110,7 +110,7 @@ void CallLedger::delay(const std::string& instance, bool delayed) {
   its.rows.resize(functions_.size());
   take_steps(its);  // those that ended before
   its.delayed = delayed;
-  its.partly_counted = its.partly_counted || delayed;
+  its.partly_counted = delayed || (its.partly_counted && its.begun);
 }
 
 std::string CallLedger::answer() {

@@ -26,7 +26,7 @@
 #include "core/stack/probed_process.h"
 #include "core/stack/process_maps.h"
 #include "core/stack/stack_functions.h"
-#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/descriptor_limit.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/request_socket.h"
 

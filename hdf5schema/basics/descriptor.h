@@ -3,10 +3,8 @@
 #pragma once
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <utility>
 
 namespace reveal {
@@ -43,20 +41,6 @@ struct Pipe {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC | flags) != 0) return {};
   return {Descriptor(ends[0]), Descriptor(ends[1])};
-}
-
-/// Raises this process's limit as far as it may, and returns the number of descriptors that it can keep: some are left
-/// for files that are read once. The limit of the job, or of another process, is not changed.
-inline int raise_descriptor_limit() noexcept {
-  constexpr rlim_t kAtMost = 16'384;
-  constexpr rlim_t kForOthers = 64;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 128;
-  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kAtMost));
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t usable = std::min(limit.rlim_cur, kAtMost);
-  return usable > kForOthers ? static_cast<int>(usable - kForOthers) : 0;
 }
 
 }  // namespace reveal

@@ -377,10 +377,6 @@ TEST_F(CallRequests, AreBoundedByTheDescriptorsThatTheServerMayHave) {
   SKIP_WITHOUT(asked);
   for (int i = 0; i < 16; ++i) EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0) << i;
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE);
-  const rlimit none{.rlim_cur = 1, .rlim_max = 1};
-  ASSERT_EQ(::prlimit(server_.pid(), RLIMIT_NOFILE, &none, nullptr), 0);
-  asked->detach(1);
-  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE) << "its file does not arrive";
 }
 
 // Functions that are refused for the moment are attached later, and the training steps are whole then.
@@ -528,6 +524,28 @@ TEST_F(CallRequests, LeaveNothingAttachedWhenNobodyAsks) {
   ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
   EXPECT_TRUE(caller.comes_to_be_probed(false));
   EXPECT_EQ(server_.wait(), 0);
+}
+
+TEST(CallBroker, TellsAMessageThatLostItsFileFromRubbish) {
+  ::signal(SIGIO, SIG_IGN);
+  const RequestSockets sockets = make_request_sockets();
+  const Pipe pipe = open_pipe();
+  const int file = pipe.read.get();
+  CallQuestion question;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Message<CallQuestion>(&question).send(sockets.sampler.get(), std::span(&file, 1)));
+  }
+  using Got = Message<CallQuestion>::Got;
+  const auto receive = [&] {
+    MessageFiles files;
+    return Message<CallQuestion>(&question).receive(sockets.broker.get(), files);
+  };
+  ChildProcess full = fork_child([&] {
+    const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+    return ::setrlimit(RLIMIT_NOFILE, &none) == 0 && receive() == Got::without_files ? 0 : 1;
+  });
+  EXPECT_EQ(exit_status(full.wait()), 0);
+  EXPECT_EQ(receive(), Got::message);
 }
 
 TEST(CallBroker, ThatHasGoneIsNotWaitedFor) {
