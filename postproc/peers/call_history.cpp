@@ -9,6 +9,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/excursion.h"
+#include "postproc/telemetry/call_facts.h"
 
 namespace reveal {
 namespace {
@@ -24,22 +25,6 @@ constexpr double kSamePlace = 0.8;         // share of the samples
 constexpr std::size_t kFewestInPlace = 4;  // samples of the main thread
 constexpr double kMostCounted = 4e18;      // ns: a trace may hold anything
 
-// All ranks of a communicator make these calls of NCCL, of gloo beneath PyTorch, and of MPI.
-constexpr std::string_view kCollectives[] = {"ncclAllReduce",     "ncclBroadcast",     "ncclReduce",    "ncclAllGather",
-                                             "ncclReduceScatter", "ncclAlltoAll",      "gloo.",         "MPI_Barrier",
-                                             "MPI_Bcast",         "MPI_Reduce",        "MPI_Allreduce", "MPI_Allgather",
-                                             "MPI_Alltoall",      "MPI_Reduce_scatter"};
-// "c10d.work" is a collective of gloo's, which is counted as such.
-constexpr std::string_view kOthersThatWait[] = {"c10d.",     "ncclSend",  "ncclRecv",    "ncclGroupEnd",
-                                                "MPI_Send",  "MPI_Recv",  "MPI_Wait",    "MPI_Waitall",
-                                                "MPI_Isend", "MPI_Irecv", "MPI_Sendrecv"};
-
-bool is_among(std::string_view function, std::span<const std::string_view> names) {
-  return std::any_of(names.begin(), names.end(), [function](std::string_view name) {
-    return name.ends_with('.') ? function.starts_with(name) : function == name;
-  });
-}
-
 struct CalledFunction {
   std::string name;
   bool waits = false, collective = false;
@@ -48,10 +33,15 @@ struct CalledFunction {
 };
 
 struct RankChannels {
-  std::vector<CalledFunction> functions;
+  std::vector<CalledFunction> functions;  // none: it is a rank beside others, and called nothing that is counted
   std::span<const double> cpu_time;
   std::vector<std::span<const double>> io;
 };
+
+/// By its name: others are helpers and launchers.
+bool is_a_rank(std::string_view process) {
+  return process.starts_with("rank");
+}
 
 std::map<std::string, RankChannels> channels_by_rank(const Telemetry& telemetry) {
   std::map<std::string, RankChannels> ranks;
@@ -79,10 +69,13 @@ std::map<std::string, RankChannels> channels_by_rank(const Telemetry& telemetry)
       if (known != in_flight.end()) function.in_flight = known->second;
     }
   }
+  const bool counted = !ranks.empty();
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
-    const auto rank = ranks.find(telemetry.channels[i].instance);
-    if (rank == ranks.end()) continue;
+    const std::string& instance = telemetry.channels[i].instance;
     const std::string& metric = telemetry.channels[i].metric;
+    if (counted && metric == "process.cpu_time" && is_a_rank(instance) && ranks.size() < kMostCallers) ranks[instance];
+    const auto rank = ranks.find(instance);
+    if (rank == ranks.end()) continue;
     if (metric == "process.cpu_time") rank->second.cpu_time = telemetry.series(i);
     if (metric == "process.read_by_calls" || metric == "process.written_by_calls") {
       rank->second.io.push_back(telemetry.series(i));
@@ -134,6 +127,36 @@ std::vector<Interval> quiet_steps(const RankChannels& rank, std::size_t samples,
   return quiet;
 }
 
+/// The step in which a rank of the node called a collective first.
+std::optional<std::size_t> first_collective(const std::map<std::string, RankChannels>& ranks) {
+  std::optional<std::size_t> first;
+  for (const auto& [name, rank] : ranks) {
+    for (const CalledFunction& function : rank.functions) {
+      if (!function.collective) continue;
+      const auto call =
+          std::find_if(function.calls.begin(), function.calls.end(), [](double calls) { return calls > 0; });
+      const auto step = static_cast<std::size_t>(call - function.calls.begin());
+      if (call != function.calls.end()) first = std::min(first.value_or(step), step);
+    }
+  }
+  return first;
+}
+
+/// All of the time since the others called, of a rank that never did and was there; nothing of other processes.
+std::vector<Interval> silence_of(const std::string& name, const RankChannels& rank, std::optional<std::size_t> first,
+                                 const Telemetry& telemetry) {
+  const bool waited = std::any_of(rank.functions.begin(), rank.functions.end(), [&](const CalledFunction& function) {
+    return function.waits && sum_in(function.calls, {0, telemetry.samples}).value_or(0) > 0;
+  });
+  const auto known =
+      std::find_if(rank.cpu_time.begin(), rank.cpu_time.end(), [](double time) { return !std::isnan(time); });
+  const auto born = static_cast<std::size_t>(known - rank.cpu_time.begin());
+  if (!is_a_rank(name) || waited || known == rank.cpu_time.end() || born > first.value_or(born)) return {};
+  const Interval at{first.value_or(born), telemetry.samples};
+  if (static_cast<double>(at.length()) * telemetry.step_seconds < kShortestQuiet) return {};
+  return {at};
+}
+
 /// The longest ones, and the last.
 std::vector<Interval> worth_keeping(std::vector<Interval> all) {
   if (std::ssize(all) <= kMostQuiet) return all;
@@ -154,6 +177,7 @@ std::vector<double> cpu_time_beside(const std::map<std::string, RankChannels>& r
     for (std::size_t t = 0; t < series.size(); ++t) beside[t] += series[t];
   }
   for (const auto& [name, rank] : ranks) {
+    if (rank.functions.empty()) continue;
     for (std::size_t t = 0; t < std::min(beside.size(), rank.cpu_time.size()); ++t) {
       if (!std::isnan(rank.cpu_time[t])) beside[t] -= rank.cpu_time[t];
     }
@@ -292,14 +316,6 @@ class RankView {
 
 }  // namespace
 
-bool is_collective(std::string_view function) noexcept {
-  return is_among(function, kCollectives);
-}
-
-bool waits_for_ranks(std::string_view function) noexcept {
-  return is_collective(function) || is_among(function, kOthersThatWait);
-}
-
 CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSamples> python,
                             std::int64_t utc_minus_monotonic_ns) {
   CallHistory history;
@@ -307,18 +323,23 @@ CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSa
   if (!(telemetry.step_seconds > 0)) return history;
   const std::map<std::string, RankChannels> ranks = channels_by_rank(telemetry);
   const std::vector<double> beside = cpu_time_beside(ranks, telemetry);
+  const std::optional<std::size_t> first = first_collective(ranks);
   for (const auto& [name, channels] : ranks) {
     RankCalls rank{.rank = name, .quiet = {}};
     for (const CalledFunction& function : channels.functions) {
       const std::int64_t calls = count_of(sum_in(function.calls, {0, telemetry.samples}).value_or(0));
       if (function.collective) rank.calls += calls;
-      if (function.name == "torch.backward") rank.passes += calls;
+      if (call_facts(function.name).role == CallRole::pass) rank.passes += calls;
     }
-    if (rank.calls == 0) continue;
+    const bool silent = rank.calls == 0;
+    const std::vector<Interval> kept =
+        silent ? silence_of(name, channels, first, telemetry)
+               : worth_keeping(quiet_steps(channels, telemetry.samples, telemetry.step_seconds));
+    if (silent && kept.empty()) continue;
     const RankView view(name, channels, telemetry, beside, python, utc_ns);
-    const std::vector<Interval> kept = worth_keeping(quiet_steps(channels, telemetry.samples, telemetry.step_seconds));
     rank.quiet.reserve(kept.size());
     for (const Interval at : kept) rank.quiet.push_back(view.describe(at));
+    for (QuietTime& quiet : rank.quiet) quiet.timed = quiet.timed || silent;
     history.ranks.push_back(std::move(rank));
   }
   return history;

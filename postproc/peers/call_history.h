@@ -14,11 +14,6 @@
 
 namespace reveal {
 
-/// All ranks of a communicator make it, or none gets on.
-[[nodiscard]] bool is_collective(std::string_view function) noexcept;
-/// It may wait for other ranks: a collective, or a message.
-[[nodiscard]] bool waits_for_ranks(std::string_view function) noexcept;
-
 struct FunctionCalls {
   std::string function;
   std::int64_t calls = 0;
@@ -49,7 +44,7 @@ struct QuietTime {
 
 struct RankCalls {
   std::string rank;
-  std::int64_t calls = 0;        // calls of collectives
+  std::int64_t calls = 0;        // calls of collectives; 0: a rank beside others that never made one
   std::int64_t passes = 0;       // backward passes: it is a training
   std::vector<QuietTime> quiet;  // the longest ones, in order of time
   bool operator==(const RankCalls&) const = default;

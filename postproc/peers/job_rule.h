@@ -41,6 +41,7 @@ struct JobRuleContext {
   std::span<const NodeCalls> calls = {};
   RemedyNames names = {};
   std::span<const std::string> nodes_missing = {};  // nodes of the job without a usable trace
+  bool goes_on = false;                             // the job still runs: more rows will come
 };
 
 /// A finding without its remedy, and the rule's values for the remedy's lines beside names.
@@ -66,6 +67,10 @@ inline constexpr std::string_view kFollowsTheNode =
 
 /// Findings of all rules of this kind that the site has not switched off, in the order of their ids.
 [[nodiscard]] std::vector<Finding> run_job_rules(const JobRuleContext& context, const AnalysisSettings& settings = {});
+
+/// The same of one rule.
+[[nodiscard]] std::vector<Finding> run_job_rule(std::string_view id, const JobRuleContext& context,
+                                                const AnalysisSettings& settings);
 
 /// The checks of `reveal check` on the recorded nodes of a job together: the rules that compare settings. `nodes` are
 /// at least three: with two, the odd one is unknown.

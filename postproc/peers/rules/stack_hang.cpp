@@ -4,6 +4,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "postproc/numerics/median.h"
 #include "postproc/peers/job_rule.h"
+#include "postproc/telemetry/call_facts.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/times.h"
@@ -30,18 +32,25 @@ struct Rank {
   [[nodiscard]] std::string name() const { return fmt::format("{} on {}", of->rank, node); }
 };
 
-/// Without processes that make a few collectives beside the job, as to try out a library.
+/// Without processes that make a few collectives beside the job, as to try out a library. A rank that made none belongs
+/// to the others only while they have made some: the first ones of a job are made by all.
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
   constexpr double kFew = 0.1;  // share of the calls of the middle rank
+  constexpr double kFirst = 10;
   std::vector<Rank> ranks;
   for (const NodeCalls& node : context.calls) {
     for (const RankCalls& rank : node.history.ranks) ranks.push_back({node.node, &rank});
   }
   std::vector<double> calls;
   calls.reserve(ranks.size());
-  for (const Rank& rank : ranks) calls.push_back(static_cast<double>(rank.of->calls));
-  const double few = kFew * median_of(std::move(calls));
-  std::erase_if(ranks, [few](const Rank& rank) { return static_cast<double>(rank.of->calls) < few; });
+  for (const Rank& rank : ranks) {
+    if (rank.of->calls != 0) calls.push_back(static_cast<double>(rank.of->calls));
+  }
+  if (calls.empty()) return {};
+  const double middle = median_of(std::move(calls));
+  std::erase_if(ranks, [middle](const Rank& rank) {
+    return rank.of->calls == 0 ? middle > kFirst : static_cast<double>(rank.of->calls) < kFew * middle;
+  });
   return ranks;
 }
 
@@ -171,11 +180,6 @@ std::optional<std::vector<std::int64_t>> missing_collectives(const Standstill& a
   return missing;
 }
 
-/// A call of CUDA ends when the GPU has finished its earlier work.
-bool waits_for_gpu(std::string_view function) {
-  return function.starts_with("cuda") && (function.ends_with("Synchronize") || function.starts_with("cudaMemcpy"));
-}
-
 enum class Kind : std::uint8_t { rank_absent, calls_differ, none_came_back };
 
 struct Waiting {
@@ -284,7 +288,9 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
   if (missing) {
     if (auto differing = differing_calls(all)) return differing;
   }
-  const auto inside_any = [](const QuietTime& quiet) { return is_inside(quiet) || waits_for_gpu(quiet.inside); };
+  const auto inside_any = [](const QuietTime& quiet) {
+    return is_inside(quiet) || call_facts(quiet.inside).role == CallRole::waits_for_gpu;
+  };
   if (all.of_rank.size() < 2 || !all_present(inside_any)) return std::nullopt;
   waiting.gpu = !all_present(is_inside);
   waiting.function = waiting.gpu ? all.of_rank.front()->inside : awaited(all, waiting.present, {});
@@ -301,12 +307,40 @@ bool is_busy(const Standstill& all, const QuietTime& quiet, double least_cpus) {
          static_cast<double>(quiet.other_calls) >= kLeastCalls * quiet.seconds();
 }
 
+/// For `ratio` times `seconds`, each rank went on, and no gap between its collectives was so long that a wait of
+/// `seconds` would be less than `ratio` times as long.
+bool was_steady(const Standstill& all, double seconds, double ratio) {
+  const auto least = static_cast<std::ptrdiff_t>(std::ceil(ratio * seconds));
+  const auto most = static_cast<std::ptrdiff_t>(seconds / ratio);
+  return std::all_of(all.of_rank.begin(), all.of_rank.end(), [&](const QuietTime* quiet) {
+    const std::vector<std::int64_t> calls = calls_before(*quiet);
+    const auto first = std::find_if(calls.begin(), calls.end(), [](std::int64_t count) { return count > 0; });
+    if (calls.end() - first < least) return false;
+    auto last = first;  // when there was a new one
+    for (auto second = first; second != calls.end(); ++second) {
+      if (*second > *last) last = second;
+      if (second - last > most) return false;
+    }
+    return true;
+  });
+}
+
+/// In the report of a job, some seconds at its end may be those in which it was ended. In one that goes on, a hang can
+/// be told sooner, if the pace of the job is known.
+double shortest_hang(const JobRuleContext& context, const EffectiveRule& rule, const Standstill& last,
+                     const Waiting& waiting) {
+  const double shortest = rule.threshold("min_seconds");
+  const double live = std::min(shortest, rule.threshold("min_live_seconds"));
+  const bool soon = context.goes_on && waiting.counted && was_steady(last, live, rule.threshold("min_ratio"));
+  return soon ? live : shortest;
+}
+
 /// PyTorch without a training: all ranks wait for the one to which requests come.
 bool serves(const std::vector<Rank>& ranks, const Standstill& all) {
   const bool trains = std::any_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.of->passes > 0; });
   return !trains && std::any_of(all.of_rank.begin(), all.of_rank.end(), [](const QuietTime* quiet) {
     return std::any_of(quiet->calls.begin(), quiet->calls.end(), [](const FunctionCalls& each) {
-      return each.function.starts_with("c10d.") || each.function.starts_with("gloo.");
+      return call_facts(each.function).library == CallLibrary::gloo;
     });
   });
 }
@@ -358,15 +392,38 @@ class Words {
 
  private:
   [[nodiscard]] std::string about_absent() const {
-    const QuietTime& first = *all_.of_rank[waiting_.absent.front()];
-    const bool several = waiting_.absent.size() > 1;
-    if (process_ended(all_, first)) {
-      return fmt::format("whose process{} ended at {} UTC", several ? "es" : "",
-                         clock_time(first.process_ended_utc_ns));
+    std::vector<const QuietTime*> ended;
+    std::vector<const QuietTime*> there;
+    for (const std::size_t rank : waiting_.absent) {
+      const QuietTime& quiet = *all_.of_rank[rank];
+      (process_ended(all_, quiet) ? ended : there).push_back(&quiet);
     }
-    std::string text = all_.to_the_end ? "which did not enter it" : "which entered it only then";
-    if (first.cpus) text += fmt::format(" and used {:.2f} cpus meanwhile", *first.cpus);
-    if (!first.inside.empty()) text += fmt::format(" (it was in {})", first.inside);
+    if (ended.empty()) return "which " + about_present(there);
+    if (there.empty()) {
+      return fmt::format("whose process{} ended{}", ended.size() > 1 ? "es" : "", since(ended));
+    }
+    return fmt::format("of which {} ended{} and {} {}", ended.size(), since(ended), there.size(), about_present(there));
+  }
+
+  /// ", the first at 22:14:42 UTC"
+  [[nodiscard]] static std::string since(const std::vector<const QuietTime*>& ended) {
+    std::int64_t first = kMostPossible;
+    for (const QuietTime* quiet : ended) first = std::min(first, quiet->process_ended_utc_ns);
+    return fmt::format("{} at {} UTC", ended.size() > 1 ? ", the first" : "", clock_time(first));
+  }
+
+  /// Absent ranks whose processes are there.
+  [[nodiscard]] std::string about_present(const std::vector<const QuietTime*>& there) const {
+    std::string text = all_.to_the_end ? "did not enter it" : "entered it only then";
+    std::optional<double> most = 0;
+    for (const QuietTime* quiet : there)
+      most = most && quiet->cpus ? std::optional(std::max(*most, *quiet->cpus)) : std::nullopt;
+    if (most)
+      text += fmt::format(" and {} {:.2f} cpus meanwhile", there.size() > 1 ? "each used at most" : "used", *most);
+    const std::string& inside = there.front()->inside;
+    const bool same =
+        std::all_of(there.begin(), there.end(), [&](const QuietTime* quiet) { return quiet->inside == inside; });
+    if (same && !inside.empty()) text += fmt::format(" ({} in {})", there.size() > 1 ? "they were" : "it was", inside);
     return text;
   }
 
@@ -433,8 +490,9 @@ JobValues values_of(const Standstill& all, const Waiting& waiting) {
   JobValues values;
   for (const QuietTime* quiet : all.of_rank) {
     for (const FunctionCalls& each : quiet->calls) {
-      if (each.function.starts_with("nccl")) values["nccl"] = "yes";
-      if (each.function.starts_with("c10d.") || each.function.starts_with("gloo.")) values["torch"] = "yes";
+      const CallLibrary library = call_facts(each.function).library;
+      if (library == CallLibrary::nccl) values["nccl"] = "yes";
+      if (library == CallLibrary::gloo) values["torch"] = "yes";
     }
   }
   if (waiting.kind == Kind::calls_differ) values["differing_calls"] = "yes";
@@ -467,10 +525,11 @@ std::vector<JobFinding> check_hang(const JobRuleContext& context, const Effectiv
   const std::vector<Standstill> all = standstills_of(ranks);
   const auto last = std::find_if(all.begin(), all.end(), [](const Standstill& one) { return one.to_the_end; });
   if (last == all.end()) return {};
-  const double least = std::max(rule.threshold("min_seconds"), rule.threshold("min_ratio") * longest_but(all, *last));
-  if (last->seconds() < least) return {};
   const auto waiting = waiting_in(*last);
   if (!waiting || may_be_idle(ranks, *last, *waiting)) return {};
+  const double least =
+      std::max(shortest_hang(context, rule, *last, *waiting), rule.threshold("min_ratio") * longest_but(all, *last));
+  if (last->seconds() < least) return {};
   const bool works = may_work(*last, *waiting, rule.threshold("max_cpus"));
   if (works && last->seconds() < rule.threshold("min_busy_seconds")) return {};
   std::vector<JobFinding> findings;
@@ -535,6 +594,7 @@ const RegisteredJobRule kHang(
         .proof = Proof::real,
         .never_ends_well = true,
         .thresholds = {{"min_seconds", 30, "s", "shortest time without progress"},
+                       {"min_live_seconds", 8, "s", "the same in reveal watch, if the job was at a steady pace"},
                        {"min_ratio", 2, "ratio", "least length, against the longest such time before"},
                        kMaxCpus,
                        {"min_busy_seconds", 600, "s", "shortest time if the rank that is waited for may be at work"}},
