@@ -170,7 +170,7 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.instances = {cpu};
     finding.confidence = cost->signal.metric == "softnet.dropped" ? Confidence::certain : Confidence::likely;
     const auto segments = inside_outside(context, received, excursion.at, all);
-    set_loss_of_segments(context, finding, segments, length);
+    set_loss_of_segments(context, finding, segments, excursion.at);
     Evidence evidence = evidence_of(context, share, excursion);
     evidence.instance = cpu;
     evidence.feature = "share of the node's packets";

@@ -65,7 +65,7 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
   finding.confidence = Confidence::likely;
   set_loss_of_segments(context, finding,
                        inside_outside(context, rate(context, "tcp.InSegs", 1, "segments/s"), excursion.at, all),
-                       context.seconds(excursion.at.length()));
+                       excursion.at);
   Evidence evidence = evidence_of(context, drops.signal, excursion);
   evidence.instance = drops.interface;
   evidence.detectors = {Method::interval_search, Method::kernel_counter};

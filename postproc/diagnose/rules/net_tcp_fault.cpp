@@ -35,7 +35,7 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
   const double length = context.seconds(excursion.at.length());
   const auto confirmed = confirmed_by(context.detection, excursion.at);
   finding.confidence = confirmed || excursion.beyond ? Confidence::likely : Confidence::possible;
-  set_loss_of_segments(context, finding, segments, length);
+  set_loss_of_segments(context, finding, segments, excursion.at);
   finding.evidence = {evidence_of(context, queued, excursion), evidence_of(context, received, segments, excursion.at)};
   finding.evidence.front().detectors = seen_by(confirmed);
   const auto dropped = rate(context, "softnet.dropped", 1, "/s");

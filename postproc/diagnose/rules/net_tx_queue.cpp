@@ -24,7 +24,7 @@ std::optional<Finding> describe(const RuleContext& context, const std::string& i
   finding.confidence = Confidence::likely;
   set_loss_of_segments(context, finding,
                        inside_outside(context, rate(context, "tcp.OutSegs", 1, "segments/s"), excursion.at, all),
-                       context.seconds(excursion.at.length()));
+                       excursion.at, Segments::sent);
   Evidence evidence = evidence_of(context, drops, excursion);
   evidence.instance = interface;
   evidence.detectors = {Method::interval_search, Method::kernel_counter};
