@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "core/kernel_text/netlink.h"
 
@@ -18,8 +19,23 @@ namespace reveal {
 
 struct InterfaceQueue {
   int interface = 0;
+  std::string kind;  // "fq_codel"; "" where the answer does not have it
   gnet_stats_queue counts{};
 };
+
+/// One word of a text: the kernel's names of queues have letters, digits and "_".
+[[nodiscard]] inline std::string kind_of_queue(std::span<const std::byte> name) {
+  constexpr std::size_t kLongest = 15;
+  std::string kind;
+  for (const std::byte each : name) {
+    const auto letter = static_cast<char>(each);
+    if (letter == 0) return kind;
+    const bool plain = (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '_';
+    if (!plain || kind.size() == kLongest) return "";
+    kind += letter;
+  }
+  return kind;
+}
 
 /// One for each interface: that at its root has the sums of those below it.
 [[nodiscard]] inline std::optional<InterfaceQueue> root_queue(std::span<const std::byte> body) {
@@ -29,7 +45,7 @@ struct InterfaceQueue {
   const auto counts =
       head_of_message<gnet_stats_queue>(attribute_of(attribute_of(attributes, TCA_STATS2), TCA_STATS_QUEUE));
   if (!counts) return std::nullopt;
-  return InterfaceQueue{message->tcm_ifindex, *counts};
+  return InterfaceQueue{message->tcm_ifindex, kind_of_queue(attribute_of(attributes, TCA_KIND)), *counts};
 }
 
 enum class QueueList : std::uint8_t { goes_on, ended, broken };

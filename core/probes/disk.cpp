@@ -1,6 +1,8 @@
 // /proc/diskstats: requests, bytes, time and queue of each disk.
 // https://docs.kernel.org/admin-guide/iostats.html
 #include <array>
+#include <map>
+#include <string>
 
 #include "core/sampler/instances.h"
 #include "hdf5schema/basics/text.h"
@@ -86,6 +88,12 @@ class DiskProbe final : public Probe {
 
   [[nodiscard]] std::string caveat() const override { return disks_.caveat("disks"); }
 
+  [[nodiscard]] Snapshot facts() const override {
+    Snapshot all;
+    for (const auto& [name, rotational] : rotational_) all.emplace_back("disk." + name + ".rotational", rotational);
+    return all;
+  }
+
  private:
   void parse() {
     disks_.begin();
@@ -102,7 +110,9 @@ class DiskProbe final : public Probe {
     if (disk == nullptr) return;
     // A partition repeats the numbers of its disk.
     if (disk->fresh) {
-      disk->wanted = !is_memory_disk(name) && !fs_.text("/sys/class/block/" + std::string(name) + "/partition");
+      const std::string folder = "/sys/class/block/" + std::string(name);
+      disk->wanted = !is_memory_disk(name) && !fs_.text(folder + "/partition");
+      if (disk->wanted) remember(name, fs_.word(folder + "/queue/rotational"));
     }
     if (!disk->wanted) {
       text_.ignore(line);
@@ -115,10 +125,17 @@ class DiskProbe final : public Probe {
     disks_.store(*disk, name, text_, std::span(words).first(count));
   }
 
+  /// "1" for a disk that turns, and for most virtual ones; "0" for flash.
+  void remember(std::string_view name, std::string rotational) {
+    constexpr std::size_t kMost = 64;
+    if (!rotational.empty() && rotational_.size() < kMost) rotational_.emplace(name, std::move(rotational));
+  }
+
   KernelTree& fs_;
   KernelFile file_;
   DiffedText text_;
   Instances disks_;
+  std::map<std::string, std::string> rotational_;
 };
 
 std::unique_ptr<Probe> open_disk(const ProbeContext& context) {

@@ -10,7 +10,9 @@
 
 #include <array>
 #include <cerrno>
+#include <map>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/kernel_text/queue_list.h"
@@ -39,9 +41,10 @@ constexpr FamilyTable kQdiscFamilies[] = {
 using QdiscColumn = Instances::Column;
 constexpr std::array kQdiscColumns = {QdiscColumn{0, 0}, QdiscColumn{0, 1}, QdiscColumn{0, 2}, QdiscColumn{1, 0}};
 
-/// The work of the child: lines "eth0 DROPS OVERLIMITS REQUEUES LENGTH"; nothing where its answer was not complete.
+/// The work of the child: lines "eth0 DROPS OVERLIMITS REQUEUES LENGTH KIND"; nothing where its answer was not
+/// complete.
 std::string query_queues(const std::string& /*root*/, std::string_view /*request*/) {
-  constexpr std::size_t kLongestLine = 64;
+  constexpr std::size_t kLongestLine = 96;
   const Descriptor socket(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE));
   // The kernel answers within the call: a longer wait is useless.
   const timeval patience{.tv_sec = 5, .tv_usec = 0};
@@ -66,7 +69,7 @@ std::string query_queues(const std::string& /*root*/, std::string_view /*request
     for (const std::uint32_t number : {counts.drops, counts.overlimits, counts.requeues, counts.qlen}) {
       text.append(1, ' ').append(std::to_string(number));
     }
-    text.append(1, '\n');
+    text.append(1, ' ').append(queue.kind).append(1, '\n');
   };
   std::vector<std::byte> buffer(1 << 16);
   QueueList list = QueueList::goes_on;
@@ -98,7 +101,21 @@ class QdiscProbe final : public Probe {
 
   [[nodiscard]] std::string caveat() const override { return queues_.caveat("interfaces with queues"); }
 
+  [[nodiscard]] Snapshot facts() const override {
+    Snapshot all;
+    for (const auto& [name, kind] : kinds_) all.emplace_back("net." + name + ".qdisc", kind);
+    return all;
+  }
+
  private:
+  static constexpr std::size_t kMostKinds = 64;
+
+  /// As the first answer has it: a setting, and no level.
+  void remember(std::string_view interface, std::string_view kind) {
+    if (kind.empty() || kinds_.size() == kMostKinds || kinds_.find(interface) != kinds_.end()) return;
+    kinds_.emplace(interface, kind);
+  }
+
   void parse() {
     queues_.begin();
     std::string_view rest = text_.parse();
@@ -109,6 +126,7 @@ class QdiscProbe final : public Probe {
       std::array<std::string_view, kQdiscColumns.size()> words;
       for (std::string_view& word : words) word = cut_word(line);
       if (LastingInstances::Member* member = queues_.see(name)) queues_.store(*member, name, text_, words);
+      remember(name, cut_word(line));
     }
     queues_.end();
   }
@@ -116,6 +134,7 @@ class QdiscProbe final : public Probe {
   AskedChild child_;
   DiffedText text_;
   Instances queues_;
+  std::map<std::string, std::string, std::less<>> kinds_;  // by interface
 };
 
 std::unique_ptr<Probe> open_qdisc(const ProbeContext& context) {

@@ -118,7 +118,7 @@ class CallServer {
 
  private:
   static constexpr int kPauseMs = 20;
-  static constexpr std::size_t kMostDescriptors = 4;  // of a link: an event and its program, at entry and return
+  static constexpr std::size_t kMostDescriptors = 4;  // for one link: an event and its program, at entry and return
 
   bool send(CallAnswer answer, std::span<const int> files = {}) const {
     return Message<CallAnswer>(&answer).send(socket_, files);

@@ -55,21 +55,29 @@ void set_most_loss(const RuleContext& context, Finding& finding, double seconds,
 }
 
 void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<InsideOutside>& segments,
-                          double length_seconds) {
+                          Interval at, Segments which) {
   constexpr double kNoticeable = 0.02;
-  if (!segments) {
-    set_loss(context, finding, std::nullopt, "not known: the rate of received segments was not measured");
+  const bool received = which == Segments::received;
+  const std::string_view verb = received ? "arrived" : "were sent";
+  if (at.length() == context.telemetry.samples) {
+    set_loss(context, finding, std::nullopt, "not known: no part of the run was without it");
+  } else if (!segments) {
+    set_loss(context, finding, std::nullopt,
+             fmt::format("not known: the rate of {} segments was not measured", received ? "received" : "sent"));
   } else if (segments->fall() > kNoticeable) {
-    set_loss(context, finding, segments->fall() * length_seconds,
-             fmt::format("{} segments arrived per second instead of {}", number(segments->inside),
+    set_loss(context, finding, segments->fall() * context.seconds(at.length()),
+             fmt::format("{} segments {} per second instead of {}", number(segments->inside), verb,
                          number(segments->outside)));
   } else {
-    set_loss(context, finding, std::nullopt, "none seen: as many segments arrived as usual");
+    set_loss(context, finding, std::nullopt, fmt::format("none seen: as many segments {} as usual", verb));
   }
 }
 
 Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Excursion& excursion) {
-  return evidence_of(context, signal, {excursion.inside, excursion.outside, excursion.score}, excursion.at);
+  Evidence evidence =
+      evidence_of(context, signal, {excursion.inside, excursion.outside, excursion.score}, excursion.at);
+  if (std::isnan(excursion.outside)) evidence.expected.reset();
+  return evidence;
 }
 
 void add_contrast(const RuleContext& context, Finding& finding, const std::optional<MetricSeries>& signal, Interval at,

@@ -35,10 +35,12 @@ void set_loss(const RuleContext& context, Finding& finding, std::optional<double
 /// The same of seconds that the job lost at most.
 void set_most_loss(const RuleContext& context, Finding& finding, double seconds, std::string how);
 
-/// A job that exchanges the same data in every step makes progress as its segments arrive.
+/// A job that exchanges the same data in every step makes progress as its segments arrive, or leave.
+enum class Segments : std::uint8_t { received, sent };
 void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<InsideOutside>& segments,
-                          double length_seconds);
+                          Interval at, Segments which = Segments::received);
 
+/// An excursion without a usual level (NaN) has no expected value.
 [[nodiscard]] Evidence evidence_of(const RuleContext& context, const MetricSeries& signal, const Excursion& excursion);
 /// Appends the signal's change in the interval, if it was measured inside and outside.
 void add_contrast(const RuleContext& context, Finding& finding, const std::optional<MetricSeries>& signal, Interval at,

@@ -35,11 +35,6 @@ struct Path {
   [[nodiscard]] double excess() const { return std::max(0.0, inside - usual); }
 };
 
-/// Not between nodes, and nothing is lost there.
-bool is_loopback(std::string_view address) {
-  return address.starts_with("127.") || address == "::1";
-}
-
 double value_or_zero(double value) {
   return std::isnan(value) ? 0 : value;
 }
@@ -112,7 +107,31 @@ std::string sentence_of(const std::string& node, std::span<const Path> paths, do
                      paths.size());
 }
 
+/// The paths are counted over their own, longer interval.
+double late_seconds(const RuleContext& context, Interval at) {
+  const std::size_t end = std::min(context.telemetry.samples, at.end + context.steps(kPeerRowsLateSeconds));
+  return context.seconds(end - at.begin);
+}
+
 }  // namespace
+
+bool is_loopback(std::string_view address) {
+  return address.starts_with("127.") || address == "::1";
+}
+
+std::optional<double> share_of_job(const RuleContext& context, Interval at, std::span<const Interval> unusual,
+                                   LossDirection direction, double excess) {
+  const double lost = excess * context.seconds(at.length());
+  const std::vector<Path> paths = paths_of(context, at, unusual, direction);
+  // Older kernels do not count the segments out of order of a connection.
+  const bool counted = std::any_of(paths.begin(), paths.end(), [&](const Path& path) {
+    return !std::isnan(mean_inside(path.lost.values, {at.begin, context.telemetry.samples}));
+  });
+  if (!counted || !(lost >= kLeastLost)) return std::nullopt;
+  double of_job = 0;
+  for (const Path& path : paths) of_job += path.excess();
+  return std::min(1.0, of_job * late_seconds(context, at) / lost);
+}
 
 void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
                  LossDirection direction, double excess) {
@@ -125,9 +144,7 @@ void locate_loss(const RuleContext& context, Finding& finding, Interval at, std:
     traffic += path.traffic;
     if (path.peer == kRest) unattributed += path.excess();
   }
-  // The paths are counted over their own, longer interval.
-  const std::size_t end = std::min(context.telemetry.samples, at.end + context.steps(kPeerRowsLateSeconds));
-  const double lost = all * context.seconds(end - at.begin);
+  const double lost = all * late_seconds(context, at);
   if (!(lost >= kLeastLost) || !(lost >= kOfTheJob * excess * context.seconds(at.length()))) return;
   if (unattributed > kMostUnattributed * all) return;
   std::erase_if(paths, [&](const Path& path) {

@@ -2,6 +2,7 @@
 // all of them a fault of the node's link.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,15 @@ enum class LossDirection : std::uint8_t {
 /// connections on the node) that other connections than the job's did. `unusual`: intervals without the usual level.
 void locate_loss(const RuleContext& context, Finding& finding, Interval at, std::span<const Interval> unusual,
                  LossDirection direction, double excess);
+
+/// Not between nodes, and nothing is lost there.
+[[nodiscard]] bool is_loopback(std::string_view address);
+
+/// Returns the part of `excess` that the job's own connections lost (between 0 and 1); nothing where they were not
+/// measured, or the whole loss is too small.
+[[nodiscard]] std::optional<double> share_of_job(const RuleContext& context, Interval at,
+                                                 std::span<const Interval> unusual, LossDirection direction,
+                                                 double excess);
 
 /// Returns the addresses of a node's interfaces, from the facts of its trace.
 [[nodiscard]] std::vector<std::string> addresses_in(const Snapshot& facts);

@@ -1,8 +1,11 @@
 // Whether a job communicates through NCCL, and with which nodes.
 #pragma once
 
+#include <algorithm>
+
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/lossy_paths.h"
 #include "postproc/diagnose/rule.h"
 
 namespace reveal {
@@ -16,6 +19,24 @@ namespace reveal {
 
 [[nodiscard]] inline bool on_one_node(const RuleContext& context) {
   return context.snapshot_value("env.SLURM_JOB_NUM_NODES") == "1";
+}
+
+/// The job's sockets had an end on another host. That may be another node of the job, or a client of a server.
+[[nodiscard]] inline bool has_remote_peers(const RuleContext& context) {
+  const std::vector<std::string> own = addresses_in(context.begin);
+  const auto channels = context.channels("tcp.peer.segments_sent");
+  return std::any_of(channels.begin(), channels.end(), [&](std::size_t channel) {
+    const std::string& peer = context.telemetry.channels[channel].instance;
+    return !is_loopback(peer) && std::find(own.begin(), own.end(), peer) == own.end();
+  });
+}
+
+/// How it is known that the job has other nodes; throws Unavailable if it is not.
+enum class OtherNodes : std::uint8_t { by_slurm, by_peers };
+[[nodiscard]] inline OtherNodes other_nodes(const RuleContext& context) {
+  if (!context.snapshot_value("env.SLURM_JOB_NUM_NODES").empty()) return OtherNodes::by_slurm;
+  if (has_remote_peers(context)) return OtherNodes::by_peers;
+  throw Unavailable("not known: whether the job has several nodes (no Slurm, and no peers of its sockets: tcp.peer.*)");
 }
 
 /// "none", or their numbers; throws Unavailable if they were not read.

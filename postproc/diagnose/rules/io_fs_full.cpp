@@ -61,8 +61,7 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
   finding.intervals = {context.span(least.sample, context.telemetry.samples)};
   finding.confidence = Confidence::certain;
   finding.severity = is_full(least, files) ? Severity::warning : Severity::notice;
-  finding.impact.how = least.left == 0 ? "not known: failed writes were not measured"
-                                       : "no cost so far: the remaining space was sufficient for the job's files";
+  finding.impact.how = "not known: failed writes were not measured";
   finding.evidence.push_back({.metric = files ? "fs.files_free" : "fs.available",
                               .instance = place,
                               .node = context.telemetry.node,

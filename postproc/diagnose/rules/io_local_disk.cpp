@@ -65,9 +65,17 @@ double usual_time_of_requests(const Disk& disk, std::span<const Interval> exclud
   return requests > 0 ? mean_outside(disk.times.values, excluded) / requests : kNaN;
 }
 
-bool is_slow(const RuleContext& context, double took, double usual) {
-  if (!(took >= context.threshold("min_time"))) return false;
-  return std::isnan(usual) || took >= context.threshold("min_ratio") * usual;
+/// The time from which a request waited for others, where the disk's usual time is not known. A disk of unknown kind
+/// counts as the slowest one.
+double slow_without_usual(const RuleContext& context, const std::string& disk) {
+  if (disk.starts_with("nvme")) return context.threshold("min_time");
+  const bool flash = context.snapshot_value("disk." + disk + ".rotational") == "0";
+  return context.threshold(flash ? "min_time_flash" : "min_time_rotating");
+}
+
+bool is_slow(const RuleContext& context, const std::string& disk, double took, double usual) {
+  if (std::isnan(usual)) return took >= slow_without_usual(context, disk);
+  return took >= context.threshold("min_time") && took >= context.threshold("min_ratio") * usual;
 }
 
 /// The job's own reads from and writes to storage.
@@ -237,7 +245,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const std::vector<Interval> all = places(found);
     for (const Excursion& excursion : found) {
       const Saturation seen = judged(context, disk, excursion, all);
-      if (!is_slow(context, seen.took, seen.usual)) continue;
+      if (!is_slow(context, disk.name, seen.took, seen.usual)) continue;
       const auto same = [&](Interval at) { return overlap(at, excursion.at) > 0; };
       const Loss loss = loss_of(context, excursion.at, all);
       if (!loss.share || std::any_of(reported.begin(), reported.end(), same)) continue;
@@ -251,8 +259,10 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "io.local_disk_saturated",
     .title = "A disk of the node was overloaded",
-    .looks_for = "Intervals in which a disk was busy nearly all the time (disk.io_time) and each request took many "
-                 "times as long as usual (disk.read_time, disk.write_time), while the job made less progress.",
+    .looks_for =
+        "Intervals in which a disk was busy nearly all the time (disk.io_time) and each request took many "
+        "times as long as usual (disk.read_time, disk.write_time), while the job made less progress. If it was busy "
+        "throughout the run, the kind of the disk decides (disk.*.rotational).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 53,
@@ -261,6 +271,9 @@ const RegisteredRule kRule{{
     .whole_machine = true,
     .thresholds = {{"min_busy", 0.9, "ratio", "least part of the time in which the disk was busy"},
                    {"min_time", 0.005, "s", "least time of a request"},
+                   {"min_time_flash", 0.02, "s",
+                    "the same for flash without NVMe, if the disk is busy throughout the run: no usual time is known"},
+                   {"min_time_rotating", 0.05, "s", "the same for a disk that turns, or of unknown kind"},
                    {"min_ratio", 5, "ratio", "least time of a request, in multiples of the usual time"},
                    {"min_seconds", 8, "s", "shortest interval"},
                    kMinScore,

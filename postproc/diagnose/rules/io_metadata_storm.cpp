@@ -126,9 +126,19 @@ void set_cost(const RuleContext& context, Finding& finding, const Mount& mount, 
   const double width = processes ? std::max(1.0, mean_inside(processes->values, at)) : 1.0;
   const double under_way = mean_or_zero(*mount.waits, at);
   const double share = std::min(1.0, under_way / width);
-  set_loss(context, finding, share * context.seconds(at.length()),
-           fmt::format("{} of the job's {} processes waited for such a request on average", number(under_way),
-                       number(width)));
+  const auto blocked = level(context, "job.blocked", "processes");
+  const double waited = blocked ? mean_inside(blocked->values, at) : kNaN;
+  const std::string compared =
+      std::isnan(waited) ? fmt::format("the job had {} processes", number(width))
+                         : fmt::format("{} of the job's {} processes were blocked", number(waited), number(width));
+  set_most_loss(
+      context, finding, share * context.seconds(at.length()),
+      fmt::format("{} such requests were in progress on the node on average; {}", number(under_way), compared));
+  // The counts are those of the node: others may have sent the requests.
+  const bool shared = !context.snapshot_value("node.other_jobs").empty();
+  if (shared || waited < context.threshold("min_blocked") * std::min(under_way, width)) {
+    finding.confidence = Confidence::possible;
+  }
   if (is_the_start(context, at)) finding.severity = Severity::info;
 }
 
@@ -192,7 +202,7 @@ const RegisteredRule kRule{{
     .id = "io.metadata_storm",
     .title = "The job sends very many metadata requests to a shared file system",
     .looks_for = "Intervals with many requests for names and attributes (nfs.requests of LOOKUP, GETATTR, OPEN ...; "
-                 "lustre.open, lustre.getattr ...), few data requests, and processes that wait for them.",
+                 "lustre.open, lustre.getattr ...), few data requests, and processes that wait for them (job.blocked).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
     .order = 82,
@@ -201,6 +211,8 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_rate", 1000, "/s", "least rate of requests for names and attributes"},
                    {"min_per_data", 5, "ratio", "least number of them per data request"},
                    {"min_waiting", 0.3, "requests", "least number of them in progress on average"},
+                   {"min_blocked", 0.25, "ratio",
+                    "blocked processes of the job per request in progress; below, others may have sent them"},
                    {"min_seconds", 10, "s", "shortest interval"},
                    {"start_seconds", 120, "s",
                     "a burst that ends this early is part of the job's start: only an observation"},

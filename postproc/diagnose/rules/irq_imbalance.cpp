@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
@@ -39,6 +40,29 @@ Pile largest_pile(const std::vector<Vector>& vectors, double min_cpu_share) {
   return largest;
 }
 
+/// Receiving and sending of one queue: "virtio3-input.0" and "virtio3-output.0", "eth2-rx-3" and "eth2-tx-3".
+std::string queue_of(const Vector& vector) {
+  std::string name = vector.name.empty() ? vector.number : vector.name;
+  for (const std::string_view direction : {"input", "output", "rx", "tx", "Rx", "Tx"}) {
+    if (const std::size_t at = name.find(direction); at != std::string::npos) name.erase(at, direction.size());
+  }
+  return name;
+}
+
+/// Part of the pile's interrupts that are not of its busiest queue. Few flows fill one queue, and it cannot be spread.
+double share_of_other_queues(const Pile& pile) {
+  std::map<std::string, double> rates;
+  double all = 0;
+  double most = 0;
+  for (const Vector& vector : pile.vectors) {
+    double& rate = rates[queue_of(vector)];
+    rate += vector.rate;
+    all += vector.rate;
+    most = std::max(most, rate);
+  }
+  return all > 0 ? 1 - most / all : 0;
+}
+
 /// Mean time in interrupts, in cpus, of one cpu ("cpu0"); NaN if not measured.
 double interrupt_time(const RuleContext& context, std::string_view cpu) {
   double sum = std::nan("");
@@ -69,37 +93,67 @@ bool job_may_run_on(const RuleContext& context, std::string_view cpu) {
   return std::any_of(allowed.begin(), allowed.end(), [&](int number) { return "cpu" + std::to_string(number) == cpu; });
 }
 
-/// Where the vector may go: the cpus beside its device, if the node's configuration has them. Packets that its
-/// interface sends only from the crowded cpu are moved, too.
-std::vector<std::string> lines_to_spread(const RuleContext& context, const Vector& vector) {
-  const std::string key = "irq." + vector.number;
-  const std::string numa_node = context.snapshot_value(key + ".numa_node");
-  const std::string near = cpus_of_numa_node(context, numa_node);
-  const std::string cpus = near.empty() ? context.snapshot_value("cpu.online") : near;
-  if (cpus.empty()) return {};
-  std::vector<std::string> lines = {
-      fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # by hand, without irqbalance: {}{}", cpus, vector.number,
-                  vector.name.empty() ? "the busiest" : vector.name,
-                  near.empty() ? ": or one cpu of its NUMA node for each"
-                               : fmt::format(", on NUMA node {}: or one of these cpus for each", numa_node))};
-  for (const std::string& interface : interfaces_of(context.snapshot_value(key + ".device"))) {
+/// The cpus beside the vector's device, if the node's configuration has them, but for the crowded one.
+struct Room {
+  std::string numa_node;  // "" where it is not known
+  std::vector<int> cpus;
+};
+
+std::vector<int> without(std::vector<int> cpus, std::string_view crowded) {
+  std::erase_if(cpus, [&](int cpu) { return "cpu" + std::to_string(cpu) == crowded; });
+  return cpus;
+}
+
+Room room_for(const RuleContext& context, const Vector& vector) {
+  const std::string numa_node = context.snapshot_value("irq." + vector.number + ".numa_node");
+  std::vector<int> near = without(parse_cpu_list(cpus_of_numa_node(context, numa_node)), vector.cpu);
+  if (!near.empty()) return {numa_node, std::move(near)};
+  return {"", without(parse_cpu_list(context.snapshot_value("cpu.online")), vector.cpu)};
+}
+
+/// Packets that its interface sends only from the crowded cpu come back as interrupts there.
+std::vector<std::string> lines_for_senders(const RuleContext& context, const Vector& vector, const Room& room) {
+  std::vector<std::string> lines;
+  for (const std::string& interface : interfaces_of(context.snapshot_value("irq." + vector.number + ".device"))) {
     const std::vector<int> senders = sending_cpus(context, interface);
     const bool alone = senders.size() == 1 && "cpu" + std::to_string(senders.front()) == vector.cpu;
-    if (alone) lines.push_back(line_for_senders(interface, parse_cpu_list(cpus), senders));
+    if (alone) lines.push_back(line_for_senders(interface, room.cpus, senders));
   }
+  return lines;
+}
+
+/// A line for each of the busiest vectors, with a cpu of its own as long as there are enough.
+std::vector<std::string> lines_to_spread(const RuleContext& context, const Pile& pile, std::string_view begin) {
+  constexpr std::size_t kMostLines = 8;
+  std::vector<std::string> lines;
+  std::vector<std::string> of_senders;
+  std::map<std::string, std::size_t> next;  // cpu of each NUMA node
+  for (const Vector& vector : pile.vectors) {
+    const Room room = room_for(context, vector);
+    if (room.cpus.empty()) continue;
+    const int cpu = room.cpus[next[room.numa_node]++ % room.cpus.size()];
+    lines.push_back(fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}{}{}", cpu, vector.number, begin,
+                                vector.name.empty() ? "one of the vectors" : vector.name,
+                                room.numa_node.empty() ? "" : ", on NUMA node " + room.numa_node));
+    for (std::string& line : lines_for_senders(context, vector, room)) {
+      if (std::find(of_senders.begin(), of_senders.end(), line) == of_senders.end()) {
+        of_senders.push_back(std::move(line));
+      }
+    }
+    if (lines.size() == kMostLines) break;
+  }
+  lines.insert(lines.end(), of_senders.begin(), of_senders.end());
   return lines;
 }
 
 Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
   const bool balanced = context.snapshot_value("irq.irqbalance") == "running";
-  std::vector<std::string> admin;
-  if (!balanced) {
-    admin.emplace_back("systemctl enable --now irqbalance              # it is not running on this node");
-  } else {
-    admin.emplace_back(
-        "systemctl disable --now irqbalance             # it runs but did not spread them; set them by hand");
+  std::vector<std::string> admin = {
+      balanced ? "systemctl disable --now irqbalance             # it runs but did not spread them; set them by hand"
+               : "systemctl enable --now irqbalance              # it is not running on this node"};
+  for (std::string& line : lines_to_spread(context, pile, balanced ? "" : "or by hand, without irqbalance: ")) {
+    admin.push_back(std::move(line));
   }
-  for (std::string& line : lines_to_spread(context, pile.vectors.front())) admin.push_back(std::move(line));
   admin.insert(admin.end(), remedy.admin.begin(), remedy.admin.end());
   remedy.admin = std::move(admin);
   return remedy;
@@ -113,6 +167,7 @@ std::vector<Finding> check(const RuleContext& context) {
   if (vectors.size() < 2) return {};
   const Pile pile = largest_pile(vectors, context.threshold("min_cpu_share"));
   if (pile.vectors.size() < 2 || pile.share < context.threshold("min_share")) return {};
+  if (share_of_other_queues(pile) < context.threshold("min_other_queues")) return {};
   const double busy = interrupt_time(context, pile.cpu);
   const double others = others_interrupt_time(context, pile.cpu);
   if (std::isnan(busy) || std::isnan(others)) throw Unavailable("not measured: cpu.softirq");
@@ -174,18 +229,20 @@ const RegisteredRule kRule{{
     .proof = Proof::guest,
     .whole_machine = true,
     .checks_node = true,
-    .thresholds = {{"min_rate", 100, "/s", "rate of interrupts from which a vector counts as busy"},
+    .thresholds = {{"min_rate", 20, "/s",
+                    "rate of interrupts from which a vector counts as busy: under load, the "
+                    "kernel polls instead"},
                    {"min_cpu_share", 0.9, "ratio",
                     "part of a vector's interrupts on one cpu from which the vector belongs to that cpu"},
                    {"min_share", 0.6, "ratio", "least part of all device interrupts on that cpu"},
+                   {"min_other_queues", 0.1, "ratio",
+                    "least part of that cpu's interrupts that are not of its busiest queue: few flows fill one queue"},
                    {"min_busy", 0.3, "cpus", "time of that cpu in interrupts from which it is a cost"},
                    {"min_dropped", 1, "/s",
                     "rate of packets dropped because of a full backlog from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --core-spec=1   # reserves a core of each node for the system, if the site allows it",
-                     "job"},
-                    "grep . /proc/irq/*/effective_affinity_list   # on {node}: the same cpu in most lines"},
+    .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {node}: the same cpu in most lines"},
     .admin_remedy =
         {"The network driver's set_irq_affinity_bynode.sh spreads them by NUMA node; it excludes irqbalance."},
     .verify = "the cpu's share of irq.* falls below 30 % and its cpu.softirq to that of the others",

@@ -91,6 +91,29 @@ std::optional<int> only_cpu(const Card& card) {
   return same && first.size() == 1 ? std::optional(first.front()) : std::nullopt;
 }
 
+/// Mean of a counter of one cpu per second; NaN if it was not measured.
+double mean_on(const RuleContext& context, std::string_view metric, const std::string& cpu) {
+  const auto channels = context.channels(metric, cpu);
+  if (channels.empty()) return std::nan("");
+  return mean_inside(context.telemetry.series(channels.front()), {0, context.telemetry.samples}) /
+         context.telemetry.step_seconds;
+}
+
+/// The cost of the pile, as far as it was measured.
+void set_cost(const RuleContext& context, const std::string& cpu, Finding& finding) {
+  const double busy = 1e-9 * mean_on(context, "cpu.softirq", cpu);
+  const double dropped = mean_on(context, "softnet.dropped", cpu);
+  if (std::isnan(busy) || std::isnan(dropped)) {
+    finding.impact.how = "not known: time in interrupts and dropped packets of that cpu were not measured";
+    finding.runner_up = {"irq.imbalance", "it needs the time in interrupts and the dropped packets of that cpu"};
+    return;
+  }
+  const std::string cost = fmt::format("{} spent {} % of its time in soft interrupts and dropped {} packets/s", cpu,
+                                       number(100 * busy), number(dropped));
+  finding.impact.how = (dropped > 0 ? "not known: " : "none seen: ") + cost;
+  finding.runner_up = {"irq.imbalance", cost};
+}
+
 std::optional<Finding> crowded(const RuleContext& context, const Card& card) {
   if (static_cast<double>(card.vectors.size()) < context.threshold("min_vectors") || is_steered(context, card)) {
     return std::nullopt;
@@ -108,7 +131,7 @@ std::optional<Finding> crowded(const RuleContext& context, const Card& card) {
   }
   Finding finding = notice(context, card, {});
   finding.confidence = Confidence::likely;
-  finding.impact.how = "none seen: no cpu was fully used by interrupts, and no packet was dropped because of them";
+  set_cost(context, "cpu" + std::to_string(*cpu), finding);
   finding.evidence.push_back(snapshot_fact(context, "irq.effective_affinity", "cpu" + std::to_string(*cpu),
                                            static_cast<double>(card.vectors.size()), std::nullopt, "count"));
   if (measured)
@@ -116,7 +139,6 @@ std::optional<Finding> crowded(const RuleContext& context, const Card& card) {
   finding.sentence = fmt::format("irqbalance is not running on {}, and cpu{} serves all {} interrupt vectors of {}{}.",
                                  context.telemetry.node, *cpu, card.vectors.size(), name_of_card(card),
                                  measured ? " (" + quantity(rate, "count/s") + ")" : "");
-  finding.runner_up = {"irq.imbalance", "that cpu is not fully used by interrupts and dropped no packets"};
   return finding;
 }
 

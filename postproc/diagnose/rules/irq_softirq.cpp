@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interrupt_causes.h"
 #include "postproc/diagnose/interval_finding.h"
@@ -84,9 +85,9 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
     if (channels.empty()) continue;
     MetricSeries signal = channel_rate(context, channels[0], sign.scale, sign.unit);
     const auto change = inside_outside(context, signal, at, all);
-    const double outside = change ? change->outside : 0;  // a pile-up from the first second has no outside
+    const double outside = change ? change->outside : kNaN;  // a pile-up from the first second has no outside
     const double inside = change ? change->inside : mean_inside(signal.values, at);
-    if (inside >= context.threshold(sign.threshold) && inside >= 3 * outside) {
+    if (inside >= context.threshold(sign.threshold) && !(inside < 3 * outside)) {
       return Cost{std::move(signal), {inside, outside, change ? change->score : 0}};
     }
   }
@@ -108,7 +109,7 @@ std::vector<Excursion> pile_ups(const RuleContext& context, const MetricSeries& 
       std::count_if(share.values.begin(), share.values.end(), [](double value) { return !std::isnan(value); }));
   if (found.empty() && mean >= context.threshold("min_share") && 2 * known >= share.values.size() &&
       known >= context.steps(context.threshold("min_seconds"))) {
-    found.push_back({.at = whole, .inside = mean, .outside = mean, .score = 0, .beyond = false, .recurring = false});
+    found.push_back({.at = whole, .inside = mean, .outside = kNaN});
   }
   return found;
 }
@@ -142,12 +143,22 @@ Interval with_ends(const RuleContext& context, Interval at) {
 /// How it could not keep up.
 std::string in_words(const MetricSeries& signal, const InsideOutside& change) {
   const std::string inside = number(change.inside);
-  const std::string usual = number(change.outside);
-  if (signal.metric == "softnet.dropped") return fmt::format("dropped {} a second (usually {})", inside, usual);
+  const std::string usual = std::isnan(change.outside) ? "" : fmt::format(" (usually {})", number(change.outside));
+  if (signal.metric == "softnet.dropped") return fmt::format("dropped {} a second{}", inside, usual);
   if (signal.metric == "softnet.time_squeeze") {
-    return fmt::format("stopped {} times a second with packets left (usually {})", inside, usual);
+    return fmt::format("stopped {} times a second with packets left{}", inside, usual);
   }
-  return fmt::format("had no time left: {} cpus in soft interrupts (usually {})", inside, usual);
+  return fmt::format("had no time left: {} cpus in soft interrupts{}", inside, usual);
+}
+
+/// Settings of NCCL's sockets change nothing for a job that opened RDMA devices, and irqbalance need not be started
+/// where it runs.
+JobValues values_of(const RuleContext& context) {
+  JobValues values;
+  const std::string opened = context.snapshot_value("job.rdma_opened");
+  if (!opened.empty() && opened != "none") values["rdma"] = "yes";
+  if (context.snapshot_value("irq.irqbalance") == "running") values["irqbalance"] = "yes";
+  return values;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
@@ -165,12 +176,12 @@ std::vector<Finding> check(const RuleContext& context) {
     const std::string& cpu = all_packets.cpus[busiest(all_packets, excursion.at)];
     const auto cost = cost_of(context, cpu, with_ends(context, excursion.at), wide);
     if (!cost) continue;
-    Finding finding = finding_at(context, excursion.at);
+    Finding finding = finding_at(context, excursion.at, values_of(context));
     const double length = context.seconds(excursion.at.length());
     finding.instances = {cpu};
     finding.confidence = cost->signal.metric == "softnet.dropped" ? Confidence::certain : Confidence::likely;
     const auto segments = inside_outside(context, received, excursion.at, all);
-    set_loss_of_segments(context, finding, segments, length);
+    set_loss_of_segments(context, finding, segments, excursion.at);
     Evidence evidence = evidence_of(context, share, excursion);
     evidence.instance = cpu;
     evidence.feature = "share of the node's packets";
@@ -178,11 +189,14 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.push_back(std::move(evidence));
     finding.evidence.push_back(evidence_of(context, cost->signal, cost->change, excursion.at));
     finding.evidence.back().instance = cpu;
+    if (std::isnan(cost->change.outside)) finding.evidence.back().expected.reset();
     if (segments) finding.evidence.push_back(evidence_of(context, *received, *segments, excursion.at));
-    finding.sentence = fmt::format(
-        "{} of {} handled {:.0f} % of the network packets for {} (usually {:.0f} % on the busiest cpu) and {}.", cpu,
-        context.telemetry.node, 100 * excursion.inside, duration(length), 100 * excursion.outside,
-        in_words(cost->signal, cost->change));
+    const std::string usual = std::isnan(excursion.outside)
+                                  ? ""
+                                  : fmt::format(" (usually {:.0f} % on the busiest cpu)", 100 * excursion.outside);
+    finding.sentence =
+        fmt::format("{} of {} handled {:.0f} % of the network packets for {}{} and {}.", cpu, context.telemetry.node,
+                    100 * excursion.inside, duration(length), usual, in_words(cost->signal, cost->change));
     finding.runner_up = {"net.tcp_retrans_fault", fmt::format("{} of this node itself counted the loss", cpu)};
     name_the_cause(context, cpu, finding);
     findings.push_back(std::move(finding));
@@ -213,10 +227,12 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {"cat /proc/net/softnet_stat   # on {node}: the second column grows on one line",
-                    {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues", "nccl"}},
+                    {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues",
+                     "nccl,!rdma"}},
     .admin_remedy =
         {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write the mask of all cpus",
-         "systemctl enable --now irqbalance   # on {node}, if it is not running",
+         {"systemctl enable --now irqbalance   # on {node}: it spreads interrupts, if it is not running",
+          "!irqbalance"},
          "Give the interface more queues (ethtool -L).",
          "sysctl net.core.netdev_max_backlog=10000   # absorbs bursts, but does not spread the load"},
     .verify = "softnet.dropped stays 0 and the busiest cpu takes no more than its usual share of softnet.processed",

@@ -10,6 +10,7 @@
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/nccl_use.h"
+#include "postproc/diagnose/network_interface.h"
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
@@ -44,10 +45,11 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   const double received = traffic(context, "net.rx_bytes");
   const double skew = context.threshold("max_skew");
   if (received > skew * bytes || bytes > skew * received) return {};
+  const bool by_slurm = other_nodes(context) == OtherNodes::by_slurm;
 
   Finding finding = context.finding();
-  finding.severity = Severity::warning;
-  finding.confidence = Confidence::likely;
+  finding.severity = by_slurm ? Severity::warning : Severity::notice;
+  finding.confidence = by_slurm ? Confidence::likely : Confidence::possible;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const RdmaPort& port : ports) finding.instances.push_back(port.name);
   finding.impact.how = "not known: the traffic over the fabric was not measured";
@@ -68,6 +70,10 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   }
   finding.remedy = context.finding(forced).remedy;
   finding.runner_up = {"nccl.single_qp", "no queue pair is used at all"};
+  if (!by_slurm) {
+    finding.sentence += " Its sockets had ends on other hosts; whether these are nodes of the job is not known.";
+    finding.runner_up = {"", "a server on one node and its clients cannot be ruled out: there is no Slurm to ask"};
+  }
   return {finding};
 }
 
@@ -107,7 +113,9 @@ bool counts_pairs(const RuleContext& context) {
 std::string says_single_pair(const std::string& set, const std::optional<CountedPairs>& counted,
                              const std::string& ports) {
   const auto value = parse_int(set);
-  const std::string setting = set.empty() ? "is not set" : value ? fmt::format("is {}", *value) : "is no number";
+  const std::string setting = set.empty() ? "is not set in the job's environment"
+                              : value     ? fmt::format("is {}", *value)
+                                          : "is no number";
   if (!counted) {
     return fmt::format(
         "NCCL_IB_QPS_PER_CONNECTION {}{} one queue pair per connection on {}; the queue pairs were not counted.",
@@ -118,6 +126,47 @@ std::string says_single_pair(const std::string& set, const std::optional<Counted
       "has one (NCCL_IB_QPS_PER_CONNECTION {}).",
       ports, number(counted->pairs), counted->pairs == 1 ? "queue pair was" : "queue pairs were",
       number(counted->queues), counted->queues == 1 ? "queue" : "queues", setting);
+}
+
+std::vector<double> by_seconds(const RuleContext& context, std::span<const double> series) {
+  const std::size_t second = context.steps(1);
+  std::vector<double> means;
+  for (std::size_t begin = 0; begin + second <= series.size(); begin += second) {
+    const double mean = mean_inside(series, {begin, begin + second}) / context.telemetry.step_seconds;
+    if (!std::isnan(mean)) means.push_back(mean);
+  }
+  return means;
+}
+
+/// The traffic in the busiest seconds, except for the top hundredth.
+double peak_of(std::vector<double> seconds) {
+  constexpr double kUsualPeak = 0.99;
+  const auto at = static_cast<std::size_t>(kUsualPeak * static_cast<double>(seconds.size() - 1));
+  std::nth_element(seconds.begin(), seconds.begin() + static_cast<std::ptrdiff_t>(at), seconds.end());
+  return seconds[at];
+}
+
+/// The port's busiest seconds are alike and well below its rate: something else than the port limits them.
+struct Plateau {
+  double bytes = 0;  // per second
+  double line = 0;
+  bool seen = false;
+};
+
+/// Nothing where the port's traffic was not measured.
+std::optional<Plateau> plateau_of(const RuleContext& context, const RdmaPort& port) {
+  constexpr double kNearPeak = 0.8;
+  const auto channels = context.channels("ib.xmit_bytes", port.name);
+  if (channels.empty() || !(port.rate.gigabits > 0)) return std::nullopt;
+  const auto seconds = by_seconds(context, context.telemetry.series(channels.front()));
+  if (seconds.empty()) return std::nullopt;
+  Plateau plateau{.bytes = peak_of(seconds), .line = port.rate.gigabits * 1e9 / 8};
+  const auto near = static_cast<double>(
+      std::count_if(seconds.begin(), seconds.end(), [&](double each) { return each >= kNearPeak * plateau.bytes; }));
+  plateau.seen = plateau.bytes >= context.threshold("min_line_share") * plateau.line &&
+                 plateau.bytes < context.threshold("max_line_share") * plateau.line &&
+                 near >= context.threshold("min_plateau") * static_cast<double>(seconds.size());
+  return plateau;
 }
 
 std::vector<Finding> check_single_qp(const RuleContext& context) {
@@ -137,6 +186,9 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   });
   if (wide == ports.end()) return {};
   if (counted && counted->per_connection() > context.threshold("max_pairs")) return {};
+  // One queue pair can fill a port; only where something holds the traffic back, it may be the reason.
+  const auto plateau = plateau_of(context, *wide);
+  if (plateau && !plateau->seen && !found_before(context, "gpu.starved_comm")) return {};
 
   Finding finding = context.finding();
   finding.severity = Severity::info;  // an experiment, not a fault
@@ -158,7 +210,13 @@ std::vector<Finding> check_single_qp(const RuleContext& context) {
   finding.evidence.push_back(
       fact(context, "rdma." + wide->key + ".rate", "", "rate of the port", rate.value_or(0), std::nullopt, "Gb/s"));
   finding.evidence.back().observed = rate;
+  if (plateau) {
+    finding.evidence.push_back(fact(context, "ib.xmit_bytes", wide->name, "99 % of the seconds below", plateau->bytes,
+                                    plateau->line, "bytes/s"));
+  }
   finding.sentence = says_single_pair(set, counted, wide->name + (rate ? fmt::format(" ({:g} Gb/s)", *rate) : "")) +
+                     (plateau ? fmt::format(" The port sent at most {}.", quantity(plateau->bytes, "bytes/s"))
+                              : " Its traffic was not measured.") +
                      " If the fabric has several paths, two or four may use them better. This is a proposal to test, "
                      "not a fault: measure it.";
   finding.runner_up = {"nccl.socket_fallback", "the job's processes have RDMA devices open: the fabric is used"};
@@ -173,21 +231,11 @@ struct Carrier {
   double mean = 0;              // bytes/s
 };
 
-std::vector<double> by_seconds(const RuleContext& context, std::span<const double> series) {
-  const std::size_t second = context.steps(1);
-  std::vector<double> means;
-  for (std::size_t begin = 0; begin + second <= series.size(); begin += second) {
-    const double mean = mean_inside(series, {begin, begin + second}) / context.telemetry.step_seconds;
-    if (!std::isnan(mean)) means.push_back(mean);
-  }
-  return means;
-}
-
 Carrier carrier(const RuleContext& context) {
   Carrier most;
   for (const std::size_t channel : context.channels("net.tx_bytes")) {
     const std::string& instance = context.telemetry.channels[channel].instance;
-    const std::string name = instance.substr(instance.rfind('/') + 1);  // in a network namespace: "ns2/eth0"
+    const std::string name = interface_name(instance);
     const auto seconds = by_seconds(context, context.telemetry.series(channel));
     const double mean = mean_inside(seconds, {0, seconds.size()});
     if (name == "lo" || !(mean > most.mean)) continue;
@@ -237,6 +285,7 @@ std::vector<Finding> check_sockets(const RuleContext& context) {
   const double busiest = busiest_process(context);
   if (std::isnan(busiest)) throw Unavailable("not measured: process.cpu_time");
   if (busiest < context.threshold("min_busy")) return {};
+  static_cast<void>(other_nodes(context));  // throws where a server on one node cannot be ruled out
 
   Finding finding = context.finding();
   finding.severity = Severity::info;  // an experiment, not a fault
@@ -288,17 +337,23 @@ const RegisteredRule kSingleQp{{
     .id = "nccl.single_qp",
     .title = "One NCCL queue pair per connection on a fabric of several paths",
     .looks_for = "A job that uses NCCL over a fast RDMA port with one queue pair per connection: as counted "
-                 "(rdma.qp.count by rdma.cq.count); otherwise as set or by default (env.NCCL_IB_QPS_PER_CONNECTION).",
+                 "(rdma.qp.count by rdma.cq.count); otherwise as set or by default (env.NCCL_IB_QPS_PER_CONNECTION). "
+                 "Where the port's traffic was measured (ib.xmit_bytes), its busiest seconds must be alike and well "
+                 "below its rate, or GPUs must wait for each other.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
-    .order = 41,
-    .look_alikes = "nccl.socket_fallback,several queue pairs by a setting elsewhere,"
-                   "a setting that did not reach the job",
+    .order = 101,  // beside gpu.starved_comm it is shown
+    .look_alikes =
+        "nccl.socket_fallback,a port that is full or has little traffic,several queue pairs by a setting elsewhere,"
+        "a setting that did not reach the job",
     .proof = Proof::guest,
     .thresholds = {{"min_gigabits", 200, "Gb/s",
                     "rate of a port from which the rule assumes a fabric of several paths"},
                    {"max_pairs", 1, "ratio",
-                    "most connected queue pairs per completion queue, where they were counted"}},
+                    "most connected queue pairs per completion queue, where they were counted"},
+                   {"min_line_share", 0.1, "ratio", "part of the port's rate that its busiest seconds reach"},
+                   {"max_line_share", 0.6, "ratio", "part of that rate that they do not exceed"},
+                   {"min_plateau", 0.1, "ratio", "part of the seconds with nearly as much traffic"}},
     .user_remedy = {"export NCCL_IB_QPS_PER_CONNECTION=2   # then 4: compare the step time of both with this run's",
                     "export NCCL_IB_SPLIT_DATA_ON_QPS=1   # with it, each message is split; 0 takes turns; try both",
                     "unset NCCL_IB_QPS_PER_CONNECTION   # if neither is faster: more queue pairs use more cache"},

@@ -5,24 +5,27 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/network_interface.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::net_nic_drop {
 namespace {
 
 struct Drops {
-  MetricSeries signal;  // packets/s
+  MetricSeries signal;   // packets/s
+  std::string instance;  // "ns2/eth0", of its channels
   std::string interface;
 };
 
 /// Packets that one interface dropped for lack of buffers. Some drivers also count unwanted packets here (an unknown
 /// protocol, a foreign VLAN): a few a second, next to nothing of the traffic.
 std::optional<Drops> dropped(const RuleContext& context, std::size_t channel) {
-  const std::string& interface = context.telemetry.channels[channel].instance;
-  Drops drops{channel_rate(context, channel, 1, "packets/s"), interface};
-  for (const std::size_t overrun : context.channels("net.rx_fifo", interface)) {
+  const std::string& instance = context.telemetry.channels[channel].instance;
+  Drops drops{channel_rate(context, channel, 1, "packets/s"), instance, interface_name(instance)};
+  for (const std::size_t overrun : context.channels("net.rx_fifo", instance)) {
     const MetricSeries more = channel_rate(context, overrun, 1, "packets/s");
     for (std::size_t t = 0; t < more.values.size(); ++t) drops.signal.values[t] += more.values[t];
   }
@@ -34,8 +37,8 @@ struct Ring {
   std::optional<std::int64_t> now, most;
 };
 
-Ring receive_ring(const RuleContext& context, const std::string& instance) {
-  const std::string key = "net." + instance.substr(instance.rfind('/') + 1) + ".rx_ring";  // "ns2/eth0"
+Ring receive_ring(const RuleContext& context, const std::string& interface) {
+  const std::string key = "net." + interface + ".rx_ring";
   return {parse_int(context.snapshot_value(key)), parse_int(context.snapshot_value(key + "_most"))};
 }
 
@@ -48,12 +51,13 @@ bool were_of_the_backlog(const RuleContext& context, const Excursion& excursion)
 
 std::optional<Finding> describe(const RuleContext& context, const Drops& drops, const Excursion& excursion,
                                 std::span<const Interval> all) {
-  const auto packets = context.channels("net.rx_packets", drops.interface);
+  const bool always = std::isnan(excursion.outside);
+  const auto packets = context.channels("net.rx_packets", drops.instance);
   if (packets.empty()) return std::nullopt;
   const double arrived =
       mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, excursion.at) + excursion.inside;
   const double share = excursion.inside / arrived;
-  if (!(share >= context.threshold("min_share"))) return std::nullopt;
+  if (!(share >= context.threshold(always ? "min_share_always" : "min_share"))) return std::nullopt;
   const Ring ring = receive_ring(context, drops.interface);
   JobValues values = {{"interface", drops.interface}};
   if (ring.now && ring.most) {
@@ -61,27 +65,41 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
     if (*ring.most > *ring.now) values.emplace("rx_ring_most", std::to_string(*ring.most));
   }
   Finding finding = finding_at(context, excursion.at, values);
-  finding.instances = {drops.interface};
-  finding.confidence = Confidence::likely;
+  finding.instances = {drops.instance};
+  finding.confidence = always ? Confidence::possible : Confidence::likely;
   set_loss_of_segments(context, finding,
                        inside_outside(context, rate(context, "tcp.InSegs", 1, "segments/s"), excursion.at, all),
-                       context.seconds(excursion.at.length()));
+                       excursion.at);
   Evidence evidence = evidence_of(context, drops.signal, excursion);
-  evidence.instance = drops.interface;
+  evidence.instance = drops.instance;
   evidence.detectors = {Method::interval_search, Method::kernel_counter};
+  if (always) evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   if (ring.now && ring.most) {
-    finding.evidence.push_back(snapshot_fact(context, "net." + drops.interface + ".rx_ring", drops.interface,
+    finding.evidence.push_back(snapshot_fact(context, "net." + drops.interface + ".rx_ring", drops.instance,
                                              static_cast<double>(*ring.now), static_cast<double>(*ring.most),
                                              "packets"));
   }
   finding.sentence = fmt::format(
-      "{} of {} dropped {} packets a second for {}: {} % of the packets that arrived (usually {} a "
-      "second).",
-      drops.interface, context.telemetry.node, number(excursion.inside),
-      duration(context.seconds(excursion.at.length())), number(100 * share), number(std::max(0.0, excursion.outside)));
+      "{} of {} dropped {} packets a second {}: {} % of the packets that arrived{}.", drops.interface,
+      context.telemetry.node, number(excursion.inside),
+      always ? "throughout the run" : "for " + duration(context.seconds(excursion.at.length())), number(100 * share),
+      always ? "" : fmt::format(" (usually {} a second)", number(std::max(0.0, excursion.outside))));
   finding.runner_up = {"irq.softirq_saturation", "a full backlog of a cpu: it is counted separately (softnet.dropped)"};
+  if (always) finding.runner_up = {"", "packets that no program wanted, which some drivers count here: they are few"};
   return finding;
+}
+
+std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries& drops) {
+  const double least = context.threshold("min_rate");
+  auto found = excursions_of(context, drops.values, least, context.threshold(kMinScore.name), Cause::external);
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(drops.values, whole);
+  // A counter of dropped packets needs no usual level.
+  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
+    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
+  }
+  return found;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
@@ -90,8 +108,7 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const std::size_t channel : channels) {
     const auto drops = dropped(context, channel);
-    const auto found = excursions_of(context, drops->signal.values, context.threshold("min_rate"),
-                                     context.threshold(kMinScore.name), Cause::external);
+    const auto found = intervals(context, drops->signal);
     const std::vector<Interval> all = places(found);
     for (const Excursion& excursion : found) {
       if (were_of_the_backlog(context, excursion)) continue;
@@ -105,14 +122,16 @@ const RegisteredRule kRule{{
     .id = "net.nic_rx_drop",
     .title = "A network interface drops received packets",
     .looks_for = "Intervals in which an interface drops received packets for lack of buffers (net.rx_dropped, "
-                 "net.rx_fifo), and the length of its ring (net.*.rx_ring).",
+                 "net.rx_fifo), or drops many throughout the run; and the length of its ring (net.*.rx_ring).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 63,
-    .look_alikes = "irq.softirq_saturation",
+    .look_alikes = "irq.softirq_saturation,packets that no program wanted",
     .proof = Proof::guest,
     .thresholds = {{"min_rate", 20, "packets/s", "least rate of dropped packets, beyond the usual one"},
                    {"min_share", 0.0005, "ratio", "least share of the packets that arrived"},
+                   {"min_share_always", 0.01, "ratio",
+                    "the same share, if the interface drops packets throughout the run: some are unwanted"},
                    {"max_backlog", 0.5, "ratio",
                     "largest part of them that the backlog of a cpu dropped instead of the interface"},
                    {"min_seconds", 2, "s", "shortest interval"},

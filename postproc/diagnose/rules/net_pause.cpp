@@ -7,7 +7,9 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/network_interface.h"
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/words/quantity.h"
 
@@ -70,7 +72,7 @@ std::optional<MetricSeries> traffic_of(const RuleContext& context, const Paused&
     }
   };
   take(paused.direction->bytes, paused.interface);
-  const std::string name = paused.interface.substr(paused.interface.rfind('/') + 1);  // in a namespace: "ns2/eth0"
+  const std::string name = interface_name(paused.interface);
   for (const RdmaPort& port : active_rdma_ports(context)) {
     if (port.interface == name) take(paused.direction->rdma_bytes, port.name);
   }
@@ -80,7 +82,7 @@ std::optional<MetricSeries> traffic_of(const RuleContext& context, const Paused&
 Finding describe(const RuleContext& context, const Paused& paused, const Excursion& excursion,
                  std::span<const Interval> all) {
   constexpr double kNoticeable = 0.02;
-  Finding finding = finding_at(context, excursion.at, {{"interface", paused.interface}});
+  Finding finding = finding_at(context, excursion.at, {{"interface", interface_name(paused.interface)}});
   finding.instances = {paused.interface};
   finding.confidence = paused.in_time ? Confidence::likely : Confidence::possible;
   const double length = context.seconds(excursion.at.length());
@@ -99,9 +101,10 @@ Finding describe(const RuleContext& context, const Paused& paused, const Excursi
   finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, excursion.at));
   finding.evidence.front().instance = paused.interface;
   if (moved) finding.evidence.push_back(evidence_of(context, *traffic, *moved, excursion.at));
-  finding.sentence = fmt::format("{} of {} was paused for {}, {} (usually {}): {}.", paused.interface,
-                                 context.telemetry.node, duration(length), paused.words(excursion.inside),
-                                 paused.words(std::max(0.0, excursion.outside)), paused.direction->words);
+  const std::string usual =
+      std::isnan(excursion.outside) ? "" : fmt::format(" (usually {})", paused.words(std::max(0.0, excursion.outside)));
+  finding.sentence = fmt::format("{} of {} was paused for {}, {}{}: {}.", paused.interface, context.telemetry.node,
+                                 duration(length), paused.words(excursion.inside), usual, paused.direction->words);
   finding.runner_up = {"pcie.link_downtrained", "a card behind a slow PCI Express link sends pause frames, too"};
   return finding;
 }
@@ -113,7 +116,7 @@ std::optional<Excursion> all_along(const RuleContext& context, const Paused& pau
   for (const Interval& part : {whole, Interval{0, half}, Interval{half, whole.end}}) {
     if (!(mean_inside(paused.signal.values, part) >= paused.least)) return std::nullopt;
   }
-  return Excursion{.at = whole, .inside = mean_inside(paused.signal.values, whole)};
+  return Excursion{.at = whole, .inside = mean_inside(paused.signal.values, whole), .outside = kNaN};
 }
 
 std::vector<Finding> check(const RuleContext& context) {

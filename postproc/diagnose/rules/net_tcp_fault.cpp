@@ -29,13 +29,31 @@ RunnerUp runner_up(bool twice_measured) {
   return {"net.tcp_retrans_intrinsic", "reordering: reordered segments are sent twice, and few arrived twice"};
 }
 
+/// Losses of ssh, of NFS or of monitoring are not those of the job. Nothing where its connections were not measured.
+std::optional<double> elsewhere(const RuleContext& context, Interval at, std::span<const Interval> unusual,
+                                double excess) {
+  const auto share = share_of_job(context, at, unusual, LossDirection::received, excess);
+  return share && *share < context.threshold("min_job_share") ? share : std::nullopt;
+}
+
+void blame_others(Finding& finding, double share) {
+  finding.severity = Severity::info;
+  finding.impact = {.seconds = std::nullopt,
+                    .percent = std::nullopt,
+                    .how = "none seen: the losses were not on the job's connections"};
+  finding.sentence += fmt::format(
+      " They were not on the job's connections, which had {:.0f} % of them, but on others of the node, as ssh or NFS.",
+      100 * share);
+}
+
 Finding describe(const RuleContext& context, const MetricSeries& queued, const MetricSeries& received,
                  const Excursion& excursion, const InsideOutside& segments, std::span<const Interval> all) {
-  Finding finding = finding_at(context, excursion.at);
+  const auto others = elsewhere(context, excursion.at, all, excursion.inside - excursion.outside);
+  Finding finding = finding_at(context, excursion.at, others ? JobValues{{"elsewhere", "yes"}} : JobValues());
   const double length = context.seconds(excursion.at.length());
   const auto confirmed = confirmed_by(context.detection, excursion.at);
   finding.confidence = confirmed || excursion.beyond ? Confidence::likely : Confidence::possible;
-  set_loss_of_segments(context, finding, segments, length);
+  set_loss_of_segments(context, finding, segments, excursion.at);
   finding.evidence = {evidence_of(context, queued, excursion), evidence_of(context, received, segments, excursion.at)};
   finding.evidence.front().detectors = seen_by(confirmed);
   const auto dropped = rate(context, "softnet.dropped", 1, "/s");
@@ -48,6 +66,7 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
       number(100 * excursion.outside / segments.outside));
   locate_loss(context, finding, excursion.at, all, LossDirection::received, excursion.inside - excursion.outside);
   finding.runner_up = runner_up(!context.channels(kTwice).empty());
+  if (others) blame_others(finding, *others);
   return finding;
 }
 
@@ -62,7 +81,8 @@ std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& q
   if (!(out_of_order >= context.threshold("min_share_always") * arrived)) return {};
   const double duplicates = mean_inside(twice->values, whole);
   if (is_reordering(context, duplicates, out_of_order)) return {};
-  Finding finding = finding_at(context, whole);
+  const auto others = elsewhere(context, whole, {}, out_of_order);
+  Finding finding = finding_at(context, whole, others ? JobValues{{"elsewhere", "yes"}} : JobValues());
   finding.confidence = Confidence::possible;
   finding.severity = Severity::notice;
   finding.impact.how = "not known: no part of the run was without it";
@@ -79,6 +99,7 @@ std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& q
       context.telemetry.node, number(100 * out_of_order / arrived), number(out_of_order), number(arrived));
   locate_loss(context, finding, whole, {}, LossDirection::received, out_of_order);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
+  if (others) blame_others(finding, *others);
   return {finding};
 }
 
@@ -90,19 +111,21 @@ std::vector<Finding> check(const RuleContext& context) {
   const std::vector<Interval> all = places(excursions);
   const auto twice = rate(context, kTwice, 1, "/s");
   std::vector<Finding> findings;
+  bool usual = true;  // no excursion is an event of its own
   for (const Excursion& excursion : excursions) {
     const double excess = excursion.inside - excursion.outside;
-    // Four or more alike are normal for these connections.
+    // Four or more alike are normal for these connections, or their loss comes with each burst of their traffic.
     if (excursion.recurring || excess < context.threshold("min_ratio") * excursion.outside) continue;
     const auto segments = inside_outside(context, received, excursion.at, all);
     // A job that exchanges data for most of its time has its side effects for most of its time.
     if (excursion.most && segments && segments->excess() > 0.5 * segments->outside) continue;
+    usual = false;
     if (!segments || excess < context.threshold("min_share") * segments->inside) continue;
     const auto duplicates = inside_outside(context, twice, excursion.at, all);
     if (duplicates && is_reordering(context, duplicates->excess(), excess)) continue;
     findings.push_back(describe(context, queued, received, excursion, *segments, all));
   }
-  return excursions.empty() ? all_along(context, queued, received) : findings;
+  return usual ? all_along(context, queued, received) : findings;
 }
 
 const RegisteredRule kRule{{
@@ -117,7 +140,8 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 70,
-    .look_alikes = "net.tcp_retrans_intrinsic,net.congestion,irq.softirq_saturation,net.nic_rx_drop",
+    .look_alikes = "net.tcp_retrans_intrinsic,net.congestion,irq.softirq_saturation,net.nic_rx_drop,losses of ssh or "
+                   "NFS",
     .proof = Proof::real,
     .thresholds =
         {{"min_rate", 5, "/s", "least rate of segments out of order above the usual level"},
@@ -131,10 +155,12 @@ const RegisteredRule kRule{{
          {"min_missing_share", 0.2, "ratio",
           "share of retransmitted segments that were really lost; below it, the segments were only reordered"},
          {"min_missing", 0.0005, "ratio", "lost segments per segment received: from here on, always a loss"},
+         {"min_job_share", 0.2, "ratio",
+          "share of the losses on the job's connections, if measured; below it, the finding is a remark"},
          kMinLostSeconds,
          kMinLostPercent},
     .user_remedy = {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {node}, while a job runs",
-                    {"#SBATCH --exclude={nodes}   # until it is repaired", "job"}},
+                    {"#SBATCH --exclude={nodes}   # until it is repaired", "job,!elsewhere"}},
     .admin_remedy = {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
                      "Check the error counters of the switch port of {node}.",
                      "cat /proc/net/softnet_stat   # on {node}: second column, dropped by this kernel itself"},

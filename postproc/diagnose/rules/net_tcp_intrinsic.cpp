@@ -114,17 +114,17 @@ Reason reason_of(const RuleContext& context, const Retransmissions& seen) {
 }
 
 std::string sentence_of(const RuleContext& context, const Retransmissions& seen, Reason reason) {
+  constexpr double kNearlyAll = 90;  // percent; reports of some are lost themselves
   const std::string begin = fmt::format("{} sent {} TCP segments again, {} % of those it sent", context.telemetry.node,
                                         number(seen.again), number(100 * seen.again / seen.sent));
   if (reason == Reason::needless) {
-    return fmt::format(
-        "{}; {:.0f} % of them had arrived already: acknowledgements came late or out of order; nothing was lost.",
-        begin, std::min(100.0, 100 * seen.needless_share()));
+    const double percent = std::min(100.0, 100 * seen.needless_share());
+    return fmt::format("{}; {}{:.0f} % of them had arrived already: acknowledgements came late or out of order{}.",
+                       begin, percent >= kNearlyAll ? "" : "at least ", percent,
+                       percent >= kNearlyAll ? "; nothing was lost" : "");
   }
-  return fmt::format(
-      "{}, in bursts of its own traffic (correlation {}): network queues were full for short times; nothing is "
-      "broken.",
-      begin, number(seen.with_bursts));
+  return fmt::format("{}; their number rose with its own traffic (correlation {}); there is no sign of a fault.", begin,
+                     number(seen.with_bursts));
 }
 
 Evidence counted_evidence(const RuleContext& context, std::string metric, double count, const TimeSpan& span) {
@@ -148,8 +148,11 @@ std::vector<Finding> check(const RuleContext& context) {
   if (reason == Reason::unknown) return {};
   Finding finding = finding_at(context, {0, context.telemetry.samples});
   finding.severity = Severity::info;
-  finding.confidence = Confidence::likely;
-  finding.impact.how = "none seen: retransmissions of this kind are caused by the traffic itself";
+  // Loss of a fixed share follows the traffic, too.
+  finding.confidence = reason == Reason::needless ? Confidence::likely : Confidence::possible;
+  finding.impact.how = reason == Reason::needless
+                           ? "none seen: retransmissions of this kind are caused by the traffic itself"
+                           : "none seen: their number rose with the traffic";
   const TimeSpan& span = finding.intervals.front();
   finding.evidence = {counted_evidence(context, "tcp.RetransSegs", seen.again, span),
                       counted_evidence(context, "tcp.OutSegs", seen.sent, span),

@@ -6,36 +6,77 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/network_interface.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::net_tx_queue {
 namespace {
 
-std::optional<Finding> describe(const RuleContext& context, const std::string& interface, const MetricSeries& drops,
+/// The kind of the queue decides which line helps: a shaper limits the rate; only one kind holds as many packets as the
+/// interface's txqueuelen.
+JobValues values_of(const RuleContext& context, const std::string& interface) {
+  JobValues values{{"interface", interface}};
+  const std::string kind = context.snapshot_value("net." + interface + ".qdisc");
+  if (!kind.empty()) values["qdisc"] = kind;
+  if (kind == "tbf" || kind == "htb" || kind == "hfsc" || kind == "netem") values["shaper"] = "yes";
+  if (kind == "pfifo_fast") values["fifo"] = "yes";
+  return values;
+}
+
+/// Packets that never left the node are not counted as sent again; how many were, tells whether others were lost.
+RunnerUp runner_up(const std::optional<MetricSeries>& again, Interval at) {
+  const double sent_again = again ? mean_inside(again->values, at) : kNaN;
+  return {"net.tcp_retrans_fault",
+          std::isnan(sent_again)
+              ? "these packets never left the node; segments sent again were not measured"
+              : fmt::format("these packets never left the node; {} segments/s were sent again", number(sent_again))};
+}
+
+std::optional<Finding> describe(const RuleContext& context, const std::string& instance, const MetricSeries& drops,
                                 const Excursion& excursion, std::span<const Interval> all) {
-  const auto packets = context.channels("net.tx_packets", interface);
+  const bool always = std::isnan(excursion.outside);
+  const auto packets = context.channels("net.tx_packets", instance);
   if (packets.empty()) return std::nullopt;
   const double sent = mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, excursion.at);
   const double share = excursion.inside / (sent + excursion.inside);
-  if (!(share >= context.threshold("min_share"))) return std::nullopt;
-  Finding finding = finding_at(context, excursion.at, {{"interface", interface}});
-  finding.instances = {interface};
-  finding.confidence = Confidence::likely;
+  if (!(share >= context.threshold(always ? "min_share_always" : "min_share"))) return std::nullopt;
+  const std::string interface = interface_name(instance);
+  Finding finding = finding_at(context, excursion.at, values_of(context, interface));
+  finding.instances = {instance};
+  finding.confidence = always ? Confidence::possible : Confidence::likely;
   set_loss_of_segments(context, finding,
                        inside_outside(context, rate(context, "tcp.OutSegs", 1, "segments/s"), excursion.at, all),
-                       context.seconds(excursion.at.length()));
+                       excursion.at, Segments::sent);
   Evidence evidence = evidence_of(context, drops, excursion);
-  evidence.instance = interface;
+  evidence.instance = instance;
   evidence.detectors = {Method::interval_search, Method::kernel_counter};
+  if (always) evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
+  const auto again = rate(context, "tcp.RetransSegs", 1, "segments/s");
+  add_contrast(context, finding, again, excursion.at, all);
   finding.sentence = fmt::format(
-      "The queue of {} in front of {} dropped {} packets a second for {}, {} % of those to be sent (usually {} a "
-      "second): the node sent more than the queue passes on.",
-      context.telemetry.node, interface, number(excursion.inside), duration(context.seconds(excursion.at.length())),
-      number(100 * share), number(std::max(0.0, excursion.outside)));
-  finding.runner_up = {"net.tcp_retrans_fault", "these packets never left the node, so nothing was sent again"};
+      "The queue of {} in front of {} dropped {} packets a second {}, {} % of those to be sent{}: the node sent more "
+      "than the queue passes on.",
+      context.telemetry.node, interface, number(excursion.inside),
+      always ? "throughout the run" : "for " + duration(context.seconds(excursion.at.length())), number(100 * share),
+      always ? "" : fmt::format(" (usually {} a second)", number(std::max(0.0, excursion.outside))));
+  finding.runner_up = runner_up(again, excursion.at);
   return finding;
+}
+
+std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries& drops) {
+  const double least = context.threshold("min_rate");
+  auto found = excursions_of(context, drops.values, least, context.threshold(kMinScore.name));
+  std::erase_if(found, [](const Excursion& excursion) { return excursion.recurring; });
+  const Interval whole{0, context.telemetry.samples};
+  const double mean = mean_inside(drops.values, whole);
+  // A counter of dropped packets needs no usual level.
+  if (found.empty() && mean >= least && job_seconds(context) >= context.threshold("min_seconds")) {
+    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
+  }
+  return found;
 }
 
 std::vector<Finding> check(const RuleContext& context) {
@@ -44,11 +85,9 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const std::size_t channel : channels) {
     const MetricSeries drops = channel_rate(context, channel, 1, "packets/s");
-    const auto found =
-        excursions_of(context, drops.values, context.threshold("min_rate"), context.threshold(kMinScore.name));
+    const auto found = intervals(context, drops);
     const std::vector<Interval> all = places(found);
     for (const Excursion& excursion : found) {
-      if (excursion.recurring) continue;
       auto finding = describe(context, context.telemetry.channels[channel].instance, drops, excursion, all);
       if (finding) findings.push_back(*std::move(finding));
     }
@@ -60,7 +99,7 @@ const RegisteredRule kRule{{
     .id = "net.tx_queue_drop",
     .title = "The node's own queue drops packets before they are sent",
     .looks_for = "Intervals in which the queue in front of an interface drops packets (net.qdisc_drops), against what "
-                 "the interface sends (net.tx_packets).",
+                 "the interface sends (net.tx_packets), and the kind of that queue (net.*.qdisc).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 66,
@@ -68,6 +107,8 @@ const RegisteredRule kRule{{
     .proof = Proof::test_double,
     .thresholds = {{"min_rate", 20, "packets/s", "least rate of dropped packets, beyond the usual one"},
                    {"min_share", 0.0005, "ratio", "least share of the packets to be sent"},
+                   {"min_share_always", 0.01, "ratio",
+                    "the same share, if the queue drops packets throughout the run: some queues drop a few by design"},
                    {"min_seconds", 2, "s", "shortest interval"},
                    kMinScore,
                    kMinLostSeconds,
@@ -75,8 +116,13 @@ const RegisteredRule kRule{{
     .user_remedy =
         {"tc -s qdisc show dev {interface}   # in the next run: dropped, overlimits, and the rate of a shaper"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
-    .admin_remedy = {"tc qdisc replace dev {interface} root fq   # instead of an unneeded shaper (tbf, htb)",
-                     "ip link set dev {interface} txqueuelen 10000   # absorbs bursts of a link that is fast enough"},
+    .admin_remedy = {{"tc qdisc replace dev {interface} root fq   # instead of {qdisc}, if that limit is not needed",
+                      "shaper"},
+                     {"ip link set dev {interface} txqueuelen 10000   # {qdisc} holds at most so many packets", "fifo"},
+                     {"tc -d qdisc show dev {interface}   # {qdisc}: its limit, and those of the queues below it",
+                      "qdisc,!shaper,!fifo"},
+                     {"tc -d qdisc show dev {interface}   # its kind: a shaper (tbf, htb), or a queue that is short",
+                      "!qdisc"}},
     .verify = "dropped of tc -s qdisc does not increase while the job runs",
     .sources = {"https://man7.org/linux/man-pages/man8/tc.8.html",
                 "https://man7.org/linux/man-pages/man8/tc-tbf.8.html"},

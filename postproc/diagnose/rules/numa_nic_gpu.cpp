@@ -71,12 +71,19 @@ std::vector<Finding> check_nics(const RuleContext& context) {
   }
   if (most == nullptr || sent < context.threshold("min_sent") * 1e6) return {};
   if (nodes_of_gpus.contains(most->node)) return {};
+  const auto is_near = [&](const Hca& hca) {
+    return nodes_of_gpus.contains(hca.node) && hca.gigabits >= most->gigabits;
+  };
   const auto near = std::find_if(all.begin(), all.end(), [&](const Hca& hca) {
-    return nodes_of_gpus.contains(hca.node) && hca.gigabits >= most->gigabits &&
-           hca.sent < context.threshold("max_near_share") * sent;
+    return is_near(hca) && hca.sent < context.threshold("max_near_share") * sent;
   });
   if (near == all.end()) return {};
-  JobValues values{{"near", near->name}};
+  // All of them: a node with several rails loses bandwidth where the filter names one.
+  std::string names;
+  for (const Hca& hca : all) {
+    if (is_near(hca)) names += (names.empty() ? "" : ",") + hca.name;
+  }
+  JobValues values{{"near", names}};
   const std::string filter = context.snapshot_value("env.NCCL_IB_HCA");
   if (!filter.empty()) values["filter"] = filter;
   Finding finding = context.finding(values);

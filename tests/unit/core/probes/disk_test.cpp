@@ -27,5 +27,17 @@ TEST(Disk, SkipsMemoryDisksPartitionsAndIdleOnes) {
   EXPECT_EQ(bench.value("storage/disk", "disk.reads", "vda"), kMissing);
 }
 
+TEST(Disk, TellsOfEachWhetherItTurns) {
+  TestHost host;
+  host.write("/sys/class/block/sda/queue/rotational", "1\n");
+  host.write("/sys/class/block/nvme0n1/queue/rotational", "0\n");
+  host.write("/proc/diskstats",
+             "   8 0 sda 10 2 16 30 5 1 8 7 3 40 50\n 259 0 nvme0n1 10 2 16 30 5 1 8 7 3 40 50\n"
+             " 253 0 dm-0 10 2 16 30 5 1 8 7 3 40 50\n");
+  ProbeBench bench(host, "disk");
+  bench.sample();
+  EXPECT_EQ(bench.sampler().facts(), (Snapshot{{"disk.nvme0n1.rotational", "0"}, {"disk.sda.rotational", "1"}}));
+}
+
 }  // namespace
 }  // namespace reveal::tests::disk_test

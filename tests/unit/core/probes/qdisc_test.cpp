@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -17,9 +18,9 @@ std::string fact(const std::string& text) {
 
 TEST(Qdisc, CountsDropsOfEachInterfaceAndLeavesOutIdleOnes) {
   const TestHost host;
-  host.write("/ticks.rec", "reveal recording 1\n+ 0 @@qdisc\n" + fact("eth0 3 10 0 0\nib0 0 0 0 0\n") +
+  host.write("/ticks.rec", "reveal recording 1\n+ 0 @@qdisc\n" + fact("eth0 3 10 0 0 fq_codel\nib0 0 0 0 0\n") +
                                "= 1000000000 1000000000\n= 2000000000 2000000000\n" +
-                               fact("eth0 8 15 1 7\nib0 0 0 0 0\n") + "= 3000000000 3000000000\n" + fact("") +
+                               fact("eth0 8 15 1 7 fq_codel\nib0 0 0 0 0\n") + "= 3000000000 3000000000\n" + fact("") +
                                "= 4000000000 4000000000\n");
   KernelTree fs(host.root());
   TraceSink sink;
@@ -37,6 +38,7 @@ TEST(Qdisc, CountsDropsOfEachInterfaceAndLeavesOutIdleOnes) {
   EXPECT_EQ(sink.find("network/qdisc")->value("net.qdisc_drops", "ib0"), kMissing);
   sampler.sample({.time = *fs.next_tick(), .number = 0});
   EXPECT_EQ(value("network/qdisc", "net.qdisc_drops"), kMissing) << "the kernel did not tell";
+  EXPECT_EQ(sampler.facts(), (Snapshot{{"net.eth0.qdisc", "fq_codel"}})) << "ib0: a recording without kinds";
 }
 
 /// A message of rtnetlink with these counts of the queue at the root of interface 3.
@@ -44,6 +46,8 @@ std::vector<std::byte> message_of(std::uint16_t type, std::uint16_t flags, const
   struct {
     nlmsghdr header;
     tcmsg body;
+    rtattr kind;
+    std::array<char, 4> name;
     rtattr statistics, queue;
     gnet_stats_queue counts;
   } whole{};
@@ -52,6 +56,8 @@ std::vector<std::byte> message_of(std::uint16_t type, std::uint16_t flags, const
   whole.header.nlmsg_flags = flags;
   whole.body.tcm_ifindex = 3;
   whole.body.tcm_parent = TC_H_ROOT;
+  whole.kind = {sizeof(rtattr) + sizeof whole.name, TCA_KIND};
+  whole.name = {'t', 'b', 'f', '\0'};
   whole.statistics = {sizeof(rtattr) + sizeof(rtattr) + sizeof counts, TCA_STATS2 | NLA_F_NESTED};
   whole.queue = {sizeof(rtattr) + sizeof counts, TCA_STATS_QUEUE};
   whole.counts = counts;
@@ -67,6 +73,7 @@ TEST(QueueMessages, AreReadThoughTheyMayBeCutOffAnywhere) {
   EXPECT_EQ(read_queues(whole, see), QueueList::goes_on);
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_EQ(seen[0].interface, 3);
+  EXPECT_EQ(seen[0].kind, "tbf");
   EXPECT_EQ(seen[0].counts.drops, 8U);
   EXPECT_EQ(seen[0].counts.qlen, 7U);
   for (std::size_t size = 1; size < whole.size(); ++size) {
@@ -78,6 +85,16 @@ TEST(QueueMessages, AreReadThoughTheyMayBeCutOffAnywhere) {
     EXPECT_EQ(read_queues(shorter, see), QueueList::goes_on) << size;
   }
   EXPECT_EQ(seen.size(), 1U) << "half a queue is none";
+}
+
+TEST(QueueMessages, HaveNoKindThatIsNoWord) {
+  const auto kind = [](std::string_view name) { return kind_of_queue(std::as_bytes(std::span(name))); };
+  EXPECT_EQ(kind(std::string_view("pfifo_fast\0", 11)), "pfifo_fast");
+  EXPECT_EQ(kind("fq"), "fq") << "without its end";
+  EXPECT_EQ(kind("f q"), "");
+  EXPECT_EQ(kind("\n"), "");
+  EXPECT_EQ(kind("a_name_of_sixteen"), "");
+  EXPECT_EQ(kind(""), "");
 }
 
 TEST(QueueMessages, AreNotAllThereWhereTheListChangedOrTheKernelRefused) {

@@ -97,6 +97,20 @@ TEST(RuleNicGpu, NamesTheFarAndTheNearPort) {
   EXPECT_EQ(asked_for.findings("numa.nic_gpu_mismatch").at(0).confidence, Confidence::likely);
 }
 
+TEST(RuleNicGpu, ListsAllNearPortsOfThatRate) {
+  GpuTraining training = sending(2e9, 1e6);
+  for (const auto& [device, rate] : {std::pair{"mlx5_2", "400 Gb/sec (4X NDR)"}, std::pair{"mlx5_3", "25 Gb/sec"}}) {
+    const std::string key = std::string("rdma.") + device;
+    training.node.begin.emplace_back(key + ".numa_node", "1");
+    training.node.begin.emplace_back(key + ".1.state", "ACTIVE");
+    training.node.begin.emplace_back(key + ".1.rate", rate);
+  }
+  const auto found = training.findings("numa.nic_gpu_mismatch");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("export NCCL_IB_HCA==mlx5_1,mlx5_2   #"))
+      << found[0].remedy.user[0];
+}
+
 TEST(RuleNicGpu, IsSilentWhereTheNearPortWorksIsSlowOrThereIsNoTraffic) {
   EXPECT_TRUE(sending(2e9, 2e9).findings("numa.nic_gpu_mismatch").empty());
   EXPECT_TRUE(sending(2e9, 1e6, "25 Gb/sec (1X EDR)").findings("numa.nic_gpu_mismatch").empty());

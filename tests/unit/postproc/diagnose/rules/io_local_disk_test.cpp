@@ -22,18 +22,19 @@ struct BusyDisk {
   R::Course used = R::event(1.8, 0.6);      // cpus
   R::Course waits = R::event(0.01, 0.8);    // seconds per second
   double seconds = 120;
+  std::string name = "vda";
 };
 
 R record(const BusyDisk& disk) {
   const auto whole = [&](double second) { return disk.requests(second) * disk.took(second) * 1e9; };
   R node(disk.seconds);
-  node.counter("disk.io_time", "vda", times(disk.busy, 1e9))
-      .counter("disk.reads", "vda", times(disk.requests, 0.5))
-      .counter("disk.writes", "vda", times(disk.requests, 0.5))
-      .counter("disk.read_time", "vda", times(whole, 0.5))
-      .counter("disk.write_time", "vda", times(whole, 0.5))
-      .counter("disk.read_bytes", "vda", disk.bytes)
-      .counter("disk.write_bytes", "vda", R::always(0))
+  node.counter("disk.io_time", disk.name, times(disk.busy, 1e9))
+      .counter("disk.reads", disk.name, times(disk.requests, 0.5))
+      .counter("disk.writes", disk.name, times(disk.requests, 0.5))
+      .counter("disk.read_time", disk.name, times(whole, 0.5))
+      .counter("disk.write_time", disk.name, times(whole, 0.5))
+      .counter("disk.read_bytes", disk.name, disk.bytes)
+      .counter("disk.write_bytes", disk.name, R::always(0))
       .counter("process.read_bytes", "rank0", disk.own, "rank")
       .counter("process.write_bytes", "rank0", R::always(0), "rank")
       .counter("job.cpu_time", "", times(disk.used, 1e9))
@@ -100,6 +101,29 @@ TEST(RuleLocalDisk, SeesAJobThatWaitsForItAllAlong) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(found[0].impact.percent.value_or(0), 72, 4);
   EXPECT_FALSE(found[0].evidence.at(1).expected.has_value());
+}
+
+/// A disk that is full from the first second to the last, with requests that take this long.
+std::vector<Finding> found_always(const std::string& name, const char* rotational, double took) {
+  R node = record({.busy = R::always(0.98),
+                   .requests = R::always(400),
+                   .took = R::always(took),
+                   .bytes = R::always(100e6),
+                   .own = R::always(100e6),
+                   .used = R::always(0.3),
+                   .waits = R::always(0.9),
+                   .name = name});
+  if (*rotational != '\0') node.begin = {{"disk." + name + ".rotational", rotational}};
+  return node.findings("io.local_disk_saturated");
+}
+
+TEST(RuleLocalDisk, ExpectsOfEachKindOfDiskItsOwnTimeWhereNoUsualOneIsKnown) {
+  EXPECT_EQ(found_always("nvme0n1", "0", 0.008).size(), 1U);
+  EXPECT_TRUE(found_always("sda", "0", 0.008).empty());
+  EXPECT_EQ(found_always("sda", "0", 0.03).size(), 1U);
+  EXPECT_TRUE(found_always("sda", "1", 0.03).empty()) << "seeks take that long";
+  EXPECT_EQ(found_always("sda", "1", 0.07).size(), 1U);
+  EXPECT_TRUE(found_always("sda", "", 0.03).empty()) << "a trace without the kind of its disks";
 }
 
 TEST(RuleLocalDisk, IsSilentOnADiskThatIsBusyButFast) {

@@ -40,9 +40,27 @@ TEST(RuleMetadataStorm, NamesTheMountTheRateAndTheWaiting) {
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"/home"});
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 150, 0.5);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 30 * 1.2 / 2, 1);
+  EXPECT_TRUE(found[0].impact.at_most) << "the requests are the node's";
+  EXPECT_EQ(found[0].impact.how, "1.19 such requests were in progress on the node on average; the job had 2 processes");
   EXPECT_NE(found[0].sentence.find("each took 0.4 ms"), std::string::npos) << found[0].sentence;
   EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("nfsiostat 5 /home"));
   EXPECT_EQ(found[0].remedy.admin.size(), 2U);
+}
+
+TEST(RuleMetadataStorm, IsUnsureWhereOthersMayHaveSentTheRequests) {
+  const auto late = [](double second) { return second >= 150 && second < 180 ? 3000.0 : 20.0; };
+  const auto confidence = [&](double blocked, bool others) {
+    R node = record({.requests = late});
+    node.gauge("job.blocked", "", R::always(blocked));
+    if (others) node.end = {{"node.other_jobs", "seen"}};
+    const auto found = node.findings("io.metadata_storm");
+    EXPECT_NE(found.at(0).impact.how.find("of the job's 2 processes were blocked"), std::string::npos)
+        << found.at(0).impact.how;
+    return found.at(0).confidence;
+  };
+  EXPECT_EQ(confidence(1.1, false), Confidence::likely);
+  EXPECT_EQ(confidence(1.1, true), Confidence::possible);
+  EXPECT_EQ(confidence(0.05, false), Confidence::possible) << "its processes do not wait";
 }
 
 TEST(RuleMetadataStorm, SeesOneThatLastsAllAlong) {

@@ -52,6 +52,18 @@ TEST(RuleBalanceService, NamesTheCardWhoseVectorsShareACpu) {
   EXPECT_NE(found[0].remedy.admin.at(1).find("set_irq_affinity.sh eth2"), std::string::npos);
 }
 
+TEST(RuleBalanceService, SaysOfTheCostOnlyWhatWasMeasured) {
+  R node = node_with({5, 5, 5, 5});
+  EXPECT_EQ(node.findings("irq.balance_service_off").at(0).impact.how,
+            "not known: time in interrupts and dropped packets of that cpu were not measured");
+  node.counter("cpu.softirq", "cpu5", R::always(0.1e9)).counter("softnet.dropped", "cpu5", R::always(0));
+  EXPECT_EQ(node.findings("irq.balance_service_off").at(0).impact.how,
+            "none seen: cpu5 spent 9.9 % of its time in soft interrupts and dropped 0 packets/s");
+  R dropping = node_with({5, 5, 5, 5});
+  dropping.counter("cpu.softirq", "cpu5", R::always(0.1e9)).counter("softnet.dropped", "cpu5", R::always(0.5));
+  EXPECT_TRUE(dropping.findings("irq.balance_service_off").at(0).impact.how.starts_with("not known: cpu5 spent "));
+}
+
 TEST(RuleBalanceService, IsSilentWhereSomebodySpreadsThemOrNeedNot) {
   const auto silent = [](const R& node) { return node.findings("irq.balance_service_off").empty(); };
   EXPECT_TRUE(silent(node_with({4, 5, 6, 7}))) << "static affinity, one cpu for each";

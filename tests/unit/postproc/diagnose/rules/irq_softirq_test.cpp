@@ -35,6 +35,39 @@ TEST(RuleSoftirq, NamesTheCpuThatDropsPackets) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 0.25, 0.3);
 }
 
+TEST(RuleSoftirq, KnowsNoUsualLevelOfAPileUpThatLastsAllAlong) {
+  R node;
+  node.counter("softnet.processed", "cpu0", R::always(60'000))
+      .counter("softnet.processed", "cpu1", R::always(100))
+      .counter("softnet.dropped", "cpu0", R::always(40));
+  const auto found = node.findings("irq.softirq_saturation");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence.find("usually"), std::string::npos) << found[0].sentence;
+  EXPECT_FALSE(found[0].evidence.at(0).expected.has_value());
+  EXPECT_FALSE(found[0].evidence.at(1).expected.has_value());
+  EXPECT_EQ(found[0].impact.how, "not known: no part of the run was without it");
+}
+
+TEST(RuleSoftirq, DoesNotAdviseToStartWhatRunsOrToSetSocketsThatAreNotUsed) {
+  const auto lines = [](const Snapshot& facts) {
+    R node = piled_up(40);
+    node.end = facts;
+    const Remedy remedy = node.findings("irq.softirq_saturation").at(0).remedy;
+    std::string all;
+    for (const auto* list : {&remedy.user, &remedy.admin}) {
+      for (const std::string& line : *list) all += line + '\n';
+    }
+    return all;
+  };
+  const std::string sockets = lines({{"job.libraries", "nccl"}, {"job.rdma_opened", "none"}});
+  EXPECT_NE(sockets.find("NCCL_SOCKET_NTHREADS"), std::string::npos) << sockets;
+  EXPECT_NE(sockets.find("enable --now irqbalance"), std::string::npos) << sockets;
+  const std::string fabric =
+      lines({{"irq.irqbalance", "running"}, {"job.libraries", "nccl"}, {"job.rdma_opened", "0"}});
+  EXPECT_EQ(fabric.find("NCCL_SOCKET_NTHREADS"), std::string::npos) << fabric;
+  EXPECT_EQ(fabric.find("irqbalance"), std::string::npos) << fabric;
+}
+
 TEST(RuleSoftirq, NamesTheSteeringThatCausesIt) {
   R node = piled_up(40);
   node.begin = {{"cpu.online", "0-1"}, {"net.eth0.rps_cpus", "1"}, {"net.eth1.rps_cpus", "3"}};

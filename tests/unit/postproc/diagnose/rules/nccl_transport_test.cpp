@@ -47,6 +47,22 @@ TEST(RuleSocketFallback, NamesTheSettingThatAsksForIt) {
   EXPECT_NE(found[0].remedy.user.at(0).find("unset NCCL_IB_DISABLE"), std::string::npos);
 }
 
+TEST(RuleSocketFallback, AccusesNoServerOnOneNode) {
+  R server = training(400, 420);
+  std::erase_if(server.begin, [](const auto& fact) { return fact.first == "env.SLURM_JOB_NUM_NODES"; });
+  server.begin.emplace_back("address.eth0", "10.0.0.2");
+  EXPECT_THROW(static_cast<void>(server.findings("nccl.socket_fallback")), Unavailable);
+  for (const char* own : {"127.0.0.1", "10.0.0.2"}) {
+    server.counter("tcp.peer.segments_sent", own, R::always(900), "node");
+    EXPECT_THROW(static_cast<void>(server.findings("nccl.socket_fallback")), Unavailable) << own;
+  }
+  server.counter("tcp.peer.segments_sent", "10.0.0.1", R::always(900), "node");
+  const auto found = server.findings("nccl.socket_fallback");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice) << "a client is such a peer, too";
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+}
+
 TEST(RuleSocketFallback, IsSilentWhereTheFabricIsUsedOrThereIsNone) {
   R used = training(400, 420);
   set(used.end, "job.rdma_opened", "0");
@@ -87,6 +103,35 @@ TEST(RuleSingleQp, IsAnExperimentOnAFastFabric) {
   EXPECT_EQ(found[0].confidence, Confidence::possible);
   EXPECT_NE(found[0].sentence.find("a proposal to test"), std::string::npos);
   EXPECT_NE(found[0].remedy.user.at(0).find("NCCL_IB_QPS_PER_CONNECTION=2"), std::string::npos);
+}
+
+/// Bytes per second of the port, whose rate is 50 GB/s.
+std::vector<Finding> at_port(const R::Course& bytes, std::span<const Finding> before = {}) {
+  R node = verbs("400 Gb/sec (4X NDR)");
+  node.counter("ib.xmit_bytes", "mlx5_0:1", bytes, "node");
+  return node.findings("nccl.single_qp", before);
+}
+
+TEST(RuleSingleQp, NeedsAPlateauBelowTheRateOfThePortOrGpusThatWait) {
+  const auto found = at_port(R::habit(0, 20e9));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].evidence.back().metric, "ib.xmit_bytes");
+  EXPECT_EQ(found[0].evidence.back().expected, 50e9);
+  EXPECT_EQ(found[0].sentence.find("not measured"), std::string::npos) << found[0].sentence;
+  EXPECT_TRUE(at_port(R::always(45e9)).empty()) << "one queue pair fills the port";
+  EXPECT_TRUE(at_port(R::always(1e9)).empty()) << "the job has little to send";
+  EXPECT_TRUE(at_port([](double second) { return second > 60 && second < 63 ? 20e9 : 0.5e9; }).empty());
+  Finding waiting;
+  waiting.id = "gpu.starved_comm";
+  EXPECT_EQ(at_port(R::always(1e9), std::vector{waiting}).size(), 1U);
+  EXPECT_NE(verbs("400 Gb/sec (4X NDR)").findings("nccl.single_qp").at(0).sentence.find("traffic was not measured"),
+            std::string::npos);
+}
+
+TEST(RuleSingleQp, SaysInWhichPlaceTheSettingIsMissing) {
+  const std::string sentence = verbs("400 Gb/sec (4X NDR)").findings("nccl.single_qp").at(0).sentence;
+  EXPECT_NE(sentence.find("NCCL_IB_QPS_PER_CONNECTION is not set in the job's environment"), std::string::npos)
+      << "/etc/nccl.conf is not read: " << sentence;
 }
 
 TEST(RuleSingleQp, ShowsNoSettingThatItDidNotSee) {
@@ -202,6 +247,9 @@ TEST(RuleSocketThreads, IsSilentWhereMoreSocketsWouldNotHelp) {
 
 TEST(RuleSocketThreads, SaysWhatItCouldNotMeasure) {
   EXPECT_THROW(static_cast<void>(R().findings("nccl.socket_threads")), Unavailable);
+  R without_slurm = on_ethernet(2000);
+  std::erase_if(without_slurm.begin, [](const auto& fact) { return fact.first == "env.SLURM_JOB_NUM_NODES"; });
+  EXPECT_THROW(static_cast<void>(without_slurm.findings("nccl.socket_threads")), Unavailable);
   R blind = on_ethernet(2000);
   for (Channel& channel : blind.telemetry.channels) {
     if (channel.metric == "process.cpu_time") channel.metric = "process.other";

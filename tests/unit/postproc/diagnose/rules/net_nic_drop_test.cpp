@@ -52,6 +52,31 @@ TEST(RuleNicDrop, TakesPacketsThatNobodyWantedForWhatTheyAre) {
   EXPECT_TRUE(of(R::always(0), 20'000).empty());
 }
 
+TEST(RuleNicDrop, NeedsNoUsualLevelOfACounterOfDrops) {
+  const auto found = of(R::always(600), 20'000);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_NE(found[0].sentence.find("packets a second throughout the run: 2."), std::string::npos) << found[0].sentence;
+  EXPECT_EQ(found[0].sentence.find("usually"), std::string::npos) << found[0].sentence;
+  EXPECT_FALSE(found[0].evidence.at(0).expected.has_value());
+  EXPECT_EQ(found[0].impact.how, "not known: no part of the run was without it");
+  EXPECT_TRUE(of(R::always(60), 20'000).empty()) << "unwanted packets of a large network";
+}
+
+TEST(RuleNicDrop, NamesTheInterfaceOfANamespaceAsItsCommandsDo) {
+  R node;
+  node.end = {{"net.eth0.rx_ring", "256"}, {"net.eth0.rx_ring_most", "4096"}};
+  node.counter("net.rx_dropped", "ns2/eth0", R::event(0, 300), "node");
+  node.counter("net.rx_packets", "ns2/eth0", R::always(20'000), "node");
+  const auto found = node.findings("net.nic_rx_drop");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"ns2/eth0"});
+  EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("ip -s link show eth0 ")) << found[0].remedy.user.at(0);
+  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("ethtool -G eth0 rx 4096 ")) << found[0].remedy.admin.at(0);
+  EXPECT_EQ(found[0].evidence.back().metric, "net.eth0.rx_ring");
+}
+
 TEST(RuleNicDrop, LeavesWhatACpusBacklogDroppedToOthers) {
   EXPECT_TRUE(of(R::event(0, 300), 20'000, {}, R::event(0, 320)).empty());
   EXPECT_EQ(of(R::event(0, 300), 20'000, {}, R::event(0, 20)).size(), 1U);

@@ -46,6 +46,17 @@ TEST(RuleNetPause, SeesAPortThatIsPausedAllTheTime) {
   const auto found = node.findings("net.pause_congestion");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 120, 0.2);
+  EXPECT_EQ(found[0].sentence.find("usually"), std::string::npos) << found[0].sentence;
+  EXPECT_FALSE(found[0].evidence.at(0).expected.has_value());
+}
+
+TEST(RuleNetPause, NamesTheInterfaceOfANamespaceAsItsCommandsDo) {
+  R node;
+  node.counter("net.rx_pause", "ns2/eth0", R::event(0, 3000), "node");
+  const auto found = node.findings("net.pause_congestion");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"ns2/eth0"});
+  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("ethtool -S eth0 ")) << found[0].remedy.admin.at(0);
 }
 
 TEST(RuleNetPause, CountsFramesWhereTheCardCountsNoTime) {

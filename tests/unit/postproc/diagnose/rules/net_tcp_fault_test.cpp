@@ -1,6 +1,7 @@
 // net.tcp_retrans_fault on a receiver with lost segments, and on two that only look so.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "config_of.h"
@@ -120,7 +121,8 @@ TEST(RuleLoss, NamesSomeOfManyPeers) {
 TEST(RuleLoss, NamesNoPeerThatLostNothing) {
   const std::string without = sentence_with([](Telemetry&) {});
   EXPECT_TRUE(without.ends_with("(usually 0.0025 %).")) << without;
-  EXPECT_EQ(sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 0.01, 400); }), without);
+  const std::string idle = sentence_with([](Telemetry& telemetry) { add_peer(telemetry, "10.0.0.1", 0.01, 400); });
+  EXPECT_EQ(idle.find("10.0.0.1"), std::string::npos) << idle;
 }
 
 TEST(RuleLoss, NamesNoWayWhereManyPeersAreNotToldApart) {
@@ -188,6 +190,54 @@ TEST(RuleLoss, NotesALossFromTheFirstSecondToTheLast) {
   set(1, 0);
   set(0, 2);  // less than a hundredth: connections that share a port do that
   EXPECT_TRUE(findings_of(telemetry).empty());
+}
+
+/// The same bad cable under a job that exchanges data in bursts: 5 s of every 20 s.
+Telemetry in_bursts(double lost, double duplicates) {
+  Telemetry telemetry = record({});
+  for (std::size_t t = 0; t < kSamples; ++t) {
+    const bool burst = t % 200 >= 150;
+    const double ripple = 1 + 0.1 * static_cast<double>((t * 7) % 5);
+    telemetry.series(0)[t] = (burst ? lost : 0) * ripple;
+    telemetry.series(1)[t] = (burst ? duplicates : 0) * ripple;
+    telemetry.series(2)[t] = (burst ? 400 : 2) * ripple;
+  }
+  return telemetry;
+}
+
+TEST(RuleLoss, NotesALossThatComesWithEachBurstOfTraffic) {
+  const auto found = findings_of(in_bursts(12, 0.1));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_NE(found[0].sentence.find("throughout the run: 2.96 % of the TCP segments"), std::string::npos)
+      << found[0].sentence;
+  EXPECT_TRUE(findings_of(in_bursts(2, 0.1)).empty()) << "half a percent, in each burst: connections that share a port";
+  EXPECT_TRUE(findings_of(in_bursts(12, 4)).empty()) << "reordering, in each burst";
+}
+
+TEST(RuleLoss, OnlyRemarksALossOnOtherConnectionsThanTheJobs) {
+  Telemetry telemetry = record({.queued = 20, .duplicates = 0.2, .slowed = 0.2});
+  add_peer(telemetry, "10.0.0.1", 1, 400);
+  const Snapshot slurm = {{"env.SLURM_JOB_ID", "4711"}};
+  const Snapshot end;
+  const Detection detection;
+  const RuleContext::Node node{telemetry, detection, slurm, end, {}};
+  const RuleSpec* rule = find_rule("net.tcp_retrans_fault");
+  const auto found = rule->check(RuleContext(*rule, node, {}, {}));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::info);
+  EXPECT_NE(found[0].sentence.find("They were not on the job's connections, which had 4 % of them"), std::string::npos)
+      << found[0].sentence;
+  EXPECT_FALSE(found[0].impact.seconds.has_value());
+  EXPECT_EQ(found[0].impact.how, "none seen: the losses were not on the job's connections");
+  EXPECT_EQ(found[0].remedy.user.size(), 1U) << "no node is to be left out for it";
+  Telemetry uncounted = record({.queued = 20, .duplicates = 0.2, .slowed = 0.2});
+  add_peer(uncounted, "10.0.0.1", std::nan(""), 400);
+  for (double& value : uncounted.series(uncounted.channels.size() - 2)) value = std::nan("");
+  EXPECT_EQ(findings_of(uncounted).at(0).severity, Severity::warning) << "an older kernel";
+  Telemetry half = record({.queued = 20, .duplicates = 0.2, .slowed = 0.2});
+  add_peer(half, "10.0.0.1", 10, 400);
+  EXPECT_EQ(findings_of(half).at(0).severity, Severity::warning);
 }
 
 TEST(RuleLoss, IsStillCalledByItsFormerName) {

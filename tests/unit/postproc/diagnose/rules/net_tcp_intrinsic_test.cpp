@@ -43,8 +43,17 @@ TEST(RuleIntrinsic, SaysThatSegmentsHadArrivedAlready) {
   const auto found = found_on({.again = 150, .recovered = 0.02, .needless = 0.9});
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::info);
-  EXPECT_NE(found[0].sentence.find("90 % of them had arrived already"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("; 90 % of them had arrived already"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("nothing was lost"), std::string::npos) << found[0].sentence;
   EXPECT_EQ(found[0].runner_up.id, "net.tcp_retrans_fault");
+}
+
+TEST(RuleIntrinsic, DoesNotSayThatNothingWasLostWhereAPartHadArrived) {
+  const auto found = found_on({.again = 150, .recovered = 0.02, .needless = 0.3});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("; at least 30 % of them had arrived already"), std::string::npos)
+      << found[0].sentence;
+  EXPECT_EQ(found[0].sentence.find("nothing was lost"), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleIntrinsic, CountsSegmentsAndNotReportsOfThem) {
@@ -60,7 +69,9 @@ TEST(RuleIntrinsic, SaysThatTheyComeWithItsOwnBursts) {
   const auto found = found_on({.recovered = 0.36, .needless = 0.02, .in_bursts = true});
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::info);
-  EXPECT_NE(found[0].sentence.find("in bursts of its own traffic"), std::string::npos) << found[0].sentence;
+  EXPECT_EQ(found[0].confidence, Confidence::possible) << "random loss follows the traffic, too";
+  EXPECT_NE(found[0].sentence.find("rose with its own traffic"), std::string::npos) << found[0].sentence;
+  EXPECT_EQ(found[0].sentence.find("broken"), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleIntrinsic, NamesThePeerMostWereSentTo) {
