@@ -387,14 +387,14 @@ TEST_F(CallRequests, AreSentAgainByTheWorkerIfTheyComeTooFast) {
   serve({.attaching = 1e-9, .attaching_later = .1});
   ChildProcess worker = fork_child([&] {
     if (::dup2(sockets_.sampler.get(), WorkerProcess::kKeptFile) < 0) return 2;
-    if (!ask_stack("", "open broker\n").starts_with("ok ")) return kSkipped;
+    if (!query_stack("", "open broker\n").starts_with("ok ")) return kSkipped;
     const std::string request = "calls\nrank0 " + std::to_string(caller.pid()) + ' ' +
                                 std::to_string(start_of(caller.pid()).value_or(0)) + " 0\n";
     std::string answer;
     const auto has = [&answer](std::string_view text) { return answer.find(text) != std::string::npos; };
     const auto comes_to = [&](const auto& holds) {
       for (int i = 0; i < 2000; ++i) {
-        answer = ask_stack("", request);
+        answer = query_stack("", request);
         if (holds()) return true;
         std::this_thread::sleep_for(std::chrono::milliseconds(5));
       }
