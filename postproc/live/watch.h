@@ -15,7 +15,7 @@ struct WatchOptions {
   std::filesystem::path directory;
   WatchForm form = WatchForm::lines;
   bool colour = false;
-  double share = 0.1;  // of one core, for the detectors
+  double share = 0.1;  // share of one core, for the detectors
   AnalysisSettings settings = {};
 };
 
