@@ -77,7 +77,7 @@ struct Confirmation {
 [[nodiscard]] double job_seconds(const RuleContext& context);
 
 /// `found`, or, where it is empty, the whole run if its mean is at least `least`: a disturbance that lasts from the
-/// first second to the last has no usual level to stand above.
+/// first second to the last has no baseline to compare with.
 [[nodiscard]] std::vector<Excursion> or_whole_run(const RuleContext& context, std::span<const double> series,
                                                   double least, std::vector<Excursion> found);
 
