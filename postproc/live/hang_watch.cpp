@@ -5,6 +5,8 @@
 #include <string_view>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
+#include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/mute.h"
 #include "postproc/peers/job_rule.h"
 
@@ -12,6 +14,7 @@ namespace reveal {
 namespace {
 
 constexpr std::chrono::seconds kLookPeriod{2};
+constexpr double kMostOfACore = 0.05;  // for all looks: those at many ranks take long, and come less often
 constexpr int kLooksUntilOver = 8;
 constexpr std::string_view kHangRule = "stack.hang";
 constexpr std::string_view kCallsFamily = "stack/calls";
@@ -22,6 +25,7 @@ constexpr std::array<std::string_view, 5> kRuleFamilies = {kCallsFamily, "stack/
 }  // namespace
 
 std::string hang_in(std::span<const LiveTrace* const> nodes, const AnalysisSettings& settings) {
+  if (!EffectiveRule(kHangRule, settings).enabled()) return "";
   std::deque<CallHistory> histories;
   std::vector<NodeCalls> calls;
   TimeSpan job{INT64_MAX, 0};
@@ -45,6 +49,7 @@ std::optional<HangWatch::Change> HangWatch::look(std::span<const std::unique_ptr
                                                  std::chrono::steady_clock::time_point now) {
   if (now < next_) return std::nullopt;
   next_ = now + kLookPeriod;
+  const double before = cpu_seconds();
   std::vector<const LiveTrace*> traces;
   traces.reserve(nodes.size());
   for (const auto& node : nodes) {
@@ -53,6 +58,8 @@ std::optional<HangWatch::Change> HangWatch::look(std::span<const std::unique_ptr
     traces.push_back(&node->trace());
   }
   std::string sentence = hang_in(traces, settings_);
+  const std::chrono::duration<double> pause((cpu_seconds() - before) / kMostOfACore);
+  next_ = std::max(next_, now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(pause));
   missed_ = sentence.empty() ? missed_ + 1 : 0;
   if (!sentence.empty()) {
     const bool begins = sentence_.empty();

@@ -38,8 +38,8 @@ struct RankChannels {
   std::vector<std::span<const double>> io;
 };
 
-/// By its name: others are helpers and launchers.
-bool is_a_rank(std::string_view process) {
+/// The main process of a launcher has this name; others may be ranks or helpers.
+bool is_named_rank(std::string_view process) {
   return process.starts_with("rank");
 }
 
@@ -73,7 +73,8 @@ std::map<std::string, RankChannels> channels_by_rank(const Telemetry& telemetry)
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
     const std::string& instance = telemetry.channels[i].instance;
     const std::string& metric = telemetry.channels[i].metric;
-    if (counted && metric == "process.cpu_time" && is_a_rank(instance) && ranks.size() < kMostCallers) ranks[instance];
+    if (counted && metric == "process.cpu_time" && is_named_rank(instance) && ranks.size() < kMostCallers)
+      ranks[instance];
     const auto rank = ranks.find(instance);
     if (rank == ranks.end()) continue;
     if (metric == "process.cpu_time") rank->second.cpu_time = telemetry.series(i);
@@ -142,6 +143,16 @@ std::optional<std::size_t> first_collective(const std::map<std::string, RankChan
   return first;
 }
 
+/// Only ranks call these libraries, as far as it is known.
+bool is_a_rank(const std::string& name, const RankChannels& channels, std::size_t samples) {
+  return is_named_rank(name) ||
+         std::any_of(channels.functions.begin(), channels.functions.end(), [&](const CalledFunction& function) {
+           const CallLibrary library = call_facts(function.name).library;
+           return library != CallLibrary::unknown && library != CallLibrary::cuda &&
+                  library != CallLibrary::cuda_driver && sum_in(function.calls, {0, samples}).value_or(0) > 0;
+         });
+}
+
 /// All of the time since the others called, of a rank that never did and was there; nothing of other processes.
 std::vector<Interval> silence_of(const std::string& name, const RankChannels& rank, std::optional<std::size_t> first,
                                  const Telemetry& telemetry) {
@@ -151,7 +162,9 @@ std::vector<Interval> silence_of(const std::string& name, const RankChannels& ra
   const auto known =
       std::find_if(rank.cpu_time.begin(), rank.cpu_time.end(), [](double time) { return !std::isnan(time); });
   const auto born = static_cast<std::size_t>(known - rank.cpu_time.begin());
-  if (!is_a_rank(name) || waited || known == rank.cpu_time.end() || born > first.value_or(born)) return {};
+  if (!is_a_rank(name, rank, telemetry.samples) || waited || known == rank.cpu_time.end() ||
+      born > first.value_or(born))
+    return {};
   const Interval at{first.value_or(born), telemetry.samples};
   if (static_cast<double>(at.length()) * telemetry.step_seconds < kShortestQuiet) return {};
   return {at};

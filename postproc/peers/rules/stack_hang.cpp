@@ -310,16 +310,14 @@ bool is_busy(const Standstill& all, const QuietTime& quiet, double least_cpus) {
 /// For `ratio` times `seconds`, each rank went on, and no gap between its collectives was so long that a wait of
 /// `seconds` would be less than `ratio` times as long.
 bool was_steady(const Standstill& all, double seconds, double ratio) {
-  const auto least = static_cast<std::ptrdiff_t>(std::ceil(ratio * seconds));
-  const auto most = static_cast<std::ptrdiff_t>(seconds / ratio);
   return std::all_of(all.of_rank.begin(), all.of_rank.end(), [&](const QuietTime* quiet) {
     const std::vector<std::int64_t> calls = calls_before(*quiet);
     const auto first = std::find_if(calls.begin(), calls.end(), [](std::int64_t count) { return count > 0; });
-    if (calls.end() - first < least) return false;
+    if (static_cast<double>(calls.end() - first) < ratio * seconds) return false;
     auto last = first;  // when there was a new one
     for (auto second = first; second != calls.end(); ++second) {
       if (*second > *last) last = second;
-      if (second - last > most) return false;
+      if (static_cast<double>(second - last) * ratio > seconds) return false;
     }
     return true;
   });

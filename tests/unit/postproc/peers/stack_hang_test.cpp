@@ -320,9 +320,17 @@ TEST(RuleStackHang, NamesTheRankThatNeverMadeAnyCollective) {
   for (Channel& channel : traces[1].telemetry.channels) {
     if (channel.instance == "rank3") channel.instance = "slot3";
   }
-  const auto found = found_in(histories_of(traces));
+  auto found = found_in(histories_of(traces));
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_TRUE(found[0].instances.empty()) << "a process that is no rank";
+  EXPECT_TRUE(found[0].instances.empty()) << "a process that may be no rank";
+  Channel begins{.metric = "stack.calls", .instance = "slot3/MPI_Init", .kind = Kind::counter};
+  std::vector<double> once(traces[1].telemetry.samples, 0.0);
+  once[5] = 1;
+  traces[1].telemetry.channels.push_back(std::move(begins));
+  traces[1].telemetry.values.insert(traces[1].telemetry.values.end(), once.begin(), once.end());
+  found = found_in(histories_of(traces));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"slot3"});
 }
 
 TEST(RuleStackHang, LeavesOutARankWithWhichTheOthersHaveNeverWorked) {
