@@ -33,6 +33,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "process.wait_time", .words = "Time the process was ready but had no cpu", .shown = "threads waiting"},
     {.metric = "process.migrations", .words = "Migrations of the process between cpus"},
     {.metric = "process.threads", .peers = PeerMeaning::work},
+    {.metric = "process.rss_anon", .words = "Memory of the process without files", .peers = PeerMeaning::work},
     {.metric = "process.rss", .meter = "job memory", .meter_unit = "bytes", .peers = PeerMeaning::work},
     // The program decides which rank calls which function, and how often; steps are made together.
     {.metric = "stack.steps", .words = "Backward passes", .peers = PeerMeaning::work},
