@@ -502,6 +502,7 @@ TEST(Peers, NameTheNodeThatWaitsLeast) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "node.straggler");
   EXPECT_EQ(findings[0].severity, Severity::notice) << "its ranks may have more work";
+  EXPECT_TRUE(findings[0].sentence.starts_with("n0002 computes longest: ")) << findings[0].sentence;
   for (NodeProfile& profile : profiles) {
     const double clock = profile.node == "n0002" ? 1.9e9 : 2.9e9;
     profile.channels.insert(profile.channels.begin(), {.name = "cpu.frequency", .unit = "Hz", .mean = clock});
