@@ -107,6 +107,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "tcp.peer.out_of_order", .words = "TCP segments of the peer out of order"},
     {.metric = "tcp.peer.*", .peers = PeerMeaning::work},
 
+    {.metric = "tcp.retransmitted_share", .words = "Share of TCP segments sent again", .peers = PeerMeaning::node},
     {.metric = "disk.read_bytes", .words = "Disk read volume", .meter = "disk read", .meter_unit = "bytes/s"},
     {.metric = "disk.write_bytes", .words = "Disk write volume", .meter = "disk write", .meter_unit = "bytes/s"},
     {.metric = "disk.reads", .words = "Disk reads"},
@@ -181,6 +182,9 @@ constexpr MetricFact kFacts[] = {
     {.metric = "fs.not_answering", .peers = PeerMeaning::node},
     {.metric = "fs.*", .peers = PeerMeaning::work},
     {.metric = "kernel.*", .peers = PeerMeaning::work},
+    // Times of one request: the amount of work does not change them unless it is much more.
+    {.metric = "disk.time_per_read", .words = "Time of a disk read", .peers = PeerMeaning::node},
+    {.metric = "disk.time_per_write", .words = "Time of a disk write", .peers = PeerMeaning::node},
     {.metric = "lustre.*", .peers = PeerMeaning::work},
     {.metric = "nfs.round_trip_time", .compared = "time of an NFS request"},
     {.metric = "nfs.retransmissions", .peers = PeerMeaning::node},
@@ -191,6 +195,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "vmstat.pgmajfault", .summed_in_paper = true},
     {.metric = "process.minor_faults", .summed_in_paper = true},
     {.metric = "process.major_faults", .summed_in_paper = true},
+    {.metric = "nfs.time_per_request", .words = "Time of an NFS request", .peers = PeerMeaning::node},
     {.metric = "vmstat.allocstall_normal",
      .compared = "allocations that had to free memory first",
      .peers = PeerMeaning::node},
