@@ -43,6 +43,10 @@ constexpr MetricHelp kAllowed[] = {
     {"process.numa_nodes_allowed", "NUMA nodes from which it may allocate memory."},
 };
 
+constexpr MetricHelp kKinds[] = {
+    {"process.rss_anon", "Resident memory that belongs to no file: the kernel can only swap it out, not drop it."},
+};
+
 constexpr Subsystem kProcess = Subsystem::process;
 constexpr FamilyTable kFamilies[] = {
     {"process/cpu", Kind::counter, Unit::nanoseconds, Scope::process, kProcess, "CPU time and waiting of a process",
@@ -73,6 +77,8 @@ constexpr FamilyTable kSlowFamilies[] = {
      "/proc/PID/status, /proc/PID/sched", kSwitches},
     {"process/cpus", Kind::gauge, Unit::count, Scope::process, kProcess, "Cpus a process may use", "/proc/PID/status",
      kAllowed},
+    {"process/memory_kinds", Kind::gauge, Unit::bytes, Scope::process, kProcess, "Kinds of memory of a process",
+     "/proc/PID/status", kKinds},
 };
 
 // Shared by both probes: channels appear with the first process of a slot. The counters of a process that began while
@@ -352,6 +358,7 @@ class ProcessStatusProbe final : public SlotProbe<std::size(kSlowFamilies), 3> {
     const std::size_t nodes = CpuSet::of_list(field_of(status, "Mems_allowed_list")).size();
     if (nodes > 0) set(1, place, 1, static_cast<std::int64_t>(nodes));
     std::int64_t count = 0;
+    if (parse_counter(field_of(status, "RssAnon"), count)) set(2, place, 0, scaled(count, 1024));
     std::array<std::int64_t, 3> totals{kMissing, kMissing, kMissing};
     if (parse_counter(field_of(status, "voluntary_ctxt_switches"), count)) totals[0] = follow(place, 0, count);
     if (parse_counter(field_of(status, "nonvoluntary_ctxt_switches"), count)) totals[1] = follow(place, 1, count);
@@ -378,12 +385,13 @@ const RegisteredProbe process{{.name = "process",
                                .families = kFamilies,
                                .open = open_process,
                                .remedy = "run the command under reveal-run or srun --reveal"}};
-const RegisteredProbe status{{.name = "process_status",
-                              .help = "Context switches, migrations and affinity of the job's main processes",
-                              .period = 1s,
-                              .families = kSlowFamilies,
-                              .open = open_process_status,
-                              .remedy = "run the command under reveal-run or srun --reveal"}};
+const RegisteredProbe status{
+    {.name = "process_status",
+     .help = "Context switches, migrations, affinity and anonymous memory of the job's main processes",
+     .period = 1s,
+     .families = kSlowFamilies,
+     .open = open_process_status,
+     .remedy = "run the command under reveal-run or srun --reveal"}};
 
 }  // namespace
 }  // namespace reveal::probe::process

@@ -14,6 +14,7 @@
 namespace reveal {
 namespace {
 
+constexpr std::string_view kOthersWait = "other nodes that waited for this one";
 constexpr std::string_view kSlowSteps = "training steps that took longer";
 constexpr std::string_view kHang = "ranks that waited until the job ended";
 constexpr std::string_view kStall = "ranks that all stood still";
@@ -23,11 +24,12 @@ constexpr CausalLink kLinks[] = {
     {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "unused huge pages"},
     {"mem.hugepages_inconsistent", "node.differs", ""},
     // Only with the node for which the others wait it is worth acting on.
-    {"node.config_drift", "node.straggler", "other nodes that waited for this one", true},
+    {"node.config_drift", "node.straggler", kOthersWait, true},
     {"ib.link_errors", "ib.link_degraded", "a link that came back slower", false, true},
     {"ib.link_errors", "rdma.retries", "RDMA requests that were repeated"},
     {"ib.link_degraded", "ib.congestion_xmit_wait", "ports that had to wait for this link"},
     {"net.pause_congestion", "rdma.retries", "RDMA requests that were repeated"},
+    {"numa.unbound_migrating", "numa.mem_remote", "memory on the nodes that the ranks had left"},
     {"mem.ecc_host", "cpu.smi_noise", "firmware interrupts that report the memory errors"},
     {"irq.remote_numa", "irq.softirq_saturation", "a cpu that could not handle its packets in time"},
     {"irq.imbalance", "irq.softirq_saturation", "a cpu that could not handle its packets in time"},
@@ -38,6 +40,7 @@ constexpr CausalLink kLinks[] = {
     {"net.congestion", "net.tcp_retrans_fault", ""},
     {"mem.leak_oom_risk", "mem.reclaim_thrash", "a page cache that was too small for the files", true},
     {"mem.leak_oom_risk", "mem.swap_activity", "memory that was swapped out", true},
+    {"mem.leak_oom_risk", "numa.single_node_pileup", "a NUMA node without free memory", true},
     {"mem.leak_oom_risk", "mem.oom_killed", "a process that the kernel killed for memory", true},
     {"mem.reclaim_thrash", "mem.swap_activity", "memory that was swapped out"},
     {"mem.swap_activity", "mem.oom_killed", "a process that the kernel killed for memory"},
@@ -60,17 +63,17 @@ constexpr CausalLink kLinks[] = {
     {"io.local_disk_saturated", "cpu.freq_oscillation", "cpu clocks that changed with the waits for the disk", false,
      false, 3, 5},
     {"io.slow_reads", "cpu.freq_oscillation", "cpu clocks that changed with the waits for reads", false, false, 3, 5},
-    {"ib.link_errors", "node.straggler", "other nodes that waited for this one"},
-    {"ib.link_degraded", "node.straggler", "other nodes that waited for this one"},
-    {"ib.congestion_xmit_wait", "node.straggler", "other nodes that waited for this one"},
-    {"rdma.retries", "node.straggler", "other nodes that waited for this one"},
-    {"net.pause_congestion", "node.straggler", "other nodes that waited for this one"},
+    {"ib.link_errors", "node.straggler", kOthersWait},
+    {"ib.link_degraded", "node.straggler", kOthersWait},
+    {"ib.congestion_xmit_wait", "node.straggler", kOthersWait},
+    {"rdma.retries", "node.straggler", kOthersWait},
+    {"net.pause_congestion", "node.straggler", kOthersWait},
     {"gpu.ecc_remap", "gpu.xid", "an error that the driver reported", false, true},
-    {"gpu.thermal_throttle", "node.straggler", "other nodes that waited for this one"},
-    {"gpu.hw_slowdown", "node.straggler", "other nodes that waited for this one"},
-    {"gpu.power_cap", "node.straggler", "other nodes that waited for this one"},
-    {"gpu.clocks_locked_low", "node.straggler", "other nodes that waited for this one"},
-    {"gpu.starved_input", "node.straggler", "other nodes that waited for this one"},
+    {"gpu.thermal_throttle", "node.straggler", kOthersWait},
+    {"gpu.hw_slowdown", "node.straggler", kOthersWait},
+    {.cause = "gpu.power_cap", .effect = "node.straggler", .words = kOthersWait, .alone = true},
+    {.cause = "gpu.clocks_locked_low", .effect = "node.straggler", .words = kOthersWait, .alone = true},
+    {"gpu.starved_input", "node.straggler", kOthersWait},
     {"io.local_disk_saturated", "gpu.starved_io", "GPUs that waited for their data"},
     {"io.nfs_slow_server", "gpu.starved_io", "GPUs that waited for their data"},
     {"io.slow_reads", "gpu.starved_io", "GPUs that waited for their data"},
@@ -85,12 +88,23 @@ constexpr CausalLink kLinks[] = {
     {"rdma.retries", "gpu.starved_comm", "GPUs that waited for other ranks"},
     {"cpu.outsider", "gpu.starved_input", "GPUs that waited for their data"},
     {"cpu.oversubscribed", "gpu.starved_input", "GPUs that waited for their data"},
-    {"cpu.cfs_throttled", "node.straggler", "other nodes that waited for this one"},
-    {"cpu.thermal_throttle", "node.straggler", "other nodes that waited for this one"},
-    {"cpu.outsider", "node.straggler", "other nodes that waited for this one"},
-    {"cpu.steal", "node.straggler", "other nodes that waited for this one"},
-    {"mem.swap_activity", "node.straggler", "other nodes that waited for this one"},
-    {"io.local_disk_saturated", "node.straggler", "other nodes that waited for this one"},
+    {"cpu.cfs_throttled", "node.straggler", kOthersWait},
+    {"cpu.thermal_throttle", "node.straggler", kOthersWait},
+    {"cpu.outsider", "node.straggler", kOthersWait},
+    {"cpu.steal", "node.straggler", kOthersWait},
+    {"mem.swap_activity", "node.straggler", kOthersWait},
+    {"io.local_disk_saturated", "node.straggler", kOthersWait},
+    {.cause = "io.slow_reads", .effect = "node.straggler", .words = kOthersWait, .alone = true},
+    {.cause = "io.nfs_slow_server", .effect = "node.straggler", .words = kOthersWait, .alone = true},
+    {"mem.reclaim_thrash", "node.straggler", kOthersWait},
+    {"mem.writeback_stall", "node.straggler", kOthersWait},
+    {"cpu.os_jitter", "node.straggler", kOthersWait},
+    {"node.noisy_neighbour", "node.straggler", kOthersWait},
+    {"irq.softirq_saturation", "node.straggler", kOthersWait},
+    {.cause = "cpu.governor_powersave", .effect = "node.straggler", .words = kOthersWait, .alone = true},
+    {.cause = "cpu.power_cap", .effect = "node.straggler", .words = kOthersWait, .alone = true},
+    {.cause = "numa.mem_remote", .effect = "node.straggler", .words = kOthersWait, .alone = true},
+    {.cause = "pcie.link_downtrained", .effect = "node.straggler", .words = kOthersWait, .alone = true},
     // The others notice at their next collective, and wait for the rest of the job.
     {"mem.oom_killed", "stack.hang", kHang, true, false, 30, 86'400},
     {"gpu.xid", "stack.hang", kHang, true, false, 30, 86'400},
@@ -200,7 +214,7 @@ class Found {
     const auto causes = at_.find({link.cause, node});
     if (causes == at_.end()) return nullptr;
     const std::vector<TimeSpan>& reach = reach_of(link, node, causes->second);
-    if (!is_covered(effect, reach)) return nullptr;
+    if (!is_covered(effect, reach) || (link.alone && others_have(link, node, effect))) return nullptr;
     const std::int64_t onset = onset_of(effect);
     const auto around = std::find_if(reach.begin(), reach.end(), [&](TimeSpan span) { return contains(span, onset); });
     if (around == reach.end() || (!link.late && !began_soon(link, *around, node))) return nullptr;
@@ -217,6 +231,15 @@ class Found {
       }
     }
     return nearest;
+  }
+
+  /// Whether another node has the cause, too, while the effect lasts.
+  bool others_have(const CausalLink& link, std::string_view node, const Finding& effect) {
+    return std::any_of(at_.lower_bound({link.cause, ""}), at_.end(), [&](const auto& one) {
+      const auto& [place, causes] = one;
+      return place.first == link.cause && place.second != node &&
+             is_covered(effect, reach_of(link, place.second, causes));
+    });
   }
 
   static bool may_be(const CausalLink& link, const Finding& cause, const Finding& effect) {

@@ -23,6 +23,9 @@ struct CausalLink {
   /// Seconds around an interval of the cause to which its effect may reach.
   double before = 1;  // the accuracy of the ends of an interval
   double after = 5;   // queues drain, timers run out
+  /// Only where no other node has the cause at that time: a setting or a server that all nodes have alike does not make
+  /// one of them slower than the others.
+  bool alone = false;
 };
 [[nodiscard]] std::span<const CausalLink> causal_links() noexcept;
 [[nodiscard]] bool is_cause_of(std::string_view cause, std::string_view effect) noexcept;

@@ -43,6 +43,11 @@ std::optional<MetricSeries> reported_clock(const RuleContext& context) {
 
 }  // namespace
 
+std::string why_no_heat(const RuleContext& context) {
+  const bool counted = !context.channels("throttle.core_time").empty() || !context.channels("cooling.active").empty();
+  return counted ? "heat: the kernel counts it separately" : "heat cannot be ruled out: it was not measured";
+}
+
 std::optional<MetricSeries> clock_of(const RuleContext& context) {
   auto counted = counted_clock(context);
   return counted ? std::move(counted) : reported_clock(context);

@@ -184,9 +184,10 @@ Finding held_back_finding(const RuleContext& context, const HeldBack& held, cons
   finding.intervals = {context.span(held.at.begin, held.at.end)};
   finding.impact.seconds = held.lost_seconds();
   if (finding.impact.seconds) finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
+  finding.impact.at_most = finding.impact.seconds.has_value();  // work that waits for memory does not follow the clock
   finding.impact.how =
       finding.impact.seconds
-          ? fmt::format("its multiprocessors ran at {} MHz instead of {} MHz, and its work depends on their clock",
+          ? fmt::format("its multiprocessors ran at {} MHz instead of {} MHz, if its work depends on their clock",
                         number(*held.clock), number(*held.clock_otherwise))
           : "not known: its clocks without this limit were not measured";
   Evidence reason = fact(context, held.metric, held.gpu, "share of the time it worked", held.share(), 0, "ratio");

@@ -264,7 +264,7 @@ std::optional<Outsiders> who_took(const RuleContext& context, Interval at, std::
   return who;
 }
 
-/// The service of the system that used most: "updatedb.service".
+/// The service of the system that used most: "updatedb.service". Only lines for administrators name it.
 struct BusiestUnit {
   std::string name;
   double cpus = 0;
@@ -282,17 +282,6 @@ BusiestUnit busiest_unit(const RuleContext& context, Interval at) {
     busiest = {event.object.substr(kUnit.size()), cpus};
   }
   return busiest;
-}
-
-/// "The service updatedb" where it used most of their time.
-std::string subject_of(const RuleContext& context, std::optional<Outsiders> who, Interval at, double cpus) {
-  constexpr double kMostly = 0.5;
-  constexpr std::string_view kSuffix = ".service";
-  const BusiestUnit unit = who == Outsiders::services ? busiest_unit(context, at) : BusiestUnit{};
-  if (unit.name.empty() || unit.cpus < kMostly * cpus) return std::string(words_of(who).subject);
-  std::string_view name = unit.name;
-  if (name.ends_with(kSuffix)) name.remove_suffix(kSuffix.size());
-  return "The service " + std::string(name);
 }
 
 /// A finding with the kind of outsiders that it names.
@@ -381,13 +370,12 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
 
   add_counts(context, finding, who, at, excluded);
 
-  finding.sentence =
-      fmt::format("{} used {} cpus{} of {} for {} (usually {}); {}.", subject_of(context, who, at, excursion.inside),
-                  number(excursion.inside), names.size() == 1 ? " on " + names.front() : "", context.telemetry.node,
-                  duration(length), number(std::max(0.0, excursion.outside)),
-                  cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
-                  : cost.fell ? "whether it cost the job time is not known"
-                              : "no cost to the job was seen");
+  finding.sentence = fmt::format("{} used {} cpus{} of {} for {} (usually {}); {}.", words_of(who).subject,
+                                 number(excursion.inside), names.size() == 1 ? " on " + names.front() : "",
+                                 context.telemetry.node, duration(length), number(std::max(0.0, excursion.outside)),
+                                 cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
+                                 : cost.fell ? "whether it cost the job time is not known"
+                                             : "no cost to the job was seen");
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = runner_up_of(context, at, excluded, excess);
   return finding;
@@ -418,13 +406,14 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
            fmt::format("it got {} cpus and waited for {} more, of which others used {}", number(got), number(waited),
                        number(missed)));
   finding.confidence = Confidence::likely;
-  finding.evidence = {evidence_of(context, outsider, {taken, 0, 0}, whole),
-                      evidence_of(context, wait, {waited, 0, 0}, whole),
-                      evidence_of(context, used, {got, got + missed, 0}, whole)};
+  finding.evidence = {evidence_of(context, outsider, {taken, kNaN, 0}, whole),
+                      evidence_of(context, wait, {waited, kNaN, 0}, whole),
+                      evidence_of(context, used, {got, kNaN, 0}, whole)};
+  for (Evidence& evidence : finding.evidence) evidence.expected.reset();  // there was no time without it
   add_counts(context, finding, who, whole, {});
-  finding.sentence = fmt::format(
-      "{} used {} cpus of {} throughout the run (expected 0); the job got {} cpus and waited for {} more.",
-      subject_of(context, who, whole, taken), number(taken), context.telemetry.node, number(got), number(missed));
+  finding.sentence =
+      fmt::format("{} used {} cpus of {} throughout the run; the job got {} cpus and waited for {} more.",
+                  words_of(who).subject, number(taken), context.telemetry.node, number(got), number(missed));
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = {"", "the job's own threads compete, too, but this cpu time is not theirs"};
   return OutsiderFinding{who, std::move(finding)};

@@ -19,7 +19,7 @@ constexpr std::size_t kMostListed = 200;
 constexpr double kPairPercent = 30;  // with two nodes, their usual difference is unknown
 constexpr double kPairErrors = 3;    // standard errors
 
-constexpr std::string_view kStateUnits[] = {"Hz", "Cel", "W", "J/s", "percent", "s/s"};  // units
+constexpr std::string_view kStateUnits[] = {"Hz", "Cel", "W", "J/s", "percent", "s/s", "ns"};  // units
 
 bool is_telling(const PeerDeviation& deviation, double floor) {
   // Traffic that the peers do not have at all is a task of this node: a log, a data set, a launcher's connection.

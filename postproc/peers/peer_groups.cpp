@@ -29,7 +29,8 @@ class Distance {
 
   double operator()(const float* a, const float* b) {
     for (auto& list : differences_) list.clear();
-    for (std::size_t c = 0; c < table_.columns.size(); ++c) {
+    // Without the quotients: they describe how well a node works, not its work.
+    for (std::size_t c = 0; c < table_.own_columns(); ++c) {
       const ProfileTable::Column& column = table_.columns[c];
       const auto subsystem = static_cast<std::size_t>(column.subsystem);
       if (column.carried_over || subsystem >= kSubsystemCount || std::isnan(a[c]) || std::isnan(b[c])) continue;
@@ -98,6 +99,15 @@ Groups assign(const ProfileTable& table, std::vector<std::vector<float>> centres
   return groups;
 }
 
+void add_column(const QuotientColumn& quotient, ProfileTable& table) {
+  const auto first = std::find_if(quotient.channels.begin(), quotient.channels.end(),
+                                  [](const auto& channel) { return channel != nullptr; });
+  table.columns.push_back({.name = (*first)->name,
+                           .unit = (*first)->unit,
+                           .subsystem = (*first)->subsystem,
+                           .floor = quotient.metric->difference});
+}
+
 }  // namespace
 
 double activity_of(double value, double floor) {
@@ -115,6 +125,9 @@ ProfileTable tabulate(const std::vector<const NodeProfile*>& nodes) {
                                unit_floor(channel.unit, channel.kind)});
     }
   }
+  const std::size_t own = table.columns.size();
+  table.quotients = quotient_columns(nodes);
+  for (const QuotientColumn& quotient : table.quotients) add_column(quotient, table);
   const std::size_t width = table.columns.size();
   table.activity.assign(width * nodes.size(), kUnknown);
   table.channels.assign(width * nodes.size(), nullptr);
@@ -127,6 +140,13 @@ ProfileTable tabulate(const std::vector<const NodeProfile*>& nodes) {
       if (channel.unit != table.columns[c].unit) continue;  // the same name for something else
       table.channels[n * width + c] = &channel;
       table.activity[n * width + c] = static_cast<float>(activity_of(channel.mean, table.columns[c].floor));
+    }
+    for (std::size_t q = 0; q < table.quotients.size(); ++q) {
+      const ProfileChannel* channel = table.quotients[q].channels[n].get();
+      if (channel == nullptr) continue;
+      table.channels[n * width + own + q] = channel;
+      table.activity[n * width + own + q] =
+          static_cast<float>(activity_of(channel->mean, table.columns[own + q].floor));
     }
   }
   return table;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "postproc/peers/node_profile.h"
+#include "postproc/peers/quotient_columns.h"
 
 namespace reveal {
 
@@ -23,7 +24,9 @@ struct ProfileTable {
   std::size_t nodes = 0;
   std::vector<float> activity;                  // [node][column]: log(1 + mean/floor)
   std::vector<const ProfileChannel*> channels;  // [node][column]; null: not measured, or 0
+  std::vector<QuotientColumn> quotients;        // the channels of the last columns
 
+  [[nodiscard]] std::size_t own_columns() const { return columns.size() - quotients.size(); }
   [[nodiscard]] const float* row(std::size_t node) const { return activity.data() + node * columns.size(); }
 };
 

@@ -3,12 +3,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <iterator>
 #include <map>
 #include <optional>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/clock_signal.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/words/quantity.h"
 
@@ -103,6 +106,10 @@ struct Clocks {
 
 /// The first cause that holds the clocks down.
 struct Holding {
+  /// A preference lets the clocks rise later, or less often; a limit cuts them off.
+  enum class How : std::uint8_t { limits, prefers };
+
+  How how = How::limits;
   std::string key;
   std::string value;
   std::string words;
@@ -130,34 +137,56 @@ std::string clock_words(const std::string& kilohertz) {
   return quantity(1e3 * static_cast<double>(parse_int(kilohertz).value_or(0)), "Hz");
 }
 
+/// Heat lowers the same limit, and so may others while the job runs: the limit of the first moment is then no setting.
+bool limit_moves(const RuleContext& context) {
+  constexpr double kRounding = 0.98;
+  for (const std::size_t channel : context.channels("cooling.active")) {
+    const auto active = context.telemetry.series(channel);
+    if (std::any_of(active.begin(), active.end(), [](double devices) { return devices > 0; })) return true;
+  }
+  for (const std::size_t channel : context.channels("cpu.frequency_ceiling")) {
+    double least = kNaN;
+    double most = kNaN;
+    for (const double hertz : context.telemetry.series(channel)) {
+      least = std::fmin(least, hertz);
+      most = std::fmax(most, hertz);
+    }
+    if (least < kRounding * most) return true;
+  }
+  return false;
+}
+
 std::optional<Holding> holding(const RuleContext& context, const Clocks& clocks) {
+  using How = Holding::How;
   const auto fact = [&](std::string_view key) { return context.snapshot_value(key); };
   if (const auto cpus =
           cpus_where(clocks, [&](int cpu) { return holds_down(clocks.driver.on(cpu), clocks.governor.on(cpu)); })) {
     const std::string& governor = clocks.governor.on(cpus->front());
-    return Holding{"cpu.governor", governor,
+    return Holding{governor.starts_with("powersave") ? How::limits : How::prefers, "cpu.governor", governor,
                    fmt::format("governor {} of driver {}", governor, clocks.driver.on(cpus->front())), *cpus};
   }
   // Without turbo the highest clock is the base clock, on drivers that count it in: boost is the name for that.
   if (fact("cpu.boost") == "0")
-    return Holding{"cpu.boost", "0", "boost is off, so no cpu may run above its base clock"};
+    return Holding{How::limits, "cpu.boost", "0", "boost is off, so no cpu may run above its base clock"};
   if (fact("cpu.no_turbo") == "1")
-    return Holding{"cpu.no_turbo", "1", "turbo is off, so no cpu may run above its base clock"};
-  if (const auto cpus = cpus_where(clocks, [&](int cpu) { return is_lowered(clocks, cpu); })) {
+    return Holding{How::limits, "cpu.no_turbo", "1", "turbo is off, so no cpu may run above its base clock"};
+  const bool moves = limit_moves(context);
+  if (const auto cpus = cpus_where(clocks, [&](int cpu) { return !moves && is_lowered(clocks, cpu); })) {
     const std::string& limit = clocks.limit.on(cpus->front());
-    return Holding{"cpu.frequency_limit", limit,
+    return Holding{How::limits, "cpu.frequency_limit", limit,
                    fmt::format("the highest clock is limited to {} of {}", clock_words(limit),
                                clock_words(clocks.most.on(cpus->front()))),
                    *cpus};
   }
   if (const std::string most = fact("cpu.most_performance"); !most.empty() && most != "100") {
-    return Holding{"cpu.most_performance", most, "the driver may use " + most + " % of their performance"};
+    return Holding{How::limits, "cpu.most_performance", most, "the driver may use " + most + " % of their performance"};
   }
   if (const auto cpus = cpus_where(clocks, [&](int cpu) {
         return clocks.preference.on(cpu) == "power" || clocks.preference.on(cpu) == "balance_power";
       })) {
     const std::string& preference = clocks.preference.on(cpus->front());
-    return Holding{"cpu.energy_preference", preference, "their energy preference is " + preference, *cpus};
+    return Holding{How::prefers, "cpu.energy_preference", preference, "their energy preference is " + preference,
+                   *cpus};
   }
   return std::nullopt;
 }
@@ -177,8 +206,12 @@ std::vector<Finding> check_frequency(const RuleContext& context) {
   const std::string which = some ? fmt::format("cpus {} of {}, {} of the {} compared", values["cpus"],
                                                context.telemetry.node, held->cpus.size(), clocks.cpus.size())
                                  : "the cpus of " + context.telemetry.node;
-  finding.sentence = fmt::format("A setting limits the clocks of {}: {}.", which, held->words);
-  finding.runner_up = {"cpu.thermal_throttle", "heat: the kernel counts it separately"};
+  const bool limits = held->how == Holding::How::limits;
+  finding.sentence =
+      limits ? fmt::format("A setting limits the clocks of {}: {}.", which, held->words)
+             : fmt::format("A setting makes {} save energy rather than raise their clocks: {}.", which, held->words);
+  if (!limits) finding.confidence = Confidence::possible;  // whether the clocks were lower for it was not compared
+  finding.runner_up = {"cpu.thermal_throttle", why_no_heat(context)};
   return {finding};
 }
 
@@ -206,10 +239,11 @@ const RegisteredRule kSource{{
 
 const RegisteredRule kFrequency{{
     .id = "cpu.governor_powersave",
-    .title = "The frequency policy limits the clocks of the cpus",
-    .looks_for = "A setting that limits the clocks of the job's cpus, or of some of them: cpu.governor with "
+    .title = "The frequency policy holds the clocks of the cpus down",
+    .looks_for = "A setting that holds down the clocks of the job's cpus, or of some of them: cpu.governor with "
                  "cpu.frequency_driver, cpu.boost, cpu.no_turbo, "
-                 "cpu.frequency_limit below cpu.frequency_most, cpu.most_performance, cpu.energy_preference.",
+                 "cpu.frequency_limit below cpu.frequency_most that neither heat (cooling.active) nor anything else "
+                 "changes while the job runs (cpu.frequency_ceiling), cpu.most_performance, cpu.energy_preference.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 91,

@@ -1,5 +1,6 @@
-// Heat made the cpus slow down: Intel's kernel driver counts how often, and since Linux 5.10 for how long. No driver
-// counts it on other cpus: there the temperature is near the limit while the clock is lower at the same load.
+// Heat made the cpus slow down: Intel's kernel driver counts how often, and since Linux 5.10 for how long; and the
+// kernel itself lowers the clocks when a sensor of the board is too hot. No driver counts what other cpus do by
+// themselves: there the temperature is near the limit while the clock is lower at the same load.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -44,6 +45,7 @@ Throttled throttled(const RuleContext& context) {
 struct Sensor {
   std::size_t channel = 0;
   double limit = 0;
+  bool is_assumed = false;  // the driver does not report the limit
 };
 
 /// "k10temp0" of "k10temp0.Tctl"
@@ -68,7 +70,7 @@ std::vector<Sensor> sensors(const RuleContext& context) {
     const bool of_amd = instance.starts_with("k10temp") || instance.starts_with("zenpower");
     const auto limit = parse_int(context.snapshot_value("temperature_limit." + instance));
     if ((!of_amd && !limit) || (instance.ends_with(kControl) && has_real_one(chip_of(instance)))) continue;
-    known.push_back({channel, limit ? static_cast<double>(*limit) : context.threshold("limit")});
+    known.push_back({channel, limit ? static_cast<double>(*limit) : context.threshold("limit"), !limit});
   }
   return known;
 }
@@ -143,7 +145,8 @@ std::vector<Finding> check_sensor(const RuleContext& context, const Sensor& sens
   Finding finding = context.finding();
   finding.intervals = spans_of(context, hot);
   finding.instances = {instance};
-  finding.confidence = hot_power < cool_power / kMorePower ? Confidence::likely : Confidence::possible;
+  const bool less_power = hot_power < cool_power / kMorePower;
+  finding.confidence = less_power && !sensor.is_assumed ? Confidence::likely : Confidence::possible;
   set_loss(context, finding, fall * context.seconds(slow.steps),
            fmt::format("at the same load the clock was {} instead of {}", quantity(slow.mean, "Hz"),
                        quantity(usual.mean, "Hz")));
@@ -151,16 +154,18 @@ std::vector<Finding> check_sensor(const RuleContext& context, const Sensor& sens
   finding.evidence.push_back(evidence_of(context, MetricSeries{"temperature.package", "Cel", {}},
                                          InsideOutside{degrees, sensor.limit, 0}, whole));
   finding.evidence.back().instance = instance;
+  if (sensor.is_assumed) finding.evidence.back().expected.reset();
   finding.evidence.push_back(evidence_of(context, clock, InsideOutside{slow.mean, usual.mean, 0}, whole));
   if (power && !std::isnan(hot_power) && !std::isnan(cool_power)) {
     finding.evidence.push_back(evidence_of(context, MetricSeries{"platform.package_power", "W", {}},
                                            InsideOutside{hot_power, cool_power, 0}, whole));
   }
   finding.sentence = fmt::format(
-      "{} of {} was at {} C, near its limit of {} C, for {}; meanwhile the clock of the cpus was {} instead of {} at "
+      "{} of {} was at {} C, near {} of {} C, for {}; meanwhile the clock of the cpus was {} instead of {} at "
       "the same load.",
-      instance, context.telemetry.node, number(degrees), number(sensor.limit), duration(context.seconds(slow.steps)),
-      quantity(slow.mean, "Hz"), quantity(usual.mean, "Hz"));
+      instance, context.telemetry.node, number(degrees),
+      sensor.is_assumed ? "the limit that this rule assumes" : "its limit", number(sensor.limit),
+      duration(context.seconds(slow.steps)), quantity(slow.mean, "Hz"), quantity(usual.mean, "Hz"));
   finding.runner_up = {"cpu.power_cap", power ? "a power limit: the power did not rise with the heat"
                                               : "a power limit: the power was not measured"};
   return {finding};
@@ -188,10 +193,31 @@ std::vector<Finding> check_sensors(const RuleContext& context) {
   return worst;
 }
 
-std::vector<Finding> check(const RuleContext& context) {
-  if (context.channels("throttle.core_time").empty() && context.channels("throttle.package_time").empty()) {
-    return check_sensors(context);
+/// The clock in an interval and outside of it, at the same load; nothing where it was not measured in both, or where
+/// the load differs.
+std::optional<InsideOutside> clock_then(const RuleContext& context, Interval at) {
+  constexpr double kSameLoad = 0.1;
+  const auto used = inside_outside(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, {});
+  if (!used || std::abs(used->excess()) > kSameLoad * used->outside) return std::nullopt;
+  return inside_outside(context, clock_of(context), at, {});
+}
+
+/// The cost of a clock that is lower from the first to the last moment at which something slowed the cpus down.
+void set_cost_of_clock(const RuleContext& context, Finding& finding, Interval at) {
+  const auto clock = clock_then(context, at);
+  if (!clock) {
+    finding.impact.how = "not known: there is no clock of the same load without heat to compare with";
+    return;
   }
+  finding.evidence.push_back(evidence_of(context, *clock_of(context), *clock, at));
+  const Severity by_time = finding.severity;
+  set_loss(context, finding, std::max(0.0, clock->fall()) * context.seconds(at.length()),
+           fmt::format("at the same load the clock was {} instead of {}", quantity(clock->inside, "Hz"),
+                       quantity(clock->outside, "Hz")));
+  finding.severity = std::max(finding.severity, by_time);
+}
+
+std::vector<Finding> check_counters(const RuleContext& context) {
   const Throttled found = throttled(context);
   const double share = found.hottest.total / job_seconds(context);
   if (!(found.hottest.total > 0) || !(share >= context.threshold("min_share"))) return {};
@@ -202,13 +228,13 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.instances = {channel.instance};
   finding.confidence = Confidence::certain;
   finding.severity = share >= context.threshold("severe_share") ? Severity::warning : Severity::notice;
-  finding.impact.how = "not known: the kernel does not count by how much the clock fell";
   Evidence evidence = evidence_of(context, found.hottest);
   evidence.unit = "s";
   finding.evidence.push_back(std::move(evidence));
   if (const auto temperature = level(context, "temperature.package", "celsius")) {
     add_contrast(context, finding, temperature, found.hottest.at, {});
   }
+  set_cost_of_clock(context, finding, found.hottest.at);
   finding.sentence =
       fmt::format("Heat slowed {} of {} down for {} of {} ({} % of the run).", channel.instance, context.telemetry.node,
                   duration(found.hottest.total), duration(job_seconds(context)), number(100 * share));
@@ -216,12 +242,66 @@ std::vector<Finding> check(const RuleContext& context) {
   return {finding};
 }
 
+/// Highest clock that the kernel allows, as a mean of the cpus.
+std::optional<MetricSeries> ceiling(const RuleContext& context) {
+  auto highest = level(context, "cpu.frequency_ceiling", "Hz");
+  if (!highest) return std::nullopt;
+  const auto cpus = static_cast<double>(context.channels("cpu.frequency_ceiling").size());
+  for (double& hertz : highest->values) hertz /= cpus;
+  return highest;
+}
+
+/// The kernel itself slows cpus down when a sensor of the board is too hot: it lowers the highest clock they may have.
+std::vector<Finding> check_cooling(const RuleContext& context) {
+  const auto active = level(context, "cooling.active", "count");
+  if (!active) return {};
+  std::vector<bool> slowed(active->values.size());
+  std::transform(active->values.begin(), active->values.end(), slowed.begin(), [](double each) { return each > 0; });
+  const auto steps = static_cast<std::size_t>(std::count(slowed.begin(), slowed.end(), true));
+  const double share = context.seconds(steps) / job_seconds(context);
+  if (steps == 0 || share < context.threshold("min_share")) return {};
+  const auto first = static_cast<std::size_t>(std::find(slowed.begin(), slowed.end(), true) - slowed.begin());
+  const auto last = static_cast<std::size_t>(slowed.rend() - std::find(slowed.rbegin(), slowed.rend(), true));
+  const Interval at{first, last};
+
+  Finding finding = context.finding();
+  finding.intervals = spans_of(context, slowed);
+  finding.confidence = Confidence::certain;
+  finding.severity = share >= context.threshold("severe_share") ? Severity::warning : Severity::notice;
+  finding.evidence.push_back(evidence_of(context, *active, InsideOutside{mean_inside(active->values, at), 0, 0}, at));
+  if (at.length() == active->values.size()) finding.evidence.back().expected.reset();  // no time without it
+  const auto allowed = ceiling(context);
+  const auto lowered = inside_outside(context, allowed, at, {});
+  if (lowered) finding.evidence.push_back(evidence_of(context, *allowed, *lowered, at));
+  set_cost_of_clock(context, finding, at);
+  finding.sentence = fmt::format(
+      "The kernel slowed the cpus of {} down because of heat for {} of {} ({} % of the run){}.", context.telemetry.node,
+      duration(context.seconds(steps)), duration(job_seconds(context)), number(100 * share),
+      lowered && lowered->inside < lowered->outside
+          ? fmt::format("; it allowed them {} instead of {}", quantity(lowered->inside, "Hz"),
+                        quantity(lowered->outside, "Hz"))
+          : "");
+  finding.runner_up = {"cpu.governor_powersave", "a setting: the kernel reports that it cools the cpus"};
+  return {finding};
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  const bool counts =
+      !context.channels("throttle.core_time").empty() || !context.channels("throttle.package_time").empty();
+  std::vector<Finding> found = counts ? check_counters(context) : std::vector<Finding>();
+  if (found.empty()) found = check_cooling(context);
+  if (!found.empty() || counts) return found;
+  const bool cools = !context.channels("cooling.active").empty();
+  return cools && sensors(context).empty() ? found : check_sensors(context);
+}
+
 const RegisteredRule kRule{{
     .id = "cpu.thermal_throttle",
     .title = "Heat slows the cpus down",
-    .looks_for = "Time in which a core or a package was slowed down for its heat: throttle.core_time, "
-                 "throttle.package_time. Where the kernel does not count it (AMD): a sensor near its limit "
-                 "(temperature.package) while the clock is lower than at the same load before or after.",
+    .looks_for = "Time in which a core or a package was slowed down for its heat (throttle.core_time, "
+                 "throttle.package_time), or in which the kernel's own cooling was active (cooling.active). Where "
+                 "neither is counted (AMD): a sensor near its limit (temperature.package) while the clock is lower "
+                 "than at the same load before or after.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 24,

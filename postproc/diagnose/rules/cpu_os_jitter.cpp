@@ -37,11 +37,10 @@ std::optional<Finding> steady_noise(const RuleContext& context, const MetricSeri
   if (!is_material(context, level)) return std::nullopt;
 
   Finding finding = finding_at(context, whole);
+  set_most_loss(context, finding, level.services * job_seconds(context) / std::max(1.0, level.used),
+                "in this time the services ran on cpus that the job waited for");
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
-  finding.impact.how =
-      fmt::format("not known; at most {} s: in this time the services ran on cpus that the job waited for",
-                  number(level.services * job_seconds(context) / std::max(1.0, level.used)));
   for (const auto& [signal, mean] : {std::pair(&services, level.services), std::pair(&wait, level.waited)}) {
     Evidence evidence = evidence_of(context, *signal, InsideOutside{mean, kNaN, 0}, whole);
     evidence.expected.reset();

@@ -30,9 +30,8 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   finding.impact.how = "not known: their duration is not counted";
   finding.evidence.push_back(evidence_of(context, most));
-  finding.sentence = fmt::format(
-      "The firmware of {} interrupted its cpus {} times during the run, {} times a second (usually below {}).",
-      context.telemetry.node, number(most.total), number(rate), number(context.threshold("min_rate")));
+  finding.sentence = fmt::format("The firmware of {} interrupted its cpus {} times during the run, {} times a second.",
+                                 context.telemetry.node, number(most.total), number(rate));
   const auto corrected = context.channels("edac.corrected").empty() ? std::vector<EventCount>()
                                                                     : counted_events(context, "edac.corrected");
   finding.runner_up = {"cpu.os_jitter", "a task or an interrupt of the kernel: this counter does not count either"};

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/words/quantity.h"
 
@@ -48,7 +49,7 @@ std::vector<Excursion> episodes(const RuleContext& context, const MetricSeries& 
   const bool brief = job_seconds(context) < context.threshold("min_seconds");
   const auto event = [](const Excursion& excursion) { return !excursion.recurring; };
   if (brief || mean < context.threshold("min_held") || std::any_of(found.begin(), found.end(), event)) return found;
-  return {{.at = whole, .inside = mean, .outside = 0, .score = 0, .beyond = true, .recurring = false}};
+  return {{.at = whole, .inside = mean, .outside = kNaN, .score = 0, .beyond = true, .recurring = false}};
 }
 
 /// Whole cpus that the tightest quota feeds.
@@ -79,14 +80,15 @@ Finding describe(const RuleContext& context, const Held& held, const Excursion& 
                              number(excursion.inside)));
   Evidence evidence = evidence_of(context, held.signal, excursion);
   evidence.instance = held.instance;
+  if (std::isnan(excursion.outside)) evidence.expected.reset();
   evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, used, excursion.at, all);
-  finding.sentence =
-      fmt::format("A cpu quota stopped {} on {} for {}: {}it was held back from {} more (usually {}).",
-                  held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node,
-                  duration(length), std::isnan(got) ? "" : fmt::format("the job got {} cpus, and ", number(got)),
-                  number(excursion.inside), number(std::max(0.0, excursion.outside)));
+  finding.sentence = fmt::format(
+      "A cpu quota stopped {} on {} for {}: {}it was held back from {} more{}.",
+      held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node, duration(length),
+      std::isnan(got) ? "" : fmt::format("the job got {} cpus, and ", number(got)), number(excursion.inside),
+      std::isnan(excursion.outside) ? "" : fmt::format(" (usually {})", number(std::max(0.0, excursion.outside))));
   finding.runner_up = {"", "a busy cpu: the kernel counts this time as throttled, not as waiting"};
   return finding;
 }

@@ -39,13 +39,14 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   finding.intervals = {context.span(phase.begin, phase.end)};
   finding.impact.how = "not known: the size of its kernels is not measured";
   finding.evidence.push_back(fact(context, "gpu.power", gpu, "95 % of the time below", watts, *limit, "W"));
-  finding.evidence.push_back(fact_then(context, finding, "process.cpu_time", now.process, now.busiest, 1, "cpus"));
+  finding.evidence.push_back(
+      fact_then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
   finding.evidence.back().feature = "mean while the GPUs worked";
   finding.sentence = fmt::format(
       "The job's GPUs on {} were busy {} % of the time, but with little work at a time: {} of {} W, {} % of the memory "
-      "bus, while {} used a whole cpu to launch kernels.",
+      "bus, while {} used {} cpus.",
       context.telemetry.node, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
-      context.rank_name(now.process));
+      context.rank_name(now.process), number(now.busiest));
   finding.runner_up = {"gpu.starved_input", "the GPUs are not idle"};
   return {finding};
 }

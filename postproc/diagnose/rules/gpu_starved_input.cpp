@@ -1,6 +1,7 @@
 // GPUs that stand still in the middle of the job because the cpus that prepare their data are full.
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
@@ -17,6 +18,18 @@ std::optional<double> cpus_of_task(const RuleContext& context, double cpus_allow
   if (const auto each = parse_int(context.snapshot_value("env.SLURM_CPUS_PER_TASK"))) return static_cast<double>(*each);
   const auto tasks = parse_int(context.snapshot_value("env.SLURM_NTASKS"));
   return tasks.value_or(1) > 1 ? std::nullopt : std::optional(cpus_allowed);
+}
+
+/// Returns twice the cpus of each task, but no more than the node has for it; nothing if that is no more than now.
+std::optional<double> more_cpus(const RuleContext& context, double own) {
+  const auto cpus = static_cast<double>(parse_cpu_list(context.snapshot_value("cpu.online")).size());
+  const auto setting = [&](const char* key) { return parse_int(context.snapshot_value(key)); };
+  const auto nodes = static_cast<double>(std::max<std::int64_t>(1, setting("env.SLURM_JOB_NUM_NODES").value_or(1)));
+  const double spread = std::ceil(static_cast<double>(setting("env.SLURM_NTASKS").value_or(1)) / nodes);
+  const auto tasks = setting("env.SLURM_NTASKS_PER_NODE");
+  const double most = std::floor(cpus / std::max(1.0, tasks ? static_cast<double>(*tasks) : spread));
+  const double more = cpus > 0 ? std::min(2 * own, most) : 2 * own;
+  return more > own ? std::optional(more) : std::nullopt;
 }
 
 std::vector<Finding> check_input(const RuleContext& context) {
@@ -39,7 +52,10 @@ std::vector<Finding> check_input(const RuleContext& context) {
   JobValues values = gpu_values(context, still->gpu);
   const std::string cpus = fmt::format("{:.0f}", now.cpus_allowed);
   const auto own = cpus_of_task(context, now.cpus_allowed);
-  if (full && own) values["more_cpus"] = fmt::format("{:.0f}", 2 * *own);
+  if (const auto more = full && own ? more_cpus(context, *own) : std::nullopt) {
+    values["more_cpus"] = fmt::format("{:.0f}", *more);
+    values["own_cpus"] = fmt::format("{:.0f}", *own);
+  }
   if (!full && own && *own >= 3) values["workers"] = fmt::format("{:.0f}", *own - 1);
   Finding finding = standstill_finding(context, *still, values);
   if (full) {
@@ -86,11 +102,14 @@ const RegisteredRule kRule{{
                    {"max_traffic", 50, "MB/s", "traffic from which one full process may wait for another node"},
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
-    .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # twice as many; use one loader process fewer than cpus",
+    .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # it had {own_cpus}; use one loader process fewer than "
+                     "cpus",
                      "job"}},
-    .advice = {"In the program: DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, "
-               "prefetch_factor=4).",
-               "Decode and augment on the GPU, or keep the prepared data; copy with non_blocking=True."},
+    .advice = {{"In the program: DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, "
+                "prefetch_factor=4).",
+                "torch"},
+               "Decode and augment on the GPU, or keep the prepared data.",
+               {"Copy with non_blocking=True.", "torch"}},
     .verify = "gpu.utilization no longer falls below 30 % between steps, and more samples a second are trained",
     .sources = {"https://docs.pytorch.org/docs/stable/data.html",
                 "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"},

@@ -61,22 +61,36 @@ double memory_asked(const RuleContext& context, std::size_t cpus) {
   return asked < kWholeNode * setting(context, "memory.total") ? asked : 0;
 }
 
-/// Memory of the job's control group, without the page cache, which the kernel gives up when memory is needed.
-double memory_used(const RuleContext& context) {
-  auto used = context.total("cgroup.memory_anon");
-  const auto shared = context.total_if_measured("memory_stat.shmem");
-  double most = std::nan("");
-  for (std::size_t t = 0; t < used.size(); ++t) {
-    const double more = shared ? (*shared)[t] : 0;
-    most = std::fmax(most, used[t] + (std::isnan(more) ? 0 : more));
+/// A channel of the job's own control group; nothing where others are in it, too.
+std::optional<std::span<const double>> of_job_group(const RuleContext& context, std::string_view metric) {
+  const auto channels = context.channels(metric, "job");
+  if (channels.empty() || context.telemetry.channels[channels.front()].role == "node") return std::nullopt;
+  return context.telemetry.series(channels.front());
+}
+
+/// Most memory that was charged to the job, page cache included: with less, the files it works on no longer fit.
+/// Kernels before 5.19 count no peak.
+Request memory_of_job(const RuleContext& context, double asked) {
+  Request memory{"", "bytes", asked, std::nan("")};
+  for (const char* metric : {"group.memory_peak", "group.memory"}) {
+    const auto series = of_job_group(context, metric);
+    if (!series || !std::isnan(memory.used)) continue;
+    memory.metric = metric;
+    for (const double bytes : *series) memory.used = std::fmax(memory.used, bytes);
   }
-  return most;
+  return memory;
+}
+
+/// Page cache that was dropped was read again.
+bool cache_was_short(const RuleContext& context) {
+  const auto again = context.total_if_measured("memory_stat.workingset_refault_file");
+  return again && std::any_of(again->begin(), again->end(), [](double pages) { return pages > 0; });
 }
 
 std::optional<Request> memory_request(const RuleContext& context, std::size_t cpus) {
   const double asked = memory_asked(context, cpus);
-  if (asked == 0 || !context.total_if_measured("cgroup.memory_anon")) return std::nullopt;
-  const Request memory{"cgroup.memory_anon", "bytes", asked, memory_used(context)};
+  if (asked == 0 || cache_was_short(context)) return std::nullopt;
+  const Request memory = memory_of_job(context, asked);
   const bool much = asked - memory.used >= context.threshold("min_memory") * 1e9;
   if (!much || !(memory.used < context.threshold("max_share") * asked)) return std::nullopt;
   return memory;
@@ -153,17 +167,18 @@ const RegisteredRule kRule{{
     .id = "job.over_requested",
     .title = "The job requested much more than it used",
     .looks_for = "Jobs of ten minutes or more on one node without GPUs that never used half of the allocated memory "
-                 "(cgroup.memory_anon) or cpu cores (job.cpu_time).",
+                 "(group.memory_peak, page cache included) or cpu cores (job.cpu_time).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::process,
     .order = 300,
-    .look_alikes = "cpu.affinity_too_narrow,a job that something slowed down,one thread on each core,a whole node",
+    .look_alikes =
+        "cpu.affinity_too_narrow,a job that something slowed down,one thread on each core,a whole node,page cache",
     .proof = Proof::test_double,
     .thresholds = {{"max_share", 0.5, "ratio", "largest used part of the request that is reported"},
                    {"min_seconds", 600, "s", "shortest run"},
                    {"min_memory", 4, "GB", "least unused memory"},
                    {"min_cpus", 2, "cpus", "least number of unused cores"}},
-    .user_remedy = {{"#SBATCH --mem={mem_mib}M   # peak use plus 30 %", "job"},
+    .user_remedy = {{"#SBATCH --mem={mem_mib}M   # peak use with page cache, plus 30 %", "job"},
                     {"#SBATCH --cpus-per-task={cpus}   # the cores used in the busiest minute", "job"}},
     .advice = {{"Request fewer than {tasks} tasks, or fewer cpus per task.", "job"}},
     .verify = "the job runs as long as before, and is not killed for memory",

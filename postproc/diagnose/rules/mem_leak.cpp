@@ -1,5 +1,6 @@
 // Memory that a process of the job took and never gave back, steadily: the outer sign of a leak. Judged by the retained
-// memory, the least the process held from each moment on, so that buffers that come and go count nothing.
+// memory, the least the process held from each moment on, so that buffers that come and go count nothing; and without
+// pages of mapped files, which the kernel drops when it needs the memory.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@ constexpr double kTearDownSeconds = 2.5;
 constexpr std::size_t kMostBins = 600;
 
 struct Retained {
+  std::string metric;
   std::string instance;
   std::size_t bin = 1;          // grid steps
   std::vector<double> level;    // bytes per bin, never falling
@@ -27,7 +29,7 @@ struct Retained {
 
 /// Means per bin, then the least of all later ones.
 Retained retained(const Channel& channel, std::span<const double> resident, std::size_t bin, std::size_t samples) {
-  Retained memory{channel.instance, bin, {}, {}};
+  Retained memory{channel.metric, channel.instance, bin, {}, {}};
   for (std::size_t begin = 0; begin + bin <= samples; begin += bin) {
     memory.level.push_back(mean_inside(resident, {begin, begin + bin}));
   }
@@ -101,14 +103,65 @@ bool came_before(const Retained& memory, const Ramp& ramp, std::size_t first) {
   return largest > kAlike * ramp.growth;
 }
 
-/// How long the memory that is left would last at this pace, if it went on to the end of the run.
-std::optional<double> seconds_left(const RuleContext& context, const Ramp& ramp, std::size_t bins, double pace) {
-  const auto available = level(context, "mem.available", "bytes");
-  if (!available || pace <= 0 || ramp.end + 2 < bins) return std::nullopt;
+/// Memory that a program may still get, and from which place.
+struct Room {
+  double left = 0;         // bytes
+  std::string group = {};  // control group with a limit; "": the node
+  double limit = 0;
+};
+
+/// Page cache of the job, which the kernel drops before it kills at a limit; NaN where it was not measured: then it is
+/// not known how much a limit leaves.
+double droppable(const RuleContext& context, Interval at) {
+  const auto files = level(context, "cgroup.memory_file", "bytes");
+  const auto shared = level(context, "memory_stat.shmem", "bytes");
+  if (!files) return kNaN;
+  const double cache = mean_inside(files->values, at) - (shared ? mean_inside(shared->values, at) : 0);
+  return std::max(0.0, cache);
+}
+
+/// The least of what is left on the node and below the limit of each control group around the job.
+std::optional<Room> tightest(const RuleContext& context, Interval at) {
+  std::optional<Room> least;
+  if (const auto available = level(context, "mem.available", "bytes")) {
+    const double left = mean_inside(available->values, at);
+    if (!std::isnan(left)) least = Room{left};
+  }
+  const double cache = droppable(context, at);
+  for (const std::size_t channel : context.channels("group.memory_limit")) {
+    const std::string& group = context.telemetry.channels[channel].instance;
+    const auto used = context.channels("group.memory", group);
+    if (used.empty()) continue;
+    const double limit = mean_inside(context.telemetry.series(channel), at);
+    const double left = limit - mean_inside(context.telemetry.series(used.front()), at) + cache;
+    if (!std::isnan(left) && (!least || left < least->left)) least = Room{std::max(0.0, left), group, limit};
+  }
+  return least;
+}
+
+/// The room that was left at the end; nothing if the growth had ended by then.
+std::optional<Room> room_at_end(const RuleContext& context, const Ramp& ramp, std::size_t bins) {
+  if (ramp.end + 2 < bins) return std::nullopt;
   const std::size_t samples = context.telemetry.samples;
-  const double left = mean_inside(available->values, {samples - std::min(samples, context.steps(5)), samples});
-  if (std::isnan(left)) return std::nullopt;
-  return left / pace;
+  return tightest(context, {samples - std::min(samples, context.steps(5)), samples});
+}
+
+std::string outlook_of(const Room& room, double seconds) {
+  if (room.group.empty()) return "at that rate the node's memory would have lasted another " + duration(seconds);
+  return fmt::format(
+      "at that rate the limit of {} of {} would have been reached after another {}", quantity(room.limit, "bytes"),
+      room.group == "job" ? "the job's control group" : "control group " + room.group, duration(seconds));
+}
+
+/// A series of process.rss that was not split by the kind of memory: mapped files are in it, and the control group must
+/// show that it was not these that grew.
+bool grew_in_group(const RuleContext& context, const Ramp& ramp, std::size_t bin) {
+  constexpr double kMost = 0.5;
+  const auto anonymous = level(context, "cgroup.memory_anon", "bytes");
+  if (!anonymous) return true;
+  const double before = mean_inside(anonymous->values, {ramp.begin * bin, (ramp.begin + 1) * bin});
+  const double after = mean_inside(anonymous->values, {(ramp.end - 1) * bin, ramp.end * bin});
+  return !(after - before < kMost * ramp.growth);
 }
 
 /// Backward passes were seen.
@@ -130,20 +183,21 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
   if (who == memory.instance) finding.instances = {who};
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
-  const auto left = seconds_left(context, ramp, memory.level.size(), pace);
+  const auto room = room_at_end(context, ramp, memory.level.size());
   finding.impact.how = "none seen: the memory was available";
   std::string outlook = "the memory was not freed";
-  if (left) {
-    outlook = fmt::format("at that rate the node's memory would have lasted another {}", duration(*left));
+  if (room && pace > 0) {
+    const double left = room->left / pace;
+    outlook = outlook_of(*room, left);
     finding.impact.how = "none seen while it ran: the memory was available";
-    if (*left < context.threshold("soon") * job_seconds(context)) {
+    if (left < context.threshold("soon") * job_seconds(context)) {
       finding.severity = Severity::warning;
       finding.confidence = Confidence::likely;
     }
   }  // else it has stopped growing: data that were read and are kept look the same
   const double outside =
       (memory.level.back() - memory.level.front() - ramp.growth) / std::max(1.0, job_seconds(context) - length);
-  const Evidence held{.metric = "process.rss",
+  const Evidence held{.metric = memory.metric,
                       .instance = memory.instance,
                       .node = context.telemetry.node,
                       .feature = "least later value; expected: the value before the growth",
@@ -158,6 +212,10 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
   retained_per_second.expected = std::max(0.0, outside);
   retained_per_second.unit = "bytes/s";
   finding.evidence = {held, std::move(retained_per_second)};
+  if (room && !room->group.empty()) {
+    finding.evidence.push_back(
+        fact(context, "group.memory_limit", room->group, "value", room->limit, std::nullopt, "bytes"));
+  }
   finding.sentence =
       fmt::format("Memory of {} on {} grew by {} in {} s, at {}, from {} to {}; {}.", who, context.telemetry.node,
                   quantity(ramp.growth, "bytes"), number(length), quantity(pace, "bytes/s"), quantity(before, "bytes"),
@@ -167,9 +225,22 @@ Finding describe(const RuleContext& context, const Retained& memory, const Ramp&
   return finding;
 }
 
+/// Memory of each rank without mapped files, where it was measured; else all of it. Slots of others change their
+/// process.
+std::vector<std::size_t> memory_of_ranks(const RuleContext& context) {
+  std::vector<std::size_t> all = context.channels("process.rss");
+  if (all.empty()) throw Unavailable("not measured: process.rss");
+  std::erase_if(all, [&](std::size_t channel) { return context.telemetry.channels[channel].role != "rank"; });
+  for (std::size_t& channel : all) {
+    const auto anonymous = context.channels("process.rss_anon", context.telemetry.channels[channel].instance);
+    const bool split = !anonymous.empty() && !std::isnan(mean_inside(context.telemetry.series(anonymous.front()),
+                                                                     {0, context.telemetry.samples}));
+    if (split) channel = anonymous.front();
+  }
+  return all;
+}
+
 std::vector<Finding> check(const RuleContext& context) {
-  const auto channels = context.channels("process.rss");
-  if (channels.empty()) throw Unavailable("not measured: process.rss");
   const std::size_t samples =
       context.telemetry.samples - std::min(context.telemetry.samples, context.steps(kTearDownSeconds));
   const std::size_t bin = std::max(context.steps(1), samples / kMostBins);
@@ -177,8 +248,7 @@ std::vector<Finding> check(const RuleContext& context) {
       std::ceil(static_cast<double>(context.steps(context.threshold("warmup_seconds"))) / static_cast<double>(bin)));
   const double shortest = context.threshold("min_seconds");
   std::vector<Finding> findings;
-  for (const std::size_t channel : channels) {
-    if (context.telemetry.channels[channel].role != "rank") continue;  // slots of others change their process
+  for (const std::size_t channel : memory_of_ranks(context)) {
     const Retained memory =
         retained(context.telemetry.channels[channel], context.telemetry.series(channel), bin, samples);
     const Ramp ramp = steepest(memory.level, first);
@@ -186,6 +256,7 @@ std::vector<Finding> check(const RuleContext& context) {
     if (ramp.growth < context.threshold("min_growth") * 1e6) continue;
     if (ramp.growth < context.threshold("min_share") * memory.level[ramp.begin]) continue;
     if (!is_steady(memory.level, ramp, context.threshold("min_third")) || came_before(memory, ramp, first)) continue;
+    if (memory.metric == "process.rss" && !grew_in_group(context, ramp, bin)) continue;
     findings.push_back(describe(context, memory, ramp));
   }
   return findings;
@@ -194,12 +265,14 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "mem.leak_oom_risk",
     .title = "Memory of the job grew and was not freed",
-    .looks_for = "A process whose memory (process.rss) grows throughout a part of the run and is never freed, compared "
-                 "with the available memory (mem.available).",
+    .looks_for = "A process whose memory without mapped files (process.rss_anon, else process.rss with "
+                 "cgroup.memory_anon) grows throughout a part of the run and is never freed, compared with the memory "
+                 "that is left on the node (mem.available) and below the limits of the job's control groups "
+                 "(group.memory_limit).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 55,
-    .look_alikes = "the program's start,a single allocation,buffers that come and go",
+    .look_alikes = "the program's start,a single allocation,buffers that come and go,mapped files",
     .proof = Proof::real,
     .forecast = true,
     .thresholds = {{"min_growth", 200, "MB", "least growth of memory"},
@@ -219,7 +292,7 @@ const RegisteredRule kRule{{
                 "torch,!trains"},
                {"Use arrays instead of lists of objects in data sets, and persistent workers.", "trains"}},
     .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # the leak then ends only its own job", "job"}},
-    .verify = "process.rss of the named process no longer grows after its start",
+    .verify = "process.rss_anon of the named process no longer grows after its start",
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",
                 "https://docs.python.org/3/library/tracemalloc.html"},
     .check = check,

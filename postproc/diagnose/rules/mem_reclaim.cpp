@@ -162,7 +162,7 @@ Finding describe(const RuleContext& context, const MetricSeries& again, const Me
   if (limit) finding.instances = {limit->group};
   finding.evidence = {evidence_of(context, again, excursion)};
   finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, excursion.at));
-  if (std::isnan(excursion.outside)) finding.evidence.front().expected = 0;
+  if (std::isnan(excursion.outside)) finding.evidence.front().expected.reset();
   const auto add_mean = [&](const MetricSeries& signal) {
     Evidence evidence = evidence_of(context, signal, {mean_inside(signal.values, excursion.at), 0, 0}, excursion.at);
     const auto change = inside_outside(context, signal, excursion.at, all);

@@ -26,12 +26,6 @@ std::string chosen(const RuleContext& context, std::string_view key) {
 
 // ------------------------------------------------------------------------------------------------------------ stalls
 
-/// Part of the time in which some task waited for memory: the job's own where its control group counts it.
-std::optional<MetricSeries> memory_wait(const RuleContext& context) {
-  if (auto own = rate(context, "cgroup.memory_some", 1e-9, "s/s")) return own;
-  return rate(context, "pressure.memory_some", 1e-9, "s/s");
-}
-
 std::optional<MetricSeries> huge_pages_asked_for(const RuleContext& context) {
   auto asked = rate(context, "vmstat.thp_fault_alloc", 1, "count/s");
   const auto refused = rate(context, "vmstat.thp_fault_fallback", 1, "count/s");
@@ -58,10 +52,12 @@ bool memory_was_short(const RuleContext& context, Interval at) {
   return scanned >= context.threshold("max_scanned") * 1e6;
 }
 
-/// A program that uses madvise() can stop that; if every program waits, only the administrators can change it.
+/// If every program waits, only the administrators can change it, and programs that use madvise() may go on waiting.
+/// Else only these wait: they can stop that, and no setting but "defer" helps them.
 JobValues values_of_stalls(const RuleContext& context, const std::string& defrag) {
-  JobValues values{{"defrag", defrag}};
-  if (defrag == "always") return values;
+  const bool all = defrag == "always" && chosen(context, "vm.transparent_hugepage") == "always";
+  JobValues values{{"defrag", defrag}, {"better_defrag", all ? "defer+madvise" : "defer"}};
+  if (all) return values;
   const JobValues known = context.values();
   for (const char* library : {"python", "torch"}) {
     if (known.contains(library)) values[std::string("asks_by_") + library] = "yes";
@@ -82,7 +78,7 @@ Finding describe_stalls(const RuleContext& context, const MetricSeries& compacti
   finding.confidence = Confidence::likely;
   finding.evidence = {evidence_of(context, compactions, excursion)};
   finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, excursion.at));
-  if (std::isnan(excursion.outside)) finding.evidence.front().expected = 0;
+  if (std::isnan(excursion.outside)) finding.evidence.front().expected.reset();
   const std::optional<MetricSeries> others[] = {waits, asked, rate(context, "vmstat.thp_fault_fallback", 1, "count/s"),
                                                 rate(context, "vmstat.compact_fail", 1, "count/s"),
                                                 rate(context, "cpu.system", 1e-9, "cpus")};
@@ -236,7 +232,7 @@ const RegisteredRule kStalls{{
                     "grep -E 'compact_stall|thp_fault' /proc/vmstat   # twice in the next run"},
     .advice = {"Allocate the large arrays before files fill the page cache."},
     .admin_remedy =
-        {"echo defer+madvise > /sys/kernel/mm/transparent_hugepage/defrag   # it is {defrag}",
+        {"echo {better_defrag} > /sys/kernel/mm/transparent_hugepage/defrag   # it is {defrag}",
          {"echo 1 > /proc/sys/vm/compact_memory   # in the epilog of jobs: the next job finds contiguous memory",
           "job"}},
     .verify = "compact_stall in /proc/vmstat does not grow",
@@ -261,7 +257,7 @@ const RegisteredRule kNone{{
     .user_remedy =
         {{"export GLIBC_TUNABLES=glibc.malloc.hugetlb=1   # glibc 2.35 and later: malloc requests huge pages",
           "madvise"},
-         {"export THP_MEM_ALLOC_ENABLE=1   # PyTorch's allocator on the cpu requests huge pages", "torch"},
+         {"export THP_MEM_ALLOC_ENABLE=1   # PyTorch's allocator on the cpu requests huge pages", "torch,madvise"},
          "grep AnonHugePages /proc/meminfo   # in the next run"},
     .admin_remedy =
         {{"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled   # programs that request huge pages get them",

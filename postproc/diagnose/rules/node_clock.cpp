@@ -18,14 +18,17 @@ double nanoseconds(const RuleContext& context, std::string_view key) {
 }
 
 /// On one node there is nothing to be aligned. A node without a job is checked for its later jobs.
-bool matters(const RuleContext& context) {
-  return context.without_job() || parse_int(context.snapshot_value("env.SLURM_JOB_NUM_NODES")).value_or(1) > 1;
+void demand_several_nodes(const RuleContext& context) {
+  if (context.without_job()) return;
+  const auto nodes = parse_int(context.snapshot_value("env.SLURM_JOB_NUM_NODES"));
+  if (!nodes) throw Unavailable("the number of the job's nodes is not known (no Slurm); this needs two or more");
+  if (*nodes < 2) throw Unavailable("the job ran on one node; this needs two or more");
 }
 
 std::vector<Finding> check(const RuleContext& context) {
   const std::string synchronised = context.snapshot_value("clock.synchronised");
   if (synchronised.empty()) throw Unavailable("not measured: clock.synchronised");
-  if (!matters(context)) throw Unavailable("the job ran on one node; this needs two or more");
+  demand_several_nodes(context);
   const double error = nanoseconds(context, "clock_state.max_error_ns");
   const double offset = std::abs(nanoseconds(context, "clock_state.offset_ns"));
   // chrony without rtcsync leaves the flag as it is, and gives the kernel a small error all the same.

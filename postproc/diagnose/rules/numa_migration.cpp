@@ -122,7 +122,7 @@ bool has_cpus_to_spare(const RuleContext& context, double ranks) {
 
 Finding describe_travellers(const RuleContext& context, const NumaLayout& layout, const std::vector<Traveller>& found,
                             const std::vector<Consequence>& after) {
-  Finding finding = finding_at(context, all_of(context), {{"cpus", std::to_string(most_cpus_of_a_node(layout))}});
+  Finding finding = finding_at(context, all_of(context), {{"home", std::to_string(layout.open.front())}});
   finding.severity = Severity::info;
   finding.confidence = Confidence::possible;
   finding.impact.how = "not known: only a run with bound ranks shows it";
@@ -351,7 +351,8 @@ const RegisteredRule kUnbound{{
     .user_remedy = {{"srun --cpu-bind=cores --cpus-per-task={cpus_per_task}   # srun does not inherit -c from sbatch",
                      "job"},
                     {"srun --cpu-bind=ldoms   # or: a rank may use all cpus of one NUMA node", "job"},
-                    {"numactl --cpunodebind=0 --localalloc   # one process: all its threads on NUMA node 0", "!job"},
+                    {"numactl --cpunodebind={home} --localalloc   # one process: all its threads on NUMA node {home}",
+                     "!job"},
                     "export OMP_PROC_BIND=close OMP_PLACES=cores   # threads of OpenMP",
                     {"mpirun --bind-to core --map-by numa   # Open MPI", "!job"}},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity TaskPluginParam=autobind=cores", "job"}},

@@ -8,6 +8,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/memory_signals.h"
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/words/quantity.h"
 
@@ -89,12 +90,6 @@ std::optional<MetricSeries> waited_for_room(const RuleContext& context, int node
   return rate(context, "vmstat.pgscan_direct", context.page_bytes(), "bytes/s");
 }
 
-/// Part of the time in which some task waited for memory: the job's own where its control group counts it.
-std::optional<MetricSeries> memory_wait(const RuleContext& context) {
-  if (auto own = rate(context, "cgroup.memory_some", 1e-9, "s/s")) return own;
-  return rate(context, "pressure.memory_some", 1e-9, "s/s");
-}
-
 double idle_huge_pages(const RuleContext& context, int node) {
   double idle = 0;
   const std::string prefix = "node" + std::to_string(node) + "/";
@@ -132,8 +127,8 @@ Finding describe(const RuleContext& context, const Pile& pile, const MetricSerie
   const double huge = idle_huge_pages(context, pile.full);
   Finding finding = finding_at(context, pile.at, values_of(context, huge));
   const double waiting = mean_inside(waits.values, pile.at);
-  set_loss(context, finding, waiting * context.seconds(pile.at.length()),
-           fmt::format("some task waited for memory {} % of this time", number(100 * waiting)));
+  set_most_loss(context, finding, waiting * context.seconds(pile.at.length()),
+                fmt::format("some task waited for memory {} % of this time", number(100 * waiting)));
   finding.confidence = waits.metric.starts_with("cgroup.") ? Confidence::likely : Confidence::possible;
   finding.instances = {"node" + std::to_string(pile.full)};
   finding.evidence = {part(context, "numa_mem.free", pile.full, pile.left, pile.left_elsewhere, finding,
@@ -144,7 +139,6 @@ Finding describe(const RuleContext& context, const Pile& pile, const MetricSerie
     evidence.node = context.telemetry.node;
     evidence.feature = "mean";
     evidence.observed = mean_inside(signal->values, pile.at);
-    evidence.expected = 0;
     evidence.unit = signal->unit;
     evidence.span = finding.intervals.front();
     finding.evidence.push_back(std::move(evidence));
@@ -249,7 +243,7 @@ std::vector<Finding> check_cpus(const RuleContext& context, const NumaLayout& la
   waiting.instance = "";
   waiting.feature = "mean";
   waiting.observed = waited;
-  waiting.expected = 0;
+  waiting.expected.reset();
   waiting.unit = wait->unit;
   finding.evidence.push_back(waiting);
   finding.sentence = fmt::format(

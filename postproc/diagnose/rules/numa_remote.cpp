@@ -19,6 +19,8 @@
 namespace reveal::rule::numa_remote {
 namespace {
 
+constexpr std::string_view kAllocated = "numa_other_node";
+
 /// Bytes that came from, or lie on, another node than that of the cpu, of all.
 struct Placement {
   std::string metric;
@@ -26,9 +28,10 @@ struct Placement {
   double all = 0;
   std::string_view feature;           // the subject of the share
   std::string_view feature_of_bytes;  // and of the bytes
-  std::string_view verb;
-  std::vector<double> shares;  // per grid step, where it is a level
+  std::vector<double> shares;         // per grid step, where it is a level
 
+  /// Pages that the kernel gave out to all programs of the node, at the time of the allocation.
+  [[nodiscard]] bool is_of_node() const { return metric == kAllocated; }
   [[nodiscard]] double share() const { return all > 0 ? remote / all : 0; }
 };
 
@@ -88,9 +91,8 @@ std::optional<Placement> allocated(const RuleContext& context, const NumaLayout&
   }
   if (std::isnan(local)) return std::nullopt;
   const double of_programs = std::max(0.0, remote * context.page_bytes() - bytes_of_files(context));
-  return Placement{
-      "numa_other_node", of_programs, (local + remote) * context.page_bytes(), "share of the pages allocated", "sum",
-      "allocated",       {}};
+  return Placement{std::string(kAllocated),        of_programs, (local + remote) * context.page_bytes(),
+                   "share of the pages allocated", "sum",       {}};
 }
 
 /// Bytes per grid step, here and elsewhere.
@@ -113,7 +115,6 @@ struct Levels {
                     seen[most],
                     "share of the job's memory",
                     "at the job's highest memory use",
-                    "used by the job",
                     {}};
     for (std::size_t t = 0; t < seen.size(); ++t) found.shares.push_back(seen[t] > 0 ? elsewhere[t] / seen[t] : kNaN);
     return found;
@@ -300,19 +301,32 @@ std::string words_of(const Spill& spill) {
                         std::isnan(spill.cache) ? "" : ", page cache " + quantity(spill.cache, "bytes")));
 }
 
+/// Whether the nodes had room: only where next to nothing was allocated elsewhere for lack of it.
+std::string room_in_words(const NumaLayout& layout, const Placement& placement, const std::optional<Spill>& spill) {
+  constexpr double kNone = 0.01;  // of the remote memory
+  if (!spill) return " Whether the node was full was not measured.";
+  if (spill->bytes >= kNone * placement.remote) {
+    return fmt::format(
+        " Node {} was full at times: the kernel had to allocate {} on other nodes. The rest was bound to "
+        "another node, or the processes moved away from it.",
+        spill->node, quantity(spill->bytes, "bytes"));
+  }
+  return fmt::format(
+      " {} not full: the kernel never had to use another node, so the memory was bound to another node "
+      "or the processes moved away from it.",
+      layout.open.size() == 1 ? "That node was" : "Their own nodes were");
+}
+
 /// Why it is there, as far as that was seen.
 std::string reason_of(const NumaLayout& layout, const Placement& placement, const std::optional<Spill>& spill) {
   if (spilled(spill, placement)) return words_of(*spill);
-  const std::string not_full = spill ? " Their own nodes were not full: the kernel never had to use another node, so "
-                                       "the memory was bound to another node or the processes moved away from it."
-                                     : " Whether the node was full was not measured.";
   if (layout.open.size() == 1) {
     return fmt::format(" The job's processes run only on node {}.{}", layout.open[0],
-                       spill ? " That node was not full: the kernel never had to use another node, so the memory was "
-                               "bound to another node or the processes moved away from it."
-                             : not_full);
+                       room_in_words(layout, placement, spill));
   }
-  if (placement.metric == "process.numa_bytes") return " Each process stayed on its node." + not_full;
+  if (placement.metric == "process.numa_bytes") {
+    return " Each process stayed on its node." + room_in_words(layout, placement, spill);
+  }
   if (layout.open.empty()) return "";
   return fmt::format(" The job's processes may run on {} nodes and are not bound to one node.", layout.open.size());
 }
@@ -352,7 +366,7 @@ Finding describe(const RuleContext& context, const NumaLayout& layout, const Pla
   const std::vector<MemoryPicture> picture = memory_picture(context, at);
   Finding finding = finding_at(context, at, values_of(layout, placement, spill));
   if (part) finding.kind = FindingKind::anomaly;
-  finding.confidence = layout.distances.empty() ? Confidence::possible : Confidence::likely;
+  finding.confidence = layout.distances.empty() || placement.is_of_node() ? Confidence::possible : Confidence::likely;
   for (const int node : layout.open) finding.instances.push_back("node" + std::to_string(node));
   set_cost(context, finding, picture, at, !part);
   const TimeSpan span = finding.intervals.front();
@@ -364,8 +378,11 @@ Finding describe(const RuleContext& context, const NumaLayout& layout, const Pla
   }
   for (const MemoryPicture& each : picture) finding.evidence.push_back(evidence_of(context, each, at));
   finding.sentence = fmt::format(
-      "{:.0f} % of the memory {} on {} ({}) is on another NUMA node than the cpus that use it.{}{}",
-      100 * placement.share(), placement.verb, context.telemetry.node, quantity(placement.remote, "bytes"),
+      "{:.0f} % of the memory {} on {} ({}) {}.{}{}", 100 * placement.share(),
+      placement.is_of_node() ? "allocated by programs" : "used by the job", context.telemetry.node,
+      quantity(placement.remote, "bytes"),
+      placement.is_of_node() ? "was allocated on another NUMA node than the cpus that requested it"
+                             : "is on another NUMA node than the cpus that use it",
       reason_of(layout, placement, spill), picture.empty() ? "" : fmt::format(" At that time: {}.", in_words(picture)));
   finding.runner_up = runner_up_of(context, layout, picture);
   return finding;

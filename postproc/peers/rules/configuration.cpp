@@ -134,13 +134,23 @@ std::string in_words(const FactDifference& fact) {
                      fact.value, fact.usual);
 }
 
+/// Pages of 1 GiB that a node has less than the others: its memory is too scattered for them once it runs, so they are
+/// reserved at boot. Any number can be given back while it runs.
+bool needs_a_boot(const FactDifference& fact) {
+  const auto pages = parse_int(fact.value);
+  const auto usual = parse_int(fact.usual);
+  return fact.key == "vm.hugepages-1048576kB" && pages && usual && *pages < *usual;
+}
+
 /// The values of the other nodes, for the lines that set them: the first difference of each kind.
 JobValues usual_values(const std::vector<const FactDifference*>& facts) {
   JobValues values;
   for (const FactDifference* fact : facts) {
     const std::string_view key = fact->key;
     constexpr std::string_view kVm = "vm.";
-    if (key.starts_with(kHugePagesKey)) {
+    if (needs_a_boot(*fact)) {
+      values.try_emplace("gib_pages", fact->usual);
+    } else if (key.starts_with(kHugePagesKey)) {
       values.try_emplace("size", key.substr(kVm.size()));
       values.try_emplace("usual", fact->usual);
     } else if (key == kModeKey) {
@@ -309,6 +319,8 @@ const RegisteredJobRule kHugePages(
                         "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages   # on {node} and on another node"},
         .admin_remedy =
             {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # on {node}, as on the others",
+             "On {node}, boot with hugepagesz=1G hugepages={gib_pages}, as on the others: a running node rarely has "
+             "free memory in pieces of 1 GiB.",
              "echo {usual_mode} > /sys/kernel/mm/transparent_hugepage/enabled   # on {node}, as on the others",
              "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {node}: where the setting comes "
              "from"},

@@ -28,7 +28,7 @@ Finding straggles(const PeerComparison& comparison, TimeSpan job, const Effectiv
       straggler.seconds >= rule.threshold("warning_seconds") && straggler.percent >= rule.threshold("warning_percent");
   finding.severity = state && material ? Severity::warning : Severity::notice;
   finding.sentence = fmt::format(
-      "{} is the straggler: its ranks ran or waited for a cpu on {} cpus on average, those of the {} other nodes on "
+      "{} computes longest: its ranks ran or waited for a cpu on {} cpus on average, those of the {} other nodes on "
       "{}; these slept the rest of the time. If the nodes work in step, the others wait for it.",
       straggler.node, number(straggler.observed), peers, number(straggler.expected));
   finding.impact = {

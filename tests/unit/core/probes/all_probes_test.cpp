@@ -41,6 +41,8 @@ const std::vector<std::pair<std::string, std::string>>& texts() {
       {"/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count", "4\n"},
       {"/sys/class/hwmon/hwmon0/name", "k10temp\n"},
       {"/sys/class/hwmon/hwmon0/temp1_input", "61125\n"},
+      {"/sys/class/thermal/cooling_device0/type", "Processor\n"},
+      {"/sys/class/thermal/cooling_device0/cur_state", "2\n"},
       {"/sys/class/powercap/intel-rapl:0/energy_uj", "262143328000\n"},
       {"/sys/devices/system/edac/mc/mc0/ce_count", "12\n"},
       {"/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", "16\n"},

@@ -138,6 +138,18 @@ TEST(Slots, CountFromTheirBirthContextSwitches) {
   EXPECT_EQ(bench.value("process/switches", "process.involuntary_switches", "rank0"), 0);
 }
 
+TEST(Slots, MeasureMemoryThatIsNotOfFiles) {
+  TestHost host;
+  host.process(500, 1, "root", 1, 0);
+  host.last_pid(500);
+  ProbeBench bench(host, "process_status", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(bench.value("process/memory_kinds", "process.rss_anon", "rank0"), kMissing) << "an old kernel";
+  host.write("/proc/500/status", "VmRSS:\t    5000 kB\nRssAnon:\t    1200 kB\nRssFile:\t    3800 kB\n");
+  bench.sample();
+  EXPECT_EQ(bench.value("process/memory_kinds", "process.rss_anon", "rank0"), 1200 * 1024);
+}
+
 /// The first row of a trace has the start values.
 TEST(Slots, BeginAtZeroWithAProcessThatIsThereAtTheFirstLook) {
   TestHost host;

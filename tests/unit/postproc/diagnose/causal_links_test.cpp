@@ -146,6 +146,35 @@ TEST(CausalLinks, KeepWhatComesAndGoesWithItsCause) {
   EXPECT_EQ(with_id(found, "net.tcp_retrans_fault").caused_by, "irq.softirq_saturation");
 }
 
+TEST(CausalLinks, ExplainAStragglerByStatesOfItsNode) {
+  const Finding straggler = seen("node.straggler", 10, 60);
+  for (const char* cause : {"cpu.governor_powersave", "cpu.power_cap", "cpu.os_jitter", "node.noisy_neighbour",
+                            "numa.mem_remote", "irq.softirq_saturation", "io.nfs_slow_server", "io.slow_reads",
+                            "mem.reclaim_thrash", "mem.writeback_stall", "pcie.link_downtrained"}) {
+    EXPECT_EQ(cause_of({seen(cause, 9, 61), straggler}, "node.straggler"), cause);
+    EXPECT_EQ(cause_of({seen(cause, 9, 61, Severity::notice, {}, "n2"), straggler}, "node.straggler"), "") << cause;
+  }
+}
+
+TEST(CausalLinks, ExplainNoStragglerByASettingThatOtherNodesHaveToo) {
+  const Finding straggler = seen("node.straggler", 10, 60);
+  const Finding own = seen("cpu.power_cap", 0, 60);
+  EXPECT_EQ(cause_of({own, seen("cpu.power_cap", 0, 60, Severity::notice, {}, "n2"), straggler}, "node.straggler"), "");
+  EXPECT_EQ(cause_of({own, seen("cpu.power_cap", 0, 15, Severity::notice, {}, "n2"), straggler}, "node.straggler"),
+            "cpu.power_cap")
+      << "the other had it at another time";
+}
+
+TEST(CausalLinks, LeadFromWanderingRanksAndLeaksToTheirMemory) {
+  EXPECT_EQ(cause_of({seen("numa.unbound_migrating", 0, 60), seen("numa.mem_remote", 0, 60)}, "numa.mem_remote"),
+            "numa.unbound_migrating");
+  const Finding pile = seen("numa.single_node_pileup", 50, 60);
+  EXPECT_EQ(cause_of({seen("mem.leak_oom_risk", 10, 60, Severity::warning), pile}, "numa.single_node_pileup"),
+            "mem.leak_oom_risk");
+  EXPECT_EQ(cause_of({seen("mem.leak_oom_risk", 10, 60), pile}, "numa.single_node_pileup"), "")
+      << "memory that does not run out";
+}
+
 TEST(CausalLinks, AllowForTheTimeThatWritingBackTakes) {
   EXPECT_EQ(cause_of({seen("mem.writeback_stall", 50, 60), seen("io.local_disk_saturated", 45, 85)},
                      "io.local_disk_saturated"),

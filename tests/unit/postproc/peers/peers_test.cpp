@@ -457,6 +457,23 @@ TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {
   EXPECT_TRUE(found_in(compared(profiles), {1, 2}).empty()) << "less memory was free there when they were set aside";
 }
 
+TEST(ConfigurationFindings, ReserveLargePagesAtBootAndOthersOnARunningNode) {
+  const auto line = [](const std::string& key, const char* odd, const char* usual) {
+    auto profiles = SpmdJob{}.record();
+    for (NodeProfile& profile : profiles) profile.facts = {{key, profile.node == "n0003" ? odd : usual}};
+    const auto findings = found_in(compared(profiles), {1, 2});
+    return findings.empty() ? "" : findings[0].remedy.admin.at(0);
+  };
+  EXPECT_EQ(
+      line("vm.hugepages-1048576kB", "0", "16"),
+      "On n0003, boot with hugepagesz=1G hugepages=16, as on the others: a running node rarely has free memory in "
+      "pieces of 1 GiB.");
+  EXPECT_EQ(line("vm.hugepages-1048576kB", "16", "0"),
+            "echo 0 > /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages   # on n0003, as on the others");
+  EXPECT_EQ(line("vm.hugepages-2048kB", "0", "512"),
+            "echo 512 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages   # on n0003, as on the others");
+}
+
 TEST(Peers, IgnoreMemoryThatEarlierJobsLeft) {
   SpmdJob job;
   auto profiles = job.record();
@@ -485,6 +502,7 @@ TEST(Peers, NameTheNodeThatWaitsLeast) {
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].id, "node.straggler");
   EXPECT_EQ(findings[0].severity, Severity::notice) << "its ranks may have more work";
+  EXPECT_TRUE(findings[0].sentence.starts_with("n0002 computes longest: ")) << findings[0].sentence;
   for (NodeProfile& profile : profiles) {
     const double clock = profile.node == "n0002" ? 1.9e9 : 2.9e9;
     profile.channels.insert(profile.channels.begin(), {.name = "cpu.frequency", .unit = "Hz", .mean = clock});

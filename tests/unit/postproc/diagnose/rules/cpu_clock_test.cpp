@@ -82,6 +82,46 @@ TEST(RuleGovernor, ComparesEachCpuWithWhatItCanDo) {
   EXPECT_TRUE(with_limits("4500000 0-3; 33...", "4500000 0-3; 3300000 4-7").empty());
 }
 
+TEST(RuleGovernor, TakesALimitThatHeatLowersForNoSetting) {
+  R node;
+  node.begin = {{"cpu.governor", "schedutil"},
+                {"cpu.online", "0-7"},
+                {"cpu.frequency_limit", "1200000"},
+                {"cpu.frequency_most", "3500000"}};
+  EXPECT_EQ(node.findings("cpu.governor_powersave").size(), 1U);
+  R cooled = node;
+  cooled.gauge("cooling.active", "", R::event(0, 8), "node");
+  EXPECT_TRUE(cooled.findings("cpu.governor_powersave").empty());
+  R moved = node;
+  moved.gauge("cpu.frequency_ceiling", "cpu0", R::event(3.5e9, 1.2e9), "node");
+  EXPECT_TRUE(moved.findings("cpu.governor_powersave").empty()) << "a setting does not come and go";
+  R fixed = node;
+  fixed.gauge("cooling.active", "", R::always(0), "node");
+  fixed.gauge("cpu.frequency_ceiling", "cpu0", R::always(1.2e9), "node");
+  const auto found = fixed.findings("cpu.governor_powersave");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].runner_up.why_not, "heat: the kernel counts it separately");
+  EXPECT_EQ(node.findings("cpu.governor_powersave")[0].runner_up.why_not,
+            "heat cannot be ruled out: it was not measured");
+}
+
+TEST(RuleGovernor, DoesNotCallAPreferenceALimit) {
+  const auto sentence = [](const char* driver, const char* governor, const char* preference) {
+    const auto found =
+        of("cpu.governor_powersave",
+           {{"cpu.governor", governor}, {"cpu.frequency_driver", driver}, {"cpu.energy_preference", preference}});
+    return found.empty() ? "" : found[0].sentence;
+  };
+  EXPECT_EQ(sentence("intel_pstate", "powersave", "balance_power"),
+            "A setting makes the cpus of n2 save energy rather than raise their clocks: their energy preference is "
+            "balance_power.");
+  EXPECT_EQ(sentence("acpi-cpufreq", "conservative", ""),
+            "A setting makes the cpus of n2 save energy rather than raise their clocks: governor conservative of "
+            "driver acpi-cpufreq.");
+  EXPECT_EQ(sentence("acpi-cpufreq", "powersave", ""),
+            "A setting limits the clocks of the cpus of n2: governor powersave of driver acpi-cpufreq.");
+}
+
 TEST(RuleGovernor, SeesLimitsAndPreferencesBesideTheGovernor) {
   const auto with = [](Snapshot more) {
     Snapshot facts{{"cpu.governor", "powersave"}, {"cpu.frequency_driver", "intel_pstate"}};

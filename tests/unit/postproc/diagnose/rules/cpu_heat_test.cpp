@@ -27,6 +27,46 @@ TEST(RuleHeat, NamesWhatWasSlowedDownLongest) {
   EXPECT_EQ(of(0.1, 0.5).at(0).instances, std::vector<std::string>{"package0"});
 }
 
+TEST(RuleHeat, TakesTheClockForTheCostWhereTheKernelCountsOnlyTheTime) {
+  R node;
+  node.counter("throttle.core_time", "cpu0", R::event(0, 0.9e9), "node");
+  node.gauge("cpu.frequency", "cpu0", R::event(3e9, 2e9)).counter("job.cpu_time", "", R::always(8e9));
+  const auto found = node.findings("cpu.thermal_throttle");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 5, 0.3) << "15 s at two thirds of the clock";
+  R less_work;
+  less_work.counter("throttle.core_time", "cpu0", R::event(0, 0.9e9), "node");
+  less_work.gauge("cpu.frequency", "cpu0", R::event(3e9, 2e9)).counter("job.cpu_time", "", R::event(8e9, 2e9));
+  EXPECT_FALSE(less_work.findings("cpu.thermal_throttle").at(0).impact.seconds.has_value());
+}
+
+/// Cooling devices that are active from 50 s to 65 s, and the highest clock that the kernel allows meanwhile.
+R cooled(double devices) {
+  R node;
+  node.gauge("cooling.active", "", R::event(0, devices), "node");
+  node.gauge("cpu.frequency_ceiling", "cpu0", R::event(3.5e9, 1.2e9), "node");
+  node.gauge("cpu.frequency_ceiling", "cpu1", R::event(3.5e9, 1.2e9), "node");
+  node.gauge("cpu.frequency", "cpu0", R::event(3.5e9, 1.2e9)).counter("job.cpu_time", "", R::always(2e9));
+  return node;
+}
+
+TEST(RuleHeat, IsSeenAtTheCoolingOfTheKernel) {
+  const auto found = cooled(2).findings("cpu.thermal_throttle");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::certain);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].sentence,
+            "The kernel slowed the cpus of n2 down because of heat for 15 s of 2 min (12.5 % of the run); it "
+            "allowed them 1.2 GHz instead of 3.5 GHz.");
+  EXPECT_NEAR(R().second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.2);
+  EXPECT_NEAR(R().second_of(found[0].intervals.at(0).end_utc_ns), 65, 0.2);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * (1 - 1.2 / 3.5), 0.3);
+}
+
+TEST(RuleHeat, IsSilentWhereTheKernelDidNotCool) {
+  EXPECT_TRUE(cooled(0).findings("cpu.thermal_throttle").empty()) << "the limit fell for another reason";
+}
+
 TEST(RuleHeat, IsANoticeWhereItWasBriefAndNothingWhereItWasNot) {
   EXPECT_EQ(of(0.1).at(0).severity, Severity::notice);
   EXPECT_TRUE(of(0).empty());
@@ -67,10 +107,17 @@ TEST(RuleHeat, IsSeenAtTheSensorsWhereNothingCountsIt) {
   EXPECT_EQ(found[0].confidence, Confidence::possible) << "a power limit cannot be excluded";
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 60 * 0.2, 0.5);
-  EXPECT_NE(found[0].sentence.find("was at 93 C, near its limit of 95 C, for"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("was at 93 C, near the limit that this rule assumes of 95 C, for"),
+            std::string::npos)
+      << found[0].sentence;
+  EXPECT_FALSE(found[0].evidence.at(0).expected.has_value()) << "the driver does not report the limit";
   EXPECT_NEAR(R().second_of(found[0].intervals.at(0).begin_utc_ns), 60, 0.2);
-  const auto sure = Amd{.hot_power = 150}.findings();
+  EXPECT_EQ(Amd{.hot_power = 150}.findings().at(0).confidence, Confidence::possible) << "the limit is assumed";
+  R reported = Amd{.hot_power = 150}.record();
+  reported.begin.emplace_back("temperature_limit.k10temp0.Tctl", "95");
+  const auto sure = reported.findings("cpu.thermal_throttle");
   ASSERT_EQ(sure.size(), 1U);
+  EXPECT_NE(sure[0].sentence.find("was at 93 C, near its limit of 95 C, for"), std::string::npos) << sure[0].sentence;
   EXPECT_EQ(sure[0].confidence, Confidence::likely) << "less power than the processor may take";
   EXPECT_EQ(sure[0].evidence.size(), 3U);
 }

@@ -23,6 +23,7 @@ TEST(RuleSmi, CountsTheInterruptsOfOneCpuNotOfAll) {
   EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 8 * 120, 20);
   EXPECT_FALSE(found[0].impact.seconds.has_value());
   EXPECT_EQ(found[0].runner_up.id, "cpu.os_jitter");
+  EXPECT_EQ(found[0].sentence.find("usually"), std::string::npos) << "nobody measured how many are usual here";
 }
 
 TEST(RuleSmi, PointsAtMemoryErrorsWhereThereWereSome) {

@@ -33,6 +33,8 @@ TEST(RuleThrottled, FindsAQuotaThatWasThereFromTheStart) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_TRUE(found[0].instances.empty());
+  EXPECT_FALSE(found[0].evidence.at(0).expected.has_value()) << "there was no time without it";
+  EXPECT_EQ(found[0].sentence.find("usually"), std::string::npos) << found[0].sentence;
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 120, 0.2);
 }
 

@@ -21,6 +21,8 @@ TEST(RuleGpuSmallKernels, IsAPossibilityWhereBusyGpusDoLittleAndOneCpuIsFull) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_NE(found[0].sentence.find("while the job's process used 1.01 cpus."), std::string::npos)
+      << "it was not measured for what: " << found[0].sentence;
 }
 
 TEST(RuleGpuSmallKernels, IsSilentOnWorkBoundByMemoryOnHardWorkAndOnFreeCpus) {

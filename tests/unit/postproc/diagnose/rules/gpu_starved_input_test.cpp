@@ -20,14 +20,43 @@ TEST(RuleGpuStarvedInput, NamesFullCpusAndTheCost) {
   EXPECT_TRUE(starving(7.9, 1.2, 0.01).findings("gpu.starved_io").empty());
 }
 
+TEST(RuleGpuStarvedInput, AsksForNoMoreCpusThanANodeHas) {
+  const auto asked = [](const char* online, const char* tasks, const char* own) {
+    GpuTraining training = starving(7.9, 1.2, 0.01);
+    Snapshot& facts = training.node.begin;
+    facts.insert(facts.end(), {{"env.SLURM_JOB_ID", "4711"},
+                               {"cpu.online", online},
+                               {"env.SLURM_NTASKS_PER_NODE", tasks},
+                               {"env.SLURM_CPUS_PER_TASK", own}});
+    const auto found = training.findings("gpu.starved_input");
+    return found.size() != 1 ? "no finding" : found[0].remedy.user.empty() ? "" : found[0].remedy.user[0];
+  };
+  EXPECT_TRUE(asked("0-63", "1", "48").starts_with("#SBATCH --cpus-per-task=64   # it had 48; ")) << "not 96";
+  EXPECT_TRUE(asked("0-63", "4", "12").starts_with("#SBATCH --cpus-per-task=16 ")) << "64 cpus for four tasks";
+  EXPECT_EQ(asked("0-63", "4", "16"), "") << "the node has no more";
+}
+
 GpuTraining one_process(double bytes) {
   GpuTraining training = starving(1.1, 1.05, 0.01);
   training.node.counter("net.tx_bytes", "eth0", then(bytes, 10e6), "node");
   return training;
 }
 
+TEST(RuleGpuStarvedInput, AdvisesDataLoadersToPyTorchOnly) {
+  GpuTraining other = one_process(1e6);
+  for (const std::string& line : other.findings("gpu.starved_input").at(0).remedy.advice) {
+    EXPECT_EQ(line.find("DataLoader"), std::string::npos) << line;
+    EXPECT_EQ(line.find("non_blocking"), std::string::npos) << line;
+  }
+  GpuTraining torch = one_process(1e6);
+  torch.node.begin.emplace_back("job.libraries", "torch");
+  EXPECT_EQ(torch.findings("gpu.starved_input").at(0).remedy.advice.size(), 3U);
+}
+
 TEST(RuleGpuStarvedInput, ShowsOneProcessThatMayPrepareAllOfIt) {
-  const auto found = one_process(1e6).findings("gpu.starved_input");
+  GpuTraining training = one_process(1e6);
+  training.node.begin.emplace_back("job.libraries", "torch");
+  const auto found = training.findings("gpu.starved_input");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_EQ(found[0].confidence, Confidence::possible);

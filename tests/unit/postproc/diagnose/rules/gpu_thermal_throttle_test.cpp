@@ -17,6 +17,7 @@ TEST(RuleGpuThermal, NamesTheHotGpuAndWhatItLost) {
   EXPECT_EQ(found[0].severity, Severity::notice) << "12 of 256 s";
   EXPECT_EQ(found[0].confidence, Confidence::certain);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 12 * 0.25, 0.2) << "15 s, 3 of them without work";
+  EXPECT_TRUE(found[0].impact.at_most) << "work that waits for memory does not follow the clock";
   EXPECT_EQ(found[0].remedy.admin.at(0),
             "nvidia-smi -i 0000:81:00.0 -q -d TEMPERATURE,PERFORMANCE   # under load: limits and reasons");
 }

@@ -12,8 +12,8 @@ using R = RuleRecording;
 R job_with(double cpus_used, double gigabytes_used, double seconds = 900) {
   R node(seconds);
   node.counter("job.cpu_time", "", R::always(cpus_used * 1e9));
-  node.gauge("cgroup.memory_anon", "", R::always(gigabytes_used * 1e9));
-  node.gauge("memory_stat.shmem", "", R::always(0));
+  node.gauge("cgroup.memory_anon", "", R::always(1e9));
+  node.gauge("group.memory_peak", "job", R::always(gigabytes_used * 1e9));
   node.begin = {{"env.SLURM_JOB_ID", "4711"},     {"env.SLURM_JOB_NUM_NODES", "1"}, {"env.SLURM_MEM_PER_NODE", "32768"},
                 {"memory.total", "270000000000"}, {"job.cpus_allowed", "0-15"},     {"job.cpus_owned", "0-15"}};
   return node;
@@ -38,7 +38,7 @@ TEST(RuleOverRequested, NamesBothAndWhatToAskForNextTime) {
 TEST(RuleOverRequested, NamesTheOneThatWasLeftOver) {
   const auto memory = job_with(15, 6).findings("job.over_requested");
   ASSERT_EQ(memory.size(), 1U);
-  EXPECT_EQ(memory[0].evidence.at(0).metric, "cgroup.memory_anon");
+  EXPECT_EQ(memory[0].evidence.at(0).metric, "group.memory_peak");
   EXPECT_EQ(memory[0].remedy.user.size(), 1U);
   R tasks = job_with(3, 30);
   set(tasks.begin, "env.SLURM_NTASKS", "16");
@@ -69,6 +69,20 @@ TEST(RuleOverRequested, IsSilentOnJobsThatHaveAReason) {
   busy_once.counter("job.cpu_time", "", [](double second) { return second >= 300 && second < 420 ? 15e9 : 1e9; });
   busy_once.begin = job_with(3, 6).begin;
   EXPECT_TRUE(silent(busy_once)) << "two minutes with all cpus";
+}
+
+TEST(RuleOverRequested, CountsThePageCacheThatTheJobWorksOn) {
+  EXPECT_TRUE(job_with(15, 30).findings("job.over_requested").empty()) << "1 GB of programs, 29 GB of files";
+  R again = job_with(15, 6);
+  again.counter("memory_stat.workingset_refault_file", "", R::always(3));
+  EXPECT_TRUE(again.findings("job.over_requested").empty()) << "files did not fit into the memory";
+  R sampled = job_with(15, std::nan(""));
+  sampled.gauge("group.memory", "job", [](double second) { return second < 300 ? 9e9 : 3e9; });
+  const auto found = sampled.findings("job.over_requested");
+  ASSERT_EQ(found.size(), 1U) << "kernels before 5.19 count no peak";
+  EXPECT_EQ(found[0].evidence.at(0).metric, "group.memory");
+  EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 9e9, 1);
+  EXPECT_TRUE(job_with(15, std::nan("")).findings("job.over_requested").empty());
 }
 
 TEST(RuleOverRequested, LeavesADisturbedJobAlone) {

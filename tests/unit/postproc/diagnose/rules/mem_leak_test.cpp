@@ -72,6 +72,51 @@ TEST(RuleLeak, WarnsOfTheEndOfTheMemory) {
       << found[0].sentence;
 }
 
+/// A leak of 20 MB/s to the end of the run, on a node with 500 GB free; the job may have 8 GB, and had 6 GB at the end.
+R limited(double cache) {
+  R node;
+  node.gauge("process.rss", "rank0", ramp(300 * kMB, 20, 1e9, 20 * kMB), "rank");
+  node.gauge("mem.available", "", R::always(500e9));
+  node.gauge("group.memory_limit", "job", R::always(8e9)).gauge("group.memory", "job", R::always(6e9 + cache));
+  node.gauge("group.memory_limit", "step_0", R::always(8e9)).gauge("group.memory", "step_0", R::always(5e9 + cache));
+  node.gauge("cgroup.memory_file", "", R::always(cache + 1e9)).gauge("memory_stat.shmem", "", R::always(1e9));
+  return node;
+}
+
+TEST(RuleLeak, WarnsOfTheLimitOfTheTightestControlGroup) {
+  const auto found = limited(0).findings("mem.leak_oom_risk");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NE(found[0].sentence.find("; at that rate the limit of 7.45 GiB of the job's control group would have been "
+                                   "reached after another 100 s."),
+            std::string::npos)
+      << found[0].sentence;
+  EXPECT_EQ(found[0].evidence.back().instance, "job");
+}
+
+TEST(RuleLeak, TakesPageCacheBelowTheLimitForRoom) {
+  const auto found = limited(1.9e9).findings("mem.leak_oom_risk");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("after another 100 s."), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleLeak, IsSilentOnMappedFiles) {
+  const auto resident = [](R& node) -> R& {
+    return node.gauge("process.rss", "rank0", ramp(300 * kMB, 20, 110, 80 * kMB), "rank");
+  };
+  R split;
+  resident(split).gauge("process.rss_anon", "rank0", R::always(200 * kMB), "rank");
+  EXPECT_TRUE(split.findings("mem.leak_oom_risk").empty()) << "the kernel can drop all of it";
+  R by_group;
+  resident(by_group).gauge("cgroup.memory_anon", "", R::always(200 * kMB));
+  EXPECT_TRUE(by_group.findings("mem.leak_oom_risk").empty()) << "in a trace without the split";
+  R leaks;
+  resident(leaks).gauge("process.rss_anon", "rank0", ramp(200 * kMB, 20, 110, 80 * kMB), "rank");
+  const auto found = leaks.findings("mem.leak_oom_risk");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].evidence.at(0).metric, "process.rss_anon");
+}
+
 TEST(RuleLeak, OnlyNotesGrowthThatEnded) {
   const auto found = of(ramp(300 * kMB, 50, 62, 80 * kMB));
   ASSERT_EQ(found.size(), 1U);

@@ -31,6 +31,44 @@ TEST(RuleSwap, FindsAJobThatSwapsAllTheTime) {
   EXPECT_GT(static_cast<double>(found[0].intervals.at(0).end_utc_ns - found[0].intervals.at(0).begin_utc_ns), 110e9);
 }
 
+TEST(RuleSwap, TakesTheNodesWaitingForAnUpperBoundOfTheJobs) {
+  const auto found = of(R::event(0, kPages));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].impact.at_most);
+  EXPECT_EQ(found[0].confidence, Confidence::possible) << "it was not seen whose waiting it was";
+  const auto all_the_time = of(R::always(kPages));
+  ASSERT_EQ(all_the_time.size(), 1U);
+  EXPECT_NE(all_the_time[0].impact.how.find("some task of the node waited for memory"), std::string::npos)
+      << all_the_time[0].impact.how;
+}
+
+R with_own_wait(double inside) {
+  R node;
+  node.counter("vmstat.pswpin", "", R::event(0, kPages)).counter("pressure.memory_some", "", R::event(0, 0.4e9));
+  node.counter("cgroup.memory_some", "", R::event(0, inside));
+  node.gauge("group.memory", "job", R::always(8e9)).gauge("group.swap", "job", R::event(0, 4e9));
+  node.begin = {{"env.SLURM_JOB_ID", "7"}};
+  return node;
+}
+
+TEST(RuleSwap, AsksForTheMemoryThatTheJobHadInMemoryAndSwap) {
+  const auto found = with_own_wait(0.2e9).findings("mem.swap_activity");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::likely);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.2 * 15, 0.5);
+  ASSERT_FALSE(found[0].remedy.user.empty());
+  EXPECT_TRUE(found[0].remedy.user[0].starts_with("#SBATCH --mem=14G ")) << found[0].remedy.user[0];
+}
+
+TEST(RuleSwap, DoesNotChargeTheJobWithTheSwappingOfOthers) {
+  const auto found = with_own_wait(0).findings("mem.swap_activity");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_FALSE(found[0].impact.seconds.has_value());
+  EXPECT_NE(found[0].sentence.find("most of it was memory of other programs"), std::string::npos) << found[0].sentence;
+  for (const std::string& line : found[0].remedy.user) EXPECT_EQ(line.find("--mem"), std::string::npos) << line;
+}
+
 TEST(RuleSwap, TakesPagesThatOnlyLeaveForUnused) {
   EXPECT_TRUE(of(R::always(0)).empty());
 }

@@ -47,7 +47,23 @@ TEST(RuleThpStalls, FindsAJobThatWaitsAllTheTime) {
   const auto found = node.findings("mem.thp_stalls");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 60, 3);
+  EXPECT_FALSE(found[0].evidence.at(0).expected.has_value()) << "there was no time without it";
   EXPECT_TRUE(says(found[0].remedy.user, "NUMPY_MADVISE_HUGEPAGE"));
+}
+
+TEST(RuleThpStalls, AdvisesASettingThatTheNodeDoesNotHave) {
+  const auto advised = [](const char* enabled, const char* defrag) {
+    const auto found = node_with(R::event(0, 400), R::event(0, 0.5e9), enabled, defrag).findings("mem.thp_stalls");
+    return found.empty() ? "" : found[0].remedy.admin.at(0);
+  };
+  const std::string rest = " > /sys/kernel/mm/transparent_hugepage/defrag   # it is ";
+  EXPECT_EQ(advised("[always] madvise never", "[always] defer defer+madvise madvise never"),
+            "echo defer+madvise" + rest + "always");
+  EXPECT_EQ(advised("[always] madvise never", "always defer [defer+madvise] madvise never"),
+            "echo defer" + rest + "defer+madvise");
+  EXPECT_EQ(advised("always [madvise] never", "[always] defer defer+madvise madvise never"),
+            "echo defer" + rest + "always")
+      << "only programs that use madvise() wait";
 }
 
 TEST(RuleThpStalls, IsSilentWhereNobodyWaitedOrHardlyAny) {
@@ -101,6 +117,17 @@ TEST(RuleThpOff, MentionsALargeJobWithoutHugePages) {
   EXPECT_EQ(found[0].severity, Severity::info) << "nobody measured what it costs";
   EXPECT_FALSE(found[0].impact.seconds.has_value());
   EXPECT_TRUE(says(found[0].remedy.admin, "echo madvise"));
+}
+
+TEST(RuleThpOff, AdvisesTorchToAskForHugePagesOnlyWhereTheKernelGivesThem) {
+  const auto advised = [](const char* enabled) {
+    R node = heap_of(40e9, 0, enabled);
+    node.begin.emplace_back("job.libraries", "torch");
+    const auto found = stalled(node, 0.5).findings("mem.thp_off_tlb");
+    return !found.empty() && says(found[0].remedy.user, "THP_MEM_ALLOC_ENABLE");
+  };
+  EXPECT_TRUE(advised("always [madvise] never"));
+  EXPECT_FALSE(advised("always madvise [never]"));
 }
 
 TEST(RuleThpOff, AsksForASignOfWaitingWhereProgramsOnlyHaveToAsk) {

@@ -42,6 +42,19 @@ TEST(RuleClockDrift, DoesNotAnswerForAJobOnOneNode) {
   EXPECT_THROW(static_cast<void>(of("no", "16000000000", "0", "1")), Unavailable);
 }
 
+TEST(RuleClockDrift, DoesNotCallItOneNodeWhereTheNumberIsNotKnown) {
+  const auto why = [](const char* nodes) -> std::string {
+    try {
+      static_cast<void>(of("no", "16000000000", "0", nodes));
+    } catch (const Unavailable& missing) {
+      return missing.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(why(""), "the number of the job's nodes is not known (no Slurm); this needs two or more");
+  EXPECT_EQ(why("1"), "the job ran on one node; this needs two or more");
+}
+
 TEST(RuleClockDrift, LooksAtANodeWithoutAJob) {
   RuleRecording node;
   node.begin = {{"clock.synchronised", "no"}, {"clock_state.max_error_ns", "16000000000"}};

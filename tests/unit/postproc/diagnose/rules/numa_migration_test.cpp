@@ -57,6 +57,19 @@ TEST(RuleUnboundMigrating, FindsARankThatWandersAndThePagesMovedAfterIt) {
   EXPECT_NE(found[0].remedy.user[0].find("--cpus-per-task=2"), std::string::npos) << found[0].remedy.user[0];
 }
 
+TEST(RuleUnboundMigrating, BindsToANodeThatTheJobMayUse) {
+  R node = job_of({});
+  node.begin = {{"job.cpus_allowed", "2-5"},         {"numa.node0.cpus", "0-1"},
+                {"numa.node0.distance", "10 21 21"}, {"numa.node1.cpus", "2-3"},
+                {"numa.node1.distance", "21 10 21"}, {"numa.node2.cpus", "4-5"},
+                {"numa.node2.distance", "21 21 10"}};
+  for (double& cpu : node.telemetry.series(0)) cpu *= 2;  // 2 and 4: of nodes 1 and 2
+  const auto found = node.findings("numa.unbound_migrating");
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_FALSE(found[0].remedy.user.empty());
+  EXPECT_TRUE(found[0].remedy.user[0].starts_with("numactl --cpunodebind=1 --localalloc ")) << found[0].remedy.user[0];
+}
+
 TEST(RuleUnboundMigrating, IsOnlyAnInfoWhereNothingThatFollowsWasMeasured) {
   R node;
   node.begin = two_nodes();

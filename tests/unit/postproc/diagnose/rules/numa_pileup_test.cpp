@@ -41,6 +41,8 @@ TEST(RuleNumaPileup, FindsANodeThatIsFullBesideAnEmptyOne) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.2);
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 65, 0.2);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 7.5, 0.5);
+  EXPECT_TRUE(found[0].impact.at_most);
+  EXPECT_FALSE(found[0].evidence.at(1).expected.has_value()) << "nobody knows how much would be usual";
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].confidence, Confidence::possible) << "it was not seen whose waiting it was";
   ASSERT_FALSE(found[0].remedy.admin.empty());

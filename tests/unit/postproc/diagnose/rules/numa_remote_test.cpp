@@ -112,6 +112,36 @@ TEST(RuleNumaRemote, TellsAFullNodeFromAWrongBinding) {
   EXPECT_TRUE(has_line(spill[0].remedy.admin, "drop_caches"));
 }
 
+TEST(RuleNumaRemote, TakesAllocationsOfTheWholeNodeForNoMore) {
+  const auto of_node = node_with(500, 4000).findings("numa.mem_remote");
+  ASSERT_EQ(of_node.size(), 1U);
+  EXPECT_EQ(of_node[0].confidence, Confidence::possible) << "other programs allocate, too, and pages may have moved";
+  EXPECT_TRUE(
+      of_node[0].sentence.starts_with("89 % of the memory allocated by programs on n2 (1.81 GiB) was allocated "
+                                      "on another NUMA node than the cpus that requested it."))
+      << of_node[0].sentence;
+  R job = node_with(500, 0);
+  job.gauge("memory_numa.anon", "node0", R::always(1e9)).gauge("memory_numa.anon", "node1", R::always(3e9));
+  const auto of_job = job.findings("numa.mem_remote");
+  ASSERT_EQ(of_job.size(), 1U);
+  EXPECT_EQ(of_job[0].confidence, Confidence::likely);
+  EXPECT_TRUE(
+      of_job[0].sentence.starts_with("75 % of the memory used by the job on n2 (2.79 GiB) is on another NUMA "
+                                     "node than the cpus that use it."))
+      << of_job[0].sentence;
+}
+
+TEST(RuleNumaRemote, DoesNotCallANodeEmptyThatWasFullAtTimes) {
+  R node = node_with(500, 4000);
+  node.counter("numa_foreign", "node0", R::always(1000));
+  const auto found = node.findings("numa.mem_remote");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence.find("never had to"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("Node 0 was full at times: the kernel had to allocate 464 MiB on other nodes."),
+            std::string::npos)
+      << found[0].sentence;
+}
+
 TEST(RuleNumaRemote, ClaimsNoReasonThatWasNotMeasured) {
   const auto found = node_with(500, 4000).findings("numa.mem_remote");
   ASSERT_EQ(found.size(), 1U);
