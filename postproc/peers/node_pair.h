@@ -30,7 +30,7 @@ struct PairMetric {
   std::string_view rules = {};  // rules that explain it, if they found something on the worse node alone
   std::string_view model = {};  // the setting by which nodes differ in it by nature
   std::string_view per = {};    // divided by it: a time for each request, a share of all segments
-  std::string_view name = {};   // of the quotient, among more than two nodes
+  std::string_view name = {};   // name of the quotient among more than two nodes
   Worse worse = Worse::more;
   double factor = 1;      // least ratio of the larger to the smaller value
   double difference = 0;  // in the shown unit, at least

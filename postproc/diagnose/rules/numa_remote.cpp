@@ -303,7 +303,7 @@ std::string words_of(const Spill& spill) {
 
 /// Whether the nodes had room: only where next to nothing was allocated elsewhere for lack of it.
 std::string room_in_words(const NumaLayout& layout, const Placement& placement, const std::optional<Spill>& spill) {
-  constexpr double kNone = 0.01;  // of the remote memory
+  constexpr double kNone = 0.01;  // share of the remote memory
   if (!spill) return " Whether the node was full was not measured.";
   if (spill->bytes >= kNone * placement.remote) {
     return fmt::format(

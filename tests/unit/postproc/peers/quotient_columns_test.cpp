@@ -25,7 +25,7 @@ void add(NodeProfile& profile, const std::string& name, const std::string& unit,
 
 struct Disk {
   double reads = 100;          // per second
-  double seconds_each = 3e-3;  // of a read; a write takes twice as long
+  double seconds_each = 3e-3;  // time of a read; a write takes twice as long
 };
 
 /// Four nodes; the disk of the first is `odd`.
