@@ -1,6 +1,5 @@
 #include "core/collect.h"
 
-#include <sys/resource.h>
 #include <sys/timex.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "core/sampler/status_file.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/descriptor_limit.h"
 #include "hdf5schema/basics/error.h"
 
 namespace reveal {
@@ -29,19 +29,6 @@ constexpr std::int64_t kSettle = 3 * kSecond;  // from a process's start to its 
 constexpr std::int64_t kLongestJobLookPeriod = 20 * kSecond;
 constexpr std::int64_t kStartIsOver = 20 * kSecond;  // the job's first looks and the first write are done
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
-constexpr rlim_t kFilesForOthers = 64;  // the trace, its library, threads, files that are read once
-constexpr rlim_t kFilesAtMost = 16'384;
-
-// A low limit costs opening files again and again; the limit is ours alone, the job has its own.
-int raise_file_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return 128;
-  limit.rlim_cur = std::max(limit.rlim_cur, std::min(limit.rlim_max, kFilesAtMost));
-  ::setrlimit(RLIMIT_NOFILE, &limit);
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t usable = std::min(limit.rlim_cur, kFilesAtMost);
-  return usable > kFilesForOthers ? static_cast<int>(usable - kFilesForOthers) : 0;
-}
 
 // The kernel's own bound of the wall clock's error; without a synchronised clock it grows to 16 s.
 std::int64_t clock_error_ns() {
@@ -128,7 +115,7 @@ class Collection {
  public:
   Collection(const CollectOptions& options, const std::atomic<bool>& stop)
       : options_(options), stop_(stop), fs_(options.root) {
-    fs_.limit_kept_files(raise_file_limit());
+    fs_.limit_kept_files(raise_descriptor_limit());
     if (!options.record.empty()) fs_.record_to(options.record);
     start_ = fs_.recorded() ? fs_.upcoming_tick().value_or(TickTime{}) : clock_.now();
   }
@@ -330,7 +317,7 @@ Snapshot node_facts(const CollectOptions& options) {
 
 std::vector<Coverage> check_probes(const CollectOptions& options) {
   KernelTree fs(options.root);
-  fs.limit_kept_files(raise_file_limit());
+  fs.limit_kept_files(raise_descriptor_limit());
   TraceSink sink;
   const TickTime now = fs.recorded() ? fs.upcoming_tick().value_or(TickTime{}) : SystemClock().now();
   Sampler sampler(fs, sink, sampler_options(options), now);

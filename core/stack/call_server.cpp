@@ -26,6 +26,7 @@
 #include "core/stack/probed_process.h"
 #include "core/stack/process_maps.h"
 #include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/descriptor_limit.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/request_socket.h"
 
@@ -81,17 +82,19 @@ class CallServer {
   CallServer(int socket, const std::string& job, const CallLimits& limits)
       : socket_(socket),
         job_(job),
-        most_links_(limits.links),
+        most_links_(std::min(limits.links, static_cast<std::size_t>(raise_descriptor_limit()) / kMostDescriptors)),
         attaching_(limits.attaching, limits.attaching_later),
         requests_(limits.requests, limits.requests_later) {}
 
+  using Got = Message<CallQuestion>::Got;
   /// False when the answer cannot be sent: the other end is closed, or does not read the answers.
-  bool serve(const CallQuestion& question, const MessageFiles& files, bool whole) {
+  bool serve(const CallQuestion& question, const MessageFiles& files, Got got) {
     if (requests_.is_used_up()) ::poll(nullptr, 0, kPauseMs);
     requests_.use(1);
+    const bool whole = got == Got::message;
     if (whole && question.what == CallRequest::pending && counters_ && !files[0]) return send_pending();
-    CallAnswer answer{.error = EINVAL};
     const bool with_file = question.what == CallRequest::attach;
+    CallAnswer answer{.error = got == Got::without_files && with_file ? EMFILE : EINVAL};
     if (!whole || static_cast<bool>(files[0]) != with_file || files[1]) return send(answer);
     if (question.what == CallRequest::open) return open(question);
     if (!counters_) return send(answer);
@@ -115,6 +118,7 @@ class CallServer {
 
  private:
   static constexpr int kPauseMs = 20;
+  static constexpr std::size_t kMostDescriptors = 4;  // of a link: an event and its program, at entry and return
 
   bool send(CallAnswer answer, std::span<const int> files = {}) const {
     return Message<CallAnswer>(&answer).send(socket_, files);
@@ -208,9 +212,8 @@ int serve_call_requests(int socket, const std::string& job, const CallLimits& li
   while (::poll(&ready, 1, limits.silence_ms) > 0) {
     CallQuestion question;
     MessageFiles files;
-    using Got = Message<CallQuestion>::Got;
-    const Got got = Message<CallQuestion>(&question).receive(socket, files);
-    if (got == Got::nothing || !server.serve(question, files, got == Got::message)) break;
+    const CallServer::Got got = Message<CallQuestion>(&question).receive(socket, files);
+    if (got == CallServer::Got::nothing || !server.serve(question, files, got)) break;
   }
   return 0;
 }

@@ -49,7 +49,12 @@ class Message {
     return ::sendmsg(socket, &header_, MSG_NOSIGNAL | MSG_DONTWAIT) == static_cast<ssize_t>(sizeof(Body));
   }
 
-  enum class Got : std::uint8_t { message, something_else, nothing };
+  enum class Got : std::uint8_t {
+    message,
+    without_files,  // this process can open no more
+    something_else,
+    nothing,
+  };
   /// Its descriptors are closed with `files`, used or not.
   Got receive(int socket, MessageFiles& files) {
     const ssize_t got = ::recvmsg(socket, &header_, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
@@ -64,8 +69,9 @@ class Message {
         if (i < files.size()) files[i] = std::move(file);
       }
     }
-    const bool whole = got == static_cast<ssize_t>(sizeof(Body)) && (header_.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0;
-    return whole ? Got::message : Got::something_else;
+    if (got != static_cast<ssize_t>(sizeof(Body)) || (header_.msg_flags & MSG_TRUNC) != 0) return Got::something_else;
+    if ((header_.msg_flags & MSG_CTRUNC) == 0) return Got::message;
+    return files[0] ? Got::something_else : Got::without_files;
   }
 
  private:

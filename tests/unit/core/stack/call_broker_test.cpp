@@ -8,6 +8,7 @@
 #include <linux/seccomp.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,10 +31,13 @@
 #include "core/broker/privileges.h"
 #include "core/job/process_stat.h"
 #include "core/pmu/perf_broker.h"
+#include "core/sampler/worker_process.h"
 #include "core/stack/call_counters.h"
 #include "core/stack/call_server.h"
 #include "core/stack/elf_symbols.h"
+#include "core/stack/probed_process.h"
 #include "core/stack/stack_functions.h"
+#include "core/stack/stack_worker.h"
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
@@ -63,7 +68,7 @@ Descriptor open_library(const std::string& name) {
   return Descriptor(::open((std::string(STACK_DOUBLES) + '/' + name).c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-/// A process of a user that calls ncclAllReduce as often as requested.
+/// A process of a user that calls ncclAllReduce as often as requested; it also has loaded PyTorch.
 class Caller {
  public:
   enum class Kept : std::uint8_t { free, filtered };
@@ -85,10 +90,10 @@ class Caller {
     }
     return byte;
   }
+  void step() const { static_cast<void>(call(kStep)); }
   /// From now on it is in a call, which does not return.
   void hang() const {
-    const int never = -1;
-    EXPECT_EQ(::write(order_.write.get(), &never, sizeof never), static_cast<ssize_t>(sizeof never));
+    EXPECT_EQ(::write(order_.write.get(), &kNever, sizeof kNever), static_cast<ssize_t>(sizeof kNever));
   }
   [[nodiscard]] bool probed() const { return call(0) == 0xcc; }
   [[nodiscard]] bool comes_to_be_probed(bool wanted) const {
@@ -101,13 +106,24 @@ class Caller {
 
  private:
   using Reduce = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
+  using Backward = int (*)();
+  static constexpr int kNever = -1;
+  static constexpr int kStep = -2;
+
+  static void* symbol(const char* library, const char* name) {
+    void* const opened = ::dlopen((std::string(STACK_DOUBLES) + '/' + library).c_str(), RTLD_NOW | RTLD_LOCAL);
+    return opened == nullptr ? nullptr : ::dlsym(opened, name);
+  }
 
   [[nodiscard]] int serve(uid_t user, Kept kept) {
     order_.write.close();
     report_.read.close();
-    void* const library = ::dlopen((std::string(STACK_DOUBLES) + "/libnccl.so.2").c_str(), RTLD_NOW | RTLD_LOCAL);
-    const auto reduce = library == nullptr ? nullptr : reinterpret_cast<Reduce>(::dlsym(library, "ncclAllReduce"));
-    if (reduce == nullptr || ::setresgid(user, user, user) != 0 || ::setresuid(user, user, user) != 0) return 2;
+    const auto reduce = reinterpret_cast<Reduce>(symbol("libnccl.so.2", "ncclAllReduce"));
+    const auto backward =
+        reinterpret_cast<Backward>(symbol("libtorch_cpu.so", stack_functions()[step_function()].symbols[0].data()));
+    if (reduce == nullptr || backward == nullptr || ::setresgid(user, user, user) != 0 ||
+        ::setresuid(user, user, user) != 0)
+      return 2;
     ::prctl(PR_SET_DUMPABLE, 1);  // as a program that its user started
     if (kept == Kept::filtered) {
       sock_filter allow{.code = BPF_RET | BPF_K, .jt = 0, .jf = 0, .k = SECCOMP_RET_ALLOW};
@@ -117,7 +133,8 @@ class Caller {
     }
     int times = 0;
     while (::read(order_.read.get(), &times, sizeof times) == sizeof times) {
-      if (times < 0) reduce(nullptr, nullptr, kElements, kFloat, 0, reinterpret_cast<void*>(kHour), nullptr);
+      if (times == kStep) static_cast<void>(backward());
+      if (times == kNever) reduce(nullptr, nullptr, kElements, kFloat, 0, reinterpret_cast<void*>(kHour), nullptr);
       for (int i = 0; i < times; ++i) reduce(nullptr, nullptr, kElements, kFloat, 0, nullptr, nullptr);
       const unsigned char byte = *reinterpret_cast<const volatile unsigned char*>(reduce);
       if (::write(report_.write.get(), &byte, 1) != 1) break;
@@ -159,10 +176,11 @@ class CallRequests : public ::testing::Test {
   void take_in(const Caller& caller) const {
     ASSERT_TRUE(std::ofstream(scope_ + "/job_4711/step_0/cgroup.procs") << caller.pid() << std::flush);
   }
-  void serve(const CallLimits& limits = {}) {
+  void serve(const CallLimits& limits = {}, std::optional<rlimit> files = {}) {
     sockets_ = make_request_sockets();
     server_ = fork_child([&] {
       sockets_.sampler.close();
+      if (files) ::setrlimit(RLIMIT_NOFILE, &*files);
       become_user(kNobody, kNobody, Programs::none, kCallCapabilities);
       return serve_call_requests(sockets_.broker.get(), "4711", limits);
     });
@@ -342,6 +360,25 @@ TEST_F(CallRequests, AreBounded) {
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EAGAIN);
 }
 
+TEST_F(CallRequests, AreBoundedByTheDescriptorsThatTheServerMayHave) {
+  const Caller caller;
+  take_in(caller);
+  serve({}, rlimit{.rlim_cur = 72, .rlim_max = 72});  // 8 beside its own: two links of four
+  auto asked = broker();
+  SKIP_WITHOUT(asked);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE);
+  asked.reset();
+  sockets_.sampler.close();
+  server_.wait();
+  serve({}, rlimit{.rlim_cur = 16, .rlim_max = 128});  // the lower limit is not the last word
+  asked = broker();
+  SKIP_WITHOUT(asked);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0) << i;
+  EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE);
+}
+
 TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   const Caller caller;
   take_in(caller);
@@ -450,6 +487,28 @@ TEST_F(CallRequests, LeaveNothingAttachedWhenNobodyAsks) {
   ASSERT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
   EXPECT_TRUE(caller.comes_to_be_probed(false));
   EXPECT_EQ(server_.wait(), 0);
+}
+
+TEST(CallBroker, TellsAMessageThatLostItsFileFromRubbish) {
+  ::signal(SIGIO, SIG_IGN);
+  const RequestSockets sockets = make_request_sockets();
+  const Pipe pipe = open_pipe();
+  const int file = pipe.read.get();
+  CallQuestion question;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(Message<CallQuestion>(&question).send(sockets.sampler.get(), std::span(&file, 1)));
+  }
+  using Got = Message<CallQuestion>::Got;
+  const auto receive = [&] {
+    MessageFiles files;
+    return Message<CallQuestion>(&question).receive(sockets.broker.get(), files);
+  };
+  ChildProcess full = fork_child([&] {
+    const rlimit none{.rlim_cur = 0, .rlim_max = 0};
+    return ::setrlimit(RLIMIT_NOFILE, &none) == 0 && receive() == Got::without_files ? 0 : 1;
+  });
+  EXPECT_EQ(exit_status(full.wait()), 0);
+  EXPECT_EQ(receive(), Got::message);
 }
 
 TEST(CallBroker, ThatHasGoneIsNotWaitedFor) {
