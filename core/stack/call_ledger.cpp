@@ -60,6 +60,7 @@ void CallLedger::ended(const std::string& instance) {
   if (its.begun) end_step(its, nullptr);
   its.process.reset();
   its.next_step = 0;
+  its.delayed = its.partly_counted = false;
   for (Row& row : its.rows) {
     if (!row.index) continue;
     add_counts(row.ended, counters_.take(*row.index));
@@ -101,6 +102,15 @@ void CallLedger::failed(std::size_t function, std::string_view why) {
   note(std::string(functions_[function].name) + " is not measured: " + std::string(why));
   const std::lock_guard lock(mutex_);
   failed_.insert(function);
+}
+
+void CallLedger::delay(const std::string& instance, bool delayed) {
+  const std::lock_guard lock(mutex_);
+  Instance& its = instances_[instance];
+  its.rows.resize(functions_.size());
+  take_steps(its);  // those that ended before
+  its.delayed = delayed;
+  its.partly_counted = delayed || (its.partly_counted && its.begun);
 }
 
 std::string CallLedger::answer() {
@@ -149,6 +159,9 @@ void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uin
     std::string names;
     for (const std::size_t function : slow_) names.append(1, ' ').append(functions_[function].name);
     add_note("not measured, because their first instruction would be single-stepped:" + names);
+  }
+  if (std::any_of(instances_.begin(), instances_.end(), [](const auto& each) { return each.second.delayed; })) {
+    add_note("not all functions are attached yet: attaching at once would delay the start of processes");
   }
   if (untimed_processes_ > 0) {
     add_note("calls of " + std::to_string(untimed_processes_) +
@@ -214,6 +227,7 @@ void CallLedger::end_step(Instance& instance, const CallCounters::NumberedStep* 
     ended.bytes = grown(knows_bytes(instance), step.bytes, next->step.bytes);
   }
   instance.begun.reset();
+  instance.partly_counted = instance.delayed;
   if (instance.steps.size() == kMostWaiting) {
     ++steps_lost_;
   } else {
@@ -228,6 +242,7 @@ bool CallLedger::is_missed(std::size_t function) const {
 
 /// A process that never called a function of the table waits by other means, or not at all.
 bool CallLedger::knows_waiting(const Instance& instance) const {
+  if (instance.partly_counted) return false;
   bool called = false;
   for (std::size_t function = 0; function < functions_.size(); ++function) {
     const Row& row = instance.rows[function];
@@ -240,6 +255,7 @@ bool CallLedger::knows_waiting(const Instance& instance) const {
 }
 
 bool CallLedger::knows_bytes(const Instance& instance) const {
+  if (instance.partly_counted) return false;
   bool called = false;
   for (std::size_t function = 0; function < functions_.size(); ++function) {
     const Row& row = instance.rows[function];

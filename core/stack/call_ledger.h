@@ -42,6 +42,8 @@ class CallLedger {
   void slow(std::span<const std::size_t> functions);
   /// It could not be attached in a process.
   void failed(std::size_t function, std::string_view why);
+  /// Attaching to the instance's process goes on in a later round: its sums are not whole until that is over.
+  void delay(const std::string& instance, bool delayed);
 
   /// The lines of an answer: see ask_stack(). Steps that do not fit are in the next one.
   [[nodiscard]] std::string answer();
@@ -65,6 +67,8 @@ class CallLedger {
     std::optional<std::size_t> process;
     std::uint64_t next_step = 0;                      // from 0
     std::optional<CallCounters::NumberedStep> begun;  // the step that is under way
+    bool delayed = false;                             // not all is attached yet
+    bool partly_counted = false;                      // the step under way: not all was attached in all of it
     // For all of them:
     std::uint64_t steps_before = 0;  // of earlier processes
     std::vector<Step> steps;         // to be reported

@@ -62,6 +62,7 @@ struct Tracked {
   Wanted process;
   std::size_t number = 0;  // of its places
   bool timed = true;
+  bool delayed = false;  // not all is attached yet
   std::int64_t since_ns = 0;
   std::int64_t next_look_ns = 0;
   std::set<std::tuple<FileKey, std::uint64_t, std::uint64_t>> mappings;  // offset and length
@@ -165,7 +166,12 @@ class StackWatch {
     for (Tracked& tracked : tracked_) {
       if (now < tracked.next_look_ns) continue;
       tracked.next_look_ns = now - tracked.since_ns < kEarly ? now : now + kLatePeriod;
-      find_libraries(tracked);
+      const bool delayed = find_libraries(tracked) == Found::not_all_attached;
+      if (delayed || tracked.delayed) ledger_.delay(tracked.process.instance, delayed);
+      tracked.delayed = delayed;
+      if (!delayed) continue;
+      tracked.next_look_ns = now;  // again when the next request comes: a second later
+      break;                       // the others would be refused, too
     }
     keep_budget(wanted);
   }
@@ -178,25 +184,31 @@ class StackWatch {
     free_.push_back(tracked.number);
   }
 
-  void find_libraries(Tracked& tracked) {
+  enum class Found : bool { all, not_all_attached };
+  Found find_libraries(Tracked& tracked) {
     const int pid = tracked.process.pid;
     const std::string maps = file_text("/proc/" + std::to_string(pid) + "/maps", kMostMapsText);
     for (const Mapping& mapping : stack_mappings(maps)) {
-      if (tracked.mappings.size() == kMostMappingsOfProcess) return;
+      if (tracked.mappings.size() == kMostMappingsOfProcess) break;
       const FileKey key(mapping.device, mapping.inode);
-      if (!tracked.mappings.emplace(key, mapping.offset, mapping.end - mapping.begin).second) continue;
+      const auto [known, fresh] = tracked.mappings.emplace(key, mapping.offset, mapping.end - mapping.begin);
+      if (!fresh) continue;
       const Descriptor file = open_mapped(pid, mapping);
       const int error = errno;
-      if (start_of(pid) != tracked.process.start_ticks) return;  // it ended, and these may be another one's
+      if (start_of(pid) != tracked.process.start_ticks) break;  // it ended, and these may be another one's
       const std::string name(file_name_of(mapping));
       if (!file) {
         ledger_.note(name + " cannot be read (" + why_not_opened(error) + ')');
         continue;
       }
       tracked.timed = tracked.timed && may_be_timed(pid);
-      attach(tracked, file.get(), mapping, name);
+      const Found found = attach(tracked, file.get(), mapping, name);
       keep_budget(wanted_now());  // attaching takes its time, in which functions are called
+      if (found == Found::all) continue;
+      tracked.mappings.erase(known);
+      return found;
     }
+    return Found::all;
   }
 
   std::vector<Wanted> wanted_now() {
@@ -204,7 +216,7 @@ class StackWatch {
     return wanted_;
   }
 
-  void attach(Tracked& tracked, int file, const Mapping& mapping, const std::string& name) {
+  Found attach(Tracked& tracked, int file, const Mapping& mapping, const std::string& name) {
     const LibraryFunctions& library = libraries_.look_into(file, name);
     if (!library.problem.empty()) ledger_.note(name + " is not measured: " + library.problem);
     ledger_.slow(library.slow);
@@ -224,7 +236,8 @@ class StackWatch {
       const CallShape shape = shape_of(functions_[function], tracked.timed);
       CallCounters::Attached links = counters_.attach(file, tracked.process.pid, shape, points);
       // If it belongs to another process by now, it is detached at once.
-      if (links.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return;
+      if (links.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::all;
+      if (links.error == EAGAIN) return Found::not_all_attached;  // the broker's limit of attaching
       if (links.error != 0) {
         ledger_.failed(function, std::strerror(links.error));
         continue;
@@ -233,6 +246,7 @@ class StackWatch {
       tracked.links.push_back({.function = function, .all = std::move(links.links)});
       ledger_.attached(tracked.process.instance, function, tracked.number, shape.timed);
     }
+    return Found::all;
   }
 
   void keep_budget(const std::vector<Wanted>& wanted) {

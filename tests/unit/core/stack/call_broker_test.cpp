@@ -379,6 +379,43 @@ TEST_F(CallRequests, AreBoundedByTheDescriptorsThatTheServerMayHave) {
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE);
 }
 
+// Functions that are refused for the moment are attached later, and the training steps are whole then.
+TEST_F(CallRequests, AreSentAgainByTheWorkerIfTheyComeTooFast) {
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  const Caller caller;
+  take_in(caller);
+  serve({.attaching = 1e-9, .attaching_later = .1});
+  ChildProcess worker = fork_child([&] {
+    if (::dup2(sockets_.sampler.get(), WorkerProcess::kKeptFile) < 0) return 2;
+    if (!ask_stack("", "open broker\n").starts_with("ok ")) return kSkipped;
+    const std::string request = "calls\nrank0 " + std::to_string(caller.pid()) + ' ' +
+                                std::to_string(start_of(caller.pid()).value_or(0)) + " 0\n";
+    std::string answer;
+    const auto has = [&answer](std::string_view text) { return answer.find(text) != std::string::npos; };
+    const auto comes_to = [&](const auto& holds) {
+      for (int i = 0; i < 2000; ++i) {
+        answer = ask_stack("", request);
+        if (holds()) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      return false;
+    };
+    if (!comes_to([&] { return has("not all functions are attached yet"); })) return 3;
+    if (!comes_to([&] { return !has("not all functions are attached yet"); })) return 4;
+    if (!answer.starts_with("functions ncclAllReduce gloo.allreduce torch.backward c10d.work\n")) return 5;
+    if (has("is not measured")) return 6;
+    caller.step();
+    static_cast<void>(caller.call(1));
+    caller.step();
+    if (!comes_to([&] { return has("step rank0 1 "); })) return 7;
+    const std::string step = answer.substr(answer.find("step rank0 1 "));
+    return step.substr(0, step.find('\n')).ends_with(" 400") ? 0 : 8;  // bytes, and no "-"
+  });
+  const int status = exit_status(worker.wait());
+  if (status == kSkipped) GTEST_SKIP() << "no calls can be counted here";
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   const Caller caller;
   take_in(caller);
