@@ -9,6 +9,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/excursion.h"
+#include "postproc/telemetry/call_facts.h"
 
 namespace reveal {
 namespace {
@@ -23,22 +24,6 @@ constexpr double kInsideMost = 0.5;        // of the quiet time
 constexpr double kSamePlace = 0.8;         // of the samples
 constexpr std::size_t kFewestInPlace = 4;  // of the main thread
 constexpr double kMostCounted = 4e18;      // ns: a trace may hold anything
-
-// All ranks of a communicator make these calls of NCCL, of gloo beneath PyTorch, and of MPI.
-constexpr std::string_view kCollectives[] = {"ncclAllReduce",     "ncclBroadcast",     "ncclReduce",    "ncclAllGather",
-                                             "ncclReduceScatter", "ncclAlltoAll",      "gloo.",         "MPI_Barrier",
-                                             "MPI_Bcast",         "MPI_Reduce",        "MPI_Allreduce", "MPI_Allgather",
-                                             "MPI_Alltoall",      "MPI_Reduce_scatter"};
-// "c10d.work" is a collective of gloo's, which is counted as such.
-constexpr std::string_view kOthersThatWait[] = {"c10d.",     "ncclSend",  "ncclRecv",    "ncclGroupEnd",
-                                                "MPI_Send",  "MPI_Recv",  "MPI_Wait",    "MPI_Waitall",
-                                                "MPI_Isend", "MPI_Irecv", "MPI_Sendrecv"};
-
-bool is_among(std::string_view function, std::span<const std::string_view> names) {
-  return std::any_of(names.begin(), names.end(), [function](std::string_view name) {
-    return name.ends_with('.') ? function.starts_with(name) : function == name;
-  });
-}
 
 struct CalledFunction {
   std::string name;
@@ -292,14 +277,6 @@ class RankView {
 
 }  // namespace
 
-bool is_collective(std::string_view function) noexcept {
-  return is_among(function, kCollectives);
-}
-
-bool waits_for_ranks(std::string_view function) noexcept {
-  return is_collective(function) || is_among(function, kOthersThatWait);
-}
-
 CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSamples> python,
                             std::int64_t utc_minus_monotonic_ns) {
   CallHistory history;
@@ -312,7 +289,7 @@ CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSa
     for (const CalledFunction& function : channels.functions) {
       const std::int64_t calls = count_of(sum_in(function.calls, {0, telemetry.samples}).value_or(0));
       if (function.collective) rank.calls += calls;
-      if (function.name == "torch.backward") rank.passes += calls;
+      if (call_facts(function.name).role == CallRole::pass) rank.passes += calls;
     }
     if (rank.calls == 0) continue;
     const RankView view(name, channels, telemetry, beside, python, utc_ns);

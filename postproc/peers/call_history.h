@@ -14,11 +14,6 @@
 
 namespace reveal {
 
-/// All ranks of a communicator make it, or none gets on.
-[[nodiscard]] bool is_collective(std::string_view function) noexcept;
-/// It may wait for other ranks: a collective, or a message.
-[[nodiscard]] bool waits_for_ranks(std::string_view function) noexcept;
-
 struct FunctionCalls {
   std::string function;
   std::int64_t calls = 0;

@@ -8,23 +8,11 @@
 #include "postproc/detect/windows/knn_distance.h"
 #include "postproc/numerics/percentile.h"
 #include "postproc/numerics/principal_components.h"
+#include "postproc/telemetry/call_facts.h"
 
 namespace reveal {
 
 namespace {
-
-/// The layer of a metric "stack.*" with an instance like "rank0/ncclAllReduce" is that of the first row that fits.
-struct LayerOfCalls {
-  std::string_view metric;    // the begin of the metric's name
-  std::string_view function;  // the begin of the function's name
-  Layer layer;
-};
-constexpr LayerOfCalls kLayersOfCalls[] = {
-    {"stack.step", "", Layer::steps},
-    {"stack.", "torch.", Layer::steps},
-    {"stack.", "cu", Layer::cuda},
-    {"stack.", "", Layer::collective},  // NCCL, gloo, MPI, c10d
-};
 
 constexpr std::size_t kAlike = 10;
 constexpr std::size_t kSameTime = 10;  // within a tenth of the windows: an event has itself there
@@ -71,13 +59,19 @@ std::vector<Eigen::Index> evenly_of(const std::vector<Eigen::Index>& all, std::s
 }  // namespace
 
 Layer layer_of(const Channel& channel) {
-  const std::string_view instance = channel.instance;
-  const std::string_view function = instance.substr(instance.rfind('/') + 1);  // all of it where there is no '/'
-  for (const LayerOfCalls& row : kLayersOfCalls) {
-    if (channel.metric.starts_with(row.metric) && function.starts_with(row.function)) return row.layer;
-  }
   static_assert(static_cast<int>(Layer::self) == static_cast<int>(Subsystem::self));
-  return static_cast<Layer>(channel.subsystem);
+  if (!channel.metric.starts_with("stack.")) return static_cast<Layer>(channel.subsystem);
+  if (channel.metric.starts_with("stack.step")) return Layer::steps;
+  const std::string_view instance = channel.instance;  // "rank0/ncclAllReduce"
+  switch (call_facts(instance.substr(instance.rfind('/') + 1)).library) {
+    case CallLibrary::torch:
+      return Layer::steps;
+    case CallLibrary::cuda:
+    case CallLibrary::cuda_driver:
+      return Layer::cuda;
+    default:
+      return Layer::collective;
+  }
 }
 
 LayerWindows layer_windows(Layer layer, const Eigen::MatrixXd& gram) {

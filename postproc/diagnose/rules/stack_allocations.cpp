@@ -9,12 +9,11 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/telemetry/call_facts.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::stack_allocations {
 namespace {
-
-constexpr std::string_view kFunctions[] = {"cudaMalloc", "cudaFree", "cudaMallocHost", "cudaHostAlloc"};
 
 /// Allocations and frees of one process after the start-up.
 struct Allocations {
@@ -52,8 +51,7 @@ std::map<std::string, Allocations> allocations_in(const RuleContext& context, In
       const std::string& instance = context.telemetry.channels[channel].instance;
       const std::size_t slash = instance.rfind('/');
       if (slash == std::string::npos) continue;
-      const std::string function = instance.substr(slash + 1);
-      const bool allocates = std::find(std::begin(kFunctions), std::end(kFunctions), function) != std::end(kFunctions);
+      const bool allocates = call_facts(std::string_view(instance).substr(slash + 1)).role == CallRole::allocates;
       if (allocates) add(instance.substr(0, slash), channel, sum_of(context.telemetry.series(channel), at));
     }
   };

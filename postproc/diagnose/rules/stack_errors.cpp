@@ -11,6 +11,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/event_count.h"
+#include "postproc/telemetry/call_facts.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/times.h"
@@ -68,10 +69,6 @@ constexpr Code kNcclCodes[] = {
     {6, Meaning::broken, "another rank has failed, or cannot be reached"},
     {7, Meaning::harmless, "not ready yet"},
 };
-
-bool is_nccl(std::string_view function) {
-  return function.starts_with("nccl");
-}
 
 Code code_of(bool nccl, std::int64_t number) {
   const std::span<const Code> codes = nccl ? std::span<const Code>(kNcclCodes) : std::span<const Code>(kCudaCodes);
@@ -175,7 +172,7 @@ std::vector<Finding> check(const RuleContext& context) {
     if (slash == std::string::npos) continue;
     const std::string function = instance.substr(slash + 1);
     const std::set<std::int64_t> codes = codes_of(context, instance.substr(0, slash), function);
-    const bool nccl = is_nccl(function);
+    const bool nccl = call_facts(function).library == CallLibrary::nccl;
     const std::optional<Code> code = gravest(nccl, codes);
     if (code && code->meaning == Meaning::harmless) continue;
     Errors& errors = by_code[{nccl, code ? code->number : -1}];

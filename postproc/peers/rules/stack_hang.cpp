@@ -12,6 +12,7 @@
 
 #include "postproc/numerics/median.h"
 #include "postproc/peers/job_rule.h"
+#include "postproc/telemetry/call_facts.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/times.h"
@@ -171,11 +172,6 @@ std::optional<std::vector<std::int64_t>> missing_collectives(const Standstill& a
   return missing;
 }
 
-/// A call of CUDA ends when the GPU has finished its earlier work.
-bool waits_for_gpu(std::string_view function) {
-  return function.starts_with("cuda") && (function.ends_with("Synchronize") || function.starts_with("cudaMemcpy"));
-}
-
 enum class Kind : std::uint8_t { rank_absent, calls_differ, none_came_back };
 
 struct Waiting {
@@ -284,7 +280,9 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
   if (missing) {
     if (auto differing = differing_calls(all)) return differing;
   }
-  const auto inside_any = [](const QuietTime& quiet) { return is_inside(quiet) || waits_for_gpu(quiet.inside); };
+  const auto inside_any = [](const QuietTime& quiet) {
+    return is_inside(quiet) || call_facts(quiet.inside).role == CallRole::waits_for_gpu;
+  };
   if (all.of_rank.size() < 2 || !all_present(inside_any)) return std::nullopt;
   waiting.gpu = !all_present(is_inside);
   waiting.function = waiting.gpu ? all.of_rank.front()->inside : awaited(all, waiting.present, {});
@@ -306,7 +304,7 @@ bool serves(const std::vector<Rank>& ranks, const Standstill& all) {
   const bool trains = std::any_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.of->passes > 0; });
   return !trains && std::any_of(all.of_rank.begin(), all.of_rank.end(), [](const QuietTime* quiet) {
     return std::any_of(quiet->calls.begin(), quiet->calls.end(), [](const FunctionCalls& each) {
-      return each.function.starts_with("c10d.") || each.function.starts_with("gloo.");
+      return call_facts(each.function).library == CallLibrary::gloo;
     });
   });
 }
@@ -433,8 +431,9 @@ JobValues values_of(const Standstill& all, const Waiting& waiting) {
   JobValues values;
   for (const QuietTime* quiet : all.of_rank) {
     for (const FunctionCalls& each : quiet->calls) {
-      if (each.function.starts_with("nccl")) values["nccl"] = "yes";
-      if (each.function.starts_with("c10d.") || each.function.starts_with("gloo.")) values["torch"] = "yes";
+      const CallLibrary library = call_facts(each.function).library;
+      if (library == CallLibrary::nccl) values["nccl"] = "yes";
+      if (library == CallLibrary::gloo) values["torch"] = "yes";
     }
   }
   if (waiting.kind == Kind::calls_differ) values["differing_calls"] = "yes";

@@ -1,0 +1,98 @@
+#include "postproc/telemetry/call_facts.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace reveal {
+namespace {
+
+constexpr CallLibrary kCuda = CallLibrary::cuda;
+constexpr CallLibrary kDriver = CallLibrary::cuda_driver;
+constexpr CallLibrary kNccl = CallLibrary::nccl;
+constexpr CallLibrary kGloo = CallLibrary::gloo;
+constexpr CallLibrary kTorch = CallLibrary::torch;
+constexpr CallLibrary kMpi = CallLibrary::mpi;
+constexpr Meets kNobody = Meets::nobody;
+constexpr Meets kSome = Meets::some;
+constexpr Meets kAll = Meets::all;
+
+/// Whole names first: the first row that fits is taken. The last rows are for traces of other versions.
+constexpr CallFacts kFacts[] = {
+    {"cudaLaunchKernel", kCuda},
+    {"cudaLaunchKernelExC", kCuda},
+    {"cudaGraphLaunch", kCuda},
+    {"cudaMalloc", kCuda, kNobody, CallRole::allocates},
+    {"cudaMallocAsync", kCuda},
+    {"cudaMallocManaged", kCuda},
+    {"cudaMallocHost", kCuda, kNobody, CallRole::allocates},
+    {"cudaHostAlloc", kCuda, kNobody, CallRole::allocates},
+    {"cudaFree", kCuda, kNobody, CallRole::allocates},
+    {"cudaFreeAsync", kCuda},
+    {"cudaMemcpy", kCuda, kNobody, CallRole::waits_for_gpu},
+    {"cudaMemcpyAsync", kCuda, kNobody, CallRole::waits_for_gpu},  // from and to memory that is not pinned
+    {"cudaStreamSynchronize", kCuda, kNobody, CallRole::waits_for_gpu},
+    {"cudaDeviceSynchronize", kCuda, kNobody, CallRole::waits_for_gpu},
+    {"cudaEventSynchronize", kCuda, kNobody, CallRole::waits_for_gpu},
+    {"cuLaunchKernel", kDriver},
+    {"cuLaunchKernelEx", kDriver},
+    {"ncclAllReduce", kNccl, kAll},
+    {"ncclBroadcast", kNccl, kAll},
+    {"ncclReduce", kNccl, kAll},
+    {"ncclAllGather", kNccl, kAll},
+    {"ncclReduceScatter", kNccl, kAll},
+    {"ncclAlltoAll", kNccl, kAll},
+    {"ncclSend", kNccl, kSome},
+    {"ncclRecv", kNccl, kSome},
+    {"ncclGroupEnd", kNccl, kSome},
+    {"ncclCommInitRank", kNccl},
+    {"ncclCommInitRankConfig", kNccl},
+    {"ncclCommAbort", kNccl},
+    {"gloo.allreduce", kGloo, kAll},
+    {"gloo.broadcast", kGloo, kAll},
+    {"gloo.barrier", kGloo, kAll},
+    {"gloo.allgather", kGloo, kAll},
+    {"gloo.reduce", kGloo, kAll},
+    {"gloo.alltoall", kGloo, kAll},
+    {"c10d.work", kGloo, kSome},  // a collective of gloo's, which is counted as such
+    {"c10d.wait", kGloo, kSome},
+    {"torch.backward", kTorch, kNobody, CallRole::pass},
+    {"MPI_Init_thread", kMpi},
+    {"MPI_Send", kMpi, kSome},
+    {"MPI_Recv", kMpi, kSome},
+    {"MPI_Isend", kMpi, kSome},
+    {"MPI_Irecv", kMpi, kSome},
+    {"MPI_Sendrecv", kMpi, kSome},
+    {"MPI_Wait", kMpi, kSome},
+    {"MPI_Waitall", kMpi, kSome},
+    {"MPI_Barrier", kMpi, kAll},
+    {"MPI_Bcast", kMpi, kAll},
+    {"MPI_Reduce", kMpi, kAll},
+    {"MPI_Allreduce", kMpi, kAll},
+    {"MPI_Allgather", kMpi, kAll},
+    {"MPI_Alltoall", kMpi, kAll},
+    {"MPI_Reduce_scatter", kMpi, kAll},
+    {"MPI_File_write_at", kMpi},
+    {"MPI_File_write_at_all", kMpi},
+    {"cuda*", kCuda},
+    {"cu*", kDriver},
+    {"nccl*", kNccl},
+    {"gloo.*", kGloo, kAll},
+    {"c10d.*", kGloo, kSome},
+    {"torch.*", kTorch},
+    {"MPI_*", kMpi},
+};
+constexpr CallFacts kUnknown;
+
+constexpr bool fits(std::string_view pattern, std::string_view function) {
+  return pattern.ends_with('*') ? function.starts_with(pattern.substr(0, pattern.size() - 1)) : function == pattern;
+}
+
+}  // namespace
+
+const CallFacts& call_facts(std::string_view function) noexcept {
+  const auto* const row = std::find_if(std::begin(kFacts), std::end(kFacts),
+                                       [function](const CallFacts& each) { return fits(each.function, function); });
+  return row == std::end(kFacts) ? kUnknown : *row;
+}
+
+}  // namespace reveal
