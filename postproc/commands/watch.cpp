@@ -19,7 +19,8 @@ extern "C" void stop_watching(int) {
 
 class Watch final : public Command {
  public:
-  void declare(CLI::App& app, CommonOptions&) override {
+  void declare(CLI::App& app, CommonOptions& common) override {
+    add_config_option(app, common);
     app.add_option("dir", directory_, "directory of the job's traces")->required()->type_name("DIR");
     app.add_option("--budget", budget_percent_, "average cpu time of the detectors, in percent of one core")
         ->check(CLI::Range(0.1, 400.0) & finite())
@@ -40,7 +41,8 @@ class Watch final : public Command {
                                        : terminal  ? WatchForm::page
                                                    : WatchForm::lines,
                                .colour = common.style().colour,
-                               .share = budget_percent_ / 100};
+                               .share = budget_percent_ / 100,
+                               .settings = common.settings()};
     switch (watch_job(options, stdout, g_stop)) {
       case WatchEnd::job_ended:
         return 0;

@@ -1,11 +1,12 @@
 #include "postproc/live/hang_watch.h"
 
-#include <algorithm>
 #include <array>
 #include <deque>
 #include <string_view>
 #include <utility>
 
+#include "postproc/diagnose/effective_rule.h"
+#include "postproc/diagnose/mute.h"
 #include "postproc/peers/job_rule.h"
 
 namespace reveal {
@@ -21,7 +22,8 @@ constexpr std::array<std::string_view, 5> kRuleFamilies = {kCallsFamily, "stack/
 
 }  // namespace
 
-std::string hang_in(std::span<const LiveTrace* const> nodes) {
+std::string hang_in(std::span<const LiveTrace* const> nodes, const AnalysisSettings& settings) {
+  if (!EffectiveRule(kHangRule, settings).enabled()) return "";
   std::deque<CallHistory> histories;
   std::vector<NodeCalls> calls;
   TimeSpan job{INT64_MAX, 0};
@@ -35,10 +37,10 @@ std::string hang_in(std::span<const LiveTrace* const> nodes) {
     job.end_utc_ns = std::max(job.end_utc_ns, node->utc_of(node->rows().newest_ns()));
   }
   if (calls.empty()) return "";
-  const std::vector<Finding> findings = run_job_rules({.comparison = {}, .nodes = {}, .job = job, .calls = calls});
-  const auto hang =
-      std::find_if(findings.begin(), findings.end(), [](const Finding& one) { return one.id == kHangRule; });
-  return hang == findings.end() ? "" : hang->sentence;
+  std::vector<Finding> findings =
+      run_job_rule(kHangRule, {.comparison = {}, .nodes = {}, .job = job, .calls = calls}, settings);
+  static_cast<void>(take_muted(findings, settings));
+  return findings.empty() ? "" : findings.front().sentence;
 }
 
 std::optional<HangWatch::Change> HangWatch::look(std::span<const std::unique_ptr<WatchedNode>> nodes,
@@ -52,7 +54,7 @@ std::optional<HangWatch::Change> HangWatch::look(std::span<const std::unique_ptr
     if (node->ended() || node->trace().state() == LiveState::silent) return std::nullopt;
     traces.push_back(&node->trace());
   }
-  std::string sentence = hang_in(traces);
+  std::string sentence = hang_in(traces, settings_);
   missed_ = sentence.empty() ? missed_ + 1 : 0;
   if (!sentence.empty()) {
     const bool begins = sentence_.empty();

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "postproc/diagnose/analysis_settings.h"
 #include "postproc/live/live_trace.h"
 #include "postproc/live/watched_node.h"
 
@@ -16,6 +17,9 @@ namespace reveal {
 
 class HangWatch {
  public:
+  /// `settings` outlive it.
+  explicit HangWatch(const AnalysisSettings& settings) : settings_(settings) {}
+
   enum class News : std::uint8_t { begun, over };
   struct Change {
     News news = News::begun;
@@ -28,12 +32,14 @@ class HangWatch {
   [[nodiscard]] const std::string& sentence() const { return sentence_; }
 
  private:
+  const AnalysisSettings& settings_;
   std::chrono::steady_clock::time_point next_{};
   std::string sentence_;
   int missed_ = 0;  // looks in a row that saw no hang
 };
 
-/// The hang that lasts while these rows are the newest ones; "" while there is none, or where calls are not measured.
-[[nodiscard]] std::string hang_in(std::span<const LiveTrace* const> nodes);
+/// The hang that lasts while these rows are the newest ones; "" while there is none, where calls are not measured, and
+/// where the rule is switched off or muted.
+[[nodiscard]] std::string hang_in(std::span<const LiveTrace* const> nodes, const AnalysisSettings& settings);
 
 }  // namespace reveal

@@ -80,7 +80,8 @@ class Screen {
 
 class Watch {
  public:
-  Watch(const WatchOptions& options, std::FILE* out) : options_(options), out_(out), budget_(options.share) {}
+  Watch(const WatchOptions& options, std::FILE* out)
+      : options_(options), out_(out), budget_(options.share), hangs_(options.settings) {}
 
   WatchEnd run(const std::atomic<bool>& stop) {
     list_nodes();

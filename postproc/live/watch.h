@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "postproc/diagnose/analysis_settings.h"
+
 namespace reveal {
 
 enum class WatchForm : std::uint8_t { page, lines, json };
@@ -14,6 +16,7 @@ struct WatchOptions {
   WatchForm form = WatchForm::lines;
   bool colour = false;
   double share = 0.1;  // of one core, for the detectors
+  AnalysisSettings settings = {};
 };
 
 enum class WatchEnd : std::uint8_t {

@@ -44,6 +44,17 @@ std::vector<Finding> run_job_rules(const JobRuleContext& context, const Analysis
   return findings;
 }
 
+std::vector<Finding> run_job_rule(std::string_view id, const JobRuleContext& context,
+                                  const AnalysisSettings& settings) {
+  std::vector<Finding> findings;
+  const auto registered = job_rules().find(id);
+  const EffectiveRule rule(id, settings);
+  if (registered != job_rules().end() && rule.enabled()) {
+    run_one(registered->first, registered->second.check, context, rule, findings);
+  }
+  return findings;
+}
+
 NodeCheck check_settings(const std::vector<const NodeProfile*>& nodes, const AnalysisSettings& settings) {
   NodeCheck check;
   check.node = "job";

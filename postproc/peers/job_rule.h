@@ -67,6 +67,10 @@ inline constexpr std::string_view kFollowsTheNode =
 /// Findings of all rules of this kind that the site has not switched off, in the order of their ids.
 [[nodiscard]] std::vector<Finding> run_job_rules(const JobRuleContext& context, const AnalysisSettings& settings = {});
 
+/// The same of one rule.
+[[nodiscard]] std::vector<Finding> run_job_rule(std::string_view id, const JobRuleContext& context,
+                                                const AnalysisSettings& settings);
+
 /// The checks of `reveal check` on the recorded nodes of a job together: the rules that compare settings. `nodes` are
 /// at least three: with two, the odd one is unknown.
 [[nodiscard]] NodeCheck check_settings(const std::vector<const NodeProfile*>& nodes, const AnalysisSettings& settings);

@@ -9,6 +9,7 @@
 #include "hdf5schema/trace_writer.h"
 #include "postproc/live/live_detector.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
+#include "tests/unit/postproc/config_of.h"
 
 namespace reveal::tests::hang_watch_test {
 namespace {
@@ -17,7 +18,7 @@ constexpr std::int64_t kTick = 100'000'000;
 constexpr std::int64_t kTicks = 1000;
 
 /// Two ranks reduce something on each tick; from `stops` on, rank 1 calls nothing and rank 0 waits for it.
-std::string seen_in(std::int64_t stops) {
+std::string seen_in(std::int64_t stops, std::string_view configuration = "") {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory.path() / "n01.h5";
   {
@@ -47,7 +48,7 @@ std::string seen_in(std::int64_t stops) {
   LiveTrace trace(path, kLiveBlock);
   trace.poll(std::chrono::steady_clock::time_point(std::chrono::hours(1)));
   const LiveTrace* const nodes[] = {&trace};
-  return hang_in(nodes);
+  return hang_in(nodes, analysis_settings(config_of(configuration)));
 }
 
 TEST(HangWatch, NamesTheRankThatNeverEntered) {
@@ -62,6 +63,14 @@ TEST(HangWatch, NamesTheRankThatNeverEntered) {
 TEST(HangWatch, IsSilentWhileRanksGoOn) {
   EXPECT_EQ(seen_in(kTicks), "");
   EXPECT_EQ(seen_in(kTicks - 200), "") << "some seconds";
+}
+
+TEST(HangWatch, KeepsToTheSettingsOfTheRule) {
+  EXPECT_EQ(seen_in(500, "[rule.\"stack.hang\"]\nenabled = false\n"), "");
+  EXPECT_EQ(seen_in(500, "[rule.\"stack.hang\"]\nmin_seconds = 60\n"), "");
+  EXPECT_NE(seen_in(500, "[rule.\"stack.hang\"]\nmin_seconds = 40\n"), "");
+  EXPECT_EQ(seen_in(500, "[report]\nmute = [\"stack.hang@n0*\"]\n"), "");
+  EXPECT_NE(seen_in(500, "[report]\nmute = [\"stack.hang@n02\", \"stack.stall@n01\"]\n"), "");
 }
 
 }  // namespace
