@@ -1,10 +1,12 @@
 #include "postproc/live/hang_watch.h"
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <string_view>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/mute.h"
 #include "postproc/peers/job_rule.h"
@@ -12,8 +14,9 @@
 namespace reveal {
 namespace {
 
-constexpr std::chrono::seconds kLookPeriod{5};
-constexpr int kLooksUntilOver = 3;
+constexpr std::chrono::seconds kLookPeriod{2};
+constexpr double kMostOfACore = 0.05;  // for all looks: those at many ranks take long, and come less often
+constexpr int kLooksUntilOver = 8;
 constexpr std::string_view kHangRule = "stack.hang";
 constexpr std::string_view kCallsFamily = "stack/calls";
 /// The families that the rule reads.
@@ -38,7 +41,7 @@ std::string hang_in(std::span<const LiveTrace* const> nodes, const AnalysisSetti
   }
   if (calls.empty()) return "";
   std::vector<Finding> findings =
-      run_job_rule(kHangRule, {.comparison = {}, .nodes = {}, .job = job, .calls = calls}, settings);
+      run_job_rule(kHangRule, {.comparison = {}, .nodes = {}, .job = job, .calls = calls, .goes_on = true}, settings);
   static_cast<void>(take_muted(findings, settings));
   return findings.empty() ? "" : findings.front().sentence;
 }
@@ -47,6 +50,7 @@ std::optional<HangWatch::Change> HangWatch::look(std::span<const std::unique_ptr
                                                  std::chrono::steady_clock::time_point now) {
   if (now < next_) return std::nullopt;
   next_ = now + kLookPeriod;
+  const double before = cpu_seconds();
   std::vector<const LiveTrace*> traces;
   traces.reserve(nodes.size());
   for (const auto& node : nodes) {
@@ -55,6 +59,8 @@ std::optional<HangWatch::Change> HangWatch::look(std::span<const std::unique_ptr
     traces.push_back(&node->trace());
   }
   std::string sentence = hang_in(traces, settings_);
+  const std::chrono::duration<double> pause((cpu_seconds() - before) / kMostOfACore);
+  next_ = std::max(next_, now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(pause));
   missed_ = sentence.empty() ? missed_ + 1 : 0;
   if (!sentence.empty()) {
     const bool begins = sentence_.empty();

@@ -41,6 +41,7 @@ struct JobRuleContext {
   std::span<const NodeCalls> calls = {};
   RemedyNames names = {};
   std::span<const std::string> nodes_missing = {};  // of the job, without a usable trace
+  bool goes_on = false;                             // the job: more rows will come
 };
 
 /// A finding without its remedy, and the rule's values for the remedy's lines beside names.

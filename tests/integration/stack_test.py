@@ -6,6 +6,8 @@ import glob
 import json
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -90,7 +92,7 @@ torch_cpu = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "li
 dist.init_process_group("gloo")
 attached(torch_cpu, sys.argv[1])
 value = torch.ones(8)
-for step in range(150):
+for step in range(200):
     (torch.ones(8, requires_grad=True) * value).sum().backward()
     dist.all_reduce(value)
     time.sleep(.1)
@@ -236,8 +238,16 @@ with tempfile.TemporaryDirectory() as name:
         (folder / "reveal.conf").write_text('[rule."stack.hang"]\nmin_seconds = 12\n')
         (folder / "away.py").write_text(AWAY)
         for rank_1, status in ("away", 124), ("there", 3):
-            ran = run(folder / rank_1, "timeout", "90", sys.executable, folder / "launch.py", folder / "away.py", WORK, rank_1)
+            (folder / rank_1).mkdir(mode=0o700)
+            with subprocess.Popen([BUILD / "bin/reveal", "watch", "--json", folder / rank_1], stdout=subprocess.PIPE,
+                                  text=True) as watch:
+                ran = run(folder / rank_1, "timeout", "90", sys.executable, folder / "launch.py", folder / "away.py", WORK,
+                          rank_1)
+                told = [line["text"] for line in map(json.loads, watch.stdout) if line.get("news") == "hang"]
             expect(ran.returncode == status, f"rank 1 {rank_1}: exit status {ran.returncode} {ran.stderr}")
+            print("while it ran:", told)
+            lasted = [float(seconds) for text in told for seconds in re.findall(r"in the last ([0-9.]+) s ", text)]
+            expect(len(lasted) == (rank_1 == "away") and all(seconds <= 15 for seconds in lasted), f"live: {told}")
             hang = findings(folder / rank_1, "--config", folder / "reveal.conf").get("stack.hang")
             if rank_1 == "there":
                 expect(hang is None, f"all ranks were there: {hang}")

@@ -299,6 +299,32 @@ bool is_busy(const Standstill& all, const QuietTime& quiet, double least_cpus) {
          static_cast<double>(quiet.other_calls) >= kLeastCalls * quiet.seconds();
 }
 
+/// For `ratio` times `seconds`, each rank went on, and no gap between its collectives was so long that a wait of
+/// `seconds` would be less than `ratio` times as long.
+bool was_steady(const Standstill& all, double seconds, double ratio) {
+  return std::all_of(all.of_rank.begin(), all.of_rank.end(), [&](const QuietTime* quiet) {
+    const std::vector<std::int64_t> calls = calls_before(*quiet);
+    const auto first = std::find_if(calls.begin(), calls.end(), [](std::int64_t count) { return count > 0; });
+    if (static_cast<double>(calls.end() - first) < ratio * seconds) return false;
+    auto last = first;  // when there was a new one
+    for (auto second = first; second != calls.end(); ++second) {
+      if (*second > *last) last = second;
+      if (static_cast<double>(second - last) * ratio > seconds) return false;
+    }
+    return true;
+  });
+}
+
+/// In the report of a job, some seconds at its end may be those in which it was ended. In one that goes on, a hang can
+/// be told sooner, if the pace of the job is known.
+double shortest_hang(const JobRuleContext& context, const EffectiveRule& rule, const Standstill& last,
+                     const Waiting& waiting) {
+  const double shortest = rule.threshold("min_seconds");
+  const double live = std::min(shortest, rule.threshold("min_live_seconds"));
+  const bool soon = context.goes_on && waiting.counted && was_steady(last, live, rule.threshold("min_ratio"));
+  return soon ? live : shortest;
+}
+
 /// PyTorch without a training: all ranks wait for the one to which requests come.
 bool serves(const std::vector<Rank>& ranks, const Standstill& all) {
   const bool trains = std::any_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.of->passes > 0; });
@@ -466,10 +492,11 @@ std::vector<JobFinding> check_hang(const JobRuleContext& context, const Effectiv
   const std::vector<Standstill> all = standstills_of(ranks);
   const auto last = std::find_if(all.begin(), all.end(), [](const Standstill& one) { return one.to_the_end; });
   if (last == all.end()) return {};
-  const double least = std::max(rule.threshold("min_seconds"), rule.threshold("min_ratio") * longest_but(all, *last));
-  if (last->seconds() < least) return {};
   const auto waiting = waiting_in(*last);
   if (!waiting || may_be_idle(ranks, *last, *waiting)) return {};
+  const double least =
+      std::max(shortest_hang(context, rule, *last, *waiting), rule.threshold("min_ratio") * longest_but(all, *last));
+  if (last->seconds() < least) return {};
   const bool works = may_work(*last, *waiting, rule.threshold("max_cpus"));
   if (works && last->seconds() < rule.threshold("min_busy_seconds")) return {};
   std::vector<JobFinding> findings;
@@ -534,6 +561,7 @@ const RegisteredJobRule kHang(
         .proof = Proof::real,
         .never_ends_well = true,
         .thresholds = {{"min_seconds", 30, "s", "shortest time without progress"},
+                       {"min_live_seconds", 8, "s", "the same in reveal watch, if the job was at a steady pace"},
                        {"min_ratio", 2, "ratio", "least length, against the longest such time before"},
                        kMaxCpus,
                        {"min_busy_seconds", 600, "s", "shortest time if the rank that is waited for may be at work"}},

@@ -62,13 +62,17 @@ TEST(HangWatch, NamesTheRankThatNeverEntered) {
 
 TEST(HangWatch, IsSilentWhileRanksGoOn) {
   EXPECT_EQ(seen_in(kTicks), "");
-  EXPECT_EQ(seen_in(kTicks - 200), "") << "some seconds";
+  EXPECT_EQ(seen_in(kTicks - 60), "") << "some seconds";
+}
+
+TEST(HangWatch, TellsOfAHangWithinFifteenSeconds) {
+  EXPECT_NE(seen_in(kTicks - 120).find("The ranks made no progress in the last 1"), std::string::npos);
 }
 
 TEST(HangWatch, KeepsToTheSettingsOfTheRule) {
   EXPECT_EQ(seen_in(500, "[rule.\"stack.hang\"]\nenabled = false\n"), "");
-  EXPECT_EQ(seen_in(500, "[rule.\"stack.hang\"]\nmin_seconds = 60\n"), "");
-  EXPECT_NE(seen_in(500, "[rule.\"stack.hang\"]\nmin_seconds = 40\n"), "");
+  EXPECT_EQ(seen_in(500, "[rule.\"stack.hang\"]\nmin_seconds = 60\nmin_live_seconds = 60\n"), "");
+  EXPECT_NE(seen_in(500, "[rule.\"stack.hang\"]\nmin_seconds = 60\nmin_live_seconds = 16\n"), "");
   EXPECT_EQ(seen_in(500, "[report]\nmute = [\"stack.hang@n0*\"]\n"), "");
   EXPECT_NE(seen_in(500, "[report]\nmute = [\"stack.hang@n02\", \"stack.stall@n01\"]\n"), "");
 }

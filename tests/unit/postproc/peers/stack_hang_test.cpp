@@ -172,6 +172,21 @@ std::vector<Finding> found_in(const std::vector<CallHistory>& histories, double 
       run_job_rules({.comparison = {}, .nodes = {}, .job = job, .calls = calls, .nodes_missing = nodes_missing}));
 }
 
+/// What `reveal watch` is told of, when these are the newest rows.
+std::vector<Finding> seen_in(const Job& job) {
+  constexpr std::string_view kRules[] = {"stack.hang"};
+  const std::vector<CallHistory> histories = histories_of(job.record());
+  std::deque<std::string> names;
+  std::vector<NodeCalls> calls;
+  for (const CallHistory& history : histories) {
+    names.push_back("n" + std::to_string(names.size() + 1));
+    calls.push_back({names.back(), history});
+  }
+  const TimeSpan span{kUtc, kUtc + std::llround(job.seconds * 1e9)};
+  return tried(kRules, run_job_rule("stack.hang",
+                                    {.comparison = {}, .nodes = {}, .job = span, .calls = calls, .goes_on = true}, {}));
+}
+
 std::vector<Finding> found_in(const Job& job) {
   return found_in(histories_of(job.record()), job.seconds);
 }
@@ -383,6 +398,56 @@ TEST(RuleStackHang, IsSilentOnHealthyJobs) {
   Job alone = that_hangs();
   alone.nodes = alone.ranks_of_node = 1;
   EXPECT_TRUE(found_in(alone).empty()) << "a process alone waits for nobody";
+}
+
+TEST(RuleStackHang, IsToldWithinFifteenSecondsWhileTheJobGoesOn) {
+  Job job = that_hangs();
+  job.seconds = 91;
+  const auto seen = seen_in(job);
+  ASSERT_EQ(seen.size(), 1U);
+  EXPECT_EQ(seen[0].instances, std::vector<std::string>{"rank3"});
+  EXPECT_TRUE(found_in(job).empty()) << "the report's threshold is another";
+  job.seconds = 88;
+  EXPECT_TRUE(seen_in(job).empty()) << "some seconds";
+  job.seconds = 91;
+  job.pauses[0].absent = {};
+  EXPECT_EQ(seen_in(job).size(), 1U) << "all are inside";
+}
+
+TEST(RuleStackHang, IsSilentSoEarlyOnHealthyJobs) {
+  Job usual = that_hangs();
+  usual.seconds = 96;
+  ASSERT_EQ(seen_in(usual).size(), 1U);
+  Job job = usual;
+  job.pauses[0].cpus = 0.9;
+  EXPECT_TRUE(seen_in(job).empty()) << "it computes: a validation, a compilation";
+  job = usual;
+  job.pauses[0].written = 50e6;
+  EXPECT_TRUE(seen_in(job).empty()) << "it writes a checkpoint";
+  job = usual;
+  job.pauses[0].launches = 5;
+  EXPECT_TRUE(seen_in(job).empty()) << "its GPU computes";
+  job = usual;
+  job.beside = 0.7;
+  EXPECT_TRUE(seen_in(job).empty()) << "it has started a process that computes";
+  job = usual;
+  job.trains = false;
+  EXPECT_TRUE(seen_in(job).empty()) << "a service that waits for requests";
+  job = usual;
+  job.pauses[0].everybody = false;
+  EXPECT_TRUE(seen_in(job).empty()) << "no rank waits";
+  job = usual;
+  job.pace = 6;
+  EXPECT_TRUE(seen_in(job).empty()) << "its steps are long";
+  job.seconds = 130;
+  EXPECT_EQ(seen_in(job).size(), 1U);
+  job = usual;
+  job.pauses.insert(job.pauses.begin(), {.from = 60, .to = 65.5, .absent = {3}});
+  EXPECT_TRUE(seen_in(job).empty()) << "it has just waited as well, for a while";
+  job = usual;
+  job.pauses[0].from = 15;
+  job.seconds = 31;
+  EXPECT_TRUE(seen_in(job).empty()) << "a job that has hardly begun";
 }
 
 TEST(RuleStackHang, LeavesOutAProcessThatMadeAFewCollectives) {
