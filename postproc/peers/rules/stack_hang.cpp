@@ -382,15 +382,38 @@ class Words {
 
  private:
   [[nodiscard]] std::string about_absent() const {
-    const QuietTime& first = *all_.of_rank[waiting_.absent.front()];
-    const bool several = waiting_.absent.size() > 1;
-    if (process_ended(all_, first)) {
-      return fmt::format("whose process{} ended at {} UTC", several ? "es" : "",
-                         clock_time(first.process_ended_utc_ns));
+    std::vector<const QuietTime*> ended;
+    std::vector<const QuietTime*> there;
+    for (const std::size_t rank : waiting_.absent) {
+      const QuietTime& quiet = *all_.of_rank[rank];
+      (process_ended(all_, quiet) ? ended : there).push_back(&quiet);
     }
-    std::string text = all_.to_the_end ? "which did not enter it" : "which entered it only then";
-    if (first.cpus) text += fmt::format(" and used {:.2f} cpus meanwhile", *first.cpus);
-    if (!first.inside.empty()) text += fmt::format(" (it was in {})", first.inside);
+    if (ended.empty()) return "which " + about_present(there);
+    if (there.empty()) {
+      return fmt::format("whose process{} ended{}", ended.size() > 1 ? "es" : "", since(ended));
+    }
+    return fmt::format("of which {} ended{} and {} {}", ended.size(), since(ended), there.size(), about_present(there));
+  }
+
+  /// ", the first at 22:14:42 UTC"
+  [[nodiscard]] static std::string since(const std::vector<const QuietTime*>& ended) {
+    std::int64_t first = kMostPossible;
+    for (const QuietTime* quiet : ended) first = std::min(first, quiet->process_ended_utc_ns);
+    return fmt::format("{} at {} UTC", ended.size() > 1 ? ", the first" : "", clock_time(first));
+  }
+
+  /// Absent ranks whose processes are there.
+  [[nodiscard]] std::string about_present(const std::vector<const QuietTime*>& there) const {
+    std::string text = all_.to_the_end ? "did not enter it" : "entered it only then";
+    std::optional<double> most = 0;
+    for (const QuietTime* quiet : there)
+      most = most && quiet->cpus ? std::optional(std::max(*most, *quiet->cpus)) : std::nullopt;
+    if (most)
+      text += fmt::format(" and {} {:.2f} cpus meanwhile", there.size() > 1 ? "each used at most" : "used", *most);
+    const std::string& inside = there.front()->inside;
+    const bool same =
+        std::all_of(there.begin(), there.end(), [&](const QuietTime* quiet) { return quiet->inside == inside; });
+    if (same && !inside.empty()) text += fmt::format(" ({} in {})", there.size() > 1 ? "they were" : "it was", inside);
     return text;
   }
 

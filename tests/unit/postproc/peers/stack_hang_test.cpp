@@ -274,6 +274,34 @@ TEST(RuleStackHang, NamesTheRankWhoseProcessEnded) {
   expect_in("for rank3 on n2, whose process ended at 22:14:42 UTC.", found[0].sentence);
 }
 
+TEST(RuleStackHang, TellsOfSeveralRanksWhatHoldsForAllOfThem) {
+  Job job = that_hangs();
+  job.pauses[0].absent = {2, 3};
+  std::vector<CallHistory> histories = histories_of(job.record());
+  const auto sentence = [&] {
+    const auto found = found_in(histories);
+    EXPECT_EQ(found.size(), 1U);
+    return found.empty() ? "" : found[0].sentence;
+  };
+  QuietTime& of_2 = histories[1].ranks[0].quiet.back();
+  QuietTime& of_3 = histories[1].ranks[1].quiet.back();
+  of_3.cpus = 0.15;
+  of_2.inside = "cudaMalloc";
+  expect_in(
+      "waited in gloo.allreduce for rank2 on n2, rank3 on n2, which did not enter it and each used at most 0.15 "
+      "cpus meanwhile.",
+      sentence());
+  of_3.inside = "cudaMalloc";
+  expect_in("each used at most 0.15 cpus meanwhile (they were in cudaMalloc).", sentence());
+  of_3.process_ended_utc_ns = kUtc + 82 * kSecond;
+  expect_in(
+      "for rank2 on n2, rank3 on n2, of which 1 ended at 22:14:42 UTC and 1 did not enter it and used 0.02 cpus "
+      "meanwhile (it was in cudaMalloc).",
+      sentence());
+  of_2.process_ended_utc_ns = kUtc + 84 * kSecond;
+  expect_in("for rank2 on n2, rank3 on n2, whose processes ended, the first at 22:14:42 UTC.", sentence());
+}
+
 TEST(RuleStackHang, TakesNoRankForTheCauseThatDiedFirstWhenTheJobWasEnded) {
   Job job = that_hangs();
   job.ended = [](std::size_t rank) { return rank < 2 ? 140.0 : 1e9; };
