@@ -33,10 +33,15 @@ struct CalledFunction {
 };
 
 struct RankChannels {
-  std::vector<CalledFunction> functions;
+  std::vector<CalledFunction> functions;  // none: it is a rank beside others, and called nothing that is counted
   std::span<const double> cpu_time;
   std::vector<std::span<const double>> io;
 };
+
+/// The main process of a launcher has this name; others may be ranks or helpers.
+bool is_named_rank(std::string_view process) {
+  return process.starts_with("rank");
+}
 
 std::map<std::string, RankChannels> channels_by_rank(const Telemetry& telemetry) {
   std::map<std::string, RankChannels> ranks;
@@ -64,10 +69,14 @@ std::map<std::string, RankChannels> channels_by_rank(const Telemetry& telemetry)
       if (known != in_flight.end()) function.in_flight = known->second;
     }
   }
+  const bool counted = !ranks.empty();
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
-    const auto rank = ranks.find(telemetry.channels[i].instance);
-    if (rank == ranks.end()) continue;
+    const std::string& instance = telemetry.channels[i].instance;
     const std::string& metric = telemetry.channels[i].metric;
+    if (counted && metric == "process.cpu_time" && is_named_rank(instance) && ranks.size() < kMostCallers)
+      ranks[instance];
+    const auto rank = ranks.find(instance);
+    if (rank == ranks.end()) continue;
     if (metric == "process.cpu_time") rank->second.cpu_time = telemetry.series(i);
     if (metric == "process.read_by_calls" || metric == "process.written_by_calls") {
       rank->second.io.push_back(telemetry.series(i));
@@ -119,6 +128,48 @@ std::vector<Interval> quiet_steps(const RankChannels& rank, std::size_t samples,
   return quiet;
 }
 
+/// The step in which a rank of the node called a collective first.
+std::optional<std::size_t> first_collective(const std::map<std::string, RankChannels>& ranks) {
+  std::optional<std::size_t> first;
+  for (const auto& [name, rank] : ranks) {
+    for (const CalledFunction& function : rank.functions) {
+      if (!function.collective) continue;
+      const auto call =
+          std::find_if(function.calls.begin(), function.calls.end(), [](double calls) { return calls > 0; });
+      const auto step = static_cast<std::size_t>(call - function.calls.begin());
+      if (call != function.calls.end()) first = std::min(first.value_or(step), step);
+    }
+  }
+  return first;
+}
+
+/// Only ranks call these libraries, as far as it is known.
+bool is_a_rank(const std::string& name, const RankChannels& channels, std::size_t samples) {
+  return is_named_rank(name) ||
+         std::any_of(channels.functions.begin(), channels.functions.end(), [&](const CalledFunction& function) {
+           const CallLibrary library = call_facts(function.name).library;
+           return library != CallLibrary::unknown && library != CallLibrary::cuda &&
+                  library != CallLibrary::cuda_driver && sum_in(function.calls, {0, samples}).value_or(0) > 0;
+         });
+}
+
+/// All of the time since the others called, of a rank that never did and was there; nothing of other processes.
+std::vector<Interval> silence_of(const std::string& name, const RankChannels& rank, std::optional<std::size_t> first,
+                                 const Telemetry& telemetry) {
+  const bool waited = std::any_of(rank.functions.begin(), rank.functions.end(), [&](const CalledFunction& function) {
+    return function.waits && sum_in(function.calls, {0, telemetry.samples}).value_or(0) > 0;
+  });
+  const auto known =
+      std::find_if(rank.cpu_time.begin(), rank.cpu_time.end(), [](double time) { return !std::isnan(time); });
+  const auto born = static_cast<std::size_t>(known - rank.cpu_time.begin());
+  if (!is_a_rank(name, rank, telemetry.samples) || waited || known == rank.cpu_time.end() ||
+      born > first.value_or(born))
+    return {};
+  const Interval at{first.value_or(born), telemetry.samples};
+  if (static_cast<double>(at.length()) * telemetry.step_seconds < kShortestQuiet) return {};
+  return {at};
+}
+
 /// The longest ones, and the last.
 std::vector<Interval> worth_keeping(std::vector<Interval> all) {
   if (std::ssize(all) <= kMostQuiet) return all;
@@ -139,6 +190,7 @@ std::vector<double> cpu_time_beside(const std::map<std::string, RankChannels>& r
     for (std::size_t t = 0; t < series.size(); ++t) beside[t] += series[t];
   }
   for (const auto& [name, rank] : ranks) {
+    if (rank.functions.empty()) continue;
     for (std::size_t t = 0; t < std::min(beside.size(), rank.cpu_time.size()); ++t) {
       if (!std::isnan(rank.cpu_time[t])) beside[t] -= rank.cpu_time[t];
     }
@@ -284,6 +336,7 @@ CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSa
   if (!(telemetry.step_seconds > 0)) return history;
   const std::map<std::string, RankChannels> ranks = channels_by_rank(telemetry);
   const std::vector<double> beside = cpu_time_beside(ranks, telemetry);
+  const std::optional<std::size_t> first = first_collective(ranks);
   for (const auto& [name, channels] : ranks) {
     RankCalls rank{.rank = name, .quiet = {}};
     for (const CalledFunction& function : channels.functions) {
@@ -291,11 +344,15 @@ CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSa
       if (function.collective) rank.calls += calls;
       if (call_facts(function.name).role == CallRole::pass) rank.passes += calls;
     }
-    if (rank.calls == 0) continue;
+    const bool silent = rank.calls == 0;
+    const std::vector<Interval> kept =
+        silent ? silence_of(name, channels, first, telemetry)
+               : worth_keeping(quiet_steps(channels, telemetry.samples, telemetry.step_seconds));
+    if (silent && kept.empty()) continue;
     const RankView view(name, channels, telemetry, beside, python, utc_ns);
-    const std::vector<Interval> kept = worth_keeping(quiet_steps(channels, telemetry.samples, telemetry.step_seconds));
     rank.quiet.reserve(kept.size());
     for (const Interval at : kept) rank.quiet.push_back(view.describe(at));
+    for (QuietTime& quiet : rank.quiet) quiet.timed = quiet.timed || silent;
     history.ranks.push_back(std::move(rank));
   }
   return history;

@@ -44,7 +44,7 @@ struct QuietTime {
 
 struct RankCalls {
   std::string rank;
-  std::int64_t calls = 0;        // of collectives
+  std::int64_t calls = 0;        // of collectives; 0: a rank beside others that never made one
   std::int64_t passes = 0;       // backward passes: it is a training
   std::vector<QuietTime> quiet;  // the longest ones, in order of time
   bool operator==(const RankCalls&) const = default;

@@ -31,18 +31,25 @@ struct Rank {
   [[nodiscard]] std::string name() const { return fmt::format("{} on {}", of->rank, node); }
 };
 
-/// Without processes that make a few collectives beside the job, as to try out a library.
+/// Without processes that make a few collectives beside the job, as to try out a library. A rank that made none belongs
+/// to the others only while they have made some: the first ones of a job are made by all.
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
   constexpr double kFew = 0.1;  // of those of the middle rank
+  constexpr double kFirst = 10;
   std::vector<Rank> ranks;
   for (const NodeCalls& node : context.calls) {
     for (const RankCalls& rank : node.history.ranks) ranks.push_back({node.node, &rank});
   }
   std::vector<double> calls;
   calls.reserve(ranks.size());
-  for (const Rank& rank : ranks) calls.push_back(static_cast<double>(rank.of->calls));
-  const double few = kFew * median_of(std::move(calls));
-  std::erase_if(ranks, [few](const Rank& rank) { return static_cast<double>(rank.of->calls) < few; });
+  for (const Rank& rank : ranks) {
+    if (rank.of->calls != 0) calls.push_back(static_cast<double>(rank.of->calls));
+  }
+  if (calls.empty()) return {};
+  const double middle = median_of(std::move(calls));
+  std::erase_if(ranks, [middle](const Rank& rank) {
+    return rank.of->calls == 0 ? middle > kFirst : static_cast<double>(rank.of->calls) < kFew * middle;
+  });
   return ranks;
 }
 

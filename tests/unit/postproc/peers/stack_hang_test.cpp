@@ -302,6 +302,49 @@ TEST(RuleStackHang, TellsOfSeveralRanksWhatHoldsForAllOfThem) {
   expect_in("for rank2 on n2, rank3 on n2, whose processes ended, the first at 22:14:42 UTC.", sentence());
 }
 
+TEST(RuleStackHang, NamesTheRankThatNeverMadeAnyCollective) {
+  Job job;
+  job.pauses = {{.from = 0, .to = 1e6, .absent = {3}}};
+  std::vector<NodeTrace> traces = job.record();
+  const auto names_it = [&] {
+    const auto found = found_in(histories_of(traces));
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+    expect_in("waited in gloo.allreduce for rank3 on n2, which did not enter it", found[0].sentence);
+  };
+  names_it();
+  for (Channel& channel : traces[1].telemetry.channels) {  // nor any other call that is counted
+    if (channel.metric.starts_with("stack.") && channel.instance.starts_with("rank3/")) channel.metric = "another";
+  }
+  names_it();
+  for (Channel& channel : traces[1].telemetry.channels) {
+    if (channel.instance == "rank3") channel.instance = "slot3";
+  }
+  auto found = found_in(histories_of(traces));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].instances.empty()) << "a process that may be no rank";
+  Channel begins{.metric = "stack.calls", .instance = "slot3/MPI_Init", .kind = Kind::counter};
+  std::vector<double> once(traces[1].telemetry.samples, 0.0);
+  once[5] = 1;
+  traces[1].telemetry.channels.push_back(std::move(begins));
+  traces[1].telemetry.values.insert(traces[1].telemetry.values.end(), once.begin(), once.end());
+  found = found_in(histories_of(traces));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"slot3"});
+}
+
+TEST(RuleStackHang, LeavesOutARankWithWhichTheOthersHaveNeverWorked) {
+  Job job = that_hangs();
+  std::vector<NodeTrace> traces = job.record();
+  for (Channel& channel : traces[0].telemetry.channels) {
+    if (channel.metric.starts_with("stack.") && channel.instance.starts_with("rank0/")) channel.metric = "another";
+  }
+  const auto found = found_in(histories_of(traces));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  expect_in("rank1 on n1, rank2 on n2 waited in gloo.allreduce for rank3 on n2,", found[0].sentence);
+}
+
 TEST(RuleStackHang, TakesNoRankForTheCauseThatDiedFirstWhenTheJobWasEnded) {
   Job job = that_hangs();
   job.ended = [](std::size_t rank) { return rank < 2 ? 140.0 : 1e9; };
