@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """What a whole run with --stack leaves in its trace, held against what the programs did: calls, bytes and errors of
-doubles of NCCL and CUDA; and of PyTorch over gloo, where it is installed, the steps that each rank logged, and the rank
-that never entered a collective."""
+doubles of NCCL and CUDA; of PyTorch over gloo, where it is installed, the steps that each rank logged, and the rank that
+never entered a collective, which `reveal watch` reports meanwhile; and of MPI the calls that each rank logged."""
 import glob
 import json
 import os
@@ -103,6 +103,49 @@ if dist.get_rank() == 1 and sys.argv[2] == "away":
 dist.all_reduce(value)
 time.sleep(20)  # of the others, where none is away
 sys.exit(3)
+"""
+MPI = ATTACHED + """
+from array import array
+from mpi4py import MPI
+library = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "/libmpi.so" in line))
+world, logged, measured = MPI.COMM_WORLD, {}, {}
+def call(function, name, *arguments):
+    if name not in measured:
+        code = ctypes.cast(getattr(library, name), ctypes.POINTER(ctypes.c_ubyte))
+        measured[name] = code[0] in (0xcc, 0xf3, 0x41, *range(0x50, 0x58))  # else it would be single-stepped
+        if measured[name]:
+            attached(library, name)
+    logged[name] = logged.get(name, 0) + 1
+    return function(*arguments)
+one, two, other = array("d", [1.0] * 64), array("d", [0.0] * 128), 1 - world.rank
+for _ in range(200):
+    call(world.Allreduce, "MPI_Allreduce", one, two[:64])
+for _ in range(50):
+    call(world.Bcast, "MPI_Bcast", one)
+    call(world.Barrier, "MPI_Barrier")
+for _ in range(20):
+    call(world.Gather, "MPI_Gather", one, two)
+    call(world.Scatter, "MPI_Scatter", two, one)
+    call(world.Allgatherv, "MPI_Allgatherv", one, two)
+for _ in range(30):
+    call(call(world.Iallreduce, "MPI_Iallreduce", one, two[:64]).Wait, "MPI_Wait")
+    requests = [call(world.Isend, "MPI_Isend", one, other), call(world.Irecv, "MPI_Irecv", two, other)]
+    call(MPI.Request.Waitany, "MPI_Waitany", requests)
+    call(MPI.Request.Waitall, "MPI_Waitall", requests)
+for _ in range(25 * (world.rank == 0)):
+    call(world.Send, "MPI_Send", one, other)
+for _ in range(25 * (world.rank == 1)):
+    call(world.Recv, "MPI_Recv", two, other)
+file = MPI.File.Open(world, sys.argv[1] + "/shared", MPI.MODE_CREATE | MPI.MODE_WRONLY)
+for step in range(5):
+    call(file.Write, "MPI_File_write", one)
+    call(file.Write_all, "MPI_File_write_all", one)
+    call(file.Write_at, "MPI_File_write_at", 512 * step, one)
+    call(file.Write_at_all, "MPI_File_write_at_all", 512 * step, one)
+file.Close()
+with open(f"{sys.argv[1]}/calls.{world.rank}", "w") as log:
+    json.dump([logged, measured], log)
+time.sleep(2.5)  # an answer may come a row late
 """
 LAUNCH = """
 import os, socket, subprocess, sys
@@ -260,5 +303,27 @@ with tempfile.TemporaryDirectory() as name:
                 expect(f"waited in gloo.allreduce for {away}, which did not enter it" in hang["sentence"], hang["sentence"])
                 expect(any(away in place and "load_data" in place for place in hang["main_threads"]),
                        f"where it was: {hang['main_threads']}")
+
+    print("== MPI")
+    found = subprocess.run([sys.executable, "-c", "import mpi4py.MPI"], capture_output=True, check=False)
+    if found.returncode != 0 or shutil.which("mpirun") is None:
+        print("skipped: mpi4py or OpenMPI is not installed")
+    else:
+        (folder / "mpi.py").write_text(MPI)
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        ran = run(folder / "mpi", "mpirun", *root, "--oversubscribe", "-n", "2", sys.executable, folder / "mpi.py", folder)
+        expect(ran.returncode == 0, f"the program failed: {ran.returncode} {ran.stderr}")
+        logs = [json.loads((folder / f"calls.{rank}").read_text()) for rank in range(2)]
+        with h5py.File(folder / "mpi/here.h5") as trace:
+            calls = totals(trace, "calls", "stack.calls")
+        print(calls)
+        expect(sum(logs[0][1].values()) > 10, f"functions that can be probed: {logs[0][1]}")
+        logged = [sorted((name, count) for name, count in names.items() if probed[name]) for names, probed in logs]
+        counted = {}
+        for process, name in (instance.split("/") for instance in calls):
+            if name in logs[0][0] | logs[1][0]:
+                counted.setdefault(process, []).append((name, calls[f"{process}/{name}"]))
+        counted = sorted(sorted(names) for names in counted.values())
+        expect(counted == sorted(logged), f"calls of MPI: counted {counted}, logged {logged}")
 
 sys.exit(1 if failures else 0)

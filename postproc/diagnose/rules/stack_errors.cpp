@@ -164,15 +164,39 @@ Finding describe(const RuleContext& context, const Errors& errors) {
   return finding;
 }
 
-std::vector<Finding> check(const RuleContext& context) {
-  std::map<std::pair<bool, std::int64_t>, Errors> by_code;
-  for (const EventCount& count : counted_events(context, "stack.errors")) {
+/// The errors that functions of CUDA's runtime returned in each process.
+std::set<std::pair<std::string, std::int64_t>> errors_of_the_runtime(const RuleContext& context,
+                                                                     std::span<const EventCount> counts) {
+  std::set<std::pair<std::string, std::int64_t>> errors;
+  for (const EventCount& count : counts) {
     const std::string& instance = context.telemetry.channels[count.channel].instance;
     const std::size_t slash = instance.rfind('/');
     if (slash == std::string::npos) continue;
     const std::string function = instance.substr(slash + 1);
-    const std::set<std::int64_t> codes = codes_of(context, instance.substr(0, slash), function);
-    const bool nccl = call_facts(function).library == CallLibrary::nccl;
+    if (call_facts(function).library != CallLibrary::cuda) continue;
+    const std::string process = instance.substr(0, slash);
+    for (const std::int64_t code : codes_of(context, process, function)) errors.emplace(process, code);
+  }
+  return errors;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  std::map<std::pair<bool, std::int64_t>, Errors> by_code;
+  const std::vector<EventCount> counts = counted_events(context, "stack.errors");
+  const std::set<std::pair<std::string, std::int64_t>> of_runtime = errors_of_the_runtime(context, counts);
+  for (const EventCount& count : counts) {
+    const std::string& instance = context.telemetry.channels[count.channel].instance;
+    const std::size_t slash = instance.rfind('/');
+    if (slash == std::string::npos) continue;
+    const std::string function = instance.substr(slash + 1);
+    const std::string process = instance.substr(0, slash);
+    const std::set<std::int64_t> codes = codes_of(context, process, function);
+    const CallLibrary library = call_facts(function).library;
+    const bool passed_on = std::any_of(codes.begin(), codes.end(), [&](std::int64_t code) {
+      return of_runtime.contains({process, code});
+    });
+    if (library == CallLibrary::cuda_driver && passed_on) continue;  // the runtime called the driver: one error
+    const bool nccl = library == CallLibrary::nccl;
     const std::optional<Code> code = gravest(nccl, codes);
     if (code && code->meaning == Meaning::harmless) continue;
     Errors& errors = by_code[{nccl, code ? code->number : -1}];
