@@ -23,7 +23,8 @@ those of the report, the seeds are printed, and a run is judged by these rules:
   IoU      of the first finding's best interval with the fault; 0 if it does not overlap; median, and runs with .5 or
            more
   onset    between its begin and the fault's; median of those that overlap, and runs with at most 5 s
-  all      found, node and subsystem ("also") first, IoU .5 or more and onset within 5 s: the run counts as explained
+  all      found, node and subsystem ("also") first, IoU .5 or more and onset within 5 s: the run counts as explained;
+           of several faults at once, each rule must have a finding that overlaps
   false    findings (warning or worse), and notices, in a run without a fault
 Of a scenario whose rule only remarks (info), remarks are looked at instead."""
 import argparse
@@ -90,12 +91,15 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
         "node": iou > 0 and bool(set(first["nodes"][:1]) & set(truth["nodes_touched"])),
         "subsystem": says("subsystem", truth["subsystem"]),
         "also": says("subsystem", truth["subsystem"], *truth["also"]),
-        "rule": says("id", truth["rule"]), "first": first and first["id"],
+        "rule": says("id", truth["rule"], *truth.get("more_rules", ())),
+        "each": {truth["rule"], *truth.get("more_rules", ())} <= {f["id"] for f in hits},
+        "first": first and first["id"],
         "runner_up": first and (first.get("runner_up") or {}).get("id")}
     answer["near"] = answer["iou"] >= LEAST_IOU
     answer["prompt"] = answer["onset"] is not None and abs(answer["onset"]) <= MOST_ONSET
     right_node = answer["node"] or not answer["choice"]
-    answer["all"] = all((answer["found"], right_node, answer["also"], answer["near"], answer["prompt"]))
+    both = answer["each"] or not truth.get("more_rules")
+    answer["all"] = all((answer["found"], right_node, answer["also"], answer["near"], answer["prompt"], both))
     return result | answer
 
 

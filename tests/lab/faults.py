@@ -6,9 +6,11 @@ import mmap
 import multiprocessing
 import os
 import pathlib
+import random
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from dataclasses import dataclass
 from typing import Any, Callable
@@ -45,18 +47,28 @@ def loss(lab, victim: int, percent: float):
 
 
 @contextlib.contextmanager
-def congestion(lab, victim: int, megabits: float):
-    """A switch port with little buffer and less rate than the job would like."""
-    port = ["ip", "netns", "exec", lab.switch, "tc"]
-    run(*port, "qdisc", "replace", "dev", f"p{victim}", "root", "tbf", "rate", f"{megabits:g}mbit", "burst", "32kb",
-        "limit", "64kb")
-    counters: dict[str, Any] = {"port_megabits": megabits}
+def shaper(place: str, device: str, megabits: float, burst: str = "32kb", limit: str = "64kb"):
+    tc = ["ip", "netns", "exec", place, "tc"]
+    run(*tc, "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{megabits:g}mbit", "burst", burst, "limit",
+        limit)
+    counters: dict[str, Any] = {"megabits": megabits}
     try:
         yield counters
     finally:
-        words = run(*port, "-s", "qdisc", "show", "dev", f"p{victim}").replace(",", "").split()
+        words = run(*tc, "-s", "qdisc", "show", "dev", device).replace(",", "").split()
         counters["packets_dropped"] = int(words[words.index("(dropped") + 1])
-        run(*port, "qdisc", "del", "dev", f"p{victim}", "root")
+        run(*tc, "qdisc", "del", "dev", device, "root")
+
+
+def congestion(lab, victim: int, megabits: float):
+    """A switch port with little buffer and less rate than the job would like."""
+    return shaper(lab.switch, f"p{victim}", megabits)
+
+
+def local_queue(lab, victim: int, megabits: float):
+    """The same in the sender: its own queue drops what TCP gives it, up to 64 KB at once. A smaller burst would let the
+    queue cut it and drop a part, which TCP does not notice and sends again."""
+    return shaper(lab.node(victim), "eth0", megabits, "128kb", "32kb")
 
 
 def softirqs() -> tuple[list[int], list[int]]:
@@ -212,6 +224,26 @@ def leak(lab, victim: int, rate: float):
     return ill(lab, victim, f"leak {rate:g}")
 
 
+@contextlib.contextmanager
+def mapped_file(lab, victim: int, rate: float):
+    """Its rank maps a file of 1 GB and reads so much of it in each second: its resident memory grows, and is no leak."""
+    path = os.path.join(lab.data(victim), f"mapped.{victim}")
+    with open(path, "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, 1 << 30)
+    with ill(lab, victim, f"map {rate:g}") as counters:
+        yield counters
+    os.unlink(path)
+
+
+def stat_storm(lab, victim: int, _amount: float):
+    """Its rank asks for the attributes of many files, several at a time, as long as the order stands."""
+    folder = os.path.join(lab.data(victim), "many")
+    os.makedirs(folder, exist_ok=True)
+    for number in range(500):
+        write(os.path.join(folder, str(number)), "")
+    return ill(lab, victim, "stat 1")
+
+
 def halt(pids: list[int], share: float, end: float, used):
     def send(what):
         for pid in pids:
@@ -295,6 +327,15 @@ def control_group(lab, controller: str, victim: int, settings: list[tuple[str, s
 
 def quota(lab, victim: int, percent: float):
     return control_group(lab, "cpu", victim, [("cpu.cfs_quota_us", str(int(1000 * percent)))], "cpu.stat")
+
+
+@contextlib.contextmanager
+def loss_and_quota(lab, victim: int, percent: float):
+    """Two faults at once that have nothing to do with each other, on two nodes."""
+    counters: dict[str, Any] = {}
+    with loss(lab, victim, percent) as lost, quota(lab, (victim + 1) % lab.count, 25) as throttled:
+        yield counters
+    counters |= lost | throttled
 
 
 def slow_disk(lab, victim: int, megabytes: float):
@@ -615,6 +656,61 @@ def file_server(lab, victim: int, _amount: float):
 
 
 @contextlib.contextmanager
+def nfs(lab, victim: int, _amount: float):
+    """A setting: the job works in a directory of this kernel's own NFS server, over lo, and caches no attributes."""
+    if "nfs4" not in read("/proc/filesystems") or not shutil.which("rpc.nfsd"):
+        raise Unavailable("no NFS in this kernel, or no nfs-kernel-server")
+    served = os.path.join(lab.scratch, "exported")
+    for folder in (served, lab.data(victim)):
+        os.makedirs(folder, exist_ok=True)
+    with contextlib.ExitStack() as undo:
+        if not os.path.ismount("/proc/fs/nfsd"):
+            run("mount", "-t", "nfsd", "nfsd", "/proc/fs/nfsd")
+        run("exportfs", "-o", "rw,fsid=0,no_root_squash,no_subtree_check", f"127.0.0.1:{served}")
+        undo.callback(run, "exportfs", "-u", f"127.0.0.1:{served}")
+        run("rpc.mountd", "--no-nfs-version", "3")
+        run("rpc.nfsd", "--no-nfs-version", "3", "--grace-time", "10", "4")
+        undo.callback(run, "rpc.nfsd", "0")
+        run("mount", "-t", "nfs4", "-o", "vers=4.2,hard,noac", "127.0.0.1:/", lab.data(victim))
+        undo.callback(run, "umount", "-l", lab.data(victim))
+        yield {}
+
+
+@contextlib.contextmanager
+def written_file(lab, _victim: int, megabytes: float):
+    """A setting: a file whose blocks are on the disk, and not in memory."""
+    lab.on_disk = os.path.join(lab.scratch, "on_disk")
+    with open(lab.on_disk, "wb") as file:
+        for _ in range(int(megabytes)):
+            file.write(os.urandom(1 << 20))
+        os.fsync(file.fileno())
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    yield {}
+
+
+def read_directly(path: str, readers: int, end: float, used):
+    size = os.path.getsize(path)
+
+    def loop(seed: int):
+        draw, block = random.Random(seed), mmap.mmap(-1, 1 << 20)
+        file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        while time.monotonic() < end:
+            got = os.preadv(file, [block], draw.randrange(size >> 20) << 20)
+            with used.get_lock():
+                used.value += got
+
+    for seed in range(readers):
+        threading.Thread(target=loop, args=(seed,), daemon=True).start()
+    time.sleep(max(0.0, end - time.monotonic()))
+
+
+def burst(lab, _victim: int, readers: float):
+    """Others read from the disk, past the page cache, many requests at a time."""
+    return process(read_directly, lab.on_disk, int(readers), time.monotonic() + lab.longest, counter="bytes_read",
+                   readers=int(readers))
+
+
+@contextlib.contextmanager
 def no_answer(lab, _victim: int, _amount: float):
     lab.server.send_signal(signal.SIGSTOP)
     try:
@@ -642,6 +738,7 @@ class Scenario:
     stack: bool = False              # only calls into the software stack tell of it
     remark: bool = False             # the product's finding is one: nothing was slower for it
     outside: float = 0               # cpus that the fault itself takes: swapping and serving files are the kernel's work
+    more_rules: tuple[str, ...] = ()  # of further faults at the same time
 
 
 NETWORKED = ("*-train", "mpi-solver")
@@ -661,6 +758,9 @@ SCENARIOS = {
                        workloads=NETWORKED),
     "congestion": Scenario("a switch port of 200 Mbit/s with a 64 KB buffer", congestion, 200, "network", (),
                            "net.congestion", workloads=NETWORKED),
+    "local_queue": Scenario("look-alike of loss: the node's own queue passes on 100 Mbit/s and drops the rest",
+                            local_queue, 100, "network", (), "net.tx_queue_drop", workloads=NETWORKED,
+                            least_seconds=30),
     "softirq": Scenario("the packets of all interfaces on one cpu", softirq, 0, "network", ("interrupts", "cpu"),
                         "irq.softirq_saturation", True, NETWORKED),
     "outsider100": Scenario("another process on a cpu of the job", outsider, 100, "cpu", ("process",), "cpu.outsider",
@@ -678,12 +778,20 @@ SCENARIOS = {
                            least_seconds=100, stack=True),
     "stop": Scenario("one rank stands still 30 % of the time", stop, 30, "process", ("cpu", "network"), "job.stopped"),
     "quota": Scenario("one rank may use a quarter of a cpu", quota, 25, "cpu", ("process",), "cpu.cfs_throttled"),
+    "quota_loose": Scenario("look-alike of quota: one rank may use two cpus", quota, 200),
+    "two": Scenario("1 % of the packets to one node are lost, and the rank of the other may use a quarter of a cpu",
+                    loss_and_quota, 1, "network", ("cpu", "process"), "net.tcp_retrans_fault", True, TORCH,
+                    more_rules=("cpu.cfs_throttled",)),
     "flood": Scenario("200 MB/s of buffered writes", flood, 200, "storage", ("memory",), "mem.writeback_stall", True,
                       nodes=1),
     "leak": Scenario("one rank leaks 80 MB/s", leak, 80, "memory", ("process",), "mem.leak_oom_risk", True,
                      (*OBEDIENT, "blas", "stencil")),
+    "mmap": Scenario("look-alike of leak: one rank maps a file and reads 80 MB/s of it", mapped_file, 80,
+                     workloads=(*OBEDIENT, "blas", "stencil")),
     "slow_loading": Scenario("one rank reads its data at 4 MB/s", slow_disk, 4, "storage", ("process",),
                              "io.slow_reads", workloads=COLD),
+    "slow_loading_loose": Scenario("look-alike of slow_loading: a limit of 1 GB/s that it does not meet", slow_disk,
+                                   1000, workloads=COLD),
     # --- memory
     "swap": Scenario("half of the job's memory must go to a swap file and back", swap, 60, "memory",
                      ("storage", "process"), "mem.swap_activity", workloads=("stream",), nodes=1, setting=memory_group,
@@ -744,6 +852,14 @@ SCENARIOS = {
                             least_seconds=25),
     "full_tmpdir_half": Scenario("look-alike of full_tmpdir: half of it", fill, 50, workloads=STEADY, nodes=1,
                                  setting=small_tmpdir, setting_amount=600, lasting=True),
+    "burst": Scenario("others read from the disk, 128 requests at a time", burst, 128, "storage", ("process",),
+                      "io.local_disk_saturated", everywhere=True, workloads=(*COLD, "copy", "sqlite", "checkpoint"),
+                      nodes=1, setting=written_file, setting_amount=1000, least_seconds=15, outside=0.8),
+    "metadata": Scenario("one rank asks an NFS server for the attributes of many files", stat_storm, 0, "storage",
+                         ("process",), "io.metadata_storm", workloads=STEADY, nodes=1, setting=nfs, least_seconds=20,
+                         outside=0.5),
+    "metadata_local": Scenario("look-alike of metadata: the same files on a disk of the node", stat_storm,
+                               workloads=STEADY, nodes=1, least_seconds=20),
     "hang": Scenario("the server of the job's files does not answer", no_answer, 0, "storage", ("process",),
                      "io.nfs_slow_server", workloads=("copy", "sort"), nodes=1, setting=file_server,
                      least_seconds=30, outside=0.5),

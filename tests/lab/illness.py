@@ -1,8 +1,11 @@
 """How a job of the laboratory is made to behave badly while it runs: what it finds in DIR/ill.RANK is obeyed from the
 next step on: "slow 2" (every step takes twice the work), "leak 50" (MB per second), "away 1" (no step is begun: the rank
-sleeps as long as the order stands), "busy 1" (the same, but it computes)."""
+sleeps as long as the order stands), "busy 1" (the same, but it computes), "stat 1" (the same, but it asks for the
+attributes of the files in DIR/many), "map 80" (MB per second of DIR/mapped.RANK)."""
+import mmap
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 
 class Illness:
@@ -10,6 +13,7 @@ class Illness:
 
     def __init__(self, path):
         self.path, self.lost, self.last = path, [], time.monotonic()
+        self.folder, self.mapped, self.touched = os.path.dirname(path), None, 0
 
     def order(self) -> tuple[str, str]:
         try:
@@ -19,14 +23,34 @@ class Illness:
         except (OSError, ValueError):
             return "", "1"
 
+    def instead_of_a_step(self, kind: str):
+        if kind == "away":
+            time.sleep(0.1)
+        elif kind == "busy":
+            sum(range(1_000_000))
+        else:
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(os.stat, [entry.path for entry in os.scandir(os.path.join(self.folder, "many"))]))
+
+    def read_more(self, size: int):
+        """Touches the next pages of the file that it maps."""
+        if self.mapped is None:
+            with open(os.path.join(self.folder, "mapped." + self.path.rpartition(".")[2]), "rb") as file:
+                self.mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        end = min(len(self.mapped), self.touched + size)
+        sum(self.mapped[at] for at in range(self.touched, end, mmap.PAGESIZE))
+        self.touched = end
+
     def step(self) -> int:
         """How often the step is to be taken."""
         now, before, self.last = time.monotonic(), self.last, time.monotonic()
         kind, amount = self.order()
-        while kind in ("away", "busy"):
-            time.sleep(0.1) if kind == "away" else sum(range(1_000_000))
+        while kind in ("away", "busy", "stat"):
+            self.instead_of_a_step(kind)
             kind, amount = self.order()
         if kind == "leak":
             size = int(float(amount) * 1e6 * (now - before))
             self.lost.append(bytearray(os.urandom(1)) * size)
+        if kind == "map":
+            self.read_more(int(float(amount) * 1e6 * (now - before)))
         return int(amount) if kind == "slow" else 1

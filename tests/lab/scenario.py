@@ -275,7 +275,8 @@ def run_once(name: str, workload: str, build: pathlib.Path, out: pathlib.Path, n
     names = [f"node{i}" for i in range(nodes)]
     truth = {"schema": "reveal.lab/1", "scenario": name, "workload": workload, "seed": seed, "nodes": names,
              "node": None, "nodes_touched": [], "begin_utc_ns": None, "end_utc_ns": None,
-             "subsystem": scenario.subsystem, "also": scenario.also, "rule": scenario.rule, "remark": scenario.remark,
+             "subsystem": scenario.subsystem, "also": scenario.also, "rule": scenario.rule,
+             "more_rules": scenario.more_rules, "remark": scenario.remark,
              "kills": scenario.kills, "counters": {}}
     fault_seconds = max(fault_seconds, scenario.least_seconds)
     seconds = max(seconds, 2.5 * scenario.least_seconds)
@@ -355,7 +356,7 @@ def main() -> int:
     args = parser.parse_args()
     if args.scenario == "list":
         for name, scenario in SCENARIOS.items():
-            print(f"{name:14}{scenario.help}; expected: {scenario.rule or 'nothing'}, {scenario.subsystem or '-'}")
+            print(f"{name:19}{scenario.help}; expected: {scenario.rule or 'nothing'}, {scenario.subsystem or '-'}")
         print("workloads: " + ", ".join(WORKLOADS))
         return 0
     if reason := usable():
