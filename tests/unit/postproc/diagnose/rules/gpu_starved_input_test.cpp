@@ -43,8 +43,8 @@ GpuTraining one_process(double bytes) {
 }
 
 TEST(RuleGpuStarvedInput, AdvisesDataLoadersToPyTorchOnly) {
-  GpuTraining other = one_process(1e6);
-  for (const std::string& line : other.findings("gpu.starved_input").at(0).remedy.advice) {
+  const Finding other = one_process(1e6).findings("gpu.starved_input").at(0);
+  for (const std::string& line : other.remedy.advice) {
     EXPECT_EQ(line.find("DataLoader"), std::string::npos) << line;
     EXPECT_EQ(line.find("non_blocking"), std::string::npos) << line;
   }
