@@ -39,6 +39,8 @@ namespace {
 constexpr std::size_t kMostTimelines = 12;
 constexpr std::size_t kMostEpisodes = 60;
 constexpr std::size_t kMostMaps = 32;
+constexpr std::size_t kMostSingleCoverage = 256;  // nodes, each with an entry of its own
+constexpr double kNearlyAll = 0.95;               // of a node's samples
 /// Memory of all nodes that are analysed at the same time; a larger node is analysed alone.
 constexpr std::size_t kMostMemory = std::size_t{1} << 30;
 
@@ -225,11 +227,12 @@ std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& sum
   std::vector<const NodeSummary*> order;
   order.reserve(summaries.size());
   for (const NodeSummary& summary : summaries) order.push_back(&summary);
-  const auto affected = [&](const NodeSummary* summary) {
-    if (report.findings.empty()) return false;
-    const auto& nodes = report.findings.front().nodes;
-    return std::find(nodes.begin(), nodes.end(), summary->node) != nodes.end();
-  };
+  std::set<std::string_view> of_finding;
+  if (!report.findings.empty()) {
+    const std::vector<std::string>& nodes = report.findings.front().nodes;
+    of_finding.insert(nodes.begin(), nodes.end());
+  }
+  const auto affected = [&](const NodeSummary* summary) { return of_finding.contains(summary->node); };
   std::stable_partition(order.begin(), order.end(), affected);
   std::set<std::pair<std::string, std::string>> first;  // node and channel
   if (!report.findings.empty()) {
@@ -253,24 +256,21 @@ std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& sum
 }
 
 void add_problems(const std::vector<InputProblem>& problems, Report& report) {
+  std::set<std::string> listed(report.job.nodes.begin(), report.job.nodes.end());
+  listed.insert(report.job.nodes_missing.begin(), report.job.nodes_missing.end());
+  std::map<std::string, std::size_t> coverage_of;
+  for (std::size_t i = 0; i < report.coverage.size(); ++i) {
+    if (report.coverage[i].nodes.size() == 1) coverage_of.try_emplace(report.coverage[i].nodes.front(), i);
+  }
   for (const InputProblem& problem : problems) {
     report.partial = report.partial || problem.unusable;
-    const auto& nodes = report.job.nodes;
-    auto& missing = report.job.nodes_missing;
-    if (problem.unusable && !problem.node.empty() &&
-        std::find(nodes.begin(), nodes.end(), problem.node) == nodes.end() &&
-        std::find(missing.begin(), missing.end(), problem.node) == missing.end()) {
-      missing.push_back(problem.node);
+    if (problem.unusable && !problem.node.empty() && listed.insert(problem.node).second) {
+      report.job.nodes_missing.push_back(problem.node);
     }
-    auto known = std::find_if(report.coverage.begin(), report.coverage.end(), [&](const NodeCoverage& coverage) {
-      return coverage.nodes == std::vector<std::string>{problem.node};
-    });
-    if (known == report.coverage.end()) {
-      report.coverage.push_back({});
-      known = report.coverage.end() - 1;
-      known->nodes = {problem.node};
-    }
-    known->note += (known->note.empty() ? "" : "; ") + problem.text;
+    const auto [known, added] = coverage_of.try_emplace(problem.node, report.coverage.size());
+    if (added) report.coverage.emplace_back().nodes = {problem.node};
+    std::string& note = report.coverage[known->second].note;
+    note += (note.empty() ? "" : "; ") + problem.text;
   }
 }
 
@@ -490,6 +490,52 @@ Said said_of(const std::optional<KeptRun>& run, const HistoryOptions& history, s
   }
 }
 
+double share_present(const NodeCoverage& one) {
+  return one.samples_expected && *one.samples_expected > 0 ? one.samples_present.value_or(0) / *one.samples_expected
+                                                           : 0;
+}
+
+/// Equal texts: equal coverage. Nodes that have nearly all of their samples count as equal.
+std::string coverage_key(const NodeCoverage& one) {
+  std::string key = one.note;
+  key += share_present(one) >= kNearlyAll
+             ? "\n"
+             : fmt::format("\n{} of {}", one.samples_present.value_or(-1), one.samples_expected.value_or(-1));
+  key += one.clock_error_seconds ? "\n" : "\nno clock";
+  for (const Coverage& probe : one.probes) {
+    key += fmt::format("\n{}\n{}\n{}", probe.probe, static_cast<int>(probe.state), probe.reason);
+  }
+  return key;
+}
+
+void join_coverage(NodeCoverage&& one, NodeCoverage& group) {
+  group.nodes.insert(group.nodes.end(), std::make_move_iterator(one.nodes.begin()),
+                     std::make_move_iterator(one.nodes.end()));
+  if (share_present(one) < share_present(group)) {
+    group.samples_expected = one.samples_expected;
+    group.samples_present = one.samples_present;
+  }
+  if (one.clock_error_seconds) {
+    group.clock_error_seconds = std::max(*group.clock_error_seconds, *one.clock_error_seconds);
+  }
+}
+
+/// Thousands of nodes, usually with equal coverage, share one entry: the samples are those of the node with the
+/// smallest share of them, the clock error is the largest.
+std::vector<NodeCoverage> grouped_coverage(std::vector<NodeCoverage> coverage) {
+  std::vector<NodeCoverage> groups;
+  std::map<std::string, std::size_t> index;
+  for (NodeCoverage& one : coverage) {
+    const auto [known, added] = index.try_emplace(coverage_key(one), groups.size());
+    if (added) {
+      groups.push_back(std::move(one));
+    } else {
+      join_coverage(std::move(one), groups[known->second]);
+    }
+  }
+  return groups;
+}
+
 /// The conclusions, once all findings are there.
 void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings& settings, const Said& said,
               Report& report) {
@@ -503,6 +549,7 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
   share_of_run(report.job, report.findings);
   judge(report, not_judged(summaries, report.job));
   report.timeline = merge_timelines(summaries, report);  // channels of the primary finding first
+  if (report.job.nodes.size() > kMostSingleCoverage) report.coverage = grouped_coverage(std::move(report.coverage));
 }
 
 }  // namespace

@@ -218,6 +218,37 @@ TEST(SummaryMerge, MakesNoNewsOfAPhaseThatAllNodesShow) {
                           [](const Finding& reported) { return reported.id == "anomaly.unexplained"; }));
 }
 
+/// So many nodes like this one.
+std::vector<NodeSummary> copies_of(const NodeSummary& one, int count) {
+  std::vector<NodeSummary> nodes;
+  for (int i = 0; i < count; ++i) {
+    NodeSummary& copy = nodes.emplace_back(one);
+    copy.node = copy.profile.node = "n" + std::to_string(1000 + i);
+    copy.boot_id = "boot of " + copy.node;
+    copy.part.coverage.at(0).nodes = {copy.node};
+    copy.part.coverage.at(0).samples_present = 1190 + i % 10;
+    copy.part.coverage.at(0).samples_expected = 1200;
+    copy.part.coverage.at(0).clock_error_seconds = 1e-6 * i;
+  }
+  return nodes;
+}
+
+TEST(SummaryMerge, GroupsTheCoverageOfALargeJob) {
+  std::vector<NodeSummary> nodes = copies_of(summary("n01"), 257);
+  nodes[5].part.coverage.at(0).samples_present = 300;
+  nodes[7].part.coverage.at(0).note = "trace cut off after 5 s";
+  const Report report = merge_summaries(nodes, {{"n1009", "it came late", false}}, {});
+  ASSERT_EQ(report.coverage.size(), 4U) << "the rest, and three that differ";
+  EXPECT_EQ(report.coverage[0].nodes.size(), 254U);
+  EXPECT_EQ(report.coverage[0].samples_present, 1190) << "of the node with the fewest";
+  EXPECT_EQ(report.coverage[0].clock_error_seconds, 256e-6);
+  EXPECT_EQ(report.coverage[1].nodes, std::vector<std::string>{"n1005"});
+  EXPECT_EQ(report.coverage[2].nodes, std::vector<std::string>{"n1007"});
+  EXPECT_EQ(report.coverage[3].note, "it came late");
+  nodes.pop_back();
+  EXPECT_EQ(merge_summaries(nodes, {}, {}).coverage.size(), 256U) << "a small job keeps each";
+}
+
 TEST(SummaryMerge, SaysWhichNodeIsMissing) {
   ReportOptions options;
   options.expected_nodes = {"n01", "n02"};
