@@ -42,12 +42,6 @@ void ChannelTotals::add(std::span<const double> values) {
   low = std::min(low, all.low);
   high = std::max(high, all.high);
   if (all.high > kLateNs) late += static_cast<std::size_t>(std::count_if(values.begin(), values.end(), is_late));
-  if (all.constant()) {
-    if (!std::isnan(last) && last != all.low) ++changes;
-    last = all.low;
-    return;
-  }
-  changes += changes_in(values, last);
   last = *std::find_if(values.rbegin(), values.rend(), [](double value) { return !std::isnan(value); });
 }
 

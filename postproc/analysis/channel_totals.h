@@ -12,8 +12,7 @@ namespace reveal {
 
 struct ChannelTotals {
   std::size_t present = 0;
-  std::size_t changes = 0;  // values that differ from the one before
-  std::size_t late = 0;     // values above 10 ms, for the collector's own lateness
+  std::size_t late = 0;  // values above 10 ms, for the collector's own lateness
   double sum = 0;
   double low = std::numeric_limits<double>::infinity();
   double high = -std::numeric_limits<double>::infinity();

@@ -30,7 +30,7 @@ void downsample(const ListedTrace& trace, NodeSummary summary, const fs::path& s
   if (summary.trace_bytes >= trace.bytes) return;
   fs::permissions(smaller, fs::status(trace.path).permissions());
   fs::last_write_time(smaller, fs::last_write_time(trace.path));
-  publish_file(trace.path.parent_path(), summary_name(trace.path), render_summary(std::move(summary)), Synced::yes);
+  publish_summary(trace.path, std::move(summary), Synced::yes);
   rename_and_sync(smaller, trace.path);
 }
 
@@ -38,8 +38,8 @@ void downsample(const ListedTrace& trace, NodeSummary summary, const fs::path& s
 
 std::vector<std::string> downsample_traces(const fs::path& directory, const std::string& node) {
   std::vector<std::string> problems;
-  for (const ListedTrace& trace : list_traces(directory)) {
-    if (trace.part || (!node.empty() && trace.node != node) || !is_own_file(trace.path)) continue;
+  for (const ListedTrace& trace : node.empty() ? list_traces(directory) : traces_of_node(directory, node)) {
+    if (trace.part || !is_own_file(trace.path)) continue;
     auto summary = summary_of(trace);
     if (!summary || summary->downsampled) continue;
     // Another process that does the same has a file of its own.

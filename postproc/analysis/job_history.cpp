@@ -77,8 +77,8 @@ RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& rep
   std::vector<const NodeProfile*> main;
   for (const NodeSummary& summary : summaries) {
     const auto& groups = report.comparison.groups;
-    const bool other = !groups.empty() && std::find(groups.front().nodes.begin(), groups.front().nodes.end(),
-                                                    summary.node) == groups.front().nodes.end();
+    const bool other =
+        !groups.empty() && !std::binary_search(groups.front().nodes.begin(), groups.front().nodes.end(), summary.node);
     if (!other) main.push_back(&summary.profile);
   }
   summarise_nodes(main, record);

@@ -1,8 +1,10 @@
 #include "postproc/analysis/job_remedy.h"
 
 #include <algorithm>
+#include <set>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "postproc/diagnose/rule.h"
@@ -12,9 +14,8 @@ namespace {
 
 /// A finding of all nodes of a job of several is not mended by other nodes.
 void leave_no_node_out(const ReportJob& job, Finding& finding) {
-  const auto is_affected = [&](const std::string& node) {
-    return std::find(finding.nodes.begin(), finding.nodes.end(), node) != finding.nodes.end();
-  };
+  const std::set<std::string_view> affected(finding.nodes.begin(), finding.nodes.end());
+  const auto is_affected = [&](const std::string& node) { return affected.contains(node); };
   if (job.nodes.size() < 2 || !std::all_of(job.nodes.begin(), job.nodes.end(), is_affected)) return;
   std::erase_if(finding.remedy.user,
                 [](const std::string& line) { return line.find(" --exclude=") != std::string::npos; });

@@ -36,9 +36,10 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostTimelines = 12;
 constexpr std::size_t kMostEpisodes = 60;
 constexpr std::size_t kMostMaps = 32;
+constexpr std::size_t kMostSingleCoverage = 256;  // nodes, each with an entry of its own
+constexpr double kNearlyAll = 0.95;               // share of a node's samples
 /// Memory of all nodes that are analysed at the same time; a larger node is analysed alone.
 constexpr std::size_t kMostMemory = std::size_t{1} << 30;
 
@@ -158,25 +159,27 @@ void share_of_run(const ReportJob& job, std::vector<Finding>& findings) {
 /// news.
 void label_common(const std::vector<NodeSummary>& summaries, const PeerComparison& comparison, Report& report) {
   constexpr double kMostPeers = 0.8;
-  constexpr std::size_t kReasons = 3;
-  std::map<std::string, const NodeProfile*> profiles;
+  std::map<std::string_view, const NodeProfile*> profiles;
   for (const NodeSummary& summary : summaries) profiles[summary.node] = &summary.profile;
-  std::map<std::string, std::vector<const NodeProfile*>> peers_of;
+  std::vector<std::vector<const NodeProfile*>> groups;
+  std::map<std::string_view, std::size_t> group_of_node;
   for (const PeerGroup& group : comparison.groups) {
     if (group.nodes.size() < 3) continue;  // one node of two is no majority
-    std::vector<const NodeProfile*> peers;
-    for (const std::string& node : group.nodes) peers.push_back(profiles.at(node));
-    for (const std::string& node : group.nodes) peers_of[node] = peers;
+    std::vector<const NodeProfile*>& peers = groups.emplace_back();
+    for (const std::string& node : group.nodes) {
+      if (profiles.at(node)->all_trends) peers.push_back(profiles.at(node));
+      group_of_node[node] = groups.size() - 1;
+    }
   }
   std::set<std::pair<std::string, std::int64_t>> common;  // node and begin
   for (ReportEpisode& episode : report.episodes) {
-    const auto peers = peers_of.find(episode.node);
-    if (peers == peers_of.end() || episode.reasons.empty()) continue;
+    const auto group = group_of_node.find(episode.node);
+    if (group == group_of_node.end() || episode.reasons.empty()) continue;
     std::vector<std::string> channels;
-    for (std::size_t i = 0; i < std::min(kReasons, episode.reasons.size()); ++i) {
+    for (std::size_t i = 0; i < std::min(kPhaseReasons, episode.reasons.size()); ++i) {
       channels.push_back(channel_name(episode.reasons[i].metric, episode.reasons[i].instance));
     }
-    const auto share = share_of_peers_alike(*profiles.at(episode.node), peers->second, episode.span, channels);
+    const auto share = share_of_peers_alike(*profiles.at(episode.node), groups[group->second], episode.span, channels);
     if (!share || *share < kMostPeers) continue;
     if (!has_label(episode, Label::common)) episode.labels.push_back(Label::common);
     common.insert({episode.node, episode.span.begin_utc_ns});
@@ -225,11 +228,12 @@ std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& sum
   std::vector<const NodeSummary*> order;
   order.reserve(summaries.size());
   for (const NodeSummary& summary : summaries) order.push_back(&summary);
-  const auto affected = [&](const NodeSummary* summary) {
-    if (report.findings.empty()) return false;
-    const auto& nodes = report.findings.front().nodes;
-    return std::find(nodes.begin(), nodes.end(), summary->node) != nodes.end();
-  };
+  std::set<std::string_view> of_finding;
+  if (!report.findings.empty()) {
+    const std::vector<std::string>& nodes = report.findings.front().nodes;
+    of_finding.insert(nodes.begin(), nodes.end());
+  }
+  const auto affected = [&](const NodeSummary* summary) { return of_finding.contains(summary->node); };
   std::stable_partition(order.begin(), order.end(), affected);
   std::set<std::pair<std::string, std::string>> first;  // node and channel
   if (!report.findings.empty()) {
@@ -253,24 +257,21 @@ std::vector<TimelineChannel> merge_timelines(const std::vector<NodeSummary>& sum
 }
 
 void add_problems(const std::vector<InputProblem>& problems, Report& report) {
+  std::set<std::string> listed(report.job.nodes.begin(), report.job.nodes.end());
+  listed.insert(report.job.nodes_missing.begin(), report.job.nodes_missing.end());
+  std::map<std::string, std::size_t> coverage_of;
+  for (std::size_t i = 0; i < report.coverage.size(); ++i) {
+    if (report.coverage[i].nodes.size() == 1) coverage_of.try_emplace(report.coverage[i].nodes.front(), i);
+  }
   for (const InputProblem& problem : problems) {
     report.partial = report.partial || problem.unusable;
-    const auto& nodes = report.job.nodes;
-    auto& missing = report.job.nodes_missing;
-    if (problem.unusable && !problem.node.empty() &&
-        std::find(nodes.begin(), nodes.end(), problem.node) == nodes.end() &&
-        std::find(missing.begin(), missing.end(), problem.node) == missing.end()) {
-      missing.push_back(problem.node);
+    if (problem.unusable && !problem.node.empty() && listed.insert(problem.node).second) {
+      report.job.nodes_missing.push_back(problem.node);
     }
-    auto known = std::find_if(report.coverage.begin(), report.coverage.end(), [&](const NodeCoverage& coverage) {
-      return coverage.nodes == std::vector<std::string>{problem.node};
-    });
-    if (known == report.coverage.end()) {
-      report.coverage.push_back({});
-      known = report.coverage.end() - 1;
-      known->nodes = {problem.node};
-    }
-    known->note += (known->note.empty() ? "" : "; ") + problem.text;
+    const auto [known, added] = coverage_of.try_emplace(problem.node, report.coverage.size());
+    if (added) report.coverage.emplace_back().nodes = {problem.node};
+    std::string& note = report.coverage[known->second].note;
+    note += (note.empty() ? "" : "; ") + problem.text;
   }
 }
 
@@ -313,9 +314,11 @@ void note_missing_nodes(const std::vector<NodeSummary>& summaries, const ReportO
                         std::vector<InputProblem>& problems) {
   std::set<std::string> present;
   std::set<std::string> expected(options.expected_nodes.begin(), options.expected_nodes.end());
+  std::set<std::string_view> lists;  // the same one on most nodes
   for (const NodeSummary& summary : summaries) {
     present.insert(summary.node);
-    expected.insert(summary.expected_nodes.begin(), summary.expected_nodes.end());
+    if (expected.size() >= kMostExpectedNodes || !lists.insert(summary.expected_nodes).second) continue;
+    for (std::string& node : expand_node_list(summary.expected_nodes)) expected.insert(std::move(node));
   }
   for (const InputProblem& problem : problems) {
     if (problem.unusable) present.insert(problem.node);  // its file is there and has its own line
@@ -343,16 +346,17 @@ struct NodeOutcome {
   std::optional<InputProblem> problem;
 };
 
-NodeOutcome analyse_anew(const std::filesystem::path& directory, const ListedTrace& trace, const ReportOptions& options,
-                         MemoryBudget& budget, std::size_t threads) {
+NodeOutcome analyse_anew(const ListedTrace& trace, const ReportOptions& options, MemoryBudget& budget,
+                         std::size_t threads) {
   NodeOutcome outcome;
   try {
-    outcome.summary = summarise(trace, options.settings, budget, threads);
+    NodeSummary summary = summarise(trace, options.settings, budget, threads);
     try {
-      if (options.publish) publish_file(directory, summary_name(trace.path), render_summary(*outcome.summary));
+      summary = options.publish ? publish_summary(trace.path, summary) : parse_summary(render_summary(summary));
     } catch (const Error& error) {
-      outcome.problem = {outcome.summary->node, fmt::format("summary not kept: {}", error.what())};
+      outcome.problem = {summary.node, fmt::format("summary not kept: {}", error.what())};
     }
+    outcome.summary = std::move(summary);
   } catch (const Error& error) {
     outcome.problem = {trace.node, error.what(), true};
   } catch (const std::bad_alloc&) {
@@ -361,13 +365,13 @@ NodeOutcome analyse_anew(const std::filesystem::path& directory, const ListedTra
   return outcome;
 }
 
-std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, const std::vector<ListedTrace>& traces,
-                                     const ReportOptions& options) {
+std::vector<NodeOutcome> outcomes_of(const std::vector<ListedTrace>& traces, const ReportOptions& options) {
   const std::string hash = config_hash(options.settings);
+  const std::size_t threads = options.threads > 0 ? options.threads : usable_threads();
   std::vector<NodeOutcome> outcomes(traces.size());
+  run_parallel(traces.size(), threads, [&](std::size_t i) { outcomes[i].summary = fresh_summary(traces[i], hash); });
   std::vector<std::size_t> anew;
   for (std::size_t i = 0; i < traces.size(); ++i) {
-    outcomes[i].summary = fresh_summary(traces[i], hash);
     const auto& summary = outcomes[i].summary;
     if (summary && summary->downsampled && (!options.reuse_summaries || summary->config_hash != hash)) {
       outcomes[i].problem = {summary->node, summary->node +
@@ -381,14 +385,13 @@ std::vector<NodeOutcome> outcomes_of(const std::filesystem::path& directory, con
   if (!anew.empty()) keep_freed_memory();
   MemoryBudget budget(kMostMemory);
   std::mutex one_line;
-  const std::size_t threads = options.threads > 0 ? options.threads : usable_threads();
   run_parallel(anew.size(), threads, [&](std::size_t k) {
     const ListedTrace& trace = traces[anew[k]];
     if (options.progress) {
       const std::lock_guard lock(one_line);
       options.progress(trace.node, anew[k], traces.size());
     }
-    outcomes[anew[k]] = analyse_anew(directory, trace, options, budget, threads);
+    outcomes[anew[k]] = analyse_anew(trace, options, budget, threads);
   });
   return outcomes;
 }
@@ -398,21 +401,40 @@ std::string name_of(const std::filesystem::path& directory) {
   return std::filesystem::canonical(directory, error).filename().string();
 }
 
-/// All parts, without the conclusions from them.
-Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
+template <class T>
+void move_all(std::vector<T>& from, std::vector<T>& to) {
+  to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
+  std::vector<T>().swap(from);
+}
+
+/// Infinite where it is not known.
+double clock_error(const NodeSummary& summary) {
+  constexpr double kUnknown = std::numeric_limits<double>::infinity();
+  const auto& coverage = summary.part.coverage;
+  return coverage.empty() ? kUnknown : coverage.front().clock_error_seconds.value_or(kUnknown);
+}
+
+/// All parts, without the conclusions from them. Most of them are moved out of the summaries.
+Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
                     const ReportOptions& options) {
   Report report;
   report.created_utc_ns = options.now_utc_ns;
   report.tool_version = REVEAL_VERSION;
   merge_job(summaries, report.job);
   std::vector<Finding>& findings = report.findings;
-  for (const NodeSummary& summary : summaries) {
-    const Report& part = summary.part;
-    findings.insert(findings.end(), part.findings.begin(), part.findings.end());
-    report.episodes.insert(report.episodes.end(), part.episodes.begin(), part.episodes.end());
-    report.coverage.insert(report.coverage.end(), part.coverage.begin(), part.coverage.end());
-    report.totals.insert(report.totals.end(), part.totals.begin(), part.totals.end());
-    report.overhead.insert(report.overhead.end(), part.overhead.begin(), part.overhead.end());
+  std::vector<NodeSteps> steps;
+  steps.reserve(summaries.size());
+  std::vector<NodeCalls> calls;
+  calls.reserve(summaries.size());
+  for (NodeSummary& summary : summaries) {
+    calls.push_back({summary.node, summary.calls});
+    steps.push_back({summary.node, summary.steps, summary.boot_id, clock_error(summary)});
+    Report& part = summary.part;
+    move_all(part.findings, findings);
+    move_all(part.episodes, report.episodes);
+    move_all(part.coverage, report.coverage);
+    move_all(part.totals, report.totals);
+    move_all(part.overhead, report.overhead);
     if (report.locality.size() < kMostMaps) {
       report.locality.insert(report.locality.end(), part.locality.begin(), part.locality.end());
       report.python.insert(report.python.end(), part.python.begin(), part.python.end());
@@ -436,17 +458,6 @@ Report merged_parts(const std::vector<NodeSummary>& summaries, const std::vector
   report.comparison = compare_peers(profiles, options.settings);
   label_common(summaries, report.comparison, report);
   const TimeSpan job{report.job.begin_utc_ns, report.job.end_utc_ns};
-  std::vector<NodeSteps> steps;
-  steps.reserve(summaries.size());
-  std::vector<NodeCalls> calls;
-  calls.reserve(summaries.size());
-  for (const NodeSummary& summary : summaries) {
-    calls.push_back({summary.node, summary.calls});
-    constexpr double kUnknown = std::numeric_limits<double>::infinity();
-    const auto& coverage = summary.part.coverage;
-    const double error = coverage.empty() ? kUnknown : coverage.front().clock_error_seconds.value_or(kUnknown);
-    steps.push_back({summary.node, summary.steps, summary.boot_id, error});
-  }
   auto of_nodes = run_job_rules({.comparison = report.comparison,
                                  .nodes = profiles,
                                  .job = job,
@@ -491,6 +502,52 @@ GivenFeedback given_feedback(const std::optional<KeptRun>& run, const HistoryOpt
   }
 }
 
+double share_present(const NodeCoverage& one) {
+  return one.samples_expected && *one.samples_expected > 0 ? one.samples_present.value_or(0) / *one.samples_expected
+                                                           : 0;
+}
+
+/// Equal texts: equal coverage. Nodes that have nearly all of their samples count as equal.
+std::string coverage_key(const NodeCoverage& one) {
+  std::string key = one.note;
+  key += share_present(one) >= kNearlyAll
+             ? "\n"
+             : fmt::format("\n{} of {}", one.samples_present.value_or(-1), one.samples_expected.value_or(-1));
+  key += one.clock_error_seconds ? "\n" : "\nno clock";
+  for (const Coverage& probe : one.probes) {
+    key += fmt::format("\n{}\n{}\n{}", probe.probe, static_cast<int>(probe.state), probe.reason);
+  }
+  return key;
+}
+
+void join_coverage(NodeCoverage&& one, NodeCoverage& group) {
+  group.nodes.insert(group.nodes.end(), std::make_move_iterator(one.nodes.begin()),
+                     std::make_move_iterator(one.nodes.end()));
+  if (share_present(one) < share_present(group)) {
+    group.samples_expected = one.samples_expected;
+    group.samples_present = one.samples_present;
+  }
+  if (one.clock_error_seconds) {
+    group.clock_error_seconds = std::max(*group.clock_error_seconds, *one.clock_error_seconds);
+  }
+}
+
+/// Thousands of nodes, usually with equal coverage, share one entry: the samples are those of the node with the
+/// smallest share of them, the clock error is the largest.
+std::vector<NodeCoverage> grouped_coverage(std::vector<NodeCoverage> coverage) {
+  std::vector<NodeCoverage> groups;
+  std::map<std::string, std::size_t> index;
+  for (NodeCoverage& one : coverage) {
+    const auto [known, added] = index.try_emplace(coverage_key(one), groups.size());
+    if (added) {
+      groups.push_back(std::move(one));
+    } else {
+      join_coverage(std::move(one), groups[known->second]);
+    }
+  }
+  return groups;
+}
+
 /// The conclusions, once all findings are there.
 void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings& settings, const GivenFeedback& said,
               Report& report) {
@@ -504,18 +561,17 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
   share_of_run(report.job, report.findings);
   judge(report, not_judged(summaries, report.job));
   report.timeline = merge_timelines(summaries, report);  // channels of the primary finding first
+  if (report.job.nodes.size() > kMostSingleCoverage) report.coverage = grouped_coverage(std::move(report.coverage));
 }
 
 }  // namespace
 
 void write_summaries(const std::filesystem::path& directory, const std::string& node,
                      const AnalysisSettings& settings) {
-  for (const ListedTrace& trace : list_traces(directory)) {
-    if (trace.node != node) continue;
+  for (const ListedTrace& trace : traces_of_node(directory, node)) {
     try {
       MemoryBudget budget(kMostMemory);
-      publish_file(directory, summary_name(trace.path),
-                   render_summary(summarise(trace, settings, budget, usable_threads())));
+      publish_summary(trace.path, summarise(trace, settings, budget, usable_threads()));
     } catch (const std::exception&) {
       continue;  // the report of the job tries again, and reports the error
     }
@@ -524,15 +580,16 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
 
 Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
                        const ReportOptions& options) {
-  Report report = merged_parts(summaries, problems, options);
-  conclude(summaries, options.settings, {}, report);
+  std::vector<NodeSummary> merged = summaries;
+  Report report = merged_parts(merged, problems, options);
+  conclude(merged, options.settings, {}, report);
   return report;
 }
 
 Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                     std::vector<InputProblem>& problems) {
   const std::vector<ListedTrace> traces = list_traces(directory);
-  std::vector<NodeOutcome> outcomes = outcomes_of(directory, traces, options);
+  std::vector<NodeOutcome> outcomes = outcomes_of(traces, options);
   std::vector<NodeSummary> summaries;
   for (NodeOutcome& outcome : outcomes) {
     if (outcome.summary) summaries.push_back(*std::move(outcome.summary));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -42,11 +43,18 @@ struct Account {
   }
 };
 
-const NodeSummary* summary_of_node(std::span<const NodeSummary> summaries, const std::string& node) {
-  const auto found = std::find_if(summaries.begin(), summaries.end(),
-                                  [&node](const NodeSummary& summary) { return summary.node == node; });
-  return found == summaries.end() ? nullptr : &*found;
-}
+/// Found without a look at all nodes for each of them.
+struct JobNodes {
+  explicit JobNodes(std::span<const NodeSummary> summaries) : by_address(nodes_by_address(summaries)) {
+    for (const NodeSummary& summary : summaries) {
+      by_name.emplace(summary.node, &summary);
+      for (const RetransmitsTo& to : summary.retransmits.peers) senders_to[to.peer].push_back(&summary);
+    }
+  }
+  NodesByAddress by_address;
+  std::map<std::string_view, const NodeSummary*> by_name;
+  std::map<std::string_view, std::vector<const NodeSummary*>> senders_to;  // by address; in the order of the summaries
+};
 
 bool recorded(const ReportJob& node, const TimeSpan& span) {
   const auto both = std::min(node.end_utc_ns, span.end_utc_ns) - std::max(node.begin_utc_ns, span.begin_utc_ns);
@@ -65,20 +73,28 @@ std::set<std::string> senders_named_by(const Finding& loss, const NodesByAddress
   return senders;
 }
 
-std::optional<Account> account_of(const Finding& loss, std::span<const NodeSummary> summaries,
-                                  const NodesByAddress& nodes) {
-  std::set<std::string> to_ask = senders_named_by(loss, nodes);
+std::optional<Account> account_of(const Finding& loss, const JobNodes& nodes) {
+  std::set<std::string> to_ask = senders_named_by(loss, nodes.by_address);
   if (to_ask.empty()) return std::nullopt;
-  const NodeSummary* receiver = summary_of_node(summaries, loss.nodes.front());
-  if (receiver == nullptr) return std::nullopt;
+  const auto known = nodes.by_name.find(loss.nodes.front());
+  if (known == nodes.by_name.end()) return std::nullopt;
+  const NodeSummary& receiver = *known->second;
+  std::vector<const NodeSummary*> senders;
+  for (const std::string& address : receiver.addresses) {
+    if (const auto to = nodes.senders_to.find(address); to != nodes.senders_to.end()) {
+      senders.insert(senders.end(), to->second.begin(), to->second.end());
+    }
+  }
+  std::sort(senders.begin(), senders.end());
+  senders.erase(std::unique(senders.begin(), senders.end()), senders.end());
   Account account;
-  for (const NodeSummary& summary : summaries) {
-    if (summary.node == receiver->node || !recorded(summary.part.job, loss.intervals.front())) continue;
-    const auto again = retransmits_in(summary.retransmits, receiver->addresses, loss.intervals.front());
+  for (const NodeSummary* sender : senders) {
+    if (sender->node == receiver.node || !recorded(sender->part.job, loss.intervals.front())) continue;
+    const auto again = retransmits_in(sender->retransmits, receiver.addresses, loss.intervals.front());
     if (!again) continue;
-    to_ask.erase(summary.node);
-    account.senders.push_back({summary.node, *again});
-    account.longest_slot_ns = std::max(account.longest_slot_ns, summary.retransmits.slot_ns);
+    to_ask.erase(sender->node);
+    account.senders.push_back({sender->node, *again});
+    account.longest_slot_ns = std::max(account.longest_slot_ns, sender->retransmits.slot_ns);
   }
   if (!to_ask.empty()) return std::nullopt;
   std::stable_sort(account.senders.begin(), account.senders.end(),
@@ -141,12 +157,12 @@ void tell(const Account& account, Finding& loss) {
 void compare_with_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
                           std::vector<Finding>& findings) {
   const EffectiveRule rule(kLossRule, settings);
-  const NodesByAddress nodes = nodes_by_address(summaries);
+  const JobNodes nodes(summaries);
   std::vector<Finding> kept;
   kept.reserve(findings.size());
   for (Finding& finding : findings) {
     if (finding.id == kLossRule && !finding.nodes.empty() && !finding.intervals.empty()) {
-      if (const auto account = account_of(finding, summaries, nodes)) {
+      if (const auto account = account_of(finding, nodes)) {
         if (!is_loss(account->sum(), received_in(finding), rule)) continue;
         tell(*account, finding);
       }

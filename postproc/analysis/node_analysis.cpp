@@ -23,6 +23,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/diagnose/run_rules.h"
 #include "postproc/peers/node_pair.h"
+#include "postproc/report/wording.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/telemetry/python_samples.h"
@@ -35,9 +36,10 @@ namespace {
 
 constexpr std::size_t kTimelinePoints = 1200;
 constexpr std::size_t kTimelineChannels = 8;
-constexpr std::size_t kMostAggregates = 300;
 constexpr std::size_t kMostNodeEpisodes = 40;
 constexpr std::size_t kMostReasons = 10;
+constexpr std::size_t kFewTimelinePoints = 60;   // points of a node without a finding that is not among the first
+constexpr std::size_t kNodesWithAllTrends = 64;  // first nodes of a job
 
 /// The channel itself, or the sum over all instances where the evidence is about the whole node.
 std::optional<TimelineChannel> timeline_of(const Telemetry& telemetry, const std::string& metric,
@@ -133,33 +135,6 @@ ReportEpisode report_episode(const Episode& episode, const Telemetry& telemetry,
                            reason.observed, reason.expected});
   }
   return out;
-}
-
-std::vector<ChannelAggregate> aggregates(const Telemetry& telemetry, double step_seconds,
-                                         std::span<const ChannelTotals> totals, std::size_t& live) {
-  struct Ranked {
-    double liveliness;
-    ChannelAggregate aggregate;
-  };
-  std::vector<Ranked> all;
-  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
-    const auto& [present, changes, late, sum, low, high, last] = totals[i];
-    const Channel& channel = telemetry.channels[i];
-    // A counter that counts nothing and a level that never moves are not alive; one that counts evenly is.
-    if (present == 0 || (low == high && (!per_second(channel) || high == 0))) continue;
-    ++live;
-    const auto [unit, factor] = shown_unit(channel, step_seconds);
-    all.push_back({static_cast<double>(changes) / static_cast<double>(present),
-                   {channel.name(), unit, four_digits(sum / static_cast<double>(present) * factor),
-                    four_digits(low * factor), four_digits(high * factor)}});
-  }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Ranked& a, const Ranked& b) { return a.liveliness > b.liveliness; });
-  if (all.size() > kMostAggregates) all.resize(kMostAggregates);
-  std::vector<ChannelAggregate> kept;
-  kept.reserve(all.size());
-  for (Ranked& ranked : all) kept.push_back(std::move(ranked.aggregate));
-  return kept;
 }
 
 NodeOverhead overhead(const Telemetry& telemetry, double step_seconds, double seconds,
@@ -266,6 +241,35 @@ Detection on_longer_steps(Detection detection, std::size_t factor) {
   return detection;
 }
 
+/// The channels that name an episode of this node: their trends here and on its peers show whether it is the job's.
+std::set<std::string> channels_of_episodes(const std::vector<ReportEpisode>& episodes) {
+  std::set<std::string> channels;
+  for (const ReportEpisode& episode : episodes) {
+    for (std::size_t i = 0; i < std::min(kPhaseReasons, episode.reasons.size()); ++i) {
+      channels.insert(base_metric(channel_name(episode.reasons[i].metric, episode.reasons[i].instance)));
+    }
+  }
+  return channels;
+}
+
+/// A report draws few lines, and asks few nodes for the trends of all channels. Each node knows how many there are.
+void leave_out_what_no_report_reads(NodeSummary& summary) {
+  const std::vector<std::string> nodes = expand_node_list(summary.expected_nodes);
+  const auto index = static_cast<std::size_t>(std::find(nodes.begin(), nodes.end(), summary.node) - nodes.begin());
+  if (index == nodes.size()) return;
+  Report& part = summary.part;
+  const bool reported = std::any_of(part.findings.begin(), part.findings.end(),
+                                    [](const Finding& finding) { return finding.severity >= Severity::notice; });
+  if (!reported && index >= kMostTimelines) {
+    for (TimelineChannel& line : part.timeline) downsample(line, kFewTimelinePoints);
+  }
+  const std::size_t stride = (nodes.size() + kNodesWithAllTrends - 1) / kNodesWithAllTrends;
+  if (index % stride == 0) return;
+  std::set<std::string> channels = channels_of_episodes(part.episodes);
+  channels.emplace(kOwnTime);
+  keep_trends_of(channels, summary.profile);
+}
+
 NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   const NodeTrace& trace = view.trace;
   const Telemetry& telemetry = view.overview.telemetry();
@@ -281,7 +285,6 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.boot_id = fact_in(trace.begin, "kernel.boot_id").value_or("");
   summary.addresses = addresses_in(trace.begin);
   summary.expected_nodes = expected_nodes(trace.begin);
-  summary.aggregates = aggregates(telemetry, step_seconds, view.totals.channels, summary.live_channels);
   summary.profile = profile_of(telemetry, compared_facts(trace));
   summary.retransmits = retransmits_of(telemetry);
   summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
@@ -316,6 +319,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
     part.omitted["episodes"] = static_cast<double>(detection.episodes.size() - part.episodes.size());
   }
   part.timeline = timeline(telemetry, part.findings, detection);
+  leave_out_what_no_report_reads(summary);
   part.overhead = {overhead(telemetry, step_seconds, summary.seconds, view.totals.channels)};
   part.locality = {where_it_ran(telemetry, trace.begin, trace.end)};
   part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};

@@ -5,14 +5,18 @@
 #include <limits>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/zlib_text.h"
 #include "postproc/analysis/summary_fields.h"
-#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 namespace {
 
+constexpr std::size_t kMostForeign = 4 * kLargestSummary;  // size of a file that may come from another version or user
+
 std::string dump(const NodeSummary& summary) {
-  return json_text(JsonWriter::whole(summary)) + "\n";
+  Json json = JsonWriter::whole(summary);
+  json["report"].erase("units");  // for other readers of a report
+  return json_text(json) + "\n";
 }
 
 }  // namespace
@@ -41,21 +45,17 @@ std::string render_summary(NodeSummary summary) {
   const auto cut = [&summary](const char* what, std::size_t count) {
     summary.part.omitted[what] += static_cast<double>(count);
   };
-  // Least needed first: points of the timeline, then quiet channels, then weak episodes, then the data that separates a
-  // phase of the whole job from one node's, at last whole timelines. The means by which nodes are compared stay.
+  // Least needed first: points of the timeline, then weak episodes, then the data that separates a phase of the whole
+  // job from one node's, at last whole timelines. The means by which nodes are compared stay.
   for (int round = 0; text.size() > kLargestSummary && round < 12; ++round) {
     for (TimelineChannel& channel : summary.part.timeline) downsample(channel, channel.values.size() / 2);
-    if (summary.aggregates.size() > 50) {
-      cut("aggregates", summary.aggregates.size() / 2);
-      summary.aggregates.resize((summary.aggregates.size() + 1) / 2);
-    }
     if (auto& episodes = summary.part.episodes; round >= 2 && episodes.size() > 5) {
       cut("episodes", episodes.size() / 2);
       episodes.resize((episodes.size() + 1) / 2);
     }
     if (round == 3) {
       cut("courses", 1);
-      for (ProfileChannel& channel : summary.profile.channels) channel.sparkline.clear();
+      keep_trends_of({}, summary.profile);
     }
     if (auto& timeline = summary.part.timeline; round >= 4 && !timeline.empty()) {
       cut("timelines", 1);
@@ -66,13 +66,19 @@ std::string render_summary(NodeSummary summary) {
   return text;
 }
 
-NodeSummary parse_summary(const std::string& text) {
-  const Json json = parse_json(text, "summary");
+NodeSummary parse_summary(std::string content) {
+  const Json json = parse_json(plain_text(std::move(content), kMostForeign), "summary");
   JsonReader reader(json, "summary");
   NodeSummary summary;
   fields(reader, summary);
   summary.profile.node = summary.node;
   return summary;
+}
+
+NodeSummary publish_summary(const std::filesystem::path& trace, NodeSummary summary, Synced synced) {
+  std::string text = render_summary(std::move(summary));
+  publish_file(trace.parent_path(), summary_name(trace), zlib_text(text), synced);
+  return parse_summary(std::move(text));
 }
 
 std::string summary_name(const std::filesystem::path& trace) {
@@ -83,7 +89,7 @@ std::string summary_name(const std::filesystem::path& trace) {
 std::optional<NodeSummary> summary_of(const ListedTrace& trace) {
   try {
     NodeSummary summary =
-        parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace.path), 4 * kLargestSummary));
+        parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace.path), kMostForeign));
     // A copy of a downsampled trace may have another time.
     const bool same_time = summary.downsampled || summary.trace_mtime_ns == trace.mtime_ns;
     if (summary.trace != trace.path.filename().string() || summary.trace_bytes != trace.bytes || !same_time) {

@@ -1,5 +1,5 @@
 // The input of the merge from one node: `NODE.summary.json`, small enough to read a thousand of them. It holds a report
-// of this node alone, in the format of report.json, and aggregates of its channels.
+// of this node alone, in the format of report.json, and the profile by which nodes are compared. Stored as zlib text.
 #pragma once
 
 #include <filesystem>
@@ -13,19 +13,14 @@
 #include "postproc/peers/step_history.h"
 #include "postproc/report/report.h"
 #include "postproc/telemetry/job.h"
+#include "postproc/telemetry/publish.h"
 
 namespace reveal {
 
-inline constexpr std::size_t kLargestSummary = 200'000;
+inline constexpr std::size_t kLargestSummary = 200'000;  // as JSON
 
-struct ChannelAggregate {
-  std::string name;  // "cpu.user/cpu3"
-  std::string unit;  // "/s" appended for counters
-  double mean = 0;
-  double minimum = 0;
-  double maximum = 0;
-  bool operator==(const ChannelAggregate&) const = default;
-};
+inline constexpr std::size_t kMostTimelines = 12;  // that a report draws
+inline constexpr std::size_t kPhaseReasons = 3;    // channels of an episode by which a phase of the whole job is told
 
 struct NodeSummary {
   std::string node;
@@ -34,28 +29,29 @@ struct NodeSummary {
   std::string trace;  // file name within the job directory
   std::uint64_t trace_bytes = 0;
   std::int64_t trace_mtime_ns = 0;
-  bool complete = true;                      // the collector closed the trace
-  bool downsampled = false;                  // after the analysis, to one row a minute: it cannot be repeated
-  double seconds = 0;                        // recorded
-  std::string boot_id;                       // boot of the kernel: equal for "nodes" that are namespaces of one machine
-  std::string insufficient;                  // why the detectors had no result, or ""
-  std::string damaged;                       // the lost part of the trace that could have been a finding, or ""
-  std::vector<std::string> addresses;        // addresses of its interfaces
-  std::vector<std::string> expected_nodes;   // nodes of the job, as far as recorded on this node
-  std::size_t live_channels = 0;             // that ever changed
-  std::vector<ChannelAggregate> aggregates;  // aggregates of the channels that move most
-  Retransmits retransmits;                   // over TCP: decides whether a peer lost segments
-  NodeProfile profile;                       // for the comparison with other nodes and runs
-  StepHistory steps;                         // steps of its ranks, for the same comparison
-  CallHistory calls;                         // calls of its ranks, for the same comparison
+  bool complete = true;                // the collector closed the trace
+  bool downsampled = false;            // after the analysis, to one row a minute: it cannot be repeated
+  double seconds = 0;                  // recorded
+  std::string boot_id;                 // boot of the kernel: equal for "nodes" that are namespaces of one machine
+  std::string insufficient;            // why the detectors had no result, or ""
+  std::string damaged;                 // the lost part of the trace that could have been a finding, or ""
+  std::vector<std::string> addresses;  // addresses of its interfaces
+  std::string expected_nodes;          // nodes of the job, folded, as far as recorded on this node
+  Retransmits retransmits;             // over TCP: decides whether a peer lost segments
+  NodeProfile profile;                 // for the comparison with other nodes and runs
+  StepHistory steps;                   // steps of its ranks, for the same comparison
+  CallHistory calls;                   // calls of its ranks, for the same comparison
   Report part;
   bool operator==(const NodeSummary&) const = default;
 };
 
-/// Reduces timeline, aggregates and episodes until the text fits kLargestSummary; `omitted` counts the cut items.
+/// Reduces timeline and episodes until the text fits kLargestSummary; `omitted` counts the cut items.
 [[nodiscard]] std::string render_summary(NodeSummary summary);
-/// Throws Error for another schema or a damaged file.
-[[nodiscard]] NodeSummary parse_summary(const std::string& json);
+/// From JSON, compressed or not, of this or an earlier version. Throws Error for another schema or a damaged file.
+[[nodiscard]] NodeSummary parse_summary(std::string content);
+
+/// Writes it beside the trace. Returns the summary as a report reads it later, rounded and reduced. Throws Error.
+NodeSummary publish_summary(const std::filesystem::path& trace, NodeSummary summary, Synced synced = Synced::no);
 
 /// The node's summary, if it was made from exactly this file, by whichever version and configuration.
 [[nodiscard]] std::optional<NodeSummary> summary_of(const ListedTrace& trace);

@@ -6,16 +6,9 @@
 #include "postproc/peers/profile_fields.h"
 #include "postproc/peers/step_fields.h"
 #include "postproc/report/report_json.h"
+#include "postproc/words/lists.h"
 
 namespace reveal {
-
-void fields(auto& v, Visited<decltype(v), ChannelAggregate>& channel) {
-  v("channel", channel.name);
-  v("unit", channel.unit);
-  v("mean", channel.mean);
-  v("minimum", channel.minimum);
-  v("maximum", channel.maximum);
-}
 
 void fields(auto& v, Visited<decltype(v), RetransmitsTo>& to) {
   v("peer", to.peer);
@@ -30,8 +23,16 @@ void fields(auto& v, Visited<decltype(v), Retransmits>& sent) {
   v("peers", sent.peers);
 }
 
+/// Earlier versions wrote each name.
+void read_unfolded_nodes(auto& /*v*/, const auto& /*summary*/) {}
+inline void read_unfolded_nodes(JsonReader& reader, NodeSummary& summary) {
+  std::vector<std::string> nodes;
+  reader("expected_nodes", nodes);
+  if (summary.expected_nodes.empty()) summary.expected_nodes = slurm_node_list(nodes);
+}
+
 void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
-  v.schema("schema", "reveal.summary/1");
+  v.schema("schema", "reveal.summary/2", "reveal.summary/1");
   v("node", summary.node);
   v("tool_version", summary.tool_version);
   v("config_hash", summary.config_hash);
@@ -47,10 +48,9 @@ void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
   v("insufficient", summary.insufficient);
   v("damaged", summary.damaged);
   v("addresses", summary.addresses);
-  v("expected_nodes", summary.expected_nodes);
+  v("node_list", summary.expected_nodes);
+  read_unfolded_nodes(v, summary);
   v("sent_again", summary.retransmits);
-  v("live_channels", summary.live_channels);
-  v.table("aggregate_columns", "aggregates", summary.aggregates);
   // Summaries of an earlier version have none: such a node is reported, and not compared.
   v("profile", summary.profile);
   v.maybe("steps", summary.steps, !summary.steps.ranks.empty());

@@ -10,6 +10,7 @@
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/telemetry/job.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -62,7 +63,9 @@ Report make_report(const ReportRequest& request, const CommonOptions& common) {
   ReportOptions options;
   options.settings = common.settings();
   if (!request.pipeline.empty()) options.settings.pipeline = find_pipeline(request.pipeline).name;
-  options.expected_nodes = request.expect;
+  for (const std::string& list : request.expect) {
+    for (std::string& node : expand_node_list(list)) options.expected_nodes.push_back(std::move(node));
+  }
   options.reuse_summaries = !request.fresh;
   options.exit_code = request.exit_code;
   options.ran_seconds = request.ran_seconds;

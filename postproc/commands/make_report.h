@@ -11,8 +11,8 @@ namespace reveal {
 
 struct ReportRequest {
   std::string directory;
-  std::string pipeline;  // "": as configured
-  std::vector<std::string> expect;
+  std::string pipeline;             // "": as configured
+  std::vector<std::string> expect;  // lists of nodes, folded or not
   std::optional<int> exit_code;
   std::optional<double> ran_seconds;
   bool fresh = false;

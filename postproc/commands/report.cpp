@@ -17,8 +17,7 @@ class ReportCommand final : public Command {
     app.add_option("--pipeline", request_.pipeline, "detectors: reveal (default) or paper")
         ->type_name("NAME")
         ->check(known_pipeline);
-    app.add_option("--expect", request_.expect, "nodes that must have delivered a trace")
-        ->delimiter(',')
+    app.add_option("--expect", request_.expect, "nodes that must have delivered a trace: n01,n02 or n[01-03],login")
         ->type_name("NODES");
     app.add_option("--exit-code", request_.exit_code, "exit status of the job, for the report")
         ->check(CLI::Range(0, 255))
@@ -70,7 +69,7 @@ const RegisteredCommand kReportCommand{{.order = 10,
                                         .help = "Merge, analyse, write and print the report of a job",
                                         .examples = "  reveal report reveal-4711\n"
                                                     "  reveal report out --pipeline paper --json\n"
-                                                    "  reveal report out --expect n01,n02,n03",
+                                                    "  reveal report out --expect n[01-03]",
                                         .make = make_command<ReportCommand>}};
 
 }  // namespace

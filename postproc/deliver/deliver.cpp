@@ -208,13 +208,13 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
     }
     std::optional<NodeSummary> theirs;
     try {
-      theirs = parse_summary(read_text_file(summary, 4 * kLargestSummary));
+      theirs = parse_summary(read_text_file(summary, kLargestSummary));
     } catch (const std::exception&) {
       // The report makes a new one.
     }
     if (theirs) {
       theirs->trace = renamed->second;
-      publish_file(directory, summary_name(renamed->second), render_summary(*std::move(theirs)), Synced::yes);
+      publish_summary(directory / renamed->second, *std::move(theirs), Synced::yes);
     }
     std::error_code ignored;
     fs::remove(summary, ignored);

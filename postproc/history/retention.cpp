@@ -14,6 +14,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/zlib_text.h"
 
 namespace reveal {
 namespace {
@@ -28,6 +29,7 @@ constexpr std::string_view kSummary = ".summary.json";
 constexpr std::array<std::string_view, 4> kOfNodes = {kSummary, ".h5", ".h5.part", ".status.json"};
 constexpr std::string_view kMergedTraces = "job.h5";
 constexpr std::string_view kSchemaOfSummary = "reveal.summary/";
+constexpr std::size_t kMostOfSummary = 1 << 18;
 
 /// The directory itself, through no link to it; throws Error if it is another user's.
 Descriptor open_own(const fs::path& directory) {
@@ -64,6 +66,14 @@ RunRecord record_in(const Descriptor& folder) {
   return parse_run(text);
 }
 
+bool is_summary(std::string content) {
+  try {
+    return plain_text(std::move(content), kMostOfSummary).substr(0, 200).find(kSchemaOfSummary) != std::string::npos;
+  } catch (const Error&) {
+    return false;  // damaged, or not ours
+  }
+}
+
 /// results.h5 beside a report is the user's: a node's files are known by the summary of its analysis.
 void mark_ours(const Descriptor& folder, std::vector<RunFile>& files) {
   constexpr std::size_t kMostOfMerged = 1 << 20;
@@ -71,10 +81,7 @@ void mark_ours(const Descriptor& folder, std::vector<RunFile>& files) {
   bool merged = false;
   const std::string links = begin_of(folder, std::string(kMergedTraces), kMostOfMerged);
   for (const RunFile& file : files) {
-    if (!file.name.ends_with(kSummary) ||
-        begin_of(folder, file.name, 200).find(kSchemaOfSummary) == std::string::npos) {
-      continue;
-    }
+    if (!file.name.ends_with(kSummary) || !is_summary(begin_of(folder, file.name, kMostOfSummary))) continue;
     const std::string node = file.name.substr(0, file.name.size() - kSummary.size());
     for (const std::string_view ending : kOfNodes) names.push_back(node + std::string(ending));
     merged = merged || links.find(node + ".h5") != std::string::npos;

@@ -127,7 +127,7 @@ class JsonWriter {
   /// Writes a value for other readers only.
   void constant(std::string_view key, const Json& value) { put(key, value); }
   /// Fields that a reader requires.
-  void schema(std::string_view key, const Json& value) { put(key, value); }
+  void schema(std::string_view key, const Json& value, const Json& /*earlier*/ = nullptr) { put(key, value); }
 
   [[nodiscard]] static Json whole(const auto& thing) {
     Json json = Json::object();
@@ -224,7 +224,8 @@ class JsonReader {
     (*this)(key, thing);
   }
   void constant(std::string_view /*key*/, const Json& /*value*/) {}
-  void schema(std::string_view key, const Json& value);
+  /// `earlier`: another value that is read as well.
+  void schema(std::string_view key, const Json& value, const Json& earlier = nullptr);
 
  private:
   struct UnknownName : Error {

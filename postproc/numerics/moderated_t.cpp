@@ -101,9 +101,9 @@ VariancePrior variance_prior(std::span<const double> variances, double variance_
   return prior;
 }
 
-double discovery_limit(std::vector<double> p, double q) {
+double discovery_limit(std::vector<double> p, double q, std::size_t all) {
   std::sort(p.begin(), p.end());
-  const double tests = static_cast<double>(p.size());
+  const double tests = static_cast<double>(std::max(p.size(), all));
   for (std::size_t i = p.size(); i-- > 0;) {
     if (p[i] <= q * static_cast<double>(i + 1) / tests) return p[i];
   }

@@ -29,7 +29,8 @@ struct VariancePrior {
 /// median and at least `least_s2`; df lies in [least_df, most_df].
 [[nodiscard]] VariancePrior variance_prior(std::span<const double> variances, double variance_df, double least_s2);
 
-/// The largest p that is still a discovery at rate q among all of `p`; -1 when there is none.
-[[nodiscard]] double discovery_limit(std::vector<double> p, double q);
+/// The largest p that is still a discovery at rate q; -1 when there is none. `all`: tests, if those with a p above q,
+/// which are no discoveries, are not in `p`.
+[[nodiscard]] double discovery_limit(std::vector<double> p, double q, std::size_t all = 0);
 
 }  // namespace reveal

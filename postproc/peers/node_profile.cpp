@@ -1,7 +1,10 @@
 #include "postproc/peers/node_profile.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <map>
 #include <span>
@@ -9,8 +12,10 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
+#include "postproc/numerics/median.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/numerics/simd.h"
+#include "postproc/peers/profile_fields.h"
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/quantity.h"
 
@@ -28,6 +33,7 @@ constexpr std::size_t kMostForeignSparkline = 100'000;
 constexpr int kSparklineLevels = 64;
 constexpr char kFirstLevel = '0';  // '0' to 'o' in ASCII, without quotes; a backslash must be escaped, and JSON does it
 constexpr char kNoLevel = '~';
+constexpr double kBelowNoise = 0.2;
 constexpr double kCut = 0.01;  // share of a line's values at both ends: one spike must not flatten the rest
 
 /// A node's own name or a moment's choice: never equal, and nothing to compare.
@@ -205,7 +211,22 @@ class Shaper {
       }
       if (present >= half_block_) means[block] = static_cast<float>(four_digits(sum / present));
     }
+    round_to_noise(means);
     return means;
+  }
+
+  /// Digits below a fifth of the usual change from one block to the next show chance only, and take space.
+  static void round_to_noise(std::vector<float>& means) {
+    std::vector<double> changes;
+    for (std::size_t i = 1; i < means.size(); ++i) {
+      if (!std::isnan(means[i]) && !std::isnan(means[i - 1])) changes.push_back(std::abs(means[i] - means[i - 1]));
+    }
+    const double noise = changes.empty() ? 0 : kBelowNoise * median_of(std::move(changes));
+    if (!(noise > 0)) return;
+    const double unit = std::pow(10, std::floor(std::log10(noise)));
+    for (float& mean : means) {
+      if (!std::isnan(mean)) mean = static_cast<float>(four_digits(std::round(mean / unit) * unit));
+    }
   }
 
   void draw(const Values& values, ProfileChannel& channel) const {
@@ -289,6 +310,79 @@ void add_own_time(const Telemetry& telemetry, const std::map<std::string, Group>
   shaper.add(std::string(kOwnTime), "cpus", channel, own);
 }
 
+/// Five bits in each character, the lowest first; the sixth: more follow.
+constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+constexpr int kBits = 5;
+constexpr std::uint64_t kMoreFollow = 1U << kBits;
+constexpr int kMostShift = 60;
+constexpr char kMissingDecimal = '~';
+constexpr char kEndOfBlocks = ',';
+constexpr char kEndOfName = '\n';
+constexpr std::size_t kMostForeignNames = 100'000;
+constexpr int kMostPowers = 9;     // between the largest and the smallest of one list
+constexpr int kMostExponent = 60;  // of a float
+
+constexpr std::uint8_t kNoDigit = 255;
+constexpr std::array<std::uint8_t, 256> kDigitOf = [] {
+  std::array<std::uint8_t, 256> digits{};
+  digits.fill(kNoDigit);
+  for (std::size_t i = 0; i < kDigits.size(); ++i) {
+    digits[static_cast<unsigned char>(kDigits[i])] = static_cast<std::uint8_t>(i);
+  }
+  return digits;
+}();
+
+void put_number(std::uint64_t number, std::string& text) {
+  for (; number >= kMoreFollow; number >>= kBits) text += kDigits[(number & (kMoreFollow - 1)) | kMoreFollow];
+  text += kDigits[number];
+}
+
+std::uint64_t take_number(std::string_view& text) {
+  std::uint64_t number = 0;
+  for (int shift = 0; !text.empty() && shift <= kMostShift; shift += kBits) {
+    const std::uint64_t digit = kDigitOf[static_cast<unsigned char>(text.front())];
+    if (digit == kNoDigit) break;
+    text.remove_prefix(1);
+    number |= (digit & (kMoreFollow - 1)) << shift;
+    if (digit < kMoreFollow) return number;
+  }
+  throw Error("the profile of a node contains invalid numbers");
+}
+
+std::uint64_t without_sign(std::int64_t number) {
+  return number < 0 ? 2 * static_cast<std::uint64_t>(-(number + 1)) + 1 : 2 * static_cast<std::uint64_t>(number);
+}
+
+std::int64_t with_sign(std::uint64_t number) {
+  const auto half = static_cast<std::int64_t>(number / 2);
+  return number % 2 == 0 ? half : -half - 1;
+}
+
+/// 12.5 is {125, -1}.
+struct Decimal {
+  std::int64_t digits = 0;
+  int exponent = 0;
+};
+
+Decimal decimal_of(float value) {
+  constexpr int kDigitsOfFloat = 9;
+  // The same text as in JSON: the shortest that is this number.
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof(text), value, std::chars_format::scientific).ptr;
+  Decimal decimal;
+  std::string_view rest(text, static_cast<std::size_t>(end - text));
+  const std::size_t e = rest.find('e');
+  std::from_chars(rest.data() + e + (rest[e + 1] == '+' ? 2 : 1), end, decimal.exponent);
+  bool fraction = false;
+  for (const char c : rest.substr(0, std::min<std::size_t>(e, kDigitsOfFloat + 2))) {
+    if (c >= '0' && c <= '9') decimal.digits = 10 * decimal.digits + (c - '0');
+    if (fraction) --decimal.exponent;
+    fraction = fraction || c == '.';
+  }
+  if (value < 0) decimal.digits = -decimal.digits;
+  return decimal;
+}
+
 bool starts_with_any(std::string_view text, std::span<const std::string_view> prefixes) {
   return std::any_of(prefixes.begin(), prefixes.end(),
                      [text](std::string_view prefix) { return text.starts_with(prefix); });
@@ -319,6 +413,144 @@ bool NodeProfile::is_zero(std::string_view name) const {
   return std::binary_search(zeros.begin(), zeros.end(), name);
 }
 
+std::string packed_decimals(std::span<const float> values) {
+  std::vector<Decimal> decimals;
+  int lowest = kMostExponent;
+  int highest = -kMostExponent;
+  for (const float value : values) {
+    decimals.push_back(std::isfinite(value) ? decimal_of(value) : Decimal{});
+    if (decimals.back().digits == 0) continue;
+    lowest = std::min(lowest, decimals.back().exponent);
+    highest = std::max(highest, decimals.back().exponent);
+  }
+  lowest = highest < lowest ? 0 : std::max(lowest, highest - kMostPowers);
+  std::int64_t least = std::numeric_limits<std::int64_t>::max();
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    Decimal& decimal = decimals[i];
+    for (; decimal.exponent > lowest && decimal.digits != 0; --decimal.exponent) decimal.digits *= 10;
+    for (; decimal.exponent < lowest && decimal.digits != 0; ++decimal.exponent) decimal.digits /= 10;
+    if (std::isfinite(values[i])) least = std::min(least, decimal.digits);
+  }
+  std::string text;
+  if (values.empty()) return text;
+  if (least == std::numeric_limits<std::int64_t>::max()) least = 0;
+  put_number(without_sign(lowest), text);
+  put_number(without_sign(least), text);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (std::isfinite(values[i])) {
+      put_number(static_cast<std::uint64_t>(decimals[i].digits - least), text);
+    } else {
+      text += kMissingDecimal;
+    }
+  }
+  return text;
+}
+
+std::vector<float> unpacked_decimals(std::string_view text) {
+  std::vector<float> values;
+  if (text.empty()) return values;
+  const auto exponent =
+      static_cast<int>(std::clamp<std::int64_t>(with_sign(take_number(text)), -kMostExponent, kMostExponent));
+  const auto least = static_cast<double>(with_sign(take_number(text)));
+  const double power = std::pow(10.0, std::abs(exponent));
+  values.reserve(static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](unsigned char digit) {
+    return kDigitOf[digit] < kMoreFollow || digit == kMissingDecimal;
+  })));
+  while (!text.empty()) {
+    if (text.front() == kMissingDecimal) {
+      text.remove_prefix(1);
+      values.push_back(std::numeric_limits<float>::quiet_NaN());
+      continue;
+    }
+    const double digits = least + static_cast<double>(take_number(text));
+    values.push_back(static_cast<float>(exponent < 0 ? digits / power : digits * power));
+  }
+  return values;
+}
+
+std::string folded_names(const std::vector<std::string>& names) {
+  std::string text;
+  std::string_view before;
+  for (const std::string& name : names) {
+    const std::size_t most = std::min({name.size(), before.size(), kDigits.size() - 1});
+    std::size_t shared = 0;
+    const auto is_ascii = [&name](std::size_t i) { return static_cast<unsigned char>(name[i]) < 0x80; };
+    while (shared < most && name[shared] == before[shared] && is_ascii(shared)) ++shared;  // others are not cut in two
+    text += kDigits[shared];
+    for (const char letter : name.substr(shared)) text += letter == kEndOfName ? ' ' : letter;
+    text += kEndOfName;
+    before = name;
+  }
+  return text;
+}
+
+std::vector<std::string> unfolded_names(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const std::size_t end = text.find(kEndOfName);
+    const std::size_t shared = kDigitOf[static_cast<unsigned char>(text.front())];
+    if (end == 0 || end == std::string_view::npos || shared > (names.empty() ? 0 : names.back().size()) ||
+        names.size() >= kMostForeignNames) {
+      throw Error("the names in a node's profile are damaged");
+    }
+    std::string name = names.empty() ? std::string() : names.back().substr(0, shared);
+    names.push_back(name.append(text.substr(1, end - 1)));
+    text.remove_prefix(end + 1);
+  }
+  return names;
+}
+
+ChannelColumns columns_of(const std::vector<ProfileChannel>& channels) {
+  ChannelColumns columns;
+  std::map<ChannelTraits, std::size_t> known;
+  std::vector<std::string> names;
+  for (const ProfileChannel& channel : channels) {
+    const ChannelTraits traits{channel.unit, channel.subsystem, channel.kind, channel.carried_over};
+    const auto [at, added] = known.try_emplace(traits, columns.of_many.size());
+    if (added) columns.of_many.push_back(traits);
+    if (!channel.sparkline.empty() || channel.low != 0 || channel.high != 0) {
+      columns.trends.push_back({names.size(), channel.low, channel.high, channel.sparkline});
+    }
+    if (!names.empty()) columns.blocks += kEndOfBlocks;
+    columns.blocks += packed_decimals(channel.blocks);
+    names.push_back(channel.name);
+    columns.means.push_back(channel.mean);
+    put_number(at->second, columns.traits);
+  }
+  columns.names = folded_names(names);
+  return columns;
+}
+
+std::vector<ProfileChannel> channels_of(ChannelColumns columns) {
+  std::vector<std::string> names = unfolded_names(columns.names);
+  if (columns.means.size() != names.size()) throw Error("the columns of a node's profile differ in length");
+  std::vector<ProfileChannel> channels(names.size());
+  std::string_view traits_left = columns.traits;
+  std::string_view blocks_left = columns.blocks;
+  for (std::size_t i = 0; i < channels.size(); ++i) {
+    const std::uint64_t which = take_number(traits_left);
+    if (which >= columns.of_many.size()) throw Error("a channel of a node's profile has no traits");
+    const ChannelTraits& traits = columns.of_many[which];
+    const std::size_t end = std::min(blocks_left.find(kEndOfBlocks), blocks_left.size());
+    channels[i] = {.name = std::move(names[i]),
+                   .unit = traits.unit,
+                   .subsystem = traits.subsystem,
+                   .kind = traits.kind,
+                   .carried_over = traits.carried_over,
+                   .mean = columns.means[i],
+                   .blocks = unpacked_decimals(blocks_left.substr(0, end))};
+    blocks_left.remove_prefix(std::min(end + 1, blocks_left.size()));
+  }
+  for (StoredTrend& trend : columns.trends) {
+    if (trend.channel >= channels.size()) throw Error("a trend of a node's profile has no channel");
+    ProfileChannel& channel = channels[trend.channel];
+    channel.low = trend.low;
+    channel.high = trend.high;
+    channel.sparkline = std::move(trend.line);
+  }
+  return channels;
+}
+
 NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin) {
   NodeProfile profile;
   std::map<std::string, Group> groups;
@@ -339,6 +571,15 @@ NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin) {
   }
   std::sort(profile.facts.begin(), profile.facts.end());
   return profile;
+}
+
+void keep_trends_of(const std::set<std::string>& channels, NodeProfile& profile) {
+  for (ProfileChannel& channel : profile.channels) {
+    if (channels.contains(channel.name)) continue;
+    channel.sparkline.clear();
+    channel.low = channel.high = 0;
+  }
+  profile.all_trends = false;
 }
 
 double sparkline_value(const ProfileChannel& channel, std::size_t i) {

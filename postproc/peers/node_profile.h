@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -42,6 +43,7 @@ struct NodeProfile {
   std::int64_t sparkline_step_ns = 0;
   std::vector<ProfileChannel> channels;  // by name
   std::size_t channels_left_out = 0;
+  bool all_trends = true;                                  // false: only of the channels that this node's report needs
   std::vector<std::string> zeros;                          // measured, and 0 all the time; by name
   std::vector<std::pair<std::string, std::string>> facts;  // configuration that should not differ; by key
 
@@ -56,6 +58,14 @@ struct NodeProfile {
 inline constexpr std::string_view kOwnTime = "job.own_time";
 
 [[nodiscard]] NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin);
+
+/// Clears the trends of all other channels.
+void keep_trends_of(const std::set<std::string>& channels, NodeProfile& profile);
+
+/// Decimals of at most four digits as a short text, which stays the same for equal numbers, and back. Missing ones are
+/// NaN. Throws Error where the text is none of these.
+[[nodiscard]] std::string packed_decimals(std::span<const float> values);
+[[nodiscard]] std::vector<float> unpacked_decimals(std::string_view text);
 
 /// Point `i` of a channel's line, NaN where there is none.
 [[nodiscard]] double sparkline_value(const ProfileChannel& channel, std::size_t i);

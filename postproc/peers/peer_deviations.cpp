@@ -14,7 +14,6 @@
 namespace reveal {
 namespace {
 
-constexpr double kPeerDiscoveryRate = 0.05;
 constexpr std::size_t kMostListed = 200;
 constexpr double kPairPercent = 30;  // with two nodes, their usual difference is unknown
 constexpr double kPairErrors = 3;    // standard errors
@@ -43,12 +42,12 @@ PeerDeviation deviation_of(const PeerTest& test, const ProfileTable::Column& col
 
 }  // namespace
 
-std::vector<PeerDeviation> deviations_of(const std::vector<PeerTest>& tests, const ProfileTable& table,
+std::vector<PeerDeviation> deviations_of(const std::vector<PeerTest>& tests, std::size_t all, const ProfileTable& table,
                                          const std::vector<const NodeProfile*>& nodes, double least_percent) {
   std::vector<double> p;
   p.reserve(tests.size());
   for (const PeerTest& test : tests) p.push_back(test.p);
-  const double limit = discovery_limit(std::move(p), kPeerDiscoveryRate);
+  const double limit = discovery_limit(std::move(p), kPeerDiscoveryRate, all);
   std::vector<PeerDeviation> deviations;
   for (const PeerTest& test : tests) {
     if (test.p > limit) continue;

@@ -10,9 +10,12 @@
 
 namespace reveal {
 
+inline constexpr double kPeerDiscoveryRate = 0.05;
+
 /// Returns the deviations by node, then by falling |t|. `tests` of all roles, with indices into `nodes` as their
-/// members.
-[[nodiscard]] std::vector<PeerDeviation> deviations_of(const std::vector<PeerTest>& tests, const ProfileTable& table,
+/// members; of `all` tests, those with a p up to kPeerDiscoveryRate suffice.
+[[nodiscard]] std::vector<PeerDeviation> deviations_of(const std::vector<PeerTest>& tests, std::size_t all,
+                                                       const ProfileTable& table,
                                                        const std::vector<const NodeProfile*>& nodes,
                                                        double least_percent);
 

@@ -41,8 +41,7 @@ class Comparer {
   PeerComparison run(double least_percent) {
     out_.reason.clear();
     for (const auto& members : find_peer_groups(table_)) out_.groups.push_back(compare_group(members));
-    out_.tests = tests_.size();
-    out_.deviations = deviations_of(tests_, table_, nodes_, least_percent);
+    out_.deviations = deviations_of(tests_, out_.tests, table_, nodes_, least_percent);
     out_.cells = cells_of(out_.deviations);  // the map has seen all of them; the list names the strongest
     out_.deviations_left_out = keep_strongest(out_.deviations);
     return std::move(out_);
@@ -67,6 +66,7 @@ class Comparer {
     }
     const GroupData data{nodes_, table_, overlap};
     std::vector<PeerTest> tests;
+    tests.reserve(table_.columns.size() * overlap.members.size());
     std::vector<double> variances;
     ColumnTest column_test(data);
     for (std::size_t c = 0; c < table_.columns.size(); ++c) {
@@ -81,8 +81,12 @@ class Comparer {
     group.compared = true;
     test_peers(tests, variances, overlap.members.size());
     if (out_.straggler.signal.empty()) out_.straggler = find_straggler(data, tests, straggling_);
-    for (PeerTest& test : tests) test.member = overlap.members[test.member];
-    tests_.insert(tests_.end(), tests.begin(), tests.end());
+    out_.tests += tests.size();
+    for (PeerTest& test : tests) {
+      if (test.p > kPeerDiscoveryRate) continue;
+      test.member = overlap.members[test.member];
+      tests_.push_back(test);
+    }
     return group;
   }
 
@@ -90,7 +94,7 @@ class Comparer {
   const EffectiveRule& straggling_;
   ProfileTable table_;
   PeerComparison out_;
-  std::vector<PeerTest> tests_;  // tests of all roles; members are indices into nodes_
+  std::vector<PeerTest> tests_;  // tests of all roles that may be discoveries; members are indices into nodes_
 };
 
 }  // namespace

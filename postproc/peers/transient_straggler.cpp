@@ -6,6 +6,9 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/excursion.h"
@@ -51,7 +54,7 @@ Trends trends_of(const PeerGroup& group, std::span<const NodeProfile* const> nod
   Trends trends;
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
   for (const NodeProfile* node : nodes) {
-    if (std::find(group.nodes.begin(), group.nodes.end(), node->node) == group.nodes.end()) continue;
+    if (!std::binary_search(group.nodes.begin(), group.nodes.end(), node->node)) continue;
     const ProfileChannel* channel = node->find(kOwnTime);
     if (channel == nullptr || channel->sparkline.empty() || node->sparkline_step_ns <= 0) continue;
     trends.nodes.push_back(node);
@@ -197,26 +200,47 @@ std::optional<Stretch> worked_on(const Trends& trends, std::size_t member, Inter
   return stretch;
 }
 
+/// The member that did the most; nothing where one of them is not known.
+std::optional<std::size_t> busiest_in(const Trends& trends, Interval at) {
+  std::size_t busiest = 0;
+  double most = -1;
+  for (std::size_t member = 0; member < trends.own.size(); ++member) {
+    const double inside = mean_inside(trends.own[member], at);
+    if (std::isnan(inside)) return std::nullopt;
+    if (inside > most) busiest = member;
+    most = std::max(most, inside);
+  }
+  return busiest;
+}
+
 /// While the detectors saw another one of them deviate without a known cause: in the longest such interval.
 std::optional<Suspect> working_on(const Trends& trends, std::span<const Finding> found, const EffectiveRule& rule) {
+  constexpr std::size_t kMostSearched = 100;  // intervals, the longest first
   const double least = rule.threshold("min_passing_seconds") * 1e9 / static_cast<double>(trends.step_ns);
-  std::optional<Suspect> longest;
+  std::set<std::string_view> names;
+  for (const NodeProfile* node : trends.nodes) names.insert(node->node);
+  std::vector<std::pair<Interval, const Finding*>> searched;
   for (const Finding& finding : found) {
     if (finding.id != kUnexplained || finding.intervals.size() != 1) continue;
-    const auto deviated = [&finding](const NodeProfile* node) {
-      return std::find(finding.nodes.begin(), finding.nodes.end(), node->node) != finding.nodes.end();
-    };
-    if (std::none_of(trends.nodes.begin(), trends.nodes.end(), deviated)) continue;
+    if (std::none_of(finding.nodes.begin(), finding.nodes.end(),
+                     [&names](const std::string& node) { return names.contains(node); }))
+      continue;
     const Interval at = trends.interval(finding.intervals.front());
     // The same condition: not from the start, and the usual state takes longer.
     if (at.begin == 0 || static_cast<double>(at.length()) < least || 2 * at.length() > trends.points()) continue;
-    if (longest && longest->stretch.at.length() >= at.length()) continue;
-    for (std::size_t member = 0; member < trends.nodes.size(); ++member) {
-      if (deviated(trends.nodes[member])) continue;
-      if (const auto stretch = worked_on(trends, member, at, rule)) longest = Suspect{member, *stretch};
-    }
+    searched.emplace_back(at, &finding);
   }
-  return longest;
+  std::stable_sort(searched.begin(), searched.end(),
+                   [](const auto& a, const auto& b) { return a.first.length() > b.first.length(); });
+  if (searched.size() > kMostSearched) searched.resize(kMostSearched);
+  for (const auto& [at, finding] : searched) {
+    // All others sleep more than the node they wait for.
+    const auto member = busiest_in(trends, at);
+    const auto deviated = [&](const std::string& node) { return node == trends.nodes[*member]->node; };
+    if (!member || std::any_of(finding->nodes.begin(), finding->nodes.end(), deviated)) continue;
+    if (const auto stretch = worked_on(trends, *member, at, rule)) return Suspect{*member, *stretch};
+  }
+  return std::nullopt;
 }
 
 Finding describe(const Trends& trends, std::size_t member, const Stretch& stretch, const EffectiveRule& rule) {

@@ -27,6 +27,7 @@ constexpr std::size_t kMostNodesByDetector = 8;
 constexpr std::size_t kMostMapRows = 40;
 constexpr std::size_t kLongTable = 8;  // rows
 constexpr std::size_t kLongList = 8;
+constexpr std::size_t kMostFiles = 60;
 constexpr std::size_t kLongLine = 2000;
 
 constexpr Subsystem kSubsystemColumns[] = {Subsystem::cpu,     Subsystem::gpu,     Subsystem::memory,
@@ -563,13 +564,17 @@ std::string footer(const Report& report) {
     parts.push_back(fmt::format("omitted: {} {}", number(count), html(what, 60)));
   }
   std::vector<std::string> files;
-  for (const auto& [what, path] : report.files) {
+  const std::size_t named = std::min(report.files.size(), kMostFiles);
+  for (std::size_t i = 0; i < named; ++i) {
+    const auto& [what, path] = report.files[report.files.size() - named + i];  // those of the report are the last
     files.push_back(fmt::format("{}: <code>{}</code>", html(what, 60), html(path, 200)));
   }
+  if (named < report.files.size()) files.push_back(fmt::format("{} more", report.files.size() - named));
   const bool many = files.size() > kLongList;
   if (!many) parts.insert(parts.end(), files.begin(), files.end());
   return "<footer>" + joined(parts, " &middot; ") +
-         (many ? folded_away(counted(static_cast<double>(files.size()), "file"), joined(files, " &middot; ")) : "") +
+         (many ? folded_away(counted(static_cast<double>(report.files.size()), "file"), joined(files, " &middot; "))
+               : "") +
          "</footer>\n";
 }
 

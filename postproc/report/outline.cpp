@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <set>
+#include <tuple>
 
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/diagnose/rule.h"
@@ -444,15 +446,17 @@ Section episodes_section(const Report& report) {
 /// Nodes that delivered alike are one row, whatever their number.
 std::vector<NodeCoverage> alike(const std::vector<NodeCoverage>& all) {
   std::vector<NodeCoverage> groups;
+  std::map<std::tuple<std::optional<double>, std::optional<double>, std::optional<double>, std::string_view>,
+           std::size_t>
+      index;
   for (const NodeCoverage& one : all) {
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const NodeCoverage& group) {
-      return group.samples_expected == one.samples_expected && group.samples_present == one.samples_present &&
-             group.clock_error_seconds == one.clock_error_seconds && group.note == one.note;
-    });
-    if (same == groups.end()) {
-      groups.push_back(one);
+    const auto [known, added] = index.try_emplace(
+        {one.samples_expected, one.samples_present, one.clock_error_seconds, one.note}, groups.size());
+    if (added) {
+      groups.push_back({one.nodes, one.samples_expected, one.samples_present, one.clock_error_seconds, {}, one.note});
     } else {
-      same->nodes.insert(same->nodes.end(), one.nodes.begin(), one.nodes.end());
+      auto& nodes = groups[known->second].nodes;
+      nodes.insert(nodes.end(), one.nodes.begin(), one.nodes.end());
     }
   }
   return groups;

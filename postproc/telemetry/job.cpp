@@ -20,7 +20,6 @@ constexpr std::string_view kPart = ".h5.part";
 constexpr std::string_view kMerged = "job.h5";
 constexpr std::string_view kRecovered = ".recovered.h5";
 constexpr std::string_view kEarlier = ".h5.earlier";
-constexpr std::size_t kMostExpectedNodes = 65'536;
 constexpr std::size_t kMostBytes = 1 << 20;                 // size of all names
 constexpr std::size_t kLongestName = 255;                   // length of a host's name: POSIX
 constexpr std::int64_t kLargestNumber = 1'000'000'000'000;  // number of a node
@@ -65,6 +64,26 @@ bool stands_alone(const std::filesystem::path& earlier) {
   return !std::filesystem::exists(part, error) || never_started(part);
 }
 
+/// Nothing where the file is none of a trace.
+std::optional<ListedTrace> listed_trace(const std::filesystem::path& path) {
+  const std::string name = path.filename().string();
+  if (name == kMerged || name.front() == '.' || name.ends_with(kRecovered)) return std::nullopt;
+  const bool earlier = name.ends_with(kEarlier) && stands_alone(path);
+  const bool part = earlier || name.ends_with(kPart);
+  if (!part && !name.ends_with(kTrace)) return std::nullopt;
+  struct stat status {};
+  // Links, FIFOs and the like are listed: opening them shows their kind.
+  if (::lstat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) return std::nullopt;
+  return ListedTrace{.path = path,
+                     .node = name.substr(0, name.size() - (earlier ? kEarlier
+                                                           : part  ? kPart
+                                                                   : kTrace)
+                                                              .size()),
+                     .part = part,
+                     .bytes = static_cast<std::uint64_t>(status.st_size),
+                     .mtime_ns = nanoseconds_of(status.st_mtim)};
+}
+
 }  // namespace
 
 std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
@@ -73,27 +92,21 @@ std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
   if (error) throw Error(directory.string() + ": " + error.message());
   std::vector<ListedTrace> traces;
   for (const auto& entry : entries) {
-    const std::string name = entry.path().filename().string();
-    if (name == kMerged || name.front() == '.' || name.ends_with(kRecovered)) continue;
-    const bool earlier = name.ends_with(kEarlier) && stands_alone(entry.path());
-    const bool part = earlier || name.ends_with(kPart);
-    if (!part && !name.ends_with(kTrace)) continue;
-    struct stat status {};
-    // Links, FIFOs and the like are listed: opening them shows their kind.
-    if (::lstat(entry.path().c_str(), &status) != 0 || S_ISDIR(status.st_mode)) continue;
-    ListedTrace trace;
-    trace.path = entry.path();
-    trace.node = name.substr(0, name.size() - (earlier ? kEarlier : part ? kPart : kTrace).size());
-    trace.part = part;
-    trace.bytes = static_cast<std::uint64_t>(status.st_size);
-    trace.mtime_ns = nanoseconds_of(status.st_mtim);
-    traces.push_back(std::move(trace));
+    if (auto trace = listed_trace(entry.path())) traces.push_back(*std::move(trace));
   }
   if (traces.empty()) {
     throw Error("no trace (NODE.h5 or NODE.h5.part) in " + directory.string() +
                 ": the job ended before its first samples, or its traces are still on its nodes");
   }
   std::sort(traces.begin(), traces.end(), [](const ListedTrace& a, const ListedTrace& b) { return a.path < b.path; });
+  return traces;
+}
+
+std::vector<ListedTrace> traces_of_node(const std::filesystem::path& directory, const std::string& node) {
+  std::vector<ListedTrace> traces;
+  for (const std::string_view ending : {kTrace, kEarlier, kPart}) {
+    if (auto trace = listed_trace(directory / (node + std::string(ending)))) traces.push_back(*std::move(trace));
+  }
   return traces;
 }
 
@@ -127,11 +140,11 @@ std::vector<std::string> expand_node_list(std::string_view list) {
   return names.take();
 }
 
-std::vector<std::string> expected_nodes(const Snapshot& snapshot) {
+std::string expected_nodes(const Snapshot& snapshot) {
   for (const auto& [key, value] : snapshot) {
-    if (key == "env.SLURM_JOB_NODELIST" || key == "job.nodelist") return expand_node_list(value);
+    if (key == "env.SLURM_JOB_NODELIST" || key == "job.nodelist") return value;
   }
-  return {};
+  return "";
 }
 
 }  // namespace reveal

@@ -22,10 +22,15 @@ struct ListedTrace {
 /// `directory` cannot be read or holds no trace.
 [[nodiscard]] std::vector<ListedTrace> list_traces(const std::filesystem::path& directory);
 
-/// Nodes of the job as its environment names them (SLURM_JOB_NODELIST); empty when unknown.
-[[nodiscard]] std::vector<std::string> expected_nodes(const Snapshot& snapshot);
+/// The traces of one node, found by name: the directory is not read, because a job may have thousands of files in it.
+[[nodiscard]] std::vector<ListedTrace> traces_of_node(const std::filesystem::path& directory, const std::string& node);
 
-/// "n[01-03,7],login" -> n01 n02 n03 n7 login; at most 65,536 names and a megabyte.
+/// Nodes of the job as its environment names them (SLURM_JOB_NODELIST), folded; "" when unknown.
+[[nodiscard]] std::string expected_nodes(const Snapshot& snapshot);
+
+inline constexpr std::size_t kMostExpectedNodes = 65'536;
+
+/// "n[01-03,7],login" -> n01 n02 n03 n7 login; at most kMostExpectedNodes names and a megabyte.
 [[nodiscard]] std::vector<std::string> expand_node_list(std::string_view list);
 
 }  // namespace reveal

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from harness import SOURCE, program, skip  # noqa: E402
@@ -144,7 +145,6 @@ def virtual_of_another(trace):
 
 
 def with_chunk(trace, raw, **how):
-    import zlib
     with h5py.File(trace, "r+") as file:
         rows = file[FAMILY].shape[1]
         new = replaced(file, FAMILY, chunks=(2, rows), maxshape=(None, None), compression="gzip", **how)
@@ -434,6 +434,11 @@ def earlier_segment_alone(trace):
 @kind
 def nested_summary(trace):
     open(trace[:-3] + ".summary.json", "w").write("[" * 300_000)
+
+
+@kind
+def summary_that_expands(trace):
+    open(trace[:-3] + ".summary.json", "wb").write(zlib.compress(b"[" * 100_000_000, 9))
 
 
 @kind

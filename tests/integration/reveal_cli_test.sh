@@ -231,7 +231,7 @@ import h5py
 with h5py.File('job/n04.h5', 'w') as foreign:
     foreign['x'] = [1, 2, 3]
 PY
-"$reveal" report job --expect n01,n05 >out 2>err
+"$reveal" report job --expect 'n[01,05]' >out 2>err
 [ $? = 0 ] || fail "bad traces beside a good one: $(cat err)"
 for node in n02 n03 n04 n05; do
   [ "$(grep -c "$node" err)" = 1 ] || fail "not exactly one line about $node: $(cat err)"

@@ -108,7 +108,7 @@ class Filler {
     (*this)(key, thing);
   }
   void constant(std::string_view /*key*/, const Json& /*value*/) {}
-  void schema(std::string_view /*key*/, const Json& /*value*/) {}
+  void schema(std::string_view /*key*/, const Json& /*value*/, const Json& /*earlier*/ = nullptr) {}
 
   template <class T>
   void whole(T& thing) {

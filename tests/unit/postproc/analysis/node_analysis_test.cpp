@@ -65,10 +65,9 @@ TEST(NodeAnalysis, SaysTheSameOfAJobInPieces) {
     EXPECT_EQ(got.methods, expected.methods);
     EXPECT_EQ(got.claim, expected.claim);
   }
-  ASSERT_EQ(in_pieces.aggregates.size(), whole.aggregates.size());
-  for (std::size_t i = 0; i < whole.aggregates.size(); ++i) {
-    EXPECT_EQ(in_pieces.aggregates[i].name, whole.aggregates[i].name);
-    EXPECT_EQ(in_pieces.aggregates[i].maximum, whole.aggregates[i].maximum);
+  ASSERT_EQ(in_pieces.profile.channels.size(), whole.profile.channels.size());
+  for (std::size_t i = 0; i < whole.profile.channels.size(); ++i) {
+    EXPECT_EQ(in_pieces.profile.channels[i].name, whole.profile.channels[i].name);
   }
 }
 

@@ -7,9 +7,11 @@
 #include "config_of.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/zlib_text.h"
 #include "postproc/analysis/job_report.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/diagnose/analysis_settings.h"
+#include "postproc/json/json_fields.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "synthetic_node.h"
@@ -55,7 +57,7 @@ TEST(Summary, ComesBackAsItWasWritten) {
   EXPECT_EQ(read.part.findings[0].id, "cpu.outsider");
   EXPECT_EQ(read.part.findings[0].sentence, written.part.findings[0].sentence);
   EXPECT_EQ(read.part.findings[0].intervals[0].begin_utc_ns, written.part.findings[0].intervals[0].begin_utc_ns);
-  EXPECT_EQ(read.aggregates.size(), written.aggregates.size());
+  EXPECT_EQ(read.profile, written.profile);
   EXPECT_EQ(read.part.timeline.size(), written.part.timeline.size());
 }
 
@@ -70,6 +72,64 @@ TEST(Summary, StaysBelowItsLimit) {
   const std::string text = render_summary(large);
   EXPECT_LE(text.size(), kLargestSummary);
   EXPECT_NO_THROW(static_cast<void>(parse_summary(text)));
+}
+
+TEST(Summary, IsReadFromItsCompressedText) {
+  const NodeSummary written = summary("n01");
+  const std::string stored = zlib_text(render_summary(written));
+  EXPECT_EQ(stored.front(), 'x');
+  EXPECT_EQ(parse_summary(stored), parse_summary(render_summary(written)));
+}
+
+TEST(Summary, RefusesADamagedCompressedText) {
+  const std::string stored = zlib_text(render_summary(summary("n01")));
+  for (std::size_t size = 1; size < stored.size(); size += 97) {
+    EXPECT_THROW(static_cast<void>(parse_summary(stored.substr(0, size))), Error) << size;
+  }
+  for (std::size_t at = 0; at < stored.size(); at += 97) {
+    std::string damaged = stored;
+    damaged[at] = static_cast<char>(damaged[at] ^ 0x10);
+    EXPECT_THROW(static_cast<void>(parse_summary(damaged)), Error) << at;
+  }
+  EXPECT_THROW(static_cast<void>(parse_summary(zlib_text(std::string(100'000'000, ' ')))), Error)
+      << "97 kB that would be a hundred megabytes";
+}
+
+TEST(Summary, ReadsThoseOfTheFirstVersion) {
+  Json json = Json::parse(render_summary(summary("n01")));
+  json["schema"] = "reveal.summary/1";
+  json.erase("node_list");
+  json["expected_nodes"] = {"n01", "n02", "n03"};
+  json["aggregates"] = Json::array();
+  Json& profile = json["profile"];
+  profile["version"] = 1;
+  profile.erase("columns");
+  profile["channel_columns"] = Json::array();
+  profile["channels"] = Json::parse(R"([["cpu.user","cpus","cpu","counter",0,1.5,[1.4,null,1.6],1,2,"0o"]])");
+  const NodeSummary read = parse_summary(json.dump());
+  EXPECT_EQ(read.expected_nodes, "n[01-03]");
+  ASSERT_EQ(read.profile.channels.size(), 1U);
+  const ProfileChannel& channel = read.profile.channels[0];
+  EXPECT_EQ(channel.name, "cpu.user");
+  EXPECT_EQ(channel.mean, 1.5);
+  EXPECT_EQ(channel.blocks.at(2), 1.6F);
+  EXPECT_EQ(channel.sparkline, "0o");
+  EXPECT_TRUE(read.profile.all_trends);
+}
+
+TEST(Summary, IsSmallOnANodeOfAThousand) {
+  NodeTrace one = trace("n0500", 600);
+  one.begin = {{"job.nodelist", "n[0001-1000]"}};
+  const NodeSummary summary = analyse(one, {});
+  EXPECT_EQ(summary.expected_nodes, "n[0001-1000]");
+  EXPECT_FALSE(summary.profile.all_trends);
+  EXPECT_LT(zlib_text(render_summary(summary)).size(), 20'000U);
+  for (const TimelineChannel& line : summary.part.timeline) EXPECT_LE(line.values.size(), 60U) << line.name;
+  ASSERT_NE(summary.profile.find(kOwnTime), nullptr);
+  EXPECT_FALSE(summary.profile.find(kOwnTime)->sparkline.empty()) << "it tells which node the others wait for";
+  EXPECT_TRUE(summary.profile.find("cpu.user")->sparkline.empty());
+  one.telemetry.node = one.header.node = "n0001";
+  EXPECT_FALSE(analyse(one, {}).profile.find("cpu.user")->sparkline.empty()) << "one of sixteen has them all";
 }
 
 TEST(Summary, RefusesWhatIsNotOne) {
@@ -216,6 +276,37 @@ TEST(SummaryMerge, MakesNoNewsOfAPhaseThatAllNodesShow) {
   EXPECT_TRUE(own->labels.empty());
   EXPECT_TRUE(std::any_of(one.findings.begin(), one.findings.end(),
                           [](const Finding& reported) { return reported.id == "anomaly.unexplained"; }));
+}
+
+/// So many nodes like this one.
+std::vector<NodeSummary> copies_of(const NodeSummary& one, int count) {
+  std::vector<NodeSummary> nodes;
+  for (int i = 0; i < count; ++i) {
+    NodeSummary& copy = nodes.emplace_back(one);
+    copy.node = copy.profile.node = "n" + std::to_string(1000 + i);
+    copy.boot_id = "boot of " + copy.node;
+    copy.part.coverage.at(0).nodes = {copy.node};
+    copy.part.coverage.at(0).samples_present = 1190 + i % 10;
+    copy.part.coverage.at(0).samples_expected = 1200;
+    copy.part.coverage.at(0).clock_error_seconds = 1e-6 * i;
+  }
+  return nodes;
+}
+
+TEST(SummaryMerge, GroupsTheCoverageOfALargeJob) {
+  std::vector<NodeSummary> nodes = copies_of(summary("n01"), 257);
+  nodes[5].part.coverage.at(0).samples_present = 300;
+  nodes[7].part.coverage.at(0).note = "trace cut off after 5 s";
+  const Report report = merge_summaries(nodes, {{"n1009", "it came late", false}}, {});
+  ASSERT_EQ(report.coverage.size(), 4U) << "the rest, and three that differ";
+  EXPECT_EQ(report.coverage[0].nodes.size(), 254U);
+  EXPECT_EQ(report.coverage[0].samples_present, 1190) << "of the node with the fewest";
+  EXPECT_EQ(report.coverage[0].clock_error_seconds, 256e-6);
+  EXPECT_EQ(report.coverage[1].nodes, std::vector<std::string>{"n1005"});
+  EXPECT_EQ(report.coverage[2].nodes, std::vector<std::string>{"n1007"});
+  EXPECT_EQ(report.coverage[3].note, "it came late");
+  nodes.pop_back();
+  EXPECT_EQ(merge_summaries(nodes, {}, {}).coverage.size(), 256U) << "a small job keeps each";
 }
 
 TEST(SummaryMerge, SaysWhichNodeIsMissing) {

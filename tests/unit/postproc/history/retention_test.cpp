@@ -7,6 +7,7 @@
 #include <set>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/zlib_text.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::retention_test {
@@ -54,6 +55,15 @@ TEST_F(Retention, DeletesARunWithItsDirectory) {
   EXPECT_EQ(deletion.files, 7U);
   EXPECT_TRUE(deletion.directory_gone);
   EXPECT_FALSE(fs::exists(old.directory));
+}
+
+TEST_F(Retention, KnowsACompressedSummary) {
+  run("reveal-1");
+  const fs::path directory = work_ / "reveal-1";
+  write(directory / "n1.summary.json", zlib_text("{\"schema\": \"reveal.summary/2\"}"));
+  RunRecord record;
+  record.run_id = "reveal-1";
+  EXPECT_EQ(look_at_run(directory, record).files, 7U) << "with its trace";
 }
 
 TEST_F(Retention, LeavesWhatTheUserPutThere) {

@@ -598,6 +598,51 @@ TEST(PeersProfile, ComesBackAsItWasWritten) {
   EXPECT_EQ(read.first_block, written.first_block);
 }
 
+TEST(PeersProfile, PacksDecimalsWithoutLoss) {
+  const float missing = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<std::vector<float>> lists = {
+      {},        {0},    {1.5F, 1.25F, 12.5F},   {1234e6F, 1.236e9F, 1.2e9F}, {-3.5F, 0, 2e-3F}, {missing, missing},
+      {7, 7, 7}, {1e9F}, {0.001F, missing, 9999}};
+  for (const std::vector<float>& list : lists) {
+    const std::vector<float> again = unpacked_decimals(packed_decimals(list));
+    ASSERT_EQ(again.size(), list.size());
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      EXPECT_TRUE(again[i] == list[i] || (std::isnan(again[i]) && std::isnan(list[i]))) << again[i] << " " << list[i];
+    }
+  }
+  EXPECT_EQ(packed_decimals(std::vector<float>(16, 1234.0F)).size(), 20U) << "a character for each equal one";
+  EXPECT_EQ(unpacked_decimals(packed_decimals(std::vector<float>{3e30F, 1e-30F})).at(0), 3e30F);
+  for (const char* wrong : {"z", "0", "00z", "00\"", "zzzzzzzzzzzzzzzzzzzz0"}) {
+    EXPECT_ANY_THROW(static_cast<void>(unpacked_decimals(wrong))) << wrong;
+  }
+}
+
+TEST(PeersProfile, FoldsNamesThatBeginAlike) {
+  const std::vector<std::string> names = {"cpu.user", "cpu.user/busiest", "fs.free//m\xc3\xa4", "fs.free//m\xc3\xb6",
+                                          ""};
+  const std::string folded = folded_names(names);
+  EXPECT_EQ(folded, "0cpu.user\n8/busiest\n0fs.free//m\xc3\xa4\nA\xc3\xb6\n0\n") << "a letter is not cut in two";
+  EXPECT_EQ(unfolded_names(folded), names);
+  EXPECT_EQ(unfolded_names(folded_names({"two\nlines"})), std::vector<std::string>{"two lines"});
+  for (const char* wrong : {"1a\n", "0a", "0a\n9b\n", "\n", "~a\n"}) {
+    EXPECT_ANY_THROW(static_cast<void>(unfolded_names(wrong))) << wrong;
+  }
+}
+
+TEST(PeersProfile, KeepsNoDigitsOfBlocksBelowTheirNoise) {
+  Telemetry telemetry;
+  telemetry.node = "n1";
+  telemetry.begin_utc_ns = 1'700'000'000'000'000'000;
+  telemetry.samples = 160;
+  telemetry.channels = {{.metric = "steady", .unit = Unit::hertz}, {.metric = "noisy", .unit = Unit::hertz}};
+  for (std::size_t t = 0; t < 160; ++t) telemetry.values.push_back(1234 + 0.1 * static_cast<double>(t / 10 % 3));
+  for (std::size_t t = 0; t < 160; ++t) telemetry.values.push_back(1234 + 100 * static_cast<double>(t / 10 % 3));
+  const NodeProfile profile = profile_of(telemetry, {});
+  EXPECT_EQ(profile.find("steady")->blocks.at(0), 1234);
+  EXPECT_EQ(profile.find("noisy")->blocks.at(0), 1230);
+  EXPECT_EQ(profile.find("noisy")->mean, 1328);
+}
+
 TEST(PeersProfile, RefusesWhatIsNone) {
   SpmdJob job;
   job.nodes = 1;

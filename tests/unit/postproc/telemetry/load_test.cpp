@@ -240,6 +240,24 @@ TEST(MergeLoad, IsNotRespacedByAWallClockThatSteps) {
   EXPECT_EQ(utc_offset_ns({}, header, 5), kUtc + 2);
 }
 
+TEST(MergeJob, FindsTheTracesOfOneNodeByTheirNames) {
+  const TemporaryDirectory directory;
+  const auto& path = directory.path();
+  for (const char* name : {"n1.h5", "n1.h5.part", "n10.h5", "n1-2.h5", "n2.h5", ".n1.h5", "n1.summary.json"}) {
+    std::ofstream(path / name) << name;
+  }
+  const std::vector<ListedTrace> traces = traces_of_node(path, "n1");
+  ASSERT_EQ(traces.size(), 2U);
+  EXPECT_EQ(traces[0].path, path / "n1.h5");
+  EXPECT_EQ(traces[0].bytes, 5U);
+  EXPECT_FALSE(traces[0].part);
+  EXPECT_EQ(traces[1].path, path / "n1.h5.part");
+  EXPECT_EQ(traces[1].node, "n1");
+  EXPECT_TRUE(traces[1].part);
+  EXPECT_TRUE(traces_of_node(path, "n3").empty());
+  EXPECT_TRUE(traces_of_node(path / "nowhere", "n1").empty());
+}
+
 TEST(MergeJob, ExpandsTheSchedulersNodeLists) {
   EXPECT_EQ(expand_node_list("n[01-03,7],login"), (std::vector<std::string>{"n01", "n02", "n03", "n7", "login"}));
   EXPECT_EQ(expand_node_list("n1"), (std::vector<std::string>{"n1"}));

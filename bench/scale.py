@@ -1,0 +1,187 @@
+#!/usr/bin/python3
+"""How `reveal report` grows with the nodes of a job whose summaries are there: bytes, time and memory.
+
+  bench/scale.py JOB [--bin DIR] [--nodes 16,256,1000,4000,10000] [--runs 1]
+
+JOB is the directory of a real job with one trace or a few (`reveal-run`, or `tile_trace --nodes 4` of a recording).
+`reveal report` summarises them; each emulated node then gets a copy of one of these summaries under its own name, with
+its own boot id and addresses, the node list of the whole job, and values that are some tenths of a percent off, beside a
+link to the trace. Findings of single nodes are left out of nine copies in ten. The reports have no earlier runs."""
+import argparse
+import copy
+import glob
+import json
+import os
+import pathlib
+import random
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import zlib
+
+VARIANTS = 64  # of each summary: as many different nodes as a statistic can tell apart
+ALL_TRENDS = 64  # nodes of a job with the trends of all channels
+DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_"
+SPREAD = 0.003
+NAME, BOOT, ADDRESS = "@node@", "@boot@", "@address@"
+
+
+def run(command, environment):
+    """Wall and processor seconds, peak MB."""
+    begin = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, env=environment)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        sys.exit(f"{command[0]}: status {status}")
+    return time.monotonic() - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
+
+
+def read(path):
+    content = path.read_bytes()
+    compressed = content[:1] == b"\x78"
+    return json.loads(zlib.decompress(content) if compressed else content), compressed
+
+
+def numbers(packed):
+    """Of a text of five bits in each character, the lowest first; the sixth bit: more follow. None: missing."""
+    number = shift = 0
+    for character in packed:
+        if character == "~":
+            yield None
+            continue
+        digit = DIGITS.index(character)
+        number |= (digit & 31) << shift
+        shift += 5
+        if digit < 32:
+            yield number
+            number = shift = 0
+
+
+def text_of(number):
+    if number is None:
+        return "~"
+    text = ""
+    while number > 31:
+        text += DIGITS[number & 31 | 32]
+        number >>= 5
+    return text + DIGITS[number]
+
+
+def varied_blocks(packed, factor):
+    """Exponent, least and differences from it, as postproc/peers/node_profile.cpp packs them."""
+    if not packed:
+        return packed
+    exponent, least, *rest = numbers(packed)
+    if least % 2:
+        return packed  # it is negative
+    moved = [None if one is None else round((least // 2 + one) * factor) for one in rest]
+    least = min((one for one in moved if one is not None), default=0)
+    return "".join(map(text_of, [exponent, 2 * least, *(None if one is None else one - least for one in moved)]))
+
+
+def vary(profile, chance):
+    if "columns" in profile:
+        columns = profile["columns"]
+        factors = [1 + chance.gauss(0, SPREAD) for _ in columns["means"]]
+        columns["means"] = [float(f"{mean * factor:.4g}") for mean, factor in zip(columns["means"], factors)]
+        columns["blocks"] = ",".join(map(varied_blocks, columns["blocks"].split(","), factors))
+        return
+    mean, blocks = map(profile["channel_columns"].index, ("mean", "blocks"))  # of version 1
+    for row in profile["channels"]:
+        factor = 1 + chance.gauss(0, SPREAD)
+        row[mean] = float(f"{row[mean] * factor:.4g}")
+        row[blocks] = [one if one is None else float(f"{one * factor:.4g}") for one in row[blocks]]
+
+
+def own_trend_only(text):
+    """The text of a node of which no report asks more; one without a finding has a short timeline, too."""
+    node = json.loads(text)
+    columns = node["profile"]["columns"]
+    names = [""]
+    for name in columns["names"].splitlines():
+        names.append(names[-1][:DIGITS.index(name[0])] + name[1:])
+    columns["trends"] = [trend for trend in columns["trends"] if names[trend[0] + 1] == "job.own_time"]
+    node["profile"]["all_trends"] = False
+    if not node["report"]["findings"]:
+        for line in node["report"]["timeline"]:
+            line["values"] = line["values"][::20]
+    return json.dumps(node, separators=(",", ":"))
+
+
+def variant(summary, healthy, chance):
+    """The text of a node like this one."""
+    node = copy.deepcopy(summary)
+    vary(node["profile"], chance)
+    node["boot_id"], node["addresses"] = BOOT, [ADDRESS]
+    if healthy:
+        node["report"]["findings"] = node["report"]["episodes"] = []
+    return json.dumps(node, separators=(",", ":")).replace(f'"{summary["node"]}"', f'"{NAME}"')
+
+
+def emulate(summaries, traces, folder, count):
+    names = [f"n{index:05}" for index in range(1, count + 1)]
+    folded = f"n[{names[0][1:]}-{names[-1][1:]}]"
+    chance = random.Random(1)
+    texts = []
+    stride = -(-count // ALL_TRENDS)
+    for summary, compressed in summaries:
+        if compressed:
+            summary["node_list"] = folded
+        else:
+            summary["expected_nodes"] = []
+        texts.append([variant(summary, number % 10 > 0, chance) for number in range(min(VARIANTS, count))])
+    listed = '"expected_nodes":[' + ",".join(f'"{name}"' for name in names) + "]"
+    few = [[own_trend_only(text) for text in one] if compressed else one
+           for one, (_, compressed) in zip(texts, summaries)]
+    total = 0
+    for index, name in enumerate(names):
+        which = index % len(summaries)
+        summary, compressed = summaries[which]
+        text = (few if index % stride else texts)[which][index // len(summaries) % len(texts[which])]
+        text = text.replace(NAME, name).replace(summary["trace"]["file"], name + ".h5")
+        text = text.replace(BOOT, f"boot-{index}").replace(ADDRESS, f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}")
+        text = text.replace('"expected_nodes":[]', listed)
+        content = zlib.compress(text.encode()) if compressed else text.encode()
+        (folder / f"{name}.summary.json").write_bytes(content)
+        os.link(traces[which], folder / f"{name}.h5")
+        total += len(content)
+    return total
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("job", type=pathlib.Path)
+    parser.add_argument("--bin", default="build/bin", metavar="DIR")
+    parser.add_argument("--nodes", default="16,256,1000,4000,10000", metavar="LIST")
+    parser.add_argument("--runs", type=int, default=1, help="the shortest of so many is printed")
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    with tempfile.TemporaryDirectory() as base:
+        base = pathlib.Path(base)
+        environment = {**os.environ, "XDG_STATE_HOME": str(base / "state"), "HOME": str(base)}
+        real = base / "real"
+        real.mkdir()
+        for trace in glob.glob(f"{options.job}/*.h5"):
+            shutil.copy2(trace, real)
+        report = [f"{options.bin}/reveal", "report", "--no-history"]
+        subprocess.run([*report, real], check=True, stdout=subprocess.DEVNULL, env=environment)
+        traces = sorted(real.glob("*.h5"))
+        summaries = [read(trace.with_suffix(".summary.json")) for trace in traces]
+        print("| nodes | summaries, MB | each, KB | wall s | cpu s | peak MB | report.json MB | report.html MB |")
+        print("|---|---|---|---|---|---|---|---|")
+        for count in map(int, options.nodes.split(",")):
+            folder = base / f"nodes{count}"
+            folder.mkdir()
+            size = emulate(copy.deepcopy(summaries), traces, folder, count)
+            wall, cpu, peak = min(run([*report, folder], environment) for _ in range(options.runs))
+            json_size, html_size = ((folder / f"report.{kind}").stat().st_size / 1e6 for kind in ("json", "html"))
+            print(f"| {count:,} | {size / 1e6:.1f} | {size / count / 1e3:.1f} | {wall:.2f} | {cpu:.2f} | {peak:.0f} | "
+                  f"{json_size:.2f} | {html_size:.2f} |", flush=True)
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

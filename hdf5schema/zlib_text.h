@@ -1,0 +1,16 @@
+// Texts that are stored compressed (RFC 1950), as any zlib reads and writes them. They may come from another user.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace reveal {
+
+/// A text in JSON, or any other that does not begin with an 'x', is told from it by its first byte.
+[[nodiscard]] std::string zlib_text(std::string_view text);
+
+/// The text itself, whether it was compressed or not. Throws Error where it is damaged, or longer than `most` bytes.
+[[nodiscard]] std::string plain_text(std::string content, std::size_t most);
+
+}  // namespace reveal
