@@ -319,6 +319,10 @@ bool NodeProfile::is_zero(std::string_view name) const {
   return std::binary_search(zeros.begin(), zeros.end(), name);
 }
 
+bool is_setting(std::string_view key) {
+  return !starts_with_any(key, kPrivateFacts) || starts_with_any(key, kSharedFacts);
+}
+
 NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin) {
   NodeProfile profile;
   std::map<std::string, Group> groups;
@@ -334,8 +338,7 @@ NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin) {
   add_own_time(telemetry, groups, shaper);
   shaper.finish();
   for (const auto& [key, value] : begin) {
-    if (starts_with_any(key, kPrivateFacts) && !starts_with_any(key, kSharedFacts)) continue;
-    profile.facts.emplace_back(key, value);
+    if (is_setting(key)) profile.facts.emplace_back(key, value);
   }
   std::sort(profile.facts.begin(), profile.facts.end());
   return profile;
