@@ -181,9 +181,10 @@ std::string earlier_runs_figure(const Report& report) {
   return fmt::format(
       "<figure class=\"runs\"><figcaption>Run time of this run (diamond) and of the {} before it, the newest at the "
       "right; from 0 to {}. Filled: in the baseline.</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" "
-      "aria-label=\"Run times of {} runs\"><path class=\"axis\" d=\"M0 {}H{}\"/>{}</svg>\n<table "
-      "class=\"unseen\"><caption>Run times</caption><thead><tr><th scope=\"col\">Began</th><th scope=\"col\">Run "
-      "time</th><th scope=\"col\">Use</th></tr></thead><tbody>{}</tbody></table></figure>\n",
+      "aria-label=\"Run times of {} runs\"><path class=\"axis\" d=\"M0 {}H{}\"/>{}</svg>\n<div "
+      "class=\"unseen\"><table><caption>Run times</caption><thead><tr><th scope=\"col\">Began</th><th "
+      "scope=\"col\">Run "
+      "time</th><th scope=\"col\">Use</th></tr></thead><tbody>{}</tbody></table></div></figure>\n",
       dots.size() - 1, duration(range.high()), kWidth, kDotsHeight, dots.size(), kDotsHeight - 1, kWidth, shapes, rows);
 }
 

@@ -463,7 +463,7 @@ std::string lanes_section(const Report& report) {
   if (drawn == 0) return "";
   std::string text = fmt::format(
       "<section><h2>When and where it differed</h2>\n<p class=\"quiet small\">The intervals in which channels differ "
-      "from the rest of the run, along its {}. Dark: strong; light: weak.{}</p>\n",
+      "from the rest of the run, along its {}. Red: strong; brown: weak.{}</p>\n",
       duration(static_cast<double>(job.end_utc_ns - job.begin_utc_ns) / 1e9), drawn_words(report));
   if (several_nodes(report)) {
     text += "<h3 class=\"lanes\">By node <span>time, and share of the run</span></h3>\n" + nodes.lay_out();

@@ -195,9 +195,10 @@
     context.restore();
   }
 
+  const finest = Math.min(...data.channels.map(function (channel) { return channel.step; }));
   function near(channel, seconds) {
-    const shown = charts[0].graph.xAxisRange();
-    const reach = (shown[1] - shown[0]) / 150;
+    const window = charts[0].graph.xAxisRange();
+    const reach = Math.max((window[1] - window[0]) / 150, finest / 2);
     return data.marks.filter(function (mark) {
       const here = !mark.node || !data.several_nodes || mark.kind === 'training' || mark.node === channel.node;
       return here && Math.abs(mark.at - seconds) <= reach;
@@ -269,8 +270,10 @@
 
   // The chart for those who do not see it: each interval against the rest of the job.
   function inNumbers(channel, name) {
+    const unseen = document.createElement('div');  // a table would be as wide as its text
+    unseen.className = 'unseen';
     const table = document.createElement('table');
-    table.className = 'unseen';
+    unseen.append(table);
     table.createCaption().textContent = name + ', means';
     const row = function (label, value) {
       const made = table.insertRow();
@@ -287,7 +290,7 @@
     row('Rest of the job', mean(channel, function (at) {
       return !data.intervals.some(function (one) { return within(one)(at); });
     }));
-    return table;
+    return unseen;
   }
 
   function draw(channel, index) {

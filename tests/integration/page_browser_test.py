@@ -222,11 +222,11 @@ def check_choices(browser):
 
 def check_without_eyes(browser):
     """A chart has its numbers as a table: each interval against the rest."""
-    rows = browser.value("[...document.querySelector('.channel table.unseen').rows].map((row) => row.textContent)")
+    rows = browser.value("[...document.querySelector('.channel .unseen table').rows].map((row) => row.textContent)")
     check(len(rows) == 3 and rows[0].startswith("Finding 1, 62 to 77 s0.98") and rows[-1].startswith("Rest of the job0.00"),
           f"job.outsider_cpu in numbers: {rows}")
-    nameless = browser.value("""[...document.querySelectorAll('svg[role=img], [role=img], select, input, table.unseen')]
-        .filter((one) => !one.getAttribute('aria-label') && !one.caption).map((one) => one.outerHTML.slice(0, 80))""")
+    nameless = browser.value("""[...document.querySelectorAll('svg[role=img], [role=img], select, input, .unseen table')]
+        .filter((one) => one.checkVisibility() && !one.getAttribute('aria-label') && !one.caption).map((one) => one.outerHTML.slice(0, 80))""")
     check(not nameless, f"without a name: {nameless}")
 
 
