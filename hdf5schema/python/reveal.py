@@ -5,11 +5,14 @@
     with reveal.open("reveal-4711/n03.h5") as trace:
         busy = trace.frame("cpu.user")         # one column per cpu, UTC index
         print(busy.mean(), busy.attrs["units"])
+    nodes = reveal.job("reveal-4711", "cpu.*")  # all nodes of a job: rows by (node, time)
+    print(nodes.groupby("node").mean())
 
 Counters and events become rates per second, gauges and states stay as they are, and what was not measured is NaN.
 The format is described in hdf5schema/README.md of the source.
 """
 import fnmatch
+import pathlib
 
 import h5py
 import numpy
@@ -23,6 +26,27 @@ _RATES = {"ns": ("s/s", 1e-9), "uJ": ("W", 1e-6)}
 def open(path):
     """A trace, closed or still being recorded (`.h5.part`)."""
     return Trace(path)
+
+
+def job(directory, *patterns):
+    """The channels of all nodes of a job directory that meet the patterns (as Trace.frame()), in one frame.
+
+    Rows (node, time), columns (metric, instance); a channel that a node does not have is NaN there.
+    """
+    parts, units = {}, {}
+    for path in _traces(pathlib.Path(directory)):
+        with Trace(path) as trace:
+            part = trace.frame(*patterns)
+            if len(part) and trace.header["node"] not in parts:
+                parts[trace.header["node"]] = part
+                units.update(part.attrs["units"])
+    if not parts:
+        return pandas.DataFrame()
+    for part in parts.values():
+        part.attrs = {}  # they differ between nodes, and concat() would compare them
+    frame = pandas.concat(parts, names=["node", "time"])
+    frame.attrs["units"] = units
+    return frame
 
 
 class Trace:
@@ -128,6 +152,16 @@ class Trace:
         index = pandas.to_datetime(table["time_ns"] + self._offset, utc=True).rename("time")
         return pandas.DataFrame({column: [_plain(x) for x in table[column]]
                                  for column in table.dtype.names if column != "time_ns"}, index=index)
+
+
+def _traces(directory):
+    """Closed traces before those still being recorded; neither the merged file nor a rewritten copy."""
+    closed = [path for path in sorted(directory.glob("*.h5"))
+              if path.name != "job.h5" and not path.name.endswith(".recovered.h5")]
+    traces = [path for path in closed + sorted(directory.glob("*.h5.part")) if not path.name.startswith(".")]
+    if not traces:
+        raise FileNotFoundError(f"no trace (NODE.h5 or NODE.h5.part) in {directory}")
+    return traces
 
 
 def _plain(value):

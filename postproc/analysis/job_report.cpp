@@ -20,6 +20,7 @@
 #include "postproc/analysis/lost_segments.h"
 #include "postproc/analysis/node_addresses.h"
 #include "postproc/analysis/node_analysis.h"
+#include "postproc/analysis/node_marks.h"
 #include "postproc/analysis/parallel.h"
 #include "postproc/analysis/slurm_job_record.h"
 #include "postproc/analysis/straggler_threads.h"
@@ -27,6 +28,7 @@
 #include "postproc/diagnose/mute.h"
 #include "postproc/history/feedback.h"
 #include "postproc/peers/job_rule.h"
+#include "postproc/report/anomalous_time.h"
 #include "postproc/report/job_ending.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
@@ -431,6 +433,8 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
     steps.push_back({summary.node, summary.steps, summary.boot_id, clock_error(summary)});
     Report& part = summary.part;
     move_all(part.findings, findings);
+    // Summaries of earlier versions have their episodes only.
+    add_anomalous_time(part.anomalous.empty() ? anomalous_time(part.episodes) : part.anomalous, report.anomalous);
     move_all(part.episodes, report.episodes);
     move_all(part.coverage, report.coverage);
     move_all(part.totals, report.totals);
@@ -476,6 +480,8 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
     report.omitted["episodes"] += static_cast<double>(report.episodes.size() - kMostEpisodes);
     report.episodes.resize(kMostEpisodes);
   }
+  finish_anomalous_time(report.anomalous);
+  report.marks = job_marks(summaries);
   report.not_checked = merge_not_checked(summaries);
   report.report_id =
       text_hash(fmt::format("{}\n{}\n{}", report.job.id, report.job.begin_utc_ns, report.created_utc_ns));
@@ -560,6 +566,10 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
   describe_chains(report.findings);
   share_of_run(report.job, report.findings);
   judge(report, not_judged(summaries, report.job));
+  std::vector<const NodeProfile*> profiles;
+  for (const NodeSummary& summary : summaries) profiles.push_back(&summary.profile);
+  report.across =
+      metrics_across(profiles, report.comparison, report.findings, {report.job.begin_utc_ns, report.job.end_utc_ns});
   report.timeline = merge_timelines(summaries, report);  // channels of the primary finding first
   if (report.job.nodes.size() > kMostSingleCoverage) report.coverage = grouped_coverage(std::move(report.coverage));
 }

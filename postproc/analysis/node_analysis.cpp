@@ -14,6 +14,7 @@
 #include "hdf5schema/version.h"
 #include "postproc/analysis/channel_totals.h"
 #include "postproc/analysis/job_totals.h"
+#include "postproc/analysis/node_marks.h"
 #include "postproc/analysis/overview.h"
 #include "postproc/analysis/sufficiency.h"
 #include "postproc/detect/pipeline.h"
@@ -23,6 +24,7 @@
 #include "postproc/diagnose/numa_layout.h"
 #include "postproc/diagnose/run_rules.h"
 #include "postproc/peers/node_pair.h"
+#include "postproc/report/anomalous_time.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/metric_facts.h"
@@ -270,6 +272,17 @@ void leave_out_what_no_report_reads(NodeSummary& summary) {
   keep_trends_of(channels, summary.profile);
 }
 
+/// The clearest ones, and the time of all.
+void add_episodes(const Detection& detection, const Telemetry& telemetry, double step_seconds, Report& part) {
+  for (const Episode& episode : detection.episodes) {
+    part.episodes.push_back(report_episode(episode, telemetry, step_seconds));
+  }
+  part.anomalous = anomalous_time(part.episodes);
+  if (part.episodes.size() <= kMostNodeEpisodes) return;
+  part.omitted["episodes"] = static_cast<double>(part.episodes.size() - kMostNodeEpisodes);
+  part.episodes.resize(kMostNodeEpisodes);
+}
+
 NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   const NodeTrace& trace = view.trace;
   const Telemetry& telemetry = view.overview.telemetry();
@@ -311,13 +324,8 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   part.python = python_threads(python, telemetry.node);
   summary.damaged = in_one_sentence(lost_evidence(trace.lost, asked_for));
   const bool judged = summary.insufficient.empty();
-  for (const Episode& episode : view.detection.episodes) {
-    if (!judged || part.episodes.size() >= kMostNodeEpisodes) break;
-    part.episodes.push_back(report_episode(episode, telemetry, step_seconds));
-  }
-  if (judged && detection.episodes.size() > part.episodes.size()) {
-    part.omitted["episodes"] = static_cast<double>(detection.episodes.size() - part.episodes.size());
-  }
+  if (judged) add_episodes(view.detection, telemetry, step_seconds, part);
+  part.marks = node_marks(trace, telemetry);
   part.timeline = timeline(telemetry, part.findings, detection);
   leave_out_what_no_report_reads(summary);
   part.overhead = {overhead(telemetry, step_seconds, summary.seconds, view.totals.channels)};

@@ -152,9 +152,7 @@ class Check final : public Command {
   void put(const std::string& metrics) const {
     if (textfile_.empty()) return;
     try {
-      const fs::path file = textfile_;
-      constexpr mode_t kForAll = 0644;  // a service of another user reads it
-      publish_file(file.has_parent_path() ? file.parent_path() : ".", file.filename(), metrics, Synced::no, kForAll);
+      write_output(textfile_, metrics, Output::whole);
     } catch (const Error& error) {
       complain(error.what());
     }

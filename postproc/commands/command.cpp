@@ -12,6 +12,7 @@
 #include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/commands/terminal.h"
+#include "postproc/words/sparkline.h"
 
 namespace reveal {
 namespace {
@@ -38,6 +39,7 @@ TextStyle CommonOptions::style() const {
   const bool terminal = ::isatty(STDOUT_FILENO) == 1;
   const bool wanted = value_of("NO_COLOR").empty() && terminal && value_of("TERM") != "dumb";
   style.colour = !no_color && (color == "always" || (color == "auto" && wanted));
+  style.blocks = terminal && writes_utf8();
   winsize size{};
   if (const auto columns = parse_int(value_of("COLUMNS")); columns.value_or(0) > 0) {
     style.width = static_cast<int>(std::clamp<std::int64_t>(*columns, kNarrowest, kWidest));

@@ -10,6 +10,7 @@
 
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/report/report.h"
+#include "postproc/telemetry/publish.h"
 
 namespace CLI {
 class App;
@@ -41,6 +42,7 @@ struct CommonOptions {
 struct Inputs {
   std::vector<std::filesystem::path> paths;
   std::vector<std::filesystem::path> outputs;  // files that it writes, elsewhere
+  Output how = Output::stream;                 // they are written
   bool followed = false;                       // until they end, whenever that is
   int failure = kFailure;                      // exit status when it comes to nothing
 };

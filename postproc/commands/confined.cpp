@@ -417,7 +417,7 @@ int run_confined(const Inputs& inputs, const Foreign& foreign, const std::functi
   action.sa_handler = pass_on;
   ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGINT, SIG_IGN);
-  write_outputs_from(outputs.read.get(), inputs.outputs);
+  write_outputs_from(outputs.read.get(), inputs.outputs, inputs.how);
   return end_of(child, place);
 }
 

@@ -19,19 +19,24 @@ class Export final : public Command {
     add_job_directory(app, directory_);
     app.add_option(
            "--format", format_,
-           "csv: one line per sample, one column per channel, units in the header; python: one line per sample "
+           "csv: one line per sample, one column per channel, units in the header, all nodes in one table; python: one "
+           "line per sample "
            "of a Python process with the place of its main thread (reveal-run --stack); perfetto: findings, "
            "training steps and channels of all nodes around the report's intervals, for ui.perfetto.dev; openmetrics: "
            "the report's verdict, findings and totals, for Prometheus; windows: one line per window of 3 s with its "
            "features, the scores of the paper's detectors and the findings of that time")
         ->required()
         ->check(CLI::IsMember({"csv", "windows", "python", "perfetto", "openmetrics"}));
-    app.add_option("--node", node_, "trace of this node; optional if there is only one")->type_name("NAME");
+    app.add_option("--node", node_, "only this node; the formats windows and python need it if there are several")
+        ->type_name("NAME");
     app.add_option("--metrics", metrics_, "only these metrics, with shell patterns: \"cpu.*\", \"net.rx_bytes/eth0\"")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->type_name("PATTERN");
     app.add_flag("--whole-job", whole_job_, "--format perfetto: export the whole job, not only the report's intervals");
+    app.add_option("--textfile", textfile_,
+                   "--format openmetrics: write this file for node_exporter's textfile collector, print nothing")
+        ->type_name("FILE.prom");
     app.add_flag("--schema", schema_,
                  "--format windows: print a description of each column as JSON instead of the table");
   }
@@ -41,10 +46,16 @@ class Export final : public Command {
     directory_ = directory_of_number(directory_);
     need_directory(directory_);
     if (whole_job_ && format_ != "perfetto") throw Error("--whole-job needs --format perfetto");
+    if (!textfile_.empty() && format_ != "openmetrics") throw Error("--textfile needs --format openmetrics");
     if (schema_ && format_ != "windows") throw Error("--schema needs --format windows");
     if (format_ == "openmetrics") {
       if (!metrics_.empty() || !node_.empty()) throw Error("--format openmetrics takes no --metrics and no --node");
-      print(report_as_metrics(stored_or_new_report(directory_, common)));
+      const std::string metrics = report_as_metrics(stored_or_new_report(directory_, common));
+      if (textfile_.empty()) {
+        print(metrics);
+      } else {
+        write_output(textfile_, metrics, Output::whole);
+      }
       return 0;
     }
     const auto write = [](std::string_view text) { print(std::string(text)); };
@@ -70,13 +81,15 @@ class Export final : public Command {
       write_python_csv(trace().path, write);
       return 0;
     }
-    for (const std::string& pattern : write_csv(trace().path, metrics_, write)) {
-      complain("this trace has no channel \"" + pattern + "\"");
-    }
+    for (const std::string& sentence : write_csv(chosen_traces(), metrics_, write)) complain(sentence);
     return 0;
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.paths = {directory_of_number(directory_)}}; }
+  [[nodiscard]] Inputs inputs() const override {
+    Inputs inputs{.paths = {directory_of_number(directory_)}, .how = Output::whole};
+    if (!textfile_.empty()) inputs.outputs.emplace_back(textfile_);
+    return inputs;
+  }
 
  private:
   /// One trace for each node, or that of --node: of two of a node the closed one.
@@ -107,6 +120,7 @@ class Export final : public Command {
   std::string directory_;
   std::string format_;
   std::string node_;
+  std::string textfile_;
   std::vector<std::string> metrics_;
   bool whole_job_ = false;
   bool schema_ = false;
@@ -116,12 +130,12 @@ const RegisteredCommand kExportCommand{
     {.order = 45,
      .name = "export",
      .help = "Print measured values, computed ratios or results for other programs, in one of five formats",
-     .examples = "  reveal export reveal-4711 --format csv > n03.csv\n"
+     .examples = "  reveal export reveal-4711 --format csv > job.csv\n"
                  "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'\n"
                  "  reveal export reveal-4711 --format windows | gzip > windows.csv.gz\n"
                  "  reveal export reveal-4711 --format windows --schema > windows.json\n"
                  "  reveal export reveal-4711 --format perfetto > job.json\n"
-                 "  reveal export reveal-4711 --format openmetrics > 4711.prom",
+                 "  reveal export reveal-4711 --format openmetrics --textfile 4711.prom",
      .make = make_command<Export>}};
 
 }  // namespace

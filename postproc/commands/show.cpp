@@ -31,6 +31,8 @@ void narrow_to_node(Report& report, const std::string& node) {
   keep_node(report.overhead, node, single);
   keep_node(report.totals, node, single);
   keep_node(report.timeline, node, single);
+  report.anomalous.clear();  // it sums over all nodes
+  std::erase_if(report.marks, [&](const ReportMark& mark) { return !mark.node.empty() && mark.node != node; });
 }
 
 void narrow_to_finding(Report& report, const std::string& id) {
@@ -49,6 +51,7 @@ class Show final : public Command {
     add_optional_job_directory(app, directory_);
     app.add_flag("--all", all_,
                  "print everything, also intervals without a known cause, and gaps in measurements and checks");
+    app.add_flag("--episodes", episodes_, "only the anomalous intervals, with the detectors that found them");
     app.add_option("--node", node_, "only results of this node, in full")->type_name("NODE");
     app.add_option("--finding", finding_, "only this finding, in full, by rule id or fingerprint")->type_name("ID");
   }
@@ -60,7 +63,9 @@ class Show final : public Command {
     if (!finding_.empty()) narrow_to_finding(report, finding_);
     TextStyle style = common.style();
     style.directory = typed(directory_);
-    if (!finding_.empty()) {
+    if (episodes_) {
+      style.part = TextPart::episodes;
+    } else if (!finding_.empty()) {
       style.part = TextPart::findings;
     } else if (all_ || !node_.empty()) {
       style.part = TextPart::everything;
@@ -74,6 +79,7 @@ class Show final : public Command {
  private:
   std::string directory_, node_, finding_;
   bool all_ = false;
+  bool episodes_ = false;
 };
 
 const RegisteredCommand kShowCommand{{.order = 20,
@@ -82,6 +88,7 @@ const RegisteredCommand kShowCommand{{.order = 20,
                                       .examples = "  reveal show                              your newest run here\n"
                                                   "  reveal show reveal-4711\n"
                                                   "  reveal show reveal-4711 --all\n"
+                                                  "  reveal show reveal-4711 --episodes\n"
                                                   "  reveal show reveal-4711 --finding cpu.outsider",
                                       .make = make_command<Show>}};
 

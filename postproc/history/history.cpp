@@ -35,6 +35,13 @@ void compare_facts(const RunRecord& run, const RunRecord& before, HistoryCompari
   }
 }
 
+void list_earlier(const std::vector<const RunRecord*>& all, HistoryComparison& history) {
+  const std::size_t first = all.size() - std::min(all.size(), kDrawnRuns);
+  for (std::size_t i = first; i < all.size(); ++i) {
+    history.earlier.push_back({all[i]->begin_utc_ns, all[i]->seconds, all[i]->accepted});
+  }
+}
+
 }  // namespace
 
 std::string_view name_of(HistoryStatus status) noexcept {
@@ -75,6 +82,7 @@ HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord
   std::copy_if(all.begin(), all.end(), std::back_inserter(baseline_runs),
                [](const RunRecord* one) { return one->accepted; });
   history.runs = all.size();
+  list_earlier(all, history);
   history.accepted = baseline_runs.size();
   if (all.empty()) {
     history.reason = "no earlier run of this command and shape is known";

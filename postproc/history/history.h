@@ -39,6 +39,15 @@ struct HistoryChange {
 [[nodiscard]] std::string_view name_of(HistoryChange::What) noexcept;
 [[nodiscard]] std::optional<HistoryChange::What> history_change_of(std::string_view) noexcept;
 
+/// A run before this one.
+struct EarlierRun {
+  std::int64_t begin_utc_ns = 0;
+  double seconds = 0;
+  bool in_baseline = false;
+  bool operator==(const EarlierRun&) const = default;
+};
+inline constexpr std::size_t kDrawnRuns = 20;  // that are drawn
+
 struct HistoryComparison {
   HistoryStatus status = HistoryStatus::never_compared;
   std::string reason = "not compared with earlier runs of this job";  // reason for every status but `compared`
@@ -51,6 +60,7 @@ struct HistoryComparison {
   std::string why_not;                 // it does not
   std::vector<HistoryChange> changes;  // run time, then channels by falling |t|, then configuration
   std::size_t changes_left_out = 0;
+  std::vector<EarlierRun> earlier;  // the newest kDrawnRuns, the oldest of them first
   std::string sentence;
   bool operator==(const HistoryComparison&) const = default;
 };

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <thread>
@@ -17,6 +16,7 @@
 #include "postproc/live/hang_watch.h"
 #include "postproc/live/watch_view.h"
 #include "postproc/live/watched_node.h"
+#include "postproc/words/sparkline.h"
 
 namespace reveal {
 namespace {
@@ -33,20 +33,10 @@ constexpr double kLostSeconds = 60;
 constexpr std::string_view kTrace = ".h5";
 constexpr std::string_view kPart = ".h5.part";
 
-bool shows_utf8() {
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    const char* value = std::getenv(name);
-    if (value == nullptr || *value == '\0') continue;
-    const std::string_view text(value);
-    return text.find("UTF-8") != std::string_view::npos || text.find("utf8") != std::string_view::npos;
-  }
-  return false;
-}
-
 /// Draws over the page before; the last one stays when the object goes.
 class Screen {
  public:
-  Screen(std::FILE* out, bool colour) : out_(out), colour_(colour), utf8_(shows_utf8()) { put("\x1b[?25l"); }
+  Screen(std::FILE* out, bool colour) : out_(out), colour_(colour), utf8_(writes_utf8()) { put("\x1b[?25l"); }
   ~Screen() { put("\x1b[?25h"); }
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;

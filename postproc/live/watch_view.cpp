@@ -12,6 +12,7 @@
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
+#include "postproc/words/sparkline.h"
 
 namespace reveal {
 namespace {
@@ -90,7 +91,7 @@ void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) 
     const MetricFact& meter = meters()[i];
     std::string line =
         fmt::format("  {:18} {:>14}", meter.meter, quantity_of(meter.metric, values.back(), meter.meter_unit));
-    if (style.blocks) line += "  " + sparkline(values, kSparkWidth);
+    if (style.blocks) line += "  " + sparkline(std::vector<double>(values.begin(), values.end()), kSparkWidth);
     lines.add(line);
   }
 }
@@ -114,25 +115,6 @@ void draw_alert(const AlertNotice& notice, Lines& lines) {
 }
 
 }  // namespace
-
-std::string sparkline(const std::deque<double>& values, std::size_t width) {
-  constexpr std::string_view kBars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-  double largest = 0;
-  for (const double value : values) {
-    if (std::isfinite(value)) largest = std::max(largest, value);
-  }
-  std::string line;
-  const std::size_t from = values.size() > width ? values.size() - width : 0;
-  for (std::size_t i = from; i < values.size(); ++i) {
-    if (!std::isfinite(values[i])) {
-      line += ' ';
-      continue;
-    }
-    const double part = largest > 0 ? std::max(0.0, values[i]) / largest : 0;
-    line += kBars[std::min<std::size_t>(7, static_cast<std::size_t>(part * 8))];
-  }
-  return line;
-}
 
 std::string alert_line(const AlertNotice& notice) {
   std::string line =

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -65,8 +64,5 @@ struct WatchSummary {
 [[nodiscard]] std::string end_json(const WatchSummary& summary);
 /// Lines that fit into the style's width and height.
 [[nodiscard]] std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style);
-
-/// "▁▃█": from 0 to the largest; a blank where nothing was measured.
-[[nodiscard]] std::string sparkline(const std::deque<double>& values, std::size_t width);
 
 }  // namespace reveal

@@ -320,7 +320,7 @@ constexpr char kEndOfBlocks = ',';
 constexpr char kEndOfName = '\n';
 constexpr std::size_t kMostForeignNames = 100'000;
 constexpr int kMostPowers = 9;     // between the largest and the smallest of one list
-constexpr int kMostExponent = 60;  // of a float
+constexpr int kMostExponent = 60;  // exponent of a float
 
 constexpr std::uint8_t kNoDigit = 255;
 constexpr std::array<std::uint8_t, 256> kDigitOf = [] {
@@ -551,6 +551,10 @@ std::vector<ProfileChannel> channels_of(ChannelColumns columns) {
   return channels;
 }
 
+bool is_setting(std::string_view key) {
+  return !starts_with_any(key, kPrivateFacts) || starts_with_any(key, kSharedFacts);
+}
+
 NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin) {
   NodeProfile profile;
   std::map<std::string, Group> groups;
@@ -566,8 +570,7 @@ NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin) {
   add_own_time(telemetry, groups, shaper);
   shaper.finish();
   for (const auto& [key, value] : begin) {
-    if (starts_with_any(key, kPrivateFacts) && !starts_with_any(key, kSharedFacts)) continue;
-    profile.facts.emplace_back(key, value);
+    if (is_setting(key)) profile.facts.emplace_back(key, value);
   }
   std::sort(profile.facts.begin(), profile.facts.end());
   return profile;

@@ -57,6 +57,9 @@ struct NodeProfile {
 /// cpus.
 inline constexpr std::string_view kOwnTime = "job.own_time";
 
+/// Whether a fact of the snapshot is a setting: neither the node's own name nor a moment's state.
+[[nodiscard]] bool is_setting(std::string_view key);
+
 [[nodiscard]] NodeProfile profile_of(const Telemetry& telemetry, const Snapshot& begin);
 
 /// Clears the trends of all other channels.

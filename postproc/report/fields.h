@@ -16,6 +16,12 @@ void if_any(V& v, std::string_view key, T& list) {
   if (V::kReads || !list.empty()) v(key, list);
 }
 
+/// The same, without those of a kind of a later version.
+template <class V, class T>
+void if_any_known(V& v, std::string_view key, T& list) {
+  if (V::kReads || !list.empty()) v.known(key, list);
+}
+
 void fields(auto& v, Visited<decltype(v), TimeSpan>& span) {
   v.time("begin", span.begin_utc_ns);
   v.time("end", span.end_utc_ns);
@@ -198,6 +204,38 @@ void fields(auto& v, Visited<decltype(v), ReportEpisode>& episode) {
   v.known("detectors", episode.detectors);
 }
 
+void fields(auto& v, Visited<decltype(v), AnomalousTime>& time) {
+  v.name("by", time.by, anomalous_by_of);
+  v("name", time.name);
+  v("seconds", time.seconds);
+  v.rounded("percent", time.percent);
+}
+
+void fields(auto& v, Visited<decltype(v), ReportMark>& mark) {
+  v.name("kind", mark.kind, mark_kind_of);
+  v.word("node", mark.node);
+  v.inlined(mark.span);
+  v("text", mark.text);
+}
+
+void fields(auto& v, Visited<decltype(v), MetricAcrossNodes::Line>& line) {
+  v("node", line.node);
+  v("differs", line.differs);
+  v("mean", line.mean);
+  v("values", line.values);
+}
+
+void fields(auto& v, Visited<decltype(v), MetricAcrossNodes>& metric) {
+  v("channel", metric.channel);
+  v("unit", metric.unit);
+  v("begin_seconds", metric.begin_seconds);
+  v("step_seconds", metric.step_seconds);
+  v("peers", metric.peers);
+  v("median_mean", metric.median_mean, "fewer than three nodes were compared");
+  v("median", metric.median);
+  v("lines", metric.lines);
+}
+
 void fields(auto& v, Visited<decltype(v), PeerGroup>& group) {
   v("nodes", group.nodes);
   v("compared", group.compared);
@@ -279,6 +317,12 @@ void fields(auto& v, Visited<decltype(v), HistoryChange>& change) {
   v.time("since", change.since_utc_ns);
 }
 
+void fields(auto& v, Visited<decltype(v), EarlierRun>& run) {
+  v.time("begin", run.begin_utc_ns);
+  v("seconds", run.seconds);
+  v("in_baseline", run.in_baseline);
+}
+
 void fields(auto& v, Visited<decltype(v), HistoryComparison>& history) {
   v.name("status", history.status, history_status_of);
   v.word("reason", history.reason);
@@ -294,6 +338,7 @@ void fields(auto& v, Visited<decltype(v), HistoryComparison>& history) {
   v.word("why_not", history.why_not);
   v("changes", history.changes);
   v("changes_left_out", history.changes_left_out);
+  if_any(v, "earlier", history.earlier);
 }
 
 void fields(auto& v, Visited<decltype(v), MutedFinding>& muted) {
@@ -340,6 +385,7 @@ void fields(auto& v, Visited<decltype(v), Report>& report) {
   v.required("verdict", report.verdict);
   v("findings", report.findings);
   v("episodes", report.episodes);
+  if_any_known(v, "anomalous", report.anomalous);
   // "Never compared" must differ from "no difference": null and a reason, or an object.
   v.maybe("comparison", report.comparison, !report.comparison.groups.empty(), report.comparison.reason);
   v.maybe("history", report.history, report.history.status != HistoryStatus::never_compared, report.history.reason);
@@ -348,6 +394,8 @@ void fields(auto& v, Visited<decltype(v), Report>& report) {
   v.dictionary("omitted", report.omitted);
   v.pairs("files", report.files, "what", "path");
   v.constant("units", units_of_keys());
+  if_any_known(v, "marks", report.marks);
+  if_any(v, "across", report.across);
   v("timeline", report.timeline);
 }
 

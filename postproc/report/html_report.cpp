@@ -10,6 +10,7 @@
 #include <set>
 
 #include "postproc/report/assets.h"
+#include "postproc/report/html_figures.h"
 #include "postproc/report/outline.h"
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
@@ -345,7 +346,14 @@ double seconds_covered(std::vector<Lane::Mark> marks) {
   return static_cast<double>(covered) / 1e9;
 }
 
-std::string lay_out(const Lane& lane, const ReportJob& job) {
+/// The time of a lane and its share: of all anomalous time where that is known, else of the run.
+std::string total_of(const Lane& lane, const AnomalousTime* exact, double run_seconds) {
+  const double seconds = exact != nullptr ? exact->seconds : seconds_covered(lane.marks);
+  const double percent = exact != nullptr ? exact->percent : 100 * seconds / run_seconds;
+  return fmt::format("{} ({})", duration(seconds), quantity(std::clamp(percent, 0.0, 100.0), "percent"));
+}
+
+std::string lay_out(const Lane& lane, const AnomalousTime* exact, const ReportJob& job) {
   const auto run = static_cast<double>(job.end_utc_ns - job.begin_utc_ns);
   const auto percent = [run](double ns) { return std::clamp(100 * ns / run, 0.0, 100.0); };
   std::string text = fmt::format("<li{}><span class=\"name\">{}</span><span class=\"track\">",
@@ -356,15 +364,21 @@ std::string lay_out(const Lane& lane, const ReportJob& job) {
     text += fmt::format("<i class=\"{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}\"></i>", name_of(mark.tier),
                         left, right - left, html(mark.title, 300));
   }
-  const double seconds = seconds_covered(lane.marks);
-  return text + fmt::format("</span><span class=\"total\">{} ({})</span></li>\n", duration(seconds),
-                            quantity(percent(seconds * 1e9), "percent"));
+  return text + fmt::format("</span><span class=\"total\">{}</span></li>\n", total_of(lane, exact, run * 1e-9));
 }
 
-/// Intervals by one property. An interval that lies on several lanes is drawn on each of them.
+/// Intervals by one property. An interval that lies on several lanes is drawn on each of them. Where the report has the
+/// time of all intervals, it stands beside the lane, and a lane without a drawn interval is there, too.
 class Lanes {
  public:
   explicit Lanes(const Report& report) : report_(report) {}
+  Lanes(const Report& report, AnomalousTime::By by) : report_(report) {
+    for (const AnomalousTime& time : report.anomalous) {
+      if (time.by != by) continue;
+      exact_[time.name] = &time;
+      lanes_[time.name].name = time.name;
+    }
+  }
 
   void add(const std::string& name, const ReportEpisode& episode, const std::string& node = "") {
     Lane& lane = lanes_[name];
@@ -379,19 +393,43 @@ class Lanes {
   /// The longest first.
   [[nodiscard]] std::string lay_out(std::size_t most = kMostLanes) const {
     std::vector<std::pair<double, const Lane*>> order;
-    for (const auto& [name, lane] : lanes_) order.emplace_back(seconds_covered(lane.marks), &lane);
+    for (const auto& [name, lane] : lanes_) {
+      const AnomalousTime* exact = exact_of(name);
+      order.emplace_back(exact != nullptr ? exact->seconds : seconds_covered(lane.marks), &lane);
+    }
     std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
     const std::size_t end = std::min(order.size(), most);
     std::string text = "<ul class=\"lanes\">\n";
-    for (std::size_t i = 0; i < end; ++i) text += reveal::lay_out(*order[i].second, report_.job);
+    for (std::size_t i = 0; i < end; ++i) {
+      text += reveal::lay_out(*order[i].second, exact_of(order[i].second->name), report_.job);
+    }
     text += "</ul>\n";
     return order.size() == end ? text : text + fmt::format("<p class=\"quiet\">{} more.</p>\n", order.size() - end);
   }
 
  private:
+  [[nodiscard]] const AnomalousTime* exact_of(const std::string& name) const {
+    const auto at = exact_.find(name);
+    return at == exact_.end() ? nullptr : at->second;
+  }
+
   const Report& report_;
   std::map<std::string, Lane> lanes_;
+  std::map<std::string, const AnomalousTime*> exact_;
 };
+
+std::string drawn_words(const Report& report) {
+  const auto omitted = report.omitted.find("episodes");
+  if (omitted == report.omitted.end() || omitted->second <= 0) return "";
+  return fmt::format(" Drawn are the clearest {} of {}.", report.episodes.size(),
+                     counted(static_cast<double>(report.episodes.size()) + omitted->second, "interval"));
+}
+
+std::string_view total_words(const Report& report) {
+  if (report.anomalous.empty()) return "time, and share of the run";
+  return several_nodes(report) ? "time of all intervals, added up over the nodes, and its share"
+                               : "time of all intervals, and its share";
+}
 
 /// The intervals of the table below, drawn: where, and, folded away, found by which detectors in which metrics.
 std::string lanes_section(const Report& report) {
@@ -399,11 +437,11 @@ std::string lanes_section(const Report& report) {
   if (!shows_intervals(report) || report.episodes.empty() || job.begin_utc_ns == 0 ||
       job.end_utc_ns <= job.begin_utc_ns)
     return "";
-  Lanes subsystems(report);
+  Lanes subsystems(report, AnomalousTime::By::subsystem);
   Lanes nodes(report);
-  Lanes detectors(report);
-  Lanes metrics(report);
+  Lanes metrics(report, AnomalousTime::By::metric);
   const bool few_nodes = several_nodes(report) && report.job.nodes.size() <= kMostNodesByDetector;
+  Lanes detectors = few_nodes ? Lanes(report) : Lanes(report, AnomalousTime::By::detector);
   std::size_t drawn = 0;
   for (const ReportEpisode& episode : report.episodes) {
     if (episode.tier == Tier::none) continue;  // each node has some at its begin and end
@@ -426,12 +464,15 @@ std::string lanes_section(const Report& report) {
   if (drawn == 0) return "";
   std::string text = fmt::format(
       "<section><h2>When and where it differed</h2>\n<p class=\"quiet small\">The intervals in which channels differ "
-      "from the rest of the run, along its {}. Dark: strong; light: weak. Right: their time together, and its share of "
-      "the run.</p>\n",
-      duration(static_cast<double>(job.end_utc_ns - job.begin_utc_ns) / 1e9));
-  if (several_nodes(report)) text += "<h3 class=\"lanes\">By node</h3>\n" + nodes.lay_out();
-  text += "<h3 class=\"lanes\">By subsystem</h3>\n" + subsystems.lay_out();
-  text += folded_away(few_nodes ? "By node and detector" : "By detector", detectors.lay_out());
+      "from the rest of the run, along its {}. Red: strong; brown: weak.{}</p>\n",
+      duration(static_cast<double>(job.end_utc_ns - job.begin_utc_ns) / 1e9), drawn_words(report));
+  if (several_nodes(report)) {
+    text += "<h3 class=\"lanes\">By node <span>time, and share of the run</span></h3>\n" + nodes.lay_out();
+  }
+  text += fmt::format("<h3 class=\"lanes\">By subsystem <span>{}</span></h3>\n", total_words(report)) +
+          subsystems.lay_out();
+  text +=
+      folded_away(few_nodes ? "By node and detector: time, and share of the run" : "By detector", detectors.lay_out());
   return text + folded_away("By metric", metrics.lay_out(kMostMetricLanes)) + "</section>\n";
 }
 
@@ -472,6 +513,18 @@ std::vector<Band> bands(const Report& report) {
   return all;
 }
 
+nlohmann::json mark_data(const Report& report) {
+  nlohmann::json marks = nlohmann::json::array();
+  for (const ReportMark& mark : report.marks) {
+    if (mark.span.begin_utc_ns == 0 || report.job.begin_utc_ns == 0) continue;
+    marks.push_back({{"at", coarse(static_cast<double>(mark.span.begin_utc_ns - report.job.begin_utc_ns) / 1e9)},
+                     {"kind", name_of(mark.kind)},
+                     {"node", printable(mark.node, 60)},
+                     {"text", printable(mark.text, 140)}});
+  }
+  return marks;
+}
+
 nlohmann::json timeline_data(const Report& report) {
   using Json = nlohmann::json;
   const std::int64_t begin = report.job.begin_utc_ns;
@@ -503,6 +556,7 @@ nlohmann::json timeline_data(const Report& report) {
          {"values", std::move(values)}});
   }
   data["window"] = {first, last};
+  data["marks"] = mark_data(report);
   for (const Band& band : bands(report)) {
     const double band_begin = static_cast<double>(band.span.begin_utc_ns - begin) / 1e9;
     const double band_end = static_cast<double>(band.span.end_utc_ns - begin) / 1e9;
@@ -532,6 +586,15 @@ std::string inline_json(const nlohmann::json& json) {
   return escaped;
 }
 
+std::string mark_legend(const Report& report) {
+  const auto training = std::count_if(report.marks.begin(), report.marks.end(),
+                                      [](const ReportMark& mark) { return mark.kind == ReportMark::Kind::training; });
+  std::string text;
+  if (training > 0) text += " Ticks at the bottom: training steps.";
+  if (static_cast<std::size_t>(training) < report.marks.size()) text += " Dotted lines: what happened, listed below.";
+  return text;
+}
+
 std::string timeline_section(const Report& report) {
   if (report.timeline.empty()) return "";
   std::string legend;
@@ -546,7 +609,7 @@ std::string timeline_section(const Report& report) {
   }
   return "<section><h2>Timeline</h2>\n<p id=\"timeline-legend\" class=\"quiet small\" hidden>Seconds since the job "
          "began. " +
-         legend +
+         legend + mark_legend(report) +
          "</p>\n<p id=\"timeline-help\" class=\"quiet small\" hidden>Drag to zoom all charts, double-click for the "
          "whole "
          "job.</p>\n"
@@ -612,7 +675,10 @@ std::string render_html(const Report& report) {
   for (const Section& section : outline(report)) {
     page += section.id == Section::Id::job ? job_paragraph(section) : lay_out(section);
     if (section.id == Section::Id::finding) page += timeline_section(report);
-    if (section.id == Section::Id::left_out) page += node_section(report) + lanes_section(report);
+    if (section.id == Section::Id::left_out) {
+      page += node_section(report) + across_section(report) + lanes_section(report);
+    }
+    if (section.id == Section::Id::compared) page += earlier_runs_figure(report);
   }
   page += glossary();
   page += footer(report);

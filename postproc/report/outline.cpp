@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/diagnose/rule.h"
@@ -169,6 +170,15 @@ Section sources_section(const Report& report) {
   return section;
 }
 
+/// The timeline of an evidence's channel; empty if the report has none.
+std::vector<double> course_of(const Evidence& evidence, const Report& report) {
+  const std::string name = channel_name(evidence.metric, evidence.instance);
+  for (const TimelineChannel& line : report.timeline) {
+    if (line.name == name && line.node == evidence.node) return line.values;
+  }
+  return {};
+}
+
 Table evidence_table(const Finding& finding, const Report& report) {
   Table table{.label = "evidence",
               .caption = "Evidence",
@@ -179,7 +189,9 @@ Table evidence_table(const Finding& finding, const Report& report) {
   for (const Evidence& one : finding.evidence) {
     const bool setting = one.feature == "value" && !one.observed;  // a text, where channels have their instance
     Cell channel{{code(setting ? one.metric : channel_name(one.metric, one.instance))}};
-    if (several_nodes(report) && !one.node.empty()) channel.lines[0].push_back({" on " + one.node});
+    const bool said = finding.nodes.size() == 1 && finding.nodes.front() == one.node;  // as the finding's place
+    if (several_nodes(report) && !one.node.empty() && !said) channel.lines[0].push_back({" on " + one.node});
+    channel.course = course_of(one, report);
     const std::string by = one.detectors.empty() ? "" : listed(names_of(one.detectors), 6, "+");
     const bool timed = one.span.begin_utc_ns != 0;
     // A mean against the rest of the job needs no word.
@@ -286,6 +298,20 @@ Table deviations_table(const PeerComparison& comparison) {
   return table;
 }
 
+Table facts_table(const PeerComparison& comparison) {
+  Table table{.label = "settings",
+              .caption = "Settings in which some nodes differ",
+              .columns = {{"Setting"}, {"Nodes"}, {"Value"}, {"On the others"}},
+              .most = kAnyNumber,
+              .fold = "Settings in which some nodes differ",
+              .shown = kInFull};
+  for (const FactDifference& fact : comparison.facts) {
+    table.rows.push_back({Cell{{code(fact.key)}}, cell(node_list(fact.nodes), " on "), cell(fact.value, " is "),
+                          cell(fact.usual, ", elsewhere ")});
+  }
+  return table;
+}
+
 Table changes_table(const HistoryComparison& history) {
   Table table{.caption = "New in this run",
               .columns = {{"What"}, {"This run"}, {"Earlier runs"}, {"Difference"}, {"Different since"}},
@@ -313,12 +339,6 @@ Section compared_section(const Report& report) {
     for (const PeerGroup& group : report.comparison.groups) {
       add(parts, node_list(group.nodes), group.reason, RowKind::prose, kInFull);
     }
-    for (const FactDifference& fact : report.comparison.facts) {
-      add(parts, "configuration",
-          {{{fact.key, true},
-            {fmt::format(" is {} on {}, elsewhere {}", fact.value, node_list(fact.nodes), fact.usual)}}},
-          RowKind::prose, kInFull);
-    }
     const Straggler& straggler = report.comparison.straggler;
     add(parts, "straggler", straggler.node.empty() ? straggler.reason : straggler.node, RowKind::prose, kInFull);
   }
@@ -327,6 +347,7 @@ Section compared_section(const Report& report) {
   if (!report.history.why_not.empty()) {
     add(parts, "baseline", "this run is not used as a baseline: " + report.history.why_not, RowKind::prose, kInFull);
   }
+  if (!report.comparison.facts.empty()) parts.emplace_back(facts_table(report.comparison));
   if (!report.comparison.deviations.empty()) parts.emplace_back(deviations_table(report.comparison));
   if (!report.history.changes.empty()) parts.emplace_back(changes_table(report.history));
   return section;
@@ -413,6 +434,30 @@ Cell reasons_of(const ReportEpisode& episode) {
   return reasons;
 }
 
+/// Single happenings; of a training's many steps only the first and the last one that are marked.
+Section happened_section(const Report& report) {
+  Section section{SectionId::happened, "What happened, in order", true};
+  Table table{
+      .label = "-", .columns = {{"Node"}, {"When"}, {"Kind", kWeb}, {"What"}}, .most = kAnyNumber, .shown = kInFull};
+  const ReportMark* last = nullptr;
+  for (const ReportMark& mark : report.marks) {
+    if (mark.kind == ReportMark::Kind::training) last = &mark;
+  }
+  bool first = true;
+  for (const ReportMark& mark : report.marks) {
+    const bool training = mark.kind == ReportMark::Kind::training;
+    if (training && !std::exchange(first, false) && &mark != last) continue;
+    const double seconds = static_cast<double>(mark.span.begin_utc_ns - report.job.begin_utc_ns) / 1e9;
+    const std::string at = report.job.begin_utc_ns == 0 ? "" : fmt::format("{:.1f} s ", seconds);
+    table.rows.push_back({several_nodes(report) ? cell(mark.node, "", " ") : Cell{},
+                          cell(fmt::format("{}({} UTC)", at, clock_time(mark.span.begin_utc_ns))),
+                          cell(std::string(name_of(mark.kind))),
+                          cell(training ? "training " + mark.text : mark.text, ": ")});
+  }
+  if (!table.rows.empty()) section.parts.emplace_back(std::move(table));
+  return section;
+}
+
 Section episodes_section(const Report& report) {
   Section section{SectionId::episodes, "Anomalous intervals"};
   if (report.episodes.empty()) return section;
@@ -496,8 +541,7 @@ std::string own_cost(const Report& report) {
   if (most->bytes_per_second) cost += fmt::format(", wrote {}", quantity(most->bytes_per_second, "bytes/s"));
   if (most->late_ticks.value_or(0) > 0) cost += ", " + counted(*most->late_ticks, "late sample");
   if (!most->reason.empty()) cost += " (" + most->reason + ")";
-  if (report.overhead.size() > 1)
-    cost += fmt::format(" on {}, the most of {} nodes", most->node, report.overhead.size());
+  if (report.overhead.size() > 1) cost += fmt::format(" on {}, the most", most->node);
   return cost;
 }
 
@@ -550,8 +594,8 @@ Section not_checked_section(const Report& report) {
 std::vector<Section> outline(const Report& report) {
   std::vector<Section> sections{job_section(report), totals_section(report), sources_section(report)};
   add_findings(report, sections);
-  for (auto* make :
-       {compared_section, locality_section, episodes_section, measured_section, cost_section, not_checked_section}) {
+  for (auto* make : {compared_section, locality_section, happened_section, episodes_section, measured_section,
+                     cost_section, not_checked_section}) {
     sections.push_back(make(report));
   }
   return sections;

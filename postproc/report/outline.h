@@ -55,6 +55,7 @@ struct Cell {
   std::string fold = {};  // title of the part that HTML folds away
   std::vector<Line> folded = {};
   std::optional<double> share = {};  // share of the largest value beside it: HTML draws a bar
+  std::vector<double> course = {};   // values over the job: a terminal draws it where the line has room
 };
 
 struct Table {
@@ -91,6 +92,7 @@ struct Section {
     left_out,
     compared,
     locality,
+    happened,
     episodes,
     measured,
     cost,

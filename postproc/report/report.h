@@ -16,6 +16,7 @@
 #include "postproc/diagnose/main_threads.h"
 #include "postproc/diagnose/mute.h"
 #include "postproc/history/history.h"
+#include "postproc/peers/across_nodes.h"
 #include "postproc/peers/peers.h"
 
 namespace reveal {
@@ -130,6 +131,19 @@ struct ReportEpisode {
   bool operator==(const ReportEpisode&) const = default;
 };
 
+/// Time in which intervals of a subsystem were anomalous, a detector found them, or a metric was among their reasons,
+/// added up over the nodes.
+struct AnomalousTime {
+  enum class By : std::uint8_t { subsystem, detector, metric };
+  By by = By::subsystem;
+  std::string name;
+  double seconds = 0;
+  double percent = 0;  // share of the time of all subsystems
+  bool operator==(const AnomalousTime&) const = default;
+};
+[[nodiscard]] std::string_view name_of(AnomalousTime::By) noexcept;
+[[nodiscard]] std::optional<AnomalousTime::By> anomalous_by_of(std::string_view) noexcept;
+
 enum class VerdictStatus : std::uint8_t { healthy, notice, finding, insufficient_data };
 
 struct Verdict {
@@ -150,6 +164,18 @@ struct TimelineChannel {
   bool operator==(const TimelineChannel&) const = default;
 };
 
+/// Something that happened: a tick on the timeline.
+struct ReportMark {
+  enum class Kind : std::uint8_t { device, memory, configuration, service, process, step, training };
+  Kind kind = Kind::process;
+  std::string node;  // "": of several nodes, which the text names
+  TimeSpan span;     // begin and end are the same for an instant
+  std::string text;
+  bool operator==(const ReportMark&) const = default;
+};
+[[nodiscard]] std::string_view name_of(ReportMark::Kind) noexcept;
+[[nodiscard]] std::optional<ReportMark::Kind> mark_kind_of(std::string_view) noexcept;
+
 struct Report {
   std::string report_id;
   std::string tool_version;  // version of the reveal that made it
@@ -167,12 +193,15 @@ struct Report {
   Verdict verdict;
   std::vector<Finding> findings;  // primary first
   std::vector<ReportEpisode> episodes;
-  PeerComparison comparison;        // nodes with each other
-  HistoryComparison history;        // this run with earlier ones
-  std::vector<MutedFinding> muted;  // by reveal.conf: none of the findings
+  std::vector<AnomalousTime> anomalous;  // time of all episodes, also of those left out
+  PeerComparison comparison;             // nodes with each other
+  HistoryComparison history;             // this run with earlier ones
+  std::vector<MutedFinding> muted;       // by reveal.conf: none of the findings
   std::vector<NotChecked> not_checked;
   std::map<std::string, double> omitted;  // numbers of items cut to stay small: {"episodes": 12}
   std::vector<TimelineChannel> timeline;
+  std::vector<ReportMark> marks;                           // by time
+  std::vector<MetricAcrossNodes> across;                   // a few metrics of several nodes
   std::vector<std::pair<std::string, std::string>> files;  // {"trace n01", "n01.h5"}
   bool operator==(const Report&) const = default;
 };
@@ -181,11 +210,13 @@ enum class TextPart : std::uint8_t {
   page,        // one terminal page: the verdict, one diagnosis, used resources and measurements
   everything,  // also intervals without a known cause, missing measurements and checks, with reasons
   findings,    // only the findings, each in full
+  episodes,    // only the anomalous intervals, all of them
 };
 
 struct TextStyle {
   int width = 80;
   bool colour = false;
+  bool blocks = false;  // the terminal shows UTF-8: courses are drawn beside numbers
   TextPart part = TextPart::page;
   std::string directory;  // directory of the job, as the reader would type it; "" if there is none
 };

@@ -36,10 +36,36 @@
     frame.append(block, copy);
   }
 
+  // Tables whose rows are of a few kinds have a choice for each: detectors of an interval, and its subsystem.
+  const kChoices = ['Detectors', 'Subsystem'];
   const kLongTable = 8;
+  function words(row, column) {
+    const cell = Array.from(row.cells).find(function (one) { return one.dataset.label === column; });
+    if (!cell || !cell.firstChild) return [];  // labels of an interval stand below its detectors
+    return cell.firstChild.textContent.split(/[+\s]+/).filter(function (word) { return word && word !== '-'; });
+  }
+  function choice(column, rows, changed) {
+    const known = new Set(rows.flatMap(function (row) { return words(row, column); }));
+    if (known.size < 2) return null;
+    const select = document.createElement('select');
+    select.className = 'filter';
+    select.setAttribute('aria-label', column);
+    for (const text of ['', ...Array.from(known).sort()]) {
+      const option = document.createElement('option');
+      option.value = text;
+      option.textContent = text || column + ': all';
+      select.append(option);
+    }
+    select.addEventListener('change', changed);
+    return select;
+  }
   for (const table of document.querySelectorAll('table.stack')) {
     const rows = Array.from(table.tBodies[0].rows);
-    if (rows.length < kLongTable) continue;
+    const columns = kChoices.filter(function (column) { return rows.some(function (row) { return words(row, column).length; }); });
+    const choices = rows.length < 2 || columns.length < kChoices.length ? [] : columns.map(function (column) {
+      return { column: column, select: choice(column, rows, filter) };
+    }).filter(function (one) { return one.select; });
+    if (rows.length < kLongTable && !choices.length) continue;
     const field = document.createElement('input');
     field.type = 'search';
     field.className = 'filter';
@@ -48,13 +74,18 @@
     const count = document.createElement('span');
     count.className = 'filtered quiet small';
     count.setAttribute('role', 'status');
-    field.addEventListener('input', function () {
+    function filter() {
       const wanted = field.value.toLowerCase();
-      for (const row of rows) row.hidden = !row.textContent.toLowerCase().includes(wanted);
+      for (const row of rows) {
+        row.hidden = !row.textContent.toLowerCase().includes(wanted) || choices.some(function (one) {
+          return one.select.value && !words(row, one.column).includes(one.select.value);
+        });
+      }
       const left = rows.filter(function (row) { return !row.hidden; }).length;
-      count.textContent = wanted ? left + ' of ' + rows.length : '';
-    });
-    table.parentNode.before(field, count);
+      count.textContent = left < rows.length || wanted ? left + ' of ' + rows.length : '';
+    }
+    field.addEventListener('input', filter);
+    table.parentNode.before(...choices.map(function (one) { return one.select; }), field, count);
   }
 
   // The map of nodes opens a node: charts, rows and lanes of the others are hidden.
@@ -95,7 +126,7 @@
 
   const kShades = { finding: 'rgba(214, 69, 56, 0.20)', notice: 'rgba(214, 148, 30, 0.20)' };
   // Paper is white, whatever the screen is.
-  const kPaper = { line: '#2f74c0', ink: '#1c2330' };
+  const kPaper = { line: '#2f74c0', ink: '#1c2330', quiet: '#5a6474' };
   let printing = false;
   function colour(name) {
     return printing ? kPaper[name] : getComputedStyle(document.documentElement).getPropertyValue('--' + name).trim();
@@ -147,9 +178,37 @@
     }
   }
 
+  // Training steps are short ticks at the bottom, the other marks dotted lines of the chart's height.
+  function ticks(channel, context, area, graph) {
+    context.save();
+    context.strokeStyle = colour('quiet');
+    for (const mark of data.marks) {
+      if (mark.node && data.several_nodes && mark.kind !== 'training' && mark.node !== channel.node) continue;
+      const x = Math.round(graph.toDomXCoord(mark.at)) + 0.5;
+      if (!(x >= area.x && x <= area.x + area.w)) continue;
+      context.setLineDash(mark.kind === 'training' ? [] : [1, 3]);
+      context.beginPath();
+      context.moveTo(x, mark.kind === 'training' ? area.y + area.h - 6 : area.y);
+      context.lineTo(x, area.y + area.h);
+      context.stroke();
+    }
+    context.restore();
+  }
+
+  const finest = Math.min(...data.channels.map(function (channel) { return channel.step; }));
+  function near(channel, seconds) {
+    const window = charts[0].graph.xAxisRange();
+    const reach = Math.max((window[1] - window[0]) / 150, finest / 2);
+    return data.marks.filter(function (mark) {
+      const here = !mark.node || !data.several_nodes || mark.kind === 'training' || mark.node === channel.node;
+      return here && Math.abs(mark.at - seconds) <= reach;
+    }).slice(0, 2).map(function (mark) { return (mark.kind === 'training' ? 'training ' : '') + mark.text; });
+  }
+
   function expectation(channel) {
     return function (context, area, graph) {
       shade(context, area, graph);
+      ticks(channel, context, area, graph);
       if (channel.expected === null) return;
       const y = graph.toDomYCoord(channel.expected);
       if (!(y >= area.y && y <= area.y + area.h)) return;
@@ -178,7 +237,7 @@
         const inside = row >= 0 && row < channel.values.length;
         if (inside) chart.graph.setSelection(row); else chart.graph.clearSelection();
         chart.reading.textContent = [seconds.toFixed(1) + ' s', clock(seconds),
-            shown(inside ? channel.values[row] : null, channel.unit)].filter(Boolean).join(' \u00b7 ');
+            shown(inside ? channel.values[row] : null, channel.unit), ...near(channel, seconds)].filter(Boolean).join(' \u00b7 ');
       }
     });
   }
@@ -197,6 +256,42 @@
   const interaction = Object.assign({}, Dygraph.defaultInteractionModel);
   if (touch) for (const name of ['touchstart', 'touchmove', 'touchend']) delete interaction[name];
   interaction.dblclick = function () { zoom(null); };
+
+  function mean(channel, inside) {
+    let sum = 0;
+    let count = 0;
+    channel.values.forEach(function (value, i) {
+      if (value === null || !inside(channel.begin + i * channel.step)) return;
+      sum += value;
+      ++count;
+    });
+    return count ? sum / count : null;
+  }
+
+  // The chart for those who do not see it: each interval against the rest of the job.
+  function inNumbers(channel, name) {
+    const unseen = document.createElement('div');  // a table would be as wide as its text
+    unseen.className = 'unseen';
+    const table = document.createElement('table');
+    unseen.append(table);
+    table.createCaption().textContent = name + ', means';
+    const row = function (label, value) {
+      const made = table.insertRow();
+      const head = document.createElement('th');
+      head.scope = 'row';
+      head.textContent = label;
+      made.append(head);
+      made.insertCell().textContent = shown(value, channel.unit);
+    };
+    const within = function (one) { return function (at) { return at >= one.begin && at < one.end; }; };
+    for (const one of data.intervals.slice(0, 10)) {
+      row('Finding ' + one.label + ', ' + one.begin.toFixed(0) + ' to ' + one.end.toFixed(0) + ' s', mean(channel, within(one)));
+    }
+    row('Rest of the job', mean(channel, function (at) {
+      return !data.intervals.some(function (one) { return within(one)(at); });
+    }));
+    return unseen;
+  }
 
   function draw(channel, index) {
     const holder = document.createElement('div');
@@ -218,6 +313,7 @@
         shown(Math.max(...measured), channel.unit)));
     if (data.several_nodes && channel.node) holder.dataset.node = channel.node;
     holder.append(header, chart);
+    if (data.intervals.length && measured.length) holder.append(inNumbers(channel, name.textContent));
     box.append(holder);
 
     const rows = channel.values.map(function (value, i) { return [channel.begin + i * channel.step, value]; });

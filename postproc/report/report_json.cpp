@@ -1,6 +1,10 @@
 // report.json, schema reveal.report/1.
 #include "postproc/report/report_json.h"
 
+#include <spdlog/fmt/fmt.h>
+
+#include <utility>
+
 #include "postproc/report/fields.h"
 
 namespace reveal {
@@ -44,16 +48,19 @@ void fields(JsonReader& reader, Report& report) {
 
 std::string render_json(const Report& report) {
   Json json = JsonWriter::whole(report);
-  const Json timeline = std::move(json["timeline"]);
-  json.erase("timeline");
-  // The timeline last and one channel a line: everything above it stays readable.
+  // Series last and each on a line of its own: everything above them stays readable.
+  std::string series;
+  for (const char* key : {"across", "timeline"}) {
+    if (!json.contains(key)) continue;
+    series += fmt::format(",\n  \"{}\": [", key);
+    std::string_view before = "\n    ";
+    for (const Json& one : json[key]) series += std::string(std::exchange(before, ",\n    ")) + json_text(one);
+    series += json[key].empty() ? "]" : "\n  ]";
+    json.erase(key);
+  }
   std::string text = json_text(json, 2);
   text.resize(text.size() - 2);  // "\n}"
-  text += ",\n  \"timeline\": [";
-  for (std::size_t i = 0; i < timeline.size(); ++i) {
-    text += (i == 0 ? "\n    " : ",\n    ") + json_text(timeline[i]);
-  }
-  return text + (timeline.empty() ? "]\n}\n" : "\n  ]\n}\n");
+  return text + series + "\n}\n";
 }
 
 Report parse_report(const std::string& text) {

@@ -15,6 +15,7 @@
 #include "postproc/words/ink.h"
 #include "postproc/words/remedy_lines.h"
 #include "postproc/words/sanitize.h"
+#include "postproc/words/sparkline.h"
 
 namespace reveal {
 namespace {
@@ -277,6 +278,19 @@ std::string sentence(const Table& table, const std::vector<Cell>& cells, unsigne
   return text;
 }
 
+/// The course behind a text that takes one line, if the line has room for it.
+std::string drawn_course(const Page& page, const std::vector<Cell>& cells, std::size_t used) {
+  constexpr std::size_t kWidest = 24;
+  constexpr std::size_t kNarrowest = 8;
+  constexpr std::size_t kBefore = 1;
+  const std::size_t taken = kIndent + kLabel + used + kBefore;
+  if (!page.style().blocks || cells.empty() || cells.front().course.empty() || taken + kNarrowest > page.width()) {
+    return "";
+  }
+  const std::size_t width = std::min(kWidest, page.width() - taken);
+  return " " + sparkline(reduced(cells.front().course, width), width, "·");
+}
+
 void print(Page& page, const Table& table) {
   const unsigned shown = wanted(page);
   std::size_t end = std::min(table.rows.size(), page.all() ? table.most : table.most_on_page);
@@ -293,7 +307,8 @@ void print(Page& page, const Table& table) {
     } else if (table.label == "-") {
       page.paragraph("  - ", 4, 4, text);
     } else {
-      page.row(i == 0 ? table.label : "", shortened(text, page.all() ? kLongestLine : page.limits().sentence));
+      const std::string line = shortened(text, page.all() ? kLongestLine : page.limits().sentence);
+      page.row(i == 0 ? table.label : "", line + drawn_course(page, table.rows[i], columns(line)));
     }
   }
   const std::size_t more = table.rows.size() - end;
@@ -326,7 +341,8 @@ void print_job(Page& page, const Section& section) {
   }
   if (!place.empty()) title += " (" + place + ")";
   page.blank();
-  const bool short_one = rest.empty() || page.style().part == TextPart::findings;
+  const TextPart part_shown = page.style().part;
+  const bool short_one = rest.empty() || part_shown == TextPart::findings || part_shown == TextPart::episodes;
   page.paragraph(0, short_one ? title : title + (place.empty() ? ", " : ": ") + rest);
 }
 
@@ -381,7 +397,7 @@ void print(Page& page, const Section& section, Section::Id& above, const Report&
                    [&](const Part& part) { return is_wanted(part, page); })) {
     return;
   }
-  if (section.id == episodes || section.id == not_checked) page.heading(section.heading);
+  if (section.id == episodes || section.id == not_checked || section.id == happened) page.heading(section.heading);
   const bool follows = above == compared || above == locality;
   if (section.id == compared || ((section.id == locality || section.id == measured) && !follows)) page.blank();
   print(page, section.parts);
@@ -400,6 +416,24 @@ void print_end(Page& page, const Report& report) {
   if (typed.empty()) return;
   page.command(page.all() ? "again" : "everything",
                fmt::format("reveal show {}{}", page.all() ? "" : "--all ", shell_word(typed)));
+}
+
+void print_episodes(Page& page, const std::vector<Section>& sections, const Report& report) {
+  Section::Id above = Section::Id::job;
+  for (const Section& section : sections) {
+    if (section.id == Section::Id::episodes) print(page, section, above, report);
+  }
+  const bool judged = report.verdict.status != VerdictStatus::insufficient_data;
+  if (report.episodes.empty()) {
+    page.paragraph(0, judged ? "No interval differed from the rest of the run." : report.verdict.sentence);
+  }
+  if (const auto more = report.omitted.find("episodes"); more != report.omitted.end()) {
+    page.paragraph(2, counted(more->second, "more interval") + " with less difference");
+  }
+  for (const AnomalousTime& time : report.anomalous) {
+    if (time.by != AnomalousTime::By::subsystem) continue;
+    page.row(time.name, fmt::format("{} in all ({})", duration(time.seconds), quantity(time.percent, "percent")));
+  }
 }
 
 /// The sentence in so many lines at most.
@@ -459,7 +493,10 @@ void print_brief_totals(Page& page, const Report& report) {
 std::string render_text(const Report& report, const TextStyle& style) {
   Page page(style);
   const std::vector<Section> sections = outline(report);
-  if (style.part == TextPart::findings) {
+  if (style.part == TextPart::episodes) {
+    print_job(page, sections.front());
+    print_episodes(page, sections, report);
+  } else if (style.part == TextPart::findings) {
     print_job(page, sections.front());
     for (const Section& section : sections) {
       for (const Card& card : section.cards) print(page, card, report);

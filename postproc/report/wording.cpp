@@ -16,6 +16,9 @@ namespace {
 // In the order of the enumerators.
 constexpr std::string_view kCoverageStates[] = {"ok", "absent", "failed"};
 constexpr std::string_view kStatuses[] = {"healthy", "notice", "finding", "insufficient_data"};
+constexpr std::string_view kAnomalousBy[] = {"subsystem", "detector", "metric"};
+constexpr std::string_view kMarkKinds[] = {"device",  "memory", "configuration", "service",
+                                           "process", "step",   "training"};
 constexpr std::string_view kHeadlines[] = {"Healthy", "Notice", "Finding", "Not enough data"};
 
 }  // namespace
@@ -40,6 +43,20 @@ std::string_view name_of(VerdictStatus status) noexcept {
 }
 std::optional<VerdictStatus> verdict_status_of(std::string_view name) noexcept {
   return enumerator_of<VerdictStatus>(kStatuses, name);
+}
+
+std::string_view name_of(AnomalousTime::By by) noexcept {
+  return kAnomalousBy[static_cast<std::size_t>(by)];
+}
+std::optional<AnomalousTime::By> anomalous_by_of(std::string_view name) noexcept {
+  return enumerator_of<AnomalousTime::By>(kAnomalousBy, name);
+}
+
+std::string_view name_of(ReportMark::Kind kind) noexcept {
+  return kMarkKinds[static_cast<std::size_t>(kind)];
+}
+std::optional<ReportMark::Kind> mark_kind_of(std::string_view name) noexcept {
+  return enumerator_of<ReportMark::Kind>(kMarkKinds, name);
 }
 
 std::string_view headline(const Verdict& verdict) noexcept {
@@ -100,7 +117,7 @@ std::vector<std::string> used(const JobTotals& totals) {
   if (totals.read_bytes) io = "read " + amount(totals.read_bytes);
   if (totals.written_bytes) io += (io.empty() ? "" : ", ") + ("wrote " + amount(totals.written_bytes));
   if (!io.empty()) parts.push_back(io);
-  if (totals.wait_share) parts.push_back(fmt::format("on average {} threads waited for a cpu", waited(totals)));
+  if (totals.wait_share) parts.push_back(fmt::format("{} threads waited for a cpu", waited(totals)));
   if (totals.network_bytes) parts.push_back("network " + amount(totals.network_bytes));
   if (totals.energy_joules) parts.push_back("energy " + quantity(totals.energy_joules, "J"));
   if (totals.steps)

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "postproc/telemetry/job.h"
 #include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
@@ -21,11 +22,12 @@ namespace reveal {
 
 /// One line per sample: `time` (UTC, ISO 8601), then a column per channel, derived metrics behind measured ones; empty
 /// where nothing was measured (RFC 4180). The header has the unit: levels are as they are, "mem.dirty [bytes]",
-/// counters are increments per sample, "cpu.user/cpu0 [ns per 0.1 s]".
+/// counters are increments per sample, "cpu.user/cpu0 [ns per 0.1 s]". Several traces are one table, node after node,
+/// with the column `node` behind `time` and the columns of all nodes.
 /// `metrics`: patterns as of the shell for names of metrics or channels; none: all. `out` gets a few megabytes at a
-/// time: jobs may be longer than memory. Returns the patterns that meet no channel; throws Error if none meets one, and
-/// for other files.
-[[nodiscard]] std::vector<std::string> write_csv(const std::filesystem::path& trace,
+/// time: jobs may be longer than memory. Returns a sentence for each pattern that meets no channel and for each of
+/// several traces that cannot be read; throws Error if nothing can be exported.
+[[nodiscard]] std::vector<std::string> write_csv(const std::vector<ListedTrace>& traces,
                                                  const std::vector<std::string>& metrics,
                                                  const std::function<void(std::string_view)>& out);
 

@@ -29,7 +29,7 @@ try:
 except ImportError as missing:
     skip(f"{missing}; apt-get install python3-h5py python3-pandas python3-xarray python3-h5netcdf")
 
-PROGRAMS = ("reveal", "reveal-run", "reveal-collect")
+PROGRAMS = ("reveal", "reveal-run", "reveal-collect", "python3 -c ")
 # Begins of lines that cannot run here, and why.
 NOT_RUN = {
     "bash site-config/quickstart.sh": "builds everything; run by hand",
@@ -51,6 +51,7 @@ NOT_RUN = {
 SHOWN = ("reveal: FINDING  ", "FINDING  ", "23:21:07 watching")
 # What an example needs to end, and to end soon.
 ENDS = {
+    "python3 -c": sys.executable + " -c",
     "--duration 60s": "--duration 1s",
     "--metrics selected.metrics --output n03.h5": "--metrics selected.metrics --output n03.h5 --duration 1s",
     "--output n03.h5 --metrics selected.metrics": "--output n03.h5 --metrics selected.metrics --duration 1s",
@@ -159,7 +160,7 @@ def run_help():
 
 def run_snippets(trace):
     blocks = re.findall(r"```python\n(.*?)```", (SOURCE / "hdf5schema/README.md").read_text(), re.S)
-    check(len(blocks) == 3, "hdf5schema/README.md shows reveal.py, h5py and xarray")
+    check(len(blocks) == 4, "hdf5schema/README.md shows reveal.py, h5py and xarray")
     for block in blocks:
         for engine in ("h5netcdf", "netcdf4") if "engine" in block else ("",):
             # A process of its own: a crash in a C library must fail this test, not end it.
@@ -229,6 +230,7 @@ def prepare():
     pathlib.Path("input.nml").touch()
     pathlib.Path("job.sh").write_text("#!/bin/sh\nsrun ./solver input.nml\n")
     os.environ["PATH"] = f"{BIN}:{os.getcwd()}:{os.environ['PATH']}"
+    os.environ["PYTHONPATH"] = str(SOURCE / "hdf5schema/python")
     os.environ["XDG_CONFIG_HOME"] = os.environ["XDG_STATE_HOME"] = os.getcwd() + "/none"
     short = [subprocess.Popen(["reveal-run", "--output", f"reveal-472{i}", "--no-report", "--quiet", "--", "sleep", "2"])
              for i in range(1, 5)]

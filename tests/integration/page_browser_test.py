@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """The pages of the sample reports in Chromium: nothing fails, nothing is fetched, nothing is wider than the window, texts
-have contrast; copying, filtering, zooming and showing one node do what they say."""
+have contrast; copying, filtering, zooming and showing one node do what they say. Prints the size and the load time of each
+page, those of jobs of 4, 64 and 1,024 nodes among them."""
 import contextlib
 import json
 import os
@@ -197,14 +198,69 @@ def check_node(browser):
     check(set(browser.value(shown)) >= set(before), "not all nodes are back")
 
 
+def check_choices(browser):
+    """The intervals of one detector, and of one subsystem."""
+    rows = ("[...document.querySelector('select[aria-label=Subsystem]').parentNode.querySelectorAll('tbody tr')]"
+            ".filter((row) => getComputedStyle(row).display !== 'none')")
+    everything = browser.value(f"{rows}.length")
+
+    def choose(column, value):
+        browser.value(f"""{{ const select = document.querySelector('select[aria-label={column}]');
+            select.value = '{value}'; select.dispatchEvent(new Event('change')); }}""")
+
+    choose("Subsystem", "network")
+    left = browser.value(f"{rows}.map((row) => row.querySelector('[data-label=Subsystem]').textContent)")
+    check(0 < len(left) < everything and set(left) == {"network"}, f"of {everything} intervals: {left}")
+    choose("Detectors", "GAP")
+    check(browser.value(f"{rows}.length") == 0, "GAP found no interval of the network")
+    choose("Subsystem", "")
+    left = browser.value(f"{rows}.map((row) => row.querySelector('[data-label=Detectors]').textContent)")
+    check(left and all(text.startswith("GAP") for text in left), f"found by GAP: {left}")
+    choose("Detectors", "")
+    check(browser.value(f"{rows}.length") == everything, "not all intervals are back")
+
+
+def check_without_eyes(browser):
+    """A chart has its numbers as a table: each interval against the rest."""
+    rows = browser.value("[...document.querySelector('.channel .unseen table').rows].map((row) => row.textContent)")
+    check(len(rows) == 3 and rows[0].startswith("Finding 1, 62 to 77 s0.98") and rows[-1].startswith("Rest of the job0.00"),
+          f"job.outsider_cpu in numbers: {rows}")
+    nameless = browser.value("""[...document.querySelectorAll('svg[role=img], [role=img], select, input, .unseen table')]
+        .filter((one) => one.checkVisibility() && !one.getAttribute('aria-label') && !one.caption).map((one) => one.outerHTML.slice(0, 80))""")
+    check(not nameless, f"without a name: {nameless}")
+
+
+def check_marks(browser):
+    """A mark is named below the pointer."""
+    browser.value("document.querySelector('.chart').scrollIntoView({ block: 'center' })")
+    at = browser.value("""(() => { const box = document.querySelector('.chart canvas').getBoundingClientRect();
+        return { left: box.x, width: box.width, y: box.y + box.height / 2 }; })()""")
+    readings = []
+    for part in range(560, 660, 2):
+        browser.mouse("Moved", at["left"] + at["width"] * part / 1000, at["y"])
+        readings.append(browser.value("[...document.querySelectorAll('.reading')].map((one) => one.textContent).join()"))
+    check(any("gpu0 NVIDIA driver error 79" in text for text in readings), f"no mark at 71 s: {readings[::10]}")
+
+
+def print_costs(browser, pages):
+    """Bytes and milliseconds until the page is loaded and its charts are drawn."""
+    browser.resize(DESKTOP)
+    for page in pages:
+        browser.open(page)
+        took = browser.value("Math.round(performance.getEntriesByType('navigation')[0].loadEventStart)")
+        size = page.stat().st_size
+        print(f"{page.name:22} {size:9,} bytes, loaded after {took} ms")
+        check(size < 2_000_000, f"{page.name} has {size} bytes")
+
+
 def main():
     if CHROMIUM is None:
         skip("no chromium: apt-get install chromium")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        subprocess.run([program("test_postproc"), "--gtest_filter=Report.LooksAsAccepted"], check=False,
+        subprocess.run([program("test_postproc"), "--gtest_filter=Report.LooksAsAccepted:Report.StaysSmall*"], check=False,
                        stdout=subprocess.DEVNULL, env=os.environ | {"REVEAL_PAGES": folder})
         pages = sorted(pathlib.Path(folder).glob("*.html"))
-        check(len(pages) >= 7, f"pages: {pages}")
+        check(len(pages) >= 10, f"pages: {pages}")
         browser = Browser(folder + "/profile")
         try:
             for page in pages:
@@ -212,12 +268,13 @@ def main():
             page = pathlib.Path(folder, "many_nodes.html")
             browser.resize(DESKTOP)
             browser.open(page)
-            for one in (check_copy, check_filter, check_zoom, check_node):
+            for one in (check_copy, check_filter, check_choices, check_without_eyes, check_zoom, check_marks, check_node):
                 one(browser)
             check_quiet(browser, page)
             browser.resize(PHONE)
             browser.open(page)
             check_filter(browser)
+            print_costs(browser, pages)
         finally:
             browser.end()
     end()

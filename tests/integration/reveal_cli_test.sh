@@ -275,6 +275,80 @@ assert all(len(row) == len(head) for row in rows)
 assert sum(float(row[rate]) > 0 for row in rows if row[rate]) > len(rows) / 2
 PY
 
+# --- several nodes are one table
+mkdir both && cp cut/n01.h5.part both/
+"$collect" --output both/n02.h5 --node n02 --duration 1s --probes memory || fail "a second node"
+expect 0 - "$reveal" export both --format csv --metrics mem.available
+/usr/bin/python3 - <<'PY' || fail "not a table of two nodes: $(head -c 300 out)"
+import csv
+with open('out', newline='') as file:
+    head, *rows = csv.reader(file)
+assert head == ['time', 'node', 'mem.available [bytes]'], head
+assert {row[1] for row in rows} == {'n01', 'n02'} and all(len(row) == 3 for row in rows), rows[:2]
+PY
+expect 0 - "$reveal" export both --format csv --node n02 --metrics mem.available
+head -1 out | grep -qx 'time,mem.available \[bytes\]' || fail "one node has a column for its name: $(head -1 out)"
+expect 1 'choose a node with --node: n01, n02' "$reveal" export both --format python
+
+# --- the textfile of a collector is replaced at once
+expect 0 - "$reveal" export cut --format openmetrics --textfile job.prom
+[ ! -s out ] || fail "export --textfile prints, too: $(cat out)"
+[ "$(tail -1 job.prom)" = '# EOF' ] && [ "$(stat -c %a job.prom)" = 644 ] || fail "job.prom: $(stat -c %a job.prom; tail -1 job.prom)"
+expect 1 '--textfile needs --format openmetrics' "$reveal" export cut --format csv --textfile job.prom
+expect 1 'nowhere' "$reveal" export cut --format openmetrics --textfile nowhere/job.prom
+mkdir stays && cp job.prom stays/ && chmod 555 stays
+[ "$(id -u)" = 0 ] || expect 1 'stays' "$reveal" export cut --format openmetrics --textfile stays/job.prom
+chmod 755 stays
+cmp -s job.prom stays/job.prom || fail "a file that cannot be replaced has changed"
+
+# --- a trace of one sample, or nearly: a line, and no invented number
+mkdir one
+"$collect" --output one/n01.h5 --node n01 --interval 1s --duration 1s --probes memory || fail "a trace of one sample"
+"$reveal" report one >out 2>err || fail "a report of one sample: $(cat err)"
+json one/report.json "r['verdict']['status'] == 'insufficient_data' and not r['episodes'] and all(f['kind'] == 'audit' for f in r['findings'])"
+expect 0 - "$reveal" show one --all
+expect 0 - "$reveal" show one --episodes
+for format in csv windows perfetto python; do
+  "$reveal" export one --format $format >out 2>err
+  status=$?
+  [ $status = 0 ] || [ $status = 1 ] && [ "$(wc -l <err)" -le 1 ] || fail "export $format of one sample: $status $(cat err)"
+done
+expect 0 - "$reveal" export one --format openmetrics
+grep -q 'verdict="insufficient_data"' out || fail "openmetrics of one sample: $(cat out)"
+
+# --- two reports at once: each file is one report or the other
+cp -r cut twice
+"$reveal" report twice >out.1 2>err.1 &
+"$reveal" report twice >out.2 2>err.2
+status=$?
+wait $! && [ $status = 0 ] || fail "two reports at once: $(cat err.1 err.2)"
+json twice/report.json "r['schema'] == 'reveal.report/1' and r['report_id']"
+json twice/n01.summary.json "r['schema'].startswith('reveal.summary/')"
+[ "$(tail -c 8 twice/report.html)" = '</html>' ] || fail "half a page: $(tail -c 30 twice/report.html)"
+[ "$(ls -A twice)" = "$(ls -A cut)" ] || fail "left over: $(ls -A twice)"
+
+# --- the hour that is there twice: all times are UTC, wherever the reader is
+mkdir autumn && cp job/n01.h5 autumn/
+/usr/bin/python3 - <<'PY' || fail "a trace of the night of 25 October 2026"
+import h5py
+with h5py.File('autumn/n01.h5', 'r+') as trace:
+    begin = 1792889994_000_000_000  # 00:59:54 UTC; in Berlin it becomes 02:00 again after 6 s
+    shift = begin - int(trace.attrs['begin_utc_ns'])
+    trace.attrs['begin_utc_ns'] = begin
+    clock = trace['clock'][:]
+    clock['utc_ns'] += shift
+    trace['clock'][:] = clock
+PY
+TZ=UTC "$reveal" report autumn --no-history >here 2>/dev/null || fail "a report of that night"
+grep -q '2026-10-25 00:59:5' here || fail "that night is not in the report: $(head -5 here)"
+for zone in Europe/Berlin America/St_Johns; do
+  for words in 'show autumn --all' 'export autumn --format csv --metrics mem.available' 'export autumn --format windows'; do
+    TZ=UTC "$reveal" $words >here 2>&1
+    TZ=$zone "$reveal" $words >there 2>&1
+    cmp -s here there || fail "$words in $zone: $(diff here there | head -5)"
+  done
+done
+
 # --- pruning: what is written can be recorded
 expect 1 "at least 50 are needed" "$reveal" prune job --out selected.metrics
 expect 0 - "$reveal" prune cut --out selected.metrics

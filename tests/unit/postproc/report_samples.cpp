@@ -6,6 +6,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/report/verdict.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal::samples {
 namespace {
@@ -142,6 +143,33 @@ Report base() {
                         {"mem.numa_remote", "the node has a single NUMA node"}};
   report.files = {{"trace of n01", "n01.h5"}, {"trace of n02", "n02.h5"}, {"everything as JSON", "report.json"}};
   return report;
+}
+
+ReportMark mark(ReportMark::Kind kind, const char* node, double seconds, const char* text) {
+  return {kind, node, span(seconds, seconds), text};
+}
+
+/// Two nodes that differ, `odd` and another one, beside peers.
+MetricAcrossNodes across(const char* channel, const char* unit, double level, double odd_level,
+                         const std::vector<std::string>& odd, const std::vector<std::string>& peers,
+                         std::size_t all_peers, std::size_t points) {
+  MetricAcrossNodes metric{.channel = channel, .unit = unit, .step_seconds = 120 / static_cast<double>(points)};
+  Noise noise;
+  const auto course = [&](double around) {
+    std::vector<double> values(points);
+    for (double& value : values) value = four_digits(around * (1 + 0.1 * noise.next()));
+    return values;
+  };
+  double around = odd_level;
+  for (const std::string& node : odd) {
+    metric.lines.push_back({node, true, around, course(around)});
+    around *= 0.85;
+  }
+  for (const std::string& node : peers) metric.lines.push_back({node, false, level, course(level)});
+  metric.peers = all_peers;
+  metric.median_mean = level;
+  metric.median = course(level);
+  return metric;
 }
 
 Finding outsider_finding() {
@@ -420,6 +448,21 @@ Report many_nodes() {
       .facts = {{"cpu.governor", {"n17"}, "powersave", "performance"}},
       .straggler = {"n17", "job.cpu_time", 1.98, 1.41, 9, 7.6, ""},
       .sentence = "39 nodes that do the same work compared in 230 channels: n17 differs in 2 of them"};
+  report.anomalous = {{AnomalousTime::By::subsystem, "storage", 21, 45.65},
+                      {AnomalousTime::By::subsystem, "cpu", 15, 32.61},
+                      {AnomalousTime::By::subsystem, "network", 10, 21.74},
+                      {AnomalousTime::By::metric, "disk.write_bytes", 31, 67.39},
+                      {AnomalousTime::By::metric, "irq.count", 2, 4.348}};
+  report.marks = {mark(ReportMark::Kind::process, "", 0.4, "rank0 began on n[01-39]"),
+                  mark(ReportMark::Kind::training, "n01", 4, "step 1"),
+                  mark(ReportMark::Kind::training, "n01", 60, "step 129"),
+                  mark(ReportMark::Kind::device, "n02", 71, "gpu0 NVIDIA driver error 79"),
+                  mark(ReportMark::Kind::training, "n01", 116, "step 257"),
+                  mark(ReportMark::Kind::configuration, "n17", 120,
+                       "cpu.governor was performance at the begin, powersave at the end")};
+  report.across = {across("mem.used", "bytes", 126e9, 171e9, {"n17"}, {}, 38, 6),
+                   across("cpu.frequency", "Hz", 3.1e9, 2.1e9, {"n17"}, {"n18", "n19"}, 2, 6)};
+  report.across[1].lines[1].values[3] = kGap;
   report.history = {.status = HistoryStatus::compared,
                     .reason = "",
                     .key = "resnet50-ddp",
@@ -440,7 +483,61 @@ Report many_nodes() {
                                  .name = "env.OMP_NUM_THREADS",
                                  .now = "2",
                                  .before = ""}},
+                    .earlier = {{kBegin - 5'000'000'000'000, 107, true},
+                                {kBegin - 3'000'000'000'000, 131, false},
+                                {kBegin - 900'000'000'000, 108, true}},
                     .sentence = "12 s longer than the median of 5 earlier runs"};
+  return report;
+}
+
+Report large(std::size_t nodes, std::size_t odd) {
+  constexpr std::size_t kEpisodes = 60;
+  constexpr std::size_t kNamed = 40;
+  Report report = many_nodes();
+  report.timeline = outsider(0.1).timeline;
+  report.totals = totals(nodes);
+  report.overhead.clear();
+  report.job.nodes.clear();
+  for (std::size_t i = 1; i <= nodes; ++i) {
+    const std::string number = std::to_string(10'000 + i);
+    report.job.nodes.push_back("n" + number.substr(1));
+    report.totals[i].node = report.job.nodes.back();
+    report.overhead.push_back({report.job.nodes.back(), 0.35, 14'000, 0, 812, ""});
+  }
+  report.coverage.resize(1);
+  report.coverage[0].nodes = report.job.nodes;
+  report.comparison.groups[0].nodes = report.job.nodes;
+  const auto node = [&](std::size_t i) { return report.job.nodes[i % std::min(nodes, odd)]; };
+  for (Finding& finding : report.findings) finding.nodes = {node(0)};
+  for (std::size_t i = 0; report.episodes.size() < kEpisodes; ++i) {
+    report.episodes.push_back(report.episodes[i % 8]);
+    report.episodes.back().span = span(static_cast<double>(i), static_cast<double>(i) + 4);
+  }
+  for (std::size_t i = 0; i < report.episodes.size(); ++i) report.episodes[i].node = node(i);
+  report.comparison.deviations.clear();
+  report.comparison.cells.clear();
+  for (std::size_t i = 0; i < std::min(odd, kNamed); ++i) {
+    report.comparison.deviations.push_back(
+        {node(i), "mem.used", "bytes", Subsystem::memory, 171e9, 126e9, 36, 22, 1e-7});
+    report.comparison.cells.push_back({node(i), Subsystem::memory, 1, 36});
+  }
+  report.comparison.facts = {{"cpu.governor", {node(0)}, "powersave", "performance"}};
+  report.comparison.straggler = {};
+  report.across.clear();
+  const std::size_t drawn = std::min<std::size_t>(4, odd);
+  const std::vector<std::string> deviating(report.job.nodes.begin(),
+                                           report.job.nodes.begin() + static_cast<std::ptrdiff_t>(drawn));
+  std::vector<std::string> peers;
+  if (nodes <= drawn + 8)
+    peers.assign(report.job.nodes.begin() + static_cast<std::ptrdiff_t>(drawn), report.job.nodes.end());
+  for (const char* channel : {"mem.used", "cpu.frequency", "net.rx_bytes", "disk.io_time", "gpu.power", "irq.count"}) {
+    report.across.push_back(across(channel, "bytes", 126e9, 171e9, deviating, peers, nodes - drawn, 120));
+  }
+  report.marks.clear();
+  for (std::size_t i = 0; i < 200; ++i) {
+    report.marks.push_back(mark(i % 4 == 0 ? ReportMark::Kind::training : ReportMark::Kind::process, node(i).c_str(),
+                                0.5 * static_cast<double>(i), "rank3 began"));
+  }
   return report;
 }
 
@@ -476,6 +573,12 @@ Report hostile() {
   report.locality = {{image, {{1, script, image, {script}, {image}, {script}, {"\x1b[31m" + script}}}, script}};
   report.not_checked[0].rule = script;
   report.files = {{image, "../../etc/passwd"}};
+  report.marks = {mark(ReportMark::Kind::device, image.c_str(), 3, script.c_str())};
+  report.across = {across(script.c_str(), image.c_str(), 1, 2, {script}, {image}, 1, 3)};
+  report.across[0].lines[0].values = {kGap, 1e300, -1e300};
+  report.across[0].lines[0].mean = std::numeric_limits<double>::infinity();
+  report.anomalous = {{AnomalousTime::By::metric, script, -5, 1e9}};
+  report.history.earlier = {{-1, 1e300, true}, {INT64_MAX, -1, false}, {0, 5, false}};
   return report;
 }
 

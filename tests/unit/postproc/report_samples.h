@@ -21,6 +21,9 @@ struct Sample {
 [[nodiscard]] Report hostile();
 [[nodiscard]] Report chain();  // one disturbance, and its effects
 
+/// A job of so many nodes, of which `odd` ones differ, as the merge makes it: bounded wherever a report is bounded.
+[[nodiscard]] Report large(std::size_t nodes, std::size_t odd);
+
 /// All of them, with timelines short enough to be read in a diff.
 [[nodiscard]] std::vector<Sample> all();
 

@@ -56,6 +56,11 @@ std::size_t occurrences(std::string_view text, std::string_view what) {
   return count;
 }
 
+/// REVEAL_PAGES=DIR keeps the whole pages, to be looked at in a browser.
+void keep_page(const std::string& name, const std::string& page) {
+  if (const char* pages = std::getenv("REVEAL_PAGES")) std::ofstream(pages + ("/" + name + ".html")) << page;
+}
+
 TEST(Report, LooksAsAccepted) {
   for (const samples::Sample& sample : samples::all()) {
     SCOPED_TRACE(sample.name);
@@ -63,8 +68,20 @@ TEST(Report, LooksAsAccepted) {
     expect_golden(sample.name + ".txt", render_text(sample.report));
     const std::string page = render_html(sample.report);
     expect_golden(sample.name + ".html", without_embedded(page));
-    // REVEAL_PAGES=DIR keeps the whole pages, to be looked at in a browser.
-    if (const char* pages = std::getenv("REVEAL_PAGES")) std::ofstream(pages + ("/" + sample.name + ".html")) << page;
+    keep_page(sample.name, page);
+  }
+}
+
+TEST(Report, StaysSmallHoweverManyNodesAJobHas) {
+  const struct {
+    std::size_t nodes, odd, most_bytes;
+  } jobs[] = {{4, 1, 700'000}, {64, 4, 800'000}, {1024, 40, 1'500'000}};
+  for (const auto& [nodes, odd, most_bytes] : jobs) {
+    const Report report = samples::large(nodes, odd);
+    const std::string page = render_html(report);
+    EXPECT_LT(page.size(), most_bytes) << nodes << " nodes";
+    EXPECT_LT(render_json(report).size(), 3'000'000U) << nodes << " nodes";
+    keep_page("nodes_" + std::to_string(nodes), page);
   }
 }
 
@@ -112,6 +129,13 @@ TEST(Report, KeepsEverySampleThroughJson) {
     EXPECT_EQ(after.timeline.size(), before.timeline.size());
     before.timeline.clear();  // its points are rounded, and not a number where something was lost
     after.timeline.clear();
+    for (Report* report : {&before, &after}) {
+      for (MetricAcrossNodes& metric : report->across) {
+        for (MetricAcrossNodes::Line& line : metric.lines) {
+          for (double& value : line.values) value = std::isnan(value) ? -1 : value;
+        }
+      }
+    }
     EXPECT_EQ(after, before);
   }
   const Report lossy = parse_report(render_json(samples::outsider(2)));
@@ -261,7 +285,7 @@ TEST(ReportText, ShowsAFindingInFullAndNothingElse) {
   Report report = samples::outsider(2);
   report.findings.resize(1);
   const std::string text = render_text(report, {.part = TextPart::findings});
-  EXPECT_NE(text.find("job.cpus_allowed on n01: 4 (configuration)"), std::string::npos) << "all evidence";
+  EXPECT_NE(text.find("job.cpus_allowed: 4 (configuration)"), std::string::npos) << "all evidence";
   EXPECT_NE(text.find("https://slurm.schedmd.com/cgroup.conf.html"), std::string::npos);
   EXPECT_EQ(text.find("coverage"), std::string::npos);
   EXPECT_EQ(text.find("totals"), std::string::npos);
@@ -547,6 +571,90 @@ TEST(ReportHtml, DrawsTheExpectedLevelOfEvidence) {
   const std::string page = render_html(report);
   EXPECT_EQ(occurrences(page, "\"expected\":0.25"), 1U);
   EXPECT_EQ(occurrences(page, "\"expected\":null"), report.timeline.size() - 1);
+}
+
+TEST(ReportText, HoldsTwoFindingsOnOnePage) {
+  const Report report = samples::outsider(2);
+  ASSERT_EQ(report.findings.size(), 2U);
+  EXPECT_LE(lines_of(render_text(report, {.directory = report.directory})).size(), 45U);
+}
+
+TEST(ReportText, DrawsTheCourseOfEvidenceWhereTheLineHasRoom) {
+  const Report report = samples::outsider(2);
+  const std::string plain = render_text(report, {.directory = "d"});
+  const std::string drawn = render_text(report, {.blocks = true, .directory = "d"});
+  EXPECT_EQ(plain.find("█"), std::string::npos) << "only where the terminal shows it";
+  EXPECT_NE(drawn.find("job.outsider_cpu/cpu1: 0.982, usually 0.004 ▁▁▁▁▁▁▁▁▁▁▁██▆▁▁▁▁▁▁▁\n"), std::string::npos)
+      << drawn;
+  EXPECT_EQ(lines_of(drawn).size(), lines_of(plain).size()) << "no line more";
+  for (const std::string& line : lines_of(drawn)) EXPECT_LE(columns(line), 80U) << line;
+}
+
+TEST(ReportText, ShowsTheIntervalsAloneWhereTheyAreAskedFor) {
+  const std::string text = render_text(samples::many_nodes(), {.part = TextPart::episodes});
+  EXPECT_NE(text.find("Anomalous intervals"), std::string::npos);
+  EXPECT_NE(text.find("[GAP+Z+MAHA]"), std::string::npos) << text;
+  EXPECT_NE(text.find("  cpu          15 s in all (32.6 %)\n"), std::string::npos) << text;
+  EXPECT_EQ(text.find("evidence"), std::string::npos);
+  EXPECT_EQ(text.find("coverage"), std::string::npos);
+  const std::string healthy = render_text(samples::healthy(), {.part = TextPart::episodes});
+  EXPECT_NE(healthy.find("No interval differed from the rest of the run."), std::string::npos) << healthy;
+  const std::string short_one = render_text(samples::insufficient(), {.part = TextPart::episodes});
+  EXPECT_NE(short_one.find("2 windows of 3 s, at least 30 are needed."), std::string::npos) << short_one;
+}
+
+TEST(ReportHtml, GivesTheTimeOfAllIntervalsNotOnlyOfThoseDrawn) {
+  Report report = samples::outsider(2);
+  report.omitted["episodes"] = 10;
+  report.anomalous = {{AnomalousTime::By::subsystem, "cpu", 540, 75},
+                      {AnomalousTime::By::subsystem, "memory", 180, 25},
+                      {AnomalousTime::By::metric, "job.outsider_cpu", 540, 75}};
+  const std::string page = without_embedded(render_html(report));
+  EXPECT_NE(page.find("Drawn are the clearest 2 of 12 intervals."), std::string::npos);
+  EXPECT_NE(page.find("<span class=\"total\">9 min (75 %)</span>"), std::string::npos);
+  EXPECT_NE(page.find("<span class=\"name\">memory</span><span class=\"track\"></span><span class=\"total\">3 min "
+                      "(25 %)</span>"),
+            std::string::npos)
+      << "none of its intervals is among those drawn";
+}
+
+TEST(ReportHtml, DrawsAMetricOfSeveralNodesWithoutAScript) {
+  const std::string page = without_embedded(render_html(samples::many_nodes()));
+  EXPECT_NE(page.find("<h2>The same metric on several nodes</h2>"), std::string::npos);
+  EXPECT_NE(page.find("aria-label=\"mem.used over the job: n17 159 GiB, median of 38 peers 117 GiB\""),
+            std::string::npos);
+  EXPECT_EQ(occurrences(page, "<path class=\"odd odd-1\" d=\"M0 "), 2U + 2U);  // and two keys
+  EXPECT_EQ(occurrences(page, "<path class=\"peer\" d=\"M0 "), 2U + 1U);
+  EXPECT_EQ(render_html(samples::healthy()).find("several nodes</h2>"), std::string::npos);
+}
+
+TEST(ReportHtml, DrawsTheRunTimesOfEarlierRuns) {
+  const std::string page = without_embedded(render_html(samples::many_nodes()));
+  EXPECT_EQ(occurrences(page, "<circle class=\"run baseline\""), 2U);
+  EXPECT_EQ(occurrences(page, "<circle class=\"run other\""), 1U);
+  EXPECT_EQ(occurrences(page, "<path class=\"run this\""), 1U);
+  EXPECT_EQ(render_html(samples::outsider(2)).find("class=\"runs\""), std::string::npos);
+}
+
+TEST(ReportHtml, ListsSettingsThatDifferAsATable) {
+  const std::string page = without_embedded(render_html(samples::many_nodes()));
+  EXPECT_NE(page.find("<td data-label=\"Setting\"><code>cpu.governor</code></td><td data-label=\"Nodes\">n17</td><td "
+                      "data-label=\"Value\">powersave</td><td data-label=\"On the others\">performance</td>"),
+            std::string::npos);
+  const std::string text = render_text(samples::many_nodes(), {.width = 100, .part = TextPart::everything});
+  EXPECT_NE(text.find("  settings     cpu.governor on n17 is powersave, elsewhere performance"), std::string::npos);
+}
+
+TEST(ReportHtml, MarksWhatHappenedOnTheTimelineAndListsIt) {
+  const std::string page = without_embedded(render_html(samples::many_nodes()));
+  EXPECT_NE(page.find("{\"at\":71,\"kind\":\"device\",\"node\":\"n02\",\"text\":\"gpu0 NVIDIA driver error "
+                      "79\"}"),
+            std::string::npos);
+  EXPECT_NE(page.find("<summary>What happened, in order</summary>"), std::string::npos);
+  EXPECT_NE(page.find("<td data-label=\"What\">training step 257</td>"), std::string::npos);
+  EXPECT_EQ(page.find("training step 129"), std::string::npos) << "its steps are ticks, not lines";
+  EXPECT_NE(page.find("Ticks at the bottom: training steps. Dotted lines: what happened, listed below."),
+            std::string::npos);
 }
 
 TEST(Untrusted, ReplacesBrokenBytesAndDropsEscapes) {

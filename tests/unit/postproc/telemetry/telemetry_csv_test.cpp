@@ -1,0 +1,92 @@
+#include "postproc/telemetry/telemetry_csv.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "hdf5schema/basics/error.h"
+#include "tests/unit/hdf5schema/sample_trace.h"
+
+namespace reveal::tests::telemetry_csv_test {
+namespace {
+
+constexpr std::int64_t kTick = 100'000'000;
+constexpr std::int64_t kBegin = 1'700'000'000'000'000'000;  // UTC of monotonic 0: 2023-11-14 22:13:20
+
+/// Four ticks, between which there are three samples: each has the row at its end.
+ListedTrace write_node(const TemporaryDirectory& directory, const std::string& node, const char* metric,
+                       std::int64_t level) {
+  const std::filesystem::path path = directory.path() / (node + ".h5");
+  TraceHeader header = sample_header();
+  header.node = node;
+  TraceWriter writer(path, header);
+  const auto levels = writer.add_family(gauge_family());
+  writer.add_channel(levels, {.metric = "mem.available"});
+  writer.add_channel(levels, {.metric = metric});
+  writer.start();
+  writer.append_clock({0, kBegin, 1000});
+  for (std::int64_t tick = 0; tick <= 3; ++tick) {
+    const std::int64_t row[] = {level + tick, tick};
+    writer.append_row(levels, tick * kTick, row);
+  }
+  writer.close();
+  return {.path = path, .node = node};
+}
+
+struct Exported {
+  std::vector<std::string> lines, left_out;
+};
+
+Exported exported(const std::vector<ListedTrace>& traces, const std::vector<std::string>& metrics) {
+  std::string text;
+  Exported result;
+  result.left_out = write_csv(traces, metrics, [&](std::string_view more) { text += more; });
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) result.lines.push_back(line);
+  return result;
+}
+
+TEST(TelemetryCsv, HasNoColumnOfNodesForOneNode) {
+  const TemporaryDirectory directory;
+  const Exported table = exported({write_node(directory, "n01", "mem.dirty", 10)}, {"mem.available"});
+  ASSERT_EQ(table.lines.size(), 4U);
+  EXPECT_EQ(table.lines[0], "time,mem.available [bytes]");
+  EXPECT_EQ(table.lines[1], "2023-11-14T22:13:20.000Z,11");
+  EXPECT_TRUE(table.left_out.empty());
+}
+
+TEST(TelemetryCsv, IsTheUnionOfTheColumnsOfSeveralNodes) {
+  const TemporaryDirectory directory;
+  const Exported table =
+      exported({write_node(directory, "n01", "mem.dirty", 10), write_node(directory, "n,2", "mem.mapped", 20)}, {});
+  ASSERT_EQ(table.lines.size(), 7U);
+  EXPECT_EQ(table.lines[0], "time,node,mem.available [bytes],mem.dirty [bytes],mem.mapped [bytes]");
+  EXPECT_EQ(table.lines[1], "2023-11-14T22:13:20.000Z,n01,11,1,");
+  EXPECT_EQ(table.lines[6], "2023-11-14T22:13:20.200Z,\"n,2\",23,,3");
+}
+
+TEST(TelemetryCsv, FindsAPatternThatMeetsAChannelOfAnyNode) {
+  const TemporaryDirectory directory;
+  const Exported table =
+      exported({write_node(directory, "n01", "mem.dirty", 10), write_node(directory, "n02", "mem.mapped", 20)},
+               {"mem.mapped", "no.such"});
+  EXPECT_EQ(table.lines.at(0), "time,node,mem.mapped [bytes]");
+  EXPECT_EQ(table.lines.at(1), "2023-11-14T22:13:20.000Z,n01,");
+  EXPECT_EQ(table.left_out, std::vector<std::string>{"no node has a channel \"no.such\""});
+}
+
+TEST(TelemetryCsv, ExportsTheOtherNodesIfATraceIsDamaged) {
+  const TemporaryDirectory directory;
+  const ListedTrace broken{.path = directory.path() / "n02.h5", .node = "n02"};
+  std::ofstream(broken.path) << "nonsense";
+  const Exported table = exported({write_node(directory, "n01", "mem.dirty", 10), broken}, {"mem.dirty"});
+  EXPECT_EQ(table.lines.size(), 4U);
+  ASSERT_EQ(table.left_out.size(), 1U);
+  EXPECT_NE(table.left_out[0].find("n02.h5"), std::string::npos) << table.left_out[0];
+  EXPECT_THROW(static_cast<void>(exported({broken}, {})), Error);
+  EXPECT_THROW(static_cast<void>(exported({broken, broken}, {})), Error);
+}
+
+}  // namespace
+}  // namespace reveal::tests::telemetry_csv_test
