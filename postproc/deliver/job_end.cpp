@@ -30,7 +30,6 @@ constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
 constexpr std::chrono::seconds kMailPause{5};  // before a failed step is tried once more
-constexpr const char* kMailedFile = ".mailed";
 
 class EndOfNode {
  public:
@@ -73,7 +72,7 @@ class EndOfNode {
     } else if (!delivery.why.empty()) {
       say(LOG_NOTICE, "delivered to " + delivery.directory.string() + ": " + delivery.why);
     }
-    if (delivery.needs_job && take_marker(delivery.directory, ".report-job")) {
+    if (delivery.needs_job && take_marker(delivery.directory, kReportJobFile)) {
       const std::string command = report_command(delivery, job, settings) + " && " + mail_command(delivery, job);
       const std::string failure = submit_report_job(job, delivery.directory, command);
       if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
@@ -192,7 +191,7 @@ class EndOfNode {
     const std::string failure = failure_line(outcome);
     if (failure.empty()) return;
     say(LOG_NOTICE, "mail: " + failure + "; to send it later: reveal mail " + directory.string());
-    std::filesystem::rename(directory / kMailedFile, directory / ".not-mailed", ignored);
+    std::filesystem::rename(directory / kMailedFile, directory / kNotMailedFile, ignored);
   }
 
   const JobEnd& end_;
