@@ -68,10 +68,12 @@ foreach(file IN LISTS site_files)
     file(INSTALL \"\${ours}\" DESTINATION \"\${site}\" RENAME \${name})")
 endforeach()
 
-configure_file(${CMAKE_CURRENT_LIST_DIR}/systemd/reveal-janitor.service.in generated/reveal-janitor.service @ONLY)
+foreach(service reveal-janitor reveal-digest)
+  configure_file(${CMAKE_CURRENT_LIST_DIR}/systemd/${service}.service.in generated/${service}.service @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/generated/${service}.service site-config/systemd/${service}.timer
+    DESTINATION lib/systemd/system)
+endforeach()
 install(PROGRAMS site-config/spool-janitor DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/reveal)
-install(FILES ${CMAKE_BINARY_DIR}/generated/reveal-janitor.service site-config/systemd/reveal-janitor.timer
-  DESTINATION lib/systemd/system)
 install(FILES site-config/tmpfiles.d/reveal.conf DESTINATION lib/tmpfiles.d)
 
 install(FILES site-config/debian/lintian-overrides DESTINATION share/lintian/overrides RENAME reveal)

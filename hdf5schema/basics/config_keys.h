@@ -157,6 +157,11 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "and must work there",
      "", "", "", ""},
     {"mail", "from", ConfigForm::text, "", "Sender; empty: reveal at the domain, or at this host"},
+    {"mail", "reply_to", ConfigForm::text, "", "Address that gets replies, such as the help desk; empty: the sender"},
+    {"mail", "unsubscribe", ConfigForm::text, "",
+     "\"mailto:help@example.org\" or \"https://...\": users end their mails there (List-Unsubscribe, a button in many "
+     "mail "
+     "programs). For a single job, they use --reveal=mail=off"},
     {"mail", "domain", ConfigForm::text, "",
      "Mail domain of the users; empty: only users who gave an address to Slurm get mail"},
     {"mail", "admins", ConfigForm::list, "",
@@ -168,6 +173,12 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "Most mails per hour to each user, and about each user's jobs to the admins; mails above the limit are logged and "
      "not sent. The reports stay in the directories of the jobs",
      "0", "10000"},
+    {"mail", "repeat_days", ConfigForm::whole, "7",
+     "The same finding of the same command is mailed to a user at most once in this time, unless the user asks for the "
+     "mail with --reveal=mail=; 0: each job is mailed",
+     "0", "365"},
+    {"mail", "attach_limit", ConfigForm::size, "2MB",
+     "Largest report.html.gz that is attached; a mail without it names the place of the report"},
     // A switch that cannot be found is on: "/" is always there.
     {"mail", "disable", ConfigForm::path, "/etc/reveal/no-mail", "While this file exists, reveal sends no mail", "", "",
      "", "/"},

@@ -633,9 +633,9 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
 }
 
 void write_report(const std::filesystem::path& directory, const Report& report) {
-  publish_file(directory, "report.txt", render_text(report));
-  publish_file(directory, "report.html", render_html(report));
-  publish_file(directory, "report.json", render_json(report));
+  publish_file(directory, kTextPageFile, render_text(report));
+  publish_file(directory, kWebPageFile, render_html(report));
+  publish_file(directory, kReportFile, render_json(report));
 }
 
 bool report_is_fresh(const std::filesystem::path& directory) {

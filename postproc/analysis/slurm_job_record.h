@@ -6,10 +6,9 @@
 #include <string>
 
 #include "postproc/report/report.h"
+#include "postproc/telemetry/job_files.h"
 
 namespace reveal {
-
-inline constexpr const char* kSlurmJobRecordFile = ".slurm.json";
 
 struct SlurmJobRecord {
   std::string id;

@@ -35,10 +35,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr const char* kClaimFile = ".job";
-constexpr const char* kMovedTo = ".moved-to";
 constexpr std::size_t kSmallFile = 64 << 10;
-constexpr std::string_view kReportFiles[] = {"report.json", "report.txt", "report.html", "run.json"};
 constexpr int kMostRuns = 1000;  // runs of one name
 constexpr auto kLook = 100ms;
 constexpr double kShareOfLimit =
@@ -287,13 +284,13 @@ fs::path rename_to_names(const fs::path& directory, const SlurmJob& job, const s
     for (int run = 1; run <= kMostRuns; ++run) {
       fs::path target = numbered(named.front().path, run);
       if (fs::exists(fs::symlink_status(target, ignored))) continue;
-      publish_file(directory, kMovedTo, target.string());
+      publish_file(directory, kMovedToFile, target.string());
       if (::renameat2(AT_FDCWD, directory.c_str(), AT_FDCWD, target.c_str(), RENAME_NOREPLACE) == 0) return target;
       if (errno != EEXIST) break;
     }
   } catch (const Error&) {  // no space for the new name: it keeps the old one
   }
-  fs::remove(directory / kMovedTo, ignored);
+  fs::remove(directory / kMovedToFile, ignored);
   return directory;
 }
 
@@ -347,7 +344,7 @@ std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::strin
 fs::path delivered_to(const Delivery& delivery) {
   if (!delivery.folder || leads_to(delivery.directory, delivery.folder.get())) return delivery.directory;
   std::array<char, PATH_MAX> text{};
-  const Descriptor file(::openat(delivery.folder.get(), kMovedTo, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
+  const Descriptor file(::openat(delivery.folder.get(), kMovedToFile, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   const ssize_t size = file ? ::read(file.get(), text.data(), text.size()) : -1;
   fs::path named(size > 0 ? std::string(text.data(), static_cast<std::size_t>(size)) : std::string());
   return leads_to(named, delivery.folder.get()) ? named : delivery.directory;

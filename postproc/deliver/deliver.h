@@ -13,6 +13,7 @@
 #include "hdf5schema/basics/descriptor.h"
 #include "postproc/deliver/slurm_job.h"
 #include "postproc/diagnose/analysis_settings.h"
+#include "postproc/telemetry/job_files.h"
 
 namespace reveal {
 
@@ -37,9 +38,6 @@ struct Delivery {
   std::optional<JobNames> names;  // learnt on the way
   Descriptor folder;              // `directory`, also once another node has renamed it
 };
-
-/// A marker of the node that queries the controller.
-inline constexpr const char* kAskedFile = ".asked";
 
 /// True for one caller only, of all nodes and runs that deliver there: O_EXCL.
 [[nodiscard]] bool take_marker(const std::filesystem::path& directory, const char* name) noexcept;

@@ -4,6 +4,7 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <thread>
@@ -19,6 +20,7 @@
 #include "postproc/deliver/slurm_job.h"
 #include "postproc/mail/mail_job.h"
 #include "postproc/mail/mail_quota.h"
+#include "postproc/mail/mail_retry.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/publish.h"
 
@@ -30,8 +32,8 @@ constexpr std::chrono::seconds kReportLimit{60};             // for another node
 constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file system
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
-constexpr std::chrono::seconds kMailPause{5};  // before a failed step is tried once more
-constexpr const char* kMailedFile = ".mailed";
+constexpr std::chrono::seconds kRetryLimit{10};  // for mails of earlier jobs
+constexpr std::chrono::seconds kMailPause{5};    // before a failed step is tried once more
 
 class EndOfNode {
  public:
@@ -74,9 +76,14 @@ class EndOfNode {
     } else if (!delivery.why.empty()) {
       say(LOG_NOTICE, "delivered to " + delivery.directory.string() + ": " + delivery.why);
     }
-    if (delivery.needs_job && take_marker(delivery.directory, ".report-job")) {
-      const std::string command = report_command(delivery, job, settings) + " && " + mail_command(delivery, job);
-      const std::string failure = submit_report_job(job, delivery.directory, command);
+    if (delivery.needs_job && take_marker(delivery.directory, kReportJobFile)) {
+      const ReportJobCommand command{.program = own_path().string(),
+                                     .config = end_.config,
+                                     .request = end_.request,
+                                     .mail_state = shared_state(job).value_or(""),
+                                     .downsample_traces = settings.downsample_traces};
+      const std::string failure =
+          submit_report_job(job, delivery.directory, shell_text(command, job, delivery.directory));
       if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
     }
     ready();
@@ -141,59 +148,52 @@ class EndOfNode {
     say(LOG_NOTICE, "no mail, because there is no report yet in " + delivery.directory.string());
   }
 
-  struct Option {
-    const char* name;
-    std::string value;  // "": not given
-  };
-  /// `reveal NAME DIRECTORY --config ...`, for the shell of a report job.
-  [[nodiscard]] std::string command(const char* name, const Delivery& delivery,
-                                    const std::vector<Option>& options) const {
-    std::string words =
-        shell_quoted(own_path().string()) + " " + name + " " + shell_quoted(delivery.directory.string());
-    const auto add = [&words](const Option& option) {
-      if (!option.value.empty()) words += std::string(" ") + option.name + " " + shell_quoted(option.value);
-    };
-    add({"--config", end_.config});
-    for (const Option& option : options) add(option);
-    return words;
-  }
-  [[nodiscard]] std::string report_command(const Delivery& delivery, const SlurmJob& job,
-                                           const DeliverSettings& settings) const {
-    std::string nodes;
-    for (const std::string& node : job.place.nodes) nodes += (nodes.empty() ? "" : ",") + node;
-    return command("report", delivery,
-                   {{"--expect", nodes}, {"--retain", settings.downsample_traces ? "summary" : ""}});
-  }
-  [[nodiscard]] std::string mail_command(const Delivery& delivery, const SlurmJob& job) const {
-    return command("mail", delivery,
-                   {{"--to", requested(end_.request, "mail")},
-                    {"--mail-user", job.names.mail_user},
-                    {"--user", job.place.user},
-                    {"--array", job.names.array_job}});
+  /// The same directory on all nodes, if the home directory is; else that of this node.
+  [[nodiscard]] std::optional<std::string> shared_state(const SlurmJob& job) const {
+    return shared_mail_state(job.place.home, job.names.cluster);
   }
 
   /// After the epilog has been let go: a mail server may take its time.
   void mail(const std::filesystem::path& directory, const SlurmJob& job, const MailSettings& settings) const {
-    std::error_code ignored;
     if (!take_marker(directory, kMailedFile)) return;
     MailJob mail{.directory = directory,
                  .array = job.names.array_job,
-                 .state = shared_mail_state(job.place.home, job.names.cluster).value_or(end_.mail_state),
+                 .state = shared_state(job).value_or(end_.mail_state),
                  .host = host_name(),
                  .now_utc_ns = utc_now_ns()};
     mail.retry_after = kMailPause;
     mail.request = {.asked = requested(end_.request, "mail"), .mail_user = job.names.mail_user, .user = job.place.user};
     const MailOutcome outcome = mail_job(mail, settings);
+    log(outcome);
+    const std::string failure = failure_line(outcome);
+    if (failure.empty()) return retry_earlier(mail.state, settings);
+    say(LOG_NOTICE, "mail: " + failure);
+    const auto is_lost = [](const MailOutcome::Item& item) { return item.state == MailState::failed && !item.queued; };
+    if (std::any_of(outcome.items.begin(), outcome.items.end(), is_lost)) {
+      say(LOG_NOTICE, "to send it later: reveal mail " + directory.string());
+      std::error_code ignored;
+      std::filesystem::remove(directory / kMailedFile, ignored);
+    }
+  }
+
+  void log(const MailOutcome& outcome) const {
     for (const std::string& problem : outcome.problems) say(LOG_NOTICE, problem);
     for (const MailOutcome::Item& item : outcome.items) {
       if (item.state == MailState::held_back) {
         say(LOG_NOTICE, "mail: not sent to " + listed(item.to, 20) + ": " + item.why);
       }
+      if (item.queued)
+        say(LOG_NOTICE, "mail: tried again at the end of the user's next job, or by reveal mail --retry");
     }
-    const std::string failure = failure_line(outcome);
-    if (failure.empty()) return;
-    say(LOG_NOTICE, "mail: " + failure + "; to send it later: reveal mail " + directory.string());
-    std::filesystem::rename(directory / kMailedFile, directory / ".not-mailed", ignored);
+  }
+
+  /// The server takes mails again: those of the user's earlier jobs go out.
+  void retry_earlier(const std::string& state, const MailSettings& settings) const {
+    if (state.empty()) return;
+    const MailOutcome outcome =
+        retry_mails({.state = state, .host = host_name(), .now_utc_ns = utc_now_ns(), .limit = kRetryLimit}, settings);
+    log(outcome);
+    if (const std::string failure = failure_line(outcome); !failure.empty()) say(LOG_NOTICE, "mail: " + failure);
   }
 
   const JobEnd& end_;

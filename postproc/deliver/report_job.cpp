@@ -3,7 +3,9 @@
 #include <chrono>
 #include <vector>
 
+#include "hdf5schema/basics/request.h"
 #include "hdf5schema/basics/run_program.h"
+#include "postproc/words/lists.h"
 
 namespace reveal {
 namespace {
@@ -19,7 +21,34 @@ int run_silently(const std::vector<std::string>& words) {
   return end.status ? exit_status(*end.status) : -1;
 }
 
+struct CommandOption {
+  const char* name;
+  std::string value;  // "": not given
+};
+
+std::string with_options(std::string words, const std::vector<CommandOption>& options) {
+  for (const CommandOption& option : options) {
+    if (!option.value.empty()) words += std::string(" ") + option.name + " " + shell_quoted(option.value);
+  }
+  return words;
+}
+
 }  // namespace
+
+std::string shell_text(const ReportJobCommand& command, const SlurmJob& job, const std::filesystem::path& directory) {
+  const std::string program = shell_quoted(command.program);
+  const std::string place = " " + shell_quoted(directory.string());
+  return with_options(program + " report" + place, {{"--config", command.config},
+                                                    {"--expect", slurm_node_list(job.place.nodes)},
+                                                    {"--retain", command.downsample_traces ? "summary" : ""}}) +
+         " && " +
+         with_options(program + " mail" + place, {{"--config", command.config},
+                                                  {"--to", requested(command.request, "mail")},
+                                                  {"--mail-user", job.names.mail_user},
+                                                  {"--user", job.place.user},
+                                                  {"--array", job.names.array_job},
+                                                  {"--state", command.mail_state}});
+}
 
 std::string shell_quoted(const std::string& word) {
   std::string quoted = "'";

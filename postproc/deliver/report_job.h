@@ -14,6 +14,17 @@ namespace reveal {
 [[nodiscard]] std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory,
                                             const std::string& command);
 
+/// The two commands of a report job: the report, then the mail.
+struct ReportJobCommand {
+  std::string program;     // reveal
+  std::string config;      // "": the default
+  std::string request;     // the text behind --reveal=
+  std::string mail_state;  // where mails are counted; "": they are not
+  bool downsample_traces = false;
+};
+[[nodiscard]] std::string shell_text(const ReportJobCommand& command, const SlurmJob& job,
+                                     const std::filesystem::path& directory);
+
 /// 'it'\''s', for a shell.
 [[nodiscard]] std::string shell_quoted(const std::string& word);
 

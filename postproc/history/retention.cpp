@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <memory>
@@ -15,6 +14,7 @@
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/zlib_text.h"
+#include "postproc/telemetry/job_files.h"
 
 namespace reveal {
 namespace {
@@ -23,10 +23,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kStillWritten = 600 * kSecond;  // a trace that is flushed every ten seconds
 
-constexpr std::array<std::string_view, 5> kNames = {"report.json", "report.txt", "report.html", kRunRecordFile,
-                                                    ".report.lease"};
-constexpr std::string_view kSummary = ".summary.json";
-constexpr std::array<std::string_view, 4> kOfNodes = {kSummary, ".h5", ".h5.part", ".status.json"};
+constexpr std::string_view kSummary = kNodeFileEndings.front();
 constexpr std::string_view kMergedTraces = "job.h5";
 constexpr std::string_view kSchemaOfSummary = "reveal.summary/";
 constexpr std::size_t kMostOfSummary = 1 << 18;
@@ -77,13 +74,14 @@ bool is_summary(std::string content) {
 /// results.h5 beside a report is the user's: a node's files are known by the summary of its analysis.
 void mark_ours(const Descriptor& folder, std::vector<RunFile>& files) {
   constexpr std::size_t kMostOfMerged = 1 << 20;
-  std::vector<std::string> names(kNames.begin(), kNames.end());
+  std::vector<std::string> names(kReportFiles.begin(), kReportFiles.end());
+  names.insert(names.end(), kDeliveryFiles.begin(), kDeliveryFiles.end());
   bool merged = false;
   const std::string links = begin_of(folder, std::string(kMergedTraces), kMostOfMerged);
   for (const RunFile& file : files) {
     if (!file.name.ends_with(kSummary) || !is_summary(begin_of(folder, file.name, kMostOfSummary))) continue;
     const std::string node = file.name.substr(0, file.name.size() - kSummary.size());
-    for (const std::string_view ending : kOfNodes) names.push_back(node + std::string(ending));
+    for (const std::string_view ending : kNodeFileEndings) names.push_back(node + std::string(ending));
     merged = merged || links.find(node + ".h5") != std::string::npos;
   }
   if (merged) names.emplace_back(kMergedTraces);

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "postproc/peers/node_profile.h"
+#include "postproc/telemetry/job_files.h"
 
 namespace reveal {
 
-inline constexpr const char* kRunRecordFile = "run.json";
 inline constexpr std::size_t kLargestRunRecord = 256 << 10;
 
 struct RunChannel {

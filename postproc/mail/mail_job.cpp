@@ -7,13 +7,17 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <set>
 #include <thread>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "postproc/json/json_fields.h"
+#include "postproc/mail/mail_queue.h"
 #include "postproc/mail/mail_quota.h"
+#include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/job_files.h"
 
 namespace reveal {
 namespace {
@@ -22,51 +26,86 @@ constexpr std::string_view kStates[] = {"sent", "would be sent", "held back", "f
 
 /// Follows no link: a mailer that reads many users' directories must mail no file but the report.
 std::string read_report(const std::filesystem::path& directory) {
-  const std::filesystem::path path = directory / "report.json";
+  const std::filesystem::path path = directory / kReportFile;
   if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) {
     throw Error(path.string() + " is missing; `reveal report` writes it");
   }
   return read_text_file(path, kLargestReport, FileOf::anybody, Follow::no);
 }
 
+/// The rules of which a mail tells; empty where it comes for another reason than their findings, or where the runs of
+/// the command cannot be told apart from others.
+std::set<std::string> told_rules(const Report& report, const MailPlan& plan) {
+  if (plan.user_asked || report.job.run_key.empty() || report.verdict.status != VerdictStatus::finding) return {};
+  std::set<std::string> rules;
+  for (const Finding* finding : shown_findings(report)) {
+    if (rules.empty() || finding->severity >= Severity::warning) rules.insert(finding->id);
+  }
+  return rules;
+}
+
 /// Takes what a mail needs; gives it back if the mail is not sent.
 class Claim {
  public:
-  Claim(MailQuota* quota, const MailJob& job, const MailSettings& settings, const Report& report, Audience audience)
+  Claim(MailQuota* quota, const MailJob& job, const MailSettings& settings, const Report& report, const MailPlan& plan,
+        Audience audience)
       : quota_(quota) {
     if (quota_ == nullptr) return;
-    if (!job.array.empty()) {
-      const std::string& task = report.job.array.empty() ? report.job.id : report.job.array;
-      array_ = quota_->take_array(job.request.user, job.array, audience, task);
-      if (array_.empty()) {
-        refused_ = "array job " + job.array + " already had its mail";
-        return;
-      }
-    }
-    hourly_ = quota_->take_hourly(settings.per_hour, audience);
-    if (hourly_.empty())
+    refused_ = refusal_of_array(job, report, audience);
+    if (refused_.empty() && audience == Audience::user) refused_ = refusal_of_findings(job, settings, report, plan);
+    if (!refused_.empty()) return;
+    later_ = !take(quota_->take_hourly(settings.per_hour, audience));
+    if (later_)
       refused_ = fmt::format("the limit of mails per hour is reached, [mail] per_hour = {}", settings.per_hour);
   }
   ~Claim() {
     if (quota_ == nullptr || kept_) return;
-    quota_->give_back(array_);
-    quota_->give_back(hourly_);
+    for (const std::string& name : taken_) quota_->give_back(name);
   }
   Claim(const Claim&) = delete;
   Claim& operator=(const Claim&) = delete;
 
   /// Why the mail must not be sent, "" if it may.
   [[nodiscard]] const std::string& refused() const noexcept { return refused_; }
+  /// Whether it may be sent in the next hour.
+  [[nodiscard]] bool later() const noexcept { return later_; }
   void keep() noexcept { kept_ = true; }
 
  private:
+  bool take(std::string name) {
+    if (name.empty()) return false;
+    taken_.push_back(std::move(name));
+    return true;
+  }
+
+  std::string refusal_of_array(const MailJob& job, const Report& report, Audience audience) {
+    if (job.array.empty()) return {};
+    const std::string& task = report.job.array.empty() ? report.job.id : report.job.array;
+    if (take(quota_->take_array(job.request.user, job.array, audience, task))) return {};
+    return "array job " + job.array + " already had its mail";
+  }
+
+  std::string refusal_of_findings(const MailJob& job, const MailSettings& settings, const Report& report,
+                                  const MailPlan& plan) {
+    const std::set<std::string> rules = told_rules(report, plan);
+    if (rules.empty() || settings.repeat_days == 0) return {};
+    const std::size_t before = taken_.size();
+    for (std::string& name : quota_->take_findings(job.request.user, report.job.run_key, rules, settings.repeat_days)) {
+      taken_.push_back(std::move(name));
+    }
+    if (taken_.size() > before) return {};
+    return fmt::format("the same finding of this command was mailed before, [mail] repeat_days = {}",
+                       settings.repeat_days);
+  }
+
   MailQuota* quota_;
-  std::string array_, hourly_, refused_;
-  bool kept_ = false;
+  std::vector<std::string> taken_;
+  std::string refused_;
+  bool later_ = false, kept_ = false;
 };
 
 MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSettings& settings, const MailPlan& plan,
-                          Audience audience) {
+                          Audience audience, bool admins_notified) {
   MailOutcome::Item item;
   item.audience = audience;
   item.to = audience == Audience::user ? plan.user : plan.admins;
@@ -77,8 +116,11 @@ MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSe
   std::error_code error;
   const auto absolute = std::filesystem::absolute(job.directory, error);
   if (!error) context.directory = absolute.lexically_normal().string();
-  if (!job.state.empty()) context.array = job.array;  // without a count, the next task's mail comes as well
-  context.admins_notified = !plan.admins.empty();
+  if (!job.state.empty()) {  // without a count, the next mail comes as well
+    context.array = job.array;
+    if (audience == Audience::user && !told_rules(report, plan).empty()) context.repeat_days = settings.repeat_days;
+  }
+  context.admins_notified = admins_notified;
   context.now_utc_ns = job.now_utc_ns;
   item.message = compose_mail(report, settings, context);
   return item;
@@ -88,9 +130,10 @@ MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSe
 class Sender {
  public:
   Sender(const MailJob& job, const MailSettings& settings)
-      : settings_(settings), end_(Clock::now() + job.limit), retry_after_(job.retry_after) {}
+      : settings_(settings), limit_(job.limit), retry_after_(job.retry_after) {}
 
   void send(MailOutcome::Item& item) {
+    if (end_ == Clock::time_point{}) end_ = Clock::now() + limit_;  // the time to compose a mail is not the server's
     try_to_send(item);
     if (item.state == MailState::sent || retry_after_.count() == 0 || Clock::now() + retry_after_ >= end_) return;
     std::this_thread::sleep_for(retry_after_);
@@ -114,10 +157,33 @@ class Sender {
   }
 
   const MailSettings& settings_;
-  Clock::time_point end_;
+  std::chrono::milliseconds limit_;
+  Clock::time_point end_{};  // from the first mail on
   std::chrono::milliseconds retry_after_;
   std::string last_failure_ = "the time limit was reached";
 };
+
+/// A failed mail is tried again; one that was sent is not, however often it had failed.
+void remember(const MailJob& job, bool admins_notified, MailOutcome::Item& item, std::vector<std::string>& problems) {
+  if (item.state == MailState::held_back) return;
+  std::error_code error;
+  const std::filesystem::path directory = std::filesystem::absolute(job.directory, error).lexically_normal();
+  try {
+    MailQueue queue(job.state);
+    if (item.state == MailState::sent) return queue.remove(directory, item.audience);
+    QueuedMail mail{.directory = directory,
+                    .request = job.request,
+                    .array = job.array,
+                    .audience = item.audience,
+                    .admins_notified = admins_notified,
+                    .first_utc_ns = job.now_utc_ns};
+    mail.next_utc_ns = next_try(mail, job.now_utc_ns).value_or(job.now_utc_ns);
+    for (std::string& line : queue.keep(mail)) problems.push_back(std::move(line));
+    item.queued = true;
+  } catch (const Error& failure) {
+    problems.push_back(std::string("the mail is not tried again: ") + failure.what());
+  }
+}
 
 }  // namespace
 
@@ -145,25 +211,29 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
   std::unique_ptr<MailQuota> quota;
   if (!job.state.empty() && !job.dry_run) quota = std::make_unique<MailQuota>(job.state, job.now_utc_ns);
   // Administrators first: what the user reads about them must be true.
-  MailPlan reached = plan;
+  bool admins_notified = job.only ? job.admins_notified : !plan.admins.empty();
   Sender sender(job, settings);
   for (const Audience audience : {Audience::admins, Audience::user}) {
-    if ((audience == Audience::user ? plan.user : plan.admins).empty()) continue;
-    Claim claim(quota.get(), job, settings, report, audience);
-    MailOutcome::Item item = compose(report, job, settings, reached, audience);
+    if ((audience == Audience::user ? plan.user : plan.admins).empty() || audience != job.only.value_or(audience)) {
+      continue;
+    }
+    Claim claim(quota.get(), job, settings, report, plan, audience);
+    MailOutcome::Item item = compose(report, job, settings, plan, audience, admins_notified);
     if (job.dry_run) {
       item.state = MailState::would_send;
       item.why = audience == Audience::user ? plan.why_user : plan.why_admins;
     } else if (!claim.refused().empty()) {
       item.state = MailState::held_back;
       item.why = claim.refused();
+      item.later = claim.later();
     } else {
       sender.send(item);
       if (item.state == MailState::sent) claim.keep();
     }
     const bool delivered = item.state == MailState::sent || item.state == MailState::would_send;
-    if (audience == Audience::admins && !delivered) reached.admins.clear();
+    if (audience == Audience::admins) admins_notified = delivered;
     outcome.failed = outcome.failed || item.state == MailState::failed;
+    if (quota && !job.only) remember(job, admins_notified, item, outcome.problems);
     outcome.items.push_back(std::move(item));
   }
   return outcome;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,10 @@ namespace reveal {
 struct MailJob {
   std::filesystem::path directory;
   MailRequest request;
-  std::string array;  // number of the array job, "" if it is none
-  std::string state;  // directory that counts mails; "" counts nothing
+  std::string array;                  // number of the array job, "" if it is none
+  std::string state;                  // directory that counts mails and keeps those that failed; "" does neither
+  std::optional<Audience> only = {};  // of a mail that is tried again
+  bool admins_notified = false;       // likewise: the administrators have theirs
   bool dry_run = false;
   std::string host;
   std::int64_t now_utc_ns = 0;
@@ -34,7 +37,9 @@ struct MailOutcome {
     std::vector<std::string> to;
     MailMessage message;
     MailState state = MailState::failed;
-    std::string why;  // held back or failed; of a dry run, why it would be sent
+    std::string why;      // held back or failed; of a dry run, why it would be sent
+    bool later = false;   // held back for this hour only
+    bool queued = false;  // failed, and is tried again
   };
   std::vector<Item> items;
   std::vector<std::string> why_not;   // no mail was due, a sentence each

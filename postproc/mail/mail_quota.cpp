@@ -15,6 +15,7 @@
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/private_files.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/analysis_settings.h"
 #include "postproc/mail/address.h"
 #include "postproc/words/sanitize.h"
 
@@ -23,8 +24,11 @@ namespace {
 
 constexpr std::string_view kHourly = "hour-";
 constexpr std::string_view kArray = "array-";
+constexpr std::string_view kTold = "told-";
 constexpr std::int64_t kHour = 3600;
-constexpr std::int64_t kKeepArrays = kHour * 24 * 60;  // arrays that run longer mail once more
+constexpr std::int64_t kDay = kHour * 24;
+constexpr std::int64_t kKeepArrays = kDay * 60;  // arrays that run longer mail once more
+constexpr std::int64_t kKeepTold = kDay * 366;
 constexpr std::size_t kLongestArray = 20;
 constexpr int kNoLinks = O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
 
@@ -41,8 +45,7 @@ bool is_array_id(std::string_view text) noexcept {
 std::optional<std::string> shared_mail_state(const std::filesystem::path& home, const std::string& cluster) {
   std::error_code ignored;
   if (!home.is_absolute() || home == "/" || !std::filesystem::is_directory(home, ignored)) return std::nullopt;
-  const std::filesystem::path state =
-      home / ".local/state/reveal/mail" / file_name_part(cluster.empty() ? "slurm" : cluster);
+  const std::filesystem::path state = home / kMailStates / file_name_part(cluster.empty() ? "slurm" : cluster);
   try {
     make_private_directory(state.string(), Privacy::others_do_not_write);
     require_writable(state.string());
@@ -88,6 +91,28 @@ std::string MailQuota::take_array(const std::string& user, const std::string& ar
   return {};
 }
 
+std::vector<std::string> MailQuota::take_findings(const std::string& user, const std::string& run_key,
+                                                  const std::set<std::string>& rules, int days) {
+  std::vector<std::string> taken;
+  for (const std::string& rule : rules) {
+    std::string name = std::string(kTold) + text_hash(user + "\n" + run_key + "\n" + rule);
+    if (is_older(name, kDay * days)) give_back(name);
+    if (!create(name, "")) continue;
+    // The file's time is the claim's, whatever the clock of the file server.
+    const timespec now{static_cast<time_t>(now_seconds_), 0};
+    const timespec times[] = {now, now};
+    ::utimensat(folder_.get(), name.c_str(), times, AT_SYMLINK_NOFOLLOW);
+    taken.push_back(std::move(name));
+  }
+  return taken;
+}
+
+bool MailQuota::is_older(const std::string& name, std::int64_t seconds) const {
+  struct stat status {};
+  return ::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
+         status.st_mtime <= now_seconds_ - seconds;
+}
+
 void MailQuota::note(const std::string& name, const std::string& task) {
   const Descriptor file(::openat(folder_.get(), name.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | kNoLinks));
   if (!file) return;
@@ -106,14 +131,13 @@ void MailQuota::forget_old() {
   std::vector<std::string> old;
   while (const dirent* entry = ::readdir(stream)) {
     const std::string name = entry->d_name;
-    struct stat status {};
     if (name.starts_with(kHourly)) {
       const std::string_view rest = std::string_view(name).substr(kHourly.size());
       const auto hour = parse_int(rest.substr(0, rest.find('-')));
       // The hour before stays: another node's clock may be behind.
       if (hour && *hour < now_seconds_ / kHour - 1) old.push_back(name);
-    } else if (name.starts_with(kArray) && ::fstatat(folder_.get(), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-               status.st_mtime < now_seconds_ - kKeepArrays) {
+    } else if ((name.starts_with(kArray) && is_older(name, kKeepArrays)) ||
+               (name.starts_with(kTold) && is_older(name, kKeepTold))) {
       old.push_back(name);
     }
   }

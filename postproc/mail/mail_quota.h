@@ -1,16 +1,22 @@
-// How much mail is enough: so many an hour, and one per array job and audience. Kept as small private files in a state
+// How much mail is enough: so many an hour, one per array job and audience, and one about the same finding of the same
+// command in some days. Kept as small private files in a state
 // directory; every claim is one O_EXCL, so any number of nodes may share it over a network file system.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "postproc/mail/message.h"
 
 namespace reveal {
+
+/// In the home directory; below it, a directory for each cluster.
+inline constexpr const char* kMailStates = ".local/state/reveal/mail";
 
 /// Where the mails of a user's arrays, whose tasks end on many nodes, are counted together: in the home directory, made
 /// there if need be. Nothing where that cannot be.
@@ -30,12 +36,18 @@ class MailQuota {
   [[nodiscard]] std::string take_array(const std::string& user, const std::string& array, Audience audience,
                                        const std::string& task);
 
+  /// The right to tell the user of these rules' findings in runs of a command: a name for each rule of which the user
+  /// was not told within `days`. None: the user knows all of them.
+  [[nodiscard]] std::vector<std::string> take_findings(const std::string& user, const std::string& run_key,
+                                                       const std::set<std::string>& rules, int days);
+
   /// The mail could not be sent: the next one may try.
   void give_back(const std::string& name) noexcept;
 
  private:
   [[nodiscard]] bool create(const std::string& name, const std::string& content);
   void note(const std::string& name, const std::string& task);
+  [[nodiscard]] bool is_older(const std::string& name, std::int64_t seconds) const;
   void forget_old();
 
   std::string path_;

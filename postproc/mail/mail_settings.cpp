@@ -2,14 +2,16 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "postproc/mail/address.h"
 
 namespace reveal {
 namespace {
 
-std::string mistake_in_sender(const std::vector<std::string>& values) {
-  const std::string& from = values.front();
-  return from.empty() || is_mail_address(from) ? "" : "\"" + from + "\" is not a mail address";
+std::string mistake_in_address(const std::vector<std::string>& values) {
+  const std::string& address = values.front();
+  return address.empty() || is_mail_address(address) ? "" : "\"" + address + "\" is not a mail address";
 }
 
 std::string mistake_in_domain(const std::vector<std::string>& values) {
@@ -17,7 +19,19 @@ std::string mistake_in_domain(const std::vector<std::string>& values) {
   return domain.empty() || is_mail_domain(domain) ? "" : "\"" + domain + "\" is not a mail domain such as example.org";
 }
 
-const RegisteredConfigCheck kSenderCheck{config_key("mail", "from"), mistake_in_sender};
+/// A URL for a header: '>' would end it there.
+std::string mistake_in_unsubscribe(const std::vector<std::string>& values) {
+  const std::string& url = values.front();
+  const bool known = url.starts_with("mailto:") || url.starts_with("https://");
+  const bool plain =
+      std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7f' && c != '<' && c != '>'; });
+  return url.empty() || (known && plain) ? ""
+                                         : "\"" + url + "\" is no URL such as mailto:help@example.org or https://...";
+}
+
+const RegisteredConfigCheck kSenderCheck{config_key("mail", "from"), mistake_in_address};
+const RegisteredConfigCheck kReplyCheck{config_key("mail", "reply_to"), mistake_in_address};
+const RegisteredConfigCheck kUnsubscribeCheck{config_key("mail", "unsubscribe"), mistake_in_unsubscribe};
 const RegisteredConfigCheck kDomainCheck{config_key("mail", "domain"), mistake_in_domain};
 
 }  // namespace
@@ -28,6 +42,8 @@ MailSettings mail_settings(const Config& config, std::vector<std::string>& probl
   settings.enabled = config.truth(config_key("mail", "enabled")) && !settings.sendmail.empty();
   settings.from = config.text(config_key("mail", "from"));
   settings.domain = config.text(config_key("mail", "domain"));
+  settings.reply_to = config.text(config_key("mail", "reply_to"));
+  settings.unsubscribe = config.text(config_key("mail", "unsubscribe"));
   for (std::string& address : config.list(config_key("mail", "admins"))) {
     if (is_mail_address(address)) {
       settings.admins.push_back(std::move(address));
@@ -40,6 +56,8 @@ MailSettings mail_settings(const Config& config, std::vector<std::string>& probl
       severity_of(config.text(config_key("mail", "admin_threshold"))).value_or(Severity::warning);
   settings.healthy = config.truth(config_key("mail", "healthy"));
   settings.per_hour = static_cast<int>(config.whole(config_key("mail", "per_hour")));
+  settings.repeat_days = static_cast<int>(config.whole(config_key("mail", "repeat_days")));
+  settings.attach_limit = config.size(config_key("mail", "attach_limit"));
   settings.disable = config.text(config_key("mail", "disable"));
   return settings;
 }

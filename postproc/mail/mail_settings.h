@@ -2,6 +2,7 @@
 // it would choose the recipients of mail in the site's name.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,14 @@ struct MailSettings {
   std::vector<std::string> sendmail;  // program and arguments; no shell
   std::string from;                   // "": reveal@domain, or at this host
   std::string domain;                 // domain of the site's users; "" if they have none
+  std::string reply_to;               // "": the sender
+  std::string unsubscribe;            // a URL; "" if there is none
   std::vector<std::string> admins;
   Severity admin_threshold = Severity::warning;
   bool healthy = false;
   int per_hour = 0;
+  int repeat_days = 0;             // 0: each job's finding is mailed
+  std::uint64_t attach_limit = 0;  // in bytes
   std::string disable;
 };
 

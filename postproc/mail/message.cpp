@@ -1,22 +1,25 @@
 #include "postproc/mail/message.h"
 
 #include <arpa/inet.h>
-#include <gmime/gmime.h>
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 #include <array>
-#include <memory>
-#include <new>
+#include <filesystem>
 
-#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/basics/fold.h"
+#include "hdf5schema/basics/shell_word.h"
 #include "hdf5schema/version.h"
 #include "postproc/analysis/job_remedy.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/mail/address.h"
+#include "postproc/mail/mime.h"
 #include "postproc/mail/recipients.h"
+#include "postproc/report/deflated.h"
+#include "postproc/report/mail_html.h"
+#include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/words/sanitize.h"
 
@@ -28,23 +31,15 @@ constexpr std::size_t kLongestSubject = 200;
 constexpr std::size_t kLongestTitle = 70;
 constexpr std::size_t kLongestSubjectName = 24;
 constexpr std::size_t kLongestToken = 40;
+constexpr std::size_t kLongestThread = 32;
+constexpr std::size_t kMostActions = 10;                       // of administrators
 constexpr std::string_view kAudiences[] = {"user", "admins"};  // in the order of the enumerators
-
-struct Unref {
-  void operator()(gpointer object) const { g_object_unref(object); }
-};
-template <typename Object>
-using Ref = std::unique_ptr<Object, Unref>;
-
-struct Free {
-  void operator()(gpointer memory) const { g_free(memory); }
-};
 
 /// Returns a word for names of messages and our own headers: no character of it is special anywhere. A changed word
 /// gets a hash, so that it differs from others.
-std::string token(std::string_view untrusted) {
+std::string token(std::string_view untrusted, std::size_t limit = kLongestToken) {
   std::string word;
-  for (const char c : untrusted.substr(0, kLongestToken)) {
+  for (const char c : untrusted.substr(0, limit)) {
     const bool harmless = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
                           c == '_' || (c == '.' && !word.empty() && word.back() != '.');
     word += harmless ? c : '_';
@@ -80,18 +75,27 @@ std::string lost(const Impact& impact) {
   return {};
 }
 
-/// The status first, then what: a folder sorted by subject shows the same finding of many jobs side by side.
-std::string subject_for_user(const Report& report) {
+/// "[reveal] hydra", so that mails of several clusters can be told apart and sorted by subject.
+std::string beginning(const ReportJob& job) {
+  return job.cluster.empty() ? "[reveal]" : "[reveal] " + printable(job.cluster, kLongestSubjectName);
+}
+
+/// "A process outside the job ran on the job's CPUs, 7.1 s lost", "no finding", "not enough data".
+std::string result(const Report& report) {
   const VerdictStatus status = report.verdict.status;
-  std::string word(headline(report.verdict));
-  std::transform(word.begin(), word.end(), word.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? c + 32 : c; });
   const bool about_finding = status == VerdictStatus::finding || status == VerdictStatus::notice;
   if (report.findings.empty() || !about_finding) {
-    return fmt::format("[reveal] {}: {}", word, short_job(report.job));
+    return status == VerdictStatus::insufficient_data ? "not enough data" : "no finding";
   }
   const Finding& primary = report.findings.front();
-  return fmt::format("[reveal] {}: {} ({}{})", word, printable(primary.title, kLongestTitle), short_job(report.job),
-                     lost(primary.impact));
+  return (status == VerdictStatus::notice ? "notice: " : "") + printable(primary.title, kLongestTitle) +
+         lost(primary.impact);
+}
+
+/// "[reveal] hydra job 4711 resnet50: COMPLETED - no finding"
+std::string subject_for_user(const Report& report) {
+  const std::string state = report.job.state.empty() ? "" : printable(report.job.state, kLongestSubjectName) + " - ";
+  return fmt::format("{} {}: {}{}", beginning(report.job), short_job(report.job), state, result(report));
 }
 
 std::vector<const Finding*> for_admins(const Report& report, const MailSettings& settings) {
@@ -108,7 +112,8 @@ std::string subject_for_admins(const Report& report, const MailSettings& setting
   const auto findings = for_admins(report, settings);
   if (findings.empty()) return subject_for_user(report);
   const Finding& worst = *findings.front();
-  std::string subject = fmt::format("[reveal] {}: {}", name_of(worst.severity), printable(worst.title, kLongestTitle));
+  std::string subject =
+      fmt::format("{} {}: {}", beginning(report.job), name_of(worst.severity), printable(worst.title, kLongestTitle));
   if (!worst.nodes.empty()) subject += " on " + printable(node_list(worst.nodes, 4), 40);
   return fmt::format("{} ({})", subject, short_job(report.job));
 }
@@ -136,24 +141,40 @@ std::string where_and_when(const Finding& finding) {
   return joined(parts, "; ");
 }
 
-/// The actions first, then the text that the job's owner reads.
-std::string text_for_admins(const Report& report, const MailSettings& settings, const TextStyle& style) {
-  std::string text = "For administrators: " + short_job(report.job);
-  if (!report.job.user.empty()) text += " of " + printable(report.job.user, kLongestSubjectName);
-  text += "\n";
-  const auto width = static_cast<std::size_t>(style.width);
-  for (const Finding* finding : for_admins(report, settings)) {
-    text += fmt::format("\n{}, {}: {}\n", name_of(finding->severity), name_of(finding->confidence),
-                        printable(finding->title, 200));
-    if (const std::string where = where_and_when(*finding); !where.empty()) text += folded("", where, 2, width);
-    text += folded("", printable(finding->sentence, 2000), 2, width);
-    for (const std::string& step : finding->remedy.admin) text += "  - " + printable(step, 800) + "\n";
+constexpr std::string_view kCaution =
+    "Titles and steps come from reveal's rules. Numbers, nodes and sentences were computed as the job's owner from "
+    "files that the owner can write: check the node before you act.";
+
+/// The part of the administrators, which comes before the text that the job's owner reads.
+MailHtml html_for_admins(const Report& report, const MailSettings& settings) {
+  MailHtml mail{.heading = "For administrators: " + short_job(report.job)};
+  if (!report.job.user.empty()) mail.heading += " of " + printable(report.job.user, kLongestSubjectName);
+  mail.caution = std::string(kCaution) + " The job's report follows; \"you\" means the owner of the job.";
+  const std::vector<const Finding*> findings = for_admins(report, settings);
+  for (const Finding* finding : findings) {
+    if (mail.actions.size() == kMostActions) {
+      mail.left_out = counted(static_cast<double>(findings.size() - kMostActions), "more finding") + " in the report";
+      break;
+    }
+    mail.actions.push_back({finding->title, finding->severity, finding->confidence, where_and_when(*finding),
+                            finding->sentence, finding->remedy.admin});
   }
-  return text +
-         "\nTitles and steps come from reveal's rules. Numbers, nodes and sentences were computed as the job's "
-         "owner\nfrom files that the owner can write: check the node before you act.\n"
-         "\nThe job's report follows; \"you\" means the owner of the job.\n\n" +
-         render_text(report, style);
+  return mail;
+}
+
+std::string text_for_admins(const Report& report, const MailHtml& mail, const TextStyle& style) {
+  const auto width = static_cast<std::size_t>(style.width);
+  std::string text = mail.heading + "\n";
+  for (const MailAction& action : mail.actions) {
+    text += fmt::format("\n{}, {}: {}\n", name_of(action.severity), name_of(action.confidence),
+                        printable(action.title, 200));
+    if (!action.where.empty()) text += folded("", action.where, 2, width);
+    text += folded("", printable(action.sentence, 2000), 2, width);
+    for (const std::string& step : action.steps) text += "  - " + printable(step, 800) + "\n";
+  }
+  if (!mail.left_out.empty()) text += "\n" + mail.left_out + "\n";
+  return text + "\n" + folded("", kCaution, 0, width) +
+         "\nThe job's report follows; \"you\" means the owner of the job.\n\n" + render_text(report, style);
 }
 
 /// A path is shown only if it can be typed as it stands.
@@ -164,12 +185,46 @@ bool can_be_typed(std::string_view path) {
   });
 }
 
-std::string footer(const MailContext& context) {
-  std::string text = "\n-- \nAttached: report.html with the timeline, for any browser, also offline.\n";
-  if (!context.array.empty()) {
-    text += fmt::format("This is the only mail about array job {}; the report of each task is in its own directory.\n",
-                        printable(context.array, 24));
+constexpr const char* kPackedPage = "report.html.gz";
+
+/// The whole report where it is attached; where it is too large, its place.
+struct WholeReport {
+  std::optional<MimeFile> file;
+  std::string sentence;  // "" where it is neither attached nor at a place that can be typed
+};
+
+WholeReport whole_report(std::string page, const MailSettings& settings, const std::string& directory) {
+  std::string packed = gzip_file(page);
+  if (packed.size() <= settings.attach_limit) {
+    return {MimeFile{"application/gzip", std::move(packed), kPackedPage, ""},
+            fmt::format("Attached: {}, the page with all charts: unpack it with gunzip and open it in any browser, "
+                        "also offline.",
+                        kPackedPage)};
   }
+  if (directory.empty()) return {};
+  return {std::nullopt, "The page with all charts is too large for a mail: " + directory + "/report.html"};
+}
+
+std::vector<std::string> closing_sentences(const WholeReport& whole, const MailContext& context) {
+  std::vector<std::string> sentences;
+  if (!whole.sentence.empty()) sentences.push_back(whole.sentence);
+  if (!context.array.empty()) {
+    sentences.push_back(
+        fmt::format("This is the only mail about array job {}; the report of each task is in its own directory.",
+                    printable(context.array, 24)));
+  }
+  if (context.repeat_days > 0) {
+    sentences.push_back(
+        fmt::format("The next mail about the same finding of this command comes in {} at the earliest; "
+                    "every run has its report.",
+                    counted(context.repeat_days, "day")));
+  }
+  return sentences;
+}
+
+std::string footer(const std::vector<std::string>& sentences) {
+  std::string text = "\n-- \n";
+  for (const std::string& sentence : sentences) text += folded("", sentence, 0, kWidth);
   return text;
 }
 
@@ -233,80 +288,67 @@ std::string without_peers(std::string text, const Report& report) {
   return text;
 }
 
-Ref<GMimePart> part(const char* type, const char* subtype, const std::string& content, GMimeContentEncoding encoding) {
-  Ref<GMimePart> made(g_mime_part_new_with_type(type, subtype));
-  g_mime_object_set_content_type_parameter(GMIME_OBJECT(made.get()), "charset", "utf-8");
-  const Ref<GMimeStream> stream(g_mime_stream_mem_new_with_buffer(content.data(), content.size()));
-  const Ref<GMimeDataWrapper> wrapper(
-      g_mime_data_wrapper_new_with_stream(stream.get(), GMIME_CONTENT_ENCODING_DEFAULT));
-  g_mime_part_set_content(made.get(), wrapper.get());
-  g_mime_part_set_content_encoding(made.get(), encoding);
-  return made;
+/// All mails about a job, or about the tasks of an array, belong to one thread.
+std::string thread_id(const ReportJob& job, const MailSettings& settings, const MailContext& context) {
+  const std::string& number = job.array.empty() ? job.id : job.array;
+  if (number.empty()) return {};
+  const std::string whole = job.cluster + "." + number.substr(0, number.find('_'));
+  return fmt::format("<reveal.job.{}.{}@{}>", token(whole, kLongestThread), name_of(context.audience),
+                     site_of(settings, context));
 }
 
-void set_header(GMimeMessage* message, const char* name, const std::string& value) {
-  g_mime_object_set_header(GMIME_OBJECT(message), name, value.c_str(), "utf-8");
-}
-
-void set_headers(GMimeMessage* message, std::string_view id, const MailSettings& settings, const MailContext& context,
+void set_headers(MimeMessage& message, std::string_view id, const MailSettings& settings, const MailContext& context,
                  const std::string& subject) {
   const std::string site = site_of(settings, context);
-  const std::string from = settings.from.empty() ? "reveal@" + site : qualified(settings.from, site);
-  g_mime_message_add_mailbox(message, GMIME_ADDRESS_TYPE_FROM, "reveal", from.c_str());
-  for (const std::string& address : context.to) {
-    g_mime_message_add_mailbox(message, GMIME_ADDRESS_TYPE_TO, nullptr, address.c_str());
+  message.from("reveal", settings.from.empty() ? "reveal@" + site : qualified(settings.from, site));
+  for (const std::string& address : context.to) message.to(address);
+  if (!settings.reply_to.empty()) message.reply_to(qualified(settings.reply_to, site));
+  message.subject(subject);
+  message.date(context.now_utc_ns);
+  message.id(message_id(id, settings, context));
+  message.header("Auto-Submitted", "auto-generated");  // RFC 3834: no holiday replies
+  if (!settings.unsubscribe.empty() && context.audience == Audience::user) {
+    message.header("List-Unsubscribe", "<" + settings.unsubscribe + ">");  // RFC 2369
   }
-  g_mime_message_set_subject(message, subject.c_str(), "utf-8");
-  if (GDateTime* now = g_date_time_new_from_unix_utc(context.now_utc_ns / kSecond); now != nullptr) {
-    g_mime_message_set_date(message, now);
-    g_date_time_unref(now);
-  }
-  g_mime_message_set_message_id(message, message_id(id, settings, context).c_str());
-  set_header(message, "Auto-Submitted", "auto-generated");  // RFC 3834: no holiday replies
-  set_header(message, "X-Mailer", "reveal " REVEAL_VERSION);
+  message.header("X-Mailer", "reveal " REVEAL_VERSION);
 }
 
-void set_headers_of_report(GMimeMessage* message, const Report& report, const MailSettings& settings,
+void set_headers_of_report(MimeMessage& message, const Report& report, const MailSettings& settings,
                            const MailContext& context) {
+  std::string references = thread_id(report.job, settings, context);
   if (!report.supersedes.empty()) {
     const std::string former = "<" + message_id(report.supersedes, settings, context) + ">";
-    set_header(message, "In-Reply-To", former);
-    set_header(message, "References", former);
+    message.header("In-Reply-To", former);
+    references += (references.empty() ? "" : " ") + former;
   }
-  if (!report.job.id.empty()) set_header(message, "X-Reveal-Job", token(report.job.id));
-  set_header(message, "X-Reveal-Status", std::string(name_of(report.verdict.status)));
+  if (!references.empty()) message.header("References", references);
+  if (!report.job.id.empty()) message.header("X-Reveal-Job", token(report.job.id));
+  message.header("X-Reveal-Status", std::string(name_of(report.verdict.status)));
 }
 
-void start_gmime() {
-  static const bool ready = [] {
-    g_mime_init();
-    return true;
-  }();
-  static_cast<void>(ready);
+/// The report as its reader may see it.
+Report for_reader(const Report& report, const MailSettings& settings, const MailContext& context) {
+  if (context.audience == Audience::admins) return with_texts_of_rules(without_main_threads(report));
+  return context.admins_notified ? without_admin_steps(report, settings) : report;
 }
 
-/// The text, and a file attached to it.
-std::string mime_of(GMimeMessage* message, const std::string& id, const std::string& text, GMimePart* attachment,
-                    const char* file) {
-  const Ref<GMimeMultipart> mixed(g_mime_multipart_new_with_subtype("mixed"));
-  // Neither quoted-printable nor base64 can contain "=_", so no content can end a part.
-  const std::string boundary = "=_reveal_" + text_hash(id + text);
-  g_mime_multipart_set_boundary(mixed.get(), boundary.c_str());
-  const auto words = part("text", "plain", text, GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE);
-  g_mime_multipart_add(mixed.get(), GMIME_OBJECT(words.get()));
-  g_mime_object_set_disposition(GMIME_OBJECT(attachment), "attachment");
-  g_mime_part_set_filename(attachment, file);
-  g_mime_multipart_add(mixed.get(), GMIME_OBJECT(attachment));
-  g_mime_message_set_mime_part(message, GMIME_OBJECT(mixed.get()));
-  const std::unique_ptr<char, Free> whole(g_mime_object_to_string(GMIME_OBJECT(message), nullptr));
-  if (whole == nullptr) throw std::bad_alloc();
-  return whole.get();
+/// A job without a finding gets no picture, so that its mail stays short.
+std::optional<MimeFile> picture_in(MailHtml& mail, const Report& report, const MailSettings& settings,
+                                   const MailContext& context) {
+  mail.picture = evidence_picture(report);
+  if (!mail.picture) return std::nullopt;
+  mail.picture_id = "p." + message_id(report.report_id, settings, context);
+  return MimeFile{"image/png", mail.picture->png, "evidence.png", mail.picture_id};
 }
 
 }  // namespace
 
 std::string_view name_of(Audience audience) noexcept {
   return kAudiences[static_cast<std::size_t>(audience)];
+}
+
+std::optional<Audience> audience_of(std::string_view name) noexcept {
+  return enumerator_of<Audience>(kAudiences, name);
 }
 
 std::string header_text(std::string_view untrusted, std::size_t limit) {
@@ -316,36 +358,44 @@ std::string header_text(std::string_view untrusted, std::size_t limit) {
 }
 
 MailMessage compose_mail(const Report& report, const MailSettings& settings, const MailContext& context) {
-  start_gmime();
-  MailMessage mail;
   const bool admins = context.audience == Audience::admins;
-  const Report shown = admins                    ? with_texts_of_rules(without_main_threads(report))
-                       : context.admins_notified ? without_admin_steps(report, settings)
-                                                 : report;
+  const Report shown = for_reader(report, settings, context);
+  const auto for_its_reader = [&](std::string text) {
+    return admins ? without_peers(std::move(text), report) : std::move(text);
+  };
+  MailMessage mail;
   mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);
   TextStyle style{.width = kWidth, .colour = false};
   if (can_be_typed(context.directory)) style.directory = context.directory;
-  mail.text = admins ? without_peers(text_for_admins(shown, settings, style), report) : render_text(shown, style);
-  mail.text += footer(context);
+  const WholeReport whole = whole_report(for_its_reader(render_html(shown)), settings, style.directory);
+  MailHtml page = admins ? html_for_admins(shown, settings) : MailHtml{};
+  page.directory = style.directory;
+  page.closing = closing_sentences(whole, context);
+  MimeBody body;
+  body.picture = picture_in(page, shown, settings, context);
+  body.text =
+      for_its_reader(admins ? text_for_admins(shown, page, style) : render_text(shown, style)) + footer(page.closing);
+  body.html = for_its_reader(render_mail_html(shown, page));
+  if (whole.file) body.attached.push_back(*whole.file);
 
-  const Ref<GMimeMessage> message(g_mime_message_new(TRUE));
-  set_headers(message.get(), shown.report_id, settings, context, mail.subject);
-  set_headers_of_report(message.get(), shown, settings, context);
-  const auto page = part("text", "html", admins ? without_peers(render_html(shown), report) : render_html(shown),
-                         GMIME_CONTENT_ENCODING_BASE64);
-  mail.mime = mime_of(message.get(), report.report_id, mail.text, page.get(), "report.html");
+  MimeMessage message;
+  set_headers(message, shown.report_id, settings, context, mail.subject);
+  set_headers_of_report(message, shown, settings, context);
+  mail.mime = message.with(body, report.report_id);
+  mail.text = std::move(body.text);
+  mail.html = std::move(body.html);
   return mail;
 }
 
 MailMessage compose_digest(const Digest& digest, const MailSettings& settings, const MailContext& context) {
-  start_gmime();
   MailMessage mail;
   mail.subject = header_text(digest.subject, kLongestSubject);
   mail.text = digest.text;
-  const Ref<GMimeMessage> message(g_mime_message_new(TRUE));
-  set_headers(message.get(), digest.id, settings, context, mail.subject);
-  const auto data = part("application", "json", digest.json, GMIME_CONTENT_ENCODING_BASE64);
-  mail.mime = mime_of(message.get(), digest.id, mail.text, data.get(), "nodes.json");
+  MimeMessage message;
+  set_headers(message, digest.id, settings, context, mail.subject);
+  mail.mime = message.with(
+      {.text = mail.text, .html = {}, .picture = {}, .attached = {{"application/json", digest.json, "nodes.json", ""}}},
+      digest.id);
   return mail;
 }
 

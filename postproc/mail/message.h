@@ -1,8 +1,9 @@
-// One mail: the text report to read, the HTML report attached. What users typed (names of jobs, nodes, tags, paths)
-// reaches headers only through a filter, and MIME only through GMime.
+// One mail: the report as text and as HTML with one picture, the whole report attached. What users typed (names of
+// jobs, nodes, tags, paths) reaches headers only through a filter, and MIME only through GMime.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace reveal {
 
 enum class Audience : std::uint8_t { user, admins };
 [[nodiscard]] std::string_view name_of(Audience) noexcept;
+[[nodiscard]] std::optional<Audience> audience_of(std::string_view) noexcept;
 
 struct MailContext {
   Audience audience = Audience::user;
@@ -21,12 +23,14 @@ struct MailContext {
   std::string directory;         // where the report lies, as the reader would type it; "" leaves it out
   std::string array;             // array job of which this is the only mail, or ""
   bool admins_notified = false;  // this report goes to the administrators as well
+  int repeat_days = 0;           // the same finding of this command is not mailed again for so long; 0: it is
   std::int64_t now_utc_ns = 0;
 };
 
 struct MailMessage {
   std::string subject;  // as the reader sees it
   std::string text;     // the text part
+  std::string html;     // the same in HTML; "" for a mail that has none
   std::string mime;     // all of it, lines ending in '\n', as sendmail -t takes it
 };
 

@@ -70,6 +70,7 @@ void plan_user(const Report& report, const MailSettings& settings, const MailReq
     plan.why_user = asked                                             ? "the user requested it"
                     : report.verdict.status == VerdictStatus::finding ? "the report has a finding"
                                                                       : "[mail] healthy = true";
+    plan.user_asked = asked;
     plan.user.push_back(std::move(address));
     return;
   }

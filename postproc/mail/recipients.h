@@ -20,6 +20,7 @@ struct MailRequest {
 struct MailPlan {
   std::vector<std::string> user;     // at most one, empty: the job's owner gets no mail
   std::vector<std::string> admins;   // empty: no mail to the administrators
+  bool user_asked = false;           // the user asked for it
   std::string why_user, why_admins;  // reasons for those who get one
   std::vector<std::string> why_not;  // for those who get none, a sentence each
   std::vector<std::string> refused;  // a line for each address that is none, or not the user's to choose

@@ -601,4 +601,30 @@ std::vector<Section> outline(const Report& report) {
   return sections;
 }
 
+std::string text_of(const Line& line) {
+  std::string text;
+  for (const Span& span : line) text += span.text;
+  return text;
+}
+
+std::string joined(const std::vector<Line>& lines, std::string_view separator) {
+  std::string text;
+  for (const Line& line : lines) text += (text.empty() ? "" : std::string(separator)) + text_of(line);
+  return text;
+}
+
+std::string row_as_sentence(const Table& table, const std::vector<Cell>& cells, unsigned shown) {
+  std::string text;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    const std::string inside = joined(cells[i].lines, " ");
+    if ((table.columns[i].shown & shown) != 0 && !inside.empty()) text += cells[i].before + inside + cells[i].after;
+  }
+  return text;
+}
+
+bool repeats(const Verdict& verdict, std::string_view sentence) {
+  if (sentence.ends_with('.')) sentence.remove_suffix(1);
+  return verdict.sentence.find(sentence) != std::string::npos;
+}
+
 }  // namespace reveal

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -106,5 +107,12 @@ struct Section {
 };
 
 [[nodiscard]] std::vector<Section> outline(const Report& report);
+
+[[nodiscard]] std::string text_of(const Line& line);
+[[nodiscard]] std::string joined(const std::vector<Line>& lines, std::string_view separator);
+/// A row of a table that is no grid, from those of its columns that are shown.
+[[nodiscard]] std::string row_as_sentence(const Table& table, const std::vector<Cell>& cells, unsigned shown);
+/// Whether the verdict has this sentence already; it may continue, or end, otherwise.
+[[nodiscard]] bool repeats(const Verdict& verdict, std::string_view sentence);
 
 }  // namespace reveal

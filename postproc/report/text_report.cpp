@@ -196,28 +196,10 @@ void print_verdict(Page& page, const Report& report) {
   page.paragraph(page.paint(word, ink_of(report.verdict)) + "  ", column, column, report.verdict.sentence);
 }
 
-/// Whether the verdict has this sentence already; it may continue, or end, otherwise.
-bool repeats(const std::string& verdict, std::string_view sentence) {
-  if (sentence.ends_with('.')) sentence.remove_suffix(1);
-  return verdict.find(sentence) != std::string::npos;
-}
-
 /// The parts of the outline that fit on the page.
 unsigned wanted(const Page& page) {
   if (page.style().part == TextPart::findings) return kInFull;
   return page.all() ? kAll : kPage;
-}
-
-std::string text_of(const Line& line) {
-  std::string text;
-  for (const Span& span : line) text += span.text;
-  return text;
-}
-
-std::string joined(const std::vector<Line>& lines, std::string_view separator) {
-  std::string text;
-  for (const Line& line : lines) text += (text.empty() ? "" : std::string(separator)) + text_of(line);
-  return text;
 }
 
 void print_steps(Page& page, const Row& row, std::size_t most) {
@@ -269,15 +251,6 @@ std::string grid_line(const Table& table, const std::vector<std::string>& cells,
   return line.substr(0, line.find_last_not_of(' ') + 1);
 }
 
-std::string sentence(const Table& table, const std::vector<Cell>& cells, unsigned shown) {
-  std::string text;
-  for (std::size_t i = 0; i < cells.size(); ++i) {
-    const std::string inside = joined(cells[i].lines, " ");
-    if ((table.columns[i].shown & shown) != 0 && !inside.empty()) text += cells[i].before + inside + cells[i].after;
-  }
-  return text;
-}
-
 /// The course behind a text that takes one line, if the line has room for it.
 std::string drawn_course(const Page& page, const std::vector<Cell>& cells, std::size_t used) {
   constexpr std::size_t kWidest = 24;
@@ -301,7 +274,7 @@ void print(Page& page, const Table& table) {
   for (std::size_t i = 0; i < end; ++i) {
     std::vector<std::string> cells;
     for (const Cell& cell : table.rows[i]) cells.push_back(joined(cell.lines, " "));
-    const std::string text = table.grid ? grid_line(table, cells, shown) : sentence(table, table.rows[i], shown);
+    const std::string text = table.grid ? grid_line(table, cells, shown) : row_as_sentence(table, table.rows[i], shown);
     if (table.grid) {
       page.line(text);
     } else if (table.label == "-") {
@@ -350,7 +323,7 @@ void print(Page& page, const Card& card, const Report& report) {
   const Finding& finding = *card.finding;
   page.title(finding.title, fmt::format("{}, {}", name_of(finding.severity), name_of(finding.confidence)),
              ink_of(finding.severity));
-  if (page.style().part == TextPart::findings || !repeats(report.verdict.sentence, finding.sentence)) {
+  if (page.style().part == TextPart::findings || !repeats(report.verdict, finding.sentence)) {
     page.row("what", finding.sentence);
   }
   print(page, card.parts);

@@ -1,6 +1,8 @@
 // Names and addresses of jobs and users, which become headers of a mail.
+#include "hdf5schema/basics/error.h"
 #include "postproc/deliver/slurm_job.h"
 #include "postproc/mail/address.h"
+#include "postproc/mail/mail_queue.h"
 #include "postproc/mail/mail_quota.h"
 #include "postproc/mail/message.h"
 #include "target.h"
@@ -21,6 +23,10 @@ void run(std::string_view input) {
   static_cast<void>(is_array_id(input));
   const std::string header = header_text(input, 200);
   require(header.find_first_of("\r\n") == std::string::npos, "a header is one line");
+  try {
+    require(parse_queued_mail(std::string(input)).directory.size() <= input.size(), "a queued mail invents nothing");
+  } catch (const Error&) {  // it is none
+  }
   SlurmJob job;
   add_controller_answer(job.names, std::string(input));
   static_cast<void>(render_slurm_job_record(record_of(job)));

@@ -37,6 +37,20 @@ else
   zcat "$prefix/share/man/man5/reveal.conf.5.gz" | grep -q 'interval = "100ms"' || fail "reveal.conf.5 lacks a setting"
 fi
 
+# --- timers
+for unit in reveal-janitor reveal-digest; do
+  for kind in service timer; do
+    [ -r "$prefix/lib/systemd/system/$unit.$kind" ] || fail "no $unit.$kind"
+  done
+done
+if command -v systemd-analyze >/dev/null; then
+  # The service names programs below the prefix of the configuration.
+  sed "s,/[^ ]*/bin/reveal ,$prefix/bin/reveal ,g" "$prefix/lib/systemd/system/reveal-digest.service" >"$work/reveal-digest.service"
+  cp "$prefix/lib/systemd/system/reveal-digest.timer" "$work"
+  said=$(systemd-analyze verify "$work"/reveal-digest.{service,timer} 2>&1)
+  [[ $said != *reveal-digest* ]] || fail "systemd refuses reveal-digest: $said"
+fi
+
 # --- completion
 PATH=$prefix/bin:$PATH
 folder=$prefix/share/bash-completion/completions

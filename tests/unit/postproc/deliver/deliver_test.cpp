@@ -444,6 +444,26 @@ TEST(SlurmJob, KeepsAHashOfItsCommandAndNotTheCommand) {
   EXPECT_NE(text.find(run_key_of(job.names)), std::string::npos) << text;
 }
 
+TEST(ReportJob, CountsItsMailWithThoseOfEpilogs) {
+  SlurmJob job;
+  job.place.user = "ada";
+  job.place.nodes = {"n01", "n02"};
+  job.names.mail_user = "ada@example.org";
+  job.names.array_job = "4710";
+  ReportJobCommand command{.program = "/usr/bin/reveal",
+                           .config = "/etc/reveal/reveal.conf",
+                           .request = "mail=yes",
+                           .mail_state = "/home/ada/.local/state/reveal/mail/hydra",
+                           .downsample_traces = true};
+  EXPECT_EQ(shell_text(command, job, "/home/ada/reveal-4711"),
+            "'/usr/bin/reveal' report '/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' --expect 'n01,n02' "
+            "--retain 'summary' && '/usr/bin/reveal' mail '/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' "
+            "--to 'yes' --mail-user 'ada@example.org' --user 'ada' --array '4710' --state "
+            "'/home/ada/.local/state/reveal/mail/hydra'");
+  command = {.program = "reveal"};
+  EXPECT_EQ(shell_text(command, {}, "/d"), "'reveal' report '/d' && 'reveal' mail '/d'");
+}
+
 TEST(ReportJob, QuotesForTheShell) {
   EXPECT_EQ(shell_quoted("it's $HOME"), "'it'\\''s $HOME'");
 }

@@ -66,6 +66,16 @@ TEST_F(Retention, KnowsACompressedSummary) {
   EXPECT_EQ(look_at_run(directory, record).files, 7U) << "with its trace";
 }
 
+TEST_F(Retention, DeletesTheDirectoryOfASlurmJob) {
+  const StoredRun old = run("reveal-1");
+  for (const char* file : {".job", ".asked", ".slurm.json", ".mailed", ".not-mailed", ".report-job", ".moved-to",
+                           "n1.h5.earlier", "n1.h5.watch"}) {
+    write(old.directory / file);
+  }
+  EXPECT_EQ(look_at_run(old.directory, old.record).others, 0U);
+  EXPECT_TRUE(delete_run(old).directory_gone);
+}
+
 TEST_F(Retention, LeavesWhatTheUserPutThere) {
   const fs::path directory = run("reveal-1").directory;
   const Names theirs = {"model.pt", "results.h5", "job.h5", "model.summary.json", "deep"};

@@ -6,7 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
 #include "postproc/mail/mail_job.h"
+#include "postproc/mail/mail_queue.h"
+#include "postproc/mail/mail_retry.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::job_test {
@@ -14,6 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
+constexpr std::int64_t kNow = 1'763'640'000'000'000'000;
 
 /// A job's directory and a mail program that keeps what it gets.
 class MailJobs : public ::testing::Test {
@@ -41,9 +45,27 @@ class MailJobs : public ::testing::Test {
     made.directory = work_ + "/job";
     made.request.user = "ada";
     made.host = "mgmt1";
-    made.now_utc_ns = 1'763'640'000'000'000'000;
+    made.now_utc_ns = kNow;
     made.limit = std::chrono::seconds(10);
     return made;
+  }
+
+  /// The same with a known command, whose findings are counted.
+  [[nodiscard]] MailJob counted_job(const std::string& run_key = "key") const {
+    MailJob made = job("outsider");
+    auto report = nlohmann::json::parse(file_text(work_ + "/job/report.json"));
+    report["job"]["run_key"] = run_key;
+    std::ofstream(work_ + "/job/report.json") << report;
+    made.state = work_ + "/state";
+    return made;
+  }
+
+  [[nodiscard]] MailRetry later(std::chrono::hours hours, RetryMails which = RetryMails::due) const {
+    return {.state = work_ + "/state",
+            .which = which,
+            .host = "mgmt1",
+            .now_utc_ns = kNow + std::chrono::nanoseconds(hours).count(),
+            .limit = std::chrono::seconds(10)};
   }
 
   [[nodiscard]] std::size_t sent() const {
@@ -100,7 +122,10 @@ TEST_F(MailJobs, OnlyShowWhatADryRunWouldSend) {
   EXPECT_EQ(sent(), 0U);
   EXPECT_FALSE(fs::exists(dry.state));
   const std::string text = outcome_as_text(outcome);
-  EXPECT_NE(text.find("would be sent to ada@example.org (user)\n  subject: [reveal] finding: "), std::string::npos);
+  EXPECT_NE(
+      text.find(
+          "would be sent to ada@example.org (user)\n  subject: [reveal] hydra job 4711 resnet50-ddp: COMPLETED - "),
+      std::string::npos);
   EXPECT_NE(text.find("  because the report has a finding\n"), std::string::npos);
   EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 8) << text;
   EXPECT_GT(outcome_as_text(outcome, MailText::shown).size(), text.size() + 500);
@@ -150,6 +175,115 @@ TEST_F(MailJobs, TryAgainWhatCouldNotBeSent) {
   use_program("cat > " + work_ + "/sent.$$");
   EXPECT_FALSE(mail_job(later, settings_).failed);
   EXPECT_EQ(sent(), 2U);
+}
+
+TEST_F(MailJobs, KeepMailsThatFailUntilTheServerIsBack) {
+  use_program("cat >/dev/null; exit 75");
+  MailJob failing = job("outsider");
+  failing.state = work_ + "/state";
+  const MailOutcome failed = mail_job(failing, settings_);
+  ASSERT_EQ(failed.items.size(), 2U);
+  EXPECT_TRUE(failed.items[0].queued && failed.items[1].queued);
+  EXPECT_EQ(MailQueue(failing.state).waiting().size(), 2U);
+  use_program("cat > " + work_ + "/sent.$$");
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(0)), settings_).items.empty()) << "too early";
+  const MailOutcome sent_later = retry_mails(later(std::chrono::hours(1)), settings_);
+  ASSERT_EQ(sent_later.items.size(), 2U);
+  EXPECT_EQ(sent_later.items[0].state, MailState::sent);
+  EXPECT_EQ(sent_later.items[1].state, MailState::sent);
+  EXPECT_EQ(sent(), 2U);
+  EXPECT_TRUE(MailQueue(failing.state).waiting().empty());
+}
+
+TEST_F(MailJobs, ComposeALateMailFromTheReportOfThatTime) {
+  use_program("cat >/dev/null; exit 75");
+  MailJob failing = job("outsider");
+  failing.state = work_ + "/state";
+  settings_.admins.clear();
+  static_cast<void>(mail_job(failing, settings_));
+  static_cast<void>(job("many_nodes"));  // another report in the same directory
+  use_program("cat > " + work_ + "/sent.$$");
+  const MailOutcome outcome = retry_mails(later(std::chrono::hours(1)), settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_NE(outcome.items[0].message.subject.find("job 4710_3"), std::string::npos) << outcome.items[0].message.subject;
+}
+
+TEST_F(MailJobs, DoNotRepeatAMailThatWasSentByHandMeanwhile) {
+  use_program("cat >/dev/null; exit 75");
+  MailJob failing = job("outsider");
+  failing.state = work_ + "/state";
+  static_cast<void>(mail_job(failing, settings_));
+  use_program("cat > " + work_ + "/sent.$$");
+  static_cast<void>(mail_job(failing, settings_));
+  EXPECT_EQ(sent(), 2U);
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(1), RetryMails::all), settings_).items.empty());
+}
+
+TEST_F(MailJobs, GiveAMailUpAfterThreeDaysWithALine) {
+  use_program("cat >/dev/null; exit 75");
+  MailJob failing = job("outsider");
+  failing.state = work_ + "/state";
+  settings_.admins.clear();
+  static_cast<void>(mail_job(failing, settings_));
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(60)), settings_).problems.empty());
+  const MailOutcome last = retry_mails(later(std::chrono::hours(72)), settings_);
+  EXPECT_EQ(last.problems, Words{"the mail to the user about " + work_ + "/job is given up after 3 tries: " +
+                                 settings_.sendmail[0] + " failed with status 75"});
+  EXPECT_TRUE(MailQueue(failing.state).waiting().empty());
+}
+
+TEST_F(MailJobs, GiveAMailUpWhoseReportIsGone) {
+  use_program("cat >/dev/null; exit 75");
+  MailJob failing = job("outsider");
+  failing.state = work_ + "/state";
+  settings_.admins.clear();
+  static_cast<void>(mail_job(failing, settings_));
+  fs::remove_all(work_ + "/job");
+  MailRetry all{.state = failing.state, .which = RetryMails::all, .now_utc_ns = failing.now_utc_ns};
+  EXPECT_EQ(retry_mails(all, settings_).problems.size(), 1U);
+  EXPECT_TRUE(MailQueue(failing.state).waiting().empty());
+}
+
+TEST_F(MailJobs, TellAUserOfTheSameFindingOnceAWeek) {
+  settings_.repeat_days = 7;
+  settings_.admins.clear();
+  MailJob run = counted_job();
+  const MailOutcome first = mail_job(run, settings_);
+  ASSERT_EQ(first.items.at(0).state, MailState::sent);
+  EXPECT_NE(first.items[0].message.html.find("comes in 7 days at the earliest"), std::string::npos);
+  const MailOutcome second = mail_job(run, settings_);
+  EXPECT_EQ(second.items.at(0).state, MailState::held_back);
+  EXPECT_EQ(second.items[0].why, "the same finding of this command was mailed before, [mail] repeat_days = 7");
+  run.now_utc_ns += std::chrono::nanoseconds(std::chrono::hours(6 * 24)).count();
+  EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::held_back);
+  run.now_utc_ns += std::chrono::nanoseconds(std::chrono::hours(25)).count();
+  EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::sent);
+}
+
+TEST_F(MailJobs, TellOfAnotherCommandAnotherUserAndAtOwnRequest) {
+  settings_.repeat_days = 7;
+  settings_.admins.clear();
+  MailJob run = counted_job();
+  EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::sent);
+  EXPECT_EQ(mail_job(counted_job("other"), settings_).items.at(0).state, MailState::sent);
+  EXPECT_EQ(mail_job(counted_job(""), settings_).items.at(0).state, MailState::sent);
+  EXPECT_EQ(mail_job(counted_job(""), settings_).items.at(0).state, MailState::sent) << "the command is not known";
+  run = counted_job();
+  run.request.user = "eve";
+  EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::sent);
+  run = counted_job();
+  run.request.asked = "yes";
+  EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::sent);
+}
+
+TEST_F(MailJobs, CountNoFindingOfAMailThatFailed) {
+  settings_.repeat_days = 7;
+  settings_.admins.clear();
+  use_program("cat >/dev/null; exit 75");
+  const MailJob run = counted_job();
+  EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::failed);
+  use_program("cat > " + work_ + "/sent.$$");
+  EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::sent);
 }
 
 TEST_F(MailJobs, TryOnceMoreWhereTheCallerWaits) {

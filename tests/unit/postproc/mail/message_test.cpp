@@ -8,6 +8,7 @@
 
 #include "postproc/analysis/job_report.h"
 #include "postproc/diagnose/rule.h"
+#include "postproc/report/mail_html.h"
 #include "report_samples.h"
 
 namespace reveal::tests::message_test {
@@ -20,6 +21,7 @@ MailSettings site() {
   settings.enabled = true;
   settings.domain = "example.org";
   settings.admins = {"root@example.org"};
+  settings.attach_limit = 2'000'000;
   return settings;
 }
 
@@ -83,11 +85,14 @@ std::set<std::string> names(const Parsed& parsed) {
 TEST(MailMessage, TellsTheFindingInTheSubject) {
   const Report report = samples::outsider(8);
   EXPECT_EQ(compose_mail(report, site(), to_user()).subject,
-            "[reveal] finding: A process outside the job ran on the job's CPUs (job 4711 resnet50-ddp, 7.1 s lost)");
-  EXPECT_EQ(compose_mail(report, site(), to_admins()).subject,
-            "[reveal] critical: " + std::string(find_rule("cpu.outsider")->title) + " on n01 (job 4711 resnet50-ddp)");
-  EXPECT_EQ(compose_mail(samples::healthy(), site(), to_user()).subject, "[reveal] healthy: job 4712 resnet50-ddp");
-  EXPECT_EQ(compose_mail(samples::insufficient(), site(), to_user()).subject, "[reveal] not enough data: make");
+            "[reveal] hydra job 4711 resnet50-ddp: COMPLETED - A process outside the job ran on the job's CPUs, 7.1 s "
+            "lost");
+  EXPECT_EQ(
+      compose_mail(report, site(), to_admins()).subject,
+      "[reveal] hydra critical: " + std::string(find_rule("cpu.outsider")->title) + " on n01 (job 4711 resnet50-ddp)");
+  EXPECT_EQ(compose_mail(samples::healthy(), site(), to_user()).subject,
+            "[reveal] hydra job 4712 resnet50-ddp: COMPLETED - no finding");
+  EXPECT_EQ(compose_mail(samples::insufficient(), site(), to_user()).subject, "[reveal] make: not enough data");
 }
 
 TEST(MailMessage, CarriesTheHeadersMailReadersNeed) {
@@ -101,7 +106,32 @@ TEST(MailMessage, CarriesTheHeadersMailReadersNeed) {
   EXPECT_EQ(only(mail, "X-Reveal-Status"), "finding");
   EXPECT_EQ(only(mail, "MIME-Version"), "1.0");
   EXPECT_EQ(only(mail, "Content-Type").substr(0, 15), "multipart/mixed");
-  EXPECT_EQ(mail.headers.count("In-Reply-To"), 0U);
+  EXPECT_EQ(only(mail, "References"), "<reveal.job.hydra.4711.user@example.org>");
+  for (const char* name : {"In-Reply-To", "Reply-To", "List-Unsubscribe"}) {
+    EXPECT_EQ(mail.headers.count(name), 0U) << name;
+  }
+}
+
+TEST(MailMessage, NamesTheHelpDeskAndTheWayOut) {
+  MailSettings settings = site();
+  settings.reply_to = "help";
+  settings.unsubscribe = "mailto:help@example.org?subject=reveal%20off";
+  const Parsed user = parse(compose_mail(samples::outsider(8), settings, to_user()).mime);
+  EXPECT_EQ(only(user, "Reply-To"), "help@example.org");
+  EXPECT_EQ(only(user, "List-Unsubscribe"), "<mailto:help@example.org?subject=reveal%20off>");
+  const Parsed admins = parse(compose_mail(samples::outsider(8), settings, to_admins()).mime);
+  EXPECT_EQ(only(admins, "Reply-To"), "help@example.org");
+  EXPECT_EQ(admins.headers.count("List-Unsubscribe"), 0U);
+}
+
+TEST(MailMessage, PutsAllTasksOfAnArrayIntoOneThread) {
+  Report report = samples::many_nodes();
+  ASSERT_EQ(report.job.array, "4710_3");
+  report.supersedes.clear();
+  EXPECT_EQ(only(parse(compose_mail(report, site(), to_user()).mime), "References"),
+            "<reveal.job.hydra.4710.user@example.org>");
+  report.job.id = report.job.array = "";
+  EXPECT_EQ(parse(compose_mail(report, site(), to_user()).mime).headers.count("References"), 0U);
 }
 
 TEST(MailMessage, AnswersTheReportItSupersedes) {
@@ -109,7 +139,7 @@ TEST(MailMessage, AnswersTheReportItSupersedes) {
   report.supersedes = "4711-0-0";
   const Parsed mail = parse(compose_mail(report, site(), to_user()).mime);
   EXPECT_EQ(only(mail, "In-Reply-To"), "<reveal.4711-0-0.user@example.org>");
-  EXPECT_EQ(only(mail, "References"), "<reveal.4711-0-0.user@example.org>");
+  EXPECT_EQ(only(mail, "References"), "<reveal.job.hydra.4711.user@example.org>\t<reveal.4711-0-0.user@example.org>");
 }
 
 TEST(MailMessage, TellsAdministratorsNoStepAndNoTitleOutOfAUsersFile) {
@@ -178,6 +208,24 @@ TEST(MailMessage, TellsNoAdministratorWhomTheJobTalksTo) {
   EXPECT_EQ(admins.find("203.0.113.7"), std::string::npos);
   EXPECT_NE(admins.find("(a peer)"), std::string::npos);
   EXPECT_NE(admins.find("files that the owner can write"), std::string::npos);
+  EXPECT_NE(compose_mail(report, site(), to_user()).html.find("203.0.113.7"), std::string::npos);
+  const std::string page = compose_mail(report, site(), to_admins()).html;
+  EXPECT_EQ(page.find("203.0.113.7"), std::string::npos);
+  EXPECT_NE(page.find("(a peer)"), std::string::npos);
+}
+
+TEST(MailMessage, TellsNoAdministratorWhomThePictureShows) {
+  Report report = samples::outsider(8);
+  report.findings[0].evidence.resize(1);
+  report.findings[0].evidence[0].metric = "tcp.peer.out_of_order";
+  report.findings[0].evidence[0].instance = "203.0.113.7";
+  report.timeline[0].node = report.findings[0].evidence[0].node;
+  report.timeline[0].name = "tcp.peer.out_of_order/203.0.113.7";
+  EXPECT_NE(compose_mail(report, site(), to_user()).html.find("alt=\"Chart: tcp.peer.out_of_order/203.0.113.7"),
+            std::string::npos);
+  const std::string page = compose_mail(report, site(), to_admins()).html;
+  EXPECT_NE(page.find("alt=\"Chart: tcp.peer.out_of_order/(a peer)"), std::string::npos);
+  EXPECT_EQ(page.find("203.0.113.7"), std::string::npos);
 }
 
 TEST(MailMessage, TellsNoAdministratorWhereTheProgramStood) {
@@ -217,6 +265,78 @@ TEST(MailMessage, IsTheTextReportAndSaysHowToSeeMore) {
   EXPECT_EQ(other.find("$(id)"), std::string::npos);
 }
 
+TEST(MailMessage, HasTextAndHtmlWithThePictureAndThePackedPage) {
+  MailSettings settings = site();
+  const MailMessage mail = compose_mail(samples::outsider(8), settings, to_user());
+  const std::vector<std::string> order = {
+      "multipart/mixed", "multipart/alternative", "text/plain", "multipart/related", "text/html",
+      "image/png",       "application/gzip"};
+  std::size_t at = 0;
+  for (const std::string& type : order) {
+    at = mail.mime.find("Content-Type: " + type, at);
+    ASSERT_NE(at, std::string::npos) << type;
+  }
+  EXPECT_NE(mail.mime.find("Content-Id: <p.reveal.4711-0-1.user@example.org>"), std::string::npos);
+  EXPECT_NE(mail.html.find("src=\"cid:p.reveal.4711-0-1.user@example.org\""), std::string::npos);
+  EXPECT_NE(mail.text.find("Attached: report.html.gz"), std::string::npos);
+  EXPECT_NE(mail.html.find("Attached: report.html.gz"), std::string::npos);
+  settings.attach_limit = 1000;
+  const MailMessage light = compose_mail(samples::outsider(8), settings, to_user());
+  EXPECT_EQ(light.mime.find("application/gzip"), std::string::npos);
+  EXPECT_NE(light.html.find("too large for a mail: /home/ada/reveal-4711/report.html"), std::string::npos);
+  EXPECT_LT(light.mime.size(), 100'000U);
+}
+
+TEST(MailMessage, StaysShortForAHealthyJob) {
+  const MailMessage mail = compose_mail(samples::healthy(), site(), to_user());
+  EXPECT_EQ(mail.mime.find("image/png"), std::string::npos);
+  EXPECT_EQ(mail.html.find("<img"), std::string::npos);
+  EXPECT_LT(mail.html.size(), 8000U);
+}
+
+TEST(MailMessage, NeedsNothingFromElsewhere) {
+  for (const samples::Sample& sample : samples::all()) {
+    SCOPED_TRACE(sample.name);
+    for (const MailContext& context : {to_user(), to_admins()}) {
+      const MailMessage mail = compose_mail(sample.report, site(), context);
+      for (const char* fetched :
+           {"<script", "http://", "https://", "<link", "url(", "@import", "<iframe", "src=\"data"}) {
+        EXPECT_EQ(mail.html.find(fetched), std::string::npos) << fetched;
+      }
+      EXPECT_LE(mail.html.size(), kLargestMailHtml);
+    }
+  }
+}
+
+TEST(MailMessage, EndsALongMailBeforeMailProgramsCutIt) {
+  Report report = samples::outsider(8);
+  Finding finding = report.findings[0];
+  report.findings.clear();
+  for (int i = 0; i < 200; ++i) {
+    finding.id = "rule." + std::to_string(i);
+    finding.title = finding.sentence = std::string(900, 'x');
+    finding.nodes = {std::string(300, 'n')};
+    finding.remedy.user.assign(30, "#SBATCH --comment=" + std::string(950, 'y'));
+    finding.remedy.admin = {std::string(800, 'z'), std::string(800, 'z')};
+    report.findings.push_back(finding);
+  }
+  const std::string page = compose_mail(report, site(), to_user()).html;
+  EXPECT_LE(page.size(), kLargestMailHtml);
+  EXPECT_TRUE(page.ends_with("</body></html>\n"));
+  for (Finding& one : report.findings) one.id = "cpu.outsider";  // with a remedy for administrators
+  const MailMessage admins = compose_mail(report, site(), to_admins());
+  EXPECT_LE(admins.html.size(), kLargestMailHtml);
+  EXPECT_LT(admins.text.size(), 40'000U);
+  EXPECT_NE(admins.text.find("190 more findings in the report"), std::string::npos);
+}
+
+TEST(MailMessage, TellsWhenTheSameFindingIsMailedAgain) {
+  MailContext context = to_user();
+  context.repeat_days = 7;
+  EXPECT_NE(compose_mail(samples::outsider(8), site(), context).html.find("comes in 7 days at the earliest"),
+            std::string::npos);
+}
+
 TEST(MailMessage, IsTheSameForTheSameReport) {
   const Report report = samples::outsider(8);
   EXPECT_EQ(compose_mail(report, site(), to_user()).mime, compose_mail(report, site(), to_user()).mime);
@@ -235,10 +355,10 @@ TEST(MailMessage, SendsOnlyLinesThatMailServersTake) {
 
 TEST(MailMessage, LetsNoTextOfAUserIntoTheHeaders) {
   const std::set<std::string> expected{
-      "From",     "To",           "Subject",         "Date",         "Message-Id",  "Auto-Submitted",
-      "X-Mailer", "X-Reveal-Job", "X-Reveal-Status", "MIME-Version", "Content-Type"};
+      "From",     "To",           "Subject",         "Date",         "Message-Id",   "Auto-Submitted",
+      "X-Mailer", "X-Reveal-Job", "X-Reveal-Status", "MIME-Version", "Content-Type", "References"};
   std::set<std::string> superseding = expected;
-  superseding.insert({"In-Reply-To", "References"});
+  superseding.insert("In-Reply-To");
   for (const std::string& attack :
        {std::string("x\r\nBcc: victim@other.net"), std::string("x\nBcc: victim@other.net"),
         std::string("x\rBcc: victim@other.net"), std::string("x\0\r\n\r\nbody", 11), std::string("x\n\n--=_reveal_\n"),

@@ -32,6 +32,21 @@ TEST(MailSettings, SendNothingUnlessTheSiteSaysSo) {
   EXPECT_EQ(settings.admin_threshold, Severity::warning);
   EXPECT_EQ(settings.per_hour, 20);
   EXPECT_EQ(settings.disable, "/etc/reveal/no-mail");
+  EXPECT_EQ(settings.repeat_days, 7);
+  EXPECT_EQ(settings.attach_limit, 2'000'000U);
+}
+
+TEST(MailSettings, TakeOnlyWhatCanStandInAHeader) {
+  Words problems;
+  const MailSettings settings =
+      settings_of("[mail]\nreply_to = \"help@example.org\"\nunsubscribe = \"https://example.org/reveal\"\n", problems);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(settings.reply_to, "help@example.org");
+  EXPECT_EQ(settings.unsubscribe, "https://example.org/reveal");
+  EXPECT_NE(message("[mail]\nreply_to = \"Help <h@x>\"\n"), "");
+  for (const char* wrong : {"http://example.org", "help@example.org", "https://x> y", "mailto:a@b\tX"}) {
+    EXPECT_NE(message(std::string("[mail]\nunsubscribe = \"") + wrong + "\"\n"), "") << wrong;
+  }
 }
 
 TEST(MailSettings, AreReadFromTheirSection) {

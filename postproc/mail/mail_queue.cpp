@@ -1,0 +1,152 @@
+#include "postproc/mail/mail_queue.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/private_files.h"
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/json/json_fields.h"
+#include "postproc/json/shallow_json.h"
+#include "postproc/words/sanitize.h"
+
+namespace reveal {
+namespace {
+
+constexpr const char* kQueueSchema = "reveal.mail/1";
+constexpr std::string_view kQueued = "queued-";
+constexpr std::string_view kTrying = "trying-";
+constexpr std::size_t kMostQueued = 50;
+constexpr std::size_t kLargestEntry = 16 << 10;
+constexpr std::int64_t kMinute = 60 * kSecond;
+constexpr std::int64_t kFirstPause = 5 * kMinute;
+constexpr std::int64_t kLongestPause = 6 * 60 * kMinute;
+constexpr std::int64_t kGiveUpAfter = 3 * 24 * 60 * kMinute;
+constexpr std::int64_t kLongestTry = 10 * kMinute;
+
+std::string entry_of(std::string_view beginning, const std::string& directory, Audience audience) {
+  return fmt::format("{}{}-{}", beginning, text_hash(directory), name_of(audience));
+}
+
+}  // namespace
+
+std::string given_up_line(const QueuedMail& mail, std::string_view why) {
+  return fmt::format("the mail to the {} about {} is given up after {}: {}", name_of(mail.audience),
+                     printable(mail.directory, 300), mail.tries == 1 ? "one try" : fmt::format("{} tries", mail.tries),
+                     why);
+}
+
+void fields(auto& v, Visited<decltype(v), QueuedMail>& mail) {
+  v.schema("schema", kQueueSchema);
+  v("directory", mail.directory);
+  v("asked", mail.request.asked);
+  v("mail_user", mail.request.mail_user);
+  v("user", mail.request.user);
+  v("array", mail.array);
+  v.name("audience", mail.audience, audience_of);
+  v("admins_notified", mail.admins_notified);
+  v("tries", mail.tries);
+  v.time("first_try", mail.first_utc_ns);
+  v.time("next_try", mail.next_utc_ns);
+}
+
+std::string render_queued_mail(const QueuedMail& mail) {
+  return json_text(JsonWriter::whole(mail), 2) + "\n";
+}
+
+QueuedMail parse_queued_mail(const std::string& json) {
+  const Json parsed = parse_json(shallow(json), "queued mail");
+  JsonReader reader(parsed, "queued mail");
+  QueuedMail mail;
+  fields(reader, mail);
+  return mail;
+}
+
+std::optional<std::int64_t> next_try(const QueuedMail& mail, std::int64_t now_utc_ns) {
+  std::int64_t pause = kFirstPause;
+  for (int i = 1; i < mail.tries && pause < kLongestPause; ++i) pause *= 2;
+  const std::int64_t next = now_utc_ns + std::min(pause, kLongestPause);
+  return next - mail.first_utc_ns > kGiveUpAfter ? std::nullopt : std::optional(next);
+}
+
+MailQueue::MailQueue(const std::string& directory) : path_(directory) {
+  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();  // "link/" would be followed
+  folder_ = open_private_directory(path_);
+}
+
+std::vector<std::string> MailQueue::names(std::string_view beginning) {
+  std::vector<std::string> found;
+  DIR* stream = ::fdopendir(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (stream == nullptr) return found;
+  while (const dirent* entry = ::readdir(stream)) {
+    if (std::string_view(entry->d_name).starts_with(beginning)) found.emplace_back(entry->d_name);
+  }
+  ::closedir(stream);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<QueuedMail> MailQueue::waiting() {
+  std::vector<QueuedMail> mails;
+  for (const std::string& name : names(kQueued)) {
+    try {
+      mails.push_back(parse_queued_mail(read_text_file(path_of(name), kLargestEntry, FileOf::ours)));
+      if (entry_of(kQueued, mails.back().directory, mails.back().audience) == name) continue;
+      mails.pop_back();  // a copy
+    } catch (const Error&) {
+      if (::faccessat(folder_.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) continue;  // taken meanwhile
+    }
+    ::unlinkat(folder_.get(), name.c_str(), 0);
+  }
+  std::stable_sort(mails.begin(), mails.end(), [](const QueuedMail& one, const QueuedMail& other) {
+    return one.first_utc_ns < other.first_utc_ns;
+  });
+  return mails;
+}
+
+std::vector<std::string> MailQueue::keep(const QueuedMail& mail) {
+  std::vector<std::string> gone;
+  remove(mail.directory, mail.audience);
+  const std::vector<QueuedMail> before = waiting();
+  for (std::size_t i = 0; i + kMostQueued <= before.size(); ++i) {
+    remove(before[i].directory, before[i].audience);
+    gone.push_back(given_up_line(before[i], fmt::format("more than {} mails wait", kMostQueued)));
+  }
+  publish_file(path_, entry_of(kQueued, mail.directory, mail.audience), render_queued_mail(mail));
+  return gone;
+}
+
+void MailQueue::remove(const std::string& directory, Audience audience) noexcept {
+  for (const std::string_view beginning : {kQueued, kTrying}) {
+    ::unlinkat(folder_.get(), entry_of(beginning, directory, audience).c_str(), 0);
+  }
+}
+
+bool MailQueue::begin_try(const QueuedMail& mail, std::int64_t now_utc_ns) {
+  const std::string from = entry_of(kQueued, mail.directory, mail.audience);
+  const std::string to = entry_of(kTrying, mail.directory, mail.audience);
+  if (::renameat(folder_.get(), from.c_str(), folder_.get(), to.c_str()) != 0) return false;
+  const timespec now{static_cast<time_t>(now_utc_ns / kSecond), 0};
+  const timespec times[] = {now, now};
+  ::utimensat(folder_.get(), to.c_str(), times, AT_SYMLINK_NOFOLLOW);
+  return true;
+}
+
+void MailQueue::recover(std::int64_t now_utc_ns) {
+  for (const std::string& name : names(kTrying)) {
+    struct stat status {};
+    if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (nanoseconds_of(status.st_mtim) > now_utc_ns - kLongestTry) continue;
+    const std::string back = std::string(kQueued) + name.substr(kTrying.size());
+    ::renameat2(folder_.get(), name.c_str(), folder_.get(), back.c_str(), RENAME_NOREPLACE);
+  }
+}
+
+}  // namespace reveal

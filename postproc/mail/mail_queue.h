@@ -1,0 +1,62 @@
+// Mails that could not be sent, kept beside the count of mails until they are: the job and its user's wishes, since the
+// mail itself is composed again from the report. Small private files; any number of nodes may share the directory.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "postproc/mail/message.h"
+#include "postproc/mail/recipients.h"
+
+namespace reveal {
+
+struct QueuedMail {
+  std::string directory;  // of the job
+  MailRequest request;
+  std::string array;
+  Audience audience = Audience::user;
+  bool admins_notified = false;  // the administrators have theirs
+  int tries = 1;
+  std::int64_t first_utc_ns = 0, next_utc_ns = 0;
+};
+
+[[nodiscard]] std::string render_queued_mail(const QueuedMail& mail);
+/// Throws Error.
+[[nodiscard]] QueuedMail parse_queued_mail(const std::string& json);
+
+/// The time of the next try, later after each; nothing after three days.
+[[nodiscard]] std::optional<std::int64_t> next_try(const QueuedMail& mail, std::int64_t now_utc_ns);
+
+/// A line for the log about a mail that is not tried again.
+[[nodiscard]] std::string given_up_line(const QueuedMail& mail, std::string_view why);
+
+class MailQueue {
+ public:
+  /// The directory of MailQuota. Throws Error as that does.
+  explicit MailQueue(const std::string& directory);
+
+  /// Replaces that of the same job and audience. Returns a line for the log about each mail that had to go for it.
+  std::vector<std::string> keep(const QueuedMail& mail);
+  /// It was sent.
+  void remove(const std::string& directory, Audience audience) noexcept;
+
+  /// All mails, the longest-waiting first; broken files are deleted.
+  [[nodiscard]] std::vector<QueuedMail> waiting();
+  /// True for one caller only; then keep() or remove() ends the try. One that a crash leaves ends by itself.
+  [[nodiscard]] bool begin_try(const QueuedMail& mail, std::int64_t now_utc_ns);
+  /// Puts back the tries that a crash left.
+  void recover(std::int64_t now_utc_ns);
+
+ private:
+  [[nodiscard]] std::vector<std::string> names(std::string_view beginning);
+  [[nodiscard]] std::string path_of(const std::string& name) const { return path_ + "/" + name; }
+
+  std::string path_;
+  Descriptor folder_;
+};
+
+}  // namespace reveal

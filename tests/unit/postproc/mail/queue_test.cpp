@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/mail/mail_queue.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal::tests::queue_test {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::int64_t kMinute = 60'000'000'000;
+constexpr std::int64_t kHour = 60 * kMinute;
+constexpr std::int64_t kNow = 1'763'640'000'000'000'000;
+
+class MailQueues : public ::testing::Test {
+ protected:
+  static QueuedMail mail(const std::string& directory, std::int64_t first = kNow) {
+    return {.directory = directory,
+            .request = {.asked = "yes", .mail_user = "ada@example.org", .user = "ada"},
+            .array = "4710",
+            .first_utc_ns = first,
+            .next_utc_ns = first + 5 * kMinute};
+  }
+  [[nodiscard]] std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(state_), fs::directory_iterator()));
+  }
+
+  TemporaryDirectory directory_of_test_;
+  const std::string state_ = directory_of_test_.path().string() + "/mail";
+  MailQueue queue_{state_};
+};
+
+TEST_F(MailQueues, ReturnWhatWasKept) {
+  QueuedMail kept = mail("/home/ada/reveal-4711");
+  kept.audience = Audience::admins;
+  kept.admins_notified = true;
+  kept.tries = 3;
+  EXPECT_TRUE(queue_.keep(kept).empty());
+  const std::vector<QueuedMail> waiting = MailQueue(state_).waiting();
+  ASSERT_EQ(waiting.size(), 1U);
+  EXPECT_EQ(waiting[0].directory, "/home/ada/reveal-4711");
+  EXPECT_EQ(waiting[0].request.asked, "yes");
+  EXPECT_EQ(waiting[0].request.mail_user, "ada@example.org");
+  EXPECT_EQ(waiting[0].request.user, "ada");
+  EXPECT_EQ(waiting[0].array, "4710");
+  EXPECT_EQ(waiting[0].audience, Audience::admins);
+  EXPECT_TRUE(waiting[0].admins_notified);
+  EXPECT_EQ(waiting[0].tries, 3);
+  EXPECT_EQ(waiting[0].first_utc_ns, kNow);
+  EXPECT_EQ(waiting[0].next_utc_ns, kNow + 5 * kMinute);
+}
+
+TEST_F(MailQueues, HoldOneMailOfAJobForEachAudience) {
+  QueuedMail one = mail("/a");
+  static_cast<void>(queue_.keep(one));
+  static_cast<void>(queue_.keep(one));
+  one.audience = Audience::admins;
+  static_cast<void>(queue_.keep(one));
+  EXPECT_EQ(queue_.waiting().size(), 2U);
+  queue_.remove("/a", Audience::user);
+  ASSERT_EQ(queue_.waiting().size(), 1U);
+  EXPECT_EQ(queue_.waiting()[0].audience, Audience::admins);
+}
+
+TEST_F(MailQueues, LetTheOldestOfFiftyGoWithALine) {
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(queue_.keep(mail("/" + std::to_string(i), kNow + i)).empty());
+  EXPECT_EQ(
+      queue_.keep(mail("/50", kNow + 50)),
+      std::vector<std::string>{"the mail to the user about /0 is given up after one try: more than 50 mails wait"});
+  const std::vector<QueuedMail> waiting = queue_.waiting();
+  ASSERT_EQ(waiting.size(), 50U);
+  EXPECT_EQ(waiting.front().directory, "/1");
+  EXPECT_EQ(waiting.back().directory, "/50");
+}
+
+TEST_F(MailQueues, GiveATryToOneCallerOnly) {
+  const QueuedMail one = mail("/a");
+  static_cast<void>(queue_.keep(one));
+  MailQueue other(state_);
+  EXPECT_TRUE(queue_.begin_try(one, kNow));
+  EXPECT_FALSE(other.begin_try(one, kNow));
+  EXPECT_TRUE(other.waiting().empty());
+  queue_.remove(one.directory, one.audience);
+  EXPECT_EQ(files(), 0U);
+}
+
+TEST_F(MailQueues, TakeUpATryThatACrashEnded) {
+  const QueuedMail one = mail("/a");
+  static_cast<void>(queue_.keep(one));
+  ASSERT_TRUE(queue_.begin_try(one, kNow));
+  queue_.recover(kNow + 9 * kMinute);
+  EXPECT_TRUE(queue_.waiting().empty()) << "it may still be going on";
+  queue_.recover(kNow + 11 * kMinute);
+  EXPECT_EQ(queue_.waiting().size(), 1U);
+}
+
+TEST_F(MailQueues, WaitLongerAfterEachTryAndThreeDaysAtMost) {
+  QueuedMail one = mail("/a");
+  EXPECT_EQ(next_try(one, kNow), kNow + 5 * kMinute);
+  one.tries = 2;
+  EXPECT_EQ(next_try(one, kNow), kNow + 10 * kMinute);
+  one.tries = 1000;
+  EXPECT_EQ(next_try(one, kNow), kNow + 6 * kHour);
+  EXPECT_EQ(next_try(one, kNow + 66 * kHour), kNow + 72 * kHour);
+  EXPECT_EQ(next_try(one, kNow + 67 * kHour), std::nullopt);
+}
+
+TEST_F(MailQueues, DeleteBrokenFilesAndFollowNoLink) {
+  std::ofstream(state_ + "/queued-broken-user") << "{\"schema\": \"reveal.mail/1\", ";
+  std::ofstream(state_ + "/queued-later-user") << "{\"schema\": \"reveal.mail/2\"}";
+  std::ofstream(state_ + "/queued-renamed-user") << render_queued_mail(mail("/a"));
+  fs::create_symlink("/etc/passwd", state_ + "/queued-link-user");
+  EXPECT_TRUE(queue_.waiting().empty());
+  EXPECT_EQ(files(), 0U);
+  EXPECT_TRUE(fs::exists("/etc/passwd"));
+}
+
+TEST_F(MailQueues, RefuseWhatIsNoMail) {
+  for (const char* text :
+       {"", "[]", "null", "{}", "{\"schema\": 1}", "{\"schema\": \"reveal.mail/1\", \"audience\": \"everybody\"}",
+        "{\"schema\": \"reveal.mail/1\", \"audience\": \"user\", \"tries\": 1e99}"}) {
+    EXPECT_THROW(static_cast<void>(parse_queued_mail(text)), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace reveal::tests::queue_test
