@@ -19,7 +19,7 @@ struct MailJob {
   MailRequest request;
   std::string array;                  // number of the array job, "" if it is none
   std::string state;                  // directory that counts mails and keeps those that failed; "" does neither
-  std::optional<Audience> only = {};  // of a mail that is tried again
+  std::optional<Audience> only = {};  // recipients of a mail that is tried again
   bool admins_notified = false;       // likewise: the administrators have theirs
   bool dry_run = false;
   std::string host;

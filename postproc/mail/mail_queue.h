@@ -15,7 +15,7 @@
 namespace reveal {
 
 struct QueuedMail {
-  std::string directory;  // of the job
+  std::string directory;  // directory of the job
   MailRequest request;
   std::string array;
   Audience audience = Audience::user;

@@ -32,7 +32,7 @@ constexpr std::size_t kLongestTitle = 70;
 constexpr std::size_t kLongestSubjectName = 24;
 constexpr std::size_t kLongestToken = 40;
 constexpr std::size_t kLongestThread = 32;
-constexpr std::size_t kMostActions = 10;                       // of administrators
+constexpr std::size_t kMostActions = 10;                       // actions of administrators
 constexpr std::string_view kAudiences[] = {"user", "admins"};  // in the order of the enumerators
 
 /// Returns a word for names of messages and our own headers: no character of it is special anywhere. A changed word

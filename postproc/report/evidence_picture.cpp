@@ -17,7 +17,7 @@ constexpr int kPictureHeight = 130;
 constexpr int kSharp = 2;  // points of the file for each one shown
 constexpr int kLineWidth = 3;
 constexpr int kDash = 14;
-constexpr int kLeastBand = 4;       // of a second within a day
+constexpr int kLeastBand = 4;       // pixels of a second within a day
 constexpr double kMostOfJob = 0.9;  // a band over all of the job hides what happened within
 constexpr std::size_t kMostBands = 50;
 

@@ -14,7 +14,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostNotesInMail = 3;
-constexpr std::size_t kMostLines = 6;  // of one row
+constexpr std::size_t kMostLines = 6;  // lines of one row
 constexpr std::size_t kMostIntervals = 2;
 constexpr std::size_t kLongText = 1200;
 constexpr std::size_t kShortText = 300;
