@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
@@ -20,6 +21,7 @@
 #include "postproc/mail/mail_quota.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/publish.h"
+#include "postproc/words/lists.h"
 
 namespace reveal {
 namespace {
@@ -29,8 +31,12 @@ constexpr std::chrono::seconds kReportLimit{60};             // for another node
 constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file system
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
+constexpr double kLongAnalysis = 20;  // seconds of an idle cpu
+constexpr double kSlowNode = 3;       // its analysis takes so many times the estimate, which is for an idle cpu
 constexpr std::chrono::seconds kMailPause{5};  // before a failed step is tried once more
 constexpr const char* kMailedFile = ".mailed";
+/// A word of a command has at most 128 KiB. https://man7.org/linux/man-pages/man2/execve.2.html
+constexpr std::size_t kLongestNodeList = 100'000;
 
 class EndOfNode {
  public:
@@ -64,7 +70,10 @@ class EndOfNode {
     const AnalysisSettings analysis = analysis_settings(config_);
     for (const std::string& problem : config_.problems_of({"report", "rule"})) say(LOG_NOTICE, problem);
     Delivery delivery =
-        deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn, [this] { ready(); });
+        deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn, [&](const Delivery& so_far) {
+          submit(so_far, {job.place, alone ? job.names : so_far.names.value_or(known.names)}, settings);
+          ready(so_far.seconds_after_epilog > kLongAnalysis ? "*" : "+");
+        });
     if (!delivery.moved && !delivery.names) delivery.names = learn(delivery.directory);
     const bool asked = alone || delivery.names;
     if (!alone) job.names = delivery.names.value_or(known.names);
@@ -73,11 +82,7 @@ class EndOfNode {
     } else if (!delivery.why.empty()) {
       say(LOG_NOTICE, "delivered to " + delivery.directory.string() + ": " + delivery.why);
     }
-    if (delivery.needs_job && take_marker(delivery.directory, ".report-job")) {
-      const std::string command = report_command(delivery, job, settings) + " && " + mail_command(delivery, job);
-      const std::string failure = submit_report_job(job, delivery.directory, command);
-      if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
-    }
+    submit(delivery, job, settings);
     ready();
     // The node that queried the names has the recipient; another node may have built the report.
     if (settings.report == ReportWhen::epilog && !delivery.needs_job && !delivery.report_built &&
@@ -89,10 +94,11 @@ class EndOfNode {
     return 0;
   }
 
-  void ready() noexcept {
+  /// "*": for longer than a delivery takes.
+  void ready(const char* byte = "+") noexcept {
     if (end_.ready_fd < 0 || reported_) return;
     reported_ = true;
-    [[maybe_unused]] const auto written = ::write(end_.ready_fd, "+", 1);
+    [[maybe_unused]] const auto written = ::write(end_.ready_fd, byte, 1);
     ::close(end_.ready_fd);
   }
 
@@ -101,6 +107,15 @@ class EndOfNode {
   }
 
  private:
+  /// While Slurm still knows the job. Only the first node does it.
+  void submit(const Delivery& delivery, const SlurmJob& job, const DeliverSettings& settings) const {
+    if (!delivery.needs_job || !take_marker(delivery.directory, ".report-job")) return;
+    const std::string command = report_command(delivery, job, settings) + " && " + mail_command(delivery, job);
+    const auto nodes_analyse = std::chrono::seconds(std::llround(kSlowNode * delivery.seconds_after_epilog));
+    const std::string failure = submit_report_job(job, delivery.directory, command, nodes_analyse);
+    if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
+  }
+
   void wait_for_sampler() const {
     const auto unfinished = [this] {
       for (const auto& entry : std::filesystem::directory_iterator(end_.spool)) {
@@ -158,8 +173,8 @@ class EndOfNode {
   }
   [[nodiscard]] std::string report_command(const Delivery& delivery, const SlurmJob& job,
                                            const DeliverSettings& settings) const {
-    std::string nodes;
-    for (const std::string& node : job.place.nodes) nodes += (nodes.empty() ? "" : ",") + node;
+    std::string nodes = slurm_node_list(job.place.nodes);
+    if (nodes.size() > kLongestNodeList) nodes.clear();  // the summaries have it as well
     return command("report", delivery,
                    {{"--expect", nodes}, {"--retain", settings.downsample_traces ? "summary" : ""}});
   }

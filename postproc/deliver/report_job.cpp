@@ -33,7 +33,8 @@ std::string shell_quoted(const std::string& word) {
   return quoted + "'";
 }
 
-std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory, const std::string& command) {
+std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory, const std::string& command,
+                              std::chrono::seconds not_before) {
   std::vector<std::string> words{"sbatch",
                                  "--parsable",
                                  "--dependency=afterany:" + job.place.id,
@@ -45,6 +46,7 @@ std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& 
                                  "--chdir=" + directory.string(),
                                  "--export=NONE",
                                  "--wrap=" + command};
+  if (not_before.count() > 0) words.push_back("--begin=now+" + std::to_string(not_before.count()));
   if (!job.names.partition.empty()) words.push_back("--partition=" + job.names.partition);
   if (!job.names.account.empty()) words.push_back("--account=" + job.names.account);
   // Never a report of the report; where the plug-in is not loaded on the submit side, the option does not exist.
