@@ -41,11 +41,13 @@ namespace {
 using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr auto kLook = 1s;            // at the kill switch
-constexpr auto kCloseLimit = 10s;     // for the sampler to close its trace; the epilog does not wait that long
-constexpr auto kEpilogLimit = 5s;     // from here on the job's cpus may be the next job's
-constexpr auto kLastResort = 20s;     // a longer wait would not help
-constexpr auto kDeliverLimit = 120s;  // for delivery, report and mail
+constexpr auto kLook = 1s;             // at the kill switch
+constexpr auto kCloseLimit = 10s;      // for the sampler to close its trace; the epilog does not wait that long
+constexpr auto kEpilogLimit = 5s;      // from here on the job's cpus may be the next job's
+constexpr auto kLastResort = 20s;      // a longer wait would not help
+constexpr auto kDeliverLimit = 120s;   // for delivery, report and mail
+constexpr auto kAnalysisLimit = 900s;  // the same with the analysis of a long trace, at low priority
+constexpr char kMuchToDo = '*';        // instead of the usual byte of a deliverer
 constexpr auto kKillLimit = 1s;
 constexpr int kLowestPriority = 19;
 constexpr int kMostSamplers = 3;  // it is started again if it fails or is killed while the job goes on
@@ -300,10 +302,13 @@ class Broker {
     const auto begin = SteadyClock::now();
     bool answered = false;
     auto share = first;
-    while (!child.status() && SteadyClock::now() < begin + kDeliverLimit) {
+    std::chrono::seconds limit = kDeliverLimit;
+    while (!child.status() && SteadyClock::now() < begin + limit) {
       pollfd fd{ready.read.get(), POLLIN, 0};
       if (!answered && ::poll(&fd, 1, 20) > 0) {
         answered = true;
+        char byte = 0;
+        if (::read(ready.read.get(), &byte, 1) == 1 && byte == kMuchToDo) limit = kAnalysisLimit;
         finish(failed);
       }
       const auto now = SteadyClock::now();

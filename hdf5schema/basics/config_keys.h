@@ -136,11 +136,13 @@ inline constexpr ConfigKey kConfigKeys[] = {
     {"slurm", "report", ConfigForm::choice, "epilog",
      "The process that builds the report of a job, after its last step.\n"
      "\"epilog\": the first node whose epilog has finished takes the lease and builds the report at once, as the user, "
-     "if the estimated time fits into report_limit (a trace of 5 MB, some minutes of a job). If not, the epilog ends, "
-     "and the node builds the report at low priority, up to 20 s of analysis (33 MB, about half an hour); longer "
-     "analyses are done as with \"job\". The usual choice.\n"
-     "\"job\": the epilog of the first node submits a small job of the user that waits for this one (afterany). For "
-     "sites that need their nodes free at once; it needs a partition for one-cpu jobs.\n"
+     "if the estimated time fits into report_limit (traces of 5 MB, some minutes of a job; 300 nodes). If not, the "
+     "epilog ends, and the rest is done at low priority: each node analyses its own trace, and one of them merges the "
+     "results. The results of more than 5,000 nodes, and traces of more than 500 MB, are left to a job as with "
+     "\"job\". The usual choice.\n"
+     "\"job\": the epilog of the first node submits a small job of the user that waits for this one (afterany) and "
+     "merges the results; each node analyses its own trace as above. For sites that need a partition for one-cpu jobs "
+     "anyway.\n"
      "\"lazy\": the first `reveal show DIR` of a user builds the report. No mail is sent.\n"
      "The site's Epilog= script needs no change with any of the three. EpilogSlurmctld is too early for reports: it "
      "runs before the nodes have finished",

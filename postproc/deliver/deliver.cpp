@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <optional>
@@ -36,15 +37,21 @@ using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kSmallFile = 64 << 10;
-constexpr int kMostRuns = 1000;  // runs of one name
-constexpr auto kLook = 100ms;
+constexpr int kMostRuns = 1000;                          // runs of one name
+constexpr std::chrono::milliseconds kFirstLook = 100ms;  // at a directory that a thousand nodes use: ever less often
+constexpr std::chrono::milliseconds kLongestLook = 2s;
+constexpr auto kSpread = 2ms;         // between the summaries of two nodes of a job, once their epilogs are over
+constexpr auto kLongestSpread = 10s;  // for all of them
 constexpr double kShareOfLimit =
     0.6;  // share of an epilog's time for the analysis and for waiting; closing the trace needs some
 // Measured: 0.3 s for a trace of 1 MB; twice that, for a node under load.
 constexpr double kSecondsPerByte = 0.6e-6;
-constexpr double kMostSecondsAfterEpilog = 20;  // seconds of an idle cpu; the broker gives up after two minutes
-constexpr auto kWaitAfterEpilog = 30s;          // for the other nodes
-constexpr double kSecondsPerNode = 8e-3;        // for its summary in the job's report; measured 8.2 s for 1,000
+constexpr double kMostMergeAfterEpilog = 20;  // seconds of an idle cpu
+constexpr double kMostAnalysisAfterEpilog =
+    300;                                // seconds of an idle cpu; the broker gives up after a quarter of an hour
+constexpr auto kWaitAfterEpilog = 30s;  // for the other nodes
+constexpr double kSecondsPerNode =
+    4e-3;                          // for its summary in the job's report; measured 2 s for 1,000, and twice under load
 constexpr double kThinning = 1.5;  // relative to the analysis; measured .5 s for 4 MB, with an analysis of 1.2 s
 
 std::string claim_of(const JobPlace& job) {
@@ -219,11 +226,24 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
   return left;
 }
 
-double estimated_seconds(const fs::path& spool, const JobPlace& job, const DeliverSettings& settings) {
+/// The analysis of this node's own traces.
+double analysis_seconds(const fs::path& spool, const DeliverSettings& settings) {
   double bytes = 0;
   for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
-  return bytes * kSecondsPerByte * (settings.downsample_traces ? kThinning : 1) +
-         static_cast<double>(job.watched.size()) * kSecondsPerNode;
+  return bytes * kSecondsPerByte * (settings.downsample_traces ? kThinning : 1);
+}
+
+/// The same moment for thousands of nodes would be too much for one directory.
+void wait_for_turn(const std::string& node, const JobPlace& job) {
+  const auto turn = std::find(job.nodes.begin(), job.nodes.end(), node) - job.nodes.begin();
+  std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(turn * kSpread, kLongestSpread));
+}
+
+void wait_for_nodes(const fs::path& directory, const std::vector<std::string>& nodes, SteadyClock::time_point end) {
+  for (auto look = kFirstLook; !contains_all(delivered(directory), nodes) && SteadyClock::now() < end;
+       look = std::min(2 * look, kLongestLook)) {
+    std::this_thread::sleep_for(std::min<SteadyClock::duration>(look, end - SteadyClock::now()));
+  }
 }
 
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
@@ -241,16 +261,14 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
         if (lease.failure() != 0) throw system_error(directory.string(), lease.failure());
         return built;
       }
-      while (!contains_all(delivered(directory), nodes) && SteadyClock::now() < end) std::this_thread::sleep_for(kLook);
+      wait_for_nodes(directory, nodes, end);
       reported = delivered(directory);
       ReportOptions options;
       options.settings = analysis;
       options.history = history_options(analysis);
       // Steps on other nodes of the job deliver here, too; this node has no list of them.
       options.expected_nodes = nodes;
-      for (const std::string& other : reported) {
-        if (std::find(nodes.begin(), nodes.end(), other) == nodes.end()) options.expected_nodes.push_back(other);
-      }
+      options.expected_nodes.insert(options.expected_nodes.end(), reported.begin(), reported.end());
       options.now_utc_ns = utc_now_ns();
       std::vector<InputProblem> problems;
       write_report(directory, build_report(directory, options, problems));
@@ -352,13 +370,19 @@ fs::path delivered_to(const Delivery& delivery) {
 
 Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob& job, const std::string& request,
                  const DeliverSettings& settings, const AnalysisSettings& analysis, const LearnNames& learn,
-                 const std::function<void()>& let_epilog_go) {
+                 const LetEpilogGo& let_epilog_go) {
   const JobPlace& place = job.place;
   Delivery delivery;
   delivery.directory = spool;
-  const double work = estimated_seconds(spool, place, settings);
-  const bool in_epilog = settings.report == ReportWhen::epilog && work <= settings.most_seconds;
-  const bool after_epilog = settings.report == ReportWhen::epilog && !in_epilog && work <= kMostSecondsAfterEpilog;
+  const double own = analysis_seconds(spool, settings);
+  const double merge = static_cast<double>(place.watched.size()) * kSecondsPerNode;
+  // A node analyses its own trace, wherever the report is built: one cpu could not do that for a thousand nodes.
+  const bool analyses = settings.report != ReportWhen::lazy;
+  const bool in_epilog = analyses && own <= settings.most_seconds;
+  const bool too_much = merge > kMostMergeAfterEpilog || own > kMostAnalysisAfterEpilog;
+  delivery.needs_job = settings.report == ReportWhen::job || (analyses && too_much);
+  if (!in_epilog) delivery.seconds_after_epilog = own;
+  const bool merge_in_epilog = in_epilog && own + merge <= settings.most_seconds;
   const auto add_problem = [&why = delivery.why](const std::string& problem) {
     if (!problem.empty()) why += (why.empty() ? "" : "; ") + problem;
   };
@@ -387,18 +411,16 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       if (claimed.fresh) withdraw(claimed.directory);
     }
   }
-  if (settings.report == ReportWhen::lazy) return delivery;
-  if (!in_epilog && !after_epilog) {
-    delivery.needs_job = true;
-    return delivery;
-  }
+  if (!analyses || (in_epilog && delivery.needs_job)) return delivery;
   try {
     DeliverSettings waiting = settings;
-    if (after_epilog) {
-      if (let_epilog_go) let_epilog_go();
-      analyse(delivery.directory);
-      waiting.wait_for_nodes = kWaitAfterEpilog;
+    if (!merge_in_epilog) {
+      if (let_epilog_go) let_epilog_go(delivery);
+      wait_for_turn(node, place);
+      if (!in_epilog) analyse(delivery.directory);
+      waiting.wait_for_nodes = kWaitAfterEpilog + std::chrono::milliseconds(std::llround(own * 1e3));
     }
+    if (delivery.needs_job) return delivery;
     delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis);
   } catch (const Error& error) {  // the delivered files matter more than the report
     add_problem("no report: " + std::string(error.what()));

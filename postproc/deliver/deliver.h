@@ -34,9 +34,10 @@ struct Delivery {
   bool moved = false;               // false: still in the spool, `why` has the reason
   std::string why;                  // the failures on the way, in one line
   bool report_built = false;
-  bool needs_job = false;         // too much work for an epilog
-  std::optional<JobNames> names;  // learnt on the way
-  Descriptor folder;              // `directory`, also once another node has renamed it
+  bool needs_job = false;           // the merge is too much work for an epilog, or the site wants a job for it
+  double seconds_after_epilog = 0;  // that this node analyses its trace for, of an idle cpu
+  std::optional<JobNames> names;    // learnt on the way
+  Descriptor folder;                // `directory`, also once another node has renamed it
 };
 
 /// True for one caller only, of all nodes and runs that deliver there: O_EXCL.
@@ -59,12 +60,14 @@ struct Candidate {
 /// nothing if another node queries them.
 using LearnNames = std::function<std::optional<JobNames>(const std::filesystem::path& directory)>;
 
+/// Called once the trace is where it belongs, if the analysis or the merge is too much for an epilog.
+using LetEpilogGo = std::function<void(const Delivery&)>;
+
 /// All nodes of a job choose the same directory. `job.names` are the names known to all of them: none, unless there is
-/// one node only. `let_epilog_go` is called early when the analysis is too much for an epilog, but not worth a job of
-/// its own. Throws Error only when the spool itself cannot be read.
+/// one node only. Throws Error only when the spool itself cannot be read.
 [[nodiscard]] Delivery deliver(const std::filesystem::path& spool, const std::string& node, const SlurmJob& job,
                                const std::string& request, const DeliverSettings& settings,
                                const AnalysisSettings& analysis, const LearnNames& learn = {},
-                               const std::function<void()>& let_epilog_go = {});
+                               const LetEpilogGo& let_epilog_go = {});
 
 }  // namespace reveal

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <thread>
 
@@ -33,7 +34,9 @@ constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
 constexpr std::chrono::seconds kRetryLimit{10};  // for mails of earlier jobs
-constexpr std::chrono::seconds kMailPause{5};    // before a failed step is tried once more
+constexpr double kLongAnalysis = 20;             // seconds of an idle cpu
+constexpr double kSlowNode = 3;  // its analysis takes so many times the estimate, which is for an idle cpu
+constexpr std::chrono::seconds kMailPause{5};  // before a failed step is tried once more
 
 class EndOfNode {
  public:
@@ -67,7 +70,10 @@ class EndOfNode {
     const AnalysisSettings analysis = analysis_settings(config_);
     for (const std::string& problem : config_.problems_of({"report", "rule"})) say(LOG_NOTICE, problem);
     Delivery delivery =
-        deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn, [this] { ready(); });
+        deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn, [&](const Delivery& so_far) {
+          submit(so_far, {job.place, alone ? job.names : so_far.names.value_or(known.names)}, settings);
+          ready(so_far.seconds_after_epilog > kLongAnalysis ? "*" : "+");
+        });
     if (!delivery.moved && !delivery.names) delivery.names = learn(delivery.directory);
     const bool asked = alone || delivery.names;
     if (!alone) job.names = delivery.names.value_or(known.names);
@@ -76,16 +82,7 @@ class EndOfNode {
     } else if (!delivery.why.empty()) {
       say(LOG_NOTICE, "delivered to " + delivery.directory.string() + ": " + delivery.why);
     }
-    if (delivery.needs_job && take_marker(delivery.directory, kReportJobFile)) {
-      const ReportJobCommand command{.program = own_path().string(),
-                                     .config = end_.config,
-                                     .request = end_.request,
-                                     .mail_state = shared_state(job).value_or(""),
-                                     .downsample_traces = settings.downsample_traces};
-      const std::string failure =
-          submit_report_job(job, delivery.directory, shell_text(command, job, delivery.directory));
-      if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
-    }
+    submit(delivery, job, settings);
     ready();
     // The node that queried the names has the recipient; another node may have built the report.
     if (settings.report == ReportWhen::epilog && !delivery.needs_job && !delivery.report_built &&
@@ -97,10 +94,11 @@ class EndOfNode {
     return 0;
   }
 
-  void ready() noexcept {
+  /// "*": for longer than a delivery takes.
+  void ready(const char* byte = "+") noexcept {
     if (end_.ready_fd < 0 || reported_) return;
     reported_ = true;
-    [[maybe_unused]] const auto written = ::write(end_.ready_fd, "+", 1);
+    [[maybe_unused]] const auto written = ::write(end_.ready_fd, byte, 1);
     ::close(end_.ready_fd);
   }
 
@@ -109,6 +107,20 @@ class EndOfNode {
   }
 
  private:
+  /// While Slurm still knows the job. Only the first node does it.
+  void submit(const Delivery& delivery, const SlurmJob& job, const DeliverSettings& settings) const {
+    if (!delivery.needs_job || !take_marker(delivery.directory, kReportJobFile)) return;
+    const ReportJobCommand command{.program = own_path().string(),
+                                   .config = end_.config,
+                                   .request = end_.request,
+                                   .mail_state = shared_state(job).value_or(""),
+                                   .downsample_traces = settings.downsample_traces};
+    const auto nodes_analyse = std::chrono::seconds(std::llround(kSlowNode * delivery.seconds_after_epilog));
+    const std::string failure =
+        submit_report_job(job, delivery.directory, shell_text(command, job, delivery.directory), nodes_analyse);
+    if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
+  }
+
   void wait_for_sampler() const {
     const auto unfinished = [this] {
       for (const auto& entry : std::filesystem::directory_iterator(end_.spool)) {

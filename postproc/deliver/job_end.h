@@ -13,7 +13,7 @@ struct JobEnd {
   std::string request;     // the text behind --reveal=
   std::string mail_state;  // where mails are counted
   bool orphan = false;     // its collector was killed; its sampler may still be closing the trace
-  int ready_fd = -1;       // gets one byte when the epilog need not wait any longer
+  int ready_fd = -1;       // gets one byte when the epilog need not wait any longer; "*": there is much to do after it
 };
 
 /// Trace, report, mail. Never throws; failures are logged. The exit status of the program.

@@ -10,6 +10,9 @@
 namespace reveal {
 namespace {
 
+/// A word of a command has at most 128 KiB. https://man7.org/linux/man-pages/man2/execve.2.html
+constexpr std::size_t kLongestNodeList = 100'000;
+
 using namespace std::chrono_literals;
 
 constexpr auto kSubmitLimit = 10s;
@@ -38,8 +41,10 @@ std::string with_options(std::string words, const std::vector<CommandOption>& op
 std::string shell_text(const ReportJobCommand& command, const SlurmJob& job, const std::filesystem::path& directory) {
   const std::string program = shell_quoted(command.program);
   const std::string place = " " + shell_quoted(directory.string());
+  std::string nodes = slurm_node_list(job.place.nodes);
+  if (nodes.size() > kLongestNodeList) nodes.clear();  // the summaries have it as well
   return with_options(program + " report" + place, {{"--config", command.config},
-                                                    {"--expect", slurm_node_list(job.place.nodes)},
+                                                    {"--expect", nodes},
                                                     {"--retain", command.downsample_traces ? "summary" : ""}}) +
          " && " +
          with_options(program + " mail" + place, {{"--config", command.config},
@@ -62,7 +67,8 @@ std::string shell_quoted(const std::string& word) {
   return quoted + "'";
 }
 
-std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory, const std::string& command) {
+std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory, const std::string& command,
+                              std::chrono::seconds not_before) {
   std::vector<std::string> words{"sbatch",
                                  "--parsable",
                                  "--dependency=afterany:" + job.place.id,
@@ -74,6 +80,7 @@ std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& 
                                  "--chdir=" + directory.string(),
                                  "--export=NONE",
                                  "--wrap=" + command};
+  if (not_before.count() > 0) words.push_back("--begin=now+" + std::to_string(not_before.count()));
   if (!job.names.partition.empty()) words.push_back("--partition=" + job.names.partition);
   if (!job.names.account.empty()) words.push_back("--account=" + job.names.account);
   // The report job gets no report; the option does not exist if the plugin is not loaded on the submit side.

@@ -1,6 +1,7 @@
 // A job of its own for a report that is too much work for an epilog.
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <string>
 
@@ -9,10 +10,10 @@
 namespace reveal {
 
 /// Submits `command` (of a shell) with sbatch, to run as this user in `directory` once the job and its epilogs are
-/// over. Returns "" or one line about the failure.
+/// over, and not before so many seconds from now. Returns "" or one line about the failure.
 /// https://slurm.schedmd.com/sbatch.html
 [[nodiscard]] std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory,
-                                            const std::string& command);
+                                            const std::string& command, std::chrono::seconds not_before);
 
 /// The two commands of a report job: the report, then the mail.
 struct ReportJobCommand {

@@ -30,9 +30,9 @@ struct MailHtml {
   std::string left_out;              // "3 more findings ..."; "" where there are no more
   std::string caution;               // below the actions
   std::vector<std::string> closing;  // sentences at the end
-  std::string directory;             // of the job, as the reader would type it; "" if the reader has none
+  std::string directory;             // directory of the job, as the reader would type it; "" if the reader has none
   std::optional<EvidencePicture> picture;
-  std::string picture_id;  // of the part with the picture, in the same mail
+  std::string picture_id;  // id of the part with the picture, in the same mail
 };
 
 [[nodiscard]] std::string render_mail_html(const Report& report, const MailHtml& mail);

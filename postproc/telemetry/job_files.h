@@ -17,7 +17,7 @@ inline constexpr const char* kAskedFile = ".asked";       // made by the node th
 inline constexpr const char* kMovedToFile = ".moved-to";  // the directory's new name
 inline constexpr const char* kReportJobFile = ".report-job";
 inline constexpr const char* kMailedFile = ".mailed";
-inline constexpr const char* kNotMailedFile = ".not-mailed";  // of reveal 0.1
+inline constexpr const char* kNotMailedFile = ".not-mailed";  // written by early versions
 
 /// Files that a report replaces.
 inline constexpr std::array<std::string_view, 4> kReportFiles = {kReportFile, kTextPageFile, kWebPageFile,

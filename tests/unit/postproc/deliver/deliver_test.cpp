@@ -320,7 +320,7 @@ TEST_F(Deliver, LeavesNoDirectoryBehindWhereItCouldNotDeliver) {
 TEST_F(Deliver, LetsTheEpilogGoBeforeAnAnalysisThatTakesLonger) {
   settings_.most_seconds = 1e-6;
   bool there_before = false;
-  const Delivery delivery = deliver(spool("n01"), "n01", job_, "", settings_, {}, {}, [&] {
+  const Delivery delivery = deliver(spool("n01"), "n01", job_, "", settings_, {}, {}, [&](const Delivery&) {
     there_before =
         fs::exists(base_ / "work/reveal-4711/n01.h5") && !fs::exists(base_ / "work/reveal-4711/n01.summary.json");
   });
@@ -330,9 +330,38 @@ TEST_F(Deliver, LetsTheEpilogGoBeforeAnAnalysisThatTakesLonger) {
 }
 
 TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
-  for (int node = 2; node <= 4000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  for (int node = 2; node <= 100'000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
   job_.place.nodes = job_.place.watched;
-  EXPECT_TRUE(deliver_node("n01").needs_job);
+  const Delivery delivery = deliver_node("n01");
+  EXPECT_TRUE(delivery.needs_job);
+  EXPECT_FALSE(delivery.report_built);
+  EXPECT_TRUE(fs::exists(delivery.directory / "n01.summary.json")) << "each node analyses its own trace";
+}
+
+TEST_F(Deliver, AnalysesItsTraceAfterTheEpilogIfAJobBuildsTheReport) {
+  settings_.most_seconds = 1e-6;
+  settings_.report = ReportWhen::job;
+  bool asked = false;
+  const Delivery delivery = deliver(spool("n01"), "n01", job_, "", settings_, {}, {}, [&](const Delivery& so_far) {
+    asked = so_far.needs_job && so_far.seconds_after_epilog > 0 && fs::exists(so_far.directory / "n01.h5") &&
+            !fs::exists(so_far.directory / "n01.summary.json");
+  });
+  EXPECT_TRUE(asked) << "the job is submitted while Slurm knows the one it waits for";
+  EXPECT_TRUE(fs::exists(delivery.directory / "n01.summary.json"));
+  EXPECT_FALSE(fs::exists(delivery.directory / "report.json"));
+}
+
+TEST_F(Deliver, BuildsTheSameReportFromTracesAndFromSummaries) {
+  spool_of_ten_minutes("n01");
+  spool_of_ten_minutes("n02");
+  fs::rename(base_ / "spool-n02/n02.h5", base_ / "spool-n01/n02.h5");
+  ReportOptions options;
+  options.now_utc_ns = 1'700'000'000'000'000'000;
+  std::vector<InputProblem> problems;
+  const std::string from_traces = render_json(build_report(base_ / "spool-n01", options, problems));
+  ASSERT_TRUE(fs::exists(base_ / "spool-n01/n02.summary.json"));
+  EXPECT_EQ(render_json(build_report(base_ / "spool-n01", options, problems)), from_traces);
+  EXPECT_TRUE(problems.empty());
 }
 
 TEST_F(Deliver, LeavesTheReportToOthersWhereTheSiteSaysSo) {
@@ -340,8 +369,11 @@ TEST_F(Deliver, LeavesTheReportToOthersWhereTheSiteSaysSo) {
   const Delivery delivery = deliver_node("n01");
   EXPECT_TRUE(delivery.moved);
   EXPECT_FALSE(fs::exists(delivery.directory / "report.json"));
+  EXPECT_FALSE(delivery.needs_job);
   settings_.report = ReportWhen::job;
-  EXPECT_TRUE(deliver_node("n01").needs_job);
+  const Delivery for_job = deliver_node("n01");
+  EXPECT_TRUE(for_job.needs_job);
+  EXPECT_TRUE(fs::exists(for_job.directory / "n01-2.summary.json")) << "beside the trace of the first delivery";
 }
 
 TEST(DeliverCandidates, AreTheRequestedPlaceThenWorkThenHome) {
