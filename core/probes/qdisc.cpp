@@ -108,12 +108,18 @@ class QdiscProbe final : public Probe {
   }
 
  private:
-  static constexpr std::size_t kMostKinds = 64;
+  static constexpr std::size_t kMostInterfaces = 64;
+  static constexpr std::size_t kLongestList = 64;
 
-  /// As the first answer has it: a setting, and no level.
+  /// All kinds that an interface had, once each: a shaper may be there for a while only.
   void remember(std::string_view interface, std::string_view kind) {
-    if (kind.empty() || kinds_.size() == kMostKinds || kinds_.find(interface) != kinds_.end()) return;
-    kinds_.emplace(interface, kind);
+    if (kind.empty() || kind == "noqueue") return;
+    auto found = kinds_.find(interface);
+    if (found == kinds_.end()) {
+      if (kinds_.size() < kMostInterfaces) kinds_.emplace(interface, kind);
+    } else if (!has_word(found->second, kind) && found->second.size() + kind.size() < kLongestList) {
+      found->second.append(1, ' ').append(kind);
+    }
   }
 
   void parse() {

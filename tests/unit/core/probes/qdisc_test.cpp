@@ -20,8 +20,8 @@ TEST(Qdisc, CountsDropsOfEachInterfaceAndLeavesOutIdleOnes) {
   const TestHost host;
   host.write("/ticks.rec", "reveal recording 1\n+ 0 @@qdisc\n" + fact("eth0 3 10 0 0 fq_codel\nib0 0 0 0 0\n") +
                                "= 1000000000 1000000000\n= 2000000000 2000000000\n" +
-                               fact("eth0 8 15 1 7 fq_codel\nib0 0 0 0 0\n") + "= 3000000000 3000000000\n" + fact("") +
-                               "= 4000000000 4000000000\n");
+                               fact("eth0 8 15 1 7 tbf\nib0 0 0 0 0 noqueue\n") + "= 3000000000 3000000000\n" +
+                               fact("") + "= 4000000000 4000000000\n");
   KernelTree fs(host.root());
   TraceSink sink;
   Sampler sampler(fs, sink, {.probes = {"qdisc"}}, *fs.next_tick());
@@ -38,7 +38,7 @@ TEST(Qdisc, CountsDropsOfEachInterfaceAndLeavesOutIdleOnes) {
   EXPECT_EQ(sink.find("network/qdisc")->value("net.qdisc_drops", "ib0"), kMissing);
   sampler.sample({.time = *fs.next_tick(), .number = 0});
   EXPECT_EQ(value("network/qdisc", "net.qdisc_drops"), kMissing) << "the kernel did not tell";
-  EXPECT_EQ(sampler.facts(), (Snapshot{{"net.eth0.qdisc", "fq_codel"}})) << "ib0: a recording without kinds";
+  EXPECT_EQ(sampler.facts(), (Snapshot{{"net.eth0.qdisc", "fq_codel tbf"}})) << "ib0 has no queue";
 }
 
 /// A message of rtnetlink with these counts of the queue at the root of interface 3.

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
 
@@ -38,6 +40,18 @@ TEST(RuleTxQueue, NeedsNoUsualLevelOfACounterOfDrops) {
   EXPECT_EQ(of(R::habit(0, 6000), 20'000, 20'000).size(), 1U) << "in bursts";
 }
 
+TEST(RuleTxQueue, FindsTheDropsOfAQueueThatWasThereForAWhileOnly) {
+  // As measured: a shaper on an interface without a queue, 307 and 274 packets in two rows of 10 s, none sent again.
+  const auto while_there = [](double second) {
+    if (second < 50 || second >= 70) return std::nan("");
+    return second < 60 ? 30.7 : 27.4;
+  };
+  const auto found = of(while_there, 5'500, 5'500);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(static_cast<double>(found[0].intervals.at(0).begin_utc_ns) * 1e-9, 50, 1);
+  EXPECT_EQ(found[0].evidence.at(0).expected, 0);
+}
+
 TEST(RuleTxQueue, ReadsHowManySegmentsWereSentAgain) {
   EXPECT_EQ(of(R::event(0, 140), 20'000, 14'000).at(0).runner_up.why_not,
             "these packets never left the node; segments sent again were not measured");
@@ -58,6 +72,7 @@ TEST(RuleTxQueue, PrintsTheOneLineThatFitsTheKindOfTheQueue) {
     return found.at(0).remedy.admin.at(0);
   };
   EXPECT_TRUE(line("tbf").starts_with("tc qdisc replace dev eth0 root fq   # instead of tbf")) << line("tbf");
+  EXPECT_TRUE(line("fq tbf").starts_with("tc qdisc replace dev eth0 root fq   # instead of tbf")) << "for a while";
   EXPECT_TRUE(line("pfifo_fast").starts_with("ip link set dev eth0 txqueuelen 10000 ")) << line("pfifo_fast");
   EXPECT_TRUE(line("fq").starts_with("tc -d qdisc show dev eth0   # fq: ")) << "fq ignores txqueuelen: " << line("fq");
   EXPECT_TRUE(line("").starts_with("tc -d qdisc show dev eth0   # its kind: ")) << line("");
