@@ -175,6 +175,29 @@ TEST(SummaryMerge, DrawsTheEvidenceOfTheFirstFindingBeforeAllElse) {
   EXPECT_TRUE(evidence.count(report.timeline.at(1).node + report.timeline.at(1).name) > 0);
 }
 
+TEST(SummaryMerge, CountsTheTimeOfIntervalsThatTheReportLeavesOut) {
+  std::vector<NodeSummary> nodes = {summary("n01"), summary("n02")};
+  for (NodeSummary& node : nodes) {
+    node.part.episodes.clear();
+    for (std::int64_t i = 0; i < 50; ++i) {
+      ReportEpisode episode;
+      episode.node = node.node;
+      const std::int64_t begin = node.part.job.begin_utc_ns + 2 * i * kSecond;
+      episode.span = {begin, begin + kSecond};
+      episode.tier = Tier::weak;
+      node.part.episodes.push_back(episode);
+    }
+    node.part.anomalous.clear();  // as in a summary of an earlier version
+  }
+  nodes[0].part.anomalous = {{AnomalousTime::By::subsystem, "cpu", 70, 0}};  // 20 more were left out before
+  const Report report = merge_summaries(nodes, {}, {});
+  EXPECT_EQ(report.episodes.size(), 60U);
+  ASSERT_EQ(report.anomalous.size(), 1U);
+  EXPECT_EQ(report.anomalous[0].name, "cpu");
+  EXPECT_DOUBLE_EQ(report.anomalous[0].seconds, 120);
+  EXPECT_DOUBLE_EQ(report.anomalous[0].percent, 100);
+}
+
 TEST(SummaryMerge, MakesOneFindingOfTheSameRuleOnSeveralNodes) {
   const Report report = merge_summaries({summary("n01", 50), summary("n02", 51)}, {}, {});
   const auto outsiders = std::count_if(report.findings.begin(), report.findings.end(),

@@ -66,6 +66,18 @@ TEST(History, NeverComparedIsNotNoChange) {
   EXPECT_NE(fourth.sentence.find("no change"), std::string::npos) << fourth.sentence;
 }
 
+TEST(History, ListsTheRunTimesOfTheNewestTwentyRuns) {
+  std::vector<RunRecord> earlier = runs(25);
+  earlier[23].accepted = false;
+  const HistoryComparison history = compare_runs(run(25), earlier);
+  ASSERT_EQ(history.earlier.size(), 20U);
+  EXPECT_EQ(history.earlier.front().begin_utc_ns, run(5).begin_utc_ns);
+  EXPECT_DOUBLE_EQ(history.earlier.back().seconds, run(24).seconds);
+  EXPECT_TRUE(history.earlier[19].in_baseline);
+  EXPECT_FALSE(history.earlier[18].in_baseline);
+  EXPECT_TRUE(compare_runs(run(0), {}).earlier.empty());
+}
+
 TEST(History, KeepsHealthyRunsHealthy) {
   for (int earlier = 3; earlier <= 30; ++earlier) {
     const HistoryComparison history = compare_runs(run(earlier), runs(earlier));
