@@ -76,6 +76,18 @@ std::optional<std::int64_t> next_try(const QueuedMail& mail, std::int64_t now_ut
   return next - mail.first_utc_ns > kGiveUpAfter ? std::nullopt : std::optional(next);
 }
 
+namespace {
+
+std::optional<QueuedMail> queued_mail_in(const std::string& text) {
+  try {
+    return parse_queued_mail(text);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
 MailQueue::MailQueue(const std::string& directory) : path_(directory) {
   while (path_.size() > 1 && path_.back() == '/') path_.pop_back();  // "link/" would be followed
   folder_ = open_private_directory(path_);
@@ -96,14 +108,18 @@ std::vector<std::string> MailQueue::names(std::string_view beginning) {
 std::vector<QueuedMail> MailQueue::waiting() {
   std::vector<QueuedMail> mails;
   for (const std::string& name : names(kQueued)) {
+    std::string text;
     try {
-      mails.push_back(parse_queued_mail(read_text_file(path_of(name), kLargestEntry, FileOf::ours)));
-      if (entry_of(kQueued, mails.back().directory, mails.back().audience) == name) continue;
-      mails.pop_back();  // a copy
-    } catch (const Error&) {
-      if (::faccessat(folder_.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) continue;  // taken meanwhile
+      text = read_text_file(path_of(name), kLargestEntry, FileOf::ours);
+    } catch (const Error&) {  // taken meanwhile, a link, or a file server without an answer
+      continue;
     }
-    ::unlinkat(folder_.get(), name.c_str(), 0);
+    std::optional<QueuedMail> mail = queued_mail_in(text);
+    if (mail && entry_of(kQueued, mail->directory, mail->audience) == name) {
+      mails.push_back(*std::move(mail));
+    } else {
+      ::unlinkat(folder_.get(), name.c_str(), 0);
+    }
   }
   std::stable_sort(mails.begin(), mails.end(), [](const QueuedMail& one, const QueuedMail& other) {
     return one.first_utc_ns < other.first_utc_ns;

@@ -1,11 +1,13 @@
 #include "postproc/mail/mail_retry.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/mail/mail_queue.h"
+#include "postproc/telemetry/job_files.h"
 
 namespace reveal {
 namespace {
@@ -69,10 +71,21 @@ class RetryRound {
       if (!retry_.dry_run) end_try(mail, one, retry_, queue_, outcome_.problems);
       outcome_.failed = outcome_.failed || one.failed;
       std::move(one.items.begin(), one.items.end(), std::back_inserter(outcome_.items));
-    } catch (const Error& error) {  // without its report, it can never be sent
-      if (!retry_.dry_run) queue_.remove(mail.directory, mail.audience);
-      outcome_.problems.push_back(given_up_line(mail, error.what()));
+    } catch (const Error& error) {
+      could_not_compose(mail, error.what());
     }
+  }
+
+  /// Without its report, a mail can never be sent; a file server may answer later.
+  void could_not_compose(const QueuedMail& mail, const std::string& why) {
+    std::error_code error;
+    const auto report = std::filesystem::symlink_status(std::filesystem::path(mail.directory) / kReportFile, error);
+    const bool gone = report.type() == std::filesystem::file_type::not_found;
+    outcome_.problems.push_back(gone ? given_up_line(mail, why) : why);
+    if (retry_.dry_run) return;
+    MailOutcome failed;
+    if (!gone) failed.items.push_back({.audience = mail.audience, .to = {}, .message = {}, .why = why});
+    end_try(mail, failed, retry_, queue_, outcome_.problems);
   }
 
   const MailRetry& retry_;

@@ -178,7 +178,7 @@ void add_labels(const TimelineChannel& channel, const EvidenceDrawing& drawing, 
 std::string picture_in_words(const EvidencePicture& picture) {
   std::string words =
       fmt::format("Chart: {} from {} to {}, up to {}", picture.channel, picture.begin, picture.end, picture.top);
-  if (!picture.expected.empty()) words += ", usually " + picture.expected;
+  if (!picture.expected.empty()) words += ", expected " + picture.expected;
   if (!picture.band.empty()) words += "; the finding: " + picture.band;
   return words + ".";
 }

@@ -170,7 +170,7 @@ std::string chart_of(const EvidencePicture& picture, std::string_view id) {
         style, text);
   };
   std::string keys = key("border-top:3px solid #2d7dd2", inline_code(picture.channel, 120));
-  if (!picture.expected.empty()) keys += key("border-top:3px dashed #b07a28", "usually " + html(picture.expected, 60));
+  if (!picture.expected.empty()) keys += key("border-top:3px dashed #b07a28", "expected " + html(picture.expected, 60));
   if (!picture.band.empty()) keys += key("border-top:10px solid #e8b868", html(picture.band, 90));
   return fmt::format(
       "<table {0} style=\"margin:10px 0 8px\">\n"

@@ -244,6 +244,18 @@ TEST_F(MailJobs, GiveAMailUpWhoseReportIsGone) {
   EXPECT_TRUE(MailQueue(failing.state).waiting().empty());
 }
 
+TEST_F(MailJobs, TryAgainWhereAReportCannotBeReadNow) {
+  use_program("cat >/dev/null; exit 75");
+  MailJob failing = job("outsider");
+  failing.state = work_ + "/state";
+  settings_.admins.clear();
+  static_cast<void>(mail_job(failing, settings_));
+  std::ofstream(work_ + "/job/report.json") << "half of";
+  EXPECT_EQ(retry_mails(later(std::chrono::hours(1)), settings_).problems.size(), 1U);
+  ASSERT_EQ(MailQueue(failing.state).waiting().size(), 1U);
+  EXPECT_EQ(MailQueue(failing.state).waiting()[0].tries, 2);
+}
+
 TEST_F(MailJobs, TellAUserOfTheSameFindingOnceAWeek) {
   settings_.repeat_days = 7;
   settings_.admins.clear();
