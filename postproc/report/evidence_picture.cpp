@@ -27,13 +27,13 @@ constexpr PaletteColour kPictureColours[] = {
     {0, 0, 0, 0}, {138, 148, 163, 90}, {224, 150, 40, 80}, {176, 122, 40, 255}, {45, 125, 210, 255}};
 
 /// More than a report has: reports are files of users, and a picture must not take long.
-constexpr std::size_t kMostPoints = 5000;
+constexpr std::size_t kMostPicturePoints = 5000;
 constexpr double kLongestRun = 3.2e8;                           // seconds, ten years
 constexpr std::int64_t kLastBegin = 4'100'000'000'000'000'000;  // in the year 2099
 
 bool can_be_drawn(const TimelineChannel& channel) {
   const auto points = static_cast<double>(channel.values.size());
-  return points > 1 && channel.values.size() <= kMostPoints && std::abs(channel.begin_seconds) < kLongestRun &&
+  return points > 1 && channel.values.size() <= kMostPicturePoints && std::abs(channel.begin_seconds) < kLongestRun &&
          channel.step_seconds > 0 && points * channel.step_seconds < kLongestRun;
 }
 
