@@ -488,7 +488,7 @@ TEST(ReportJob, CountsItsMailWithThoseOfEpilogs) {
                            .mail_state = "/home/ada/.local/state/reveal/mail/hydra",
                            .downsample_traces = true};
   EXPECT_EQ(shell_text(command, job, "/home/ada/reveal-4711"),
-            "'/usr/bin/reveal' report '/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' --expect 'n01,n02' "
+            "'/usr/bin/reveal' report '/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' --expect 'n[01-02]' "
             "--retain 'summary' && '/usr/bin/reveal' mail '/home/ada/reveal-4711' --config '/etc/reveal/reveal.conf' "
             "--to 'yes' --mail-user 'ada@example.org' --user 'ada' --array '4710' --state "
             "'/home/ada/.local/state/reveal/mail/hydra'");

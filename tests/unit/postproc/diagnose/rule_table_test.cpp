@@ -97,7 +97,7 @@ TEST(RuleTable, FoldsCommentsIntoCommentsSoThatALineCanBePasted) {
       << outsider;
   EXPECT_NE(rule_as_text(*find_rule("cpu.outsider"), {}, 40)
                 .find("# on {node}, in the next\n               # run: the other busy\n               # processes and "
-                      "their cpus\n"),
+                      "their\n               # cpus\n"),
             std::string::npos);
 }
 

@@ -57,7 +57,7 @@ TEST(Verdict, SaysHowAFailedCommandEnded) {
   report.job.exit_code = 139;
   EXPECT_NE(judged(report).find("ended by SIGSEGV (exit status 139) after 36 s."), std::string::npos);
   report.job.exit_code = 7;
-  EXPECT_TRUE(judged(report).starts_with("The command failed with exit status 7 after 36 s. reveal saw nothing"));
+  EXPECT_TRUE(judged(report).starts_with("The command failed with exit status 7 after 36 s. Nothing unusual"));
   report.job.exit_code = 130;
   EXPECT_TRUE(judged(report).starts_with("The command was interrupted (SIGINT, exit status 130) after 36 s."));
   report.job.exit_code = 255;
