@@ -180,7 +180,7 @@ def digest():
         check(done.returncode == 1 and "does not send mail as root" in done.stderr, f"root sends: {done}")
     else:
         check(done.returncode == 0 and "Subject: [reveal] 1 node" in (work / "sent").read_text(), f"--mail: {done}")
-    check("reads only" in run("nodes", "mailed", "--ledger", "-", status=2).stderr, "--ledger - keeps nothing")
+    check("only reads" in run("nodes", "mailed", "--ledger", "-", status=2).stderr, "--ledger - keeps nothing")
 
 
 def usage():

@@ -95,7 +95,7 @@ TEST(ForegroundCommands, KnowWhichRunWasPaused) {
   const auto run = [&](const char* script) {
     return ForegroundCommands::run({"sh", "-c", script}, environment, OutputOf::nowhere);
   };
-  const TimedRun paused = run("(while kill -CONT $$ 2>/dev/null; do sleep 0.05; done) & kill -STOP $$");
+  const TimedRun paused = run("(while kill -CONT $$ 2>/dev/null; do sleep 0.5; done) & kill -STOP $$");
   EXPECT_TRUE(paused.paused);
   EXPECT_EQ(paused.status, 0);
   EXPECT_FALSE(run("true").paused);
