@@ -29,7 +29,7 @@ constexpr struct {
 #endif
     {RLIMIT_NPROC, 16'384},  // counts all of the user's on this node; the control group counts ours
     {RLIMIT_NOFILE, 4096},
-    {RLIMIT_CPU, 300},  // seconds
+    {RLIMIT_CPU, 900},  // seconds: three times the longest analysis that `reveal deliver` begins
 };
 
 // A process that executes a program is dumpable again, and its user may trace it until the program has forbidden it.

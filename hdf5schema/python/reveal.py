@@ -13,6 +13,7 @@ The format is described in hdf5schema/README.md of the source.
 """
 import fnmatch
 import pathlib
+import warnings
 
 import h5py
 import numpy
@@ -35,13 +36,20 @@ def job(directory, *patterns):
     """
     parts, units = {}, {}
     for path in _traces(pathlib.Path(directory)):
-        with Trace(path) as trace:
+        try:
+            trace = Trace(path)
+        except (OSError, ValueError) as error:
+            warnings.warn(f"{path}: left out: {error}", stacklevel=2)
+            continue
+        with trace:
             part = trace.frame(*patterns)
             if len(part) and trace.header["node"] not in parts:
                 parts[trace.header["node"]] = part
                 units.update(part.attrs["units"])
     if not parts:
-        return pandas.DataFrame()
+        frame = pandas.DataFrame()
+        frame.attrs["units"] = {}
+        return frame
     for part in parts.values():
         part.attrs = {}  # they differ between nodes, and concat() would compare them
     frame = pandas.concat(parts, names=["node", "time"])

@@ -534,7 +534,7 @@ void join_coverage(NodeCoverage&& one, NodeCoverage& group) {
     group.samples_present = one.samples_present;
   }
   if (one.clock_error_seconds) {
-    group.clock_error_seconds = std::max(*group.clock_error_seconds, *one.clock_error_seconds);
+    group.clock_error_seconds = std::max(group.clock_error_seconds.value_or(0), *one.clock_error_seconds);
   }
 }
 

@@ -120,6 +120,11 @@ void add_settings(const NodeTrace& trace, std::int64_t end_utc_ns, std::vector<R
 void add_training(const StepHistory& steps, const std::string& node, std::vector<ReportMark>& marks) {
   if (steps.ranks.empty()) return;
   const StepTrend& rank = steps.ranks.front();
+  constexpr std::int64_t kMostSteps = std::int64_t{1} << 40;
+  if (rank.point_steps < 1 || rank.first_point < 0 || rank.point_steps > kMostSteps ||
+      rank.first_point > kMostSteps / rank.point_steps) {
+    return;
+  }
   const std::vector<double> begins = begins_of(rank);
   const std::size_t every = std::max<std::size_t>(1, (begins.size() + kMostTrainingSteps - 1) / kMostTrainingSteps);
   for (std::size_t i = 0; i < begins.size(); i += every) {

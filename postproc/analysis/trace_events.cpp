@@ -24,13 +24,13 @@ namespace {
 
 constexpr std::size_t kTextAtOnce = 1 << 20;
 constexpr std::size_t kValuesAtOnce = 4'000'000;
-constexpr std::size_t kMostPoints = 600'000;       // points of all counters
-constexpr std::size_t kMostCounters = 200;         // counters of a node
-constexpr std::size_t kMostStepSlices = 200'000;   // slices of all ranks
-constexpr std::size_t kMostRanks = 64;             // ranks of a node: process slots are fewer
-constexpr std::size_t kMostLanes = 32;             // lanes for slices that overlap
-constexpr std::size_t kReasons = 3;                // reasons of an episode
-constexpr std::int64_t kFarthest = INT64_MAX / 3;  // times are untrusted, and are added
+constexpr std::size_t kMostPoints = 600'000;           // points of all counters
+constexpr std::size_t kMostCounters = 200;             // counters of a node
+constexpr std::size_t kMostStepSlices = 200'000;       // slices of all ranks
+constexpr std::size_t kMostRanks = 64;                 // ranks of a node: process slots are fewer
+constexpr std::size_t kMostLanes = 32;                 // lanes for slices that overlap
+constexpr std::size_t kReasons = 3;                    // reasons of an episode
+constexpr std::int64_t kFarthestTime = INT64_MAX / 3;  // times are untrusted, and are added
 constexpr std::int64_t kLeastMargin = 5 * kSecond;
 constexpr double kWholeShare = 0.9;  // share of the job: an interval with a useful time is shorter
 
@@ -41,7 +41,7 @@ constexpr int kFirstEpisode = 200;
 constexpr int kFirstRank = 300;
 
 std::int64_t bounded(std::int64_t time_ns) {
-  return std::clamp(time_ns, -kFarthest, kFarthest);
+  return std::clamp(time_ns, -kFarthestTime, kFarthestTime);
 }
 
 TimeSpan bounded(const TimeSpan& span) {
@@ -251,7 +251,7 @@ void add_steps(Events& events, std::size_t process, const NodeTrace& trace, std:
     events.name_thread(process, thread, rank);
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const TrainingStep& step = *steps[i];
-      const std::int64_t next = i + 1 < steps.size() ? steps[i + 1]->begin_ns : kFarthest;
+      const std::int64_t next = i + 1 < steps.size() ? steps[i + 1]->begin_ns : kFarthestTime;
       const bool ended = step.duration_ns >= 0;
       const std::int64_t length = ended ? std::min(step.duration_ns, next - step.begin_ns) : 0;
       const TimeSpan span{step.begin_ns + to_utc, step.begin_ns + length + to_utc};

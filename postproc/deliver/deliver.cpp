@@ -240,15 +240,19 @@ void wait_for_turn(const std::string& node, const JobPlace& job) {
 }
 
 void wait_for_nodes(const fs::path& directory, const std::vector<std::string>& nodes, SteadyClock::time_point end) {
+  constexpr std::size_t kFewNodes = 64;
+  const auto longest = nodes.size() > kFewNodes ? kLongestLook : kFirstLook;
   for (auto look = kFirstLook; !contains_all(delivered(directory), nodes) && SteadyClock::now() < end;
-       look = std::min(2 * look, kLongestLook)) {
+       look = std::min(2 * look, longest)) {
     std::this_thread::sleep_for(std::min<SteadyClock::duration>(look, end - SteadyClock::now()));
   }
 }
 
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
+/// `let_epilog_go`: before the traces of nodes without a summary are analysed here.
 bool build_when_complete(const fs::path& directory, const std::string& node, const JobPlace& job,
-                         const DeliverSettings& settings, const AnalysisSettings& analysis) {
+                         const DeliverSettings& settings, const AnalysisSettings& analysis,
+                         const std::function<void()>& let_epilog_go) {
   std::vector<std::string> nodes = job.watched;
   if (nodes.empty()) nodes.push_back(node);
   const auto end = SteadyClock::now() + settings.wait_for_nodes;
@@ -263,6 +267,7 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
       }
       wait_for_nodes(directory, nodes, end);
       reported = delivered(directory);
+      if (!contains_all(reported, nodes)) let_epilog_go();
       ReportOptions options;
       options.settings = analysis;
       options.history = history_options(analysis);
@@ -421,7 +426,9 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       waiting.wait_for_nodes = kWaitAfterEpilog + std::chrono::milliseconds(std::llround(own * 1e3));
     }
     if (delivery.needs_job) return delivery;
-    delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis);
+    delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis, [&] {
+      if (let_epilog_go) let_epilog_go(delivery);
+    });
   } catch (const Error& error) {  // the delivered files matter more than the report
     add_problem("no report: " + std::string(error.what()));
   }

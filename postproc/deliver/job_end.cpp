@@ -34,7 +34,6 @@ constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
 constexpr std::chrono::seconds kRetryLimit{10};  // for mails of earlier jobs
-constexpr double kLongAnalysis = 20;             // seconds of an idle cpu
 constexpr double kSlowNode = 3;  // its analysis takes so many times the estimate, which is for an idle cpu
 constexpr std::chrono::seconds kMailPause{5};  // before a failed step is tried once more
 
@@ -72,7 +71,7 @@ class EndOfNode {
     Delivery delivery =
         deliver(end_.spool, end_.node, job, end_.request, settings, analysis, learn, [&](const Delivery& so_far) {
           submit(so_far, {job.place, alone ? job.names : so_far.names.value_or(known.names)}, settings);
-          ready(so_far.seconds_after_epilog > kLongAnalysis ? "*" : "+");
+          ready("*");
         });
     if (!delivery.moved && !delivery.names) delivery.names = learn(delivery.directory);
     const bool asked = alone || delivery.names;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <set>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor.h"
@@ -26,7 +27,7 @@ constexpr std::int64_t kStillWritten = 600 * kSecond;  // a trace that is flushe
 constexpr std::string_view kSummary = kNodeFileEndings.front();
 constexpr std::string_view kMergedTraces = "job.h5";
 constexpr std::string_view kSchemaOfSummary = "reveal.summary/";
-constexpr std::size_t kMostOfSummary = 1 << 18;
+constexpr std::size_t kMostOfSummary = 1 << 20;
 
 /// The directory itself, through no link to it; throws Error if it is another user's.
 Descriptor open_own(const fs::path& directory) {
@@ -74,18 +75,18 @@ bool is_summary(std::string content) {
 /// results.h5 beside a report is the user's: a node's files are known by the summary of its analysis.
 void mark_ours(const Descriptor& folder, std::vector<RunFile>& files) {
   constexpr std::size_t kMostOfMerged = 1 << 20;
-  std::vector<std::string> names(kReportFiles.begin(), kReportFiles.end());
-  names.insert(names.end(), kDeliveryFiles.begin(), kDeliveryFiles.end());
+  std::set<std::string> names(kReportFiles.begin(), kReportFiles.end());
+  names.insert(kDeliveryFiles.begin(), kDeliveryFiles.end());
   bool merged = false;
   const std::string links = begin_of(folder, std::string(kMergedTraces), kMostOfMerged);
   for (const RunFile& file : files) {
     if (!file.name.ends_with(kSummary) || !is_summary(begin_of(folder, file.name, kMostOfSummary))) continue;
     const std::string node = file.name.substr(0, file.name.size() - kSummary.size());
-    for (const std::string_view ending : kNodeFileEndings) names.push_back(node + std::string(ending));
+    for (const std::string_view ending : kNodeFileEndings) names.insert(node + std::string(ending));
     merged = merged || links.find(node + ".h5") != std::string::npos;
   }
-  if (merged) names.emplace_back(kMergedTraces);
-  for (RunFile& file : files) file.ours = file.ours && std::ranges::find(names, file.name) != names.end();
+  if (merged) names.emplace(kMergedTraces);
+  for (RunFile& file : files) file.ours = file.ours && names.contains(file.name);
 }
 
 std::vector<RunFile> files_in(const Descriptor& folder, const fs::path& directory) {

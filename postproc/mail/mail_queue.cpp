@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
@@ -129,13 +130,17 @@ std::vector<QueuedMail> MailQueue::waiting() {
 
 std::vector<std::string> MailQueue::keep(const QueuedMail& mail) {
   std::vector<std::string> gone;
-  remove(mail.directory, mail.audience);
-  const std::vector<QueuedMail> before = waiting();
+  // First: without room for the new entry, the old one stays.
+  publish_file(path_, entry_of(kQueued, mail.directory, mail.audience), render_queued_mail(mail));
+  ::unlinkat(folder_.get(), entry_of(kTrying, mail.directory, mail.audience).c_str(), 0);
+  std::vector<QueuedMail> before = waiting();
+  std::erase_if(before, [&mail](const QueuedMail& other) {
+    return other.directory == mail.directory && other.audience == mail.audience;
+  });
   for (std::size_t i = 0; i + kMostQueued <= before.size(); ++i) {
     remove(before[i].directory, before[i].audience);
     gone.push_back(given_up_line(before[i], fmt::format("more than {} mails wait", kMostQueued)));
   }
-  publish_file(path_, entry_of(kQueued, mail.directory, mail.audience), render_queued_mail(mail));
   return gone;
 }
 
@@ -148,11 +153,11 @@ void MailQueue::remove(const std::string& directory, Audience audience) noexcept
 bool MailQueue::begin_try(const QueuedMail& mail, std::int64_t now_utc_ns) {
   const std::string from = entry_of(kQueued, mail.directory, mail.audience);
   const std::string to = entry_of(kTrying, mail.directory, mail.audience);
-  if (::renameat(folder_.get(), from.c_str(), folder_.get(), to.c_str()) != 0) return false;
+  // Before the rename: recover() judges by this time, also on other nodes.
   const timespec now{static_cast<time_t>(now_utc_ns / kSecond), 0};
   const timespec times[] = {now, now};
-  ::utimensat(folder_.get(), to.c_str(), times, AT_SYMLINK_NOFOLLOW);
-  return true;
+  ::utimensat(folder_.get(), from.c_str(), times, AT_SYMLINK_NOFOLLOW);
+  return ::renameat(folder_.get(), from.c_str(), folder_.get(), to.c_str()) == 0;
 }
 
 void MailQueue::recover(std::int64_t now_utc_ns) {
@@ -161,7 +166,10 @@ void MailQueue::recover(std::int64_t now_utc_ns) {
     if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     if (nanoseconds_of(status.st_mtim) > now_utc_ns - kLongestTry) continue;
     const std::string back = std::string(kQueued) + name.substr(kTrying.size());
-    ::renameat2(folder_.get(), name.c_str(), folder_.get(), back.c_str(), RENAME_NOREPLACE);
+    // NFS refuses RENAME_NOREPLACE: https://man7.org/linux/man-pages/man2/rename.2.html
+    if (::linkat(folder_.get(), name.c_str(), folder_.get(), back.c_str(), 0) == 0 || errno == EEXIST) {
+      ::unlinkat(folder_.get(), name.c_str(), 0);
+    }
   }
 }
 

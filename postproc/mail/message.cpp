@@ -193,7 +193,7 @@ struct WholeReport {
   std::string sentence;  // "" where it is neither attached nor at a place that can be typed
 };
 
-WholeReport whole_report(std::string page, const MailSettings& settings, const std::string& directory) {
+WholeReport whole_report(const std::string& page, const MailSettings& settings, const std::string& directory) {
   std::string packed = gzip_file(page);
   if (packed.size() <= settings.attach_limit) {
     return {MimeFile{"application/gzip", std::move(packed), kPackedPage, ""},

@@ -115,6 +115,16 @@ class Drawing {
     for (const NodeProfile* node : nodes) by_name_[node->node] = node;
   }
 
+  /// Profiles have few instances by name: of many only the busiest, or their sum.
+  [[nodiscard]] std::string in_profiles(const std::string& channel) const {
+    const std::string metric = base_metric(channel);
+    for (const std::string& name : {channel, metric + "/busiest", metric}) {
+      const auto has = [&](const auto& node) { return node.second->find(name) != nullptr; };
+      if (std::any_of(by_name_.begin(), by_name_.end(), has)) return name;
+    }
+    return channel;
+  }
+
   /// Nothing where fewer than two nodes measured it.
   [[nodiscard]] std::optional<MetricAcrossNodes> of(const Wanted& wanted) const {
     const std::string channel = in_profiles(wanted.channel);
@@ -160,16 +170,6 @@ class Drawing {
     return all;
   }
 
-  /// Profiles have few instances by name: of many only the busiest, or their sum.
-  [[nodiscard]] std::string in_profiles(const std::string& channel) const {
-    const std::string metric = base_metric(channel);
-    for (const std::string& name : {channel, metric + "/busiest", metric}) {
-      const auto has = [&](const auto& node) { return node.second->find(name) != nullptr; };
-      if (std::any_of(by_name_.begin(), by_name_.end(), has)) return name;
-    }
-    return channel;
-  }
-
   [[nodiscard]] std::optional<Course> course_of(const std::string& node, const std::string& channel) const {
     const auto at = by_name_.find(node);
     if (at == by_name_.end()) return std::nullopt;
@@ -195,6 +195,7 @@ std::vector<MetricAcrossNodes> metrics_across(std::span<const NodeProfile* const
   std::set<std::string> taken;
   for (const Wanted& one : wanted(comparison, findings)) {
     if (metrics.size() == kMostMetrics) break;
+    if (taken.contains(drawing.in_profiles(one.channel))) continue;
     auto metric = drawing.of(one);
     if (metric && taken.insert(metric->channel).second) metrics.push_back(*std::move(metric));
   }

@@ -78,7 +78,9 @@ std::map<std::string, RankChannels> channels_by_rank(const Telemetry& telemetry)
     const auto rank = ranks.find(instance);
     if (rank == ranks.end()) continue;
     if (metric == "process.cpu_time") rank->second.cpu_time = telemetry.series(i);
-    if (metric == "process.read_by_calls" || metric == "process.written_by_calls") {
+    // Files that are mapped are read by no call.
+    if (metric == "process.read_by_calls" || metric == "process.written_by_calls" || metric == "process.read_bytes" ||
+        metric == "process.write_bytes") {
       rank->second.io.push_back(telemetry.series(i));
     }
   }
@@ -151,6 +153,17 @@ bool is_a_rank(const std::string& name, const RankChannels& channels, std::size_
            return library != CallLibrary::unknown && library != CallLibrary::cuda &&
                   library != CallLibrary::cuda_driver && sum_in(function.calls, {0, samples}).value_or(0) > 0;
          });
+}
+
+/// Behind a script or an agent (torchrun), other processes make the calls: the main ones are then no ranks.
+bool main_processes_call(const std::map<std::string, RankChannels>& ranks, std::size_t samples) {
+  return std::all_of(ranks.begin(), ranks.end(), [samples](const auto& each) {
+    return is_named_rank(each.first) ||
+           std::none_of(each.second.functions.begin(), each.second.functions.end(),
+                        [samples](const CalledFunction& function) {
+                          return function.collective && sum_in(function.calls, {0, samples}).value_or(0) > 0;
+                        });
+  });
 }
 
 /// All of the time since the others called, of a rank that never did and was there; nothing of other processes.
@@ -337,6 +350,7 @@ CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSa
   const std::map<std::string, RankChannels> ranks = channels_by_rank(telemetry);
   const std::vector<double> beside = cpu_time_beside(ranks, telemetry);
   const std::optional<std::size_t> first = first_collective(ranks);
+  const bool main_ones = main_processes_call(ranks, telemetry.samples);
   for (const auto& [name, channels] : ranks) {
     RankCalls rank{.rank = name, .quiet = {}};
     for (const CalledFunction& function : channels.functions) {
@@ -345,6 +359,7 @@ CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSa
       if (call_facts(function.name).role == CallRole::pass) rank.passes += calls;
     }
     const bool silent = rank.calls == 0;
+    if (silent && is_named_rank(name) && !main_ones) continue;
     const std::vector<Interval> kept =
         silent ? silence_of(name, channels, first, telemetry)
                : worth_keeping(quiet_steps(channels, telemetry.samples, telemetry.step_seconds));

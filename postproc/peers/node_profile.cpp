@@ -592,10 +592,11 @@ double sparkline_value(const ProfileChannel& channel, std::size_t i) {
 }
 
 void check_profile(NodeProfile& profile) {
-  const bool sound = profile.block_ns > 0 && profile.sparkline_step_ns > 0 &&
-                     profile.end_utc_ns >= profile.begin_utc_ns && profile.begin_utc_ns >= 0 &&
-                     profile.end_utc_ns <= kLatest && profile.block_ns <= kLatest &&
-                     (profile.end_utc_ns - profile.begin_utc_ns) / profile.block_ns <= kMostForeignBlocks;
+  const bool sound =
+      profile.block_ns > 0 && profile.sparkline_step_ns > 0 && profile.end_utc_ns >= profile.begin_utc_ns &&
+      profile.begin_utc_ns >= 0 && profile.end_utc_ns <= kLatest && profile.block_ns <= kLatest &&
+      (profile.end_utc_ns - profile.begin_utc_ns) / profile.block_ns <= kMostForeignBlocks &&
+      (profile.end_utc_ns - profile.begin_utc_ns) / profile.sparkline_step_ns <= std::int64_t{kMostForeignSparkline};
   if (!sound) throw Error("a profile without a time axis");
   profile.first_block = profile.begin_utc_ns / profile.block_ns;
   for (const ProfileChannel& channel : profile.channels) {

@@ -73,7 +73,8 @@ std::optional<double> share_of_peers_alike(const NodeProfile& node, const std::v
     });
     alike += same ? 1 : 0;
   }
-  if (compared == 0) return std::nullopt;
+  constexpr std::size_t kLeastCompared = 2;  // one peer is no majority
+  if (compared < kLeastCompared) return std::nullopt;
   return static_cast<double>(alike) / static_cast<double>(compared);
 }
 

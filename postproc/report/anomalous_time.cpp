@@ -8,7 +8,8 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostMetrics = 24;  // metrics of a node: its summary stays small
+constexpr std::size_t kMostTimes = 1000;      // entries of a job; summaries of others may have invented names
+constexpr std::size_t kMostNodeMetrics = 24;  // metrics of a node: its summary stays small
 
 using Spans = std::vector<TimeSpan>;
 
@@ -38,7 +39,7 @@ void keep_longest(std::vector<AnomalousTime>& times) {
   });
   std::size_t metrics = 0;
   std::erase_if(times, [&metrics](const AnomalousTime& time) {
-    return time.by == AnomalousTime::By::metric && ++metrics > kMostMetrics;
+    return time.by == AnomalousTime::By::metric && ++metrics > kMostNodeMetrics;
   });
 }
 
@@ -71,7 +72,7 @@ void add_anomalous_time(const std::vector<AnomalousTime>& of_node, std::vector<A
       return other.by == time.by && other.name == time.name;
     });
     if (same == of_job.end()) {
-      of_job.push_back(time);
+      if (of_job.size() < kMostTimes) of_job.push_back(time);
     } else {
       same->seconds += time.seconds;
     }

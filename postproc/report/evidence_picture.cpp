@@ -34,7 +34,8 @@ constexpr std::int64_t kLastBegin = 4'100'000'000'000'000'000;  // in the year 2
 bool can_be_drawn(const TimelineChannel& channel) {
   const auto points = static_cast<double>(channel.values.size());
   return points > 1 && channel.values.size() <= kMostPicturePoints && std::abs(channel.begin_seconds) < kLongestRun &&
-         channel.step_seconds > 0 && points * channel.step_seconds < kLongestRun;
+         channel.step_seconds > 0 && points * channel.step_seconds < kLongestRun &&
+         channel.begin_seconds + channel.step_seconds * (points - 1) > channel.begin_seconds;
 }
 
 /// The timeline has the sum over the instances where the evidence is about all of them.
@@ -45,12 +46,18 @@ bool is_evidence(const TimelineChannel& channel, const Evidence& evidence) {
 
 /// The first channel of the evidence that the timeline has.
 std::optional<TimelineChannel> drawn_channel(const Finding& finding, const Report& report) {
-  for (const Evidence& evidence : finding.evidence) {
-    for (const TimelineChannel& channel : report.timeline) {
-      if (!can_be_drawn(channel) || !is_evidence(channel, evidence)) continue;
-      TimelineChannel drawn = channel;
-      const bool alone = channel.name == channel_name(evidence.metric, evidence.instance);
-      if (!drawn.expected && alone && evidence.unit == channel.unit) drawn.expected = evidence.expected;
+  constexpr std::size_t kMost = 64;  // a report of another user may have millions
+  std::vector<const TimelineChannel*> drawable;
+  for (const TimelineChannel& channel : report.timeline) {
+    if (drawable.size() < kMost && can_be_drawn(channel)) drawable.push_back(&channel);
+  }
+  for (std::size_t i = 0; i < std::min(finding.evidence.size(), kMost); ++i) {
+    const Evidence& evidence = finding.evidence[i];
+    for (const TimelineChannel* channel : drawable) {
+      if (!is_evidence(*channel, evidence)) continue;
+      TimelineChannel drawn = *channel;
+      const bool alone = channel->name == channel_name(evidence.metric, evidence.instance);
+      if (!drawn.expected && alone && evidence.unit == channel->unit) drawn.expected = evidence.expected;
       return drawn;
     }
   }

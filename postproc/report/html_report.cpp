@@ -427,8 +427,8 @@ std::string drawn_words(const Report& report) {
 
 std::string_view total_words(const Report& report) {
   if (report.anomalous.empty()) return "time, and share of the run";
-  return several_nodes(report) ? "time of all intervals, added up over the nodes, and its share"
-                               : "time of all intervals, and its share";
+  return several_nodes(report) ? "time of all intervals, added up over the nodes, and its share of all anomalous time"
+                               : "time of all intervals, and its share of all anomalous time";
 }
 
 /// The intervals of the table below, drawn: where, and, folded away, found by which detectors in which metrics.

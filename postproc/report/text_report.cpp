@@ -405,7 +405,8 @@ void print_episodes(Page& page, const std::vector<Section>& sections, const Repo
   }
   for (const AnomalousTime& time : report.anomalous) {
     if (time.by != AnomalousTime::By::subsystem) continue;
-    page.row(time.name, fmt::format("{} in all ({})", duration(time.seconds), quantity(time.percent, "percent")));
+    page.row(time.name, fmt::format("{} in all ({} of all anomalous time)", duration(time.seconds),
+                                    quantity(time.percent, "percent")));
   }
 }
 

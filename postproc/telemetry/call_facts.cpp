@@ -17,7 +17,7 @@ constexpr Meets kSome = Meets::some;
 constexpr Meets kAll = Meets::all;
 
 /// Whole names first: the first row that fits is taken. The last rows are for traces of other versions.
-constexpr CallFacts kFacts[] = {
+constexpr CallFacts kCallFacts[] = {
     {"cudaLaunchKernel", kCuda},
     {"cudaLaunchKernelExC", kCuda},
     {"cudaGraphLaunch", kCuda},
@@ -132,9 +132,9 @@ constexpr bool fits(std::string_view pattern, std::string_view function) {
 }  // namespace
 
 const CallFacts& call_facts(std::string_view function) noexcept {
-  const auto* const row = std::find_if(std::begin(kFacts), std::end(kFacts),
+  const auto* const row = std::find_if(std::begin(kCallFacts), std::end(kCallFacts),
                                        [function](const CallFacts& each) { return fits(each.function, function); });
-  return row == std::end(kFacts) ? kUnknown : *row;
+  return row == std::end(kCallFacts) ? kUnknown : *row;
 }
 
 }  // namespace reveal

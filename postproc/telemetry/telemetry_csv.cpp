@@ -78,7 +78,10 @@ std::vector<std::string> columns_of(std::vector<NodeRows>& nodes) {
   }
   for (NodeRows& node : nodes) {
     node.in_column.assign(columns.size(), 0);
-    for (std::size_t i = 0; i < node.names.size(); ++i) node.in_column[known.at(node.names[i])] = 1 + node.channels[i];
+    for (std::size_t i = 0; i < node.names.size(); ++i) {
+      std::size_t& place = node.in_column[known.at(node.names[i])];
+      if (place == 0) place = 1 + node.channels[i];
+    }
   }
   return columns;
 }

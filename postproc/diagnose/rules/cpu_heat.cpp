@@ -266,17 +266,18 @@ std::vector<Finding> check_cooling(const RuleContext& context) {
 
   Finding finding = context.finding();
   finding.intervals = spans_of(context, slowed);
-  finding.confidence = Confidence::certain;
   finding.severity = share >= context.threshold("severe_share") ? Severity::warning : Severity::notice;
   finding.evidence.push_back(evidence_of(context, *active, InsideOutside{mean_inside(active->values, at), 0, 0}, at));
   if (at.length() == active->values.size()) finding.evidence.back().expected.reset();  // no time without it
   const auto allowed = ceiling(context);
   const auto lowered = inside_outside(context, allowed, at, {});
   if (lowered) finding.evidence.push_back(evidence_of(context, *allowed, *lowered, at));
+  // Some of these devices can also be set by hand; heat is why they are there.
+  finding.confidence = lowered && lowered->inside < lowered->outside ? Confidence::likely : Confidence::possible;
   set_cost_of_clock(context, finding, at);
   finding.sentence = fmt::format(
-      "The kernel slowed the cpus of {} down because of heat for {} of {} ({} % of the run){}.", context.telemetry.node,
-      duration(context.seconds(steps)), duration(job_seconds(context)), number(100 * share),
+      "The kernel's cooling devices slowed the cpus of {} down for {} of {} ({} % of the run){}.",
+      context.telemetry.node, duration(context.seconds(steps)), duration(job_seconds(context)), number(100 * share),
       lowered && lowered->inside < lowered->outside
           ? fmt::format("; it allowed them {} instead of {}", quantity(lowered->inside, "Hz"),
                         quantity(lowered->outside, "Hz"))

@@ -117,7 +117,7 @@ double droppable(const RuleContext& context, Interval at) {
   const auto shared = level(context, "memory_stat.shmem", "bytes");
   if (!files) return kNaN;
   const double cache = mean_inside(files->values, at) - (shared ? mean_inside(shared->values, at) : 0);
-  return std::max(0.0, cache);
+  return std::isnan(cache) ? kNaN : std::max(0.0, cache);
 }
 
 /// The least of what is left on the node and below the limit of each control group around the job.

@@ -31,9 +31,16 @@ double more_than_usual(const Waiting& waiting) {
   return std::isnan(waiting.usual) ? waiting.inside : std::max(0.0, waiting.inside - waiting.usual);
 }
 
-/// Pages are counted for the whole node: those that the job itself did not wait for were read for other programs.
+bool job_has_swap(const RuleContext& context) {
+  const auto swap = context.channels("group.swap", "job");
+  if (swap.empty()) return false;
+  const auto series = context.telemetry.series(swap.front());
+  return std::any_of(series.begin(), series.end(), [](double bytes) { return bytes > 0; });
+}
+
+/// Pages are counted for the whole node: if the job had none in swap and did not wait, other programs read them.
 bool is_of_others(const RuleContext& context, const Waiting& waiting) {
-  return waiting.signal && waiting.signal->metric.starts_with("cgroup.") &&
+  return waiting.signal && waiting.signal->metric.starts_with("cgroup.") && !job_has_swap(context) &&
          more_than_usual(waiting) < context.threshold("min_wait");
 }
 
@@ -82,11 +89,11 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Excur
         evidence_of(context, *waiting.signal, InsideOutside{waiting.inside, waiting.usual, 0}, excursion.at));
     if (std::isnan(waiting.usual)) finding.evidence.back().expected.reset();
   }
-  finding.sentence = fmt::format(
-      "{} were read back from swap on {} in {} ({}{}){}.", quantity(excursion.inside * length, "bytes"),
-      context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
-      std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"),
-      of_others ? "; the job itself hardly waited for memory, so most of it was memory of other programs" : "");
+  finding.sentence =
+      fmt::format("{} were read back from swap on {} in {} ({}{}){}.", quantity(excursion.inside * length, "bytes"),
+                  context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
+                  std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"),
+                  of_others ? "; the job had nothing in swap, and hardly waited for memory" : "");
   finding.runner_up = {"mem.leak_oom_risk",
                        "a leak: memory that only grows is reported separately; here pages were read back"};
   return finding;

@@ -40,9 +40,11 @@ void blame_others(Finding& finding, double share) {
   finding.severity = Severity::info;
   finding.impact = {.seconds = std::nullopt,
                     .percent = std::nullopt,
-                    .how = "none seen: the losses were not on the job's connections"};
+                    .how = "not known: few of the losses were counted on the job's connections"};
   finding.sentence += fmt::format(
-      " They were not on the job's connections, which had {:.0f} % of them, but on others of the node, as ssh or NFS.",
+      " Only {:.0f} % of them were counted on the job's connections; the others may be those of ssh, NFS or "
+      "connections "
+      "that had ended.",
       100 * share);
 }
 

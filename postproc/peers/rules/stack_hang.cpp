@@ -285,7 +285,11 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
     waiting.function = awaited(all, waiting.present, waiting.absent);
     return waiting;
   }
-  if (missing) {
+  // A rank that is outside of all calls does not wait: then different numbers of calls are the program's own.
+  const auto outside = [](const QuietTime* quiet) {
+    return quiet->timed && !is_inside(*quiet) && call_facts(quiet->inside).role != CallRole::waits_for_gpu;
+  };
+  if (missing && std::none_of(all.of_rank.begin(), all.of_rank.end(), outside)) {
     if (auto differing = differing_calls(all)) return differing;
   }
   const auto inside_any = [](const QuietTime& quiet) {
@@ -323,20 +327,28 @@ bool was_steady(const Standstill& all, double seconds, double ratio) {
   });
 }
 
+bool trains(const std::vector<Rank>& ranks) {
+  return std::any_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.of->passes > 0; });
+}
+
 /// In the report of a job, some seconds at its end may be those in which it was ended. In one that goes on, a hang can
 /// be told sooner, if the pace of the job is known.
-double shortest_hang(const JobRuleContext& context, const EffectiveRule& rule, const Standstill& last,
-                     const Waiting& waiting) {
+double shortest_hang(const JobRuleContext& context, const EffectiveRule& rule, const std::vector<Rank>& ranks,
+                     const Standstill& last, const Waiting& waiting) {
   const double shortest = rule.threshold("min_seconds");
   const double live = std::min(shortest, rule.threshold("min_live_seconds"));
-  const bool soon = context.goes_on && waiting.counted && was_steady(last, live, rule.threshold("min_ratio"));
+  const bool any_inside =
+      std::any_of(last.of_rank.begin(), last.of_rank.end(), [](const QuietTime* quiet) { return is_inside(*quiet); });
+  // In a service, numbers of calls alone do not show that the ranks wait for each other.
+  const bool waits = any_inside || trains(ranks);
+  const bool soon = context.goes_on && waiting.counted && waits && waiting.kind != Kind::calls_differ &&
+                    was_steady(last, live, rule.threshold("min_ratio"));
   return soon ? live : shortest;
 }
 
 /// PyTorch without a training: all ranks wait for the one to which requests come.
 bool serves(const std::vector<Rank>& ranks, const Standstill& all) {
-  const bool trains = std::any_of(ranks.begin(), ranks.end(), [](const Rank& rank) { return rank.of->passes > 0; });
-  return !trains && std::any_of(all.of_rank.begin(), all.of_rank.end(), [](const QuietTime* quiet) {
+  return !trains(ranks) && std::any_of(all.of_rank.begin(), all.of_rank.end(), [](const QuietTime* quiet) {
     return std::any_of(quiet->calls.begin(), quiet->calls.end(), [](const FunctionCalls& each) {
       return call_facts(each.function).library == CallLibrary::gloo;
     });
@@ -525,8 +537,8 @@ std::vector<JobFinding> check_hang(const JobRuleContext& context, const Effectiv
   if (last == all.end()) return {};
   const auto waiting = waiting_in(*last);
   if (!waiting || may_be_idle(ranks, *last, *waiting)) return {};
-  const double least =
-      std::max(shortest_hang(context, rule, *last, *waiting), rule.threshold("min_ratio") * longest_but(all, *last));
+  const double least = std::max(shortest_hang(context, rule, ranks, *last, *waiting),
+                                rule.threshold("min_ratio") * longest_but(all, *last));
   if (last->seconds() < least) return {};
   const bool works = may_work(*last, *waiting, rule.threshold("max_cpus"));
   if (works && last->seconds() < rule.threshold("min_busy_seconds")) return {};

@@ -560,7 +560,9 @@ TEST(Peers, TellAPhaseOfTheJobFromAnEventOfOneNode) {
   const std::vector<const NodeProfile*> alike{&all[0], &all[1], &all[2]};
   EXPECT_EQ(share_of_peers_alike(all[0], alike, span, channels), 1.0);
   EXPECT_EQ(share_of_peers_alike(all[0], pointers(all), span, channels), 2.0 / 3);
-  EXPECT_EQ(share_of_peers_alike(all[0], {&all[0], &all[3]}, span, channels), 0.0);
+  EXPECT_EQ(share_of_peers_alike(all[0], {&all[0], &all[3]}, span, channels), std::nullopt)
+      << "one peer is no majority";
+  EXPECT_EQ(share_of_peers_alike(all[0], {&all[0], &all[3], &all[3]}, span, channels), 0.0);
   EXPECT_EQ(share_of_peers_alike(all[3], alike, span, channels), std::nullopt) << "its own course shows nothing";
   EXPECT_EQ(share_of_peers_alike(all[0], alike, span, {"tcp.retransmits"}), std::nullopt)
       << "not compared is not alike";

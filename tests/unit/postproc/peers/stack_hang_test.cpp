@@ -333,6 +333,23 @@ TEST(RuleStackHang, NamesTheRankThatNeverMadeAnyCollective) {
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"slot3"});
 }
 
+TEST(RuleStackHang, DoesNotTakeTheShellInFrontOfTheRanksForARank) {
+  Job job;
+  job.pauses = {{.from = 0, .to = 1e6, .absent = {3}}};
+  std::vector<NodeTrace> traces = job.record();
+  for (NodeTrace& trace : traces) {
+    for (Channel& channel :
+         trace.telemetry.channels) {  // rank3 is then the main process, and the others make the calls
+      if (channel.instance.starts_with("rank") && !channel.instance.starts_with("rank3")) {
+        channel.instance.replace(0, 4, "slot");
+      }
+    }
+  }
+  for (const Finding& finding : found_in(histories_of(traces))) {
+    EXPECT_TRUE(finding.instances.empty()) << finding.sentence;
+  }
+}
+
 TEST(RuleStackHang, LeavesOutARankWithWhichTheOthersHaveNeverWorked) {
   Job job = that_hangs();
   std::vector<NodeTrace> traces = job.record();

@@ -594,7 +594,7 @@ TEST(ReportText, ShowsTheIntervalsAloneWhereTheyAreAskedFor) {
   const std::string text = render_text(samples::many_nodes(), {.part = TextPart::episodes});
   EXPECT_NE(text.find("Anomalous intervals"), std::string::npos);
   EXPECT_NE(text.find("[GAP+Z+MAHA]"), std::string::npos) << text;
-  EXPECT_NE(text.find("  cpu          15 s in all (32.6 %)\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  cpu          15 s in all (32.6 % of all anomalous time)\n"), std::string::npos) << text;
   EXPECT_EQ(text.find("evidence"), std::string::npos);
   EXPECT_EQ(text.find("coverage"), std::string::npos);
   const std::string healthy = render_text(samples::healthy(), {.part = TextPart::episodes});

@@ -53,10 +53,10 @@ R cooled(double devices) {
 TEST(RuleHeat, IsSeenAtTheCoolingOfTheKernel) {
   const auto found = cooled(2).findings("cpu.thermal_throttle");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].confidence, Confidence::certain);
+  EXPECT_EQ(found[0].confidence, Confidence::likely);
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].sentence,
-            "The kernel slowed the cpus of n2 down because of heat for 15 s of 2 min (12.5 % of the run); it "
+            "The kernel's cooling devices slowed the cpus of n2 down for 15 s of 2 min (12.5 % of the run); it "
             "allowed them 1.2 GHz instead of 3.5 GHz.");
   EXPECT_NEAR(R().second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.2);
   EXPECT_NEAR(R().second_of(found[0].intervals.at(0).end_utc_ns), 65, 0.2);

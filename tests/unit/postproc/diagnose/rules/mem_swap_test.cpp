@@ -42,11 +42,11 @@ TEST(RuleSwap, TakesTheNodesWaitingForAnUpperBoundOfTheJobs) {
       << all_the_time[0].impact.how;
 }
 
-R with_own_wait(double inside) {
+R with_own_wait(double inside, double swap = 4e9) {
   R node;
   node.counter("vmstat.pswpin", "", R::event(0, kPages)).counter("pressure.memory_some", "", R::event(0, 0.4e9));
   node.counter("cgroup.memory_some", "", R::event(0, inside));
-  node.gauge("group.memory", "job", R::always(8e9)).gauge("group.swap", "job", R::event(0, 4e9));
+  node.gauge("group.memory", "job", R::always(8e9)).gauge("group.swap", "job", R::event(0, swap));
   node.begin = {{"env.SLURM_JOB_ID", "7"}};
   return node;
 }
@@ -61,11 +61,15 @@ TEST(RuleSwap, AsksForTheMemoryThatTheJobHadInMemoryAndSwap) {
 }
 
 TEST(RuleSwap, DoesNotChargeTheJobWithTheSwappingOfOthers) {
-  const auto found = with_own_wait(0).findings("mem.swap_activity");
+  const auto own = with_own_wait(0).findings("mem.swap_activity");
+  ASSERT_EQ(own.size(), 1U);
+  EXPECT_EQ(own[0].sentence.find("nothing in swap"), std::string::npos) << own[0].sentence;
+  const auto found = with_own_wait(0, 0).findings("mem.swap_activity");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_FALSE(found[0].impact.seconds.has_value());
-  EXPECT_NE(found[0].sentence.find("most of it was memory of other programs"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("the job had nothing in swap, and hardly waited for memory"), std::string::npos)
+      << found[0].sentence;
   for (const std::string& line : found[0].remedy.user) EXPECT_EQ(line.find("--mem"), std::string::npos) << line;
 }
 

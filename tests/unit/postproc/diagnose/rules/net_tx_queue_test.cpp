@@ -31,6 +31,13 @@ TEST(RuleTxQueue, NamesTheInterfaceTheIntervalAndTheLoss) {
       << found[0].impact.how;
 }
 
+TEST(RuleTxQueue, DoesNotTakeOneShortBurstForTheWholeRun) {
+  const R::Course burst = [](double seconds) { return seconds >= 50 && seconds < 51.5 ? 80'000.0 : 0.0; };
+  for (const Finding& finding : of(burst, 20'000, 20'000)) {
+    EXPECT_EQ(finding.sentence.find("throughout the run"), std::string::npos) << finding.sentence;
+  }
+}
+
 TEST(RuleTxQueue, NeedsNoUsualLevelOfACounterOfDrops) {
   const auto found = of(R::always(600), 20'000, 20'000);
   ASSERT_EQ(found.size(), 1U);
