@@ -126,14 +126,16 @@ class EvidenceDrawing {
   [[nodiscard]] double seconds_of(std::size_t i) const {
     return channel_.begin_seconds + channel_.step_seconds * static_cast<double>(i);
   }
+  /// 0 for what is no number, which std::clamp() would keep.
+  [[nodiscard]] static double within(double share) { return share > 0 ? std::min(share, 1.0) : 0; }
   [[nodiscard]] double x_of(double seconds) const {
     const double share = (seconds - first_second()) / (last_second() - first_second());
-    return std::clamp(share, 0.0, 1.0) * (image_.width() - 1);
+    return within(share) * (image_.width() - 1);
   }
   [[nodiscard]] double y_of(double value) const {
     const double share = (value - range_.low) / (range_.high - range_.low);
     const int edge = kLineWidth / 2 + 1;  // a line along the edge keeps its width
-    return edge + (1 - std::clamp(share, 0.0, 1.0)) * (image_.height() - 1 - 2 * edge);
+    return edge + (1 - within(share)) * (image_.height() - 1 - 2 * edge);
   }
 
   const TimelineChannel& channel_;
