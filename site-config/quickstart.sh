@@ -13,7 +13,7 @@ case "${1:-}" in
   *) echo "quickstart: unknown option \"$1\"; did you mean --yes?" >&2; exit 2 ;;
 esac
 
-say() { printf '\n==> %s\n' "$*"; }
+say() { printf '\n==> [%3ds] %s\n' "$SECONDS" "$*"; }
 SECONDS=0
 
 say "1/4 Debian packages"
