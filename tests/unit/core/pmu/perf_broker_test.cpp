@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <linux/perf_event.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -31,6 +32,9 @@ class PerfBroker : public ::testing::Test {
   void SetUp() override {
     ::signal(SIGIO, SIG_IGN);
     if (::geteuid() != 0) GTEST_SKIP() << "needs root";
+    // The jobs of one test are other jobs of this node to the next, which may run at the same time.
+    one_at_a_time_ = Descriptor(::open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+    ASSERT_EQ(::flock(one_at_a_time_.get(), LOCK_EX), 0);
     if (open_perf_event({.event = kClock, .target = {.cpu = 0}}).error == ENOSYS) GTEST_SKIP() << "no perf_event_open";
     for (const std::string mount : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"}) {
       if (::access((mount + "/cgroup.controllers").c_str(), R_OK) == 0) mount_ = mount;
@@ -74,6 +78,7 @@ class PerfBroker : public ::testing::Test {
     EXPECT_EQ(status, 0);
   }
 
+  Descriptor one_at_a_time_;
   std::string mount_, scope_, fake_;
   Descriptor ours_;
   RequestSockets sockets_;
