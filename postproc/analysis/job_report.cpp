@@ -567,6 +567,7 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
   share_of_run(report.job, report.findings);
   judge(report, not_judged(summaries, report.job));
   std::vector<const NodeProfile*> profiles;
+  profiles.reserve(summaries.size());
   for (const NodeSummary& summary : summaries) profiles.push_back(&summary.profile);
   report.across =
       metrics_across(profiles, report.comparison, report.findings, {report.job.begin_utc_ns, report.job.end_utc_ns});

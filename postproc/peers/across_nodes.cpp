@@ -166,6 +166,7 @@ class Drawing {
     const PeerGroup* group = wanted.odd.empty() ? nullptr : group_of(comparison_, wanted.odd.front());
     if (group != nullptr && group->nodes.size() > 1) return group->nodes;
     std::vector<std::string> all;
+    all.reserve(by_name_.size());
     for (const auto& [name, node] : by_name_) all.push_back(name);
     return all;
   }
