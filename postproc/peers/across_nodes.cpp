@@ -151,6 +151,7 @@ class Drawing {
     metric.peers = peers.size();
     if (peers.size() + metric.lines.size() >= kLeastForMedian && !peers.empty()) {
       std::vector<double> means;
+      means.reserve(peers.size());
       for (const Course& peer : peers) means.push_back(peer.mean());
       metric.median_mean = four_digits(median_of(std::move(means)));
       metric.median = median_course(peers, axis_);
