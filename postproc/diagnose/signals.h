@@ -76,8 +76,8 @@ struct Confirmation {
 /// Job's run time on this node.
 [[nodiscard]] double job_seconds(const RuleContext& context);
 
-/// `found`, or, where it is empty, the whole run if its mean is at least `least`: a disturbance that lasts from the
-/// first second to the last has no baseline to compare with.
+/// `found`, or, where it is empty, the whole run if the mean of each quarter is at least `least`: a disturbance that
+/// lasts from the first second to the last has no baseline to compare with, and one burst is not the whole run.
 [[nodiscard]] std::vector<Excursion> or_whole_run(const RuleContext& context, std::span<const double> series,
                                                   double least, std::vector<Excursion> found);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
@@ -97,18 +98,7 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
 std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries& drops) {
   const double least = context.threshold("min_rate");
   auto found = excursions_of(context, drops.values, least, context.threshold(kMinScore.name), Cause::external);
-  const Interval whole{0, context.telemetry.samples};
-  const double mean = mean_inside(drops.values, whole);
-  // A counter of dropped packets needs no usual level, but one burst is not the whole run.
-  constexpr std::size_t kParts = 4;
-  bool always = found.empty() && job_seconds(context) >= context.threshold("min_seconds");
-  for (std::size_t part = 0; part < kParts && always; ++part) {
-    always = mean_inside(drops.values, {part * whole.end / kParts, (part + 1) * whole.end / kParts}) >= least;
-  }
-  if (always) {
-    found.push_back({.at = whole, .inside = mean, .outside = kNaN, .beyond = true});
-  }
-  return found;
+  return or_whole_run(context, drops.values, least, std::move(found));
 }
 
 std::vector<Finding> check(const RuleContext& context) {
