@@ -1,4 +1,4 @@
-// Deflated bytes, by libdeflate, as PNG files and gzip have them. The same input gives the same bytes.
+// Files of gzip and the checksum of PNG, by libdeflate. The same input gives the same bytes.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,6 @@
 
 namespace reveal {
 
-/// A stream of zlib (RFC 1950).
-[[nodiscard]] std::string zlib_stream(std::string_view bytes);
 /// A file as gzip writes it, without name and time (RFC 1952).
 [[nodiscard]] std::string gzip_file(std::string_view bytes);
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "hdf5schema/zlib_text.h"
 #include "postproc/report/deflated.h"
 
 namespace reveal {
@@ -67,7 +68,7 @@ std::string PaletteImage::png(std::span<const PaletteColour> palette) const {
   std::string file("\x89PNG\r\n\x1a\n");
   file += chunk("IHDR", big_endian(static_cast<std::uint32_t>(width_)) +
                             big_endian(static_cast<std::uint32_t>(height_)) + std::string(kHeaderEnd));
-  return file + chunk("PLTE", colours) + chunk("tRNS", alphas) + chunk("IDAT", zlib_stream(rows)) + chunk("IEND", "");
+  return file + chunk("PLTE", colours) + chunk("tRNS", alphas) + chunk("IDAT", zlib_text(rows)) + chunk("IEND", "");
 }
 
 }  // namespace reveal

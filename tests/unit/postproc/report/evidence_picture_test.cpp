@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "hdf5schema/zlib_text.h"
 #include "postproc/report/deflated.h"
 #include "postproc/report/palette_image.h"
 #include "report_samples.h"
@@ -83,7 +84,7 @@ TEST(PaletteImage, IsAPngOfOneByteAPoint) {
   EXPECT_EQ(file.substr(8, 25), header);
   EXPECT_NE(file.find(std::string("\0\0\0\6PLTE\0\0\0\xff\x80\0", 14)), std::string::npos);
   EXPECT_NE(file.find(std::string("\0\0\0\2tRNS\0\xff", 10)), std::string::npos);
-  EXPECT_NE(file.find(zlib_stream(std::string("\0\0\1", 3))), std::string::npos);
+  EXPECT_NE(file.find(zlib_text(std::string("\0\0\1", 3))), std::string::npos);
   EXPECT_EQ(file.substr(file.size() - 12), std::string("\0\0\0\0IEND\xae\x42\x60\x82", 12));
 }
 
