@@ -237,6 +237,7 @@ class Broker {
       cgroup_.join();
       offer_to_oom_killer();  // while it may: the job's memory matters more, and the broker's life more than ours
       become_user(options_.uid, options_.gid);
+      refuse_system_calls();
       end_with_parent(broker, SIGTERM);  // no other process would end it
       if (::chdir("/") != 0) throw system_error("/", errno);
       return sample_(free_trace(), sockets);

@@ -12,8 +12,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 #include <vector>
 
+#include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 
@@ -38,6 +40,22 @@ constexpr struct {
 // to keep the system from being suspended, or to set an alarm that wakes it.
 // https://man7.org/linux/man-pages/man2/ptrace.2.html
 constexpr unsigned kHarmless[] = {CAP_BLOCK_SUSPEND, CAP_WAKE_ALARM};
+
+constexpr int kNotOfASampler[] = {
+    SYS_execve,        SYS_execveat,
+    SYS_ptrace,        SYS_process_vm_writev,
+    SYS_mount,         SYS_umount2,
+    SYS_pivot_root,    SYS_chroot,
+    SYS_unshare,       SYS_userfaultfd,
+    SYS_add_key,       SYS_request_key,
+    SYS_keyctl,        SYS_swapon,
+    SYS_swapoff,       SYS_reboot,
+    SYS_init_module,   SYS_finit_module,
+    SYS_delete_module, SYS_kexec_load,
+    SYS_acct,          SYS_settimeofday,
+    SYS_clock_settime, SYS_sethostname,
+    SYS_setdomainname, SYS_open_by_handle_at,
+};
 
 struct Capabilities {
   __user_cap_data_struct words[_LINUX_CAPABILITY_U32S_3]{};
@@ -113,6 +131,15 @@ void become_user(uid_t uid, gid_t gid, Programs programs, std::span<const unsign
   const rlimit none{};
   ::setrlimit(RLIMIT_CORE, &none);
   ::umask(077);
+}
+
+void refuse_system_calls() noexcept {
+  try {
+    CallFilter filter;
+    filter.refuse(kNotOfASampler);
+    filter.install();
+  } catch (const std::bad_alloc&) {  // the privileges are gone in any case
+  }
 }
 
 void offer_to_oom_killer() noexcept {

@@ -17,6 +17,11 @@ enum class Programs {
 /// way back fail: then the process must end. `capabilities`: it keeps these, where it has them.
 void become_user(uid_t uid, gid_t gid, Programs programs = Programs::none, std::span<const unsigned> capabilities = {});
 
+/// For a process that starts no program and changes nothing of the system: it and its children cannot, from now on.
+/// Files stay as open to it as to its user: a process that Landlock restricts could no longer read the maps and the
+/// memory of the job's processes.
+void refuse_system_calls() noexcept;
+
 /// When memory runs out, the kernel shall take this process, and those it starts, before the job's.
 /// https://man7.org/linux/man-pages/man5/proc_pid_oom_score_adj.5.html
 void offer_to_oom_killer() noexcept;

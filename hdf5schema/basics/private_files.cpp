@@ -80,6 +80,10 @@ void make_private_directory(const std::string& path, Privacy privacy) {
   fs::create_directories(fs::path(path).parent_path(), error);
   if (::mkdir(path.c_str(), 0700) == 0) return;
   if (errno != EEXIST) throw system_error(path, errno);
+  require_private_directory(path, privacy);
+}
+
+void require_private_directory(const std::string& path, Privacy privacy) {
   if (const std::string flaw = flaw_of(path, privacy); !flaw.empty()) throw Error(path + flaw);
 }
 

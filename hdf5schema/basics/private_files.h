@@ -21,6 +21,9 @@ enum class Privacy : std::uint8_t {
 /// Makes `path` (mode 0700) and missing parents. Throws Error if it cannot be made or is not private.
 void make_private_directory(const std::string& path, Privacy privacy);
 
+/// Throws Error if the directory that is there is not private.
+void require_private_directory(const std::string& path, Privacy privacy);
+
 /// The same, opened, but made in a directory that is there, and through no link to one.
 [[nodiscard]] Descriptor open_private_directory(const std::string& path);
 

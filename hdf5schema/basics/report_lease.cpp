@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto kLeaseAge = 300s;
+constexpr auto kSurelyYoung = 60s;  // by our own clock; where that is late, a lease is taken over later
 constexpr std::size_t kLongestLease = 1024;
 
 }  // namespace
@@ -57,6 +58,14 @@ Descriptor open_lease(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
 }
 
+/// Asking a file system for its time takes three operations, so it is not asked about a lease that was just taken.
+bool is_expired(const std::string& path) {
+  std::error_code error;
+  const auto taken = fs::last_write_time(path, error);
+  if (error || fs::file_time_type::clock::now() - taken < kSurelyYoung) return false;
+  return file_time_now(fs::path(path).parent_path().string()) - taken > kLeaseAge;
+}
+
 }  // namespace
 
 ReportLease::~ReportLease() {
@@ -87,12 +96,9 @@ bool ReportLease::take() {
     const auto pid = parse_int(next_word(line));
     const std::string_view theirs = next_word(line);
     const bool comparable = theirs.empty() || theirs == here;
-    std::error_code error;
-    const auto taken = fs::last_write_time(path_, error);
-    const bool expired = !error && file_time_now(fs::path(path_).parent_path().string()) - taken > kLeaseAge;
     const bool gone =
         holder == node_ && comparable && pid && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
-    if (!expired && !gone) return false;
+    if (!gone && !is_expired(path_)) return false;
     // If two processes take it over, one moves it away; the other must not take the new file for the old one.
     struct stat judged {};
     const std::string renamed = path_ + "." + node_ + "." + std::to_string(::getpid());

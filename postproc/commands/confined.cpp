@@ -2,9 +2,6 @@
 
 #include <fcntl.h>
 #include <grp.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <pwd.h>
 #include <sys/ioctl.h>
@@ -17,13 +14,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <ctime>
 #include <new>
 
+#include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
@@ -91,14 +88,6 @@ void restrict_files(const std::vector<fs::path>& readable) {
 
 // Seccomp: no file is made, changed, removed or opened for writing, no program started, nobody else signalled, traced
 // or talked to, nothing typed into the terminal. It does not see names: reading elsewhere is Landlock's to refuse.
-
-#if defined(__x86_64__)
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_X86_64;
-#elif defined(__aarch64__)
-constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
-#else
-constexpr std::uint32_t kArchitecture = 0;
-#endif
 
 constexpr int kRefused[] = {
     SYS_execve,
@@ -192,77 +181,22 @@ constexpr int kRefused[] = {
 constexpr int kFirstNewer = 424;
 constexpr int kNewerAllowed[] = {439 /* faccessat2 */, 449 /* futex_waitv */};
 
-std::vector<sock_filter> seccomp_program() {
-  constexpr auto kNumber = static_cast<std::uint32_t>(offsetof(seccomp_data, nr));
-  constexpr auto kArch = static_cast<std::uint32_t>(offsetof(seccomp_data, arch));
-  const auto argument = [](int n) {
-    return static_cast<std::uint32_t>(offsetof(seccomp_data, args) + 8U * static_cast<unsigned>(n));
-  };
-  const auto refuse = [](int error) {
-    return static_cast<std::uint32_t>(SECCOMP_RET_ERRNO | static_cast<unsigned>(error));
-  };
-  std::vector<sock_filter> program;
-  const auto load = [&](std::uint32_t at) { program.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, at)); };
-  const auto end = [&](std::uint32_t what) { program.push_back(BPF_STMT(BPF_RET | BPF_K, what)); };
-  const auto skip = [&](unsigned test, std::uint32_t value, int if_true, int if_false) {
-    program.push_back(BPF_JUMP(static_cast<std::uint16_t>(BPF_JMP | test | BPF_K), value,
-                               static_cast<std::uint8_t>(if_true), static_cast<std::uint8_t>(if_false)));
-  };
-  load(kArch);
-  skip(BPF_JEQ, kArchitecture, 1, 0);
-  end(SECCOMP_RET_KILL_PROCESS);
-  load(kNumber);
-  for (const int number : kRefused) {
-    skip(BPF_JEQ, static_cast<std::uint32_t>(number), 0, 1);
-    end(refuse(EPERM));
-  }
-  for (const int number : kNewerAllowed) {
-    skip(BPF_JEQ, static_cast<std::uint32_t>(number), 0, 1);
-    end(SECCOMP_RET_ALLOW);
-  }
-  skip(BPF_JGE, kFirstNewer, 0, 1);
-  end(refuse(ENOSYS));
-  // openat: for reading only. `open` has its flags one argument earlier.
-  constexpr std::uint32_t kWriting = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
-  const auto only_for_reading = [&](int number, int flags) {
-    skip(BPF_JEQ, static_cast<std::uint32_t>(number), 0, 4);
-    load(argument(flags));
-    skip(BPF_JSET, kWriting, 0, 1);
-    end(refuse(EACCES));
-    end(SECCOMP_RET_ALLOW);
-  };
-  only_for_reading(SYS_openat, 2);
-#if defined(__x86_64__)
-  only_for_reading(SYS_open, 1);
-#endif
-  // ioctl: of a terminal, its settings and its size; TIOCSTI would type into the caller's shell.
-  skip(BPF_JEQ, SYS_ioctl, 0, 5);
-  load(argument(1));
-  skip(BPF_JEQ, TCGETS, 2, 0);
-  skip(BPF_JEQ, TIOCGWINSZ, 1, 0);
-  end(refuse(EPERM));
-  end(SECCOMP_RET_ALLOW);
-  // tgkill: itself, as abort() does. clone: threads, no processes.
-  skip(BPF_JEQ, SYS_tgkill, 0, 4);
-  load(argument(0));
-  skip(BPF_JEQ, static_cast<std::uint32_t>(::getpid()), 1, 0);
-  end(refuse(EPERM));
-  end(SECCOMP_RET_ALLOW);
-  constexpr std::uint32_t kThread = 0x00010000;  // CLONE_THREAD
-  skip(BPF_JEQ, SYS_clone, 0, 4);
-  load(argument(0));
-  skip(BPF_JSET, kThread, 1, 0);
-  end(refuse(EPERM));
-  end(SECCOMP_RET_ALLOW);
-  end(SECCOMP_RET_ALLOW);
-  return program;
-}
-
 void restrict_calls() {
-  if (kArchitecture == 0) return;
-  std::vector<sock_filter> instructions = seccomp_program();
-  const sock_fprog program{static_cast<unsigned short>(instructions.size()), instructions.data()};
-  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);  // a kernel without it: the rest holds
+  constexpr std::uint32_t kWriting = O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND;
+  constexpr std::uint32_t kTerminal[] = {TCGETS, TIOCGWINSZ};  // TIOCSTI would type into the caller's shell
+  constexpr std::uint32_t kThread = 0x00010000;                // CLONE_THREAD
+  const std::uint32_t itself[] = {static_cast<std::uint32_t>(::getpid())};  // which abort() signals
+  CallFilter filter;
+  filter.refuse(kRefused);
+  filter.refuse_newer(kFirstNewer, kNewerAllowed);
+  filter.refuse_with_flags(SYS_openat, 2, kWriting, EACCES);
+#if defined(__x86_64__)
+  filter.refuse_with_flags(SYS_open, 1, kWriting, EACCES);
+#endif
+  filter.allow_only(SYS_ioctl, 1, kTerminal);
+  filter.allow_only(SYS_tgkill, 0, itself);
+  filter.allow_only_with_flags(SYS_clone, 0, kThread);  // no processes
+  filter.install();                                     // a kernel without it: the rest holds
 }
 
 void limit(__rlimit_resource resource, rlim_t soft, rlim_t hard) {

@@ -65,6 +65,10 @@ def congestion(lab, victim: int, megabits: float):
     return shaper(lab.switch, f"p{victim}", megabits)
 
 
+def wide_port(lab, victim: int, megabits: float):
+    return shaper(lab.switch, f"p{victim}", megabits, "8mb", "64mb")
+
+
 def local_queue(lab, victim: int, megabits: float):
     """The same in the sender: its own queue drops what TCP gives it, up to 64 KB at once. A smaller burst would let the
     queue cut it and drop a part, which TCP does not notice and sends again."""
@@ -150,10 +154,18 @@ def process(function, *arguments, counter: str, into=None, **facts):
         counters[counter] = round(used.value, 3)
 
 
-def outsider(lab, victim: int, share: float):
-    cpu = lab.random.choice(sorted(lab.cpus(victim)))
-    end = time.monotonic() + lab.longest
-    return process(burn, cpu, share, end, counter="cpu_seconds", cpu=cpu, share_percent=share)
+def anywhere(lab, victim: int) -> int:
+    return lab.random.choice(sorted(lab.cpus(victim)))
+
+
+def outsider_on(place):
+    def on_cpu(lab, victim: int, share: float):
+        cpu, end = place(lab, victim), time.monotonic() + lab.longest
+        return process(burn, cpu, share, end, counter="cpu_seconds", cpu=cpu, share_percent=share)
+    return on_cpu
+
+
+outsider = outsider_on(anywhere)
 
 
 def flood(lab, _victim: int, rate: float):
@@ -190,6 +202,12 @@ def ill(lab, victim: int, order: str):
 
 def slow_rank(lab, victim: int, factor: float):
     return ill(lab, victim, f"slow {factor:g}")
+
+
+@contextlib.contextmanager
+def slow_all(lab, _victim: int, factor: float):
+    with contextlib.ExitStack() as stack:
+        yield {lab.node(i): stack.enter_context(slow_rank(lab, i, factor)) for i in range(lab.count)}
 
 
 def away(lab, victim: int, _amount: float):
@@ -576,14 +594,20 @@ def one_cpu(lab, victim: int, _amount: float):
     if len(lab.cpus(victim)) == 1:
         raise Unavailable("the node has but one cpu")
     lab.wrap[victim] = ["taskset", "-c", str(cpu)]
+    lab.own_cpu = cpu
     yield {"cpu": cpu}
 
 
-def of_group(path: str):
+def beside(lab, victim: int) -> int:
+    """A cpu of the node that `one_cpu` did not give to the job."""
+    return lab.random.choice(sorted(lab.cpus(victim) - {lab.own_cpu}))
+
+
+def of_group(path: str, place=anywhere):
     """An outsider of whom its control group tells what it is."""
     @contextlib.contextmanager
     def outsider_in_group(lab, victim: int, share: float):
-        cpu, end = lab.random.choice(sorted(lab.cpus(victim))), time.monotonic() + lab.longest
+        cpu, end = place(lab, victim), time.monotonic() + lab.longest
         with empty_group("cpu", path.format(lab=lab.name)) as group:
             with process(burn, cpu, share, end, counter="cpu_seconds", into=group, cpu=cpu,
                                       share_percent=share, group=str(group)) as counters:
@@ -758,17 +782,25 @@ SCENARIOS = {
                        workloads=NETWORKED),
     "congestion": Scenario("a switch port of 200 Mbit/s with a 64 KB buffer", congestion, 200, "network", (),
                            "net.congestion", workloads=NETWORKED),
+    "congestion_loose": Scenario("look-alike of congestion: a rate that the job does not reach", wide_port, 20000,
+                                 workloads=NETWORKED),
     "local_queue": Scenario("look-alike of loss: the node's own queue passes on 100 Mbit/s and drops the rest",
                             local_queue, 100, "network", (), "net.tx_queue_drop", workloads=NETWORKED,
                             least_seconds=30),
     "softirq": Scenario("the packets of all interfaces on one cpu", softirq, 0, "network", ("interrupts", "cpu"),
                         "irq.softirq_saturation", True, NETWORKED),
+    "softirq_idle": Scenario("look-alike of softirq: the same, while the job sends nothing", softirq, everywhere=True,
+                             workloads=STEADY),
     "outsider100": Scenario("another process on a cpu of the job", outsider, 100, "cpu", ("process",), "cpu.outsider",
                             nodes=1),
     "outsider30": Scenario("30 % of a cpu of the job", outsider, 30, "cpu", ("process",), "cpu.outsider",
-                            nodes=1),
+                           nodes=1),
+    "outsider_beside": Scenario("look-alike of outsider100: another process on a cpu that the job does not use",
+                                outsider_on(beside), 100, workloads=STEADY, nodes=1, setting=one_cpu),
     "slow_rank": Scenario("one rank has twice the work", slow_rank, 2, "process", ("cpu", "network"), "node.straggler",
                           workloads=OBEDIENT),
+    "slow_all": Scenario("look-alike of slow_rank: all ranks have twice the work", slow_all, 2, everywhere=True,
+                         workloads=OBEDIENT),
     "never_enters": Scenario("one rank goes to sleep before a collective, until the job is terminated",
                              to_the_end(away), 0, "process", ("network",), "stack.hang", workloads=TORCH,
                              least_seconds=50, kills=True, stack=True),
@@ -784,6 +816,7 @@ SCENARIOS = {
                     more_rules=("cpu.cfs_throttled",)),
     "flood": Scenario("200 MB/s of buffered writes", flood, 200, "storage", ("memory",), "mem.writeback_stall", True,
                       nodes=1),
+    "flood_small": Scenario("look-alike of flood: 5 MB/s of buffered writes", flood, 5, everywhere=True, nodes=1),
     "leak": Scenario("one rank leaks 80 MB/s", leak, 80, "memory", ("process",), "mem.leak_oom_risk", True,
                      (*OBEDIENT, "blas", "stencil")),
     "mmap": Scenario("look-alike of leak: one rank maps a file and reads 80 MB/s of it", mapped_file, 80,
@@ -842,6 +875,11 @@ SCENARIOS = {
                         60, "cpu", ("process",), "cpu.os_jitter", nodes=1),
     "neighbour": Scenario("another job takes 60 % of the job's cpu", of_group("slurm/uid_0/job_7/{lab}"), 60, "cpu",
                           ("process",), "node.noisy_neighbour", nodes=1),
+    "service_small": Scenario("look-alike of service: it takes 2 % of the job's cpu",
+                              of_group("system.slice/{lab}.service"), 2, nodes=1),
+    "neighbour_beside": Scenario("look-alike of neighbour: another job on a cpu that this one does not use",
+                                 of_group("slurm/uid_0/job_7/{lab}", beside), 100, workloads=STEADY, nodes=1,
+                                 setting=one_cpu),
     # --- storage
     "full": Scenario("the job's file system is filled", fill, 99.9, "storage", (), "io.fs_full", workloads=("blas", "stream"),
                      nodes=1, setting=small_disk, setting_amount=600, lasting=True, least_seconds=25),

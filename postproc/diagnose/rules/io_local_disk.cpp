@@ -137,19 +137,33 @@ Saturation judged(const RuleContext& context, const Disk& disk, const Excursion&
 struct Loss {
   std::optional<double> share;
   std::string how;
+  bool at_most = false;
 };
 
-Loss loss_of(const RuleContext& context, Interval at, std::span<const Interval> all) {
+/// Threads that wait for each other in a loop use their cpus while nothing is read for them.
+Loss loss_of_bytes(const RuleContext& context, const Saturation& seen, std::span<const Interval> all) {
+  if (seen.requester != Requester::others) return {};
+  const auto moved = inside_outside(context, own_bytes(context), seen.excursion.at, all);
+  if (!moved || moved->outside < context.threshold("min_own_rate")) return {};
+  if (moved->fall() < context.threshold("min_own_fall")) return {};
+  return {moved->fall(),
+          fmt::format("the job read and wrote {} instead of {} meanwhile", quantity(moved->inside, "bytes/s"),
+                      quantity(moved->outside, "bytes/s")),
+          true};
+}
+
+Loss loss_of(const RuleContext& context, const Saturation& seen, std::span<const Interval> all) {
+  const Interval at = seen.excursion.at;
   if (at.length() == context.telemetry.samples) {
     const auto full = stalled(context);
     const double share = full ? mean_inside(full->values, at) : kNaN;
     if (!(share >= context.threshold("min_stalled"))) return {};
     return {share, fmt::format("all work waited for io {:.0f} % of the time", 100 * share)};
   }
-  const auto used = inside_outside(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
-  if (!used || used->fall() < context.threshold("min_slowed")) return {};
   const auto some = waiting(context);
   if (some && !(mean_inside(some->values, at) >= context.threshold("min_waiting"))) return {};
+  const auto used = inside_outside(context, rate(context, "job.cpu_time", 1e-9, "cpus"), at, all);
+  if (!used || used->fall() < context.threshold("min_slowed")) return loss_of_bytes(context, seen, all);
   return {used->fall(),
           fmt::format("the job used {} cpus instead of {} meanwhile", number(used->inside), number(used->outside))};
 }
@@ -193,6 +207,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   finding.instances = {disk.name};
   finding.confidence = seen.requester == Requester::unknown ? Confidence::possible : Confidence::likely;
   set_loss(context, finding, *loss.share * length, loss.how);
+  finding.impact.at_most = loss.at_most && finding.impact.seconds.has_value();
   set_severity(context, finding, seen);
   Evidence busy = evidence_of(context, disk.busy, seen.excursion);
   busy.instance = disk.name;
@@ -247,7 +262,7 @@ std::vector<Finding> check(const RuleContext& context) {
       const Saturation seen = judged(context, disk, excursion, all);
       if (!is_slow(context, disk.name, seen.took, seen.usual)) continue;
       const auto same = [&](Interval at) { return overlap(at, excursion.at) > 0; };
-      const Loss loss = loss_of(context, excursion.at, all);
+      const Loss loss = loss_of(context, seen, all);
       if (!loss.share || std::any_of(reported.begin(), reported.end(), same)) continue;
       reported.push_back(excursion.at);
       findings.push_back(describe(context, disk, seen, loss, all));
@@ -282,6 +297,9 @@ const RegisteredRule kRule{{
                    {"min_stalled", 0.5, "s/s",
                     "least time in which all work waited, if the disk is busy throughout the run"},
                    {"min_slowed", 0.15, "ratio", "least fall of the job's cpu time"},
+                   {"min_own_rate", 1e6, "bytes/s",
+                    "least usual rate of the job's own reads and writes, where their fall is the cost"},
+                   {"min_own_fall", 0.5, "ratio", "least fall of that rate while others fill the disk"},
                    {"start_seconds", 30, "s", "reading of the job's own that begins this early is only an observation"},
                    {"min_own_percent", 5, "percent",
                     "lost share of the run from which a load by the job itself is more than a notice"},

@@ -83,6 +83,16 @@ TEST(RuleLocalDisk, SaysThatOthersFillIt) {
   EXPECT_TRUE(found[0].remedy.advice.empty());
 }
 
+TEST(RuleLocalDisk, CountsTheReadsThatOthersHoldUpWhereThreadsKeepTheirCpus) {
+  const auto found = found_on({.own = R::event(60e6, 12e6), .used = R::event(1.8, 1.7)});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_TRUE(found[0].impact.at_most);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 0.8, 1.0);
+  EXPECT_TRUE(found_on({.own = R::event(60e6, 50e6), .used = R::event(1.8, 1.7)}).empty());
+  EXPECT_TRUE(found_on({.own = R::event(1e4, 1e3), .used = R::event(1.8, 1.7)}).empty()) << "it hardly reads";
+}
+
 TEST(RuleLocalDisk, SeesADiskThatBecameSlowUnderTheSameLoad) {
   const auto found = found_on({.requests = R::event(60, 10), .bytes = R::event(6e6, 1e6), .own = R::event(6e6, 1e6)});
   ASSERT_EQ(found.size(), 1U);

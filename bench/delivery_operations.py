@@ -1,0 +1,78 @@
+#!/usr/bin/python3
+"""Counts the operations with names that the end of a Slurm job makes in the shared directory, for each of its nodes.
+
+  bench/delivery_operations.py [--bin DIR] [--nodes 4] [--list]
+
+Each node delivers a real trace of a few seconds with `reveal deliver` as the collector starts it, in the order of the
+nodes, the first one in the background: it waits for the others and builds the report. The others are traced with
+strace; counted are system calls with a path in that directory or relative to it. Reading and writing data is not
+counted. Needs strace."""
+import argparse
+import collections
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)")
+NAMED = "file,desc"  # what takes a path, and what takes a descriptor of the directory
+
+
+def record(collector: str, place: pathlib.Path, node: str):
+    place.mkdir(parents=True)
+    subprocess.run([collector, "--output", place / f"{node}.h5", "--node", node, "--duration", "3s"], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def counted(log: pathlib.Path, directory: str) -> collections.Counter:
+    """By system call: those with a name in the directory, and openings of the directory itself."""
+    calls = collections.Counter()
+    for line in log.read_text(errors="replace").splitlines():
+        match = CALL.match(line)
+        if match and directory in match[2] and not re.match(r"(read|write|close|fcntl|lseek|pread|pwrite)", match[1]):
+            calls[match[1]] += 1
+    return calls
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="build/gcc/bin")
+    parser.add_argument("--nodes", type=int, default=4)
+    parser.add_argument("--list", action="store_true", help="the calls of the last node, in their order")
+    args = parser.parse_args()
+    if not shutil.which("strace"):
+        sys.exit("strace is not installed")
+    binaries = pathlib.Path(args.bin).resolve()
+    nodes = [f"n{number}" for number in range(1, args.nodes + 1)]
+    with tempfile.TemporaryDirectory() as scratch:
+        base, work = pathlib.Path(scratch), pathlib.Path(scratch) / "work"
+        work.mkdir()
+        (base / "home").mkdir()
+        (base / "reveal.conf").write_text('[slurm]\nreport_limit = "60s"\n')
+        environment = {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "SLURM_JOB_NODELIST": ",".join(nodes),
+                       "SLURM_JOB_WORK_DIR": str(work), "SLURM_CLUSTER_NAME": "c"}
+        for node in nodes:
+            record(str(binaries / "reveal-collect"), base / "spool" / node, node)
+
+        def deliver(node: str, *before: str) -> subprocess.Popen:
+            return subprocess.Popen([*before, binaries / "reveal", "deliver", base / "spool" / node, "--job", "4711", "--node",
+                                     node, "--config", base / "reveal.conf"], env=environment)
+
+        first = deliver(nodes[0])
+        for node in nodes[1:]:
+            log = base / f"{node}.strace"
+            deliver(node, "strace", "-f", "-y", "-s", "4096", "-e", f"trace={NAMED}", "-o", str(log)).wait()
+            calls = counted(log, f"{work}/reveal-4711")
+            print(f"{node}: {sum(calls.values())} operations: "
+                  + ", ".join(f"{name} {count}" for name, count in calls.most_common()), flush=True)
+            if args.list and node == nodes[-1]:
+                print("\n".join(line for line in log.read_text().splitlines() if f"{work}/reveal-4711" in line))
+        first.wait()
+        print("delivered:", ", ".join(sorted(path.name for path in (work / "reveal-4711").iterdir())))
+
+
+if __name__ == "__main__":
+    main()
