@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)")
 NAMED = "file,desc"  # what takes a path, and what takes a descriptor of the directory
@@ -62,6 +63,9 @@ def main():
                                      node, "--config", base / "reveal.conf"], env=environment)
 
         first = deliver(nodes[0])
+        while not (work / f"reveal-4711/{nodes[0]}.summary.json").exists():
+            time.sleep(0.1)
+        time.sleep(1)  # until it waits for the others
         for node in nodes[1:]:
             log = base / f"{node}.strace"
             deliver(node, "strace", "-f", "-y", "-s", "4096", "-e", f"trace={NAMED}", "-o", str(log)).wait()

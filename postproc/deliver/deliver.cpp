@@ -58,14 +58,22 @@ std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
 }
 
+bool has_claim(const fs::path& marker, const std::string& text) {
+  try {
+    return read_text_file(marker, kSmallFile) == text;
+  } catch (const Error&) {  // there is none yet, most of the time
+    return false;
+  }
+}
+
 enum class Claim : std::uint8_t { fresh, ours, taken };
 
 /// The directory is this job's, of whichever of its nodes came first. Throws Error if it cannot be used at all.
 Claim claim(const fs::path& directory, const JobPlace& job) {
   const std::string text = claim_of(job);
   const fs::path marker = directory / kClaimFile;
-  // Of a thousand nodes, all but the first few find it there: three operations in a directory that all of them use.
-  if (read_text_file(marker, kSmallFile) == text) {
+  // Nearly all of a thousand nodes find it there: few operations in a directory that all of them use.
+  if (has_claim(marker, text)) {
     require_private_directory(directory.string(), Privacy::others_do_not_write);
     return Claim::ours;
   }
