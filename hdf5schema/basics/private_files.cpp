@@ -30,28 +30,42 @@ Descriptor open_directory(const fs::path& directory) {
   return folder;
 }
 
-void sync_directory(const Descriptor& folder, const std::string& place) {
-  if (::fsync(folder.get()) == 0) return;
-  // Some network and FUSE file systems have no such call for directories.
-  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) throw system_error(place, errno);
-}
+/// A regular file, open for reading.
+struct Source {
+  explicit Source(const fs::path& path)
+      : name(path.string()), file(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC)) {
+    if (!file || ::fstat(file.get(), &status) != 0) throw system_error(name, errno);
+    if (!S_ISREG(status.st_mode)) throw Error(name + ": is not a regular file");
+  }
+  [[nodiscard]] mode_t mode() const noexcept { return status.st_mode & 0777; }
 
-void copy_and_sync(const fs::path& from, const fs::path& to) {
-  const Descriptor source(::open(from.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+  std::string name;
+  Descriptor file;
   struct stat status {};
-  if (!source || ::fstat(source.get(), &status) != 0) throw system_error(from.string(), errno);
-  if (!S_ISREG(status.st_mode)) throw Error(from.string() + ": is not a regular file");
-  NewFile copy(to.parent_path(), to.filename(), "." + to.filename().string() + ".delivering", status.st_mode & 0777);
+};
+
+void fill(NewFile& copy, const Source& source) {
   std::vector<char> buffer(kCopiedAtOnce);
   while (true) {
-    const ssize_t got = ::read(source.get(), buffer.data(), buffer.size());
+    const ssize_t got = ::read(source.file.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw system_error(from.string(), errno);
+    if (got < 0) throw system_error(source.name, errno);
     if (got == 0) break;
     copy.write({buffer.data(), static_cast<std::size_t>(got)});
   }
-  const timespec times[] = {status.st_atim, status.st_mtim};  // a summary identifies its trace by the time
-  if (::futimens(copy.descriptor(), times) != 0) throw system_error(to.string(), errno);
+  // A summary identifies its trace by the time.
+  const timespec times[] = {source.status.st_atim, source.status.st_mtim};
+  if (::futimens(copy.descriptor(), times) != 0) throw system_error(source.name + ", its copy", errno);
+}
+
+std::string hidden_name(const std::string& name) {
+  return "." + name + ".delivering";
+}
+
+void copy_and_sync(const fs::path& from, const fs::path& to) {
+  const Source source(from);
+  NewFile copy(to.parent_path(), to.filename(), hidden_name(to.filename()), source.mode());
+  fill(copy, source);
   copy.publish(Synced::yes);
 }
 
@@ -80,11 +94,13 @@ void make_private_directory(const std::string& path, Privacy privacy) {
   fs::create_directories(fs::path(path).parent_path(), error);
   if (::mkdir(path.c_str(), 0700) == 0) return;
   if (errno != EEXIST) throw system_error(path, errno);
-  require_private_directory(path, privacy);
+  if (const std::string flaw = flaw_of(path, privacy); !flaw.empty()) throw Error(path + flaw);
 }
 
-void require_private_directory(const std::string& path, Privacy privacy) {
-  if (const std::string flaw = flaw_of(path, privacy); !flaw.empty()) throw Error(path + flaw);
+void require_private_directory(int folder, const std::string& path, Privacy privacy) {
+  struct stat status {};
+  if (::fstat(folder, &status) != 0) throw system_error(path, errno);
+  if (const std::string flaw = flaw_of(path, status, privacy); !flaw.empty()) throw Error(path + flaw);
 }
 
 Descriptor open_private_directory(const std::string& path) {
@@ -124,14 +140,24 @@ NewFile::NewFile(const fs::path& directory, std::string name, std::string hidden
     : place_((directory / name).string()),
       name_(std::move(name)),
       hidden_(std::move(hidden)),
-      folder_(open_directory(directory)) {
-  const auto create = [&] {
-    return ::openat(folder_.get(), hidden_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+      own_folder_(open_directory(directory)),
+      folder_(own_folder_.get()) {
+  create(mode);
+}
+
+NewFile::NewFile(int folder, const fs::path& directory, std::string name, std::string hidden, mode_t mode)
+    : place_((directory / name).string()), name_(std::move(name)), hidden_(std::move(hidden)), folder_(folder) {
+  create(mode);
+}
+
+void NewFile::create(mode_t mode) {
+  const auto attempt = [&] {
+    return ::openat(folder_, hidden_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
   };
-  file_ = create();
+  file_ = attempt();
   if (file_ < 0 && errno == EEXIST) {
-    ::unlinkat(folder_.get(), hidden_.c_str(), 0);  // left by a process that was killed
-    file_ = create();
+    ::unlinkat(folder_, hidden_.c_str(), 0);  // left by a process that was killed
+    file_ = attempt();
   }
   if (file_ < 0) throw system_error(place_, errno);
   hidden_there_ = true;
@@ -139,21 +165,40 @@ NewFile::NewFile(const fs::path& directory, std::string name, std::string hidden
 
 NewFile::~NewFile() {
   if (file_ >= 0) ::close(file_);
-  if (hidden_there_) ::unlinkat(folder_.get(), hidden_.c_str(), 0);
+  if (hidden_there_) ::unlinkat(folder_, hidden_.c_str(), 0);
 }
 
 void NewFile::write(std::string_view content) {
   if (!write_all(file_, content)) throw system_error(place_, errno);
 }
 
-void NewFile::publish(Synced synced) {
-  if (synced == Synced::yes && ::fsync(file_) != 0) throw system_error(place_, errno);
+void NewFile::close(Synced synced) {
+  if (file_ < 0) return;
+  if (synced != Synced::no && ::fsync(file_) != 0) throw system_error(place_, errno);
   // A network file system reports here that the file did not fit.
   // https://man7.org/linux/man-pages/man2/close.2.html
   if (::close(std::exchange(file_, -1)) != 0) throw system_error(place_, errno);
-  if (::renameat(folder_.get(), hidden_.c_str(), folder_.get(), name_.c_str()) != 0) throw system_error(place_, errno);
+}
+
+void NewFile::publish(Synced synced) {
+  close(synced);
+  if (::renameat(folder_, hidden_.c_str(), folder_, name_.c_str()) != 0) throw system_error(place_, errno);
   hidden_there_ = false;
   if (synced == Synced::yes) sync_directory(folder_, place_);
+}
+
+bool NewFile::publish_as(const std::string& name) {
+  close(Synced::content);
+  if (::renameat2(folder_, hidden_.c_str(), folder_, name.c_str(), RENAME_NOREPLACE) != 0) {
+    if (errno == EEXIST) return false;
+    // NFS and others cannot do this in one step.
+    if (errno != EINVAL && errno != ENOSYS) throw system_error(place_, errno);
+    struct stat there {};
+    if (::fstatat(folder_, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) return false;
+    if (::renameat(folder_, hidden_.c_str(), folder_, name.c_str()) != 0) throw system_error(place_, errno);
+  }
+  hidden_there_ = false;
+  return true;
 }
 
 void publish_file(const fs::path& directory, const std::string& name, std::string_view content, Synced synced,
@@ -169,7 +214,30 @@ void publish_file(const fs::path& directory, const std::string& name, std::strin
 }
 
 void sync_directory(const fs::path& directory) {
-  sync_directory(open_directory(directory), directory.string());
+  sync_directory(open_directory(directory).get(), directory);
+}
+
+void sync_directory(int folder, const fs::path& directory) {
+  if (::fsync(folder) == 0) return;
+  // Some network and FUSE file systems have no such call for directories.
+  if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) throw system_error(directory.string(), errno);
+}
+
+void copy_over(const fs::path& from, int folder, const fs::path& directory, const std::string& name) {
+  const Source source(from);
+  NewFile copy(folder, directory, name, hidden_name(name), source.mode());
+  fill(copy, source);
+  copy.publish(Synced::content);
+}
+
+std::string copy_new(const fs::path& from, int folder, const fs::path& directory,
+                     const std::function<std::string(int)>& name) {
+  const Source source(from);
+  std::string wanted = name(1);
+  NewFile copy(folder, directory, wanted, hidden_name(wanted), source.mode());
+  fill(copy, source);
+  for (int number = 2; !wanted.empty() && !copy.publish_as(wanted); ++number) wanted = name(number);
+  return wanted;
 }
 
 std::string move_file(const fs::path& from, const fs::path& to) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -21,8 +22,8 @@ enum class Privacy : std::uint8_t {
 /// Makes `path` (mode 0700) and missing parents. Throws Error if it cannot be made or is not private.
 void make_private_directory(const std::string& path, Privacy privacy);
 
-/// Throws Error if the directory that is there is not private.
-void require_private_directory(const std::string& path, Privacy privacy);
+/// Throws Error if the open directory `folder`, of the name `path`, is not private.
+void require_private_directory(int folder, const std::string& path, Privacy privacy);
 
 /// The same, opened, but made in a directory that is there, and through no link to one.
 [[nodiscard]] Descriptor open_private_directory(const std::string& path);
@@ -34,8 +35,8 @@ void require_private_directory(const std::string& path, Privacy privacy);
 /// Throws Error if no file can be written there.
 void require_writable(const std::string& path);
 
-/// yes: returns when the file and its name are on the disk.
-enum class Synced : bool { no, yes };
+/// What is on the disk when a call returns: nothing for sure, the content of the file, or also its name.
+enum class Synced : std::uint8_t { no, content, yes };
 
 /// A file that stands under its name whole or not at all: written under a hidden name in the same directory, and never
 /// through a link of another user. Every call may throw Error, which names the file.
@@ -43,6 +44,8 @@ class NewFile {
  public:
   /// `hidden`: its name until publish(); a file of this name that was left behind is removed.
   NewFile(const std::filesystem::path& directory, std::string name, std::string hidden, mode_t mode = 0666);
+  /// The same in a directory that is open and stays open as long; `directory` is its name for messages.
+  NewFile(int folder, const std::filesystem::path& directory, std::string name, std::string hidden, mode_t mode = 0666);
   ~NewFile();  // removes the file if it was not published
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
@@ -50,10 +53,17 @@ class NewFile {
   [[nodiscard]] int descriptor() const noexcept { return file_; }
   void write(std::string_view content);
   void publish(Synced synced);
+  /// The same with its content on the disk, under another name, and in place of no other file: false if there is one;
+  /// then it can be tried again with another name.
+  [[nodiscard]] bool publish_as(const std::string& name);
 
  private:
+  void create(mode_t mode);
+  void close(Synced synced);
+
   std::string place_, name_, hidden_;
-  Descriptor folder_;
+  Descriptor own_folder_;  // where it was opened here
+  int folder_;
   int file_ = -1;
   bool hidden_there_ = false;
 };
@@ -65,6 +75,16 @@ void publish_file(const std::filesystem::path& directory, const std::string& nam
 
 /// Throws Error if the names in it cannot be brought to the disk.
 void sync_directory(const std::filesystem::path& directory);
+void sync_directory(int folder, const std::filesystem::path& directory);
+
+/// Copies `from`, with its time of modification, into the open directory `folder`; `directory` is its name. The content
+/// is on the disk then, the name is after sync_directory(). Throws Error.
+void copy_over(const std::filesystem::path& from, int folder, const std::filesystem::path& directory,
+               const std::string& name);
+/// The same in place of no other file: under the first of the names `name(1)`, `name(2)`, ... that is free. An empty
+/// name means that the file need not be copied. Returns the name.
+[[nodiscard]] std::string copy_new(const std::filesystem::path& from, int folder,
+                                   const std::filesystem::path& directory, const std::function<std::string(int)>& name);
 
 /// Across file systems, with its time of modification; `to` appears whole and is on the disk before `from` goes. Throws
 /// Error; `from` then stays. Returns why `from` could not be removed, "" if it was.

@@ -59,11 +59,14 @@ Descriptor open_lease(const std::string& path) {
 }
 
 /// Asking a file system for its time takes three operations, so it is not asked about a lease that was just taken.
-bool is_expired(const std::string& path) {
+bool is_expired(const std::string& path, const Descriptor& lease) {
+  struct stat status {};
+  if (!lease || ::fstat(lease.get(), &status) != 0) return false;
+  const auto age = std::chrono::system_clock::now() - std::chrono::system_clock::from_time_t(status.st_mtime);
+  if (age < kSurelyYoung) return false;
   std::error_code error;
   const auto taken = fs::last_write_time(path, error);
-  if (error || fs::file_time_type::clock::now() - taken < kSurelyYoung) return false;
-  return file_time_now(fs::path(path).parent_path().string()) - taken > kLeaseAge;
+  return !error && file_time_now(fs::path(path).parent_path().string()) - taken > kLeaseAge;
 }
 
 }  // namespace
@@ -78,7 +81,9 @@ ReportLease::~ReportLease() {
 bool ReportLease::take() {
   const std::string here = pid_namespace();
   for (int attempt = 0; attempt < 2 && !held_; ++attempt) {
-    const Descriptor file(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    // Of many nodes, all but one find it taken.
+    Descriptor other = open_lease(path_);
+    const Descriptor file(other ? -1 : ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file) {
       text_ = node_ + " " + std::to_string(::getpid()) + " " + here + "\n";
       held_ = ::write(file.get(), text_.data(), text_.size()) >= 0;
@@ -86,9 +91,9 @@ bool ReportLease::take() {
       if (!held_) ::unlink(path_.c_str());
       return held_;
     }
-    failure_ = errno == EEXIST ? 0 : errno;
+    failure_ = other || errno == EEXIST ? 0 : errno;
     if (failure_ != 0) return false;
-    const Descriptor other = open_lease(path_);
+    if (!other) other = open_lease(path_);
     char room[kLongestLease];
     std::string_view rest = read_into(room, other);
     const std::string holder(next_word(rest));
@@ -98,7 +103,7 @@ bool ReportLease::take() {
     const bool comparable = theirs.empty() || theirs == here;
     const bool gone =
         holder == node_ && comparable && pid && ::kill(static_cast<pid_t>(*pid), 0) != 0 && errno == ESRCH;
-    if (!gone && !is_expired(path_)) return false;
+    if (!gone && !is_expired(path_, other)) return false;
     // If two processes take it over, one moves it away; the other must not take the new file for the old one.
     struct stat judged {};
     const std::string renamed = path_ + "." + node_ + "." + std::to_string(::getpid());

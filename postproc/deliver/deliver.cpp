@@ -58,25 +58,12 @@ std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
 }
 
-bool has_claim(const fs::path& marker, const std::string& text) {
-  try {
-    return read_text_file(marker, kSmallFile) == text;
-  } catch (const Error&) {  // there is none yet, most of the time
-    return false;
-  }
-}
-
 enum class Claim : std::uint8_t { fresh, ours, taken };
 
 /// The directory is this job's, of whichever of its nodes came first. Throws Error if it cannot be used at all.
 Claim claim(const fs::path& directory, const JobPlace& job) {
   const std::string text = claim_of(job);
   const fs::path marker = directory / kClaimFile;
-  // Nearly all of a thousand nodes find it there: few operations in a directory that all of them use.
-  if (has_claim(marker, text)) {
-    require_private_directory(directory.string(), Privacy::others_do_not_write);
-    return Claim::ours;
-  }
   make_private_directory(directory.string(), Privacy::others_do_not_write);
   require_writable(directory.string());
   const Descriptor file(::open(marker.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
@@ -107,6 +94,20 @@ Claim claim(const fs::path& directory, const JobPlace& job) {
   return Claim::taken;
 }
 
+/// The directory, opened, if its claim is this job's: few operations on names, because nearly all of a thousand nodes
+/// come here. Throws Error if it is ours and cannot be used.
+Descriptor open_claimed(const fs::path& directory, const std::string& text) {
+  constexpr std::size_t kLongestClaim = 1024;
+  Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor marker(folder ? ::openat(folder.get(), kClaimFile, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+                                 : -1);
+  std::array<char, kLongestClaim> room{};
+  const ssize_t size = marker ? ::read(marker.get(), room.data(), room.size()) : -1;
+  if (size <= 0 || std::string_view(room.data(), static_cast<std::size_t>(size)) != text) return {};
+  require_private_directory(folder.get(), directory.string(), Privacy::others_do_not_write);
+  return folder;
+}
+
 /// A directory that was ours for nothing is not left behind, unless another node came meanwhile.
 void withdraw(const fs::path& directory) noexcept {
   constexpr std::string_view kOurs[] = {kClaimFile, kAskedFile, kSlurmJobRecordFile};
@@ -125,6 +126,7 @@ fs::path numbered(const fs::path& wanted, int run) {
 
 struct Claimed {
   fs::path directory;
+  Descriptor folder;  // the same, open
   bool fresh = false;
 };
 
@@ -134,8 +136,12 @@ Claimed claim_free(const Candidate& wanted, const JobPlace& job) {
   }
   for (int run = 1; run <= kMostRuns; ++run) {
     fs::path candidate = numbered(wanted.path, run);
+    if (Descriptor folder = open_claimed(candidate, claim_of(job))) return {std::move(candidate), std::move(folder)};
     const Claim got = claim(candidate, job);
-    if (got != Claim::taken) return {std::move(candidate), got == Claim::fresh};
+    if (got == Claim::taken) continue;
+    Descriptor folder(::open(candidate.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!folder) throw system_error(candidate.string(), errno);
+    return {std::move(candidate), std::move(folder), got == Claim::fresh};
   }
   throw Error(wanted.path.string() + " holds " + std::to_string(kMostRuns) + " runs already");
 }
@@ -160,16 +166,6 @@ bool belongs_to(const std::string& name, const std::string& node) {
   return name.starts_with(node + ".") || name.starts_with(node + "-");
 }
 
-/// A second collector of the same job on this node (the first one was ended in the middle) takes the next name.
-fs::path free_place(const fs::path& directory, const fs::path& trace, const std::string& node) {
-  const std::string ending = trace.filename().string().ends_with(".part") ? ".h5.part" : ".h5";
-  fs::path place = directory / trace.filename();
-  for (int run = 2; fs::exists(fs::symlink_status(place)); ++run) {
-    place = directory / fmt::format("{}-{}{}", node, run, ending);
-  }
-  return place;
-}
-
 /// True if the file is in its place already: an earlier delivery was killed before it removed it from the spool.
 bool stands_already(const fs::path& file, const fs::path& place) {
   std::error_code error;
@@ -177,15 +173,13 @@ bool stands_already(const fs::path& file, const fs::path& place) {
          fs::last_write_time(place, error) == fs::last_write_time(file) && !error;
 }
 
-/// Traces before summaries: a node that sees a summary may begin with the report. Files that were delivered before are
-/// not replaced. Returns why a delivered file is still in the spool, "" if there is none.
-std::string move_all(const fs::path& spool, const fs::path& directory, const std::string& node) {
-  std::string left;
-  const auto move = [&left](const fs::path& from, const fs::path& to) {
-    if (std::string why = move_file(from, to); !why.empty()) left = std::move(why);
-  };
-  std::vector<fs::path> traces;
-  std::vector<fs::path> summaries;
+struct Waiting {
+  std::vector<fs::path> traces, summaries;
+};
+
+/// This node's files in the spool. What is of no use any more is removed.
+Waiting waiting_in(const fs::path& spool, const std::string& node) {
+  Waiting found;
   for (const auto& entry : fs::directory_iterator(spool)) {
     const std::string name = entry.path().filename().string();
     std::error_code ignored;
@@ -198,45 +192,86 @@ std::string move_all(const fs::path& spool, const fs::path& directory, const std
       fs::remove(entry.path(), ignored);
     } else if (!belongs_to(name, node)) {
       continue;  // another node's, on shared spools
-    } else if (name.ends_with(".summary.json")) {
-      summaries.push_back(entry.path());
     } else {
-      traces.push_back(entry.path());
+      (name.ends_with(".summary.json") ? found.summaries : found.traces).push_back(entry.path());
     }
   }
-  std::sort(traces.begin(), traces.end());
-  std::map<std::string, std::string> names;  // new names of traces, by the summary of each
-  for (const fs::path& trace : traces) {
-    if (stands_already(trace, directory / trace.filename())) {
-      sync_directory(directory);
-      fs::remove(trace);
-      continue;
-    }
-    const fs::path place = free_place(directory, trace, node);
-    const bool whole = !trace.filename().string().ends_with(".earlier");
-    if (whole && place.filename() != trace.filename()) names[summary_name(trace)] = place.filename().string();
-    move(trace, place);
+  std::sort(found.traces.begin(), found.traces.end());
+  return found;
+}
+
+/// Files go from the spool to the job's directory. They leave the spool once all of their new names are on the disk.
+class Move {
+ public:
+  Move(const Claimed& to, const std::string& node) : to_(to), node_(node) {}
+
+  void trace(const fs::path& from) {
+    const std::string own = from.filename().string();
+    const std::string ending = own.ends_with(".part") ? ".h5.part" : ".h5";
+    // A second collector of the same job on this node (the first one was ended in the middle) takes the next name.
+    const std::string name = copy_new(from, to_.folder.get(), to_.directory, [&](int number) {
+      if (number == 1) return own;
+      if (number == 2 && stands_already(from, to_.directory / own)) return std::string();
+      return fmt::format("{}-{}{}", node_, number, ending);
+    });
+    placed_.push_back(from);
+    if (!own.ends_with(".earlier") && !name.empty() && name != own) new_names_[summary_name(from)] = name;
   }
-  for (const fs::path& summary : summaries) {
-    const auto renamed = names.find(summary.filename().string());
-    if (renamed == names.end()) {
-      move(summary, directory / summary.filename());
-      continue;
+
+  void summary(const fs::path& from) {
+    const std::string own = from.filename().string();
+    const auto renamed = new_names_.find(own);
+    if (renamed == new_names_.end()) {
+      copy_over(from, to_.folder.get(), to_.directory, own);
+    } else {
+      publish_renamed(from, renamed->second);
     }
+    placed_.push_back(from);
+  }
+
+  /// Returns why a delivered file is still in the spool, "" if there is none.
+  [[nodiscard]] std::string finish() {
+    std::string left;
+    if (!placed_.empty()) sync_directory(to_.folder.get(), to_.directory);
+    for (const fs::path& file : placed_) {
+      if (::unlink(file.c_str()) != 0)
+        left = system_error(file.string() + ": was delivered and cannot be removed", errno).what();
+    }
+    placed_.clear();
+    return left;
+  }
+
+ private:
+  void publish_renamed(const fs::path& from, const std::string& trace) const {
     std::optional<NodeSummary> theirs;
     try {
-      theirs = parse_summary(read_text_file(summary, kLargestSummary));
+      theirs = parse_summary(read_text_file(from, kLargestSummary));
     } catch (const std::exception&) {
-      // The report makes a new one.
+      return;  // the report makes a new one
     }
-    if (theirs) {
-      theirs->trace = renamed->second;
-      publish_summary(directory / renamed->second, *std::move(theirs), Synced::yes);
-    }
-    std::error_code ignored;
-    fs::remove(summary, ignored);
+    theirs->trace = trace;
+    publish_summary(to_.directory / trace, *std::move(theirs), Synced::yes);
   }
-  return left;
+
+  const Claimed& to_;
+  const std::string& node_;
+  std::vector<fs::path> placed_;
+  std::map<std::string, std::string> new_names_;  // of traces, by the summary of each
+};
+
+/// Traces before summaries: a node that sees a summary may begin with the report. Files that were delivered before are
+/// not replaced. Returns why a delivered file is still in the spool, "" if there is none.
+std::string move_all(const fs::path& spool, const Claimed& to, const std::string& node) {
+  const Waiting waiting = waiting_in(spool, node);
+  Move move(to, node);
+  try {
+    for (const fs::path& trace : waiting.traces) move.trace(trace);
+    for (const fs::path& summary : waiting.summaries) move.summary(summary);
+  } catch (const Error& error) {
+    static_cast<void>(move.finish());
+    throw Error(std::string(error.what()) + "; kept in " + spool.string());
+  }
+  return move.finish();
 }
 
 /// The analysis of this node's own traces.
@@ -419,9 +454,9 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       const JobNames& names = delivery.names ? *delivery.names : job.names;
       if (!names.state.empty())
         publish_file(directory, kSlurmJobRecordFile, render_slurm_job_record(record_of({place, names})));
-      add_problem(move_all(spool, directory, node));
+      add_problem(move_all(spool, claimed, node));
       delivery.directory = directory;
-      delivery.folder = Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      delivery.folder = std::move(claimed.folder);
       delivery.moved = true;
       break;
     } catch (const std::exception& error) {
