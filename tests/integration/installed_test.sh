@@ -63,8 +63,17 @@ if command -v systemd-analyze >/dev/null; then
   # The service names programs below the prefix of the configuration.
   sed "s,/[^ ]*/bin/reveal ,$prefix/bin/reveal ,g" "$prefix/lib/systemd/system/reveal-digest.service" >"$work/reveal-digest.service"
   cp "$prefix/lib/systemd/system/reveal-digest.timer" "$work"
-  said=$(systemd-analyze verify "$work"/reveal-digest.{service,timer} 2>&1)
-  [[ $said != *reveal-digest* ]] || fail "systemd refuses reveal-digest: $said"
+  sed "s,^ExecStart=[^ ]*,ExecStart=$prefix/libexec/reveal/spool-janitor," "$prefix/lib/systemd/system/reveal-janitor.service" >"$work/reveal-janitor.service"
+  cp "$prefix/lib/systemd/system/reveal-janitor.timer" "$work"
+  for unit in reveal-digest reveal-janitor; do
+    said=$(systemd-analyze verify "$work/$unit".{service,timer} 2>&1)
+    [[ $said != *$unit* ]] || fail "systemd refuses $unit: $said"
+  done
+  # In tenths; 10 is a service without limits. The digest runs the site's mail program.
+  for limit in reveal-janitor:25 reveal-digest:75; do
+    said=$(systemd-analyze security --offline=true --threshold="${limit#*:}" "$work/${limit%:*}.service" 2>&1) ||
+      fail "${limit%:*} is more exposed than ${limit#*:} tenths: $(tail -n 2 <<<"$said")"
+  done
 fi
 
 # --- completion
