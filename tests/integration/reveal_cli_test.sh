@@ -122,6 +122,22 @@ broken/reveal doctor >out 2>err
 [ $? = 1 ] || fail "doctor finds no fault with a missing program"
 grep -q 'reveal-run is missing' out || fail "doctor does not name the missing program: $(cat out)"
 
+# --- old runs: the limits of reveal.conf, where none is typed
+for age in 1 40; do
+  mkdir -p "kept/of-$age-days"
+  printf '{"schema": "reveal.run/1", "run_id": "%s", "key": "k", "begin_utc_ns": %s000000000}\n' $age "$(date -d "$age days ago" +%s)" >"kept/of-$age-days/run.json"
+done
+expect 2 'choose which runs to delete' "$reveal" clean kept
+for setting in 'keep_days = 30' 'keep_number = 1' 'keep_total = "5000"'; do
+  printf '[report]\n%s\n' "$setting" >keep.conf
+  expect 0 - "$reveal" clean kept --config keep.conf
+  grep -q 'would delete 1 of 2 runs' out && grep -q 'kept/of-40-days' out || fail "$setting: $(cat out)"
+done
+expect 0 - "$reveal" clean kept --config keep.conf --older-than 10w
+grep -q 'would delete 0 of 2 runs' out || fail "a limit that is typed does not replace those of reveal.conf: $(cat out)"
+expect 0 - "$reveal" clean kept --config keep.conf --delete
+[ "$(ls kept)" = of-1-days ] || fail "clean --delete left $(ls kept)"
+
 # --- a node without a job: this one, a good and a bad copy, and none
 tree() { # tree NAME CLOCKSOURCE GOVERNOR LANES
   local cpus=$1/sys/devices/system/cpu clock=$1/sys/devices/system/clocksource/clocksource0 pci=$1/sys/bus/pci/devices cpu
