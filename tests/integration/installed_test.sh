@@ -32,6 +32,10 @@ else
       said=$(groff -man -ww -z <<<"$text" 2>&1)
       [ -z "$said" ] || fail "$page: $said"
     fi
+    if command -v mandoc >/dev/null; then  # it does not know the dates of help2man
+      said=$(mandoc -Tlint -W warning <<<"$text" | grep -v 'date, using')
+      [ -z "$said" ] || fail "$page: $said"
+    fi
   done
   # Formats and rules: from the tables that print them.
   rules=$(zcat "$prefix/share/man/man7/reveal-rules.7.gz")
