@@ -2,11 +2,11 @@
 // job and the collector go on. Values that the driver does not support for a GPU have no channel.
 // https://docs.nvidia.com/deploy/nvml-api/
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <map>
 #include <set>
 
+#include "core/gpu/gpu_rows.h"
 #include "core/gpu/gpu_worker.h"
 #include "core/gpu/job_gpus.h"
 #include "core/gpu/nvml_abi.h"
@@ -123,31 +123,17 @@ constexpr FamilyTable kFamilies[] = {
 };
 constexpr std::size_t kFirstSlow = 9;  // place of "gpu/temperatures" among the families
 
-struct Column {
-  std::string_view metric;
-  std::size_t family;
-};
-std::vector<Column> columns() {
-  std::vector<Column> all;
-  for (std::size_t family = 0; family < std::size(kFamilies); ++family) {
-    for (const MetricHelp& metric : kFamilies[family].metrics) all.push_back({metric.name, family});
-  }
-  return all;
-}
-
 class GpuProbe final : public Probe {
  public:
   explicit GpuProbe(const ProbeContext& context)
-      : context_(context), child_(context, query_gpus, kWords), columns_(columns()) {
+      : context_(context), child_(context, query_gpus, kWords), rows_(kFamilies) {
     follow_job();
     open_gpus();
     take_opening(child_.answer_within(kForTheStart));
     if (opened_ && lacks_gpus() && open_gpus()) take_opening(child_.answer_within(kForTheStart));
     if (context.fs.recorded() && !opened_) throw Unavailable("the recording has no GPUs");
     if (child_.state() == AskedChild::State::lost) throw Unavailable("the NVIDIA library crashed when it was loaded");
-    for (std::size_t i = 0; i < families_.size(); ++i) {
-      families_[i] = &context.sink.add_family(kFamilies[i], i < kFirstSlow ? context.period : slow_period());
-    }
+    rows_.open(context.sink, kFirstSlow, context.period, slow_period());
   }
 
   ~GpuProbe() override {
@@ -212,11 +198,6 @@ class GpuProbe final : public Probe {
     Snapshot facts;
     std::int64_t xids = 0;
     bool lost = false;
-  };
-  struct Place {
-    std::string instance;
-    std::string role;
-    std::vector<std::int32_t> channels;  // by column
   };
 
   [[nodiscard]] std::chrono::nanoseconds slow_period() const {
@@ -345,11 +326,10 @@ class GpuProbe final : public Probe {
       return;
     }
     answer = rest;
-    const std::size_t end = slow ? families_.size() : kFirstSlow;
-    for (std::size_t i = 0; i < end; ++i) families_[i]->begin();
+    rows_.begin(slow);
     while (next_line(answer, line)) take_line(line);
     count_xids();
-    for (std::size_t i = 0; i < end; ++i) families_[i]->commit();
+    rows_.commit(slow);
   }
 
   void take_line(std::string_view line) {
@@ -359,63 +339,15 @@ class GpuProbe final : public Probe {
       return;
     }
     if (head != "process") {
-      take_values("gpu", head, "job", line);
+      rows_.take("gpu", head, "job", line);
       return;
     }
     const auto pid = parse_int(cut_word(line));
     const std::string_view gpu = cut_word(line);
     if (!pid || context_.slots == nullptr) return;
     for (const ProcessSlot& slot : context_.slots->slots()) {
-      if (slot.pid == *pid && slot.process != nullptr) take_values(slot.instance + "/gpu", gpu, slot.role, line);
+      if (slot.pid == *pid && slot.process != nullptr) rows_.take(slot.instance + "/gpu", gpu, slot.role, line);
     }
-  }
-
-  void take_values(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words) {
-    Place* place = place_of(prefix, rest, role);
-    if (place == nullptr) return;
-    for (std::string_view metric = cut_word(words); !metric.empty(); metric = cut_word(words)) {
-      std::int64_t value = 0;
-      if (!parse_counter(cut_word(words), value)) continue;
-      const std::size_t column = column_of(metric);
-      if (column < columns_.size()) set(*place, column, value);
-    }
-  }
-
-  void set(Place& place, std::size_t column, std::int64_t value) {
-    Family& family = *families_[columns_[column].family];
-    std::int32_t& channel = place.channels[column];
-    if (channel == Family::kNoChannel) {
-      // The driver reports each Xid once, so they are counted here, and from the beginning; its own counters are older.
-      const std::int64_t before = columns_[column].metric == kXid ? 0 : kMissing;
-      channel = family.add(columns_[column].metric, place.instance, place.role, before);
-    }
-    family.set(channel, value);
-  }
-
-  // The lines have the same order each time: the next one is the likely one.
-  // Null where there are more than any node has: a recording may hold anything.
-  Place* place_of(std::string_view prefix, std::string_view rest, std::string_view role) {
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      Place& place = places_[(next_place_ + i) % places_.size()];
-      const std::string_view instance = place.instance;
-      if (!instance.starts_with(prefix) || instance.substr(prefix.size()) != rest) continue;
-      next_place_ = (next_place_ + i + 1) % places_.size();
-      return &place;
-    }
-    if (places_.size() == kMostPlaces) return nullptr;
-    places_.push_back({std::string(prefix) + std::string(rest), std::string(role), {}});
-    places_.back().channels.assign(columns_.size(), Family::kNoChannel);
-    return &places_.back();
-  }
-
-  std::size_t column_of(std::string_view metric) {
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const std::size_t column = (next_column_ + i) % columns_.size();
-      if (columns_[column].metric != metric) continue;
-      next_column_ = column + 1;
-      return column;
-    }
-    return columns_.size();
   }
 
   void take_event(std::string_view what, std::string_view line) {
@@ -443,11 +375,10 @@ class GpuProbe final : public Probe {
     }
   }
 
+  // The driver reports each Xid once, so they are counted here, and from the beginning; its own counters are older.
   void count_xids() {
-    const std::size_t column = column_of(kXid);
     for (const auto& [index, gpu] : gpus_) {
-      if (!job_gpus_.indices.contains(index)) continue;
-      if (Place* place = place_of("gpu", std::to_string(index), "job")) set(*place, column, gpu.xids);
+      if (job_gpus_.indices.contains(index)) rows_.set("gpu", std::to_string(index), "job", kXid, gpu.xids, 0);
     }
   }
 
@@ -469,24 +400,19 @@ class GpuProbe final : public Probe {
   }
 
   static constexpr std::int64_t kMostIndex = 255;
-  static constexpr std::size_t kMostPlaces = 2048;  // GPUs, their links, and processes on them
 
   ProbeContext context_;
   AskedChild child_;
-  std::vector<Column> columns_;
+  GpuRows rows_;
   std::size_t asleep_ = 0;
-  std::array<Family*, std::size(kFamilies)> families_{};
   std::vector<GpuIdentity> identities_;  // all GPUs of the node
   std::map<int, GpuState> gpus_;         // that are open
   JobGpus job_gpus_;
   std::set<int> asked_to_open_;
   int count_ = 0;  // GPUs of the node, as the driver counts them
   Snapshot driver_facts_;
-  std::vector<Place> places_;
   std::string request_;
   std::string gap_;
-  std::size_t next_place_ = 0;
-  std::size_t next_column_ = 0;
   std::uint64_t generation_ = 0;
   std::int64_t next_slow_ns_ = 0;
   std::int64_t next_follow_ns_ = 0;
