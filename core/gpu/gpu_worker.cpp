@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
+#include "core/gpu/call_pace.h"
 #include "core/gpu/nvml_library.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/worker_process.h"
@@ -16,6 +19,8 @@
 
 namespace reveal {
 namespace {
+
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostGpus = 64;
 constexpr std::size_t kMostGpuProcesses = 128;
@@ -84,20 +89,26 @@ std::string sysfs_address(std::string address) {
   return colon == std::string::npos || colon <= kDomain ? address : address.substr(colon - kDomain);
 }
 
-/// The answers of one GPU: once it is lost, no more requests are sent.
+/// The answers of one GPU: once it is lost, no more requests are sent. A call that is slow is left out of some
+/// requests.
 class Asked {
  public:
-  explicit Asked(Gpu& gpu) : gpu_(gpu) {}
+  Asked(Gpu& gpu, CallPaces& paces) : gpu_(gpu), paces_(paces) {}
   template <typename Call, typename... Arguments>
   bool operator()(const Call& call, Arguments... arguments) {
-    if (gpu_.lost != nvml::kSuccess) return false;
+    if (gpu_.lost != nvml::kSuccess || call.name().empty()) return false;
+    CallPace& pace = paces_.of(call.name());
+    if (!pace.is_due(paces_.request())) return false;
+    const auto begin = SteadyClock::now();
     const int result = call(gpu_.device, arguments...);
+    pace.took(SteadyClock::now() - begin);
     if (result == nvml::kGpuIsLost || result == nvml::kResetRequired) gpu_.lost = result;
     return result == nvml::kSuccess;
   }
 
  private:
   Gpu& gpu_;
+  CallPaces& paces_;
 };
 
 class Driver {
@@ -121,6 +132,7 @@ class Driver {
   }
 
   std::string facts() {
+    paces_.begin_request();
     std::string answer;
     std::array<char, kLongestText> version{};
     if (library_.driver_version(version.data(), kLongestText) == nvml::kSuccess)
@@ -132,20 +144,29 @@ class Driver {
 
   std::string fast(std::string_view indices) {
     std::string answer = "fast\n";
+    paces_.begin_request();
     for_each(indices, answer, [&](Gpu& gpu) { add_fast(gpu, answer); });
     add_events(answer);
+    add_slow_calls(answer);
     return answer;
   }
 
   std::string slow(std::string_view indices) {
     std::string answer = "slow\n";
+    paces_.begin_request();
+    SteadyClock::duration fast{};
+    const auto begin = SteadyClock::now();
     for_each(indices, answer, [&](Gpu& gpu) {
+      const auto before = SteadyClock::now();
       add_fast(gpu, answer);
+      fast += SteadyClock::now() - before;
       add_slow(gpu, answer);
       add_links(gpu, answer);
       add_processes(gpu, answer);
     });
+    add_costs(answer, fast, SteadyClock::now() - begin);
     add_events(answer);
+    add_slow_calls(answer);
     return answer;
   }
 
@@ -179,7 +200,7 @@ class Driver {
   }
 
   void add_facts(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu);
+    Asked asked(gpu, paces_);
     std::array<char, kLongestText> text{};
     const auto add = [&](std::string_view key, const std::string& value) { add_fact(answer, gpu, key, value); };
     if (asked(library_.name, text.data(), kLongestText)) add("name", clean(text.data()));
@@ -205,7 +226,7 @@ class Driver {
   }
 
   void add_fast(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu);
+    Asked asked(gpu, paces_);
     Line line(answer, std::to_string(gpu.index));
     nvml::Utilization utilization{};
     if (asked(library_.utilization, &utilization)) {
@@ -261,7 +282,7 @@ class Driver {
   }
 
   void add_slow(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu);
+    Asked asked(gpu, paces_);
     Line line(answer, std::to_string(gpu.index));
     unsigned value = 0;
     unsigned long long large = 0;
@@ -308,7 +329,7 @@ class Driver {
   }
 
   void add_links(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu);
+    Asked asked(gpu, paces_);
     for (unsigned link = 0; link < nvml::kMostLinks; ++link) {
       int active = 0;
       if (!asked(library_.link_state, link, &active)) break;  // the first that it does not have
@@ -328,7 +349,7 @@ class Driver {
   }
 
   void add_processes(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu);
+    Asked asked(gpu, paces_);
     std::vector<nvml::ProcessInfo> processes(kRoomForProcesses);
     auto count = static_cast<unsigned>(kMostGpuProcesses);
     if (!asked(library_.processes, &count, processes.data())) return;
@@ -353,6 +374,26 @@ class Driver {
     }
   }
 
+  /// Once, of the first request that makes all calls.
+  void add_costs(std::string& answer, SteadyClock::duration fast, SteadyClock::duration all) {
+    if (costs_known_) return;
+    costs_known_ = true;
+    add_cost(answer, "each_second", fast);
+    add_cost(answer, "all", all);
+    for (const auto& [name, pace] : paces_.all()) add_cost(answer, name, pace.longest());
+  }
+  static void add_cost(std::string& answer, std::string_view name, std::chrono::nanoseconds time) {
+    const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+    answer.append("cost ").append(name).append(1, ' ').append(std::to_string(microseconds)).append(1, '\n');
+  }
+
+  /// Calls that were slow more than once; each of them once.
+  void add_slow_calls(std::string& answer) {
+    for (const auto& [name, pace] : paces_.all()) {
+      if (pace.every() > 2 && slow_calls_.insert(name).second) answer.append("slow_call ").append(name).append(1, '\n');
+    }
+  }
+
   void add_events(std::string& answer) {
     constexpr int kAtOnce = 64;
     nvml::EventData event{};
@@ -372,6 +413,9 @@ class Driver {
   std::vector<Gpu> gpus_;
   std::size_t count_ = 0;
   nvml::EventSet events_ = nullptr;
+  CallPaces paces_;
+  std::set<std::string_view> slow_calls_;
+  bool costs_known_ = false;
 };
 
 }  // namespace

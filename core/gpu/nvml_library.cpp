@@ -27,7 +27,9 @@ std::string why_not_started(int result) {
 template <typename... Parameters>
 void NvmlLibrary::Call<Parameters...>::find(void* library, std::initializer_list<const char*> names) {
   for (const char* symbol : names) {
-    if (function_ == nullptr) function_ = reinterpret_cast<int (*)(Parameters...)>(::dlsym(library, symbol));
+    if (function_ != nullptr) return;
+    function_ = reinterpret_cast<int (*)(Parameters...)>(::dlsym(library, symbol));
+    if (function_ != nullptr) name_ = symbol;
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/gpu/nvml_abi.h"
 
@@ -24,8 +25,11 @@ class NvmlLibrary {
     int operator()(Parameters... arguments) const {
       return function_ == nullptr ? nvml::kNotSupported : function_(arguments...);
     }
+    /// The name that the library has; "" if it lacks the call.
+    [[nodiscard]] std::string_view name() const { return name_; }
 
    private:
+    std::string_view name_;
     int (*function_)(Parameters...) = nullptr;
   };
 

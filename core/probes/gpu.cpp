@@ -172,12 +172,14 @@ class GpuProbe final : public Probe {
                  ? "none was measured: neither Slurm nor the devices cgroup assigns a GPU of this node to the job"
                  : "none was measured: " + job_gpus_.allocated_by + " names no GPU of this node";
     }
+    if (!slow_calls_.empty()) text += (text.empty() ? "" : "; ") + slow_calls_words();
     if (asleep_ > 0) text += (text.empty() ? "" : "; ") + std::to_string(asleep_) + " GPUs sleep and were not woken";
     return text;
   }
 
   [[nodiscard]] Snapshot facts() const override {
     Snapshot all = driver_facts_;
+    all.insert(all.end(), costs_.begin(), costs_.end());
     for (const auto& [index, gpu] : gpus_) {
       if (!job_gpus_.indices.contains(index)) continue;
       const std::string prefix = "gpu.gpu" + std::to_string(index) + '.';
@@ -200,6 +202,11 @@ class GpuProbe final : public Probe {
     bool lost = false;
   };
 
+  [[nodiscard]] std::string slow_calls_words() const {
+    std::string names;
+    for (const std::string& call : slow_calls_) names += (names.empty() ? "" : ", ") + call;
+    return "calls that took more than 50 ms were made less often: " + names;
+  }
   [[nodiscard]] std::chrono::nanoseconds slow_period() const {
     return std::max(context_.period, std::chrono::nanoseconds(kSlowPeriod));
   }
@@ -338,6 +345,10 @@ class GpuProbe final : public Probe {
       take_event(head, line);
       return;
     }
+    if (head == "cost" || head == "slow_call") {
+      take_cost(head, line);
+      return;
+    }
     if (head != "process") {
       rows_.take("gpu", head, "job", line);
       return;
@@ -348,6 +359,19 @@ class GpuProbe final : public Probe {
     for (const ProcessSlot& slot : context_.slots->slots()) {
       if (slot.pid == *pid && slot.process != nullptr) rows_.take(slot.instance + "/gpu", gpu, slot.role, line);
     }
+  }
+
+  void take_cost(std::string_view what, std::string_view line) {
+    if (what == "slow_call") {
+      constexpr std::size_t kMostNamed = 3;
+      const std::string call(cut_word(line));
+      context_.sink.event("probe gpu", "slow_call", call);
+      if (slow_calls_.size() <= kMostNamed) slow_calls_.insert(call);
+      return;
+    }
+    constexpr std::size_t kMostCosts = 64;
+    const std::string_view name = cut_word(line);
+    if (costs_.size() < kMostCosts) costs_.emplace_back("gpu.call_us." + std::string(name), cut_word(line));
   }
 
   void take_event(std::string_view what, std::string_view line) {
@@ -411,6 +435,8 @@ class GpuProbe final : public Probe {
   std::set<int> asked_to_open_;
   int count_ = 0;  // GPUs of the node, as the driver counts them
   Snapshot driver_facts_;
+  Snapshot costs_;
+  std::set<std::string> slow_calls_;
   std::string request_;
   std::string gap_;
   std::uint64_t generation_ = 0;

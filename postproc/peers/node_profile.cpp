@@ -58,7 +58,8 @@ constexpr std::string_view kPrivateFacts[] = {"kernel.boot_id",
                                               "pci_state.",
                                               "cpu_threads.",
                                               "address.",
-                                              "gpu.gpu"};
+                                              "gpu.gpu",
+                                              "gpu.call_us."};
 constexpr std::string_view kSharedFacts[] = {"irq.irqbalance"};  // out of a private family, and worth comparing
 
 /// Floors in the shown unit.

@@ -153,6 +153,29 @@ TEST(Gpu, GoesOnAfterALibraryThatHung) {
   EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 32; }));
 }
 
+TEST(Gpu, ReportsTheCostOfItsCallsOnce) {
+  GpuBench bench("gpus 1\nutilization 30\ntemperature 61\nlatency 2\n");
+  EXPECT_EQ(bench.answered("gpu/temperatures", "gpu.temperature", "gpu0"), 61);
+  const std::string each_second = bench.fact("gpu.call_us.each_second");
+  EXPECT_GE(std::atoi(each_second.c_str()), 8 * 2000) << "eight calls of 2 ms";
+  EXPECT_GT(std::atoi(bench.fact("gpu.call_us.all").c_str()), std::atoi(each_second.c_str()));
+  EXPECT_GE(std::atoi(bench.fact("gpu.call_us.nvmlDeviceGetPowerUsage").c_str()), 2000);
+  EXPECT_EQ(bench.fact("gpu.call_us.nvmlDeviceGetMigMode").empty(), false) << "a call of the start";
+  EXPECT_EQ(bench.coverage().reason.find("less often"), std::string::npos) << bench.coverage().reason;
+}
+
+TEST(Gpu, MakesSlowCallsLessOften) {
+  GpuBench bench("gpus 1\nutilization 30\n");
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);
+  bench.write("gpus 1\nutilization 31\nlatency 55\n");
+  const auto slow = [&] { return bench.coverage().reason.find("made less often: nvmlDeviceGet") != std::string::npos; };
+  EXPECT_TRUE(bench.until(slow));
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == kMissing; }));
+  bench.write("gpus 1\nutilization 32\n");
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 32; }));
+  EXPECT_TRUE(slow()) << "the report names it";
+}
+
 TEST(Gpu, OutlivesALibraryThatCrashes) {
   GpuBench bench("gpus 1\nutilization 30\n");
   EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);
