@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cctype>
 #include <chrono>
 #include <memory>
@@ -43,11 +44,36 @@ constexpr std::array kClockReasons = {ClockReason{nvml::kReasonIdle, "gpu.reason
                                       ClockReason{nvml::kReasonHwThermal, "gpu.reason_hw_thermal"},
                                       ClockReason{nvml::kReasonPowerBrake, "gpu.reason_power_brake"}};
 
+struct Region {
+  int location;
+  const char* name;
+};
+constexpr std::array kRegions = {Region{nvml::kL1Cache, "l1"},
+                                 Region{nvml::kL2Cache, "l2"},
+                                 Region{nvml::kDeviceMemory, "dram"},
+                                 Region{nvml::kRegisterFile, "registers"},
+                                 Region{nvml::kTextureMemory, "texture"},
+                                 Region{nvml::kSharedMemory, "shared"},
+                                 Region{nvml::kControlUnit, "control"},
+                                 Region{nvml::kSram, "sram"}};
+
+struct Sampled {
+  int type;
+  const char* highest;
+  const char* lowest;  // null: not of interest
+  std::uint64_t divisor;
+};
+constexpr std::array kSampled = {
+    Sampled{nvml::kPowerSamples, "gpu.power_highest", nullptr, 1000},
+    Sampled{nvml::kUtilizationSamples, "gpu.utilization_highest", "gpu.utilization_lowest", 1}};
+
 struct Gpu {
   nvml::Device device = nullptr;
   int index = 0;
-  int lost = nvml::kSuccess;            // the result that reported it
-  unsigned long long seen_process = 0;  // time of the last sample of a process, us
+  int lost = nvml::kSuccess;                                         // the result that reported it
+  unsigned long long seen_process = 0;                               // time of the last sample of a process, us
+  std::bitset<kRegions.size()> without_region = {};                  // known not to be counted
+  std::array<unsigned long long, kSampled.size()> seen_sample = {};  // times of the last ones, us
 };
 
 /// One line of an answer. A part of a line would be a wrong number: a word that does not fit is left out.
@@ -100,15 +126,18 @@ class Asked {
     CallPace& pace = paces_.of(call.name());
     if (!pace.is_due(paces_.request())) return false;
     const auto begin = SteadyClock::now();
-    const int result = call(gpu_.device, arguments...);
+    const int result = last_result_ = call(gpu_.device, arguments...);
     pace.took(SteadyClock::now() - begin);
     if (result == nvml::kGpuIsLost || result == nvml::kResetRequired) gpu_.lost = result;
     return result == nvml::kSuccess;
   }
+  /// That of the last call that was made.
+  [[nodiscard]] int last_result() const noexcept { return last_result_; }
 
  private:
   Gpu& gpu_;
   CallPaces& paces_;
+  int last_result_ = nvml::kSuccess;
 };
 
 class Driver {
@@ -161,6 +190,7 @@ class Driver {
       add_fast(gpu, answer);
       fast += SteadyClock::now() - before;
       add_slow(gpu, answer);
+      add_regions(gpu, answer);
       add_links(gpu, answer);
       add_processes(gpu, answer);
     });
@@ -249,6 +279,31 @@ class Driver {
       for (const ClockReason& reason : kClockReasons) line.add(reason.metric, (large & reason.bit) != 0 ? 1 : 0);
     }
     add_fields(asked, line);
+    for (std::size_t i = 0; i < kSampled.size(); ++i) add_samples(asked, kSampled[i], gpu.seen_sample[i], line);
+  }
+
+  // The first answer, and one after a pause, reach further back than the second that the other values are of.
+  void add_samples(Asked& asked, const Sampled& wanted, unsigned long long& seen, Line& line) {
+    constexpr std::size_t kMostSamples = 512;
+    constexpr unsigned long long kSecondUs = 1'000'000;
+    std::array<nvml::Sample, kMostSamples> samples{};
+    auto count = static_cast<unsigned>(kMostSamples);
+    int type = nvml::kDouble;
+    if (!asked(library_.samples, wanted.type, seen, &type, &count, samples.data())) return;
+    if (type != nvml::kUnsignedInt && type != nvml::kUnsignedLongLong) return;
+    const auto end = samples.begin() + std::min<std::size_t>(count, kMostSamples);
+    for (auto at = samples.begin(); at != end; ++at) seen = std::max(seen, at->timestamp);
+    std::uint64_t highest = 0;
+    std::uint64_t lowest = ~std::uint64_t{0};
+    for (auto at = samples.begin(); at != end; ++at) {
+      if (seen - at->timestamp >= kSecondUs) continue;
+      const std::uint64_t value = type == nvml::kUnsignedInt ? at->value.small : at->value.large;
+      highest = std::max(highest, value);
+      lowest = std::min(lowest, value);
+    }
+    if (lowest > highest) return;  // there was none
+    line.add(wanted.highest, (highest + wanted.divisor / 2) / wanted.divisor);
+    if (wanted.lowest != nullptr) line.add(wanted.lowest, (lowest + wanted.divisor / 2) / wanted.divisor);
   }
 
   // In one call, which takes the driver's lock once.
@@ -315,16 +370,37 @@ class Driver {
   }
 
   void add_fields_of_health(Asked& asked, Line& line) {
-    std::array<nvml::FieldValue, 2> values{};
-    values[0].field = nvml::kFieldMemoryTemperature;
-    values[1].field = nvml::kFieldRetiredPending;
-    for (nvml::FieldValue& value : values) value.result = nvml::kNotSupported;
+    constexpr std::array kFields = {nvml::kFieldMemoryTemperature, nvml::kFieldRetiredPending,
+                                    nvml::kFieldRetiredSingleBit, nvml::kFieldRetiredDoubleBit};
+    constexpr std::array kMetrics = {"gpu.memory_temperature", "gpu.retired_pages_pending",
+                                     "gpu.retired_pages_single_bit", "gpu.retired_pages_double_bit"};
+    std::array<nvml::FieldValue, kFields.size()> values{};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i].field = kFields[i];
+      values[i].result = nvml::kNotSupported;
+    }
     if (!asked(library_.fields, static_cast<int>(values.size()), values.data())) return;
-    constexpr std::array kMetrics = {"gpu.memory_temperature", "gpu.retired_pages_pending"};
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i].result != nvml::kSuccess) continue;
       if (values[i].type == nvml::kUnsignedInt) line.add(kMetrics[i], values[i].value.small);
       if (values[i].type == nvml::kUnsignedLongLong) line.add(kMetrics[i], values[i].value.large);
+    }
+  }
+
+  void add_regions(Gpu& gpu, std::string& answer) {
+    Asked asked(gpu, paces_);
+    for (std::size_t i = 0; i < kRegions.size(); ++i) {
+      if (gpu.without_region[i]) continue;
+      Line line(answer, std::to_string(gpu.index) + '/' + kRegions[i].name);
+      bool counted = false;
+      for (const auto& [type, metric] : {std::pair{nvml::kCorrected, "gpu.ecc_corrected_in"},
+                                         std::pair{nvml::kUncorrected, "gpu.ecc_uncorrected_in"}}) {
+        unsigned long long count = 0;
+        if (!asked(library_.ecc_errors_at, type, nvml::kVolatile, kRegions[i].location, &count)) continue;
+        line.add(metric, count);
+        counted = true;
+      }
+      gpu.without_region[i] = !counted && asked.last_result() == nvml::kNotSupported;
     }
   }
 

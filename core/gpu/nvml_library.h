@@ -42,6 +42,7 @@ class NvmlLibrary {
       pcie_generation_most, pcie_width_most, pcie_replays;
   Call<nvml::Device, nvml::PciInfo*> pci;
   Call<nvml::Device, nvml::Utilization*> utilization;
+  Call<nvml::Device, int, unsigned long long, int*, unsigned*, nvml::Sample*> samples;
   Call<nvml::Device, nvml::Memory*> memory;
   Call<nvml::Device, int, unsigned*> clock, clock_most, clock_of_applications, clock_of_applications_default;
   Call<nvml::Device, unsigned long long*> reasons, energy;
@@ -50,6 +51,7 @@ class NvmlLibrary {
   Call<nvml::Device, int*> persistence;
   Call<nvml::Device, int*, int*> ecc_mode;
   Call<nvml::Device, int, int, unsigned long long*> ecc_errors;
+  Call<nvml::Device, int, int, int, unsigned long long*> ecc_errors_at;
   Call<nvml::Device, unsigned*, unsigned*, unsigned*, unsigned*> remapped_rows;
   Call<nvml::Device, int, nvml::FieldValue*> fields;
   Call<nvml::Device, unsigned, int*> link_state;

@@ -28,12 +28,17 @@ constexpr MetricHelp kUtilization[] = {
     {"gpu.utilization",
      "Part of the time in which a kernel ran on the GPU; like all metrics of this probe, of the previous second."},
     {"gpu.memory_utilization", "Part of the time in which its memory was read or written."},
+    {"gpu.utilization_highest", "Highest of the driver's samples of the utilization in that second."},
+    {"gpu.utilization_lowest", "Lowest of these samples: short pauses show here."},
 };
 constexpr MetricHelp kMemory[] = {
     {"gpu.memory_used", "Memory of the GPU in use, including the driver's own."},
     {"gpu.memory_free", "Free memory of the GPU."},
 };
-constexpr MetricHelp kPower[] = {{"gpu.power", "Power of the GPU and its memory."}};
+constexpr MetricHelp kPower[] = {
+    {"gpu.power", "Power of the GPU and its memory."},
+    {"gpu.power_highest", "Highest of the driver's samples of the power in that second."},
+};
 constexpr MetricHelp kEnergy[] = {{"gpu.energy", "Energy the GPU used."}};
 constexpr MetricHelp kClocks[] = {
     {"gpu.sm_clock", "Clock of the multiprocessors."},
@@ -68,6 +73,9 @@ constexpr MetricHelp kXids[] = {{kXid, "Critical errors that the driver reported
 constexpr MetricHelp kErrors[] = {
     {"gpu.ecc_corrected", "Memory errors corrected since the driver was loaded."},
     {"gpu.ecc_uncorrected", "Memory errors not corrected since the driver was loaded."},
+    {"gpu.ecc_corrected_in",
+     "Memory errors corrected since the driver was loaded, by region (instance \"gpu0/dram\"; l1, l2, sram ...)."},
+    {"gpu.ecc_uncorrected_in", "Memory errors not corrected since the driver was loaded, by region."},
     {"pcie.replays", "Packets the GPU's PCI Express link repeated."},
     {"nvlink.replays", "Packets an NVLink repeated (instance \"gpu0/link3\")."},
     {"nvlink.recoveries", "Number of retrainings of an NVLink."},
@@ -76,6 +84,8 @@ constexpr MetricHelp kErrors[] = {
 constexpr MetricHelp kStates[] = {
     {"gpu.ecc_corrected_ever", "Memory errors corrected in the GPU's life."},
     {"gpu.ecc_uncorrected_ever", "Memory errors not corrected in the GPU's life."},
+    {"gpu.retired_pages_single_bit", "Pages retired in the GPU's life for repeated corrected errors."},
+    {"gpu.retired_pages_double_bit", "Pages retired in the GPU's life for an error that was not corrected."},
     {"gpu.retired_pages_pending", "1 while pages wait to be retired until the GPU is reset."},
     {"gpu.remapped_rows", "Rows of memory replaced by spare ones."},
     {"gpu.remap_pending", "1 while a row waits to be replaced until the GPU is reset."},
