@@ -132,28 +132,6 @@ std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuI
   return indices;
 }
 
-/// The render devices of the GPUs in the kernel's list of compute devices, in its order.
-/// https://docs.kernel.org/gpu/amdgpu/amdgpu-glossary.html (KFD); https://github.com/ROCm/ROCR-Runtime (topology.c)
-std::vector<int> compute_minors(KernelTree& fs) {
-  constexpr std::string_view kFolder = "/sys/class/kfd/kfd/topology/nodes/";
-  constexpr std::string_view kMinor = "drm_render_minor";
-  std::map<std::int64_t, int> minors;  // by the number of the node
-  for (const std::string& node : fs.list(kFolder)) {
-    const auto number = parse_int(node);
-    const std::string text = fs.text(std::string(kFolder) + node + "/properties").value_or("");
-    std::string_view rest = text;
-    std::string_view line;
-    while (number && next_line(rest, line)) {
-      if (cut_word(line) != kMinor) continue;
-      const auto minor = parse_int(cut_word(line));
-      if (minor && *minor > 0) minors[*number] = static_cast<int>(*minor);  // processors are nodes without one
-    }
-  }
-  std::vector<int> ordered;
-  for (const auto& [node, minor] : minors) ordered.push_back(minor);
-  return ordered;
-}
-
 }  // namespace
 
 constexpr GpuMaker kNvidiaGpus{.device = "c 195:", .visible = kOfCuda};
@@ -229,11 +207,36 @@ bool sleeps(std::string_view runtime_status) noexcept {
   return runtime_status == "suspended" || runtime_status == "suspending";
 }
 
+// https://docs.kernel.org/gpu/amdgpu/amdgpu-glossary.html (KFD); https://github.com/ROCm/ROCR-Runtime (topology.c)
+std::vector<ComputeDevice> compute_devices(KernelTree& fs) {
+  constexpr std::string_view kFolder = "/sys/class/kfd/kfd/topology/nodes/";
+  constexpr std::string_view kMinor = "drm_render_minor";
+  constexpr std::size_t kMostDevices = 256;       // a recording may hold any number
+  std::map<std::int64_t, ComputeDevice> devices;  // by the number of the node
+  for (const std::string& node : fs.list(kFolder)) {
+    const auto number = parse_int(node);
+    const std::string folder = std::string(kFolder) + node;
+    const std::string text = fs.text(folder + "/properties").value_or("");
+    std::string_view rest = text;
+    std::string_view line;
+    while (number && next_line(rest, line)) {
+      if (cut_word(line) != kMinor) continue;
+      const auto minor = parse_int(cut_word(line));
+      if (!minor || *minor <= 0 || devices.size() == kMostDevices) continue;  // processors are nodes without one
+      devices[*number] = {static_cast<int>(*minor), parse_int(fs.word(folder + "/gpu_id")).value_or(0)};
+    }
+  }
+  std::vector<ComputeDevice> ordered;
+  for (const auto& [node, device] : devices) ordered.push_back(device);
+  return ordered;
+}
+
 AmdGpus amd_gpus(KernelTree& fs) {
   std::vector<RenderDevice> devices = render_devices(fs, "amdgpu");
-  const std::vector<int> computing = compute_minors(fs);
+  const std::vector<ComputeDevice> computing = compute_devices(fs);
   const auto place = [&computing](const RenderDevice& device) {
-    return std::find(computing.begin(), computing.end(), device.minor) - computing.begin();
+    const auto same = [&device](const ComputeDevice& one) { return one.minor == device.minor; };
+    return std::find_if(computing.begin(), computing.end(), same) - computing.begin();
   };
   std::stable_sort(devices.begin(), devices.end(),
                    [&](const RenderDevice& a, const RenderDevice& b) { return place(a) < place(b); });
@@ -246,9 +249,9 @@ AmdGpus amd_gpus(KernelTree& fs) {
     if (!number.empty()) gpu.uuid = "GPU-" + number;
     found.gpus.push_back(std::move(gpu));
   }
-  found.divided = std::any_of(computing.begin(), computing.end(), [&](int minor) {
+  found.divided = std::any_of(computing.begin(), computing.end(), [&](const ComputeDevice& part) {
     return std::none_of(devices.begin(), devices.end(),
-                        [minor](const RenderDevice& one) { return one.minor == minor; });
+                        [&part](const RenderDevice& one) { return one.minor == part.minor; });
   });
   return found;
 }

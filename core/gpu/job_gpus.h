@@ -1,6 +1,7 @@
 // Finds the job's GPUs. Only these are opened and read.
 #pragma once
 
+#include <cstdint>
 #include <set>
 #include <span>
 #include <string>
@@ -46,6 +47,13 @@ struct GpusInProc {
   std::size_t asleep = 0;
 };
 [[nodiscard]] GpusInProc gpus_in_proc(KernelTree& fs);
+
+/// The GPUs in the kernel's list of compute devices (KFD), in its order.
+struct ComputeDevice {
+  int minor = -1;       // 128 of /dev/dri/renderD128
+  std::int64_t id = 0;  // in names of the files of its processes
+};
+[[nodiscard]] std::vector<ComputeDevice> compute_devices(KernelTree& fs);
 
 /// The GPUs of the driver amdgpu, in the order in which AMD's libraries count them: that of the kernel's list of
 /// compute devices (KFD), or of the device files where there is none. None is opened or woken: the identity of one that

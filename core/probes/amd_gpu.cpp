@@ -51,6 +51,9 @@ constexpr MetricHelp kErrors[] = {
     {"pcie.replays", "Packets the GPU's PCI Express link repeated."},
 };
 
+constexpr MetricHelp kProcessMemory[] = {
+    {"process.gpu_memory", "Memory of a process on a GPU (instance \"rank0/gpu1\")."}};
+
 constexpr const char* kDevice = "/sys/bus/pci/devices/*";
 constexpr const char* kSensorFiles = "/sys/bus/pci/devices/*/hwmon";
 constexpr FamilyTable kFamilies[] = {
@@ -67,6 +70,8 @@ constexpr FamilyTable kFamilies[] = {
      kSensorFiles, kTemperatures},
     {"gpu/amd_errors", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Errors of AMD GPUs and their links",
      kDevice, kErrors},
+    {"gpu/amd_process_memory", Kind::gauge, Unit::bytes, Scope::process, Subsystem::gpu,
+     "Memory of the job's processes on AMD GPUs", "/sys/class/kfd/kfd/proc/*/vram_*", kProcessMemory},
 };
 constexpr std::size_t kFirstSlow = 5;  // place of "gpu/amd_temperatures" among the families
 
@@ -140,7 +145,7 @@ void append(std::string& line, std::string_view metric, std::int64_t value) {
 }
 
 /// The files of one GPU; in the child. The answer to a request has, for each of its GPUs, "asleep NUMBER" or "NUMBER
-/// METRIC VALUE METRIC VALUE ...", and once "fact NUMBER KEY VALUE".
+/// METRIC VALUE METRIC VALUE ...", "process PID NUMBER METRIC VALUE", and once "fact NUMBER KEY VALUE".
 class GpuFiles {
  public:
   GpuFiles(KernelTree& fs, std::string number, std::string folder)
@@ -169,6 +174,7 @@ class GpuFiles {
     }
     if (pace == Pace::slow) append_errors(line);
     text += line + '\n';
+    if (pace == Pace::slow && compute_id_ > 0) append_processes(text);
   }
 
  private:
@@ -181,7 +187,9 @@ class GpuFiles {
     metrics_ = fs_.open(folder_ + "/gpu_metrics", 4096);
     errors_ = fs_.open(folder_ + "/ras/umc_err_count", 256);
     fact(text, "name", fs_.word(folder_ + "/product_name"));
-    fact(text, "partition", fs_.word(folder_ + "/current_compute_partition"));
+    const std::string partition = fs_.word(folder_ + "/current_compute_partition");
+    fact(text, "partition", partition);
+    if (partition.empty() || partition == "SPX") compute_id_ = compute_id();  // else each part has one of its own
     for (const std::string& monitor : fs_.list(folder_ + "/hwmon"))
       open_sensors(folder_ + "/hwmon/" + monitor + '/', text);
   }
@@ -224,6 +232,30 @@ class GpuFiles {
     if (!has(reading.metric)) readings_.push_back(std::move(reading));
   }
 
+  /// 0 where the processes that the kernel names are not those of this PID namespace.
+  [[nodiscard]] std::int64_t compute_id() const {
+    if (fs_.word("/proc/2/comm") != "kthreadd") return 0;
+    for (const RenderDevice& device : render_devices(fs_, "amdgpu")) {
+      if (!folder_.ends_with('/' + device.address)) continue;
+      for (const ComputeDevice& one : compute_devices(fs_)) {
+        if (one.minor == device.minor) return one.id;
+      }
+    }
+    return 0;
+  }
+  void append_processes(std::string& text) const {
+    constexpr std::size_t kMostProcesses = 64;
+    const std::string folder = "/sys/class/kfd/kfd/proc/";
+    std::size_t seen = 0;
+    for (const std::string& pid : fs_.list(folder)) {
+      const auto bytes = parse_int(fs_.word(folder + pid + "/vram_" + std::to_string(compute_id_)));
+      if (!bytes || *bytes <= 0 || ++seen > kMostProcesses) continue;
+      std::string line = "process " + pid + ' ' + number_;
+      append(line, "process.gpu_memory", *bytes);
+      text += line + '\n';
+    }
+  }
+
   void append_memory(std::string& line) {
     std::int64_t used = 0;
     if (!parse_number_file(memory_used_.read(), used)) return;
@@ -252,6 +284,7 @@ class GpuFiles {
   std::vector<Reading> readings_;
   KernelFile memory_used_, metrics_, errors_;
   std::int64_t memory_total_ = 0;
+  std::int64_t compute_id_ = 0;
 };
 
 constexpr std::string_view kFast = "fast";
@@ -394,6 +427,10 @@ class AmdGpuProbe final : public Probe {
 
   void take_line(std::string_view line) {
     const std::string_view head = cut_word(line);
+    if (head == "process") {
+      take_process(line);
+      return;
+    }
     if (head != "fact" && head != "asleep") {
       if (const auto gpu = gpus_.find(head); gpu != gpus_.end()) gpu->second.asleep = false;
       rows_.take("gpu", head, "job", line);
@@ -410,6 +447,15 @@ class AmdGpuProbe final : public Probe {
     constexpr std::size_t kMostFacts = 16;
     const bool whole = head == "fact" && line.size() > 1 && gpu->second.facts.size() < kMostFacts;
     if (whole) gpu->second.facts.emplace_back(key, line.substr(1));
+  }
+
+  void take_process(std::string_view line) {
+    const auto pid = parse_int(cut_word(line));
+    const std::string_view gpu = cut_word(line);
+    if (!pid || context_.slots == nullptr) return;
+    for (const ProcessSlot& slot : context_.slots->slots()) {
+      if (slot.pid == *pid && slot.process != nullptr) rows_.take(slot.instance + "/gpu", gpu, slot.role, line);
+    }
   }
 
   ProbeContext context_;

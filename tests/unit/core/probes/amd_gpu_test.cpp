@@ -205,6 +205,39 @@ TEST(AmdGpu, MeasuresOnlyTheJobsGpus) {
   EXPECT_EQ(fact(bench, "gpu.gpu0.address"), "");
 }
 
+TEST(AmdGpu, GivesEachOfTheJobsProcessesItsShare) {
+  const TestHost host;
+  gpu(host, 128, kFirst, "97");
+  host.write("/proc/2/comm", "kthreadd\n");
+  host.write("/sys/class/kfd/kfd/topology/nodes/1/properties", "simd_count 416\ndrm_render_minor 128\n");
+  host.write("/sys/class/kfd/kfd/topology/nodes/1/gpu_id", "51234\n");
+  host.write("/sys/class/kfd/kfd/proc/50/vram_51234", "5000000\n");
+  host.write("/sys/class/kfd/kfd/proc/50/vram_777", "6000000\n");  // on another GPU
+  host.write("/sys/class/kfd/kfd/proc/60/vram_51234", "7000000\n");
+  host.process(50, 1, "python", 10, 5);
+  host.last_pid(60);
+  ProbeBench bench(host, "amd_gpu", JobSource{.pid = 50});
+  EXPECT_EQ(bench.answered("gpu/amd_process_memory", "process.gpu_memory", "rank0/gpu0"), 5'000'000);
+  EXPECT_EQ(bench.family("gpu/amd_process_memory").channels().size(), 1U) << "process 60 is another user's";
+}
+
+TEST(AmdGpu, AttributesNoMemoryFromInsideAPidNamespaceOrToAPartOfAGpu) {
+  for (const bool contained : {true, false}) {
+    const TestHost host;
+    gpu(host, 128, kFirst, "97");
+    if (!contained) host.write("/proc/2/comm", "kthreadd\n");
+    if (!contained) host.write(kFirst + "/current_compute_partition", "CPX\n");
+    host.write("/sys/class/kfd/kfd/topology/nodes/1/properties", "drm_render_minor 128\n");
+    host.write("/sys/class/kfd/kfd/topology/nodes/1/gpu_id", "51234\n");
+    host.write("/sys/class/kfd/kfd/proc/50/vram_51234", "5000000\n");
+    host.process(50, 1, "python", 10, 5);
+    host.last_pid(50);
+    ProbeBench bench(host, "amd_gpu", JobSource{.pid = 50});
+    EXPECT_EQ(bench.answered("gpu/amd_temperatures", "gpu.temperature", "gpu0"), 58);
+    EXPECT_TRUE(bench.family("gpu/amd_process_memory").channels().empty()) << contained;
+  }
+}
+
 TEST(AmdGpus, AreCountedAsTheLibrariesDo) {
   const TestHost host;
   device(host, 128, "0000:c1:00.0");
