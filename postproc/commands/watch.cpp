@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 
+#include "hdf5schema/basics/error.h"
 #include "postproc/commands/shared_options.h"
 
 namespace reveal {
@@ -26,11 +27,23 @@ class Watch final : public Command {
         ->check(CLI::Range(0.1, 400.0) & finite())
         ->capture_default_str()
         ->type_name("PERCENT");
+    app.add_option("--append", forward_.append, "append a line of JSON for each alert to this file")->type_name("FILE");
+    app.add_option("--spool", forward_.spool, "write a file for each alert into this directory, the newest 1000")
+        ->type_name("DIR");
+    CLI::Option* on_alert = app.add_flag("--on-alert", on_alert_, "run the command after -- for each alert");
+    CLI::Option* command = app.add_option("command", forward_.command,
+                                          "with --on-alert: the command and its arguments; it runs without a shell, "
+                                          "has the alert as JSON on standard input, and is ended after 10 s");
+    command->type_name("WORDS")->needs(on_alert);
+    on_alert->needs(command);
   }
 
   int run(const CommonOptions& common) override {
     directory_ = directory_of_number(directory_);
     need_directory(directory_);
+    if (common.foreign && forward_.any()) {
+      throw Error(directory_ + " belongs to another user: its alerts are printed, and not forwarded");
+    }
     struct sigaction action {};
     action.sa_handler = stop_watching;
     ::sigaction(SIGINT, &action, nullptr);
@@ -42,7 +55,8 @@ class Watch final : public Command {
                                                    : WatchForm::lines,
                                .colour = common.style().colour,
                                .share = budget_percent_ / 100,
-                               .settings = common.settings()};
+                               .settings = common.settings(),
+                               .forward = forward_};
     switch (watch_job(options, stdout, g_stop)) {
       case WatchEnd::job_ended:
         return 0;
@@ -61,19 +75,26 @@ class Watch final : public Command {
  private:
   std::string directory_;
   double budget_percent_ = 10;
+  bool on_alert_ = false;
+  ForwardOptions forward_;
 };
 
 const RegisteredCommand kWatchCommand{
     {.order = 40,
      .name = "watch",
      .help = "Show alerts of a running job until it ends; the report names the causes",
-     .examples = "  reveal watch reveal-4711           a page that is drawn again every second\n"
-                 "  reveal watch reveal-4711 | tee a   one line per alert\n"
-                 "  reveal watch reveal-4711 --json    one JSON object per line\n"
-                 "  reveal watch /var/spool/reveal/4711    on a node of a Slurm job\n"
-                 "If DIR is empty, the command waits for a run.\n"
-                 "Exit status: 0 the job has ended, 1 its collectors are gone or DIR has no run, 130\n"
-                 "interrupted.",
+     .examples =
+         "  reveal watch reveal-4711           a page that is drawn again every second\n"
+         "  reveal watch reveal-4711 | tee a   one line per alert\n"
+         "  reveal watch reveal-4711 --json    one JSON object per line\n"
+         "  reveal watch /var/spool/reveal/4711    on a node of a Slurm job\n"
+         "  reveal watch reveal-4711 --append alerts.jsonl\n"
+         "  reveal watch reveal-4711 --on-alert -- logger -t reveal\n"
+         "If DIR is empty, the command waits for a run. Alerts that open, change or close, and hangs, go to the\n"
+         "places of --append, --spool and --on-alert as JSON, the same as with --json. The file and the "
+         "directory\nmust be yours, and no links.\n"
+         "Exit status: 0 the job has ended, 1 its collectors are gone or DIR has no run, 130\n"
+         "interrupted.",
      .make = make_command<Watch>}};
 
 }  // namespace

@@ -71,7 +71,7 @@ class Screen {
 class Watch {
  public:
   Watch(const WatchOptions& options, std::FILE* out)
-      : options_(options), out_(out), budget_(options.share), hangs_(options.settings) {}
+      : options_(options), out_(out), budget_(options.share), hangs_(options.settings), forwarding_(options.forward) {}
 
   WatchEnd run(const std::atomic<bool>& stop) {
     list_nodes();
@@ -99,9 +99,8 @@ class Watch {
       for (const auto& node : nodes_) {
         for (AlertNotice& notice : node->advance(now, budget_)) publish(std::move(notice));
       }
-      if (const auto hang = hangs_.look(nodes_, now)) {
-        say(hang->news == HangWatch::News::begun ? "hang" : "hang_over", hang->sentence);
-      }
+      if (const auto hang = hangs_.look(nodes_, now)) report_hang(*hang);
+      report_problems();
       if (screen_ && now >= next_draw_) {
         next_draw_ = now + kDraw;
         screen_->draw(page());
@@ -148,13 +147,30 @@ class Watch {
             .budget = budget_,
             .watching_percent = seconds >= 1 ? 100 * (cpu_seconds() - cpu_before_) / seconds : std::nan(""),
             .now_utc_ns = utc_now_ns(),
-            .hang = hangs_.sentence()};
+            .hang = hangs_.sentence(),
+            .problem = problem_};
   }
 
-  void say(std::string_view news, const std::string& text) {
-    const WatchNotice notice{std::string(news), utc_now_ns(), text};
+  void say(std::string_view news, const std::string& text) { say({std::string(news), utc_now_ns(), text}); }
+
+  void say(const WatchNotice& notice) {
     if (options_.form == WatchForm::lines) put_line(watch_line(notice));
     if (options_.form == WatchForm::json) put_line(watch_json(notice));
+  }
+
+  /// It concerns the whole job, and is forwarded as alerts are.
+  void report_hang(const HangWatch::Change& change) {
+    const WatchNotice notice{change.news == HangWatch::News::begun ? "hang" : "hang_over", utc_now_ns(),
+                             change.sentence};
+    say(notice);
+    forwarding_.forward({notice.published_utc_ns, notice.news, watch_json(notice)});
+  }
+
+  void report_problems() {
+    for (std::string& problem : forwarding_.take_problems()) {
+      say("problem", problem);
+      problem_ = std::move(problem);
+    }
   }
 
   void put_line(const std::string& line) {
@@ -165,6 +181,9 @@ class Watch {
   void publish(AlertNotice notice) {
     if (options_.form == WatchForm::lines) put_line(alert_line(notice));
     if (options_.form == WatchForm::json) put_line(alert_json(notice));
+    forwarding_.forward({notice.published_utc_ns,
+                         fmt::format("{}-{}-{}", name_of(notice.news), notice.number, notice.node),
+                         alert_json(notice)});
     const auto known = std::find_if(alerts_.begin(), alerts_.end(), [&](const AlertNotice& other) {
       return other.node == notice.node && other.number == notice.number;
     });
@@ -173,6 +192,8 @@ class Watch {
   }
 
   void say_end(const std::string& text) {
+    forwarding_.finish();
+    report_problems();
     if (screen_) {
       screen_->draw(page());
       screen_.reset();
@@ -216,6 +237,8 @@ class Watch {
   std::vector<std::unique_ptr<WatchedNode>> nodes_;
   std::vector<AlertNotice> alerts_;
   HangWatch hangs_;
+  AlertForwarding forwarding_;
+  std::string problem_;  // the last one
   std::optional<Screen> screen_;
   bool ended_before_ = false;
   bool holds_other_files_ = false;

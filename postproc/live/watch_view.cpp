@@ -178,6 +178,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
   lines.add(date_and_time(page.now_utc_ns), Ink::dim);
   lines.add(cost_of(page), Ink::dim);
   lines.add(kCausesLater, Ink::dim);
+  if (!page.problem.empty()) lines.add(page.problem, Ink::red);
   if (page.nodes.empty()) {
     lines.add("");
     lines.add("no trace yet; waiting for a run to start");

@@ -27,6 +27,12 @@ expect_error 2 'did you mean "--budget"?' watch . --budgte 5
 expect_error 2 'watch' watch . --budget much
 expect_error 1 'no directory nowhere or reveal-nowhere here' watch nowhere
 expect_error 1 'not a directory' watch file
+expect_error 2 'command requires --on-alert' watch . -- cat
+expect_error 2 '--on-alert requires command' watch . --on-alert
+ln -s file link
+mkdir -m 700 unwatched
+expect_error 1 'link is a link: alerts are not written through one' watch unwatched --append link
+expect_error 1 'link to one' watch unwatched --spool link
 "$bin/reveal" watch --help | grep -q 'Examples:' || fail "--help has no examples"
 
 # The watch may come before the job.
