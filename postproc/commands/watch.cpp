@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/commands/shared_options.h"
@@ -11,6 +12,8 @@
 namespace reveal {
 namespace {
 
+/// The plugin's default, where the traces of running Slurm jobs lie on each node.
+constexpr const char* kSlurmSpool = "/var/spool/reveal";
 constexpr int kInterrupted = 130;  // exit status as a shell reports it: the job goes on
 
 std::atomic<bool> g_stop{false};
@@ -18,11 +21,34 @@ extern "C" void stop_watching(int) {
   g_stop = true;
 }
 
+bool is_job_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// Its directory here or, on a node of the job, its spool.
+std::string directory_of_running_job(const std::string& path) {
+  const std::string directory = directory_of_number(path);
+  const std::string spool = std::string(kSlurmSpool) + "/" + path;
+  std::error_code error;
+  const bool missing = directory == path && !std::filesystem::exists(path, error);
+  return missing && is_job_number(path) && std::filesystem::is_directory(spool, error) ? spool : directory;
+}
+
+void need_directory_of_running_job(const std::string& directory) {
+  std::error_code error;
+  if (!is_job_number(directory) || std::filesystem::exists(directory, error)) return need_directory(directory);
+  throw Error("no directory " + directory + " or reveal-" + directory +
+              " here: while a Slurm job runs, its traces lie on its nodes; from here: srun --jobid=" + directory +
+              " --overlap -N$(squeue -hj " + directory + " -o %D) reveal watch " + directory);
+}
+
 class Watch final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
-    app.add_option("dir", directory_, "directory of the job's traces")->required()->type_name("DIR");
+    app.add_option("dir", directory_, "directory of the job's traces, or the job's number")
+        ->required()
+        ->type_name("DIR");
     app.add_option("--budget", budget_percent_, "average cpu time of the detectors, in percent of one core")
         ->check(CLI::Range(0.1, 400.0) & finite())
         ->capture_default_str()
@@ -39,8 +65,8 @@ class Watch final : public Command {
   }
 
   int run(const CommonOptions& common) override {
-    directory_ = directory_of_number(directory_);
-    need_directory(directory_);
+    directory_ = directory_of_running_job(directory_);
+    need_directory_of_running_job(directory_);
     if (common.foreign && forward_.any()) {
       throw Error(directory_ + " belongs to another user: its alerts are printed, and not forwarded");
     }
@@ -69,7 +95,7 @@ class Watch final : public Command {
   }
 
   [[nodiscard]] Inputs inputs() const override {
-    return {.paths = {directory_of_number(directory_)}, .followed = true};
+    return {.paths = {directory_of_running_job(directory_)}, .followed = true};
   }
 
  private:
@@ -87,7 +113,8 @@ const RegisteredCommand kWatchCommand{
          "  reveal watch reveal-4711           a page that is drawn again every second\n"
          "  reveal watch reveal-4711 | tee a   one line per alert\n"
          "  reveal watch reveal-4711 --json    one JSON object per line\n"
-         "  reveal watch /var/spool/reveal/4711    on a node of a Slurm job\n"
+         "  reveal watch 4711                  a Slurm job, on one of its nodes, as its user\n"
+         "  srun --jobid=4711 --overlap -N$(squeue -hj 4711 -o %D) reveal watch 4711    all its nodes\n"
          "  reveal watch reveal-4711 --append alerts.jsonl\n"
          "  reveal watch reveal-4711 --on-alert -- logger -t reveal\n"
          "If DIR is empty, the command waits for a run. Alerts that open, change or close, and hangs, go to the\n"

@@ -14,6 +14,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/live/hang_watch.h"
+#include "postproc/live/silent_nodes.h"
 #include "postproc/live/watch_view.h"
 #include "postproc/live/watched_node.h"
 #include "postproc/words/sparkline.h"
@@ -27,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPoll = 50ms;
 constexpr auto kList = 1s;
 constexpr auto kDraw = 1s;
+constexpr auto kSilence = 5s;                  // nodes that fall silent together are named together
 constexpr auto kEmptyDirectoryPatience = 10s;  // with a directory that does not look like a run's
 constexpr auto kSettled = 2s;                  // a node that begins while another one ends
 constexpr double kLostSeconds = 60;
@@ -101,6 +103,10 @@ class Watch {
       }
       if (const auto hang = hangs_.look(nodes_, now)) report_hang(*hang);
       report_problems();
+      if (now >= next_silence_) {
+        next_silence_ = now + kSilence;
+        for (const SilentNodes::Change& change : silence_.look(heard_nodes())) say(change.news, change.sentence);
+      }
       if (screen_ && now >= next_draw_) {
         next_draw_ = now + kDraw;
         screen_->draw(page());
@@ -109,7 +115,7 @@ class Watch {
       std::this_thread::sleep_for(kPoll);
     }
     say_end(nodes_.empty() ? "stopped watching; no run has started in " + options_.directory.string()
-                           : "stopped watching; the job continues");
+                           : "stopped watching; this does not end the job");
     return WatchEnd::stopped;
   }
 
@@ -139,6 +145,15 @@ class Watch {
               [](const auto& a, const auto& b) { return a->trace().node() < b->trace().node(); });
   }
 
+  [[nodiscard]] std::vector<HeardNode> heard_nodes() const {
+    std::vector<HeardNode> heard;
+    heard.reserve(nodes_.size());
+    for (const auto& node : nodes_) {
+      heard.push_back({node->trace().node(), node->trace().state() == LiveState::silent, node->heard_utc_ns()});
+    }
+    return heard;
+  }
+
   [[nodiscard]] WatchPage page() const {
     const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
     return {.directory = options_.directory.string(),
@@ -148,6 +163,7 @@ class Watch {
             .watching_percent = seconds >= 1 ? 100 * (cpu_seconds() - cpu_before_) / seconds : std::nan(""),
             .now_utc_ns = utc_now_ns(),
             .hang = hangs_.sentence(),
+            .silence = silence_of(heard_nodes()),
             .problem = problem_};
   }
 
@@ -237,6 +253,7 @@ class Watch {
   std::vector<std::unique_ptr<WatchedNode>> nodes_;
   std::vector<AlertNotice> alerts_;
   HangWatch hangs_;
+  SilentNodes silence_;
   AlertForwarding forwarding_;
   std::string problem_;  // the last one
   std::optional<Screen> screen_;
@@ -246,6 +263,7 @@ class Watch {
   double cpu_before_ = cpu_seconds();
   Clock::time_point next_list_{};
   Clock::time_point next_draw_{};
+  Clock::time_point next_silence_{};
   Clock::time_point over_since_ = Clock::time_point::max();
 };
 
