@@ -22,6 +22,29 @@ teardown_file() { cluster_stop; }
   verdict
 }
 
+@test "the line at the end of srun" {
+  situation "srun of 11 s: one line at its end; not with --quiet, not inside of a job"
+  local line='its report is due a few seconds after its end: reveal show' status=0 id
+  as_user srun -Q -N1 -w n3 --reveal sleep 11 >out.quiet 2>err.quiet &
+  as_user srun -N1 -w n4 --reveal=output=here/it sh -c 'echo $SLURM_JOB_ID >id.named; sleep 11' >out.named 2>err.named &
+  local inside
+  inside=$(as_user sbatch --parsable -N1 -w n2 -o out.inside --reveal --wrap 'srun sleep 11')
+  as_user srun -N1 -w n1 --reveal sh -c 'echo $SLURM_JOB_ID >id; sleep 11; exit 3' >out 2>err || status=$?
+  wait
+  unchanged 3 $status
+  id=$(cat id)
+  says out
+  says err "srun: error: n1: task 0: Exited with exit code 3" "srun: reveal: job $id: $line $id"
+  says err.quiet
+  says err.named "srun: reveal: job $(cat id.named): $line here/it"
+  batch_unchanged "$inside" COMPLETED 0:0
+  says out.inside
+  report "$work/reveal-$id" "$id" n1
+  as_user "$(reveal_program)" show "$id" >shown || problem "reveal show $id, as the line has it: status $?"
+  nothing_left "$id"
+  verdict
+}
+
 @test "a watch of all nodes from outside of the job" {
   situation "reveal watch on each node, through srun --overlap"
   local id
