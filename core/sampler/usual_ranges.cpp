@@ -10,17 +10,18 @@
 namespace reveal {
 namespace {
 
-constexpr std::chrono::seconds kSlowest{1};  // families with a longer period are left out
-constexpr int kLooksOfWindow = 3;            // a look each second: the detectors' window
-constexpr int kLearning = 20;                // windows before a range means something
-constexpr double kBeyond = 0.5;              // in widths of the range
-constexpr double kShare = 0.05;              // share of the channels that move
-constexpr int kLeast = 8;                    // channels
-constexpr int kShortest = 2;                 // windows; a single one is often a coincidence
-constexpr int kLongest = 40;                 // windows; a longer change is the program's next phase
+constexpr std::chrono::seconds kSlowest{1};    // families with a longer period are left out
+constexpr std::int64_t kWindow = 3 * kSecond;  // the detectors' window
+constexpr int kLearning = 20;                  // windows before a range means something
+constexpr double kBeyond = 0.5;                // in widths of the range
+constexpr double kShare = 0.05;                // share of the counters whose rate changes
+constexpr int kLeast = 6;                      // counters
+constexpr int kShortest = 2;                   // windows; a single one is often a coincidence
+constexpr int kLongest = 40;                   // windows; a longer change is the program's next phase
 
+// Levels are left out: after a disturbance, that of the page cache, for example, stays where it is.
 bool is_watched(const FamilySpec& spec) noexcept {
-  return spec.kind != Kind::state && spec.subsystem != Subsystem::self && spec.period <= kSlowest;
+  return is_counted(spec.kind) && spec.subsystem != Subsystem::self && spec.period <= kSlowest;
 }
 
 double width_of(double low, double high) noexcept {
@@ -47,55 +48,35 @@ void UsualRanges::Range::take(double value, bool first) noexcept {
 }
 
 void UsualRanges::look(const TickTime& time) {
-  if (time.monotonic_ns < next_look_ns_) return;
-  const bool first = next_look_ns_ == 0;
-  next_look_ns_ = time.monotonic_ns + kSecond;
-  for (WatchedFamily& watched : families_) {
-    watched.channels.resize(watched.family->row().size());
-    add_gauges(watched);
-  }
-  if (!first && ++looks_ < kLooksOfWindow) return;
-  looks_ = 0;
-  const double seconds = static_cast<double>(time.monotonic_ns - window_begin_.monotonic_ns) * 1e-9;
-  const Window window = judge_window(seconds);
+  const bool first = window_begin_.monotonic_ns == 0;
+  if (!first && time.monotonic_ns < window_begin_.monotonic_ns + kWindow) return;
+  for (WatchedFamily& watched : families_) watched.channels.resize(watched.family->row().size());
+  const Window window = judge_window(static_cast<double>(time.monotonic_ns - window_begin_.monotonic_ns) / kSecond);
   if (!first) follow(window, time);
   window_begin_ = time;
-}
-
-void UsualRanges::add_gauges(WatchedFamily& watched) noexcept {
-  if (is_counted(watched.family->spec().kind)) return;
-  const std::span<const std::int64_t> row = watched.family->row();
-  for (const std::int32_t place : watched.family->stored()) {
-    const auto i = static_cast<std::size_t>(place);
-    if (row[i] == kMissing) continue;
-    watched.channels[i].sum += static_cast<double>(row[i]);
-    ++watched.channels[i].looks;
-  }
 }
 
 UsualRanges::Window UsualRanges::judge_window(double seconds) noexcept {
   Window window;
   for (WatchedFamily& watched : families_) {
-    const bool counted = is_counted(watched.family->spec().kind);
     const std::span<const std::int64_t> row = watched.family->row();
     for (const std::int32_t place : watched.family->stored()) {
       const auto i = static_cast<std::size_t>(place);
       Watched& channel = watched.channels[i];
+      channel.outside = false;
       const std::int64_t before = std::exchange(channel.counted, row[i]);
-      const double sum = std::exchange(channel.sum, 0);
-      const int looks = std::exchange(channel.looks, 0);
-      // A counter that fell, or was not read, has no rate.
-      const bool known = counted ? before != kMissing && row[i] != kMissing && row[i] >= before : looks > 0;
-      if (!known || seconds <= 0) continue;
-      const double level = counted ? static_cast<double>(row[i] - before) / seconds : sum / looks;
+      if (before == kMissing || row[i] == kMissing || row[i] < before || seconds <= 0) continue;  // no rate
+      const double rate = static_cast<double>(row[i] - before) / seconds;
       const Range usual = channel.usual;
       const bool learned = channel.windows++ >= kLearning;
-      channel.so_far.take(level, channel.windows == 1);
+      channel.so_far.take(rate, channel.windows == 1);
       if (width_of(channel.so_far.low, channel.so_far.high) > 0) ++window.moving;
       if (!learned || width_of(usual.low, usual.high) <= 0) continue;
-      const double ranges = distance(level, usual.low, usual.high);
-      if (ranges <= kBeyond) continue;
+      const double ranges = distance(rate, usual.low, usual.high);
+      channel.outside = ranges > kBeyond;
+      if (!channel.outside) continue;
       ++window.beyond;
+      if (channel.at_begin) ++window.stayed;
       if (ranges <= window.ranges) continue;
       window.ranges = ranges;
       window.farthest = &watched.family->channels()[i].get();
@@ -104,10 +85,23 @@ UsualRanges::Window UsualRanges::judge_window(double seconds) noexcept {
   return window;
 }
 
+/// An interval lasts while half of the counters with which it began are outside.
+bool UsualRanges::is_unusual(const Window& window) const noexcept {
+  if (unusual_windows_ > 0) return 2 * window.stayed >= began_with_;
+  return window.beyond >= std::max(kLeast, static_cast<int>(kShare * window.moving));
+}
+
+void UsualRanges::begin_interval(const Window& window) noexcept {
+  open_ = {.begin_utc_ns = window_begin_.utc_ns};
+  began_with_ = window.beyond;
+  for (WatchedFamily& watched : families_) {
+    for (Watched& channel : watched.channels) channel.at_begin = channel.outside;
+  }
+}
+
 void UsualRanges::follow(const Window& window, const TickTime& time) noexcept {
-  const bool unusual = window.beyond >= std::max(kLeast, static_cast<int>(kShare * window.moving));
-  if (unusual) {
-    if (unusual_windows_++ == 0) open_ = {.begin_utc_ns = window_begin_.utc_ns};
+  if (is_unusual(window)) {
+    if (unusual_windows_++ == 0) begin_interval(window);
     open_.end_utc_ns = time.utc_ns;
     open_.of_channels = window.moving;
     open_.channels = std::max(open_.channels, window.beyond);
@@ -130,7 +124,7 @@ void UsualRanges::close_interval() noexcept {
   closed_[static_cast<std::size_t>(count_++) % kKept] = open_;
 }
 
-/// A change to levels that were seen is not unusual again.
+/// Rates that were seen are not unusual again.
 void UsualRanges::accept_ranges() noexcept {
   for (WatchedFamily& watched : families_) {
     for (Watched& channel : watched.channels) channel.usual = channel.so_far;

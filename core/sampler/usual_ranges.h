@@ -1,5 +1,6 @@
-// Intervals in which many channels of a node were outside the ranges that they had had before: a rough check with
-// additions and comparisons only, for NODE.status.json while the job runs. The report has detectors for it.
+// Intervals in which the rates of many counters of a node were outside the ranges that they had had before: a rough
+// check with subtractions and comparisons only, for NODE.status.json while the job runs. The report has detectors for
+// it.
 #pragma once
 
 #include <array>
@@ -16,9 +17,9 @@ namespace reveal {
 struct UnusualInterval {
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
-  int channels = 0;                 // most channels outside their ranges at once
-  int of_channels = 0;              // channels that changed at all until then
-  std::array<char, 96> farthest{};  // the channel that was farthest outside: "cpu.user/cpu3", cut
+  int channels = 0;                 // most counters outside their ranges at once
+  int of_channels = 0;              // counters whose rate had changed at all until then
+  std::array<char, 96> farthest{};  // the counter that was farthest outside: "cpu.user/cpu3", cut
   double ranges = 0;                // its distance from its range, in widths of that range
 };
 
@@ -46,12 +47,12 @@ class UsualRanges {
     void take(double value, bool first) noexcept;
   };
   struct Watched {
-    double sum = 0;  // the values of a gauge in this window
-    int looks = 0;
-    std::int64_t counted = kMissing;  // a counter at the end of the window before
+    std::int64_t counted = kMissing;  // at the end of the window before
     int windows = 0;
-    Range usual;   // until the last window that was not unusual
-    Range so_far;  // with all windows
+    bool outside = false;   // in this window
+    bool at_begin = false;  // in the first one of the open interval
+    Range usual;            // until the last window that was not unusual
+    Range so_far;           // with all windows
   };
   struct WatchedFamily {
     const Family* family = nullptr;
@@ -60,21 +61,22 @@ class UsualRanges {
   struct Window {
     int beyond = 0;
     int moving = 0;
+    int stayed = 0;  // outside since the begin of the open interval
     double ranges = 0;
     const ChannelKey* farthest = nullptr;
   };
 
-  static void add_gauges(WatchedFamily& watched) noexcept;
   [[nodiscard]] Window judge_window(double seconds) noexcept;
+  [[nodiscard]] bool is_unusual(const Window& window) const noexcept;
+  void begin_interval(const Window& window) noexcept;
   void follow(const Window& window, const TickTime& time) noexcept;
   void close_interval() noexcept;
   void accept_ranges() noexcept;
 
   std::vector<WatchedFamily> families_;
-  std::int64_t next_look_ns_ = 0;
-  int looks_ = 0;
   TickTime window_begin_;
   int unusual_windows_ = 0;  // in a row
+  int began_with_ = 0;       // counters outside in the first of them
   UnusualInterval open_;
 
   mutable std::mutex mutex_;  // for the two below; held while they are copied

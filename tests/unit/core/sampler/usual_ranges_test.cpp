@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -25,7 +26,7 @@ constexpr FamilyTable kLevels{"memory/levels",   Kind::gauge,   Unit::count,    
 constexpr FamilyTable kCounts{"cpu/counts",   Kind::counter,   Unit::count,    Scope::node,
                               Subsystem::cpu, "Some counters", "/proc/counts", kCountHelp};
 
-/// Ten levels and ten counters, which take five values in turn, each for a window of three seconds.
+/// Ten levels that stay, and ten counters whose rates take five values in turn, each for a window of three seconds.
 class Node {
  public:
   explicit Node(const std::string& name = "c") {
@@ -35,21 +36,23 @@ class Node {
     }
   }
 
-  /// So many seconds with levels that are higher by so much, and rates by half of that.
-  void live(int seconds, std::int64_t more = 0) {
+  /// So many seconds in which the rates of the first counters are higher by so much.
+  void live(int seconds, std::int64_t more = 0, std::int32_t higher = 10) {
     for (int i = 0; i < seconds; ++i) {
       ++second_;
       const std::int64_t value = 10 * ((second_ + 1) / 3 % 5);
-      count_ += 500 + value + more / 2;
       levels_.begin();
       counts_.begin();
       for (std::int32_t channel = 0; channel < 10; ++channel) {
-        levels_.set(channel, 1000 + channel + value + more);
-        counts_.set(channel, count_);
+        std::int64_t& count = counted_[static_cast<std::size_t>(channel)];
+        count += 500 + value + (channel < higher ? more : 0);
+        levels_.set(channel, level_ + value);
+        counts_.set(channel, count);
       }
       ranges_.look({second_ * kSecond, kBegin + second_ * kSecond});
     }
   }
+  void shift_levels() { level_ *= 10; }
   [[nodiscard]] const UsualRanges& ranges() const { return ranges_; }
   [[nodiscard]] UsualRanges::Closed closed() const { return ranges_.closed(); }
 
@@ -59,7 +62,8 @@ class Node {
   Family& counts_ = sink_.add_family(kCounts, kTenth);
   UsualRanges ranges_{sink_};
   std::int64_t second_ = 0;
-  std::int64_t count_ = 0;
+  std::int64_t level_ = 1000;
+  std::array<std::int64_t, 10> counted_{};
 };
 
 TEST(UsualRanges, ListAnIntervalUnlikeAllBeforeOnceItIsOver) {
@@ -73,14 +77,14 @@ TEST(UsualRanges, ListAnIntervalUnlikeAllBeforeOnceItIsOver) {
   const UnusualInterval& interval = closed.newest[0];
   EXPECT_EQ(interval.begin_utc_ns, kBegin + 91 * kSecond);
   EXPECT_EQ(interval.end_utc_ns, kBegin + 103 * kSecond);
-  EXPECT_EQ(interval.channels, 20);
-  EXPECT_EQ(interval.of_channels, 20);
-  EXPECT_STREQ(interval.farthest.data(), "test.level/c0");
-  EXPECT_DOUBLE_EQ(interval.ranges, 25);  // 2,040 in the fourth window; the usual range is 1,000 to 1,040
+  EXPECT_EQ(interval.channels, 10);
+  EXPECT_EQ(interval.of_channels, 10);
+  EXPECT_STREQ(interval.farthest.data(), "test.count/c0");
+  EXPECT_DOUBLE_EQ(interval.ranges, 25);  // 1,540 per second in the fourth window; the usual range is 500 to 540
   EXPECT_EQ(closed.left_out, 0);
 }
 
-TEST(UsualRanges, LevelsThatWereSeenAreUsual) {
+TEST(UsualRanges, RatesThatWereSeenAreUsual) {
   Node node;
   node.live(91);
   for (int i = 0; i < 3; ++i) {
@@ -95,6 +99,34 @@ TEST(UsualRanges, AChangeThatLastsIsTheNextPhaseOfTheProgram) {
   node.live(91);
   node.live(150, 1000);
   node.live(30);
+  EXPECT_TRUE(node.closed().newest.empty());
+}
+
+TEST(UsualRanges, ALevelThatStaysWhereItIsHidesNoInterval) {
+  Node node;
+  node.live(91);
+  node.shift_levels();
+  node.live(12);
+  node.live(12, 1000);
+  node.live(3);
+  ASSERT_EQ(node.closed().newest.size(), 1U);
+  EXPECT_EQ(node.closed().newest[0].begin_utc_ns, kBegin + 103 * kSecond);
+}
+
+TEST(UsualRanges, AnIntervalIsOverWhenMostCountersWithWhichItBeganAreBack) {
+  Node node;
+  node.live(91);
+  node.live(9, 1000);
+  node.live(60, 1000, 4);
+  ASSERT_EQ(node.closed().newest.size(), 1U);
+  EXPECT_EQ(node.closed().newest[0].end_utc_ns, kBegin + 100 * kSecond);
+}
+
+TEST(UsualRanges, AFewCountersAreNoInterval) {
+  Node node;
+  node.live(91);
+  node.live(12, 1000, 5);
+  node.live(12);
   EXPECT_TRUE(node.closed().newest.empty());
 }
 
@@ -128,7 +160,8 @@ TEST(UsualRanges, MissingValuesAndCountersThatFellAreNoChange) {
     counts.begin();
     for (std::int32_t i = 0; i < 10; ++i) {
       if (second < 91) levels.set(i, second / 3 % 2);
-      counts.set(i, second < 91 ? 1'000'000 + 100 * second : 1000 - second);
+      if (second < 91) counts.set(i, 1'000'000 + 100 * second + second / 3 % 2);
+      if (second >= 120) counts.set(i, 1000 - second);
     }
     ranges.look({second * kSecond, kBegin + second * kSecond});
   }
@@ -172,7 +205,7 @@ TEST(StatusFile, ListsTheIntervalsThatAreOver) {
   const nlohmann::json status = status_of(node, bytes);
   EXPECT_EQ(status.at("closed_episodes"),
             nlohmann::json::parse(R"([{"begin_utc_ns":1700000091000000000,"end_utc_ns":1700000103000000000,
-              "channels":20,"of_channels":20,"farthest":"test.level/c0","ranges":25.0}])"));
+              "channels":10,"of_channels":10,"farthest":"test.count/c0","ranges":25.0}])"));
   EXPECT_EQ(status.at("closed_episodes_left_out"), 0);
 }
 
