@@ -36,7 +36,6 @@ NOT_RUN = {
     "bash tests/run.sh": "is what runs this test",
     "sbatch ": "needs a Slurm cluster: tests/integration/slurm_test.sh",
     "srun ": "needs a Slurm cluster: tests/integration/slurm_test.sh",
-    "reveal watch /var/spool/reveal/4711": "needs a Slurm job",
     "cmake -G Ninja": "builds the packages: tests/package/slurm_package.sh",
     "ninja -C": "builds the packages: tests/package/slurm_package.sh",
     "(cd build/package": "builds the packages: tests/package/slurm_package.sh",
