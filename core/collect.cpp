@@ -15,6 +15,7 @@
 #include "core/sampler/own_memory.h"
 #include "core/sampler/sampler.h"
 #include "core/sampler/status_file.h"
+#include "core/sampler/usual_ranges.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor_limit.h"
@@ -152,15 +153,16 @@ class Collection {
     }
     if (missing) sink.event("reveal", "metrics_missing", *missing);
     {
-      const StatusFile status(options_.output, header.node, progress_, writer);
+      UsualRanges ranges(sink);
+      const StatusFile status(options_.output, header.node, progress_, writer, ranges);
       RowPublisher publisher(options_.output, family_paths(sink));
       sink.publish_by(&publisher);
       if (fs_.recorded()) {
         ReplayTicks ticks(fs_, header.interval);
-        loop(ticks, sampler, sink, writer, status);
+        loop(ticks, sampler, sink, writer, status, ranges);
       } else {
         Ticker ticks(clock_, header.interval);
-        loop(ticks, sampler, sink, writer, status);
+        loop(ticks, sampler, sink, writer, status, ranges);
       }
       sampler.close();
       sink.publish_by(nullptr);
@@ -195,13 +197,15 @@ class Collection {
   }
 
   template <typename Ticks>
-  void loop(Ticks& ticks, Sampler& sampler, TraceSink& sink, TraceWriter& writer, const StatusFile& status) {
+  void loop(Ticks& ticks, Sampler& sampler, TraceSink& sink, TraceWriter& writer, const StatusFile& status,
+            UsualRanges& ranges) {
     std::int64_t end = kNever;
     bool last_tick = false;
     const auto look = [&](const Tick& tick) {
       sampler.sample(tick);
       if (sampler.job() != nullptr) read_job_facts(tick.time.monotonic_ns, sampler, sink);
       count(tick, sampler, sink);
+      ranges.look(tick.time);
     };
     while (!stop_ && !status.hopeless()) {
       const std::optional<Tick> tick = ticks.wait();

@@ -1,5 +1,7 @@
-# Manual pages from what the programs print as --help, and from reveal.conf: written by `cmake --install`, and by cpack.
-# cmake -DPROGRAMS=DIR -DTO=DIR -DHELP2MAN=FILE -DGZIP=FILE -DRELEASE=TEXT -DCONF=FILE -P manual.cmake
+# Manual pages of what the programs print (their --help, rules and metrics), of reveal.conf and of the trace: written by
+# `cmake --install`, and by cpack.
+# cmake -DCOMPONENT=collector|analysis -DPROGRAMS=DIR -DTO=DIR -DHELP2MAN=FILE -DGZIP=FILE -DRELEASE=TEXT -DSOURCE=DIR
+#       -P manual.cmake
 
 file(REMOVE_RECURSE ${TO})
 
@@ -40,25 +42,67 @@ function(page_of program command others)
   write_page(${name} 1 "${page}")
 endfunction()
 
-help_of(overview reveal)
-string(REGEX MATCH "\nSubcommands:\n(  [^\n]*\n)+" table "${overview}")
-string(REGEX MATCHALL "\n  [a-z]+ " commands "${table}")
-list(TRANSFORM commands REPLACE "[\n ]" "")
-list(REMOVE_ITEM commands help)
-set(pages "")
-foreach(command IN LISTS commands)
-  page_of(reveal ${command} ".BR reveal (1)")
-  list(APPEND pages ".BR reveal-${command} (1)")
-endforeach()
-list(JOIN pages ",\n" pages)
-page_of(reveal "" ".BR reveal-run (1),\n.BR reveal.conf (5),\n${pages}")
-page_of(reveal-run "" ".BR reveal (1),\n.BR reveal.conf (5)")
-page_of(reveal-collect "" ".BR reveal (1),\n.BR reveal-run (1),\n.BR reveal.conf (5)")
+# Lines that stay as they are, for a page.
+function(escape variable text)
+  string(REPLACE "\\" "\\e" text "${text}")
+  string(REPLACE "-" "\\-" text "${text}")
+  string(REGEX REPLACE "(^|\n)([.'])" "\\1\\\\&\\2" text "${text}")
+  set(${variable} "${text}" PARENT_SCOPE)
+endfunction()
 
-file(READ ${CONF} conf)
-string(REPLACE "\\" "\\e" conf "${conf}")
-string(REPLACE "-" "\\-" conf "${conf}")
-string(REGEX REPLACE "\n([.'])" "\n\\\\&\\1" conf "${conf}")
+set(conf ${SOURCE}/site-config/reveal.conf)  # comments only: programs that read it use their defaults
+
+# Every rule as `reveal rules ID` explains it.
+function(page_of_rules)
+  execute_process(COMMAND ${PROGRAMS}/reveal rules --config ${conf} OUTPUT_VARIABLE table COMMAND_ERROR_IS_FATAL ANY)
+  string(REGEX MATCHALL "(^|\n)[a-z0-9_]+\\.[a-z0-9_.]+ " ids "${table}")
+  list(TRANSFORM ids REPLACE "[\n ]" "")
+  set(rules "")
+  foreach(id IN LISTS ids)
+    execute_process(COMMAND ${PROGRAMS}/reveal rules ${id} --config ${conf} OUTPUT_VARIABLE rule COMMAND_ERROR_IS_FATAL ANY)
+    escape(rule "${rule}")
+    string(APPEND rules ".SS ${id}\n.nf\n${rule}.fi\n")
+  endforeach()
+  write_page(reveal-rules 7 ".TH REVEAL-RULES 7 \"\" \"${RELEASE}\" \"Rules\"
+.SH NAME
+reveal-rules \\- the known causes that reveal looks for
+.SH DESCRIPTION
+A rule is one known cause: its signal, its look\\-alikes, its thresholds and its remedy. Sites and users change thresholds
+in
+.BR reveal.conf (5).
+The page shows the defaults;
+.B reveal rules
+prints the values in force.
+.SH RULES
+${rules}.SH \"SEE ALSO\"
+.BR reveal\\-rules (1),
+.BR reveal\\-probes (7),
+.BR reveal.conf (5)
+")
+endfunction()
+
+if(COMPONENT STREQUAL analysis)
+  help_of(overview reveal)
+  string(REGEX MATCH "\nSubcommands:\n(  [^\n]*\n)+" table "${overview}")
+  string(REGEX MATCHALL "\n  [a-z]+ " commands "${table}")
+  list(TRANSFORM commands REPLACE "[\n ]" "")
+  list(REMOVE_ITEM commands help)
+  set(pages "")
+  foreach(command IN LISTS commands)
+    page_of(reveal ${command} ".BR reveal (1)")
+    list(APPEND pages ".BR reveal-${command} (1)")
+  endforeach()
+  list(JOIN pages ",\n" pages)
+  page_of(reveal "" ".BR reveal-run (1),\n.BR reveal.conf (5),\n.BR reveal-rules (7),\n${pages}")
+  page_of_rules()
+  return()
+endif()
+
+page_of(reveal-run "" ".BR reveal (1),\n.BR reveal.conf (5)")
+page_of(reveal-collect "" ".BR reveal (1),\n.BR reveal-run (1),\n.BR reveal.conf (5),\n.BR reveal.h5 (5),\n.BR reveal-probes (7)")
+
+file(READ ${conf} settings)
+escape(settings "${settings}")
 write_page(reveal.conf 5 ".TH REVEAL.CONF 5 \"\" \"${RELEASE}\" \"File formats\"
 .SH NAME
 reveal.conf \\- settings of reveal, of the site and of a user
@@ -69,9 +113,41 @@ The site's file is /etc/reveal/reveal.conf, or etc/reveal/reveal.conf below the 
 prints what is in force and where each setting comes from. All settings, with their defaults:
 .PP
 .nf
-${conf}
+${settings}
 .fi
 .SH \"SEE ALSO\"
-.BR reveal-config (1),
-.BR reveal-run (1)
+.BR reveal\\-config (1),
+.BR reveal\\-run (1)
+")
+
+execute_process(COMMAND awk -f ${SOURCE}/site-config/markdown_to_man.awk ${SOURCE}/hdf5schema/README.md
+  OUTPUT_VARIABLE format COMMAND_ERROR_IS_FATAL ANY)
+write_page(reveal.h5 5 ".TH REVEAL.H5 5 \"\" \"${RELEASE}\" \"File formats\"
+.SH NAME
+reveal.h5 \\- the trace of one node and job
+.SH DESCRIPTION
+${format}.SH \"SEE ALSO\"
+.BR reveal\\-collect (1),
+.BR reveal\\-export (1),
+.BR reveal\\-probes (7)
+")
+
+execute_process(COMMAND ${PROGRAMS}/reveal-collect --list-probes OUTPUT_VARIABLE probes COMMAND_ERROR_IS_FATAL ANY)
+escape(probes "${probes}")
+write_page(reveal-probes 7 ".TH REVEAL-PROBES 7 \"\" \"${RELEASE}\" \"Probes\"
+.SH NAME
+reveal-probes \\- the probes of reveal and their metrics
+.SH DESCRIPTION
+A probe reads one source of the kernel or of a device.
+.B reveal probes NAME
+explains one of them;
+.B reveal\\-collect \\-\\-check
+prints the probes that work on this node.
+.PP
+.nf
+${probes}.fi
+.SH \"SEE ALSO\"
+.BR reveal\\-collect (1),
+.BR reveal\\-probes (1),
+.BR reveal.h5 (5)
 ")

@@ -4,23 +4,29 @@
 find_program(HELP2MAN help2man)
 find_program(GZIP gzip)
 if(HELP2MAN)
-  install(CODE "
-    execute_process(COMMAND \"${CMAKE_COMMAND}\" \"-DPROGRAMS=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\"
-      \"-DTO=${CMAKE_BINARY_DIR}/man\" \"-DHELP2MAN=${HELP2MAN}\" \"-DGZIP=${GZIP}\"
-      \"-DRELEASE=reveal ${PROJECT_VERSION}\" \"-DCONF=${CMAKE_CURRENT_LIST_DIR}/reveal.conf\"
-      -P \"${CMAKE_CURRENT_LIST_DIR}/manual.cmake\" RESULT_VARIABLE failed)
-    if(failed)
-      message(WARNING \"not all manual pages were made\")
-    endif()")
-  install(DIRECTORY ${CMAKE_BINARY_DIR}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR})
+  foreach(component collector analysis)
+    install(CODE "
+      execute_process(COMMAND \"${CMAKE_COMMAND}\" \"-DPROGRAMS=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\" -DCOMPONENT=${component}
+        \"-DTO=${CMAKE_BINARY_DIR}/man/${component}\" \"-DHELP2MAN=${HELP2MAN}\" \"-DGZIP=${GZIP}\"
+        \"-DRELEASE=reveal ${PROJECT_VERSION}\" \"-DSOURCE=${PROJECT_SOURCE_DIR}\"
+        -P \"${CMAKE_CURRENT_LIST_DIR}/manual.cmake\" RESULT_VARIABLE failed)
+      if(failed)
+        message(WARNING \"not all manual pages were made\")
+      endif()" COMPONENT ${component})
+    install(DIRECTORY ${CMAKE_BINARY_DIR}/man/${component}/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT ${component})
+  endforeach()
 else()
   message(STATUS "manual pages are skipped: no help2man here (Debian: apt-get install help2man)")
 endif()
 
-install(FILES site-config/completion/reveal.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions
-  RENAME reveal)
-foreach(program reveal-run reveal-collect)  # bash-completion looks for a file of the command's name
-  install(CODE "file(CREATE_LINK reveal
-    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_DATADIR}/bash-completion/completions/${program}\" SYMBOLIC)")
+# One file for all programs. bash-completion looks for a file of the command's name.
+set(bash_completions ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+install(FILES site-config/completion/reveal.bash DESTINATION ${bash_completions} RENAME reveal-run COMPONENT collector)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/generated/completion)
+foreach(row "collector;reveal-collect" "analysis;reveal")
+  list(GET row 0 component)
+  list(GET row 1 program)
+  file(CREATE_LINK reveal-run ${CMAKE_BINARY_DIR}/generated/completion/${program} SYMBOLIC)
+  install(FILES ${CMAKE_BINARY_DIR}/generated/completion/${program} DESTINATION ${bash_completions} COMPONENT ${component})
 endforeach()
-install(FILES site-config/completion/_reveal DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+install(FILES site-config/completion/_reveal DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions COMPONENT collector)

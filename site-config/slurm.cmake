@@ -1,4 +1,4 @@
-# The SPANK plugin, what a cluster needs besides it, and the Debian package. README, "Installing it on a cluster".
+# The SPANK plugin, its stub and what a cluster needs besides it. README, "Installing it on a cluster".
 # Included by CMakeLists.txt.
 
 set(REVEAL_SLURM_PLUGIN_DIR ${CMAKE_INSTALL_LIBDIR}/slurm-wlm CACHE STRING "Slurm's PluginDir; the default is Debian's")
@@ -8,7 +8,7 @@ if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   set(REVEAL_SITE_DIR /etc/reveal)
 endif()
 cmake_path(ABSOLUTE_PATH REVEAL_SITE_DIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX})
-set(site_files ${CMAKE_CURRENT_LIST_DIR}/reveal.conf)
+set(site_files "collector;${CMAKE_CURRENT_LIST_DIR}/reveal.conf")  # component and file
 
 set(janitor ${CMAKE_INSTALL_FULL_LIBEXECDIR}/reveal/spool-janitor)
 set_source_files_properties(postproc/deliver/site_checks.cpp PROPERTIES
@@ -26,25 +26,39 @@ if(SLURM_SPANK_INCLUDE)
     REVEAL_COLLECTOR="${CMAKE_INSTALL_FULL_BINDIR}/reveal-collect"
     REVEAL_JANITOR="${janitor}")
   target_link_options(spank_reveal PRIVATE -Wl,--version-script=${plugin_exports})
-  install(TARGETS spank_reveal LIBRARY DESTINATION ${REVEAL_SLURM_PLUGIN_DIR})
+  install(TARGETS spank_reveal LIBRARY DESTINATION ${REVEAL_SLURM_PLUGIN_DIR} COMPONENT plugin)
 
-  # With its whole path, the plugin is found wherever Slurm's PluginDir points.
-  set(plugin ${REVEAL_SLURM_PLUGIN_DIR}/spank_reveal.so)
-  cmake_path(ABSOLUTE_PATH plugin BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX})
-  file(READ ${CMAKE_CURRENT_LIST_DIR}/plugstack.conf.d/reveal.conf plugstack)
-  string(REPLACE "optional spank_reveal.so" "optional ${plugin}" plugstack "${plugstack}")
-  string(REPLACE "/etc/reveal/" "${REVEAL_SITE_DIR}/" plugstack "${plugstack}")
-  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/plugstack.conf CONTENT "${plugstack}" @ONLY)
-  list(APPEND site_files ${CMAKE_BINARY_DIR}/generated/plugstack.conf)
+  add_library(spank_reveal_stub MODULE spank/stub/spank_reveal_stub.c)
+  set_target_properties(spank_reveal_stub PROPERTIES PREFIX "" C_EXTENSIONS OFF
+    LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib LINK_DEPENDS ${plugin_exports})
+  target_include_directories(spank_reveal_stub SYSTEM PRIVATE ${SLURM_SPANK_INCLUDE})
+  target_link_options(spank_reveal_stub PRIVATE -Wl,--version-script=${plugin_exports})
+  install(TARGETS spank_reveal_stub LIBRARY DESTINATION ${REVEAL_SLURM_PLUGIN_DIR} COMPONENT stub)
+  # For a release of Slurm that reveal was not built for.
+  install(FILES spank/stub/spank_reveal_stub.c DESTINATION ${CMAKE_INSTALL_DATADIR}/reveal COMPONENT stub)
+
+  # With its whole path, a plugin is found wherever Slurm's PluginDir points.
+  set(plugin_dir ${REVEAL_SLURM_PLUGIN_DIR})
+  cmake_path(ABSOLUTE_PATH plugin_dir BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX})
+  foreach(name plugstack plugstack-stub)
+    file(READ ${CMAKE_CURRENT_LIST_DIR}/${name}.conf plugstack)
+    string(REPLACE "optional spank_reveal" "optional ${plugin_dir}/spank_reveal" plugstack "${plugstack}")
+    string(REPLACE "/etc/reveal/" "${REVEAL_SITE_DIR}/" plugstack "${plugstack}")
+    string(REPLACE "/usr/share/" "${CMAKE_INSTALL_FULL_DATADIR}/" plugstack "${plugstack}")
+    file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/generated/${name}.conf CONTENT "${plugstack}" @ONLY)
+  endforeach()
+  list(APPEND site_files plugin ${CMAKE_BINARY_DIR}/generated/plugstack.conf)
+  # Nothing in it is the site's to change, and it goes with the package: it is no file of /etc.
+  install(FILES ${CMAKE_BINARY_DIR}/generated/plugstack-stub.conf DESTINATION ${CMAKE_INSTALL_DATADIR}/reveal COMPONENT stub)
 else()
   message(STATUS "spank_reveal.so is skipped: no slurm/spank.h here (Debian: apt-get install libslurm-dev)")
 endif()
 
 # A file that is there already belongs to the site: it stays, and ours, where it differs, is laid beside it.
-set(conffiles "")
-foreach(file IN LISTS site_files)
+while(site_files)
+  list(POP_FRONT site_files component file)
   cmake_path(GET file FILENAME name)
-  string(APPEND conffiles "${REVEAL_SITE_DIR}/${name}\n")
+  set(conffile_of_${component} ${REVEAL_SITE_DIR}/${name})
   install(CODE "
     set(ours \"${file}\")
     set(site \"${REVEAL_SITE_DIR}\")
@@ -65,55 +79,15 @@ foreach(file IN LISTS site_files)
     if(differs AND EXISTS \"\${theirs}\")
       set(name ${name}.new)
     endif()
-    file(INSTALL \"\${ours}\" DESTINATION \"\${site}\" RENAME \${name})")
-endforeach()
+    file(INSTALL \"\${ours}\" DESTINATION \"\${site}\" RENAME \${name})" COMPONENT ${component})
+endwhile()
 
-foreach(service reveal-janitor reveal-digest)
+foreach(row "plugin;reveal-janitor" "analysis;reveal-digest")
+  list(GET row 0 component)
+  list(GET row 1 service)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/systemd/${service}.service.in generated/${service}.service @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/generated/${service}.service site-config/systemd/${service}.timer
-    DESTINATION lib/systemd/system)
+    DESTINATION lib/systemd/system COMPONENT ${component})
 endforeach()
-install(PROGRAMS site-config/spool-janitor DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/reveal)
-install(FILES site-config/tmpfiles.d/reveal.conf DESTINATION lib/tmpfiles.d)
-
-install(FILES site-config/debian/lintian-overrides DESTINATION share/lintian/overrides RENAME reveal)
-
-# cpack -G DEB. Configure with -DCMAKE_INSTALL_PREFIX=/usr: the paths in the programs and in the package are the same.
-set(CPACK_GENERATOR DEB)
-set(CPACK_PACKAGE_NAME reveal)
-set(CPACK_PACKAGE_CONTACT "The reveal developers <root@localhost>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
-set(CPACK_DEBIAN_PACKAGE_DESCRIPTION "reveal records the hardware side of a job's nodes ten times a second, compares
-the job with itself, with its other nodes and with earlier runs, and says in a
-report which known misconfiguration or disturbance cost how much time. It
-contains the collector, the analysis and a plugin for Slurm.")
-# Debian wants its own names for these two.
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
-find_program(GZIP gzip)
-if(GZIP)
-  file(WRITE ${CMAKE_BINARY_DIR}/generated/changelog "reveal (${PROJECT_VERSION}) unstable; urgency=medium\n\n"
-    "  * Version ${PROJECT_VERSION}; the history is in the repository.\n\n"
-    " -- The reveal developers <root@localhost>  Sun, 22 Nov 2026 00:00:00 +0000\n")
-  execute_process(COMMAND ${GZIP} -9nkf ${CMAKE_BINARY_DIR}/generated/changelog)
-  install(FILES ${CMAKE_BINARY_DIR}/generated/changelog.gz DESTINATION ${CMAKE_INSTALL_DOCDIR})
-endif()
-set(CPACK_PACKAGING_INSTALL_PREFIX ${CMAKE_INSTALL_PREFIX})
-set(CPACK_STRIP_FILES ON)
-set(CPACK_VERBATIM_VARIABLES ON)
-set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_SECTION utils)
-set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS python3)  # for reveal.py
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "python3-h5py, python3-pandas")
-set(CPACK_DEBIAN_PACKAGE_SUGGESTS libpfm4)  # opened at run time where it is
-set(CPACK_DEBIAN_PACKAGE_ENHANCES "slurmd, slurm-client")
-if(slurm_soname)  # opened when it is there: the job's name, end and mail address come from the controller
-  string(REGEX REPLACE "\\.so\\." "" slurm_package ${slurm_soname})
-  string(APPEND CPACK_DEBIAN_PACKAGE_RECOMMENDS ", ${slurm_package}")
-endif()
-set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-file(WRITE ${CMAKE_BINARY_DIR}/generated/conffiles "${conffiles}")
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_BINARY_DIR}/generated/conffiles
-  ${CMAKE_CURRENT_LIST_DIR}/debian/postinst ${CMAKE_CURRENT_LIST_DIR}/debian/postrm)
-include(CPack)
+install(PROGRAMS site-config/spool-janitor DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/reveal COMPONENT plugin)
+install(FILES site-config/tmpfiles.d/reveal.conf DESTINATION lib/tmpfiles.d COMPONENT plugin)

@@ -38,6 +38,9 @@ const char* nearest_key(const char* word, size_t length, const void* rows, size_
 
 bool request_is_off(const char* request);
 
+/// Copies the value of `output=`; false if there is none, or no space for it.
+bool request_output(const char* request, char* directory, size_t size);
+
 /// Writes one line about the first thing that is wrong into `message`; false if nothing is.
 bool request_problem(const char* request, char* message, size_t size);
 

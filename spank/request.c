@@ -29,6 +29,24 @@ bool request_is_off(const char* request) {
   }
 }
 
+bool request_output(const char* request, char* directory, size_t size) {
+  static const char kOutput[] = "output=";
+  for (;;) {
+    const size_t length = strcspn(request, ",");
+    const size_t begin = sizeof kOutput - 1;
+    if (length > begin && strncmp(request, kOutput, begin) == 0) {
+      const size_t copied = length - begin;
+      if (copied >= size) return false;
+      memcpy(directory, request + begin, copied);
+      directory[copied] = '\0';
+      return true;
+    }
+    request += length;
+    if (*request == '\0') return false;
+    ++request;
+  }
+}
+
 static bool part_problem(const char* part, size_t length, char* message, size_t size) {
   size_t key_length = strcspn(part, ",=");
   if (key_length > length) key_length = length;

@@ -4,9 +4,11 @@
 // https://slurm.schedmd.com/spank.html
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "spank/plugin.h"
@@ -250,6 +252,48 @@ static void export_stack(spank_t spank) {
   if (value != NULL && strlen(value) < sizeof "false") spank_job_control_setenv(spank, kName, value, 1);
 }
 
+// The job that this srun made. An srun inside of a job has none: its job goes on, and may have many of them.
+static struct {
+  bool inside_another;
+  uint32_t id;  // 0: no job
+  time_t begin;
+} srun_job;
+
+static time_t seconds_now(void) {
+  struct timespec now = {.tv_sec = 0};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec;
+}
+
+/// A reader that does not read must not keep srun.
+static bool stderr_takes_a_line(void) {
+  struct pollfd errors = {.fd = STDERR_FILENO, .events = POLLOUT};
+  return poll(&errors, 1, 0) == 1 && errors.revents == POLLOUT;  // and no POLLERR: its reader is gone
+}
+
+/// The words that show the report, as a user can type them.
+static void name_report(char* words, size_t size) {
+  static const char kTyped[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._/+=@-";
+  char directory[kLongestRequest];
+  if (!request_output(request.text, directory, sizeof directory)) {
+    snprintf(words, size, "reveal show %u", srun_job.id);
+  } else if (directory[strspn(directory, kTyped)] == '\0') {
+    snprintf(words, size, "reveal show %s", directory);
+  } else {
+    snprintf(words, size, "reveal list");  // only the end of the job knows the names for %x and the like
+  }
+}
+
+/// One line at the end of srun. With --quiet, Slurm prints no information; slurm_spank_log() would print it.
+static void point_to_report(void) {
+  static const time_t kShortest = 10;  // [slurm] min_seconds: a shorter job has no report
+  if (!request.given || request_is_off(request.text) || srun_job.id == 0 || srun_job.inside_another) return;
+  if (seconds_now() - srun_job.begin < kShortest || !stderr_takes_a_line()) return;
+  char words[kLongestRequest + 16];
+  name_report(words, sizeof words);
+  slurm_info("reveal: job %u: its report is due a few seconds after its end: %s", srun_job.id, words);
+}
+
 int slurm_spank_init(spank_t spank, int argc, char* argv[]) {
   switch (spank_context()) {
     case S_CTX_SLURMD:
@@ -279,6 +323,7 @@ int slurm_spank_job_prolog(spank_t spank, int argc, char* argv[]) {
 int slurm_spank_init_post_opt(spank_t spank, int argc, char* argv[]) {
   const spank_context_t context = spank_context();
   if (context == S_CTX_LOCAL || context == S_CTX_ALLOCATOR) {
+    srun_job.inside_another = getenv("SLURM_JOB_ID") != NULL;
     export_directory(spank);
     export_stack(spank);
   }
@@ -310,5 +355,24 @@ int slurm_spank_job_epilog(spank_t spank, int argc, char* argv[]) {
   if (spank_option_getopt(spank, &option, &text) == ESPANK_SUCCESS) job.request = plain(text);
   if (access(settings.disable, F_OK) != 0 && identify(spank, &job)) start_with(spank, &settings, &job, NULL, lock);
   close(lock);
+  return ESPANK_SUCCESS;
+}
+
+/// In srun only, once it has its job.
+int slurm_spank_local_user_init(spank_t spank, int argc, char* argv[]) {
+  (void)argc;
+  (void)argv;
+  uint32_t id = 0;
+  if (srun_job.id != 0 || spank_get_item(spank, S_JOB_ID, &id) != ESPANK_SUCCESS) return ESPANK_SUCCESS;
+  srun_job.id = id;
+  srun_job.begin = seconds_now();
+  return ESPANK_SUCCESS;
+}
+
+int slurm_spank_exit(spank_t spank, int argc, char* argv[]) {
+  (void)spank;
+  if (spank_context() != S_CTX_LOCAL) return ESPANK_SUCCESS;
+  const struct Settings settings = read_arguments(argc, argv, be_silent);
+  if (access(settings.disable, F_OK) != 0) point_to_report();
   return ESPANK_SUCCESS;
 }

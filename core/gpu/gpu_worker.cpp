@@ -2,12 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <bitset>
 #include <cctype>
+#include <chrono>
 #include <memory>
 #include <optional>
+#include <set>
 #include <tuple>
 #include <vector>
 
+#include "core/gpu/call_pace.h"
 #include "core/gpu/nvml_library.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/worker_process.h"
@@ -16,6 +20,8 @@
 
 namespace reveal {
 namespace {
+
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostGpus = 64;
 constexpr std::size_t kMostGpuProcesses = 128;
@@ -38,11 +44,36 @@ constexpr std::array kClockReasons = {ClockReason{nvml::kReasonIdle, "gpu.reason
                                       ClockReason{nvml::kReasonHwThermal, "gpu.reason_hw_thermal"},
                                       ClockReason{nvml::kReasonPowerBrake, "gpu.reason_power_brake"}};
 
+struct Region {
+  int location;
+  const char* name;
+};
+constexpr std::array kRegions = {Region{nvml::kL1Cache, "l1"},
+                                 Region{nvml::kL2Cache, "l2"},
+                                 Region{nvml::kDeviceMemory, "dram"},
+                                 Region{nvml::kRegisterFile, "registers"},
+                                 Region{nvml::kTextureMemory, "texture"},
+                                 Region{nvml::kSharedMemory, "shared"},
+                                 Region{nvml::kControlUnit, "control"},
+                                 Region{nvml::kSram, "sram"}};
+
+struct Sampled {
+  int type;
+  const char* highest;
+  const char* lowest;  // null: not of interest
+  std::uint64_t divisor;
+};
+constexpr std::array kSampled = {
+    Sampled{nvml::kPowerSamples, "gpu.power_highest", nullptr, 1000},
+    Sampled{nvml::kUtilizationSamples, "gpu.utilization_highest", "gpu.utilization_lowest", 1}};
+
 struct Gpu {
   nvml::Device device = nullptr;
   int index = 0;
-  int lost = nvml::kSuccess;            // the result that reported it
-  unsigned long long seen_process = 0;  // time of the last sample of a process, us
+  int lost = nvml::kSuccess;                                         // the result that reported it
+  unsigned long long seen_process = 0;                               // time of the last sample of a process, us
+  std::bitset<kRegions.size()> without_region = {};                  // known not to be counted
+  std::array<unsigned long long, kSampled.size()> seen_sample = {};  // times of the last ones, us
 };
 
 /// One line of an answer. A part of a line would be a wrong number: a word that does not fit is left out.
@@ -84,20 +115,29 @@ std::string sysfs_address(std::string address) {
   return colon == std::string::npos || colon <= kDomain ? address : address.substr(colon - kDomain);
 }
 
-/// The answers of one GPU: once it is lost, no more requests are sent.
+/// The answers of one GPU: once it is lost, no more requests are sent. A call that is slow is left out of some
+/// requests.
 class Asked {
  public:
-  explicit Asked(Gpu& gpu) : gpu_(gpu) {}
+  Asked(Gpu& gpu, CallPaces& paces) : gpu_(gpu), paces_(paces) {}
   template <typename Call, typename... Arguments>
   bool operator()(const Call& call, Arguments... arguments) {
-    if (gpu_.lost != nvml::kSuccess) return false;
-    const int result = call(gpu_.device, arguments...);
+    if (gpu_.lost != nvml::kSuccess || call.name().empty()) return false;
+    CallPace& pace = paces_.of(call.name());
+    if (!pace.is_due(paces_.request())) return false;
+    const auto begin = SteadyClock::now();
+    const int result = last_result_ = call(gpu_.device, arguments...);
+    pace.took(SteadyClock::now() - begin);
     if (result == nvml::kGpuIsLost || result == nvml::kResetRequired) gpu_.lost = result;
     return result == nvml::kSuccess;
   }
+  /// That of the last call that was made.
+  [[nodiscard]] int last_result() const noexcept { return last_result_; }
 
  private:
   Gpu& gpu_;
+  CallPaces& paces_;
+  int last_result_ = nvml::kSuccess;
 };
 
 class Driver {
@@ -121,6 +161,7 @@ class Driver {
   }
 
   std::string facts() {
+    paces_.begin_request();
     std::string answer;
     std::array<char, kLongestText> version{};
     if (library_.driver_version(version.data(), kLongestText) == nvml::kSuccess)
@@ -132,20 +173,30 @@ class Driver {
 
   std::string fast(std::string_view indices) {
     std::string answer = "fast\n";
+    paces_.begin_request();
     for_each(indices, answer, [&](Gpu& gpu) { add_fast(gpu, answer); });
     add_events(answer);
+    add_slow_calls(answer);
     return answer;
   }
 
   std::string slow(std::string_view indices) {
     std::string answer = "slow\n";
+    paces_.begin_request();
+    SteadyClock::duration fast{};
+    const auto begin = SteadyClock::now();
     for_each(indices, answer, [&](Gpu& gpu) {
+      const auto before = SteadyClock::now();
       add_fast(gpu, answer);
+      fast += SteadyClock::now() - before;
       add_slow(gpu, answer);
+      add_regions(gpu, answer);
       add_links(gpu, answer);
       add_processes(gpu, answer);
     });
+    add_costs(answer, fast, SteadyClock::now() - begin);
     add_events(answer);
+    add_slow_calls(answer);
     return answer;
   }
 
@@ -179,7 +230,7 @@ class Driver {
   }
 
   void add_facts(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu);
+    Asked asked(gpu, paces_);
     std::array<char, kLongestText> text{};
     const auto add = [&](std::string_view key, const std::string& value) { add_fact(answer, gpu, key, value); };
     if (asked(library_.name, text.data(), kLongestText)) add("name", clean(text.data()));
@@ -205,7 +256,7 @@ class Driver {
   }
 
   void add_fast(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu);
+    Asked asked(gpu, paces_);
     Line line(answer, std::to_string(gpu.index));
     nvml::Utilization utilization{};
     if (asked(library_.utilization, &utilization)) {
@@ -228,6 +279,31 @@ class Driver {
       for (const ClockReason& reason : kClockReasons) line.add(reason.metric, (large & reason.bit) != 0 ? 1 : 0);
     }
     add_fields(asked, line);
+    for (std::size_t i = 0; i < kSampled.size(); ++i) add_samples(asked, kSampled[i], gpu.seen_sample[i], line);
+  }
+
+  // The first answer, and one after a pause, reach further back than the second that the other values are of.
+  void add_samples(Asked& asked, const Sampled& wanted, unsigned long long& seen, Line& line) {
+    constexpr std::size_t kMostSamples = 512;
+    constexpr unsigned long long kSecondUs = 1'000'000;
+    std::array<nvml::Sample, kMostSamples> samples{};
+    auto count = static_cast<unsigned>(kMostSamples);
+    int type = nvml::kDouble;
+    if (!asked(library_.samples, wanted.type, seen, &type, &count, samples.data())) return;
+    if (type != nvml::kUnsignedInt && type != nvml::kUnsignedLongLong) return;
+    const auto end = samples.begin() + std::min<std::size_t>(count, kMostSamples);
+    for (auto at = samples.begin(); at != end; ++at) seen = std::max(seen, at->timestamp);
+    std::uint64_t highest = 0;
+    std::uint64_t lowest = ~std::uint64_t{0};
+    for (auto at = samples.begin(); at != end; ++at) {
+      if (seen - at->timestamp >= kSecondUs) continue;
+      const std::uint64_t value = type == nvml::kUnsignedInt ? at->value.small : at->value.large;
+      highest = std::max(highest, value);
+      lowest = std::min(lowest, value);
+    }
+    if (lowest > highest) return;  // there was none
+    line.add(wanted.highest, (highest + wanted.divisor / 2) / wanted.divisor);
+    if (wanted.lowest != nullptr) line.add(wanted.lowest, (lowest + wanted.divisor / 2) / wanted.divisor);
   }
 
   // In one call, which takes the driver's lock once.
@@ -261,7 +337,7 @@ class Driver {
   }
 
   void add_slow(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu);
+    Asked asked(gpu, paces_);
     Line line(answer, std::to_string(gpu.index));
     unsigned value = 0;
     unsigned long long large = 0;
@@ -294,12 +370,16 @@ class Driver {
   }
 
   void add_fields_of_health(Asked& asked, Line& line) {
-    std::array<nvml::FieldValue, 2> values{};
-    values[0].field = nvml::kFieldMemoryTemperature;
-    values[1].field = nvml::kFieldRetiredPending;
-    for (nvml::FieldValue& value : values) value.result = nvml::kNotSupported;
+    constexpr std::array kFields = {nvml::kFieldMemoryTemperature, nvml::kFieldRetiredPending,
+                                    nvml::kFieldRetiredSingleBit, nvml::kFieldRetiredDoubleBit};
+    constexpr std::array kMetrics = {"gpu.memory_temperature", "gpu.retired_pages_pending",
+                                     "gpu.retired_pages_single_bit", "gpu.retired_pages_double_bit"};
+    std::array<nvml::FieldValue, kFields.size()> values{};
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      values[i].field = kFields[i];
+      values[i].result = nvml::kNotSupported;
+    }
     if (!asked(library_.fields, static_cast<int>(values.size()), values.data())) return;
-    constexpr std::array kMetrics = {"gpu.memory_temperature", "gpu.retired_pages_pending"};
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (values[i].result != nvml::kSuccess) continue;
       if (values[i].type == nvml::kUnsignedInt) line.add(kMetrics[i], values[i].value.small);
@@ -307,8 +387,25 @@ class Driver {
     }
   }
 
+  void add_regions(Gpu& gpu, std::string& answer) {
+    Asked asked(gpu, paces_);
+    for (std::size_t i = 0; i < kRegions.size(); ++i) {
+      if (gpu.without_region[i]) continue;
+      Line line(answer, std::to_string(gpu.index) + '/' + kRegions[i].name);
+      bool counted = false;
+      for (const auto& [type, metric] : {std::pair{nvml::kCorrected, "gpu.ecc_corrected_in"},
+                                         std::pair{nvml::kUncorrected, "gpu.ecc_uncorrected_in"}}) {
+        unsigned long long count = 0;
+        if (!asked(library_.ecc_errors_at, type, nvml::kVolatile, kRegions[i].location, &count)) continue;
+        line.add(metric, count);
+        counted = true;
+      }
+      gpu.without_region[i] = !counted && asked.last_result() == nvml::kNotSupported;
+    }
+  }
+
   void add_links(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu);
+    Asked asked(gpu, paces_);
     for (unsigned link = 0; link < nvml::kMostLinks; ++link) {
       int active = 0;
       if (!asked(library_.link_state, link, &active)) break;  // the first that it does not have
@@ -328,7 +425,7 @@ class Driver {
   }
 
   void add_processes(Gpu& gpu, std::string& answer) {
-    Asked asked(gpu);
+    Asked asked(gpu, paces_);
     std::vector<nvml::ProcessInfo> processes(kRoomForProcesses);
     auto count = static_cast<unsigned>(kMostGpuProcesses);
     if (!asked(library_.processes, &count, processes.data())) return;
@@ -353,6 +450,26 @@ class Driver {
     }
   }
 
+  /// Once, of the first request that makes all calls.
+  void add_costs(std::string& answer, SteadyClock::duration fast, SteadyClock::duration all) {
+    if (costs_known_) return;
+    costs_known_ = true;
+    add_cost(answer, "each_second", fast);
+    add_cost(answer, "all", all);
+    for (const auto& [name, pace] : paces_.all()) add_cost(answer, name, pace.longest());
+  }
+  static void add_cost(std::string& answer, std::string_view name, std::chrono::nanoseconds time) {
+    const auto microseconds = std::chrono::duration_cast<std::chrono::microseconds>(time).count();
+    answer.append("cost ").append(name).append(1, ' ').append(std::to_string(microseconds)).append(1, '\n');
+  }
+
+  /// Calls that were slow more than once; each of them once.
+  void add_slow_calls(std::string& answer) {
+    for (const auto& [name, pace] : paces_.all()) {
+      if (pace.every() > 2 && slow_calls_.insert(name).second) answer.append("slow_call ").append(name).append(1, '\n');
+    }
+  }
+
   void add_events(std::string& answer) {
     constexpr int kAtOnce = 64;
     nvml::EventData event{};
@@ -372,6 +489,9 @@ class Driver {
   std::vector<Gpu> gpus_;
   std::size_t count_ = 0;
   nvml::EventSet events_ = nullptr;
+  CallPaces paces_;
+  std::set<std::string_view> slow_calls_;
+  bool costs_known_ = false;
 };
 
 }  // namespace

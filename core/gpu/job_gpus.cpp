@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <vector>
 
 #include "core/job/cgroup.h"
+#include "core/job/opened_devices.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/text.h"
@@ -13,7 +15,11 @@
 namespace reveal {
 namespace {
 
-constexpr std::string_view kVisible = "CUDA_VISIBLE_DEVICES";
+constexpr std::array<std::string_view, 1> kOfCuda = {"CUDA_VISIBLE_DEVICES"};
+// HIP chooses among the GPUs that ROCr left, and takes the variable of CUDA where its own is not set.
+// https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html
+constexpr std::array<std::string_view, 3> kOfRocm = {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
+                                                     "CUDA_VISIBLE_DEVICES"};
 constexpr std::array<std::string_view, 2> kOfSlurm = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
 constexpr std::string_view kSlurm = "slurm";
 constexpr std::size_t kMostEnvironments = 256;  // that are looked at
@@ -26,10 +32,22 @@ std::set<int> with_minors(std::span<const GpuIdentity> gpus, std::span<const int
   return indices;
 }
 
+/// Slurm names a GPU by the number of its device file, or by its place in the list of device files in gres.conf.
+std::vector<int> minors_of_slurm(std::span<const GpuIdentity> gpus, std::vector<int> numbers, int first_minor) {
+  std::vector<int> minors;
+  for (const GpuIdentity& gpu : gpus) minors.push_back(gpu.minor);
+  std::sort(minors.begin(), minors.end());
+  for (int& number : numbers) {
+    const auto place = static_cast<std::size_t>(number);
+    if (number < first_minor) number = place < minors.size() ? minors[place] : -1;
+  }
+  std::erase(numbers, -1);
+  return numbers;
+}
+
 /// Version 1 lists the devices that may be opened: "c 195:0 rwm". Version 2 keeps them in a BPF program that cannot be
 /// read.
-std::optional<std::vector<int>> minors_of_cgroup(KernelTree& fs, const Job& job) {
-  constexpr std::string_view kGpu = "c 195:";
+std::optional<std::vector<int>> minors_of_cgroup(KernelTree& fs, const Job& job, std::string_view device) {
   for (const Cgroup& group : cgroups_of(fs, job)) {
     if (!group.has("devices") || group.folder.empty()) continue;
     const auto text = fs.text(group.folder + "/devices.list");
@@ -39,8 +57,8 @@ std::optional<std::vector<int>> minors_of_cgroup(KernelTree& fs, const Job& job)
     std::string_view line;
     while (next_line(rest, line)) {
       if (line.starts_with("a ")) return std::nullopt;  // everything
-      if (!line.starts_with(kGpu)) continue;
-      line.remove_prefix(kGpu.size());
+      if (!line.starts_with(device)) continue;
+      line.remove_prefix(device.size());
       if (const auto minor = parse_int(line.substr(0, line.find(' ')))) minors.push_back(static_cast<int>(*minor));
     }
     return minors;
@@ -63,7 +81,8 @@ std::string environment_of(KernelTree& fs, const Job& job) {
         const std::string all = fs.unrecorded_text("/proc/" + std::to_string(process->pid) + "/environ");
         seen = seen || !all.empty();
         for (const auto& [name, value] : allowed_environment(all)) {
-          const bool wanted = name == kVisible || std::find(kOfSlurm.begin(), kOfSlurm.end(), name) != kOfSlurm.end();
+          const bool wanted = std::find(kOfRocm.begin(), kOfRocm.end(), name) != kOfRocm.end() ||
+                              std::find(kOfSlurm.begin(), kOfSlurm.end(), name) != kOfSlurm.end();
           if (wanted) lines.insert(name + '=' + value);
           if (name == "SLURM_JOB_ID") lines.emplace(kSlurm);
         }
@@ -95,7 +114,7 @@ std::vector<std::string> values_of(std::string_view environment, std::string_vie
   return values;
 }
 
-/// The list as CUDA reads it: up to the first word that names no GPU. No value if it names parts of GPUs (MIG).
+/// The list as CUDA and ROCr read it: up to the first word that names no GPU. No value if it names parts of GPUs (MIG).
 /// `may_count`: numbers count from the node's first GPU; in a job of Slurm's they may count from the job's own.
 /// https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
 std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuIdentity> gpus, bool may_count) {
@@ -115,7 +134,11 @@ std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuI
 
 }  // namespace
 
-JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity> gpus) {
+constexpr GpuMaker kNvidiaGpus{.device = "c 195:", .visible = kOfCuda};
+constexpr GpuMaker kAmdGpus{.device = "c 226:", .visible = kOfRocm, .first_minor = 128};
+
+JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity> gpus, const GpuMaker& maker,
+                    const std::set<int>& opened, bool divided) {
   JobGpus all;
   for (const GpuIdentity& gpu : gpus) all.indices.insert(gpu.index);
   if (job == nullptr) return all;
@@ -124,24 +147,28 @@ JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity>
   for (const std::string_view name : kOfSlurm) {
     JobGpus found{{}, "Slurm"};
     for (const std::string& list : values_of(environment, name)) {
-      found.indices.merge(with_minors(gpus, parse_cpu_list(list)));
+      found.indices.merge(with_minors(gpus, minors_of_slurm(gpus, parse_cpu_list(list), maker.first_minor)));
     }
     if (!found.indices.empty()) return found;
   }
-  if (const auto minors = minors_of_cgroup(fs, *job)) {
+  if (const auto minors = minors_of_cgroup(fs, *job, maker.device)) {
     const JobGpus found{with_minors(gpus, *minors), "devices cgroup"};
     if (!found.indices.empty()) return found;
   }
-  JobGpus found{{}, std::string(kVisible)};
-  bool named = false;
-  for (const std::string& list : values_of(environment, kVisible)) {
-    auto indices = visible(list, gpus, !slurm);
-    if (!indices) return slurm ? JobGpus{} : all;
-    found.indices.merge(*indices);
-    named = true;
+  // Open files are no allocation: a library opens all GPUs that it may.
+  const JobGpus by_files{with_minors(gpus, std::vector<int>(opened.begin(), opened.end())), ""};
+  const JobGpus otherwise = !by_files.indices.empty() ? by_files : slurm ? JobGpus{} : all;
+  for (const std::string_view name : maker.visible) {
+    JobGpus found{{}, std::string(name)};
+    const std::vector<std::string> lists = values_of(environment, name);
+    for (const std::string& list : lists) {
+      auto indices = visible(list, gpus, !slurm && !divided);
+      if (!indices) return otherwise;
+      found.indices.merge(*indices);
+    }
+    if (!lists.empty()) return found;
   }
-  if (named) return found;
-  return slurm ? JobGpus{} : all;
+  return otherwise;
 }
 
 // https://download.nvidia.com/XFree86/Linux-x86_64/550.54.14/README/procinterface.html
@@ -150,7 +177,7 @@ GpusInProc gpus_in_proc(KernelTree& fs) {
   GpusInProc found;
   int index = 0;
   for (const std::string& address : fs.list(kGpus)) {
-    if (fs.word("/sys/bus/pci/devices/" + address + "/power/runtime_status") == "suspended") {
+    if (sleeps(fs.word("/sys/bus/pci/devices/" + address + "/power/runtime_status"))) {
       ++found.asleep;
       ++index;
       continue;
@@ -173,6 +200,59 @@ GpusInProc gpus_in_proc(KernelTree& fs) {
     found.awake.push_back(std::move(gpu));
     ++index;
   }
+  return found;
+}
+
+bool sleeps(std::string_view runtime_status) noexcept {
+  return runtime_status == "suspended" || runtime_status == "suspending";
+}
+
+// https://docs.kernel.org/gpu/amdgpu/amdgpu-glossary.html (KFD); https://github.com/ROCm/ROCR-Runtime (topology.c)
+std::vector<ComputeDevice> compute_devices(KernelTree& fs) {
+  constexpr std::string_view kFolder = "/sys/class/kfd/kfd/topology/nodes/";
+  constexpr std::string_view kMinor = "drm_render_minor";
+  constexpr std::size_t kMostDevices = 256;       // a recording may hold any number
+  std::map<std::int64_t, ComputeDevice> devices;  // by the number of the node
+  for (const std::string& node : fs.list(kFolder)) {
+    const auto number = parse_int(node);
+    const std::string folder = std::string(kFolder) + node;
+    const std::string text = fs.text(folder + "/properties").value_or("");
+    std::string_view rest = text;
+    std::string_view line;
+    while (number && next_line(rest, line)) {
+      if (cut_word(line) != kMinor) continue;
+      const auto minor = parse_int(cut_word(line));
+      if (!minor || *minor <= 0 || devices.size() == kMostDevices) continue;  // processors are nodes without one
+      devices[*number] = {static_cast<int>(*minor), parse_int(fs.word(folder + "/gpu_id")).value_or(0)};
+    }
+  }
+  std::vector<ComputeDevice> ordered;
+  for (const auto& [node, device] : devices) ordered.push_back(device);
+  return ordered;
+}
+
+AmdGpus amd_gpus(KernelTree& fs) {
+  std::vector<RenderDevice> devices = render_devices(fs, "amdgpu");
+  const std::vector<ComputeDevice> computing = compute_devices(fs);
+  const auto place = [&computing](const RenderDevice& device) {
+    const auto same = [&device](const ComputeDevice& one) { return one.minor == device.minor; };
+    return std::find_if(computing.begin(), computing.end(), same) - computing.begin();
+  };
+  std::stable_sort(devices.begin(), devices.end(),
+                   [&](const RenderDevice& a, const RenderDevice& b) { return place(a) < place(b); });
+  AmdGpus found;
+  for (const RenderDevice& device : devices) {
+    GpuIdentity gpu{
+        .index = static_cast<int>(found.gpus.size()), .minor = device.minor, .uuid = "", .address = device.address};
+    const std::string folder = "/sys/bus/pci/devices/" + device.address;
+    const std::string number = sleeps(fs.word(folder + "/power/runtime_status")) ? "" : fs.word(folder + "/unique_id");
+    if (!number.empty()) gpu.uuid = "GPU-" + number;
+    found.gpus.push_back(std::move(gpu));
+  }
+  found.divided = std::any_of(computing.begin(), computing.end(), [&](const ComputeDevice& part) {
+    return std::none_of(devices.begin(), devices.end(),
+                        [&part](const RenderDevice& one) { return one.minor == part.minor; });
+  });
   return found;
 }
 

@@ -27,6 +27,17 @@ enum Result : int {
 enum ClockType : int { kClockSm = 1, kClockMemory = 2 };
 enum EccCounter : int { kVolatile = 0, kAggregate = 1 };
 enum MemoryError : int { kCorrected = 0, kUncorrected = 1 };
+/// Places of memory errors; newer GPUs count in device memory and in all of the SRAM.
+enum MemoryLocation : int {
+  kL1Cache = 0,
+  kL2Cache = 1,
+  kDeviceMemory = 2,
+  kRegisterFile = 3,
+  kTextureMemory = 4,
+  kSharedMemory = 5,
+  kControlUnit = 6,
+  kSram = 7,
+};
 enum LinkError : int { kLinkReplay = 0, kLinkRecovery = 1, kLinkCrcFlit = 2, kLinkCrcData = 3 };
 inline constexpr int kTemperatureOfGpu = 0;
 inline constexpr int kThresholdSlowdown = 1;
@@ -49,6 +60,8 @@ inline constexpr std::uint64_t kEventXid = 0x8;
 
 /// https://docs.nvidia.com/deploy/nvml-api/group__nvmlFieldValueEnums.html
 enum FieldId : unsigned {
+  kFieldRetiredSingleBit = 29,  // pages, in the GPU's life
+  kFieldRetiredDoubleBit = 30,
   kFieldRetiredPending = 31,
   kFieldPowerViolation = 74,    // ns
   kFieldThermalViolation = 75,  // ns
@@ -75,6 +88,18 @@ struct FieldValue {
   } value;
 };
 static_assert(sizeof(FieldValue) == 40 && offsetof(FieldValue, type) == 24 && offsetof(FieldValue, value) == 32);
+
+/// Values that the driver keeps in a buffer between two looks. https://docs.nvidia.com/deploy/nvml-api/ (nvmlSample_t)
+enum SamplingType : int { kPowerSamples = 0, kUtilizationSamples = 1 };
+struct Sample {
+  unsigned long long timestamp;  // us
+  union {
+    double floating;
+    unsigned small;
+    unsigned long long large;
+  } value;
+};
+static_assert(sizeof(Sample) == 16 && offsetof(Sample, value) == 8);
 
 struct Utilization {
   unsigned gpu;  // percent of the sample period in which a kernel ran

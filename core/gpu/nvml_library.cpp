@@ -27,7 +27,9 @@ std::string why_not_started(int result) {
 template <typename... Parameters>
 void NvmlLibrary::Call<Parameters...>::find(void* library, std::initializer_list<const char*> names) {
   for (const char* symbol : names) {
-    if (function_ == nullptr) function_ = reinterpret_cast<int (*)(Parameters...)>(::dlsym(library, symbol));
+    if (function_ != nullptr) return;
+    function_ = reinterpret_cast<int (*)(Parameters...)>(::dlsym(library, symbol));
+    if (function_ != nullptr) name_ = symbol;
   }
 }
 
@@ -68,6 +70,7 @@ void NvmlLibrary::find_calls() {
   pcie_replays.find(library_, {"nvmlDeviceGetPcieReplayCounter"});
   pci.find(library_, {"nvmlDeviceGetPciInfo_v3"});
   utilization.find(library_, {"nvmlDeviceGetUtilizationRates"});
+  samples.find(library_, {"nvmlDeviceGetSamples"});
   memory.find(library_, {"nvmlDeviceGetMemoryInfo"});
   clock.find(library_, {"nvmlDeviceGetClockInfo"});
   clock_most.find(library_, {"nvmlDeviceGetMaxClockInfo"});
@@ -83,6 +86,7 @@ void NvmlLibrary::find_calls() {
   persistence.find(library_, {"nvmlDeviceGetPersistenceMode"});
   ecc_mode.find(library_, {"nvmlDeviceGetEccMode"});
   ecc_errors.find(library_, {"nvmlDeviceGetTotalEccErrors"});
+  ecc_errors_at.find(library_, {"nvmlDeviceGetMemoryErrorCounter"});
   remapped_rows.find(library_, {"nvmlDeviceGetRemappedRows"});
   fields.find(library_, {"nvmlDeviceGetFieldValues"});
   link_state.find(library_, {"nvmlDeviceGetNvLinkState"});

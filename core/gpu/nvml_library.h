@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/gpu/nvml_abi.h"
 
@@ -24,8 +25,11 @@ class NvmlLibrary {
     int operator()(Parameters... arguments) const {
       return function_ == nullptr ? nvml::kNotSupported : function_(arguments...);
     }
+    /// The name that the library has; "" if it lacks the call.
+    [[nodiscard]] std::string_view name() const { return name_; }
 
    private:
+    std::string_view name_;
     int (*function_)(Parameters...) = nullptr;
   };
 
@@ -38,6 +42,7 @@ class NvmlLibrary {
       pcie_generation_most, pcie_width_most, pcie_replays;
   Call<nvml::Device, nvml::PciInfo*> pci;
   Call<nvml::Device, nvml::Utilization*> utilization;
+  Call<nvml::Device, int, unsigned long long, int*, unsigned*, nvml::Sample*> samples;
   Call<nvml::Device, nvml::Memory*> memory;
   Call<nvml::Device, int, unsigned*> clock, clock_most, clock_of_applications, clock_of_applications_default;
   Call<nvml::Device, unsigned long long*> reasons, energy;
@@ -46,6 +51,7 @@ class NvmlLibrary {
   Call<nvml::Device, int*> persistence;
   Call<nvml::Device, int*, int*> ecc_mode;
   Call<nvml::Device, int, int, unsigned long long*> ecc_errors;
+  Call<nvml::Device, int, int, int, unsigned long long*> ecc_errors_at;
   Call<nvml::Device, unsigned*, unsigned*, unsigned*, unsigned*> remapped_rows;
   Call<nvml::Device, int, nvml::FieldValue*> fields;
   Call<nvml::Device, unsigned, int*> link_state;

@@ -2,11 +2,11 @@
 // job and the collector go on. Values that the driver does not support for a GPU have no channel.
 // https://docs.nvidia.com/deploy/nvml-api/
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <map>
 #include <set>
 
+#include "core/gpu/gpu_rows.h"
 #include "core/gpu/gpu_worker.h"
 #include "core/gpu/job_gpus.h"
 #include "core/gpu/nvml_abi.h"
@@ -28,12 +28,17 @@ constexpr MetricHelp kUtilization[] = {
     {"gpu.utilization",
      "Part of the time in which a kernel ran on the GPU; like all metrics of this probe, of the previous second."},
     {"gpu.memory_utilization", "Part of the time in which its memory was read or written."},
+    {"gpu.utilization_highest", "Highest of the driver's samples of the utilization in that second."},
+    {"gpu.utilization_lowest", "Lowest of these samples: short pauses show here."},
 };
 constexpr MetricHelp kMemory[] = {
     {"gpu.memory_used", "Memory of the GPU in use, including the driver's own."},
     {"gpu.memory_free", "Free memory of the GPU."},
 };
-constexpr MetricHelp kPower[] = {{"gpu.power", "Power of the GPU and its memory."}};
+constexpr MetricHelp kPower[] = {
+    {"gpu.power", "Power of the GPU and its memory."},
+    {"gpu.power_highest", "Highest of the driver's samples of the power in that second."},
+};
 constexpr MetricHelp kEnergy[] = {{"gpu.energy", "Energy the GPU used."}};
 constexpr MetricHelp kClocks[] = {
     {"gpu.sm_clock", "Clock of the multiprocessors."},
@@ -68,6 +73,9 @@ constexpr MetricHelp kXids[] = {{kXid, "Critical errors that the driver reported
 constexpr MetricHelp kErrors[] = {
     {"gpu.ecc_corrected", "Memory errors corrected since the driver was loaded."},
     {"gpu.ecc_uncorrected", "Memory errors not corrected since the driver was loaded."},
+    {"gpu.ecc_corrected_in",
+     "Memory errors corrected since the driver was loaded, by region (instance \"gpu0/dram\"; l1, l2, sram ...)."},
+    {"gpu.ecc_uncorrected_in", "Memory errors not corrected since the driver was loaded, by region."},
     {"pcie.replays", "Packets the GPU's PCI Express link repeated."},
     {"nvlink.replays", "Packets an NVLink repeated (instance \"gpu0/link3\")."},
     {"nvlink.recoveries", "Number of retrainings of an NVLink."},
@@ -76,6 +84,8 @@ constexpr MetricHelp kErrors[] = {
 constexpr MetricHelp kStates[] = {
     {"gpu.ecc_corrected_ever", "Memory errors corrected in the GPU's life."},
     {"gpu.ecc_uncorrected_ever", "Memory errors not corrected in the GPU's life."},
+    {"gpu.retired_pages_single_bit", "Pages retired in the GPU's life for repeated corrected errors."},
+    {"gpu.retired_pages_double_bit", "Pages retired in the GPU's life for an error that was not corrected."},
     {"gpu.retired_pages_pending", "1 while pages wait to be retired until the GPU is reset."},
     {"gpu.remapped_rows", "Rows of memory replaced by spare ones."},
     {"gpu.remap_pending", "1 while a row waits to be replaced until the GPU is reset."},
@@ -123,31 +133,17 @@ constexpr FamilyTable kFamilies[] = {
 };
 constexpr std::size_t kFirstSlow = 9;  // place of "gpu/temperatures" among the families
 
-struct Column {
-  std::string_view metric;
-  std::size_t family;
-};
-std::vector<Column> columns() {
-  std::vector<Column> all;
-  for (std::size_t family = 0; family < std::size(kFamilies); ++family) {
-    for (const MetricHelp& metric : kFamilies[family].metrics) all.push_back({metric.name, family});
-  }
-  return all;
-}
-
 class GpuProbe final : public Probe {
  public:
   explicit GpuProbe(const ProbeContext& context)
-      : context_(context), child_(context, query_gpus, kWords), columns_(columns()) {
+      : context_(context), child_(context, query_gpus, kWords), rows_(kFamilies) {
     follow_job();
     open_gpus();
     take_opening(child_.answer_within(kForTheStart));
     if (opened_ && lacks_gpus() && open_gpus()) take_opening(child_.answer_within(kForTheStart));
     if (context.fs.recorded() && !opened_) throw Unavailable("the recording has no GPUs");
     if (child_.state() == AskedChild::State::lost) throw Unavailable("the NVIDIA library crashed when it was loaded");
-    for (std::size_t i = 0; i < families_.size(); ++i) {
-      families_[i] = &context.sink.add_family(kFamilies[i], i < kFirstSlow ? context.period : slow_period());
-    }
+    rows_.open(context.sink, kFirstSlow, context.period, slow_period());
   }
 
   ~GpuProbe() override {
@@ -186,12 +182,14 @@ class GpuProbe final : public Probe {
                  ? "none was measured: neither Slurm nor the devices cgroup assigns a GPU of this node to the job"
                  : "none was measured: " + job_gpus_.allocated_by + " names no GPU of this node";
     }
+    if (!slow_calls_.empty()) text += (text.empty() ? "" : "; ") + slow_calls_words();
     if (asleep_ > 0) text += (text.empty() ? "" : "; ") + std::to_string(asleep_) + " GPUs sleep and were not woken";
     return text;
   }
 
   [[nodiscard]] Snapshot facts() const override {
     Snapshot all = driver_facts_;
+    all.insert(all.end(), costs_.begin(), costs_.end());
     for (const auto& [index, gpu] : gpus_) {
       if (!job_gpus_.indices.contains(index)) continue;
       const std::string prefix = "gpu.gpu" + std::to_string(index) + '.';
@@ -213,12 +211,12 @@ class GpuProbe final : public Probe {
     std::int64_t xids = 0;
     bool lost = false;
   };
-  struct Place {
-    std::string instance;
-    std::string role;
-    std::vector<std::int32_t> channels;  // by column
-  };
 
+  [[nodiscard]] std::string slow_calls_words() const {
+    std::string names;
+    for (const std::string& call : slow_calls_) names += (names.empty() ? "" : ", ") + call;
+    return "calls that took more than 50 ms were made less often: " + names;
+  }
   [[nodiscard]] std::chrono::nanoseconds slow_period() const {
     return std::max(context_.period, std::chrono::nanoseconds(kSlowPeriod));
   }
@@ -345,11 +343,10 @@ class GpuProbe final : public Probe {
       return;
     }
     answer = rest;
-    const std::size_t end = slow ? families_.size() : kFirstSlow;
-    for (std::size_t i = 0; i < end; ++i) families_[i]->begin();
+    rows_.begin(slow);
     while (next_line(answer, line)) take_line(line);
     count_xids();
-    for (std::size_t i = 0; i < end; ++i) families_[i]->commit();
+    rows_.commit(slow);
   }
 
   void take_line(std::string_view line) {
@@ -358,64 +355,33 @@ class GpuProbe final : public Probe {
       take_event(head, line);
       return;
     }
+    if (head == "cost" || head == "slow_call") {
+      take_cost(head, line);
+      return;
+    }
     if (head != "process") {
-      take_values("gpu", head, "job", line);
+      rows_.take("gpu", head, "job", line);
       return;
     }
     const auto pid = parse_int(cut_word(line));
     const std::string_view gpu = cut_word(line);
     if (!pid || context_.slots == nullptr) return;
     for (const ProcessSlot& slot : context_.slots->slots()) {
-      if (slot.pid == *pid && slot.process != nullptr) take_values(slot.instance + "/gpu", gpu, slot.role, line);
+      if (slot.pid == *pid && slot.process != nullptr) rows_.take(slot.instance + "/gpu", gpu, slot.role, line);
     }
   }
 
-  void take_values(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words) {
-    Place* place = place_of(prefix, rest, role);
-    if (place == nullptr) return;
-    for (std::string_view metric = cut_word(words); !metric.empty(); metric = cut_word(words)) {
-      std::int64_t value = 0;
-      if (!parse_counter(cut_word(words), value)) continue;
-      const std::size_t column = column_of(metric);
-      if (column < columns_.size()) set(*place, column, value);
+  void take_cost(std::string_view what, std::string_view line) {
+    if (what == "slow_call") {
+      constexpr std::size_t kMostNamed = 3;
+      const std::string call(cut_word(line));
+      context_.sink.event("probe gpu", "slow_call", call);
+      if (slow_calls_.size() <= kMostNamed) slow_calls_.insert(call);
+      return;
     }
-  }
-
-  void set(Place& place, std::size_t column, std::int64_t value) {
-    Family& family = *families_[columns_[column].family];
-    std::int32_t& channel = place.channels[column];
-    if (channel == Family::kNoChannel) {
-      // The driver reports each Xid once, so they are counted here, and from the beginning; its own counters are older.
-      const std::int64_t before = columns_[column].metric == kXid ? 0 : kMissing;
-      channel = family.add(columns_[column].metric, place.instance, place.role, before);
-    }
-    family.set(channel, value);
-  }
-
-  // The lines have the same order each time: the next one is the likely one.
-  // Null where there are more than any node has: a recording may hold anything.
-  Place* place_of(std::string_view prefix, std::string_view rest, std::string_view role) {
-    for (std::size_t i = 0; i < places_.size(); ++i) {
-      Place& place = places_[(next_place_ + i) % places_.size()];
-      const std::string_view instance = place.instance;
-      if (!instance.starts_with(prefix) || instance.substr(prefix.size()) != rest) continue;
-      next_place_ = (next_place_ + i + 1) % places_.size();
-      return &place;
-    }
-    if (places_.size() == kMostPlaces) return nullptr;
-    places_.push_back({std::string(prefix) + std::string(rest), std::string(role), {}});
-    places_.back().channels.assign(columns_.size(), Family::kNoChannel);
-    return &places_.back();
-  }
-
-  std::size_t column_of(std::string_view metric) {
-    for (std::size_t i = 0; i < columns_.size(); ++i) {
-      const std::size_t column = (next_column_ + i) % columns_.size();
-      if (columns_[column].metric != metric) continue;
-      next_column_ = column + 1;
-      return column;
-    }
-    return columns_.size();
+    constexpr std::size_t kMostCosts = 64;
+    const std::string_view name = cut_word(line);
+    if (costs_.size() < kMostCosts) costs_.emplace_back("gpu.call_us." + std::string(name), cut_word(line));
   }
 
   void take_event(std::string_view what, std::string_view line) {
@@ -443,11 +409,10 @@ class GpuProbe final : public Probe {
     }
   }
 
+  // The driver reports each Xid once, so they are counted here, and from the beginning; its own counters are older.
   void count_xids() {
-    const std::size_t column = column_of(kXid);
     for (const auto& [index, gpu] : gpus_) {
-      if (!job_gpus_.indices.contains(index)) continue;
-      if (Place* place = place_of("gpu", std::to_string(index), "job")) set(*place, column, gpu.xids);
+      if (job_gpus_.indices.contains(index)) rows_.set("gpu", std::to_string(index), "job", kXid, gpu.xids, 0);
     }
   }
 
@@ -469,24 +434,21 @@ class GpuProbe final : public Probe {
   }
 
   static constexpr std::int64_t kMostIndex = 255;
-  static constexpr std::size_t kMostPlaces = 2048;  // GPUs, their links, and processes on them
 
   ProbeContext context_;
   AskedChild child_;
-  std::vector<Column> columns_;
+  GpuRows rows_;
   std::size_t asleep_ = 0;
-  std::array<Family*, std::size(kFamilies)> families_{};
   std::vector<GpuIdentity> identities_;  // all GPUs of the node
   std::map<int, GpuState> gpus_;         // that are open
   JobGpus job_gpus_;
   std::set<int> asked_to_open_;
   int count_ = 0;  // GPUs of the node, as the driver counts them
   Snapshot driver_facts_;
-  std::vector<Place> places_;
+  Snapshot costs_;
+  std::set<std::string> slow_calls_;
   std::string request_;
   std::string gap_;
-  std::size_t next_place_ = 0;
-  std::size_t next_column_ = 0;
   std::uint64_t generation_ = 0;
   std::int64_t next_slow_ns_ = 0;
   std::int64_t next_follow_ns_ = 0;

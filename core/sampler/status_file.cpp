@@ -1,5 +1,6 @@
 #include "core/sampler/status_file.h"
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <nlohmann/json.hpp>
@@ -11,12 +12,47 @@
 #include "hdf5schema/basics/private_files.h"
 
 namespace reveal {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLargest = 4000;        // bytes
+constexpr std::size_t kLongestFailure = 300;  // likewise, of a text that may have long names in it
+
+/// Names of devices and mounts need not be UTF-8.
+std::string text_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+}
+
+Json json_of(const UnusualInterval& interval) {
+  return {{"begin_utc_ns", interval.begin_utc_ns}, {"end_utc_ns", interval.end_utc_ns},
+          {"channels", interval.channels},         {"of_channels", interval.of_channels},
+          {"farthest", interval.farthest.data()},  {"ranges", interval.ranges}};
+}
+
+/// Without the oldest intervals, if the text would be too long with them.
+std::string with_intervals(Json status, UsualRanges::Closed closed) {
+  while (true) {
+    Json intervals = Json::array();
+    for (const UnusualInterval& interval : closed.newest) intervals.push_back(json_of(interval));
+    status["closed_episodes"] = std::move(intervals);
+    status["closed_episodes_left_out"] = closed.left_out;
+    std::string text = text_of(status);
+    if (text.size() <= kLargest || closed.newest.empty()) return text;
+    closed.newest.erase(closed.newest.begin());
+    ++closed.left_out;
+  }
+}
+
+}  // namespace
+
 StatusFile::StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress,
-                       const TraceWriter& writer, std::chrono::milliseconds period)
+                       const TraceWriter& writer, const UsualRanges& ranges, std::chrono::milliseconds period)
     : path_(trace.parent_path() / (node + ".status.json")),
       node_(std::move(node)),
       progress_(progress),
       writer_(writer),
+      ranges_(ranges),
       period_(period),
       began_(read_clock(CLOCK_MONOTONIC)) {
   try {
@@ -61,7 +97,7 @@ std::string StatusFile::text() const {
   const TraceWriter::Status trace = writer_.status();
   const double elapsed = static_cast<double>(read_clock(CLOCK_MONOTONIC) - began_) * 1e-9;
   const double used = static_cast<double>(read_clock(CLOCK_PROCESS_CPUTIME_ID)) * 1e-9;
-  const nlohmann::json status = {
+  const Json status = {
       {"schema", "reveal.status/1"},
       {"node", node_},
       {"utc_ns", read_clock(CLOCK_REALTIME)},
@@ -74,12 +110,11 @@ std::string StatusFile::text() const {
       {"rows", trace.rows},
       {"rows_lost", trace.rows_lost},
       {"bytes", trace.bytes},
-      {"failure", trace.failure},
+      {"failure", trace.failure.substr(0, kLongestFailure)},
       {"cpu_seconds", used},
       {"cpu_percent_of_core", elapsed > 0 ? 100 * used / elapsed : 0.0},
-      {"closed_episodes", nlohmann::json::array()},
   };
-  return status.dump() + '\n';
+  return with_intervals(status, ranges_.closed());
 }
 
 }  // namespace reveal

@@ -1,5 +1,5 @@
-// NODE.status.json, replaced by rename every ten seconds while a job runs: the input of `reveal watch`. Written by a
-// thread of its own, because a file system that hangs must not stop the sampling.
+// NODE.status.json, at most 4 KB, replaced by rename every ten seconds while a job runs: for `reveal watch` and other
+// programs. Written by a thread of its own, because a file system that hangs must not stop the sampling.
 #pragma once
 
 #include <atomic>
@@ -11,6 +11,7 @@
 #include <string>
 #include <thread>
 
+#include "core/sampler/usual_ranges.h"
 #include "hdf5schema/trace_writer.h"
 
 namespace reveal {
@@ -26,7 +27,7 @@ struct Progress {
 class StatusFile {
  public:
   StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress, const TraceWriter& writer,
-             std::chrono::milliseconds period = std::chrono::seconds(10));
+             const UsualRanges& ranges, std::chrono::milliseconds period = std::chrono::seconds(10));
   /// Removes the file: its numbers are in the trace.
   ~StatusFile();
   StatusFile(const StatusFile&) = delete;
@@ -44,6 +45,7 @@ class StatusFile {
   std::string node_;
   const Progress& progress_;
   const TraceWriter& writer_;
+  const UsualRanges& ranges_;
   std::chrono::milliseconds period_;
   std::int64_t began_;
   std::atomic<bool> hopeless_{false};

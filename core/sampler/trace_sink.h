@@ -68,6 +68,8 @@ class Family {
   [[nodiscard]] const FamilySpec& spec() const noexcept { return spec_; }
   using Channels = std::vector<std::reference_wrapper<const ChannelKey>>;
   [[nodiscard]] const Channels& channels() const noexcept { return channels_; }
+  /// Places in the row of the channels that the trace has.
+  [[nodiscard]] std::span<const std::int32_t> stored() const noexcept { return stored_; }
   /// The row as committed last.
   [[nodiscard]] std::span<const std::int64_t> row() const noexcept { return row_; }
   /// The value of a channel in it; kMissing if there is no such channel.

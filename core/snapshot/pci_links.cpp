@@ -1,5 +1,6 @@
 // How the node's adapters are linked to it: width and speed of their PCI Express links, and errors on them.
 // https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci-devices-aer
+#include <algorithm>
 #include <array>
 
 #include "core/kernel_text/kernel_words.h"
@@ -71,6 +72,20 @@ std::string total_of(KernelTree& fs, const std::string& path, std::string_view k
   return "";
 }
 
+/// "0000:c0:01.1 0000:c1:00.0" of "../../../devices/pci0000:c0/0000:c0:01.1/0000:c1:00.0/0000:c2:00.0": the bridges
+/// from the root port down; "" for a device on a root bus, as in virtual machines.
+std::string bridges_above(KernelTree& fs, const std::string& folder) {
+  constexpr std::string_view kHostBridge = "/pci";
+  const std::string path = fs.link(folder).value_or("");
+  const std::size_t host = path.find(kHostBridge, path.find("/devices/") + 1);
+  const std::size_t begin = host == std::string::npos ? host : path.find('/', host + 1);
+  const std::size_t end = path.rfind('/');
+  if (begin == std::string::npos || end <= begin) return "";
+  std::string bridges = path.substr(begin + 1, end - begin - 1);
+  std::replace(bridges.begin(), bridges.end(), '/', ' ');
+  return bridges;
+}
+
 // Reading the link of a device that sleeps would wake it.
 bool sleeps(KernelTree& fs, const std::string& folder) {
   return fs.word(folder + "/power/runtime_status") == "suspended";
@@ -105,6 +120,7 @@ Snapshot pci_links(KernelTree& fs) {
     if (++devices > kMostDevices) break;
     facts.emplace_back("pci." + address + ".class", kind);
     facts.emplace_back("pci." + address + ".device", pci_device_name(fs, address));
+    facts.emplace_back("pci." + address + ".bridges", bridges_above(fs, folder));
     add_link(fs, address, folder, facts);
   }
   return facts;

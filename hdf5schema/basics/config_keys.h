@@ -97,6 +97,14 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "[\"RULE@NODE\"]: known findings that are not reported, for example cpu.outsider@n03; both parts may contain *, "
      "and "
      "RULE alone applies to all nodes. Reports and reveal check list them as muted"},
+    {"report", "keep_days", ConfigForm::whole, "0",
+     "`reveal clean` lists, and with --delete deletes, your runs that began more than this number of days ago; 0: no "
+     "limit. This setting and the next two apply if no limit is typed",
+     "0", "36500"},
+    {"report", "keep_number", ConfigForm::whole, "0",
+     "`reveal clean` keeps this number of runs, the newest ones; 0: no limit", "0", "1000000"},
+    {"report", "keep_total", ConfigForm::size, "",
+     "`reveal clean` deletes the oldest runs until the others need no more than this. Default: no limit"},
 
     // A name is looked for as the dynamic linker does.
     {"gpu", "library", ConfigForm::text, "libnvidia-ml.so.1",

@@ -49,7 +49,8 @@ struct CleanedRun {
 
 class Clean final : public Command {
  public:
-  void declare(CLI::App& app, CommonOptions&) override {
+  void declare(CLI::App& app, CommonOptions& common) override {
+    add_config_option(app, common);
     selection_.add_folder_option(app);
     app.add_option("--older-than", age_, "delete runs that began longer ago than this: 30d, 2w, 12h")
         ->type_name("AGE")
@@ -69,6 +70,7 @@ class Clean final : public Command {
   }
 
   int run(const CommonOptions& common) override {
+    if (age_.empty() && !most_runs_ && total_.empty()) take_settings(common.configuration());
     if (age_.empty() && !most_runs_ && total_.empty()) {
       complain("choose which runs to delete: --older-than 30d, --keep 50 or --total 10GB; see reveal clean --help");
       return kUsage;
@@ -87,6 +89,15 @@ class Clean final : public Command {
   }
 
  private:
+  void take_settings(const Config& config) {
+    for (const std::string& problem : config.problems_of({"report"})) complain(problem);
+    const std::int64_t days = config.whole(config_key("report", "keep_days"));
+    const std::int64_t runs = config.whole(config_key("report", "keep_number"));
+    if (days > 0) age_ = std::to_string(days) + "d";
+    if (runs > 0) most_runs_ = static_cast<std::size_t>(runs);
+    total_ = config.text(config_key("report", "keep_total"));
+  }
+
   [[nodiscard]] RetentionLimits limits() const {
     RetentionLimits limits{.most_runs = most_runs_};
     if (!age_.empty()) limits.begun_before_utc_ns = utc_now_ns() - *parse_age(age_);
@@ -183,7 +194,9 @@ const RegisteredCommand kCleanCommand{
          "  reveal clean . --older-than 2w --delete\n"
          "Deletes traces and reports of your own runs, and the directory if nothing else is in it; other files there\n"
          "stay, and links are not followed. A run is deleted if it exceeds one of the limits. Runs that are still\n"
-         "being recorded and directories without run.json are left alone.\n",
+         "being recorded and directories without run.json are left alone. Without a limit here, keep_days, "
+         "keep_number\n"
+         "and keep_total in [report] of reveal.conf are the limits.\n",
      .make = make_command<Clean>}};
 
 }  // namespace

@@ -1,16 +1,22 @@
 #include <spdlog/fmt/fmt.h>
+#include <unistd.h>
 
 #include <fstream>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/own_program.h"
-#include "postproc/commands/command.h"
+#include "hdf5schema/basics/shell_word.h"
+#include "postproc/commands/confined.h"
+#include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/deliver/site_checks.h"
+#include "postproc/deliver/support_bundle.h"
 #include "postproc/diagnose/collector_query.h"
 #include "postproc/diagnose/locality_map.h"
 #include "postproc/history/run_index.h"
+#include "postproc/report/deflated.h"
 #include "postproc/report/fields.h"
 #include "postproc/words/sanitize.h"
 
@@ -107,20 +113,37 @@ std::string as_text(const std::vector<SiteCheck>& checks, const ProbeCheck& prob
   return text + drawn(map, width);
 }
 
-std::string as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& probes, const LocalityMap& map,
-                    std::size_t problems) {
+Json as_json(const std::vector<SiteCheck>& checks, const ProbeCheck& probes, const LocalityMap& map,
+             std::size_t problems) {
   Json json = {{"schema", "reveal.doctor/1"}, {"summary", summary_of(probes, problems)}};
   JsonWriter writer(json);
   writer("problems", problems);
   writer("checks", checks);
   writer("probes", probes);
   writer("locality", map);
-  return json_text(json, 2) + "\n";
+  return json;
+}
+
+std::vector<std::string> process_environment_entries() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  return entries;
 }
 
 class Doctor final : public Command {
  public:
+  void declare(CLI::App& app, CommonOptions&) override {
+    CLI::Option* bundle = app.add_option("--bundle", bundle_,
+                                         "also write an archive for support, without names, addresses and secrets; the "
+                                         "file must not exist")
+                              ->type_name("FILE.tar.gz");
+    app.add_option("--job", job_, "add the collector's notes in this job directory of yours to the archive")
+        ->type_name("DIR")
+        ->needs(bundle);
+  }
+
   int run(const CommonOptions& common) override {
+    if (!job_.empty()) need_own_job();
     SitePlaces places{.programs = own_path().parent_path()};
     const StatePlace history = state_place();
     places.history = history.directory;
@@ -132,18 +155,49 @@ class Doctor final : public Command {
     std::size_t problems = 0;
     for (const SiteCheck& check : checks) problems += check.result == SiteCheck::Result::problem ? 1 : 0;
     const LocalityMap map = map_of_node();
-    print(common.json ? as_json(checks, probes, map, problems)
+    const Json json = as_json(checks, probes, map, problems);
+    print(common.json ? json_text(json, 2) + "\n"
                       : as_text(checks, probes, map, problems, static_cast<std::size_t>(common.style().width)));
+    if (!bundle_.empty()) write_bundle(json, config, common.json);
     return problems == 0 ? 0 : kFailure;
   }
+
+ private:
+  /// HDF5 was not written for hostile files, and this process may be root's.
+  void need_own_job() const {
+    need_directory(job_);
+    const auto foreign = foreign_part({job_});
+    if (foreign) throw Error(foreign->path.string() + " belongs to " + foreign->owner + ": run this as that user");
+  }
+
+  void write_bundle(const Json& json, const Config& config, bool quiet) const {
+    Redaction redaction;
+    add_own_names(redaction, process_environment_entries());
+    std::vector<ArchivedFile> files = support_files({.doctor = json, .config = config, .job = job_}, redaction);
+    std::string list;
+    for (ArchivedFile& file : files) {
+      list += fmt::format("  {:<15}{:>7} bytes\n", file.name, file.text.size());
+      file.name = "reveal-support/" + file.name;
+    }
+    write_new_file(bundle_, gzip_file(tar_file(files, utc_now_ns() / kSecond)));
+    const std::string note = fmt::format("\n{}, readable only by you:\n{}replaced by placeholders: {}\n", bundle_, list,
+                                         redaction.replaced());
+    if (!quiet) print(note + "Look through it before you send it: tar -xzf " + shell_word(bundle_) + "\n");
+  }
+
+  std::string bundle_, job_;
 };
 
 const RegisteredCommand kDoctorCommand{
     {.order = 100,
      .name = "doctor",
      .help = "Check the installation on this node; list working and missing probes and the topology",
-     .examples = "  reveal doctor\n  reveal doctor --json\n"
-                 "Exit status: 0 no problem, 1 at least one.",
+     .examples =
+         "  reveal doctor\n  reveal doctor --json\n  reveal doctor --bundle support.tar.gz --job reveal-4711\n"
+         "Exit status: 0 no problem, 1 at least one. The archive contains the output of this command as JSON, the "
+         "settings that\nare not defaults, versions and, with --job, the coverage and the last events of the "
+         "traces. Users, hosts, paths,\naddresses and values of the environment are placeholders in it (user1, "
+         "host1); it contains no measured values.",
      .make = make_command<Doctor>}};
 
 }  // namespace

@@ -21,6 +21,7 @@
 #include "postproc/commands/terminal.h"
 #include "postproc/compare/timed_command.h"
 #include "postproc/drill/drill_program.h"
+#include "postproc/drill/mailbox.h"
 #include "postproc/history/run_index.h"
 #include "postproc/mail/mail_job.h"
 #include "postproc/words/lists.h"
@@ -34,6 +35,7 @@ using namespace std::chrono_literals;
 
 constexpr int kUndecided = 3;
 constexpr auto kReportWait = 90s;  // from the end of a Slurm job to its report: epilog, or a report job
+constexpr auto kMailWait = 30s;    // from the mail program to the mailbox
 constexpr const char* kJobFolder = "job";
 constexpr const char* kUse = "drill";  // names the scratch directory
 
@@ -75,7 +77,10 @@ class Drill final : public Command {
         ->type_name("WHAT")
         ->check(CLI::IsMember({"outsider", "stopped"}))
         ->excludes(srun);
-    app.add_option("--mail", mail_, "also send the report to this address")->type_name("ADDR");
+    CLI::Option* mail = app.add_option("--mail", mail_, "also send the report to this address")->type_name("ADDR");
+    app.add_option("--mailbox", mailbox_, "check that the mail arrives in this file (mbox) or directory (Maildir)")
+        ->type_name("PATH")
+        ->needs(mail);
     app.add_flag("--keep", keep_, "keep the directory with the trace and the report, below the current directory");
     app.add_flag("--verbose", verbose_, "also show the output of reveal-run or srun (on standard error)");
     app.add_option("--program", plan_.disturbance)->group("");  // program of the job: the drill calls itself
@@ -286,7 +291,7 @@ class Drill final : public Command {
       }
       switch (item.state) {
         case MailState::sent:
-          return {"mail", DrillState::passed, "the mail program took it for " + to + "; look whether it arrived"};
+          return arrival(item.message, to);
         case MailState::would_send:
           return {"mail", DrillState::skipped,
                   root ? "configured; root sends none: run the drill as a user"
@@ -298,6 +303,25 @@ class Drill final : public Command {
     }
     const std::string why = outcome.why_not.empty() ? "no mail was due" : outcome.why_not.front();
     return {"mail", mail_.empty() ? DrillState::skipped : DrillState::failed, why};
+  }
+
+  /// The mail program only takes a mail; another program delivers it.
+  [[nodiscard]] DrillCheck arrival(const MailMessage& message, const std::string& to) const {
+    if (mailbox_.empty()) {
+      return {"mail", DrillState::passed,
+              "the mail program took it for " + to + "; only its reader can see whether it arrived (or --mailbox)"};
+    }
+    const std::string id = message_id_of(message.mime);
+    const auto end = std::chrono::steady_clock::now() + kMailWait;
+    bool arrived = mailbox_holds(mailbox_, id);
+    while (!arrived && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(500ms);
+      arrived = mailbox_holds(mailbox_, id);
+    }
+    if (arrived) return {"mail", DrillState::passed, "arrived in " + mailbox_};
+    return {"mail", DrillState::failed,
+            "the mail program took it for " + to + ", but it did not arrive in " + mailbox_ + " within " +
+                duration(std::chrono::duration<double>(kMailWait).count())};
   }
 
   int conclude(const std::vector<DrillCheck>& checks, const std::string& kept, const CommonOptions& common) const {
@@ -319,7 +343,7 @@ class Drill final : public Command {
 
   DrillPlan plan_;
   DrillTruth truth_;
-  std::string srun_, finish_, mail_, place_, wanted_;
+  std::string srun_, finish_, mail_, mailbox_, place_, wanted_;
   bool keep_ = false, verbose_ = false;
   std::int64_t begun_ = 0;
   int stopped_by_ = 0;
@@ -334,6 +358,7 @@ const RegisteredCommand kDrillCommand{
          "  reveal drill                              a minute on this node\n"
          "  reveal drill --seconds 20 --json\n"
          "  reveal drill --mail ada@example.org       the report is also mailed\n"
+         "  reveal drill --mail ada --mailbox /var/mail/ada\n"
          "  reveal drill --srun '-p debug -t 5'       the drill is a Slurm job on one node\n"
          "Needs no privilege and about a minute; run it as an ordinary user, too. On an idle node, a process of the\n"
          "drill takes half of one cpu from a job of the drill, both at nice 10; on a busy node and under Slurm, a\n"

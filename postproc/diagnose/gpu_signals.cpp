@@ -93,7 +93,7 @@ std::vector<std::string> gpus_measured(const RuleContext& context) {
     const std::string& gpu = context.telemetry.channels[channel].instance;
     if (!named || names_gpu(facts, "gpu." + gpu + '.')) gpus.push_back(gpu);
   }
-  if (gpus.empty()) throw Unavailable("not measured: gpu.utilization (no NVIDIA GPU here, or the GPU probe had none)");
+  if (gpus.empty()) throw Unavailable("not measured: gpu.utilization (no GPU here, or the GPU probes had none)");
   return gpus;
 }
 
@@ -118,7 +118,9 @@ std::optional<double> gpu_number(const RuleContext& context, const std::string& 
 
 JobValues gpu_values(const RuleContext& context, const std::string& gpu) {
   const std::string address = gpu_fact(context, gpu, "address");
-  return {{"gpu", address.empty() ? gpu.substr(std::min<std::size_t>(3, gpu.size())) : address}};
+  JobValues values{{"gpu", address.empty() ? gpu.substr(std::min<std::size_t>(3, gpu.size())) : address}};
+  if (gpu_fact(context, gpu, "vendor") == "AMD") values["amd"] = "yes";
+  return values;
 }
 
 int gpu_numa_node(const RuleContext& context, const std::string& gpu) {
@@ -126,13 +128,16 @@ int gpu_numa_node(const RuleContext& context, const std::string& gpu) {
 }
 
 bool is_divided(const RuleContext& context, const std::string& gpu) {
-  return gpu_fact(context, gpu, "mig") == "enabled";
+  const std::string partition = gpu_fact(context, gpu, "partition");
+  return gpu_fact(context, gpu, "mig") == "enabled" || (!partition.empty() && partition != "SPX");
 }
 
 std::string gpu_name(const RuleContext& context, const std::string& gpu) {
   const std::string address = gpu_fact(context, gpu, "address");
   if (address.empty()) return gpu;
-  return fmt::format("{} ({}{})", gpu, address, is_divided(context, gpu) ? ", divided by MIG" : "");
+  const bool amd = gpu_fact(context, gpu, "vendor") == "AMD";
+  const char* divided = !is_divided(context, gpu) ? "" : amd ? ", divided into partitions" : ", divided by MIG";
+  return fmt::format("{} ({}{})", gpu, address, divided);
 }
 
 Finding gpu_finding(const RuleContext& context, const std::string& gpu, const JobValues& more) {

@@ -26,10 +26,11 @@ namespace reveal {
 
 /// -1 if the firmware does not report it.
 [[nodiscard]] int gpu_numa_node(const RuleContext& context, const std::string& gpu);
-/// True if GPUs are divided into parts (MIG): then the driver's values of a whole GPU are not the job's.
+/// True if GPUs are divided into parts (NVIDIA's MIG; AMD's partitions, whose mode for a whole GPU is SPX): then the
+/// driver's values of a whole GPU are not the job's.
 [[nodiscard]] bool is_divided(const RuleContext& context, const std::string& gpu);
 
-/// Returns values for remedies: "gpu" is the argument of nvidia-smi -i.
+/// Returns values for remedies: "gpu" is the argument of nvidia-smi -i and of amd-smi -g; "amd" for a GPU of AMD.
 [[nodiscard]] JobValues gpu_values(const RuleContext& context, const std::string& gpu);
 /// "gpu2 (0000:c1:00.0)", or "gpu2 (0000:c1:00.0, divided by MIG)".
 [[nodiscard]] std::string gpu_name(const RuleContext& context, const std::string& gpu);

@@ -8,6 +8,7 @@
 
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/numa_layout.h"
+#include "postproc/diagnose/pci_tree.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/telemetry.h"
 #include "postproc/words/lists.h"
@@ -85,8 +86,20 @@ std::map<std::string, int> add_gpus(const Facts& facts, Places& places) {
   return nodes;
 }
 
+/// The GPUs that a card reaches without the host bridge: "gpu0, gpu1".
+std::string gpus_beside(const Facts& facts, const PciTree& tree, const std::string& device) {
+  const std::string port = tree.root_port_of_rdma(device);
+  std::vector<std::string> gpus;
+  for (const std::string& gpu : facts.names("gpu.", ".address")) {
+    const bool beside = !port.empty() && tree.root_port(facts.value("gpu." + gpu + ".address")) == port;
+    if (beside && gpus.size() < kMostGpus) gpus.push_back(gpu);
+  }
+  return joined(gpus, ", ");
+}
+
 /// An RDMA device with its ports and their interfaces is one card; the other interfaces follow.
 void add_networks(const Facts& facts, Places& places) {
+  const PciTree tree(facts.all());
   std::map<std::string, std::vector<std::string>> ports;  // by device
   std::set<std::string> seen;
   for (const std::string& port : facts.names("rdma.", ".state")) {
@@ -101,8 +114,9 @@ void add_networks(const Facts& facts, Places& places) {
     ports[port.substr(0, dot)].push_back(joined(words, ", "));
   }
   for (const auto& [device, words] : ports) {
+    const std::string gpus = gpus_beside(facts, tree, device);
     places[facts.numa("rdma." + device + ".numa_node")].networks.push_back(
-        fmt::format("{} ({})", device, joined(words, "; ")));
+        fmt::format("{} ({}{})", device, joined(words, "; "), gpus.empty() ? "" : "; on the PCI switch of " + gpus));
   }
   std::set<std::string> interfaces = facts.names("net.", ".numa_node");
   interfaces.merge(facts.names("net.", ".vendor"));  // an interface with neither is made of software

@@ -14,6 +14,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/live/hang_watch.h"
+#include "postproc/live/silent_nodes.h"
 #include "postproc/live/watch_view.h"
 #include "postproc/live/watched_node.h"
 #include "postproc/words/sparkline.h"
@@ -27,6 +28,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kPoll = 50ms;
 constexpr auto kList = 1s;
 constexpr auto kDraw = 1s;
+constexpr auto kSilence = 5s;                  // nodes that fall silent together are named together
 constexpr auto kEmptyDirectoryPatience = 10s;  // with a directory that does not look like a run's
 constexpr auto kSettled = 2s;                  // a node that begins while another one ends
 constexpr double kLostSeconds = 60;
@@ -71,7 +73,7 @@ class Screen {
 class Watch {
  public:
   Watch(const WatchOptions& options, std::FILE* out)
-      : options_(options), out_(out), budget_(options.share), hangs_(options.settings) {}
+      : options_(options), out_(out), budget_(options.share), hangs_(options.settings), forwarding_(options.forward) {}
 
   WatchEnd run(const std::atomic<bool>& stop) {
     list_nodes();
@@ -99,8 +101,11 @@ class Watch {
       for (const auto& node : nodes_) {
         for (AlertNotice& notice : node->advance(now, budget_)) publish(std::move(notice));
       }
-      if (const auto hang = hangs_.look(nodes_, now)) {
-        say(hang->news == HangWatch::News::begun ? "hang" : "hang_over", hang->sentence);
+      if (const auto hang = hangs_.look(nodes_, now)) report_hang(*hang);
+      report_problems();
+      if (now >= next_silence_) {
+        next_silence_ = now + kSilence;
+        for (const SilentNodes::Change& change : silence_.look(heard_nodes())) say(change.news, change.sentence);
       }
       if (screen_ && now >= next_draw_) {
         next_draw_ = now + kDraw;
@@ -110,7 +115,7 @@ class Watch {
       std::this_thread::sleep_for(kPoll);
     }
     say_end(nodes_.empty() ? "stopped watching; no run has started in " + options_.directory.string()
-                           : "stopped watching; the job continues");
+                           : "stopped watching; this does not end the job");
     return WatchEnd::stopped;
   }
 
@@ -140,6 +145,15 @@ class Watch {
               [](const auto& a, const auto& b) { return a->trace().node() < b->trace().node(); });
   }
 
+  [[nodiscard]] std::vector<HeardNode> heard_nodes() const {
+    std::vector<HeardNode> heard;
+    heard.reserve(nodes_.size());
+    for (const auto& node : nodes_) {
+      heard.push_back({node->trace().node(), node->trace().state() == LiveState::silent, node->heard_utc_ns()});
+    }
+    return heard;
+  }
+
   [[nodiscard]] WatchPage page() const {
     const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
     return {.directory = options_.directory.string(),
@@ -148,13 +162,31 @@ class Watch {
             .budget = budget_,
             .watching_percent = seconds >= 1 ? 100 * (cpu_seconds() - cpu_before_) / seconds : std::nan(""),
             .now_utc_ns = utc_now_ns(),
-            .hang = hangs_.sentence()};
+            .hang = hangs_.sentence(),
+            .silence = silence_of(heard_nodes()),
+            .problem = problem_};
   }
 
-  void say(std::string_view news, const std::string& text) {
-    const WatchNotice notice{std::string(news), utc_now_ns(), text};
+  void say(std::string_view news, const std::string& text) { say({std::string(news), utc_now_ns(), text}); }
+
+  void say(const WatchNotice& notice) {
     if (options_.form == WatchForm::lines) put_line(watch_line(notice));
     if (options_.form == WatchForm::json) put_line(watch_json(notice));
+  }
+
+  /// It concerns the whole job, and is forwarded as alerts are.
+  void report_hang(const HangWatch::Change& change) {
+    const WatchNotice notice{change.news == HangWatch::News::begun ? "hang" : "hang_over", utc_now_ns(),
+                             change.sentence};
+    say(notice);
+    forwarding_.forward({notice.published_utc_ns, notice.news, watch_json(notice)});
+  }
+
+  void report_problems() {
+    for (std::string& problem : forwarding_.take_problems()) {
+      say("problem", problem);
+      problem_ = std::move(problem);
+    }
   }
 
   void put_line(const std::string& line) {
@@ -165,6 +197,9 @@ class Watch {
   void publish(AlertNotice notice) {
     if (options_.form == WatchForm::lines) put_line(alert_line(notice));
     if (options_.form == WatchForm::json) put_line(alert_json(notice));
+    forwarding_.forward({notice.published_utc_ns,
+                         fmt::format("{}-{}-{}", name_of(notice.news), notice.number, notice.node),
+                         alert_json(notice)});
     const auto known = std::find_if(alerts_.begin(), alerts_.end(), [&](const AlertNotice& other) {
       return other.node == notice.node && other.number == notice.number;
     });
@@ -173,6 +208,8 @@ class Watch {
   }
 
   void say_end(const std::string& text) {
+    forwarding_.finish();
+    report_problems();
     if (screen_) {
       screen_->draw(page());
       screen_.reset();
@@ -216,6 +253,9 @@ class Watch {
   std::vector<std::unique_ptr<WatchedNode>> nodes_;
   std::vector<AlertNotice> alerts_;
   HangWatch hangs_;
+  SilentNodes silence_;
+  AlertForwarding forwarding_;
+  std::string problem_;  // the last one
   std::optional<Screen> screen_;
   bool ended_before_ = false;
   bool holds_other_files_ = false;
@@ -223,6 +263,7 @@ class Watch {
   double cpu_before_ = cpu_seconds();
   Clock::time_point next_list_{};
   Clock::time_point next_draw_{};
+  Clock::time_point next_silence_{};
   Clock::time_point over_since_ = Clock::time_point::max();
 };
 

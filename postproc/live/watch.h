@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "postproc/diagnose/analysis_settings.h"
+#include "postproc/live/alert_forwarding.h"
 
 namespace reveal {
 
@@ -17,6 +18,7 @@ struct WatchOptions {
   bool colour = false;
   double share = 0.1;  // share of one core, for the detectors
   AnalysisSettings settings = {};
+  ForwardOptions forward = {};
 };
 
 enum class WatchEnd : std::uint8_t {

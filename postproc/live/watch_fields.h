@@ -47,6 +47,7 @@ void fields(auto& v, Visited<decltype(v), WatchSummary::Node>& node) {
   v("seconds", node.seconds);
   v("channels", node.channels);
   v("collector_cpu_percent_of_core", node.collector_percent);
+  v.time("heard", node.heard_utc_ns);
 }
 
 void fields(auto& v, Visited<decltype(v), WatchSummary>& summary) {

@@ -145,8 +145,8 @@ WatchSummary watch_summary(const WatchPage& page, const std::string& text) {
   summary.nodes.reserve(page.nodes.size());
   for (const auto& node : page.nodes) {
     const LiveTrace& trace = node->trace();
-    summary.nodes.push_back(
-        {trace.node(), trace.state(), node->job_seconds(), trace.rows().channels(), node->collector_percent()});
+    summary.nodes.push_back({trace.node(), trace.state(), node->job_seconds(), trace.rows().channels(),
+                             node->collector_percent(), node->heard_utc_ns()});
   }
   return summary;
 }
@@ -178,6 +178,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
   lines.add(date_and_time(page.now_utc_ns), Ink::dim);
   lines.add(cost_of(page), Ink::dim);
   lines.add(kCausesLater, Ink::dim);
+  if (!page.problem.empty()) lines.add(page.problem, Ink::red);
   if (page.nodes.empty()) {
     lines.add("");
     lines.add("no trace yet; waiting for a run to start");
@@ -199,6 +200,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
     if (few) draw_meters(*node, style, lines);
   }
   lines.add("");
+  if (!page.silence.empty()) lines.add(page.silence, Ink::red);
   if (!page.hang.empty()) lines.add(page.hang, Ink::red);
   if (page.alerts.empty()) {
     lines.add(without_alerts(page));

@@ -25,12 +25,14 @@ struct WatchPage {
   const CpuBudget& budget;
   double watching_percent = 0;  // percent of a core, for all of this program; NaN in the first second
   std::int64_t now_utc_ns = 0;
-  std::string hang = {};  // ranks that wait for each other now; "": none are known to
+  std::string hang = {};     // ranks that wait for each other now; "": none are known to
+  std::string silence = {};  // nodes of which nothing is heard; "": none
+  std::string problem = {};  // with a place to which alerts are forwarded
 };
 
 /// News of the watch itself, not of the job.
 struct WatchNotice {
-  std::string news;  // waiting, watching or ended
+  std::string news;  // waiting, watching, silent, heard_again, hang, hang_over, problem or ended
   std::int64_t published_utc_ns = 0;
   std::string text;
   bool operator==(const WatchNotice&) const = default;
@@ -44,6 +46,7 @@ struct WatchSummary {
     double seconds = 0;  // seconds of the job
     std::size_t channels = 0;
     std::optional<double> collector_percent;
+    std::int64_t heard_utc_ns = 0;  // its newest row
     bool operator==(const Node&) const = default;
   };
   WatchNotice notice;

@@ -52,6 +52,11 @@ const std::vector<MetricFact>& meters() {
 WatchedNode::WatchedNode(const std::filesystem::path& trace)
     : folder_(trace.parent_path()), trace_(trace, kLiveBlock), history_(meters().size()) {}
 
+std::int64_t WatchedNode::heard_utc_ns() const {
+  const std::int64_t newest = trace_.rows().newest_ns();
+  return newest == 0 ? 0 : trace_.utc_of(newest);
+}
+
 double WatchedNode::job_seconds() const {
   const std::int64_t newest = trace_.rows().newest_ns();
   if (newest == 0) return 0;

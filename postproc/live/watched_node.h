@@ -56,6 +56,8 @@ class WatchedNode {
   [[nodiscard]] const LiveDetector& detector() const { return detector_; }
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] double silent_seconds() const { return silent_seconds_; }
+  /// The time of its newest row; 0: it has none.
+  [[nodiscard]] std::int64_t heard_utc_ns() const;
   /// Past values of meters(): one value a second, the newest last.
   [[nodiscard]] const std::vector<std::deque<double>>& history() const { return history_; }
   [[nodiscard]] std::optional<double> collector_percent() const { return collector_percent_; }

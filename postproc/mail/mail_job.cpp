@@ -51,7 +51,8 @@ class Claim {
         Audience audience)
       : quota_(quota) {
     if (quota_ == nullptr) return;
-    refused_ = refusal_of_array(job, report, audience);
+    refused_ =
+        audience == Audience::hardware ? refusal_of_faults(settings, report) : refusal_of_array(job, report, audience);
     if (refused_.empty() && audience == Audience::user) refused_ = refusal_of_findings(job, settings, report, plan);
     if (!refused_.empty()) return;
     later_ = !take(quota_->take_hourly(settings.per_hour, audience));
@@ -69,6 +70,8 @@ class Claim {
   [[nodiscard]] const std::string& refused() const noexcept { return refused_; }
   /// Whether it may be sent in the next hour.
   [[nodiscard]] bool later() const noexcept { return later_; }
+  /// Keys of the faults of which the administrators were not told today.
+  [[nodiscard]] const std::set<std::string>& faults() const noexcept { return faults_; }
   void keep() noexcept { kept_ = true; }
 
  private:
@@ -76,6 +79,13 @@ class Claim {
     if (name.empty()) return false;
     taken_.push_back(std::move(name));
     return true;
+  }
+
+  std::string refusal_of_faults(const MailSettings& settings, const Report& report) {
+    for (const HardwareFault& fault : hardware_faults(report, settings)) {
+      if (take(quota_->take_fault(fault.key))) faults_.insert(fault.key);
+    }
+    return faults_.empty() ? "the administrators were told of the same faults today" : "";
   }
 
   std::string refusal_of_array(const MailJob& job, const Report& report, Audience audience) {
@@ -100,15 +110,20 @@ class Claim {
 
   MailQuota* quota_;
   std::vector<std::string> taken_;
+  std::set<std::string> faults_;
   std::string refused_;
   bool later_ = false, kept_ = false;
 };
 
+const std::vector<std::string>& recipients_of(const MailPlan& plan, Audience audience) {
+  return audience == Audience::user ? plan.user : audience == Audience::admins ? plan.admins : plan.faults;
+}
+
 MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSettings& settings, const MailPlan& plan,
-                          Audience audience, bool admins_notified) {
+                          Audience audience, bool admins_notified, const std::set<std::string>& faults) {
   MailOutcome::Item item;
   item.audience = audience;
-  item.to = audience == Audience::user ? plan.user : plan.admins;
+  item.to = recipients_of(plan, audience);
   MailContext context;
   context.audience = audience;
   context.to = item.to;
@@ -121,6 +136,7 @@ MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSe
     if (audience == Audience::user && !told_rules(report, plan).empty()) context.repeat_days = settings.repeat_days;
   }
   context.admins_notified = admins_notified;
+  context.faults = faults;
   context.now_utc_ns = job.now_utc_ns;
   item.message = compose_mail(report, settings, context);
   return item;
@@ -206,22 +222,22 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
   outcome.why_not = plan.why_not;
   outcome.problems = plan.refused;
   outcome.failed = plan.request_refused;
-  if (plan.user.empty() && plan.admins.empty()) return outcome;
+  if (plan.user.empty() && plan.admins.empty() && plan.faults.empty()) return outcome;
 
   std::unique_ptr<MailQuota> quota;
   if (!job.state.empty() && !job.dry_run) quota = std::make_unique<MailQuota>(job.state, job.now_utc_ns);
   // Administrators first: what the user reads about them must be true.
-  bool admins_notified = job.only ? job.admins_notified : !plan.admins.empty();
+  bool admins_notified = job.only ? job.admins_notified : !(plan.admins.empty() && plan.faults.empty());
   Sender sender(job, settings);
-  for (const Audience audience : {Audience::admins, Audience::user}) {
-    if ((audience == Audience::user ? plan.user : plan.admins).empty() || audience != job.only.value_or(audience)) {
-      continue;
-    }
+  for (const Audience audience : {Audience::hardware, Audience::admins, Audience::user}) {
+    if (recipients_of(plan, audience).empty() || audience != job.only.value_or(audience)) continue;
     Claim claim(quota.get(), job, settings, report, plan, audience);
-    MailOutcome::Item item = compose(report, job, settings, plan, audience, admins_notified);
+    MailOutcome::Item item = compose(report, job, settings, plan, audience, admins_notified, claim.faults());
     if (job.dry_run) {
       item.state = MailState::would_send;
-      item.why = audience == Audience::user ? plan.why_user : plan.why_admins;
+      item.why = audience == Audience::user     ? plan.why_user
+                 : audience == Audience::admins ? plan.why_admins
+                                                : "a fault of a node's hardware";
     } else if (!claim.refused().empty()) {
       item.state = MailState::held_back;
       item.why = claim.refused();
@@ -230,8 +246,9 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
       sender.send(item);
       if (item.state == MailState::sent) claim.keep();
     }
-    const bool delivered = item.state == MailState::sent || item.state == MailState::would_send;
-    if (audience == Audience::admins) admins_notified = delivered;
+    const bool told_before = audience == Audience::hardware && item.state == MailState::held_back && !item.later;
+    const bool delivered = item.state == MailState::sent || item.state == MailState::would_send || told_before;
+    if (audience != Audience::user) admins_notified = admins_notified && delivered;
     outcome.failed = outcome.failed || item.state == MailState::failed;
     if (quota && !job.only) remember(job, admins_notified, item, outcome.problems);
     outcome.items.push_back(std::move(item));

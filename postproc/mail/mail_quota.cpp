@@ -25,6 +25,7 @@ namespace {
 constexpr std::string_view kHourly = "hour-";
 constexpr std::string_view kArray = "array-";
 constexpr std::string_view kTold = "told-";
+constexpr std::string_view kFault = "fault-";
 constexpr std::int64_t kHour = 3600;
 constexpr std::int64_t kDay = kHour * 24;
 constexpr std::int64_t kKeepArrays = kDay * 60;  // arrays that run longer mail once more
@@ -34,6 +35,15 @@ constexpr int kNoLinks = O_NOFOLLOW | O_CLOEXEC | O_NOCTTY;
 
 bool is_number(std::string_view text) noexcept {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Whether the name has the number of an earlier hour or day. The one before now stays: another node's clock may be
+/// behind.
+bool is_of_the_past(std::string_view name, std::string_view beginning, std::int64_t now) {
+  if (!name.starts_with(beginning)) return false;
+  name.remove_prefix(beginning.size());
+  const auto number = parse_int(name.substr(0, name.find('-')));
+  return number && *number < now - 1;
 }
 
 }  // namespace
@@ -107,6 +117,11 @@ std::vector<std::string> MailQuota::take_findings(const std::string& user, const
   return taken;
 }
 
+std::string MailQuota::take_fault(const std::string& key) {
+  std::string name = fmt::format("{}{}-{}", kFault, now_seconds_ / kDay, text_hash(key));
+  return create(name, "") ? name : "";
+}
+
 bool MailQuota::is_older(const std::string& name, std::int64_t seconds) const {
   struct stat status {};
   return ::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -131,11 +146,8 @@ void MailQuota::forget_old() {
   std::vector<std::string> old;
   while (const dirent* entry = ::readdir(stream)) {
     const std::string name = entry->d_name;
-    if (name.starts_with(kHourly)) {
-      const std::string_view rest = std::string_view(name).substr(kHourly.size());
-      const auto hour = parse_int(rest.substr(0, rest.find('-')));
-      // The hour before stays: another node's clock may be behind.
-      if (hour && *hour < now_seconds_ / kHour - 1) old.push_back(name);
+    if (is_of_the_past(name, kHourly, now_seconds_ / kHour) || is_of_the_past(name, kFault, now_seconds_ / kDay)) {
+      old.push_back(name);
     } else if ((name.starts_with(kArray) && is_older(name, kKeepArrays)) ||
                (name.starts_with(kTold) && is_older(name, kKeepTold))) {
       old.push_back(name);

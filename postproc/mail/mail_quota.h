@@ -1,6 +1,6 @@
-// How much mail is enough: so many an hour, one per array job and audience, and one about the same finding of the same
-// command in some days. Kept as small private files in a state
-// directory; every claim is one O_EXCL, so any number of nodes may share it over a network file system.
+// How much mail is enough: so many an hour, one per array job and audience, one about the same finding of the same
+// command in some days, and one about a fault of hardware a day. Kept as small private files in a state directory;
+// every claim is one O_EXCL, so any number of nodes may share it over a network file system.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,9 @@ class MailQuota {
   /// was not told within `days`. None: the user knows all of them.
   [[nodiscard]] std::vector<std::string> take_findings(const std::string& user, const std::string& run_key,
                                                        const std::set<std::string>& rules, int days);
+
+  /// The right to tell the administrators of a fault today (UTC); "" when they were told.
+  [[nodiscard]] std::string take_fault(const std::string& key);
 
   /// The mail could not be sent: the next one may try.
   void give_back(const std::string& name) noexcept;

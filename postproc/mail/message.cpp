@@ -32,8 +32,9 @@ constexpr std::size_t kLongestTitle = 70;
 constexpr std::size_t kLongestSubjectName = 24;
 constexpr std::size_t kLongestToken = 40;
 constexpr std::size_t kLongestThread = 32;
-constexpr std::size_t kMostActions = 10;                       // actions of administrators
-constexpr std::string_view kAudiences[] = {"user", "admins"};  // in the order of the enumerators
+constexpr std::size_t kMostActions = 10;  // actions of administrators
+constexpr std::size_t kMostFaults = 50;
+constexpr std::string_view kAudiences[] = {"user", "admins", "hardware"};  // in the order of the enumerators
 
 /// Returns a word for names of messages and our own headers: no character of it is special anywhere. A changed word
 /// gets a hash, so that it differs from others.
@@ -232,7 +233,7 @@ std::string footer(const std::vector<std::string>& sentences) {
 Report without_admin_steps(Report report, const MailSettings& settings) {
   for (Finding& finding : report.findings) {
     if (!finding.remedy.admin.empty() && concerns_admins(finding, settings)) {
-      finding.remedy.admin = {"They got this report by mail."};
+      finding.remedy.admin = {"They were told by mail."};
     }
   }
   return report;
@@ -328,8 +329,53 @@ void set_headers_of_report(MimeMessage& message, const Report& report, const Mai
 
 /// The report as its reader may see it.
 Report for_reader(const Report& report, const MailSettings& settings, const MailContext& context) {
-  if (context.audience == Audience::admins) return with_texts_of_rules(without_main_threads(report));
+  if (context.audience != Audience::user) return with_texts_of_rules(without_main_threads(report));
   return context.admins_notified ? without_admin_steps(report, settings) : report;
+}
+
+std::string subject_of_faults(const std::vector<HardwareFault>& faults, const Report& report) {
+  if (faults.empty()) return beginning(report.job) + " no fault of hardware";
+  const Finding& worst = *faults.front().finding;
+  std::vector<std::string> nodes;
+  for (const HardwareFault& fault : faults) {
+    if (std::find(nodes.begin(), nodes.end(), fault.node) == nodes.end()) nodes.push_back(fault.node);
+  }
+  return fmt::format("{} {}: {} on {}", beginning(report.job), name_of(worst.severity),
+                     printable(worst.title, kLongestTitle), printable(node_list(nodes, 4), 40));
+}
+
+/// Title and steps from the table of rules; nothing that the job's program or owner is called.
+std::string text_of_fault(const HardwareFault& fault) {
+  const Finding& finding = *fault.finding;
+  std::string where = "on " + printable(fault.node, 100);
+  if (!finding.instances.empty()) where += ": " + printable(listed(finding.instances), 200);
+  if (!finding.intervals.empty()) where += "; " + date_and_time(finding.intervals.front().begin_utc_ns);
+  std::string text = fmt::format("{}, {}: {}\n", name_of(finding.severity), name_of(finding.confidence),
+                                 printable(finding.title, 200));
+  text += folded("", where, 2, kWidth);
+  for (const std::string& step : finding.remedy.admin) text += "  - " + printable(step, 800) + "\n";
+  return text + "\n";
+}
+
+constexpr std::string_view kFaultsCaution =
+    "Titles and steps come from reveal's rules. Nodes, devices and times were computed as the job's owner from files "
+    "that the owner can write: check the node before you act. Jobs of the same user report a fault of a device once a "
+    "day (UTC); `reveal nodes` counts the jobs.";
+
+MailMessage compose_faults(const Report& shown, const MailSettings& settings, const MailContext& context) {
+  std::vector<HardwareFault> faults = hardware_faults(shown, settings);
+  std::erase_if(faults, [&context](const HardwareFault& fault) {
+    return !context.faults.empty() && !context.faults.contains(fault.key);
+  });
+  MailMessage mail;
+  mail.subject = header_text(subject_of_faults(faults, shown), kLongestSubject);
+  for (const HardwareFault& fault : faults) mail.text += text_of_fault(fault);
+  mail.text += folded("", kFaultsCaution, 0, kWidth);
+  MimeMessage message;
+  const std::string id = "faults-" + text_hash(shown.report_id);  // the report's own has the job's number
+  set_headers(message, id, settings, context, mail.subject);
+  mail.mime = message.with({.text = mail.text, .html = {}, .picture = {}, .attached = {}}, id);
+  return mail;
 }
 
 /// A job without a finding gets no picture, so that its mail stays short.
@@ -357,9 +403,23 @@ std::string header_text(std::string_view untrusted, std::size_t limit) {
   return line;
 }
 
+std::vector<HardwareFault> hardware_faults(const Report& report, const MailSettings& settings) {
+  std::vector<HardwareFault> faults;
+  for (const Finding* finding : for_admins(report, settings)) {
+    if (!is_hardware_fault(*finding)) continue;
+    const std::string devices = joined(finding->instances, ",");
+    for (const std::string& node : finding->nodes) {
+      if (faults.size() == kMostFaults) return faults;
+      faults.push_back({finding->id + "\n" + node + "\n" + devices, node, finding});
+    }
+  }
+  return faults;
+}
+
 MailMessage compose_mail(const Report& report, const MailSettings& settings, const MailContext& context) {
   const bool admins = context.audience == Audience::admins;
   const Report shown = for_reader(report, settings, context);
+  if (context.audience == Audience::hardware) return compose_faults(shown, settings, context);
   const auto for_its_reader = [&](std::string text) {
     return admins ? without_peers(std::move(text), report) : std::move(text);
   };

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,11 @@
 
 namespace reveal {
 
-enum class Audience : std::uint8_t { user, admins };
+enum class Audience : std::uint8_t {
+  user,
+  admins,
+  hardware,  // the administrators, about faults of the nodes' hardware: without anything about the job
+};
 [[nodiscard]] std::string_view name_of(Audience) noexcept;
 [[nodiscard]] std::optional<Audience> audience_of(std::string_view) noexcept;
 
@@ -24,6 +29,7 @@ struct MailContext {
   std::string array;             // array job of which this is the only mail, or ""
   bool admins_notified = false;  // this report goes to the administrators as well
   int repeat_days = 0;           // the same finding of this command is not mailed again for so long; 0: it is
+  std::set<std::string> faults;  // keys of hardware faults to tell of; empty: all
   std::int64_t now_utc_ns = 0;
 };
 
@@ -33,6 +39,16 @@ struct MailMessage {
   std::string html;     // the same in HTML; "" for a mail that has none
   std::string mime;     // all of it, lines ending in '\n', as sendmail -t takes it
 };
+
+/// A fault of a node's hardware that administrators are told of.
+struct HardwareFault {
+  std::string key;  // rule, node and device
+  std::string node;
+  const Finding* finding = nullptr;  // in the report
+};
+/// Findings that concern the administrators (recipients.h) and whose remedy is to drain the node, for each node; the
+/// worst first, at most fifty.
+[[nodiscard]] std::vector<HardwareFault> hardware_faults(const Report& report, const MailSettings& settings);
 
 [[nodiscard]] MailMessage compose_mail(const Report& report, const MailSettings& settings, const MailContext& context);
 

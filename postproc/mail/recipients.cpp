@@ -7,6 +7,7 @@
 
 #include "hdf5schema/basics/config_keys.h"
 #include "postproc/diagnose/rule.h"
+#include "postproc/ledger/node_ranking.h"
 #include "postproc/mail/address.h"
 
 namespace reveal {
@@ -83,24 +84,35 @@ void plan_admins(const Report& report, const MailSettings& settings, MailPlan& p
     plan.why_not.emplace_back("[mail] sets no admins");
     return;
   }
-  const bool concerned = std::any_of(report.findings.begin(), report.findings.end(),
-                                     [&](const Finding& finding) { return concerns_admins(finding, settings); });
-  if (!concerned) {
+  const auto concerned = [&](bool by_hardware) {
+    return std::any_of(report.findings.begin(), report.findings.end(), [&](const Finding& finding) {
+      return concerns_admins(finding, settings) && is_hardware_fault(finding) == by_hardware;
+    });
+  };
+  if (!concerned(false) && !concerned(true)) {
     plan.why_not.push_back(fmt::format("there is no finding of severity {} or higher with a remedy for administrators",
                                        name_of(settings.admin_threshold)));
     return;
   }
   plan.why_admins = fmt::format("a finding of severity {} or higher with a remedy for administrators",
                                 name_of(settings.admin_threshold));
+  std::vector<std::string> addresses;
   for (const std::string& admin : settings.admins) {
     std::string address = qualified(admin, settings.domain);
-    const bool known = std::any_of(plan.admins.begin(), plan.admins.end(),
+    const bool known = std::any_of(addresses.begin(), addresses.end(),
                                    [&](const std::string& other) { return same_address(other, address); });
-    if (!known) plan.admins.push_back(std::move(address));
+    if (!known) addresses.push_back(std::move(address));
   }
+  if (concerned(true)) plan.faults = addresses;
+  if (concerned(false)) plan.admins = std::move(addresses);
 }
 
 }  // namespace
+
+bool is_hardware_fault(const Finding& finding) {
+  const RuleSpec* rule = find_rule(finding.id);
+  return rule != nullptr && is_hardware_rule(*rule);
+}
 
 bool concerns_admins(const Finding& finding, const MailSettings& settings) noexcept {
   const RuleSpec* rule = find_rule(finding.id);

@@ -19,7 +19,8 @@ struct MailRequest {
 
 struct MailPlan {
   std::vector<std::string> user;     // at most one, empty: the job's owner gets no mail
-  std::vector<std::string> admins;   // empty: no mail to the administrators
+  std::vector<std::string> admins;   // empty: no mail with the report to the administrators
+  std::vector<std::string> faults;   // administrators that are told of faults of hardware; empty: none is
   bool user_asked = false;           // the user asked for it
   std::string why_user, why_admins;  // reasons for those who get one
   std::vector<std::string> why_not;  // for those who get none, a sentence each
@@ -28,6 +29,9 @@ struct MailPlan {
 };
 
 [[nodiscard]] MailPlan plan_mail(const Report& report, const MailSettings& settings, const MailRequest& request);
+
+/// Its remedy is to drain the node: the administrators are told of it without the job's report.
+[[nodiscard]] bool is_hardware_fault(const Finding& finding);
 
 /// Something an administrator can act on by the table of rules, severe enough for the site's threshold.
 [[nodiscard]] bool concerns_admins(const Finding& finding, const MailSettings& settings) noexcept;

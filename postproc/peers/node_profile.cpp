@@ -52,12 +52,14 @@ constexpr std::string_view kPrivateFacts[] = {"kernel.boot_id",
                                               "env.CUDA_VISIBLE_DEV",
                                               "job.nodelist",
                                               "env.ROCR_VISIBLE_DEV",
+                                              "env.HIP_VISIBLE_DEV",
                                               "clock_state.",
                                               "since_start.",
                                               "pci_state.",
                                               "cpu_threads.",
                                               "address.",
-                                              "gpu.gpu"};
+                                              "gpu.gpu",
+                                              "gpu.call_us."};
 constexpr std::string_view kSharedFacts[] = {"irq.irqbalance"};  // out of a private family, and worth comparing
 
 /// Floors in the shown unit.

@@ -201,6 +201,27 @@ int nvmlDeviceGetUtilizationRates(Device device, Utilization* utilization) {
   static_cast<void>(give(device, "memory_utilization", &utilization->memory));
   return give(device, "utilization", &utilization->gpu);
 }
+// "samples0 300000;640500": power, every 100 ms; each of them is given once.
+int nvmlDeviceGetSamples(Device device, int type, unsigned long long seen, int* value_type, unsigned* count,
+                         Sample* samples) {
+  self().enter();
+  constexpr int kNotFound = 6;
+  constexpr unsigned long long kPeriod = 100'000;
+  const std::string text = self().text("samples" + std::to_string(type), number_of(device));
+  if (text.empty()) return kNotSupported;
+  unsigned long long time = 0;
+  unsigned given = 0;
+  for (std::size_t at = 0; at != std::string::npos && given < *count; at = text.find(';', at + 1)) {
+    time += kPeriod;
+    if (time <= seen) continue;
+    samples[given].timestamp = time;
+    samples[given].value.small = static_cast<unsigned>(std::strtoul(text.c_str() + at + (at > 0 ? 1 : 0), nullptr, 10));
+    ++given;
+  }
+  *value_type = kUnsignedInt;
+  *count = given;
+  return given == 0 ? kNotFound : kSuccess;
+}
 int nvmlDeviceGetMemoryInfo(Device device, Memory* memory) {
   const int result = give(device, "memory_used", &memory->used);
   static_cast<void>(give(device, "memory_total", &memory->total));
@@ -313,6 +334,11 @@ int nvmlDeviceGetPersistenceMode(Device device, int* mode) {
 int nvmlDeviceGetTotalEccErrors(Device device, int error, int counter, unsigned long long* count) {
   const std::string key = error == kCorrected ? "ecc_corrected" : "ecc_uncorrected";
   return give(device, (counter == kVolatile ? key : key + "_ever").c_str(), count);
+}
+// "region2_uncorrected 3": in device memory
+int nvmlDeviceGetMemoryErrorCounter(Device device, int error, int, int location, unsigned long long* count) {
+  const std::string key = "region" + std::to_string(location) + (error == kCorrected ? "_corrected" : "_uncorrected");
+  return give(device, key.c_str(), count);
 }
 int nvmlDeviceGetCurrPcieLinkGeneration(Device device, unsigned* value) {
   return give(device, "pcie_generation", value);

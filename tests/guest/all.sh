@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The guests with faults of their own, one after the other, with a package of this source: the last part of
+# The guests with faults of their own, one after the other, with packages of this source: the last part of
 # tests/run.sh --lab. One to two hours, as root, on a quiet machine.
 #
 #   all.sh [DIR]      DIR: of the image of Debian that these guests share; the first run of node.sh builds it (see there)
@@ -16,9 +16,9 @@ skip() {
 }
 [ "$(id -u)" = 0 ] || skip "they need root"
 command -v qemu-system-x86_64 >/dev/null || skip "qemu-system-x86_64 is not installed"
-ls "$dir"/base-*.tar >/dev/null 2>&1 || skip "there is no image of Debian in $dir: bash tests/guest/node.sh PACKAGE.deb $dir builds it"
+ls "$dir"/base-*.tar >/dev/null 2>&1 || skip "there is no image of Debian in $dir: bash tests/guest/node.sh PACKAGES $dir builds it"
 
-rm -f "$build"/reveal_*.deb
+rm -f "$build"/reveal*.deb
 {
   cmake -G Ninja -S . -B "$build" -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_BUILD_TYPE=Release -DREVEAL_TESTS=OFF &&
     ninja -C "$build" && (cd "$build" && cpack -G DEB)
@@ -28,7 +28,7 @@ ran=0 failed=0
 for guest in node hints fabric; do
   echo "== $guest"
   status=0
-  bash "tests/guest/$guest.sh" "$build"/reveal_*.deb "$dir" || status=$?
+  bash "tests/guest/$guest.sh" "$build" "$dir" || status=$?
   case $status in
     0) ran=$((ran + 1)) ;;
     77) ;; # it said why

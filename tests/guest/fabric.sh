@@ -5,7 +5,7 @@
 # table. Jobs with one queue pair per connection must name nccl.single_qp, those with four must not. What one collector
 # recorded (--record) is replayed here, and must give the same trace.
 #
-#   fabric.sh PACKAGE.deb [DIR]      needs root: see slurm_systemd.sh, of whose kind this is
+#   fabric.sh PACKAGES [DIR]      needs root: see slurm_systemd.sh, of whose kind this is
 #
 # JOBS=pairs-1,pairs-4 in the environment: only these of fabric_scenario.sh. NCCL is not in Debian: a library without a
 # function, by its name, stands for it.
@@ -29,7 +29,7 @@ guest_boot 1500 "init=/usr/local/sbin/scenario ${JOBS:+JOBS=$JOBS}" -smp 4 -m 20
 [ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1
 say "what was recorded, beside what iproute2 and the kernel's files say"
 mkdir "$dir/package"
-dpkg-deb -x "$package" "$dir/package"
+for package in "${packages[@]}"; do dpkg-deb -x "$package" "$dir/package"; done
 python3 "$here/fabric_judge.py" "$dir/result" "$dir/package/usr/bin/reveal-collect" || status=1
 rm -rf "$dir/package"
 say "$([ $status = 0 ] && echo "every queue pair and every packet was counted" || echo FAILED)"

@@ -1,5 +1,5 @@
-# Sourced by the tests of this folder: builds an image of Debian 12 with reveal's package in it, boots it in qemu without
-# hardware help, and takes out what it left in /result. Sets `dir`, `root` and `package`; needs root.
+# Sourced by the tests of this folder: builds an image of Debian 12 with reveal's packages in it, boots it in qemu without
+# hardware help, and takes out what it left in /result. Sets `dir`, `root` and `packages`; needs root.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
 build_limit=1800
 in_network=() # what qemu is started by, for a network of its own
@@ -17,7 +17,7 @@ die() {
   exit 1
 }
 
-guest_begin() { # guest_begin PACKAGE.deb [DIR]
+guest_begin() { # guest_begin PACKAGES [DIR]: PACKAGES is a folder with the packages of one build
   [ "$(id -u)" = 0 ] || skip "needs root to build the image of the guest"
   local program
   for program in qemu-system-x86_64 mmdebstrap mke2fs e2fsck debugfs dpkg-deb python3; do
@@ -26,8 +26,8 @@ guest_begin() { # guest_begin PACKAGE.deb [DIR]
   [ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || skip "this machine's apt sources are not those of Debian 12"
   for sources in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do [ ! -s $sources ] || break; done
   [ -s $sources ] || skip "there are no apt sources"
-  package=$(realpath "$1")
-  [ -f "$package" ] || die "$1: no such package"
+  packages=("$(realpath "$1")"/reveal*.deb)
+  [ -f "${packages[0]}" ] || die "$1: no packages of reveal are there"
   if [ $# -ge 2 ]; then
     mkdir -p "$2"
     dir=$(cd "$2" && pwd -P)
@@ -42,7 +42,8 @@ guest_begin() { # guest_begin PACKAGE.deb [DIR]
 # Everything but reveal itself comes from the archive and is the same for every build of reveal: kept.
 guest_root() { # guest_root DEBIAN-PACKAGE...: unpacks Debian with these and reveal into $root
   local needed include base
-  mapfile -t needed < <(dpkg-deb -f "$package" Depends | tr ',' '\n' | sed 's/|.*//; s/(.*//; s/ //g')
+  mapfile -t needed < <(for package in "${packages[@]}"; do dpkg-deb -f "$package" Depends; done | tr ',' '\n' |
+    sed 's/|.*//; s/(.*//; s/ //g; /^reveal/d')
   include=$(printf '%s\n' "$@" "${needed[@]}" | sort -u | paste -sd,)
   base=$dir/base-$(echo "$include" | cksum | cut -d' ' -f1).tar
   if [ ! -s "$base" ]; then
@@ -51,12 +52,14 @@ guest_root() { # guest_root DEBIAN-PACKAGE...: unpacks Debian with these and rev
       bookworm "$dir/base.new" "$sources"
     mv "$dir/base.new" "$base"
   fi
-  say "image with $(basename "$package")"
+  say "image with $(basename -a "${packages[@]}" | xargs)"
   rm -rf "$root" "$dir/result" "$dir/image"
   mkdir "$root"
   tar -C "$root" -xf "$base"
-  cp "$package" "$root/reveal.deb"
-  chroot "$root" dpkg -i /reveal.deb >"$dir/dpkg.log" 2>&1 || { cat "$dir/dpkg.log" && die "the package cannot be installed"; }
+  mkdir "$root/packages"
+  cp "${packages[@]}" "$root/packages/"
+  chroot "$root" sh -c 'dpkg -i /packages/*.deb' >"$dir/dpkg.log" 2>&1 ||
+    { cat "$dir/dpkg.log" && die "the packages cannot be installed"; }
   echo guest >"$root/etc/hostname"
   echo "127.0.0.1 localhost guest" >"$root/etc/hosts"
   echo "/dev/vda / ext4 defaults 0 1" >"$root/etc/fstab"

@@ -5,7 +5,7 @@
 # ones must name the rule, the others none of those tested here. Needs a quiet machine: where the emulator starves, the
 # recordings have too few samples to be judged.
 #
-#   [JOBS=clock,smt-shared] node.sh PACKAGE.deb [DIR]     needs root: see slurm_systemd.sh, of whose kind this is; DIR may be
+#   [JOBS=clock,smt-shared] node.sh PACKAGES [DIR]     needs root: see slurm_systemd.sh, of whose kind this is; DIR may be
 #                                                     that of hints.sh; JOBS: only these of node_scenario.sh
 #
 # Exit status: 0 all as expected, 1 not, 77 something is missing here.

@@ -3,7 +3,7 @@
 # tests have neither, so this boots an emulated node: Debian 12 with Slurm and reveal from their packages, one boot of
 # qemu without hardware help, scenario.sh as a service in it, power off. Then what the job was given is looked at here.
 #
-#   slurm_systemd.sh PACKAGE.deb [DIR]      needs root: mmdebstrap builds the image as root, files in it belong to users
+#   slurm_systemd.sh PACKAGES [DIR]        needs root: mmdebstrap builds the image as root, files in it belong to users
 #
 # Opt-in, neither part of ctest nor of continuous integration: the first run downloads 300 MB of Debian packages by the
 # apt sources of this machine, which must be a Debian 12 itself, and takes about ten minutes on two cores; a further one
@@ -13,7 +13,7 @@
 #   apt-get install qemu-system-x86 mmdebstrap e2fsprogs python3-h5py       # h5py only for the numbers in the trace
 #   cmake -S . -B build/package -DCMAKE_INSTALL_PREFIX=/usr -DREVEAL_TESTS=OFF && cmake --build build/package
 #   (cd build/package && cpack -G DEB)
-#   bash tests/guest/slurm_systemd.sh build/package/reveal_*.deb /var/tmp/guest
+#   bash tests/guest/slurm_systemd.sh build/package /var/tmp/guest
 #
 # Exit status: 0 all checks passed, 1 some failed, 77 something is missing here. DIR/console.log is what the guest said,
 # DIR/result what it left: reports, traces, logs, control groups as they were.

@@ -20,7 +20,8 @@ commands=$("$prefix/bin/reveal" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z
 if ! command -v help2man >/dev/null; then
   echo "help2man is not installed: manual pages were not tried"
 else
-  pages=(man1/reveal.1 man1/reveal-run.1 man1/reveal-collect.1 man5/reveal.conf.5)
+  pages=(man1/reveal.1 man1/reveal-run.1 man1/reveal-collect.1 man5/reveal.conf.5 man5/reveal.h5.5
+    man7/reveal-rules.7 man7/reveal-probes.7)
   for command in $commands; do pages+=("man1/reveal-$command.1"); done
   for page in "${pages[@]}"; do
     text=$(zcat "$prefix/share/man/$page.gz" 2>/dev/null) || { fail "no manual page $page"; continue; }
@@ -31,7 +32,26 @@ else
       said=$(groff -man -ww -z <<<"$text" 2>&1)
       [ -z "$said" ] || fail "$page: $said"
     fi
+    if command -v mandoc >/dev/null; then  # it does not know the dates of help2man
+      said=$(mandoc -Tlint -W warning <<<"$text" | grep -v 'date, using')
+      [ -z "$said" ] || fail "$page: $said"
+    fi
   done
+  # Formats and rules: from the tables that print them.
+  rules=$(zcat "$prefix/share/man/man7/reveal-rules.7.gz")
+  for id in $("$prefix/bin/reveal" rules --json | /usr/bin/python3 -c 'import json, sys; [print(r["id"]) for r in json.load(sys.stdin)["rules"]]'); do
+    grep -qxF ".SS $id" <<<"$rules" || fail "reveal-rules.7 lacks the rule $id"
+  done
+  probes=$(zcat "$prefix/share/man/man7/reveal-probes.7.gz")
+  for name in $("$prefix/bin/reveal-collect" --list-probes --json | /usr/bin/python3 -c 'import json, sys; [print(p["name"]) for p in json.load(sys.stdin)]'); do
+    grep -q "^$name\b" <<<"$probes" || fail "reveal-probes.7 lacks the probe $name"
+  done
+  format=$(zcat "$prefix/share/man/man5/reveal.h5.5.gz")
+  grep -oE '^## .*' "$REVEAL_SOURCE/hdf5schema/README.md" | cut -c4- | while read -r heading; do
+    grep -qF ".SH \"${heading^^}\"" <<<"$format" || echo "$heading"
+  done >"$work/missing"
+  [ ! -s "$work/missing" ] || fail "reveal.h5.5 lacks $(cat "$work/missing")"
+  grep -qF '/memory/vmstat_base' <<<"$format" || fail "reveal.h5.5 lacks the layout of a trace"
   zcat "$prefix/share/man/man1/reveal-show.1.gz" | grep -q 'reveal show reveal\\-4711 \\-\\-json\|finding cpu.outsider' ||
     fail "reveal-show.1 lacks the examples of reveal show --help"
   zcat "$prefix/share/man/man5/reveal.conf.5.gz" | grep -q 'interval = "100ms"' || fail "reveal.conf.5 lacks a setting"
@@ -47,8 +67,17 @@ if command -v systemd-analyze >/dev/null; then
   # The service names programs below the prefix of the configuration.
   sed "s,/[^ ]*/bin/reveal ,$prefix/bin/reveal ,g" "$prefix/lib/systemd/system/reveal-digest.service" >"$work/reveal-digest.service"
   cp "$prefix/lib/systemd/system/reveal-digest.timer" "$work"
-  said=$(systemd-analyze verify "$work"/reveal-digest.{service,timer} 2>&1)
-  [[ $said != *reveal-digest* ]] || fail "systemd refuses reveal-digest: $said"
+  sed "s,^ExecStart=[^ ]*,ExecStart=$prefix/libexec/reveal/spool-janitor," "$prefix/lib/systemd/system/reveal-janitor.service" >"$work/reveal-janitor.service"
+  cp "$prefix/lib/systemd/system/reveal-janitor.timer" "$work"
+  for unit in reveal-digest reveal-janitor; do
+    said=$(systemd-analyze verify "$work/$unit".{service,timer} 2>&1)
+    [[ $said != *$unit* ]] || fail "systemd refuses $unit: $said"
+  done
+  # In tenths; 10 is a service without limits. The digest runs the site's mail program.
+  for limit in reveal-janitor:25 reveal-digest:75; do
+    said=$(systemd-analyze security --offline=true --threshold="${limit#*:}" "$work/${limit%:*}.service" 2>&1) ||
+      fail "${limit%:*} is more exposed than ${limit#*:} tenths: $(tail -n 2 <<<"$said")"
+  done
 fi
 
 # --- completion

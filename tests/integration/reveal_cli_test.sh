@@ -97,12 +97,46 @@ grep -A1 '^NUMA topology' out | grep -qE 'NUMA node|not known' || fail "doctor d
 "$reveal" doctor --json >out
 json out "r['schema'] == 'reveal.doctor/1' and r['problems'] == sum(c['result'] == 'problem' for c in r['checks'])"
 json out "(r['locality']['places'] == []) == bool(r['locality']['note'])"
+# An archive for support: none of the names that were planted is in it.
+mkdir -p "secretfolder/with blanks"
+cp /bin/sleep secretfolder/secretprogram
+planted=(env USER=secretuser HOSTNAME=secrethost.example.org API_TOKEN=secrettoken PROJECT=secretproject REVEAL_BIN="$PWD/secretfolder")
+"${planted[@]}" "$REVEAL_BUILD/bin/reveal-run" --quiet --node secretnode --name secretname --tag k=secrettag --output "secretfolder/with blanks/run" -- secretfolder/secretprogram 1
+"${planted[@]}" "$reveal" doctor --bundle secretfolder/bundle.tar.gz --job "secretfolder/with blanks/run" >out 2>err
+[ $? -le 1 ] && [ ! -s err ] || fail "doctor --bundle: $(cat err)"
+[ "$(stat -c %a secretfolder/bundle.tar.gz)" = 600 ] || fail "others can read the archive for support"
+[ "$(tar -tzf secretfolder/bundle.tar.gz | sort | xargs)" = "reveal-support/collector.txt reveal-support/doctor.json reveal-support/settings.json reveal-support/versions.txt" ] ||
+  fail "the archive for support has $(tar -tzf secretfolder/bundle.tar.gz 2>&1)"
+tar -xzf secretfolder/bundle.tar.gz
+if grep -rniE "secret|$PWD" reveal-support || grep -rniw "$(hostname)" reveal-support; then fail "the archive for support contains names"; fi
+grep -q '^host[0-9]*: recorded by reveal .*, closed$' reveal-support/collector.txt || fail "no notes of the collector: $(head -3 reveal-support/collector.txt)"
+grep -q '^  probe cpu: ok' reveal-support/collector.txt || fail "no coverage: $(cat reveal-support/collector.txt)"
+json reveal-support/doctor.json "r['schema'] == 'reveal.doctor/1'"
+grep -q '  doctor.json  *[0-9]* bytes' out && grep -q 'replaced by placeholders: ' out || fail "doctor does not print what the archive contains: $(tail -8 out)"
+expect 1 'File exists' "$reveal" doctor --bundle secretfolder/bundle.tar.gz
+expect 2 'requires --bundle' "$reveal" doctor --job secretfolder
 mkdir broken
 cp "$reveal" broken/
 cp "$collect" broken/
 broken/reveal doctor >out 2>err
 [ $? = 1 ] || fail "doctor finds no fault with a missing program"
 grep -q 'reveal-run is missing' out || fail "doctor does not name the missing program: $(cat out)"
+
+# --- old runs: the limits of reveal.conf, where none is typed
+for age in 1 40; do
+  mkdir -p "kept/of-$age-days"
+  printf '{"schema": "reveal.run/1", "run_id": "%s", "key": "k", "begin_utc_ns": %s000000000}\n' $age "$(date -d "$age days ago" +%s)" >"kept/of-$age-days/run.json"
+done
+expect 2 'choose which runs to delete' "$reveal" clean kept
+for setting in 'keep_days = 30' 'keep_number = 1' 'keep_total = "5000"'; do
+  printf '[report]\n%s\n' "$setting" >keep.conf
+  expect 0 - "$reveal" clean kept --config keep.conf
+  grep -q 'would delete 1 of 2 runs' out && grep -q 'kept/of-40-days' out || fail "$setting: $(cat out)"
+done
+expect 0 - "$reveal" clean kept --config keep.conf --older-than 10w
+grep -q 'would delete 0 of 2 runs' out || fail "a limit that is typed does not replace those of reveal.conf: $(cat out)"
+expect 0 - "$reveal" clean kept --config keep.conf --delete
+[ "$(ls kept)" = of-1-days ] || fail "clean --delete left $(ls kept)"
 
 # --- a node without a job: this one, a good and a bad copy, and none
 tree() { # tree NAME CLOCKSOURCE GOVERNOR LANES

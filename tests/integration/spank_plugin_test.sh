@@ -11,8 +11,8 @@ failures=0
 fail() { echo "FAILED: $*" >&2; failures=$((failures + 1)); }
 
 shown=$(nm -D --defined-only "$plugin" | awk '{ print $3 }' | LC_ALL=C sort | xargs)
-allowed="plugin_name plugin_type plugin_version slurm_spank_init slurm_spank_init_post_opt slurm_spank_job_epilog\
- slurm_spank_job_prolog spank_plugin_version"
+allowed="plugin_name plugin_type plugin_version slurm_spank_exit slurm_spank_init slurm_spank_init_post_opt\
+ slurm_spank_job_epilog slurm_spank_job_prolog slurm_spank_local_user_init spank_plugin_version"
 [ "$shown" = "$allowed" ] || fail "exports '$shown' instead of '$allowed'"
 
 # Slurm's own functions come from the program that loads it, everything else from libc.

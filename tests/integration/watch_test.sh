@@ -27,6 +27,13 @@ expect_error 2 'did you mean "--budget"?' watch . --budgte 5
 expect_error 2 'watch' watch . --budget much
 expect_error 1 'no directory nowhere or reveal-nowhere here' watch nowhere
 expect_error 1 'not a directory' watch file
+expect_error 1 'srun --jobid=4711 --overlap -N$(squeue -hj 4711 -o %D) reveal watch 4711' watch 4711
+expect_error 2 'command requires --on-alert' watch . -- cat
+expect_error 2 '--on-alert requires command' watch . --on-alert
+ln -s file link
+mkdir -m 700 unwatched
+expect_error 1 'link is a link: alerts are not written through one' watch unwatched --append link
+expect_error 1 'link to one' watch unwatched --spool link
 "$bin/reveal" watch --help | grep -q 'Examples:' || fail "--help has no examples"
 
 # The watch may come before the job.
@@ -56,7 +63,7 @@ kill -INT $stopped
 wait $stopped
 status=$?
 [ $status = 130 ] || fail "interrupted: exit status $status instead of 130"
-grep -q 'stopped watching; the job continues' stopped || fail "interrupted: $(cat stopped)"
+grep -q 'stopped watching; this does not end the job' stopped || fail "interrupted: $(cat stopped)"
 kill -0 $run 2>/dev/null || fail "the job ended with who watched it"
 
 wait $run || fail "the job's exit status"

@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# The Debian package where nothing else of reveal is: a minimal Debian 12 in a directory, the package installed there by
-# apt with what it depends on, and the whole Slurm suite of the integration tests against the installed files.
+# The Debian packages where nothing else of reveal is: a minimal Debian 12 in a directory, the packages installed there by
+# apt with what they depend on, the whole Slurm suite of the integration tests against the installed files, and the
+# removal of the plugin, which must leave Slurm as it was. Says what lintian says, if it is installed.
 #
-#   slurm_package.sh PACKAGE.deb [DIR]      needs root: mmdebstrap, chroot, mounts in a mount namespace of its own
+#   slurm_package.sh PACKAGES [DIR]      PACKAGES: the folder of the packages; needs root: mmdebstrap, chroot, mounts in a
+#                                        mount namespace of its own
 #
 # Opt-in, neither part of ctest nor of continuous integration: the first run downloads Debian packages by the apt sources
 # of this machine, which must be a Debian 12 itself; a further one with the same DIR takes them from there. Changes
@@ -10,7 +12,7 @@
 #
 #   cmake -S . -B build/package -DCMAKE_INSTALL_PREFIX=/usr -DREVEAL_TESTS=OFF && cmake --build build/package
 #   (cd build/package && cpack -G DEB)
-#   bash tests/package/slurm_package.sh build/package/reveal_*.deb /var/tmp/package
+#   bash tests/package/slurm_package.sh build/package /var/tmp/package
 #
 # Exit status: 0 all passed, 1 some failed, 77 something is missing here.
 set -euo pipefail
@@ -22,14 +24,15 @@ skip() {
   echo "skipped: $*"
   exit 77
 }
-[ $# -ge 1 ] || { sed -n '5s/^# *//p' "$0" >&2 && exit 2; }
+[ $# -ge 1 ] || { sed -n '/^#   slurm_package/s/^# *//p' "$0" >&2 && exit 2; }
 [ "$(id -u)" = 0 ] || skip "needs root to build a Debian and to run slurmd in it"
 for program in mmdebstrap unshare chroot; do
   command -v $program >/dev/null || skip "$program is not installed"
 done
 [ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || skip "this machine's apt sources are not those of Debian 12"
 for sources in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do [ ! -s $sources ] || break; done
-package=$(realpath "$1")
+packages=("$(realpath "$1")"/reveal*.deb)
+[ -f "${packages[0]}" ] || skip "$1 has no packages of reveal"
 # In a mount namespace of its own: whatever happens, no mount is left.
 [ "${IN_NAMESPACE:-}" = yes ] || IN_NAMESPACE=yes exec unshare --mount --propagation private bash "$0" "$@"
 
@@ -71,22 +74,36 @@ mount --rbind /sys "$root/sys"
 mount --rbind /dev "$root/dev"
 mkdir -p "$root/reveal-source" "$root/run/lock"
 cp -r "$source/tests" "$root/reveal-source/"
-cp "$package" "$root/reveal.deb"
+mkdir "$root/reveal-packages"
+cp "${packages[@]}" "$root/reveal-packages/"
+if command -v lintian >/dev/null; then lintian --fail-on error "${packages[@]}"; fi
 
-echo "$(basename "$package"), installed by apt"
-chroot "$root" apt-get update >"$dir/apt.log" 2>&1
-chroot "$root" apt-get install -y /reveal.deb >>"$dir/apt.log" 2>&1 || {
-  tail -n 20 "$dir/apt.log"
-  exit 1
+apt() { # apt COMMAND...: in there
+  chroot "$root" sh -c "$*" >>"$dir/apt.log" 2>&1 || {
+    tail -n 20 "$dir/apt.log"
+    exit 1
+  }
 }
-chroot "$root" sh -c 'dpkg -L reveal; reveal --version; ldd /usr/bin/reveal-collect | grep "not found"' || true
-plugin=$(chroot "$root" dpkg -L reveal | grep spank_reveal.so)
+echo "the collector alone, installed by apt"
+apt apt-get update
+apt 'apt-get install -y --no-install-recommends /reveal-packages/reveal-collector_*.deb'
+chroot "$root" reveal-run --output /tmp/run -- true
+chroot "$root" reveal-collect --version
+
+echo "all packages, installed by apt"
+apt 'apt-get install -y /reveal-packages/*.deb'
+chroot "$root" sh -c 'dpkg -L reveal reveal-collector reveal-slurm; reveal --version; ldd /usr/bin/reveal | grep "not found"' || true
+plugin=$(chroot "$root" dpkg -L reveal-slurm | grep spank_reveal.so)
 
 chroot "$root" env -i PATH="$PATH" LC_ALL=C.UTF-8 HOME=/root REVEAL_BIN=/usr/bin REVEAL_PLUGIN="$plugin" \
   REVEAL_BUILD=/nonexistent REVEAL_SOURCE=/reveal-source bash /reveal-source/tests/integration/slurm_test.sh
 
-echo "purged:"
-chroot "$root" dpkg --purge reveal >>"$dir/apt.log" 2>&1
+echo "removed, installed again, purged:"
+apt dpkg --remove reveal-slurm
+[ ! -e "$root/etc/reveal/plugstack.conf" ] # Slurm would complain about a plugin that is gone
+apt 'dpkg -i /reveal-packages/reveal-slurm_*.deb'
+[ -e "$root/etc/reveal/plugstack.conf" ]
+apt dpkg --purge reveal-slurm reveal reveal-collector
 left=$(chroot "$root" find / -xdev -name '*reveal*' ! -path '/reveal*' ! -path '/proc/*' ! -path '/sys/*' ! -path '/tmp/*' ! -name 'reveal-test*')
 echo "${left:-nothing is left}"
 [ -z "$left" ]

@@ -90,13 +90,18 @@ const RegisteredRule kEcc{{
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the GPU was reset or replaced", "avoid_node"}},
     .advice = {{"After uncorrected errors, start again from a checkpoint that is older than the errors.",
                 "wrong_results"}},
-    .admin_remedy = {"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT",
+    .admin_remedy = {{"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "!amd"},
+                     {"amd-smi metric -g {gpu} --ecc-blocks   # on {node}", "amd"},
+                     {"amd-smi bad-pages -g {gpu}   # on {node}", "amd"},
                      {"scontrol update nodename={nodes} state=drain reason=gpu-ecc", "avoid_node"},
-                     "nvidia-smi -r -i {gpu}   # when nothing runs there: replaces pending memory; if that failed: "
-                     "RMA; with NVSwitch, omit -i to reset all GPUs together"},
-    .verify = "remap pending is No after the reset, and the volatile count of uncorrected errors stays 0",
+                     {"nvidia-smi -r -i {gpu}   # when nothing runs there: replaces pending memory; if that failed: "
+                      "RMA; with NVSwitch, omit -i to reset all GPUs together",
+                      "!amd"},
+                     {"amd-smi reset -g {gpu} --gpureset   # when nothing runs there; if errors return: RMA", "amd"}},
+    .verify = "gpu.remap_pending is 0 after the reset, and gpu.ecc_uncorrected does not rise",
     .sources = {"https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
-                "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html"},
+                "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html",
+                "https://docs.kernel.org/gpu/amdgpu/ras.html"},
     .check = check_memory,
 }};
 

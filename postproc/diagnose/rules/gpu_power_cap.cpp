@@ -59,9 +59,14 @@ const RegisteredRule kRule{{
     .user_remedy = {},
     .advice = {"You cannot change this in the job: the administrators set the limit, perhaps on purpose for power or "
                "cooling."},
-    .admin_remedy = {"nvidia-smi -i {gpu} -pl {usual}   # if the limit is not intended; also in the unit that sets it"},
-    .verify = "nvidia-smi -q -d POWER shows the default limit",
-    .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html"},
+    .admin_remedy =
+        {{"nvidia-smi -i {gpu} -pl {usual}   # if the limit is not intended; also in the unit that sets it", "!amd"},
+         {"amd-smi set -g {gpu} --power-cap {usual}   # if the limit is not intended; also in the unit that "
+          "sets it",
+          "amd"}},
+    .verify = "the fact gpu.*.power_limit is the default limit",
+    .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
+                "https://rocm.docs.amd.com/projects/amdsmi/en/latest/how-to/amdsmi-cli-tool.html"},
     .check = check_power,
 }};
 

@@ -50,12 +50,14 @@ const RegisteredRule kRule{{
     .thresholds = {kMinShare, kSevereShare, {"min_seconds", 3, "s", "least time with that reason"}},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node is cool again", "job"}},
     .advice = {"Tell the administrators: a GPU that is too hot slows down every job on its node."},
-    .admin_remedy = {"nvidia-smi -i {gpu} -q -d TEMPERATURE,PERFORMANCE   # under load: limits and reasons",
+    .admin_remedy = {{"nvidia-smi -i {gpu} -q -d TEMPERATURE,PERFORMANCE   # under load: limits and reasons", "!amd"},
+                     {"amd-smi metric -g {gpu} --temperature --clock   # on {node}, under load", "amd"},
                      "ipmitool sdr type Fan   # on {node}",
                      "ipmitool sdr type Temperature   # on {node}: inlet",
                      {"scontrol update nodename={nodes} state=drain reason=gpu-heat", "job"}},
-    .verify = "nvidia-smi -q -d PERFORMANCE shows no thermal slowdown under the same load",
-    .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html"},
+    .verify = "gpu.reason_sw_thermal and gpu.reason_hw_thermal stay 0 under the same load",
+    .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
+                "https://docs.kernel.org/gpu/amdgpu/thermal.html"},
     .check = check_heat,
 }};
 

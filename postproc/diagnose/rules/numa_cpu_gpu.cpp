@@ -128,7 +128,7 @@ const RegisteredRule kCpus{{
                      "job"},
                     {"numactl --cpunodebind={numa_node} --membind={numa_node}   # cpus {cpus}, for GPU {gpu}", "!job"}},
     .admin_remedy = {"gres.conf: AutoDetect=nvml   # then Slurm knows the cpus near each GPU"},
-    .verify = "each process runs on the cpus that nvidia-smi topo -m shows for its GPU",
+    .verify = "each process runs on the cpus of its GPU's NUMA node (the fact gpu.*.local_cpus)",
     .sources = {"https://slurm.schedmd.com/gres.conf.html", "https://github.com/NVIDIA/gpu_affinity",
                 "https://github.com/PrincetonUniversity/jobstats/issues/34"},
     .check = check_cpus,

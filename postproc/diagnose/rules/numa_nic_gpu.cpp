@@ -1,4 +1,5 @@
-// Traffic of GPUs that leaves the node through a card on another NUMA node.
+// Traffic of GPUs that leaves the node through a card on another NUMA node, or behind the host bridge, although a card
+// is nearer.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -9,6 +10,9 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/gpu_signals.h"
+#include "postproc/diagnose/nccl_use.h"
+#include "postproc/diagnose/pci_tree.h"
+#include "postproc/diagnose/rdma_ports.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::numa_nic_gpu {
@@ -17,27 +21,21 @@ namespace {
 struct Hca {
   std::string name;  // "mlx5_0"
   int node = -1;
-  double gigabits = 0;  // speed of its fastest port that is up
-  double sent = 0;      // bytes/s
+  std::string root_port;  // on the PCI bus; "" if it is not known
+  double gigabits = 0;    // speed of its fastest port that is up
+  double sent = 0;        // bytes/s
 };
 
-/// RDMA devices with a port that is up and a known place, with their traffic.
+/// RDMA devices with a port that is up, with their traffic.
 std::vector<Hca> hcas(const RuleContext& context) {
-  constexpr std::string_view kPrefix = "rdma.";
-  constexpr std::string_view kState = ".state";
+  const PciTree tree(context.begin);
   std::map<std::string, Hca> all;
-  for (const auto& [key, state] : context.begin) {
-    if (!key.starts_with(kPrefix) || !key.ends_with(kState) || state != "ACTIVE") continue;
-    const std::string port = key.substr(kPrefix.size(), key.size() - kPrefix.size() - kState.size());
-    const std::string device = port.substr(0, port.rfind('.'));
-    const auto node = parse_int(context.snapshot_value("rdma." + device + ".numa_node"));
-    if (!node || *node < 0) continue;
-    Hca& hca = all[device];
-    hca.name = device;
-    hca.node = static_cast<int>(*node);
-    const std::string rate = context.snapshot_value("rdma." + port + ".rate");
-    const auto gigabits = parse_int(rate.substr(0, rate.find(' ')));
-    hca.gigabits = std::max(hca.gigabits, static_cast<double>(gigabits.value_or(0)));
+  for (const RdmaPort& port : active_rdma_ports(context)) {
+    Hca& hca = all[port.device];
+    hca.name = port.device;
+    hca.node = static_cast<int>(parse_int(context.snapshot_value("rdma." + port.device + ".numa_node")).value_or(-1));
+    hca.root_port = tree.root_port_of_rdma(port.device);
+    hca.gigabits = std::max(hca.gigabits, port.rate.gigabits);
   }
   for (const std::size_t channel : context.channels("ib.xmit_bytes")) {
     const std::string& instance = context.telemetry.channels[channel].instance;  // "mlx5_0:1"
@@ -53,16 +51,75 @@ std::vector<Hca> hcas(const RuleContext& context) {
   return list;
 }
 
-/// A port that could carry the traffic of the job's GPUs from their own node, and hardly does.
-std::vector<Finding> check_nics(const RuleContext& context) {
-  std::set<int> nodes_of_gpus;
+/// The distance from a card to the nearest of the GPUs that the job uses.
+enum class Distance : std::uint8_t { same_switch, same_node, other_node, unknown };
+
+struct PlacesOfGpus {
+  std::set<int> nodes;
+  std::set<std::string> root_ports;
+
+  [[nodiscard]] bool by_bridges(const Hca& hca) const { return !root_ports.empty() && !hca.root_port.empty(); }
+  [[nodiscard]] Distance distance(const Hca& hca) const {
+    if (by_bridges(hca) && root_ports.contains(hca.root_port)) return Distance::same_switch;
+    const bool by_node = !nodes.empty() && hca.node >= 0;
+    if (by_node && !nodes.contains(hca.node)) return Distance::other_node;
+    return by_node || by_bridges(hca) ? Distance::same_node : Distance::unknown;
+  }
+};
+
+PlacesOfGpus places_of_gpus(const RuleContext& context) {
+  const PciTree tree(context.begin);
+  PlacesOfGpus places;
   for (const std::string& gpu : gpus_measured(context)) {
     if (active_phase(gpu_series(context, "gpu.utilization", gpu), 1).length() == 0) continue;
-    if (const int node = gpu_numa_node(context, gpu); node >= 0) nodes_of_gpus.insert(node);
+    if (const int node = gpu_numa_node(context, gpu); node >= 0) places.nodes.insert(node);
+    places.root_ports.insert(tree.root_port(gpu_fact(context, gpu, "address")));
   }
-  if (nodes_of_gpus.empty()) throw Unavailable("not known: on which NUMA node the GPUs are");
+  if (places.root_ports.contains("")) places.root_ports.clear();  // any card may be on the switch of that GPU
+  return places;
+}
+
+/// Within a NUMA node, other traffic of the job may have a card of its own.
+bool may_leave_by_any_card(const RuleContext& context) {
+  return on_one_node(context) || context.snapshot_value("job.rdma_opened") == "none";
+}
+
+Finding nic_finding(const RuleContext& context, const Hca& most, const Hca& near, const std::string& all_near,
+                    bool other_node) {
+  JobValues values{{"near", all_near}};
+  const std::string filter = context.snapshot_value("env.NCCL_IB_HCA");
+  if (!filter.empty()) values["filter"] = filter;
+  const std::string by_setting = filter.empty() ? "" : "; the job itself requests this: NCCL_IB_HCA=" + filter;
+  Finding finding = context.finding(values);
+  finding.severity = Severity::notice;
+  finding.confidence = filter.empty() ? Confidence::possible : Confidence::likely;
+  finding.intervals = {context.span(0, context.telemetry.samples)};
+  finding.instances = {most.name, near.name};
+  finding.impact.how = fmt::format("not known: the cost of the path through the {} was not measured",
+                                   other_node ? "other socket" : "host bridge");
+  for (const Hca* hca : {&most, &near}) {
+    Evidence evidence = fact(context, "ib.xmit_bytes", hca->name, "mean", hca->sent, std::nullopt, "bytes/s");
+    finding.evidence.push_back(std::move(evidence));
+  }
+  finding.sentence = fmt::format("The traffic of {} left through {} {} ({}), but ", context.telemetry.node, most.name,
+                                 other_node ? fmt::format("on NUMA node {}", most.node) : "behind the host bridge",
+                                 quantity(most.sent, "bytes/s"));
+  finding.sentence += other_node ? fmt::format("the job's GPUs are on node {}, whose {} carried {}{}.", near.node,
+                                               near.name, quantity(near.sent, "bytes/s"), by_setting)
+                                 : fmt::format("{} is on the PCI switch of a GPU that the job used, and carried {}{}.",
+                                               near.name, quantity(near.sent, "bytes/s"), by_setting);
+  finding.runner_up = {"ib.link_degraded", "a near port that is down or slow: it is up and as fast as the port used"};
+  return finding;
+}
+
+/// A port that could carry the traffic of the job's GPUs from a place nearer to them, and hardly does.
+std::vector<Finding> check_nics(const RuleContext& context) {
+  const PlacesOfGpus places = places_of_gpus(context);
+  if (places.nodes.empty() && places.root_ports.empty())
+    throw Unavailable("not known: on which NUMA node and below which PCI bridge the GPUs are");
   if (context.channels("ib.xmit_bytes").empty()) throw Unavailable("not measured: ib.xmit_bytes");
-  const std::vector<Hca> all = hcas(context);
+  std::vector<Hca> all = hcas(context);
+  std::erase_if(all, [&](const Hca& hca) { return places.distance(hca) == Distance::unknown; });
   double sent = 0;
   const Hca* most = nullptr;
   for (const Hca& hca : all) {
@@ -70,10 +127,11 @@ std::vector<Finding> check_nics(const RuleContext& context) {
     if (most == nullptr || hca.sent > most->sent) most = &hca;
   }
   if (most == nullptr || sent < context.threshold("min_sent") * 1e6) return {};
-  if (nodes_of_gpus.contains(most->node)) return {};
-  const auto is_near = [&](const Hca& hca) {
-    return nodes_of_gpus.contains(hca.node) && hca.gigabits >= most->gigabits;
-  };
+  const bool other_node = places.distance(*most) == Distance::other_node;
+  const bool other_switch = places.distance(*most) == Distance::same_node && places.by_bridges(*most);
+  if (!other_node && (!other_switch || may_leave_by_any_card(context))) return {};
+  const Distance nearer = other_node ? Distance::same_node : Distance::same_switch;
+  const auto is_near = [&](const Hca& hca) { return places.distance(hca) <= nearer && hca.gigabits >= most->gigabits; };
   const auto near = std::find_if(all.begin(), all.end(), [&](const Hca& hca) {
     return is_near(hca) && hca.sent < context.threshold("max_near_share") * sent;
   });
@@ -83,33 +141,15 @@ std::vector<Finding> check_nics(const RuleContext& context) {
   for (const Hca& hca : all) {
     if (is_near(hca)) names += (names.empty() ? "" : ",") + hca.name;
   }
-  JobValues values{{"near", names}};
-  const std::string filter = context.snapshot_value("env.NCCL_IB_HCA");
-  if (!filter.empty()) values["filter"] = filter;
-  Finding finding = context.finding(values);
-  finding.severity = Severity::notice;
-  finding.confidence = filter.empty() ? Confidence::possible : Confidence::likely;
-  finding.intervals = {context.span(0, context.telemetry.samples)};
-  finding.instances = {most->name, near->name};
-  finding.impact.how = "not known: the cost of the path through the other socket was not measured";
-  for (const Hca* hca : {most, &*near}) {
-    Evidence evidence = fact(context, "ib.xmit_bytes", hca->name, "mean", hca->sent, std::nullopt, "bytes/s");
-    finding.evidence.push_back(std::move(evidence));
-  }
-  finding.sentence = fmt::format(
-      "The traffic of {} left through {} on NUMA node {} ({}), but the job's GPUs are on node {}, whose {} carried "
-      "{}{}.",
-      context.telemetry.node, most->name, most->node, quantity(most->sent, "bytes/s"), near->node, near->name,
-      quantity(near->sent, "bytes/s"), filter.empty() ? "" : "; the job itself requests this: NCCL_IB_HCA=" + filter);
-  finding.runner_up = {"ib.link_degraded", "a near port that is down or slow: it is up and as fast as the port used"};
-  return {finding};
+  return {nic_finding(context, *most, *near, names, other_node)};
 }
 
 const RegisteredRule kNics{{
     .id = "numa.nic_gpu_mismatch",
-    .title = "Traffic of GPUs leaves through a card on another NUMA node",
-    .looks_for = "RDMA ports on the NUMA node of the job's GPUs with almost no traffic (ib.xmit_bytes) while a port on "
-                 "another node carries most of it.",
+    .title = "Traffic of GPUs leaves through a card that is far from them",
+    .looks_for =
+        "RDMA ports on the NUMA node of the job's GPUs, or below the same PCI switch (pci.*.bridges), with almost "
+        "no traffic (ib.xmit_bytes) while a port on another node, or behind the host bridge, carries most of it.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 33,

@@ -10,7 +10,9 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/gpu_signals.h"
 #include "postproc/diagnose/nccl_use.h"
+#include "postproc/diagnose/pci_tree.h"
 #include "postproc/diagnose/rdma_ports.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/numerics/median.h"
@@ -121,6 +123,39 @@ std::optional<Finding> on_slow_port(const RuleContext& context, const std::vecto
   return finding;
 }
 
+/// Root ports above the GPUs that the job opened; empty where that of one of them is not known.
+std::set<std::string> root_ports_of_gpus(const RuleContext& context, const PciTree& tree, std::size_t opened) {
+  constexpr std::string_view kPrefix = "gpu.";
+  constexpr std::string_view kMinor = ".minor";
+  const std::vector<int> minors = parse_cpu_list(context.snapshot_value("job.gpus_opened"));
+  std::set<std::string> gpus;
+  std::set<std::string> root_ports;
+  for (const Snapshot* facts : {&context.begin, &context.end}) {
+    for (const auto& [key, value] : *facts) {
+      if (!key.starts_with(kPrefix) || !key.ends_with(kMinor)) continue;
+      const auto minor = parse_int(value);
+      if (!minor || std::find(minors.begin(), minors.end(), static_cast<int>(*minor)) == minors.end()) continue;
+      const std::string gpu = key.substr(kPrefix.size(), key.size() - kPrefix.size() - kMinor.size());
+      const std::string port = tree.root_port(gpu_fact(context, gpu, "address"));
+      if (port.empty()) return {};
+      gpus.insert(gpu);
+      root_ports.insert(port);
+    }
+  }
+  return gpus.size() == opened ? root_ports : std::set<std::string>{};
+}
+
+/// Without the ports that are below no PCI switch of a GPU, if others are: NCCL leaves them for what is not the GPUs'.
+void leave_out_far(const RuleContext& context, std::size_t opened, const std::vector<Rail>& fast,
+                   std::vector<Rail>& idle) {
+  const PciTree tree(context.begin);
+  const std::set<std::string> gpus = root_ports_of_gpus(context, tree, opened);
+  const auto is_near = [&](const Rail& rail) { return gpus.contains(tree.root_port_of_rdma(rail.port.device)); };
+  if (std::none_of(fast.begin(), fast.end(), is_near)) return;
+  std::erase_if(idle,
+                [&](const Rail& rail) { return !tree.root_port_of_rdma(rail.port.device).empty() && !is_near(rail); });
+}
+
 std::optional<Finding> some_unused(const RuleContext& context, const std::vector<Rail>& fast) {
   const Rail& busiest = fast.front();
   std::vector<Rail> idle;
@@ -131,7 +166,10 @@ std::optional<Finding> some_unused(const RuleContext& context, const std::vector
   // NCCL uses the rails that are near the job's GPUs: with fewer GPUs than ports, some are left.
   const std::string gpus = context.snapshot_value("job.gpus_opened");
   if (gpus.empty()) throw Unavailable("not measured: the GPUs the job opened (job.gpus_opened)");
-  if (parse_cpu_list(gpus).size() < fast.size()) return std::nullopt;
+  const std::size_t opened = parse_cpu_list(gpus).size();
+  if (opened < fast.size()) return std::nullopt;
+  leave_out_far(context, opened, fast, idle);
+  if (idle.empty()) return std::nullopt;
   const std::string filter = context.snapshot_value("env.NCCL_IB_HCA");
   const bool by_setting = !filter.empty() && std::all_of(idle.begin(), idle.end(), [&](const Rail& rail) {
     return !filter_takes(filter, rail.port);

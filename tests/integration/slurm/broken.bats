@@ -54,6 +54,53 @@ seconds_of_epilog() { # seconds_of_epilog JOB: until the node is free again
   verdict
 }
 
+# install_stub [PLUGSTACK...]: built as the README says, its line added to these files of the cluster.
+install_stub() {
+  gcc -shared -fPIC -o "$DIR/bin/spank_reveal_stub.so" "$here/../../../spank/stub/spank_reveal_stub.c" || return 1
+  local file
+  for file; do echo "optional $DIR/bin/spank_reveal_stub.so" >>"$DIR/$file"; done
+}
+
+@test "the stub accepts --reveal while the plugin is away" {
+  REVEAL_PLUGIN=none cluster w
+  install_stub plugstack.conf || skip "no gcc with Slurm's headers is here"
+  situation "plugin not installed, the stub is: --reveal has no effect"
+  local said="reveal: not installed on this cluster at the moment: --reveal has no effect" id status=0
+  as_user srun -N1 --reveal=interval=1s sh -c 'echo out; exit 7' >out 2>err || status=$?
+  unchanged 7 $status
+  says out out
+  says err "$said" "srun: error: w1: task 0: Exited with exit code 7"
+  # Once for each submission, not for each srun of a job.
+  id=$(as_user sbatch --parsable -N1 -o batch --reveal --wrap 'srun -N1 --reveal echo inside; exit 2' 2>err)
+  batch_unchanged "$id" FAILED 2:0
+  says batch inside
+  says err "$said"
+  # Where only the login node has it.
+  : >"$DIR/plugstack.conf.nodes"
+  sed "s|^PlugStackConfig=.*|PlugStackConfig=$DIR/plugstack.conf.nodes|" "$SLURM_CONF" >"$DIR/slurm-nodes.conf"
+  bash "$here/cluster.sh" kill "$DIR" w1
+  (env -i PATH="$PATH" SLURM_CONF="$DIR/slurm-nodes.conf" slurmd -N w1 -f "$DIR/slurm-nodes.conf" </dev/null >/dev/null 2>&1 3>&-)
+  status=0
+  as_user srun -N1 --reveal=off sh -c 'echo out; exit 7' >out 2>err || status=$?
+  unchanged 7 $status
+  says out out
+  says err "srun: error: w1: task 0: Exited with exit code 7"
+  note row_started none
+  no_report
+  verdict
+}
+
+@test "the stub does nothing beside the plugin" {
+  cluster x
+  install_stub plugstack.conf || skip "no gcc with Slurm's headers is here"
+  situation "plugin and stub"
+  run_job x1 4
+  started "$id" x1
+  report "$work/reveal-$id" "$id" x1
+  nothing_left "$id"
+  verdict
+}
+
 @test "the collector is missing" {
   cluster j collector=/nonexistent/reveal-collect
   situation "collector missing"

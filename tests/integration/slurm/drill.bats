@@ -16,10 +16,16 @@ passes() {
 @test "a drill as a job of its own" {
   situation "reveal drill --srun"
   local status=0
-  as_user "$(reveal_program)" drill --seconds 20 --srun '-w r1' >out 2>err || status=$?
+  # For the drill alone: the cluster's jobs send no mail.
+  printf '#!/bin/sh\ncat >>%s/mbox\n' "$work" >"$DIR/bin/sendmail"
+  chmod 755 "$DIR/bin/sendmail"
+  printf '[mail]\nenabled = true\nsendmail = "%s/bin/sendmail"\ndomain = "example.org"\n' "$DIR" >mail.conf
+  as_user "$(reveal_program)" drill --seconds 20 --srun '-w r1' --config mail.conf --mail "$user@example.org" \
+    --mailbox mbox >out 2>err || status=$?
   unchanged 0 $status
-  passes out job trace report finding node interval
-  rm -f out err
+  passes out job trace report finding node interval mail
+  grep -q '^passed   mail      arrived in mbox' out || problem "the drill does not find its mail: $(cat out)"
+  rm -f out err mail.conf mbox
   [ -z "$(ls -A)" ] || problem "the drill left: $(ls -A)"
   verdict
 }

@@ -22,6 +22,45 @@ teardown_file() { cluster_stop; }
   verdict
 }
 
+@test "the line at the end of srun" {
+  situation "srun of 11 s: one line at its end; not with --quiet, not inside of a job"
+  local line='its report is due a few seconds after its end: reveal show' status=0 id
+  as_user srun -Q -N1 -w n3 --reveal sleep 11 >out.quiet 2>err.quiet &
+  as_user srun -N1 -w n4 --reveal=output=here/it sh -c 'echo $SLURM_JOB_ID >id.named; sleep 11' >out.named 2>err.named &
+  local inside
+  inside=$(as_user sbatch --parsable -N1 -w n2 -o out.inside --reveal --wrap 'srun sleep 11')
+  as_user srun -N1 -w n1 --reveal sh -c 'echo $SLURM_JOB_ID >id; sleep 11; exit 3' >out 2>err || status=$?
+  wait
+  unchanged 3 $status
+  id=$(cat id)
+  says out
+  says err "srun: error: n1: task 0: Exited with exit code 3" "srun: reveal: job $id: $line $id"
+  says err.quiet
+  says err.named "srun: reveal: job $(cat id.named): $line here/it"
+  batch_unchanged "$inside" COMPLETED 0:0
+  says out.inside
+  report "$work/reveal-$id" "$id" n1
+  as_user "$(reveal_program)" show "$id" >shown || problem "reveal show $id, as the line has it: status $?"
+  nothing_left "$id"
+  verdict
+}
+
+@test "a watch of all nodes from outside of the job" {
+  situation "reveal watch on each node, through srun --overlap"
+  local id
+  id=$(as_user sbatch --parsable -N2 -w n1,n2 -o out --reveal --wrap 'srun -N2 sleep 25')
+  until_true 20 has_started "$id" n1 n2 || problem "no collectors"
+  sleep 2
+  as_user srun --jobid="$id" --overlap -N"$(squeue -hj "$id" -o %D)" sh -c \
+    "exec $(reveal_program) watch $DIR/spool/\$SLURMD_NODENAME/$id" >watched 2>err || true
+  [ "$(grep -c 'watching .*: one line per alert' watched)" = 2 ] || problem "watched: $(cat watched err)"
+  batch_unchanged "$id" COMPLETED 0:0
+  started "$id" n1 n2
+  report "$work/reveal-$id" "$id" n1 n2
+  nothing_left "$id"
+  verdict
+}
+
 @test "salloc" {
   situation "salloc, 2 nodes, a step on each, exit 5"
   local status=0 id

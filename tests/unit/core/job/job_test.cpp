@@ -358,6 +358,23 @@ TEST_F(JobOnHost, KnowsWhichDevicesItsProcessesHold) {
   EXPECT_EQ(devices.rdma(), "0");
 }
 
+TEST_F(JobOnHost, KnowsWhichOfAmdsGpusItsProcessesHold) {
+  host_.last_pid(900);
+  host_.process(500, 1, "python3", 3, 1);
+  std::filesystem::create_directories(host_.root().string() + "/proc/500/fd");
+  for (const char* number : {"128", "129"}) {
+    std::filesystem::create_symlink(std::string("/dev/dri/renderD") + number,
+                                    host_.root().string() + "/proc/500/fd/" + number);
+  }
+  host_.write("/sys/class/drm/renderD128/device/uevent", "DRIVER=nvidia\nPCI_SLOT_NAME=0000:01:00.0\n");
+  host_.write("/sys/class/drm/renderD129/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:c1:00.0\n");
+  start({.pid = 500});
+  OpenedDevices devices(*fs_);
+  devices.look(now_, *job_);
+  EXPECT_EQ(devices.gpus(), "129");
+  EXPECT_EQ(devices.amd_gpus(), std::set<int>{129});
+}
+
 TEST_F(JobOnHost, KnowsWhichLibrariesItsProcessesLoaded) {
   host_.last_pid(900);
   host_.process(500, 1, "python3", 3, 1);

@@ -30,8 +30,10 @@ TEST(WrittenBesideLinks, TheStatusFileOverwritesNothingThroughALink) {
     fs::create_symlink(victim, directory.path() / name);
   TraceWriter writer(directory.path() / "n01.h5", sample_header());
   const Progress progress;
+  const TraceSink sink;
+  const UsualRanges ranges(sink);
   {
-    const StatusFile file(directory.path() / "n01.h5", "n01", progress, writer, std::chrono::milliseconds(1));
+    const StatusFile file(directory.path() / "n01.h5", "n01", progress, writer, ranges, std::chrono::milliseconds(1));
     while (fs::is_symlink(fs::symlink_status(status)) && text_of_file(victim) == "precious") std::this_thread::yield();
     EXPECT_NE(text_of_file(status).find("reveal.status"), std::string::npos);
   }

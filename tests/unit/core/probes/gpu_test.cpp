@@ -153,6 +153,52 @@ TEST(Gpu, GoesOnAfterALibraryThatHung) {
   EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 32; }));
 }
 
+TEST(Gpu, CountsMemoryErrorsByRegionAndRetiredPages) {
+  GpuBench bench(
+      "gpus 1\nutilization 30\nregion2_corrected 4\nregion2_uncorrected 2\nregion7_corrected 1\n"
+      "region7_uncorrected 0\nfield29 5\nfield30 1\nfield31 0\n");
+  EXPECT_EQ(bench.answered("gpu/errors", "gpu.ecc_uncorrected_in", "gpu0/dram"), 2);
+  EXPECT_EQ(bench.value("gpu/errors", "gpu.ecc_corrected_in", "gpu0/dram"), 4);
+  EXPECT_EQ(bench.value("gpu/errors", "gpu.ecc_corrected_in", "gpu0/sram"), 1);
+  EXPECT_EQ(bench.value("gpu/errors", "gpu.ecc_uncorrected_in", "gpu0/l2"), kMissing) << "it is not counted there";
+  EXPECT_EQ(bench.value("gpu/states", "gpu.retired_pages_single_bit", "gpu0"), 5);
+  EXPECT_EQ(bench.value("gpu/states", "gpu.retired_pages_double_bit", "gpu0"), 1);
+  EXPECT_EQ(bench.value("gpu/states", "gpu.retired_pages_pending", "gpu0"), 0);
+}
+
+TEST(Gpu, MeasuresTheExtremesThatTheDriverSampledInASecond) {
+  GpuBench bench(
+      "gpus 1\nutilization 30\npower 500000\nsamples0 900000;500000;500000;500000;500000;500000;500000;500000;640500;"
+      "500000;300000\nsamples1 97;12;98\n");
+  EXPECT_EQ(bench.answered("gpu/power", "gpu.power_highest", "gpu0"), 641) << "900 W were a second earlier";
+  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization_highest", "gpu0"), 98);
+  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization_lowest", "gpu0"), 12);
+  EXPECT_EQ(bench.value("gpu/power", "gpu.power", "gpu0"), 500);
+}
+
+TEST(Gpu, ReportsTheCostOfItsCallsOnce) {
+  GpuBench bench("gpus 1\nutilization 30\ntemperature 61\nlatency 2\n");
+  EXPECT_EQ(bench.answered("gpu/temperatures", "gpu.temperature", "gpu0"), 61);
+  const std::string each_second = bench.fact("gpu.call_us.each_second");
+  EXPECT_GE(std::atoi(each_second.c_str()), 8 * 2000) << "eight calls of 2 ms";
+  EXPECT_GT(std::atoi(bench.fact("gpu.call_us.all").c_str()), std::atoi(each_second.c_str()));
+  EXPECT_GE(std::atoi(bench.fact("gpu.call_us.nvmlDeviceGetPowerUsage").c_str()), 2000);
+  EXPECT_EQ(bench.fact("gpu.call_us.nvmlDeviceGetMigMode").empty(), false) << "a call of the start";
+  EXPECT_EQ(bench.coverage().reason.find("less often"), std::string::npos) << bench.coverage().reason;
+}
+
+TEST(Gpu, MakesSlowCallsLessOften) {
+  GpuBench bench("gpus 1\nutilization 30\n");
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);
+  bench.write("gpus 1\nutilization 31\nlatency 55\n");
+  const auto slow = [&] { return bench.coverage().reason.find("made less often: nvmlDeviceGet") != std::string::npos; };
+  EXPECT_TRUE(bench.until(slow));
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == kMissing; }));
+  bench.write("gpus 1\nutilization 32\n");
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 32; }));
+  EXPECT_TRUE(slow()) << "the report names it";
+}
+
 TEST(Gpu, OutlivesALibraryThatCrashes) {
   GpuBench bench("gpus 1\nutilization 30\n");
   EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);

@@ -153,6 +153,25 @@ TEST(PciLinks, TellWhatALinkCanDoWhatItDoesAndWhatWentWrongAtBothEnds) {
   EXPECT_EQ(value_of(facts, "pci_state.0000:81:00.0.fatal"), "");
 }
 
+TEST(PciLinks, NameTheBridgesAboveADevice) {
+  const TestHost host;
+  const std::string real = "/sys/devices/pci0000:c0/0000:c0:01.1/0000:c1:00.0/0000:c2:08.0/0000:c5:00.0";
+  host.write(real + "/class", "0x020700\n");
+  host.write(real + "/max_link_width", "16\n");
+  host.write("/sys/devices/pci0000:00/0000:00:03.0/class", "0x020000\n");
+  host.write("/sys/devices/pci0000:00/0000:00:03.0/max_link_width", "16\n");
+  std::filesystem::create_directories(host.root().string() + "/sys/bus/pci/devices");
+  for (const std::string& path : {real, std::string("/sys/devices/pci0000:00/0000:00:03.0")}) {
+    std::filesystem::create_symlink("../../.." + path.substr(4),
+                                    host.root().string() + "/sys/bus/pci/devices" + path.substr(path.rfind('/')));
+  }
+  KernelTree fs(host.root());
+  const Snapshot facts = pci_links(fs);
+  EXPECT_EQ(value_of(facts, "pci.0000:c5:00.0.bridges"), "0000:c0:01.1 0000:c1:00.0 0000:c2:08.0");
+  EXPECT_EQ(value_of(facts, "pci.0000:00:03.0.class"), "network");
+  EXPECT_EQ(value_of(facts, "pci.0000:00:03.0.bridges"), "") << "a virtual machine";
+}
+
 TEST(PciLinks, LeaveAloneWhatSleepsAndWhatIsNoAdapter) {
   const TestHost host;
   const auto card = [&](const std::string& address, const std::string& kind) {

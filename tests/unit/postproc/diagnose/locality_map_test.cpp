@@ -49,6 +49,16 @@ Snapshot two_sockets() {
 
 using Words = std::vector<std::string>;
 
+TEST(LocalityMap, NamesTheGpusOnThePciSwitchOfACard) {
+  Snapshot facts = two_sockets();
+  facts.emplace_back("pci.0000:17:00.0.bridges", "0000:16:01.0 0000:16:02.0");
+  facts.emplace_back("pci.0000:18:00.0.bridges", "0000:16:01.0 0000:16:03.0");
+  facts.emplace_back("pci.0000:18:00.0.device", "0000:18:00.0 net ib0, infiniband mlx5_0");
+  facts.emplace_back("pci.0000:ca:00.0.bridges", "0000:c9:01.0");
+  EXPECT_EQ(locality_map(facts, {}).places.at(0).networks,
+            Words{"mlx5_0 (ib0, 200 Gb/sec (4X HDR), ACTIVE; on the PCI switch of gpu0)"});
+}
+
 TEST(LocalityMap, PutsCpusGpusCardsAndInterruptsWhereTheyAre) {
   const LocalityMap map = locality_map(two_sockets(), {});
   ASSERT_EQ(map.places.size(), 3U);

@@ -299,7 +299,7 @@ TEST(WatchSummary, HasTheCostOfTheWatchOrTheReasonWhyItIsUnknown) {
   const WatchSummary summary{.notice = {"ended", 96 * kSecond, "the job has ended"},
                              .watching_percent = kNaN,
                              .runs = 3,
-                             .nodes = {{"n01", LiveState::closed, 62, 700, 0.25}}};
+                             .nodes = {{"n01", LiveState::closed, 62, 700, 0.25, 90 * kSecond}}};
   const Json end = parse_json(end_json(summary), "the end");
   EXPECT_EQ(end.at("news"), "ended");
   EXPECT_TRUE(end.at("watching_cpu_percent_of_core").is_null());
@@ -307,7 +307,8 @@ TEST(WatchSummary, HasTheCostOfTheWatchOrTheReasonWhyItIsUnknown) {
   EXPECT_EQ(end.at("runs"), 3);
   EXPECT_EQ(
       end.at("nodes").at(0),
-      parse_json(R"({"node":"n01","state":"ended","seconds":62,"channels":700,"collector_cpu_percent_of_core":0.25})",
+      parse_json(R"({"node":"n01","state":"ended","seconds":62,"channels":700,"collector_cpu_percent_of_core":0.25,)"
+                 R"("heard":"1970-01-01T00:01:30Z"})",
                  "a node"));
 }
 

@@ -60,6 +60,21 @@ class MailJobs : public ::testing::Test {
     return made;
   }
 
+  /// A job that met a fault of the hardware of its node.
+  [[nodiscard]] MailJob job_on_broken_node(const std::string& device) const {
+    MailJob made = job("outsider");
+    auto report = nlohmann::json::parse(file_text(work_ + "/job/report.json"));
+    auto finding = report["findings"][0];
+    finding["id"] = "mem.ecc_host";
+    finding["severity"] = "critical";
+    finding["nodes"] = {"n03"};
+    finding["instances"] = {device};
+    report["findings"] = {finding};
+    std::ofstream(work_ + "/job/report.json") << report;
+    made.state = work_ + "/state";
+    return made;
+  }
+
   [[nodiscard]] MailRetry later(std::chrono::hours hours, RetryMails which = RetryMails::due) const {
     return {.state = work_ + "/state",
             .which = which,
@@ -296,6 +311,58 @@ TEST_F(MailJobs, CountNoFindingOfAMailThatFailed) {
   EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::failed);
   use_program("cat > " + work_ + "/sent.$$");
   EXPECT_EQ(mail_job(run, settings_).items.at(0).state, MailState::sent);
+}
+
+TEST_F(MailJobs, TellAdministratorsOfAFaultOfHardwareWithoutTheJob) {
+  const MailOutcome outcome = mail_job(job_on_broken_node("mc0"), settings_);
+  ASSERT_EQ(outcome.items.size(), 2U);  // and to the user, but no second one to the administrators
+  const MailOutcome::Item& item = outcome.items[0];
+  EXPECT_EQ(item.audience, Audience::hardware);
+  EXPECT_EQ(item.state, MailState::sent);
+  EXPECT_EQ(item.to, Words{"root@example.org"});
+  EXPECT_EQ(item.message.subject, "[reveal] hydra critical: The node's memory has errors on n03");
+  EXPECT_NE(item.message.text.find("on n03: mc0; 2025-11-20 10:33:07 UTC"), std::string::npos) << item.message.text;
+  EXPECT_NE(item.message.text.find("ras-mc-ctl --summary"), std::string::npos) << item.message.text;
+  for (const char* owned : {"ada", "4711", "resnet50", "train"}) {
+    EXPECT_EQ(item.message.mime.find(owned), std::string::npos) << owned << "\n" << item.message.mime;
+  }
+  EXPECT_NE(outcome.items[1].message.text.find("They were told by mail."), std::string::npos);
+}
+
+TEST_F(MailJobs, TellAdministratorsOfTheSameFaultOnceADay) {
+  MailJob broken = job_on_broken_node("mc0");
+  EXPECT_EQ(mail_job(broken, settings_).items.at(0).state, MailState::sent);
+  const MailOutcome again = mail_job(broken, settings_);
+  EXPECT_EQ(again.items.at(0).state, MailState::held_back);
+  EXPECT_EQ(again.items[0].why, "the administrators were told of the same faults today");
+  EXPECT_NE(again.items.at(1).message.text.find("They were told by mail."), std::string::npos);
+  EXPECT_EQ(mail_job(job_on_broken_node("mc1"), settings_).items.at(0).state, MailState::sent);
+  broken = job_on_broken_node("mc0");
+  broken.now_utc_ns += std::chrono::nanoseconds(std::chrono::hours(24)).count();
+  EXPECT_EQ(mail_job(broken, settings_).items.at(0).state, MailState::sent);
+}
+
+TEST_F(MailJobs, TellAdministratorsOfAFaultAlsoWhereTheArrayHadItsMail) {
+  MailJob task = job_on_broken_node("mc0");
+  task.array = "4710";
+  EXPECT_EQ(mail_job(task, settings_).items.at(0).state, MailState::sent);
+  task = job_on_broken_node("mc1");
+  task.array = "4710";
+  const MailOutcome outcome = mail_job(task, settings_);
+  EXPECT_EQ(outcome.items.at(0).state, MailState::sent);
+  EXPECT_EQ(outcome.items.at(1).state, MailState::held_back);
+}
+
+TEST_F(MailJobs, TryAgainToTellOfAFault) {
+  use_program("cat >/dev/null; exit 75");
+  const MailJob broken = job_on_broken_node("mc0");
+  EXPECT_EQ(mail_job(broken, settings_).items.at(0).state, MailState::failed);
+  use_program("cat > " + work_ + "/sent.$$");
+  const MailOutcome outcome = retry_mails(later(std::chrono::hours(1)), settings_);
+  ASSERT_EQ(outcome.items.size(), 2U);
+  EXPECT_EQ(outcome.items[0].state, MailState::sent);
+  EXPECT_EQ(outcome.items[1].state, MailState::sent);
+  EXPECT_EQ(mail_job(broken, settings_).items.at(0).state, MailState::held_back);
 }
 
 TEST_F(MailJobs, TryOnceMoreWhereTheCallerWaits) {

@@ -174,7 +174,7 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   const std::string beside = compose_mail(report, site(), context).text;
   EXPECT_EQ(beside.find("Find who ran there"), std::string::npos);
   EXPECT_NE(beside.find("vm.dirty_background_bytes"), std::string::npos) << "below the administrators' threshold";
-  EXPECT_NE(beside.find("for admins   They got this report by mail."), std::string::npos);
+  EXPECT_NE(beside.find("for admins   They were told by mail."), std::string::npos);
   EXPECT_NE(beside.find("job script   #SBATCH --exclusive"), std::string::npos);
   const std::string admins = compose_mail(report, site(), to_admins()).text;
   EXPECT_EQ(admins.find("For administrators: job 4711 resnet50-ddp of ada\n"), 0U);

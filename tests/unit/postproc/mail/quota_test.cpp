@@ -72,6 +72,21 @@ TEST_F(MailQuotas, GiveOneMailToAnArrayAndNoteTheOtherTasks) {
   EXPECT_EQ(text.str(), "4710_3\n4710_4\n4710  5\n");
 }
 
+TEST_F(MailQuotas, TellOfAFaultOnceADay) {
+  constexpr std::int64_t kDay = 24 * kHour;
+  MailQuota quota(state_, kNow);
+  const std::string taken = quota.take_fault("mem.ecc_host\nn03\nmc0");
+  EXPECT_NE(taken, "");
+  EXPECT_EQ(quota.take_fault("mem.ecc_host\nn03\nmc0"), "");
+  EXPECT_NE(quota.take_fault("mem.ecc_host\nn03\nmc1"), "");
+  quota.give_back(taken);
+  EXPECT_NE(quota.take_fault("mem.ecc_host\nn03\nmc0"), "");
+  EXPECT_NE(MailQuota(state_, kNow + kDay).take_fault("mem.ecc_host\nn03\nmc0"), "");
+  EXPECT_EQ(files(), 3U);
+  const MailQuota later(state_, kNow + 3 * kDay);
+  EXPECT_EQ(files(), 0U);
+}
+
 TEST_F(MailQuotas, RefuseAnArrayThatIsNoNumber) {
   MailQuota quota(state_, kNow);
   for (const char* array : {"", "../x", "4710_3", "/etc/passwd", "123456789012345678901"}) {

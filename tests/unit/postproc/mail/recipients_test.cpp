@@ -42,6 +42,18 @@ TEST(MailRecipients, AreNoAdminsForWhatNoRuleOfOursFoundOrTheOwnerDidHimself) {
   EXPECT_TRUE(plan_mail(report, site(), {.user = "ada"}).admins.empty());
 }
 
+TEST(MailRecipients, AreAdminsForAFaultOfHardwareWithoutTheReport) {
+  Report report = finding();
+  report.findings.resize(1);
+  report.findings[0].severity = Severity::critical;
+  report.findings[0].id = "mem.ecc_host";
+  const MailPlan plan = plan_mail(report, site(), {.user = "ada"});
+  EXPECT_EQ(plan.faults, (Words{"root@example.org", "ops@example.org"}));
+  EXPECT_TRUE(plan.admins.empty());
+  report.findings[0].severity = Severity::notice;
+  EXPECT_TRUE(plan_mail(report, site(), {.user = "ada"}).faults.empty());
+}
+
 TEST(MailRecipients, AreNobodyWhereMailIsOff) {
   MailSettings settings = site();
   settings.enabled = false;

@@ -111,6 +111,47 @@ TEST(RuleNicGpu, ListsAllNearPortsOfThatRate) {
       << found[0].remedy.user[0];
 }
 
+/// All on one NUMA node: the GPUs are on the PCI switch below port 0000:c0:01.1, as is mlx5_1; mlx5_0 is below another.
+GpuTraining sending_from_a_switch(double far, double near) {
+  GpuTraining training = sending(far, near);
+  for (auto& [key, value] : training.node.begin) {
+    if (key == "rdma.mlx5_0.numa_node") value = "1";
+  }
+  training.node.begin.insert(training.node.begin.end(),
+                             {{"pci.0000:80:00.0.bridges", "0000:c0:01.1 0000:c1:00.0 0000:c2:00.0"},
+                              {"pci.0000:81:00.0.bridges", "0000:c0:01.1 0000:c1:00.0 0000:c2:01.0"},
+                              {"pci.0000:a0:00.0.bridges", "0000:c0:03.1"},
+                              {"pci.0000:a0:00.0.device", "0000:a0:00.0 net ib0, infiniband mlx5_0"},
+                              {"pci.0000:c4:00.0.bridges", "0000:c0:01.1 0000:c1:00.0 0000:c2:02.0"},
+                              {"pci.0000:c4:00.0.device", "0000:c4:00.0 infiniband mlx5_1"}});
+  return training;
+}
+
+TEST(RuleNicGpu, FindsACardBehindTheHostBridgeBesideOneOnTheSwitch) {
+  const auto found = sending_from_a_switch(2e9, 1e6).findings("numa.nic_gpu_mismatch");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, (std::vector<std::string>{"mlx5_0", "mlx5_1"}));
+  EXPECT_EQ(
+      found[0].sentence,
+      "The traffic of n2 left through mlx5_0 behind the host bridge (1.84 GiB/s), but mlx5_1 is on the PCI switch of "
+      "a GPU that the job used, and carried 967 KiB/s.");
+  EXPECT_EQ(found[0].impact.how, "not known: the cost of the path through the host bridge was not measured");
+  EXPECT_TRUE(sending_from_a_switch(1e6, 2e9).findings("numa.nic_gpu_mismatch").empty()) << "the near one works";
+  EXPECT_TRUE(sending_from_a_switch(2e9, 2e9).findings("numa.nic_gpu_mismatch").empty());
+}
+
+TEST(RuleNicGpu, DoesNotJudgeTheSwitchWhereOtherTrafficIsPossible) {
+  GpuTraining alone = sending_from_a_switch(2e9, 1e6);
+  alone.node.begin.emplace_back("env.SLURM_JOB_NUM_NODES", "1");
+  EXPECT_TRUE(alone.findings("numa.nic_gpu_mismatch").empty());
+  GpuTraining sockets = sending_from_a_switch(2e9, 1e6);
+  sockets.node.end.emplace_back("job.rdma_opened", "none");
+  EXPECT_TRUE(sockets.findings("numa.nic_gpu_mismatch").empty());
+  GpuTraining unknown = sending_from_a_switch(2e9, 1e6);
+  std::erase_if(unknown.node.begin, [](const auto& fact) { return fact.first == "pci.0000:a0:00.0.bridges"; });
+  EXPECT_TRUE(unknown.findings("numa.nic_gpu_mismatch").empty()) << "the card may be on the switch, too";
+}
+
 TEST(RuleNicGpu, IsSilentWhereTheNearPortWorksIsSlowOrThereIsNoTraffic) {
   EXPECT_TRUE(sending(2e9, 2e9).findings("numa.nic_gpu_mismatch").empty());
   EXPECT_TRUE(sending(2e9, 1e6, "25 Gb/sec (1X EDR)").findings("numa.nic_gpu_mismatch").empty());

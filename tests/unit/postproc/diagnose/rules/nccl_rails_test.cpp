@@ -99,6 +99,33 @@ TEST(RuleNcclRails, IsSilentWhereIdlePortsAreExpected) {
   EXPECT_TRUE(silent(mpi));
 }
 
+TEST(RuleNcclRails, ExpectsNoTrafficOfAPortFarFromAllGpus) {
+  const auto with_bridges = [](const char* of_third) {
+    R node = node_with({kBusy, kBusy, kIdle});
+    for (const char* gpu : {"0", "1", "2", "3"}) {
+      const std::string key = std::string("gpu.gpu") + gpu;
+      const std::string address = std::string("0000:4") + gpu + ":00.0";
+      node.end.emplace_back(key + ".minor", gpu);
+      node.end.emplace_back(key + ".address", address);
+      node.begin.emplace_back("pci." + address + ".bridges", *gpu < '2' ? "0000:40:01.1 0000:41:00.0" : "0000:c0:01.1");
+    }
+    for (const auto& [card, bridges] :
+         {std::pair{"0", "0000:40:01.1 0000:41:00.0"}, std::pair{"1", "0000:c0:01.1"}, std::pair{"2", of_third}}) {
+      const std::string key = std::string("pci.0000:e") + card + ":00.0";
+      node.begin.emplace_back(key + ".bridges", bridges);
+      node.begin.emplace_back(key + ".device", std::string("0000:e0:00.0 infiniband mlx5_") + card);
+    }
+    return node;
+  };
+  EXPECT_TRUE(with_bridges("0000:e0:03.1").findings(kRule).empty()) << "behind the host bridge: for storage";
+  const auto found = with_bridges("0000:40:01.1 0000:41:00.0").findings(kRule);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"mlx5_2:1"});
+  R unknown = with_bridges("0000:e0:03.1");
+  std::erase_if(unknown.end, [](const auto& fact) { return fact.first == "gpu.gpu3.minor"; });
+  EXPECT_EQ(unknown.findings(kRule).size(), 1U) << "the place of one GPU is not known";
+}
+
 TEST(RuleNcclRails, SaysWhatWasNotMeasured) {
   EXPECT_THROW(static_cast<void>(node_with({kBusy, kIdle}, "").findings(kRule)), Unavailable);
   R soft = node_with({kBusy, kIdle});

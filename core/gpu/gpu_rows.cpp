@@ -1,0 +1,82 @@
+#include "core/gpu/gpu_rows.h"
+
+#include "core/kernel_text/kernel_words.h"
+
+namespace reveal {
+
+GpuRows::GpuRows(std::span<const FamilyTable> tables) : tables_(tables) {
+  for (std::size_t family = 0; family < tables.size(); ++family) {
+    for (const MetricHelp& metric : tables[family].metrics) columns_.push_back({metric.name, family});
+  }
+}
+
+void GpuRows::open(TraceSink& sink, std::size_t first_slow, std::chrono::nanoseconds period,
+                   std::chrono::nanoseconds slow_period) {
+  first_slow_ = first_slow;
+  for (std::size_t i = 0; i < tables_.size(); ++i) {
+    families_.push_back(&sink.add_family(tables_[i], i < first_slow ? period : slow_period));
+  }
+}
+
+void GpuRows::begin(bool slow) noexcept {
+  for (std::size_t i = 0; i < families(slow); ++i) families_[i]->begin();
+}
+
+void GpuRows::commit(bool slow) noexcept {
+  for (std::size_t i = 0; i < families(slow); ++i) families_[i]->commit();
+}
+
+void GpuRows::take(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view words) {
+  Place* place = place_of(prefix, rest, role);
+  if (place == nullptr) return;
+  for (std::string_view metric = cut_word(words); !metric.empty(); metric = cut_word(words)) {
+    std::int64_t value = 0;
+    if (!parse_counter(cut_word(words), value)) continue;
+    const std::size_t column = column_of(metric);
+    if (column < columns_.size()) set(*place, column, value, kMissing);
+  }
+}
+
+void GpuRows::set(std::string_view prefix, std::string_view rest, std::string_view role, std::string_view metric,
+                  std::int64_t value, std::int64_t before) {
+  const std::size_t column = column_of(metric);
+  Place* place = place_of(prefix, rest, role);
+  if (place != nullptr && column < columns_.size()) set(*place, column, value, before);
+}
+
+void GpuRows::set(Place& place, std::size_t column, std::int64_t value, std::int64_t before) {
+  Family& family = *families_[columns_[column].family];
+  std::int32_t& channel = place.channels[column];
+  if (channel == Family::kNoChannel) {
+    channel = family.add(columns_[column].metric, place.instance, place.role, before);
+  }
+  family.set(channel, value);
+}
+
+// The lines have the same order each time: the next one is the likely one.
+// Null where there are more than any node has: a recording may hold anything.
+GpuRows::Place* GpuRows::place_of(std::string_view prefix, std::string_view rest, std::string_view role) {
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    Place& place = places_[(next_place_ + i) % places_.size()];
+    const std::string_view instance = place.instance;
+    if (!instance.starts_with(prefix) || instance.substr(prefix.size()) != rest) continue;
+    next_place_ = (next_place_ + i + 1) % places_.size();
+    return &place;
+  }
+  if (places_.size() == kMostPlaces) return nullptr;
+  places_.push_back({std::string(prefix) + std::string(rest), std::string(role), {}});
+  places_.back().channels.assign(columns_.size(), Family::kNoChannel);
+  return &places_.back();
+}
+
+std::size_t GpuRows::column_of(std::string_view metric) {
+  for (std::size_t i = 0; i < columns_.size(); ++i) {
+    const std::size_t column = (next_column_ + i) % columns_.size();
+    if (columns_[column].metric != metric) continue;
+    next_column_ = column + 1;
+    return column;
+  }
+  return columns_.size();
+}
+
+}  // namespace reveal

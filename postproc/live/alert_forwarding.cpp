@@ -1,0 +1,210 @@
+#include "postproc/live/alert_forwarding.h"
+
+#include <fcntl.h>
+#include <spdlog/fmt/fmt.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/private_files.h"
+#include "hdf5schema/basics/run_program.h"
+
+namespace reveal {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view kFileBegin = "alert-";
+constexpr std::string_view kFileEnd = ".json";
+constexpr std::int64_t kMillisecond = 1'000'000;
+
+/// Lines of several programs may go into one file: each is one write() in append mode.
+class LinesOfFile final : public NewsReceiver {
+ public:
+  explicit LinesOfFile(const std::filesystem::path& path)
+      : path_(path.string()),
+        file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+                     0600)) {
+    if (!file_ && errno == ELOOP) throw Error(path_ + " is a link: alerts are not written through one");
+    struct stat status {};
+    if (!file_ || ::fstat(file_.get(), &status) != 0) throw system_error(path_, errno);
+    if (!S_ISREG(status.st_mode)) throw Error(path_ + " is not a regular file");
+    if (status.st_uid != ::geteuid()) throw Error(path_ + " belongs to another user");
+  }
+
+  void take(const ForwardedNews& news) override {
+    const std::string line = news.json + "\n";
+    const ssize_t written = ::write(file_.get(), line.data(), line.size());
+    if (written != static_cast<ssize_t>(line.size())) throw system_error(path_, written < 0 ? errno : ENOSPC);
+  }
+
+ private:
+  std::string path_;
+  Descriptor file_;
+};
+
+class FilesOfDirectory final : public NewsReceiver {
+ public:
+  FilesOfDirectory(const std::filesystem::path& path, std::size_t most) : path_(path), most_(most) {
+    std::string name = path.string();
+    while (name.size() > 1 && name.back() == '/') name.pop_back();  // "link/" would be followed
+    static_cast<void>(open_private_directory(name));
+    path_ = name;
+  }
+
+  void take(const ForwardedNews& news) override {
+    publish_file(
+        path_,
+        fmt::format("{}{:013}-{}{}", kFileBegin, news.utc_ns / kMillisecond, file_name_part(news.name), kFileEnd),
+        news.json + "\n");
+    delete_oldest();
+  }
+
+ private:
+  void delete_oldest() const {
+    std::vector<std::string> names;
+    std::error_code error;
+    for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
+      std::string name = entry->path().filename().string();
+      if (name.starts_with(kFileBegin) && name.ends_with(kFileEnd)) names.push_back(std::move(name));
+    }
+    if (names.size() <= most_) return;
+    std::sort(names.begin(), names.end());  // they begin with the time
+    names.resize(names.size() - most_);
+    for (const std::string& name : names) std::filesystem::remove(path_ / name, error);
+  }
+
+  std::filesystem::path path_;
+  std::size_t most_;
+};
+
+/// Waits for one run of the command after the other, in a thread: the watch goes on meanwhile.
+class InputOfCommand final : public NewsReceiver {
+ public:
+  explicit InputOfCommand(const ForwardOptions& options)
+      : words_(options.command),
+        limit_(options.limit),
+        most_waiting_(options.most_waiting),
+        thread_([this](const std::stop_token& stop) { run(stop); }) {}
+  ~InputOfCommand() override { InputOfCommand::finish(); }
+  InputOfCommand(const InputOfCommand&) = delete;
+  InputOfCommand& operator=(const InputOfCommand&) = delete;
+
+  void take(const ForwardedNews& news) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (waiting_.size() >= most_waiting_) {
+        throw Error(fmt::format("{} is slower than the alerts come: some are left out", words_.front()));
+      }
+      waiting_.push_back(news.json + "\n");
+    }
+    wake_.notify_all();
+  }
+
+  std::string failure() override {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(failure_, {});
+  }
+
+  void finish() override {
+    thread_.request_stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  /// After the request to stop, what waits is still handed over, for so long.
+  void run(const std::stop_token& stop) {
+    std::unique_lock lock(mutex_);
+    std::optional<Clock::time_point> end;
+    while (true) {
+      wake_.wait(lock, stop, [this] { return !waiting_.empty(); });
+      if (waiting_.empty()) return;
+      if (stop.stop_requested() && !end) end = Clock::now() + limit_;
+      const auto left = end ? std::chrono::ceil<std::chrono::milliseconds>(*end - Clock::now()) : limit_;
+      if (left <= 0ms) return;
+      const std::string json = std::move(waiting_.front());
+      waiting_.pop_front();
+      lock.unlock();
+      std::string why = failure_of_run(json, std::min(left, limit_));
+      lock.lock();
+      if (!why.empty()) failure_ = std::move(why);
+    }
+  }
+
+  [[nodiscard]] std::string failure_of_run(const std::string& json, std::chrono::milliseconds limit) const {
+    const std::string& name = words_.front();
+    try {
+      const ProgramEnd end = run_program({.command = words_, .environment = {}, .input = json, .limit = limit});
+      if (end.start_error != 0) return system_error(name, end.start_error).what();
+      if (!end.status) {
+        return fmt::format("{} did not finish within {:.3g} s and was ended", name,
+                           std::chrono::duration<double>(limit).count());
+      }
+      if (WIFSIGNALED(*end.status)) return fmt::format("{} was ended by signal {}", name, WTERMSIG(*end.status));
+      const int status = WEXITSTATUS(*end.status);
+      return status == 0 ? "" : fmt::format("{} failed with status {}", name, status);
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+
+  std::vector<std::string> words_;
+  std::chrono::milliseconds limit_;
+  std::size_t most_waiting_;
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::deque<std::string> waiting_;
+  std::string failure_;
+  std::jthread thread_;  // last: it uses everything above
+};
+
+}  // namespace
+
+AlertForwarding::AlertForwarding(const ForwardOptions& options) {
+  const auto add = [this](std::unique_ptr<NewsReceiver> receiver) { places_.push_back({std::move(receiver), false}); };
+  if (!options.append.empty()) add(std::make_unique<LinesOfFile>(options.append));
+  if (!options.spool.empty()) add(std::make_unique<FilesOfDirectory>(options.spool, options.most_files));
+  if (!options.command.empty()) add(std::make_unique<InputOfCommand>(options));
+}
+
+void AlertForwarding::note_failure(Place& place, const std::string& why) {
+  if (!std::exchange(place.failed, true)) problems_.push_back(why + "; this is reported once");
+}
+
+void AlertForwarding::forward(const ForwardedNews& news) {
+  for (Place& place : places_) {
+    try {
+      place.receiver->take(news);
+    } catch (const Error& error) {
+      note_failure(place, error.what());
+    }
+  }
+}
+
+std::vector<std::string> AlertForwarding::take_problems() {
+  for (Place& place : places_) {
+    if (const std::string why = place.receiver->failure(); !why.empty()) note_failure(place, why);
+  }
+  return std::exchange(problems_, {});
+}
+
+void AlertForwarding::finish() {
+  for (Place& place : places_) place.receiver->finish();
+}
+
+}  // namespace reveal

@@ -1,0 +1,34 @@
+// The nodes of a running job that send no rows, folded: "nothing heard of n[02-05] since 12:03:11".
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace reveal {
+
+struct HeardNode {
+  std::string node;
+  bool silent = false;
+  std::int64_t heard_utc_ns = 0;  // its newest row; 0: none yet
+};
+
+/// One sentence for all silent nodes, "" if there is none.
+[[nodiscard]] std::string silence_of(std::span<const HeardNode> nodes);
+
+class SilentNodes {
+ public:
+  struct Change {
+    std::string news;  // silent or heard_again
+    std::string sentence;
+  };
+  /// The changes since the last call.
+  [[nodiscard]] std::vector<Change> look(std::span<const HeardNode> nodes);
+
+ private:
+  std::set<std::string> silent_;
+};
+
+}  // namespace reveal

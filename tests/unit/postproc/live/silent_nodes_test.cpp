@@ -1,0 +1,53 @@
+#include "postproc/live/silent_nodes.h"
+
+#include <gtest/gtest.h>
+
+#include "hdf5schema/basics/clocks.h"
+
+namespace reveal::tests::silent_nodes_test {
+namespace {
+
+constexpr std::int64_t kNoon = 12 * 3600 * kSecond;
+
+std::vector<HeardNode> job_of(int nodes) {
+  std::vector<HeardNode> all;
+  for (int i = 1; i <= nodes; ++i) all.push_back({"n" + std::to_string(i), false, kNoon + i * kSecond});
+  return all;
+}
+
+std::vector<std::string> said(SilentNodes& silence, const std::vector<HeardNode>& nodes) {
+  std::vector<std::string> all;
+  for (const SilentNodes::Change& change : silence.look(nodes)) all.push_back(change.news + ": " + change.sentence);
+  return all;
+}
+
+TEST(SilentNodes, AreNamedTogetherWithTheTimeOfTheFirst) {
+  std::vector<HeardNode> nodes = job_of(9);
+  EXPECT_EQ(silence_of(nodes), "");
+  for (const std::size_t i : {4, 2, 3}) nodes[i].silent = true;
+  EXPECT_EQ(silence_of(nodes), "nothing heard of n[3-5] since 12:00:03");
+}
+
+TEST(SilentNodes, OfDifferentTimesAreNamedApart) {
+  std::vector<HeardNode> nodes = job_of(4);
+  nodes[0] = {"n1", true, kNoon + 100 * kSecond};
+  nodes[1].silent = nodes[2].silent = true;
+  nodes[3] = {"n4", true, 0};
+  EXPECT_EQ(silence_of(nodes), "nothing heard of n4 so far; of n[2-3] since 12:00:02; of n1 since 12:01:40");
+}
+
+TEST(SilentNodes, AreReportedOnceAndWhenTheyAreBack) {
+  SilentNodes silence;
+  std::vector<HeardNode> nodes = job_of(3);
+  EXPECT_TRUE(said(silence, nodes).empty());
+  nodes[1].silent = true;
+  EXPECT_EQ(said(silence, nodes), std::vector<std::string>{"silent: nothing heard of n2 since 12:00:02"});
+  EXPECT_TRUE(said(silence, nodes).empty());
+  nodes[1].silent = false;
+  nodes[2].silent = true;
+  EXPECT_EQ(said(silence, nodes), (std::vector<std::string>{"silent: nothing heard of n3 since 12:00:03",
+                                                            "heard_again: n2 sends rows again"}));
+}
+
+}  // namespace
+}  // namespace reveal::tests::silent_nodes_test
