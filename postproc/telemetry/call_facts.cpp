@@ -18,9 +18,9 @@ constexpr Meets kAll = Meets::all;
 
 /// Whole names first: the first row that fits is taken. The last rows are for traces of other versions.
 constexpr CallFacts kCallFacts[] = {
-    {"cudaLaunchKernel", kCuda},
-    {"cudaLaunchKernelExC", kCuda},
-    {"cudaGraphLaunch", kCuda},
+    {"cudaLaunchKernel", kCuda, kNobody, CallRole::launches},
+    {"cudaLaunchKernelExC", kCuda, kNobody, CallRole::launches},
+    {"cudaGraphLaunch", kCuda, kNobody, CallRole::launches_many},
     {"cudaMalloc", kCuda, kNobody, CallRole::allocates},
     {"cudaMallocAsync", kCuda},
     {"cudaMallocManaged", kCuda},
@@ -33,9 +33,9 @@ constexpr CallFacts kCallFacts[] = {
     {"cudaStreamSynchronize", kCuda, kNobody, CallRole::waits_for_gpu},
     {"cudaDeviceSynchronize", kCuda, kNobody, CallRole::waits_for_gpu},
     {"cudaEventSynchronize", kCuda, kNobody, CallRole::waits_for_gpu},
-    {"cuLaunchKernel", kDriver},
-    {"cuLaunchKernelEx", kDriver},
-    {"cuGraphLaunch", kDriver},
+    {"cuLaunchKernel", kDriver, kNobody, CallRole::launches},
+    {"cuLaunchKernelEx", kDriver, kNobody, CallRole::launches},
+    {"cuGraphLaunch", kDriver, kNobody, CallRole::launches_many},
     {"cuMemAlloc", kDriver},
     {"cuMemAllocAsync", kDriver},
     {"cuMemFree", kDriver},
