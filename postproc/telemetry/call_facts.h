@@ -14,6 +14,7 @@ enum class CallLibrary : std::uint8_t {
   nccl,
   gloo,  // with PyTorch's layer above it
   torch,
+  python,
   mpi,
 };
 
