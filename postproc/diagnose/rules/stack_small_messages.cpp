@@ -118,7 +118,7 @@ const RegisteredRule kRule{{
     .order = 311,
     .look_alikes = "calls that wait for a late rank, calls that NCCL joins (ncclGroupStart), a few phases with small "
                    "messages",
-    .proof = Proof::test_double,
+    .proof = Proof::real,
     .thresholds = {{"min_rate", 100, "/s", "least messages a second; those of one NCCL group count once"},
                    {"max_bytes", 64, "KiB", "most bytes of a message, on average"},
                    {"min_share", 0.05, "ratio", "least share of the time in these calls"},
