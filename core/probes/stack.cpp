@@ -1,9 +1,11 @@
-// Calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch, counted in the kernel by uprobes: the training
-// steps, collectives and copies of an unchanged program. Off unless requested.
+// Calls of the job's processes into CUDA, NCCL, gloo, MPI, PyTorch and Python, counted in the kernel by uprobes: the
+// training steps, collectives and copies of an unchanged program. Off unless requested.
 // https://docs.kernel.org/trace/uprobetracer.html
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <utility>
 
 #include "core/kernel_text/kernel_words.h"
@@ -27,7 +29,9 @@ constexpr MetricHelp kCalls[] = {
     {"stack.steps", "Backward passes of PyTorch in a process: one or several for each training step."},
 };
 constexpr MetricHelp kTime[] = {
-    {"stack.time", "Time in calls that returned, of all threads; on the CPU's side, not the GPU's."}};
+    {"stack.time", "Time in calls that returned, of all threads; on the CPU's side, not the GPU's."},
+    {"stack.communication", "Time with a collective of gloo under way in a process; threads side by side count once."},
+};
 constexpr MetricHelp kBytes[] = {{"stack.bytes", "Bytes that calls were asked to move or to allocate."}};
 constexpr MetricHelp kErrors[] = {{"stack.errors", "Calls that returned an error."}};
 constexpr MetricHelp kDurations[] = {
@@ -187,6 +191,7 @@ class StackProbe final : public Probe {
       if (what == "count") take_counts(line);
       if (what == "steps") take_step_count(line);
       if (what == "step") take_step(line);
+      if (what == "communication") take_communication(line);
     }
     for (Clock& clock : clocks_) tell_step_time(clock);
     if (any) notes_.swap(new_notes_);
@@ -247,6 +252,19 @@ class StackProbe final : public Probe {
     ++clock->ended;
   }
 
+  void take_communication(std::string_view line) {
+    const std::string_view process = cut_word(line);
+    std::int64_t time_ns = 0;
+    if (process.empty() || !parse_counter(cut_word(line), time_ns)) return;
+    auto known = communication_.find(process);
+    if (known == communication_.end()) {
+      if (communication_.size() == kMostPlaces) return;
+      const std::int32_t channel = families_[2]->add("stack.communication", std::string(process), role_of(process), 0);
+      known = communication_.emplace(process, channel).first;
+    }
+    families_[2]->set(known->second, time_ns);
+  }
+
   void tell_step_time(Clock& clock) {
     if (clock.ended == 0) return;
     Family& family = *families_[3];
@@ -305,6 +323,7 @@ class StackProbe final : public Probe {
   std::array<Family*, std::size(kFamilies)> families_{};
   std::vector<Place> places_;
   std::vector<Clock> clocks_;
+  std::map<std::string, std::int32_t, std::less<>> communication_;  // channels by process
   std::vector<Occupant> occupants_;
   std::string request_;
   std::string functions_;

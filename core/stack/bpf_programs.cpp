@@ -16,6 +16,7 @@ constexpr std::array<std::int16_t, 6> kArgumentOffsets = {112, 104, 96, 88, 72, 
 constexpr std::int16_t kResultOffset = 80;                                            // ax
 
 constexpr std::int32_t kGetAttachCookie = 174;  // BPF_FUNC_get_attach_cookie, since Linux 5.15
+constexpr std::int32_t kReadUser = 112;         // BPF_FUNC_probe_read_user, since Linux 5.5
 
 /// log2 of the size of an ncclDataType_t, four bits each: int8, uint8, int32, uint32, int64, uint64, float16, float32,
 /// float64, bfloat16, float8e4m3, float8e5m2.
@@ -26,6 +27,7 @@ constexpr std::uint64_t packed_sizes() {
   return packed;
 }
 
+static_assert(offsetof(PendingBegin, begin_ns) == 0 && offsetof(PendingBegin, depth) == 8);
 // The verifier needs this to prove that accesses are within the ring.
 static_assert((StepRing::kSteps & (StepRing::kSteps - 1)) == 0);
 
@@ -124,12 +126,19 @@ constexpr const char* kUnsized = "unsized";
 constexpr const char* kCounted = "counted";
 constexpr const char* kNotLonger = "not longer";
 constexpr const char* kNoSuchCounts = "no such counts";
+constexpr const char* kPendingNow = "pending now";
+constexpr const char* kOutermost = "outermost";
+constexpr const char* kNotPending = "not pending";
+constexpr const char* kNoSuchRing = "no such ring";
+constexpr const char* kOthersGoOn = "others go on";
 
 // On the stack.
 constexpr std::int16_t kIndex = -8;     // index of the counts, a word of 32 bits
 constexpr std::int16_t kPending = -24;  // a PendingCall
-constexpr std::int16_t kBegin = -32;    // begin of the call
-constexpr std::int16_t kThread = -48;   // its name, sixteen letters
+constexpr std::int16_t kBegin = -40;    // begin of the call: a PendingBegin
+constexpr std::int16_t kDepth = kBegin + 8;
+constexpr std::int16_t kThread = -56;    // its name, sixteen letters
+constexpr std::int16_t kElements = -72;  // their number and their size
 
 /// "pt_autog", as PyTorch names the threads in which it runs the passes of GPUs ("pt_autograd_0"): a pass that begins
 /// there is a part of another one, as with reentrant checkpointing.
@@ -154,9 +163,47 @@ void name_pending(Assembler& code) {
   code.store(kPending + 8, r7);
 }
 
-/// r8 has the bytes or the elements, r9 their type.
-void count_bytes(Assembler& code, ByteRule rule) {
+/// A call in this thread that has not ended. Between marks, the new one is a part of it; r8 shows whether there is one.
+void find_pending(Assembler& code, const CallShape& shape, const CallMaps& maps) {
+  code.set(r8, 0);
+  code.set_map(r1, maps.pending);
+  code.set_stack(r2, kPending);
+  code.call(BPF_FUNC_map_lookup_elem);
+  code.jump_if(BPF_JEQ, r0, 0, kNotPending);
+  code.set(r8, 1);
+  if (shape.marked) {
+    code.load(r1, r0, 8);
+    code.alu(BPF_ADD, r1, 1);
+    code.store_at(r0, 8, r1);
+    code.jump(Assembler::kEnd);
+  }
+  code.here(kNotPending);
+}
+
+/// r8 has the address of gloo's options: afterwards, r8 has the bytes.
+void read_options(Assembler& code, std::int32_t offset) {
+  constexpr std::int32_t kMostElements = 0x7fff'ffff;
+  constexpr std::int32_t kLargestElement = 16;  // bytes: a complex number of two doubles
+  code.set_stack(r1, kElements);
+  code.set(r2, 16);
+  code.move(r3, r8);
+  code.alu(BPF_ADD, r3, offset);
+  code.call(kReadUser);
+  code.jump_if(BPF_JNE, r0, 0, kUnsized);
+  code.load(r8, r10, kElements);
+  code.load(r9, r10, kElements + 8);
+  // Anything else is not what it is taken for: another version of gloo.
+  code.jump_if(BPF_JGT, r8, kMostElements, kUnsized);
+  code.jump_if(BPF_JGT, r9, kLargestElement, kUnsized);
+  code.jump_if(BPF_JEQ, r9, 0, kUnsized);
+  code.alu(BPF_MUL, r8, r9);
+}
+
+/// r8 has the bytes, the elements or the options, r9 the type of the elements.
+void count_bytes(Assembler& code, const CallShape& shape) {
+  const ByteRule rule = shape.rule;
   if (rule == ByteRule::none) return;
+  if (rule == ByteRule::gloo_count) read_options(code, shape.offset);
   if (rule == ByteRule::nccl_count) {
     code.jump_if(BPF_JGE, r9, static_cast<std::int32_t>(kNcclSizes.size()), kUnsized);
     code.alu(BPF_LSH, r9, 2);
@@ -166,7 +213,7 @@ void count_bytes(Assembler& code, ByteRule rule) {
     code.alu(BPF_LSH, r8, r1);
   }
   code.add_atomically(r6, REVEAL_COUNT(bytes), r8);
-  if (rule != ByteRule::nccl_count) return;
+  if (rule == ByteRule::plain) return;
   code.jump(kCounted);
   code.here(kUnsized);
   code.count_one(r6, REVEAL_COUNT(unsized));
@@ -181,7 +228,7 @@ void sum_parts_of_step(Assembler& code, const CallMaps& maps) {
   code.set(r9, 0);
   for (std::size_t function = 0; function < table.size(); ++function) {
     const bool waits = table[function].part == PartOfStep::waiting;
-    const bool moves = table[function].rule == ByteRule::nccl_count;
+    const bool moves = exchanges(table[function]);
     if (!waits && !moves) continue;
     code.move(r1, r7);
     code.alu(BPF_ADD, r1, static_cast<std::int32_t>(function) - static_cast<std::int32_t>(step_function()));
@@ -196,6 +243,41 @@ void sum_parts_of_step(Assembler& code, const CallMaps& maps) {
     if (moves) code.add_to(r9, r1);
     code.here(kNoSuchCounts);
   }
+}
+
+/// With r7 the index of the counts: r0 has the ring of the process, or the program continues at the label.
+void find_ring(Assembler& code, const CallMaps& maps, const char* without) {
+  code.move(r1, r7);
+  code.alu(BPF_DIV, r1, static_cast<std::int32_t>(stack_functions().size()));
+  code.store(kIndex, r1);
+  code.set_map(r1, maps.steps);
+  code.set_stack(r2, kIndex);
+  code.call(BPF_FUNC_map_lookup_elem);
+  code.jump_if(BPF_JEQ, r0, 0, without);
+}
+
+/// Threads of a process carry out collectives side by side: their common time begins with the first one.
+void begin_collective(Assembler& code, const CallMaps& maps) {
+  find_ring(code, maps, Assembler::kEnd);
+  code.set(r1, 1);
+  code.exchange_sum(r0, static_cast<std::int16_t>(offsetof(StepRing, collectives)), r1);
+  code.jump_if(BPF_JNE, r1, 0, Assembler::kEnd);
+  code.load(r1, r10, kBegin);
+  code.store_at(r0, static_cast<std::int16_t>(offsetof(StepRing, since_ns)), r1);
+}
+
+/// And it ends with the last one. r8 has the time now; it is lost.
+void end_collective(Assembler& code, const CallMaps& maps) {
+  find_ring(code, maps, kNoSuchRing);
+  // Before this one is taken off: until then no other thread writes the begin.
+  code.load(r1, r0, static_cast<std::int16_t>(offsetof(StepRing, since_ns)));
+  code.subtract(r8, r1);
+  code.set(r1, -1);
+  code.exchange_sum(r0, static_cast<std::int16_t>(offsetof(StepRing, collectives)), r1);
+  code.jump_if(BPF_JNE, r1, 1, kOthersGoOn);
+  code.add_atomically(r0, static_cast<std::int16_t>(offsetof(StepRing, communication_ns)), r8);
+  code.here(kOthersGoOn);
+  code.here(kNoSuchRing);
 }
 
 /// Leaves out calls in PyTorch's own threads.
@@ -214,13 +296,7 @@ void begin_step(Assembler& code, const CallMaps& maps) {
   code.call(BPF_FUNC_ktime_get_ns);
   code.store(kBegin, r0);
   sum_parts_of_step(code, maps);
-  code.move(r1, r7);
-  code.alu(BPF_DIV, r1, static_cast<std::int32_t>(stack_functions().size()));
-  code.store(kIndex, r1);
-  code.set_map(r1, maps.steps);
-  code.set_stack(r2, kIndex);
-  code.call(BPF_FUNC_map_lookup_elem);
-  code.jump_if(BPF_JEQ, r0, 0, Assembler::kEnd);
+  find_ring(code, maps, Assembler::kEnd);
   code.set(r1, 1);
   code.exchange_sum(r0, static_cast<std::int16_t>(offsetof(StepRing, count)), r1);
   code.alu(BPF_AND, r1, static_cast<std::int32_t>(StepRing::kSteps - 1));
@@ -235,12 +311,16 @@ void begin_step(Assembler& code, const CallMaps& maps) {
 }  // namespace
 
 CallShape shape_of(const StackFunction& function, bool timed) noexcept {
+  const bool marked = function.ending == Ending::between_marks;  // these exchange no return address
   return {.rule = function.rule,
           .argument = function.argument,
-          .timed = timed && function.ending != Ending::may_throw,
+          .timed = marked || (timed && function.ending != Ending::may_throw),
           .benign = function.benign,
           .clock = function.part == PartOfStep::clock,
-          .status = function.ending == Ending::returns_status};
+          .status = function.ending == Ending::returns_status,
+          .marked = marked,
+          .communicates = function.part == PartOfStep::communication,
+          .offset = function.offset};
 }
 
 std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps) {
@@ -257,19 +337,27 @@ std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps
   if (shape.clock) leave_out_parts_of_passes(code);
   find_counts(code, maps);
   code.count_one(r6, REVEAL_COUNT(calls));
-  count_bytes(code, shape.rule);
+  count_bytes(code, shape);
   if (shape.clock) begin_step(code, maps);
   if (shape.timed) {
     name_pending(code);
+    if (shape.marked || shape.communicates) find_pending(code, shape, maps);
     code.call(BPF_FUNC_ktime_get_ns);
     code.store(kBegin, r0);
+    code.set(r1, 1);
+    code.store(kDepth, r1);
     code.set_map(r1, maps.pending);
     code.set_stack(r2, kPending);
     code.set_stack(r3, kBegin);
     code.set(r4, BPF_ANY);  // a call that was left by longjmp never returned
     code.call(BPF_FUNC_map_update_elem);
-    code.jump_if(BPF_JEQ, r0, 0, Assembler::kEnd);
+    code.jump_if(BPF_JEQ, r0, 0, kPendingNow);
     code.count_one(r6, REVEAL_COUNT(untimed));
+    code.jump(Assembler::kEnd);
+    code.here(kPendingNow);
+    if (!shape.communicates) return code.finish();
+    code.jump_if(BPF_JNE, r8, 0, Assembler::kEnd);
+    begin_collective(code, maps);
   }
   return code.finish();
 }
@@ -284,13 +372,23 @@ std::vector<bpf_insn> return_program(const CallShape& shape, const CallMaps& map
   code.set_stack(r2, kPending);
   code.call(BPF_FUNC_map_lookup_elem);
   code.jump_if(BPF_JEQ, r0, 0, Assembler::kEnd);  // its begin was not seen
+  if (shape.marked) {
+    code.load(r1, r0, 8);
+    code.jump_if(BPF_JLE, r1, 1, kOutermost);
+    code.alu(BPF_SUB, r1, 1);
+    code.store_at(r0, 8, r1);
+    code.jump(Assembler::kEnd);
+    code.here(kOutermost);
+  }
   code.load(r9, r0, 0);
   code.call(BPF_FUNC_ktime_get_ns);
+  if (shape.communicates) code.move(r8, r0);
   code.subtract(r0, r9);
   code.move(r9, r0);
   code.set_map(r1, maps.pending);
   code.set_stack(r2, kPending);
   code.call(BPF_FUNC_map_delete_elem);
+  if (shape.communicates) end_collective(code, maps);
   code.add_atomically(r6, REVEAL_COUNT(time_ns), r9);
   code.count_one(r6, REVEAL_COUNT(returned));
   code.load(r1, r6, REVEAL_COUNT(longest_ns));

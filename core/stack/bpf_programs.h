@@ -33,17 +33,27 @@ struct BegunStep {
   std::uint64_t bytes = 0;
 };
 
-/// The newest steps of one process, by number modulo their count: a value of another array map that is shared.
+/// The newest steps of one process, by number modulo their count, and the time in which it had a collective under way:
+/// a value of another array map that is shared.
 struct StepRing {
   static constexpr std::size_t kSteps = 256;  // a power of two
   std::uint64_t count = 0;
+  std::uint64_t collectives = 0;       // under way now, in threads beside each other
+  std::uint64_t since_ns = 0;          // begin of the first of them
+  std::uint64_t communication_ns = 0;  // until the last one of those before ended
   BegunStep steps[kSteps];
 };
 
-/// A call under way: a key of the hash map, with the time it began as its value (CLOCK_MONOTONIC).
+/// A call under way: a key of the hash map.
 struct PendingCall {
   std::uint64_t pid_tgid = 0;  // the process in the upper half, the thread in the lower
   std::uint64_t index = 0;     // index of its CallCounts
+};
+
+/// Its value.
+struct PendingBegin {
+  std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC
+  std::uint64_t depth = 1;     // calls between marks within each other, as imports are
 };
 
 /// The differences between programs. The cookie of the place where they are attached is the index of the counts; those
@@ -53,8 +63,11 @@ struct CallShape {
   int argument = 0;  // from 1
   bool timed = false;
   std::int32_t benign = 0;
-  bool clock = false;  // each call begins a step
-  bool status = true;  // its result shows whether it failed
+  bool clock = false;   // each call begins a step
+  bool status = true;   // its result shows whether it failed
+  bool marked = false;  // it is between two marks
+  bool communicates = false;
+  std::int32_t offset = 0;  // place of the number of elements
   auto operator<=>(const CallShape&) const = default;
 };
 [[nodiscard]] CallShape shape_of(const StackFunction& function, bool timed) noexcept;

@@ -31,14 +31,14 @@ CallBroker::CallBroker(Descriptor socket, std::size_t places) : socket_(std::mov
   opened_.costs = answer.costs;
 }
 
-CallBroker::Linked CallBroker::attach(int file, pid_t pid, bool timed, std::uint64_t index, std::uint64_t offset) {
-  const auto answer = ask<CallAnswer>(
-      {.what = CallRequest::attach, .pid = pid, .timed = timed ? 1U : 0U, .index = index, .offset = offset}, file);
+CallBroker::Linked CallBroker::attach(int file, pid_t pid, bool timed, const CallPoint& point) {
+  const auto answer =
+      ask<CallAnswer>({.what = CallRequest::attach, .pid = pid, .timed = timed ? 1U : 0U, .point = point}, file);
   return {answer.link, answer.error};
 }
 
 void CallBroker::reset(std::size_t first, std::size_t count) {
-  static_cast<void>(ask<CallAnswer>({.what = CallRequest::reset, .index = first, .count = count}));
+  static_cast<void>(ask<CallAnswer>({.what = CallRequest::reset, .point = {.index = first}, .count = count}));
 }
 
 std::map<std::size_t, std::int64_t> CallBroker::pending() {

@@ -30,7 +30,7 @@ class CallBroker {
     std::uint64_t link = 0;
     int error = 0;
   };
-  [[nodiscard]] Linked attach(int file, pid_t pid, bool timed, std::uint64_t index, std::uint64_t offset);
+  [[nodiscard]] Linked attach(int file, pid_t pid, bool timed, const CallPoint& point);
   void reset(std::size_t first, std::size_t count);
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending();
 

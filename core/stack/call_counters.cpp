@@ -186,7 +186,7 @@ CallCounters::SharedArray<Value>::SharedArray(Descriptor map, std::size_t places
 CallCounters::CallCounters(std::size_t places, Way cheapest)
     : counts_(create_array<CallCounts>(whole_places(places)), whole_places(places)),
       steps_(create_array<StepRing>(processes_in(places)), processes_in(places)),
-      pending_(create_map(BPF_MAP_TYPE_HASH, sizeof(PendingCall), sizeof(std::uint64_t), kMostPending, 0)) {
+      pending_(create_map(BPF_MAP_TYPE_HASH, sizeof(PendingCall), sizeof(PendingBegin), kMostPending, 0)) {
   if (!pending_) throw Unavailable(why_refused("a BPF map", errno));
   std::string problem = try_way(cheapest);
   if (!problem.empty() && cheapest == Way::multi) problem = try_way(Way::single);
@@ -219,21 +219,27 @@ const CallCounters::Programs& CallCounters::programs_of(const CallShape& shape) 
   return programs_.emplace(shape, std::move(programs)).first->second;
 }
 
-int CallCounters::attach_all(int file, pid_t pid, int program, bool at_return, std::span<const Point> points,
+int CallCounters::attach_all(int file, pid_t pid, int program, When when, std::span<const Point> points,
                              std::vector<CallLink>& links) const {
+  if (points.empty()) return 0;
+  const bool at_return = when == When::at_return;
   const std::string path = "/proc/self/fd/" + std::to_string(file);  // the file that was looked into, no other
   if (way_ == Way::multi) {
     std::vector<std::uint64_t> offsets;
     std::vector<std::uint64_t> cookies;
+    std::vector<std::uint64_t> counters;
     offsets.reserve(points.size());
     cookies.reserve(points.size());
+    counters.reserve(points.size());
     for (const Point& point : points) {
       offsets.push_back(point.offset);
       cookies.push_back(point.index);
+      counters.push_back(point.counter);
     }
     MultiLink link{.program = static_cast<std::uint32_t>(program),
                    .path = address_of(path.c_str()),
                    .offsets = address_of(offsets.data()),
+                   .reference_counters = address_of(counters.data()),
                    .cookies = address_of(cookies.data()),
                    .count = static_cast<std::uint32_t>(points.size()),
                    .multi_flags = at_return ? kUprobeMultiReturn : 0,
@@ -247,7 +253,9 @@ int CallCounters::attach_all(int file, pid_t pid, int program, bool at_return, s
     perf_event_attr event{};
     event.size = sizeof event;
     event.type = perf_type_;
-    event.config = at_return ? 1 : 0;  // as /sys/bus/event_source/devices/uprobe/format/retprobe has it
+    // As /sys/bus/event_source/devices/uprobe/format has retprobe and ref_ctr_offset.
+    if (point.counter > 0xffff'ffffU) return EOVERFLOW;
+    event.config = (at_return ? 1 : 0) | (point.counter << 32U);
     event.config1 = address_of(path.c_str());
     event.config2 = point.offset;
     Descriptor opened(static_cast<int>(::syscall(SYS_perf_event_open, &event, pid, -1, -1, PERF_FLAG_FD_CLOEXEC)));
@@ -263,16 +271,27 @@ int CallCounters::attach_all(int file, pid_t pid, int program, bool at_return, s
   return 0;
 }
 
+std::size_t CallCounters::ends_of(std::span<const Point> points) noexcept {
+  const auto first =
+      std::find_if(points.begin(), points.end(), [](const Point& point) { return point.place != CallPlace::end; });
+  return static_cast<std::size_t>(first - points.begin());
+}
+
 CallCounters::Attached CallCounters::attach(int file, pid_t pid, const CallShape& shape,
                                             std::span<const Point> points) {
   Attached attached;
   if (points.empty()) return attached;
   if (broker_) return attach_by_broker(file, pid, shape, points);
   const Programs& programs = programs_of(shape);
-  // The return first: it ignores a call that began before the entry was attached.
-  if (shape.timed) attached.error = attach_all(file, pid, programs.exit.get(), true, points, attached.links);
+  const std::span<const Point> ends = points.first(ends_of(points));
+  const std::span<const Point> begins = points.subspan(ends.size());
+  // The end first: it ignores a call that began before the entry was attached.
+  attached.error = attach_all(file, pid, programs.exit.get(), When::here, ends, attached.links);
+  if (attached.error == 0 && shape.timed && !shape.marked) {
+    attached.error = attach_all(file, pid, programs.exit.get(), When::at_return, begins, attached.links);
+  }
   if (attached.error == 0) {
-    attached.error = attach_all(file, pid, programs.entry.get(), false, points, attached.links);
+    attached.error = attach_all(file, pid, programs.entry.get(), When::here, begins, attached.links);
   }
   if (attached.error != 0) attached.links.clear();
   return attached;
@@ -282,7 +301,7 @@ CallCounters::Attached CallCounters::attach_by_broker(int file, pid_t pid, const
                                                       std::span<const Point> points) const {
   Attached attached;
   for (const Point& point : points) {
-    const CallBroker::Linked linked = broker_->attach(file, pid, shape.timed, point.index, point.offset);
+    const CallBroker::Linked linked = broker_->attach(file, pid, shape.timed, point);
     if (linked.error != 0) return {.links = {}, .error = linked.error};
     attached.links.emplace_back(nullptr, [broker = broker_.get(), linked](void*) { broker->detach(linked.link); });
   }
@@ -416,6 +435,10 @@ std::vector<CallCounters::NumberedStep> CallCounters::take_steps(std::size_t pro
   return steps;
 }
 
+std::uint64_t CallCounters::communication_ns(std::size_t process) const noexcept {
+  return std::atomic_ref(steps_.values()[process].communication_ns).load(std::memory_order_relaxed);
+}
+
 std::map<std::size_t, std::int64_t> CallCounters::pending() const {
   if (broker_) return broker_->pending();
   std::map<std::size_t, std::int64_t> oldest;
@@ -431,7 +454,7 @@ std::vector<std::pair<PendingCall, std::int64_t>> CallCounters::all_pending() co
   std::vector<std::pair<PendingCall, std::int64_t>> all;
   PendingCall call{};
   PendingCall next{};
-  std::uint64_t begin = 0;
+  PendingBegin begin;
   bpf_attr step{};
   step.map_fd = static_cast<std::uint32_t>(pending_.get());
   step.next_key = address_of(&next);
@@ -441,7 +464,7 @@ std::vector<std::pair<PendingCall, std::int64_t>> CallCounters::all_pending() co
   lookup.value = address_of(&begin);
   // Calls come and go meanwhile: then the kernel may begin anew, and some are seen twice.
   for (std::uint32_t i = 0; i < kMostPending && bpf(BPF_MAP_GET_NEXT_KEY, step) == 0; ++i) {
-    if (bpf(BPF_MAP_LOOKUP_ELEM, lookup) == 0) all.emplace_back(next, static_cast<std::int64_t>(begin));
+    if (bpf(BPF_MAP_LOOKUP_ELEM, lookup) == 0) all.emplace_back(next, static_cast<std::int64_t>(begin.begin_ns));
     call = next;
     step.key = address_of(&call);
   }

@@ -38,15 +38,13 @@ class CallCounters {
   CallCounters(const CallCounters&) = delete;
   CallCounters& operator=(const CallCounters&) = delete;
 
-  struct Point {
-    std::uint64_t offset = 0;  // in the file
-    std::size_t index = 0;     // index of the counts
-  };
+  using Point = CallPoint;
   struct Attached {
     std::vector<CallLink> links;
     int error = 0;
   };
-  /// All points, or none. Only calls of this process are counted, and no other process is patched.
+  /// All points of one function, or none; the ends of calls between marks come first. Only calls of this process are
+  /// counted, and no other process is patched.
   [[nodiscard]] Attached attach(int file, pid_t pid, const CallShape& shape, std::span<const Point> points);
 
   [[nodiscard]] std::uint64_t calls(std::size_t index) const noexcept;
@@ -62,6 +60,8 @@ class CallCounters {
     BegunStep step;
   };
   [[nodiscard]] std::vector<NumberedStep> take_steps(std::size_t process, std::uint64_t next);
+  /// Time in which a process had a collective under way, of those that have ended.
+  [[nodiscard]] std::uint64_t communication_ns(std::size_t process) const noexcept;
   /// When the oldest call under way began, by index.
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;
 
@@ -83,7 +83,10 @@ class CallCounters {
     Descriptor entry, exit;
   };
   const Programs& programs_of(const CallShape& shape);
-  [[nodiscard]] int attach_all(int file, pid_t pid, int program, bool at_return, std::span<const Point> points,
+  /// The number of those that come first, as the ends of calls between marks do.
+  [[nodiscard]] static std::size_t ends_of(std::span<const Point> points) noexcept;
+  enum class When : bool { here, at_return };
+  [[nodiscard]] int attach_all(int file, pid_t pid, int program, When when, std::span<const Point> points,
                                std::vector<CallLink>& links) const;
   [[nodiscard]] Attached attach_by_broker(int file, pid_t pid, const CallShape& shape,
                                           std::span<const Point> points) const;

@@ -60,9 +60,11 @@ void CallLedger::ended(const std::string& instance) {
   if (its.begun) end_step(its, nullptr);
   its.process.reset();
   its.next_step = 0;
-  its.delayed = its.partly_counted = false;
+  its.delayed = its.partly_counted = its.partly_sized = false;
+  its.unsized = 0;
   for (Row& row : its.rows) {
     if (!row.index) continue;
+    row.communication_ns = communication_of(row);
     add_counts(row.ended, counters_.take(*row.index));
     row.index.reset();
   }
@@ -175,6 +177,10 @@ void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uin
   }
 }
 
+std::uint64_t CallLedger::communication_of(const Row& row) const {
+  return row.communication_ns + (row.index ? counters_.communication_ns(*row.index / functions_.size()) : 0);
+}
+
 CallCounts CallLedger::sum_of(Row& row) {
   CallCounts sum = row.ended;
   row.ended.longest_ns = 0;
@@ -200,17 +206,35 @@ void CallLedger::append_count(std::string& text, const std::string& name, std::s
   word(tells_errors, sum.last_error);
   text += '\n';
   if (functions_[function].part == PartOfStep::clock) text += "steps " + name + ' ' + std::to_string(sum.calls) + '\n';
+  if (functions_[function].part == PartOfStep::communication && row.timed) {
+    text += "communication " + name + ' ' + std::to_string(communication_of(row)) + '\n';
+  }
+}
+
+std::uint64_t CallLedger::unsized_of(const Instance& instance) const {
+  std::uint64_t sum = 0;
+  for (std::size_t function = 0; function < instance.rows.size(); ++function) {
+    const Row& row = instance.rows[function];
+    if (exchanges(functions_[function]) && row.index) sum += counters_.unsized(*row.index);
+  }
+  return sum;
 }
 
 void CallLedger::take_steps(Instance& instance) {
   if (!instance.process || off_.contains(step_function())) return;
+  const std::uint64_t unsized = unsized_of(instance);
+  const bool more_unsized = unsized != std::exchange(instance.unsized, unsized);
+  instance.partly_sized = instance.partly_sized || more_unsized;
+  bool ended = false;
   for (const CallCounters::NumberedStep& each : counters_.take_steps(*instance.process, instance.next_step)) {
     steps_lost_ += each.number - instance.next_step;
     const bool follows = instance.begun && instance.begun->number + 1 == each.number;
     if (instance.begun) end_step(instance, follows ? &each : nullptr);
     instance.begun = each;
     instance.next_step = each.number + 1;
+    ended = true;
   }
+  if (ended || !instance.begun) instance.partly_sized = instance.begun && more_unsized;
 }
 
 /// Without the next one, when it ended is not known.
@@ -254,15 +278,26 @@ bool CallLedger::knows_waiting(const Instance& instance) const {
   return called;
 }
 
+/// Whether it called gloo through PyTorch: every program with PyTorch has these functions, and most never call them.
+bool CallLedger::makes_collectives(const Instance& instance) const {
+  for (std::size_t function = 0; function < functions_.size(); ++function) {
+    const Row& row = instance.rows[function];
+    if (functions_[function].part != PartOfStep::communication) continue;
+    if (row.counted && row.index && counters_.calls(*row.index) > 0) return true;
+  }
+  return false;
+}
+
 bool CallLedger::knows_bytes(const Instance& instance) const {
-  if (instance.partly_counted) return false;
+  if (instance.partly_counted || instance.partly_sized) return false;
   bool called = false;
   for (std::size_t function = 0; function < functions_.size(); ++function) {
     const Row& row = instance.rows[function];
-    if (functions_[function].rule != ByteRule::nccl_count) continue;
+    if (!exchanges(functions_[function])) continue;
+    const bool of_gloo = functions_[function].rule == ByteRule::gloo_count;
+    if (of_gloo && !makes_collectives(instance)) continue;
     if (is_missed(function)) return false;
     if (!row.counted) continue;
-    if (row.index && counters_.unsized(*row.index) > 0) return false;
     called = called || (row.index && counters_.calls(*row.index) > 0);
   }
   return called;

@@ -53,8 +53,9 @@ class CallLedger {
   struct Row {
     bool counted = false;
     bool timed = false;
-    std::optional<std::size_t> index;  // index of its process, while that is attached
-    CallCounts ended;                  // counts of its earlier processes
+    std::optional<std::size_t> index;    // index of its process, while that is attached
+    CallCounts ended;                    // counts of its earlier processes
+    std::uint64_t communication_ns = 0;  // time of these with a collective under way; of such a function only
   };
   struct Step {
     std::uint64_t number = 0;  // from 1
@@ -69,6 +70,8 @@ class CallLedger {
     std::optional<CallCounters::NumberedStep> begun;  // the step that is under way
     bool delayed = false;                             // not all is attached yet
     bool partly_counted = false;                      // the step under way: not all was attached in all of it
+    std::uint64_t unsized = 0;                        // calls without a size so far
+    bool partly_sized = false;                        // the step under way, and those just ended: some had no size
     // For all of them:
     std::uint64_t steps_before = 0;  // steps of earlier processes
     std::vector<Step> steps;         // to be reported
@@ -76,12 +79,15 @@ class CallLedger {
 
   // With the lock held.
   [[nodiscard]] CallCounts sum_of(Row& row);
+  [[nodiscard]] std::uint64_t communication_of(const Row& row) const;
   void append_count(std::string& text, const std::string& name, std::size_t function, const Row& row,
                     const CallCounts& sum, const std::map<std::size_t, std::int64_t>& pending) const;
   void take_steps(Instance& instance);
+  [[nodiscard]] std::uint64_t unsized_of(const Instance& instance) const;
   void end_step(Instance& instance, const CallCounters::NumberedStep* next);
   [[nodiscard]] bool is_missed(std::size_t function) const;
   [[nodiscard]] bool knows_waiting(const Instance& instance) const;
+  [[nodiscard]] bool makes_collectives(const Instance& instance) const;
   [[nodiscard]] bool knows_bytes(const Instance& instance) const;
   void append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const;
   [[nodiscard]] bool has_steps() const;

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/stack/stack_functions.h"
+
 namespace reveal {
 
 /// The capabilities needed to answer. Kernels before 6.6 require all of root's.
@@ -20,11 +22,19 @@ struct CallCosts {
   double entry_ns = 0, timed_ns = 0, clock_ns = 0, bias_ns = 0;
 };
 
+/// A place in a file, and the counts to which a call there is added.
+struct CallPoint {
+  std::uint64_t offset = 0;   // in the file
+  std::uint64_t index = 0;    // number of the process times the functions, plus the function's number
+  std::uint64_t counter = 0;  // offset in the file of a mark's counter; 0: there is none
+  CallPlace place = CallPlace::function;
+};
+
 enum class CallRequest : std::uint32_t {
   open = 1,  // `count` places, once: answered with the maps of counts and steps
-  attach,    // `index` at `offset` of the file that comes along, in process `pid`: answered with a link
+  attach,    // `point` in the file that comes along, in process `pid`: answered with a link
   detach,    // `link`
-  reset,     // `count` places from `index` on
+  reset,     // `count` places from `point.index` on
   pending,   // answered with a PendingCalls
 };
 
@@ -33,9 +43,8 @@ struct CallQuestion {
   std::int32_t pid = 0;
   std::uint32_t timed = 0;
   std::uint32_t unused = 0;
-  std::uint64_t index = 0;  // number of the process times the functions, plus the function's number
+  CallPoint point;
   std::uint64_t count = 0;
-  std::uint64_t offset = 0;
   std::uint64_t link = 0;
 };
 

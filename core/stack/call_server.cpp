@@ -106,8 +106,8 @@ class CallServer {
         answer.error = links_.erase(question.link) == 1 ? 0 : ENOENT;
         break;
       case CallRequest::reset:
-        if (question.index > places_ || question.count > places_ - question.index) break;
-        counters_->reset(question.index, question.count);
+        if (question.point.index > places_ || question.count > places_ - question.point.index) break;
+        counters_->reset(question.point.index, question.count);
         answer.error = 0;
         break;
       default:
@@ -152,9 +152,19 @@ class CallServer {
     return send(answer, maps);
   }
 
+  static const StackFunction& function_at(const CallPoint& point) {
+    return stack_functions()[point.index % stack_functions().size()];
+  }
+  /// A mark has a counter, which the kernel changes; a function has none.
+  static bool fits(const CallPoint& point) {
+    const bool marked = function_at(point).ending == Ending::between_marks;
+    const bool is_mark = point.place == CallPlace::begin || point.place == CallPlace::end;
+    return marked ? is_mark : point.place == CallPlace::function && point.counter == 0;
+  }
+
   /// An errno; 0: attached, as `link`.
   int attach(const CallQuestion& question, int file, std::uint64_t& link) {
-    if (question.index >= places_ || question.pid <= 0) return EINVAL;
+    if (question.point.index >= places_ || question.pid <= 0 || !fits(question.point)) return EINVAL;
     if (links_.size() >= most_links_) return EMFILE;
     if (attaching_.is_used_up()) return EAGAIN;
     // Taken first: what is found out below then holds for the process that has this start, or it is detached again.
@@ -174,13 +184,13 @@ class CallServer {
   }
 
   int attach_in_time(const CallQuestion& question, int file, std::uint64_t& link) {
-    if (!is_mapped_as_code(question.pid, file, question.offset)) return ENXIO;
-    if (!is_cheap(file, question.offset)) return EOPNOTSUPP;
-    const StackFunction& function = stack_functions()[question.index % stack_functions().size()];
-    if (question.timed != 0 && !may_be_timed(question.pid)) return EOPNOTSUPP;
-    const CallCounters::Point point{.offset = question.offset, .index = question.index};
+    const CallPoint& point = question.point;
+    if (!is_mapped_as_code(question.pid, file, point.offset)) return ENXIO;
+    if (!is_cheap(file, point.offset)) return EOPNOTSUPP;
+    const bool timed = question.timed != 0;
+    if (timed && point.place == CallPlace::function && !may_be_timed(question.pid)) return EOPNOTSUPP;
     CallCounters::Attached attached =
-        counters_->attach(file, question.pid, shape_of(function, question.timed != 0), std::span(&point, 1));
+        counters_->attach(file, question.pid, shape_of(function_at(point), timed), std::span(&point, 1));
     if (attached.error != 0) return attached.error;
     link = ++last_link_;
     links_.emplace(link, std::move(attached.links));

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <unordered_map>
@@ -16,7 +17,11 @@ constexpr std::size_t kMostSections = 4096;
 constexpr std::uint64_t kMostNameBytes = std::uint64_t{64} << 20;  // PyTorch's names take 3 MB
 constexpr std::uint64_t kMostSymbols = 1 << 22;
 constexpr std::size_t kSymbolsAtOnce = 2048;
-constexpr int kMostTables = 4;  // tables of one type; linkers write one
+constexpr int kMostTables = 4;                                        // tables of one type; linkers write one
+constexpr std::uint64_t kMostSectionNames = std::uint64_t{64} << 10;  // bytes
+constexpr std::uint64_t kMostNoteBytes = std::uint64_t{1} << 20;      // bytes; Python has four kilobytes
+constexpr std::size_t kMostPlacesOfMark = 8;
+constexpr std::uint32_t kMarkNote = 3;  // NT_STAPSDT
 
 template <typename T>
 bool read_all(const ReadFile& read, std::uint64_t offset, std::vector<T>& objects) {
@@ -70,7 +75,81 @@ class ElfFile {
     }
   }
 
+  /// Appends the places of the marks.
+  void search_marks(std::span<const std::string_view> wanted, std::vector<std::vector<Mark>>& marks) const {
+    const std::vector<char> names = text_of(header_.e_shstrndx, kMostSectionNames);
+    std::size_t notes = 0;
+    std::uint64_t base = 0;
+    const Elf64_Shdr* counters = nullptr;
+    for (std::size_t i = 1; i < sections_.size(); ++i) {
+      const std::string_view name = word_at(names, sections_[i].sh_name);
+      if (name == ".note.stapsdt") notes = i;
+      if (name == ".stapsdt.base") base = sections_[i].sh_addr;
+      if (name == ".probes") counters = &sections_[i];
+    }
+    if (notes == 0) return;
+    const std::vector<char> text = text_of(notes, kMostNoteBytes);
+    for (std::size_t at = 0; at + sizeof(Elf64_Nhdr) <= text.size();) {
+      Elf64_Nhdr note;
+      std::memcpy(&note, text.data() + at, sizeof note);
+      const std::uint64_t begin = at + sizeof note + (std::uint64_t{note.n_namesz} + 3) / 4 * 4;
+      const std::uint64_t end = begin + note.n_descsz;
+      if (end > text.size()) return;
+      if (note.n_type == kMarkNote)
+        take_mark(std::span(text).subspan(begin, note.n_descsz), base, counters, wanted, marks);
+      at = static_cast<std::size_t>((end + 3) / 4 * 4);
+    }
+  }
+
  private:
+  /// Addresses of the mark, of the linker's base and of the counter, and its two names.
+  void take_mark(std::span<const char> note, std::uint64_t base, const Elf64_Shdr* counters,
+                 std::span<const std::string_view> wanted, std::vector<std::vector<Mark>>& marks) const {
+    std::array<std::uint64_t, 3> addresses{};
+    if (note.size() <= sizeof addresses) return;
+    std::memcpy(addresses.data(), note.data(), sizeof addresses);
+    const std::uint64_t counter = addresses[2];
+    const std::span<const char> names = note.subspan(sizeof addresses);
+    const std::string_view provider = word_at(names, 0);
+    const std::string_view name = word_at(names, provider.size() + 1);
+    const std::uint64_t moved = base == 0 ? 0 : base - addresses[1];  // the file was linked anew (prelink)
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      const bool same = wanted[i].size() == provider.size() + 1 + name.size() && wanted[i].starts_with(provider) &&
+                        wanted[i][provider.size()] == ':' && wanted[i].ends_with(name);
+      if (!same || marks[i].size() == kMostPlacesOfMark) continue;
+      Mark mark{.offset = file_offset(addresses[0] + moved)};
+      if (counter != 0) mark.counter = counter_offset(counter + moved, counters);
+      // Without its counter the program never comes there.
+      if (mark.offset != 0 && (counter == 0 || mark.counter != 0)) marks[i].push_back(mark);
+    }
+  }
+
+  /// The kernel adds 1 there, in memory of the process: only where the linker has put counters.
+  [[nodiscard]] std::uint64_t counter_offset(std::uint64_t address, const Elf64_Shdr* counters) const {
+    const bool inside = counters != nullptr && counters->sh_type == SHT_PROGBITS && address >= counters->sh_addr &&
+                        address - counters->sh_addr < counters->sh_size;
+    return inside ? counters->sh_offset + (address - counters->sh_addr) : 0;
+  }
+
+  [[nodiscard]] std::vector<char> text_of(std::size_t section, std::uint64_t most) const {
+    if (section >= sections_.size() || sections_[section].sh_type == SHT_NOBITS) return {};
+    const std::uint64_t offset = sections_[section].sh_offset;
+    const std::uint64_t size = sections_[section].sh_size;
+    std::byte last{};
+    if (size == 0 || size > most || offset + size < offset || !read_(offset + size - 1, std::span(&last, 1))) return {};
+    std::vector<char> text(size);
+    if (!read_all(read_, offset, text)) return {};
+    return text;
+  }
+
+  /// Empty where it has no end.
+  [[nodiscard]] static std::string_view word_at(std::span<const char> text, std::size_t at) {
+    if (at >= text.size()) return {};
+    const std::string_view rest(text.data() + at, text.size() - at);
+    const std::size_t end = rest.find('\0');
+    return end == std::string_view::npos ? std::string_view() : rest.substr(0, end);
+  }
+
   void search_table(std::uint64_t offset, std::uint64_t symbols, std::span<const char> names,
                     std::unordered_map<std::string_view, std::size_t>& missing, std::size_t longest,
                     std::vector<std::uint64_t>& offsets) const {
@@ -170,6 +249,15 @@ FoundFunctions find_functions(const ReadFile& read, std::span<const std::string_
 FoundObjects find_objects(const ReadFile& read, std::span<const std::string_view> wanted) {
   FoundObjects found;
   found.problem = search_file(read, ElfFile::Kind::objects, wanted, found.distances);
+  return found;
+}
+
+FoundMarks find_marks(const ReadFile& read, std::span<const std::string_view> wanted) {
+  FoundMarks found;
+  found.marks.resize(wanted.size());
+  ElfFile file(read, ElfFile::Kind::functions);
+  found.problem = file.open();
+  if (found.problem.empty()) file.search_marks(wanted, found.marks);
   return found;
 }
 

@@ -1,5 +1,5 @@
-// Where in a library's file its functions begin. The file is a user's: nothing in it is believed, everything is
-// bounded. https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
+// Where in a library's file its functions begin, and where its marks for tracing are. The file is a user's: nothing in
+// it is believed, everything is bounded. https://refspecs.linuxfoundation.org/elf/gabi4+/contents.html
 #pragma once
 
 #include <cstddef>
@@ -35,5 +35,19 @@ struct FoundObjects {
 
 /// The same for data that the file defines, in any of its segments.
 [[nodiscard]] FoundObjects find_objects(const ReadFile& read, std::span<const std::string_view> wanted);
+
+/// A mark for static tracing (USDT): an instruction without effect, which the program reaches only while the mark's
+/// counter is not 0. https://sourceware.org/systemtap/wiki/UserSpaceProbeImplementation
+struct Mark {
+  std::uint64_t offset = 0;   // in the file
+  std::uint64_t counter = 0;  // offset of its counter in the file; 0: it has none
+};
+struct FoundMarks {
+  std::vector<std::vector<Mark>> marks;  // in the order of `wanted`
+  std::string problem;
+};
+
+/// Looks marks up by "provider:name", as in "python:gc__start". A mark may be in several places of the code.
+[[nodiscard]] FoundMarks find_marks(const ReadFile& read, std::span<const std::string_view> wanted);
 
 }  // namespace reveal

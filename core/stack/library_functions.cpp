@@ -19,13 +19,38 @@ namespace {
 
 constexpr std::size_t kMostFilesKnown = 64;
 
+/// Both ends of each, or none.
+void add_marks(const ReadFile& read, std::string_view name, LibraryFunctions& known) {
+  const std::span<const StackFunction> table = stack_functions();
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (table[i].ending != Ending::between_marks || !belongs_to(table[i], name)) continue;
+    const FoundMarks found = find_marks(read, table[i].symbols);
+    const std::vector<Mark>& begins = found.marks[0];
+    const std::vector<Mark>& ends = found.marks[1];
+    if (begins.empty() || ends.empty()) continue;
+    const auto add = [&](const Mark& mark, CallPlace place) {
+      std::array<std::byte, kFirstInstructions> code{};
+      const bool cheap = read(mark.offset, code) && cheap_probe_at(code) == 0;
+      if (cheap)
+        known.places.push_back({.function = i, .offset = mark.offset, .counter = mark.counter, .place = place});
+      return cheap;
+    };
+    bool all = true;
+    for (const Mark& mark : begins) all = all && add(mark, CallPlace::begin);
+    for (const Mark& mark : ends) all = all && add(mark, CallPlace::end);
+    if (all) continue;
+    known.slow.push_back(i);
+    std::erase_if(known.places, [i](const LibraryFunctions::Place& each) { return each.function == i; });
+  }
+}
+
 LibraryFunctions functions_in(int file, std::string_view name) {
   LibraryFunctions known;
   std::vector<std::string_view> symbols;
   std::vector<std::size_t> functions;
   const std::span<const StackFunction> table = stack_functions();
   for (std::size_t i = 0; i < table.size(); ++i) {
-    if (!belongs_to(table[i], name)) continue;
+    if (table[i].ending == Ending::between_marks || !belongs_to(table[i], name)) continue;
     for (const std::string_view symbol : table[i].symbols) {
       if (symbol.empty()) continue;
       symbols.push_back(symbol);
@@ -43,12 +68,14 @@ LibraryFunctions functions_in(int file, std::string_view name) {
       known.slow.push_back(functions[i]);
       continue;
     }
-    const LibraryFunctions::Place place{.function = functions[i], .offset = found.offsets[i] + *at};
+    const LibraryFunctions::Place place{
+        .function = functions[i], .offset = found.offsets[i] + *at, .counter = 0, .place = CallPlace::function};
     const bool twice = std::any_of(known.places.begin(), known.places.end(), [&place](const auto& other) {
       return other.offset == place.offset;  // one function with two names
     });
     if (!twice) known.places.push_back(place);
   }
+  add_marks(read, name, known);
   return known;
 }
 

@@ -9,12 +9,16 @@
 #include <tuple>
 #include <vector>
 
+#include "core/stack/stack_functions.h"
+
 namespace reveal {
 
 struct LibraryFunctions {
   struct Place {
-    std::size_t function = 0;  // in the table
-    std::uint64_t offset = 0;  // in the file
+    std::size_t function = 0;   // in the table
+    std::uint64_t offset = 0;   // in the file
+    std::uint64_t counter = 0;  // offset of the counter that makes the program reach a mark; 0: none
+    CallPlace place = CallPlace::function;
   };
   std::vector<Place> places;
   std::vector<std::size_t> slow;  // functions that it has, but with a probe that would be single-stepped

@@ -11,6 +11,8 @@ constexpr Ending kCatchesAll = Ending::catches_all;
 constexpr ByteRule kNoBytes = ByteRule::none;
 constexpr ByteRule kBytes = ByteRule::plain;
 constexpr ByteRule kElements = ByteRule::nccl_count;
+constexpr ByteRule kOptions = ByteRule::gloo_count;
+constexpr PartOfStep kNoPart = PartOfStep::none;
 constexpr PartOfStep kWaiting = PartOfStep::waiting;
 
 constexpr std::array<std::string_view, 2> kCuda = {"libcudart.so"};
@@ -18,6 +20,7 @@ constexpr std::array<std::string_view, 2> kCudaDriver = {"libcuda.so"};
 constexpr std::array<std::string_view, 2> kNccl = {"libnccl.so", "libtorch_cuda"};  // some wheels link it in
 constexpr std::array<std::string_view, 2> kGloo = {"libgloo.so", "libtorch_cpu.so"};
 constexpr std::array<std::string_view, 2> kTorch = {"libtorch_cpu.so"};
+constexpr std::array<std::string_view, 2> kPython = {"python3", "libpython3"};
 constexpr std::array<std::string_view, 2> kMpi = {"libmpi.so", "libmpich.so"};
 
 constexpr std::int32_t kCudaNotReady = 600;
@@ -103,16 +106,25 @@ constexpr StackFunction kFunctions[] = {
     {"ncclCommDestroy", kNccl, {"ncclCommDestroy"}, kStatus, kNoBytes, 0, kNcclInProgress},
     {"ncclCommAbort", kNccl, {"ncclCommAbort"}, kStatus, kNoBytes, 0, kNcclInProgress},
 
-    // https://github.com/pytorch/gloo
+    // https://github.com/pytorch/gloo The options begin with the context. Those of an allreduce hold their buffers in
+    // two
+    // vectors, those of a broadcast and a reduce in two pointers; the number of elements and their size follow. Those
+    // of
+    // an allgather and an alltoall have other numbers there, which count as calls without a size.
     {"gloo.allreduce",
      kGloo,
      {"_ZN4gloo9allreduceERKNS_16AllreduceOptionsE", "_ZN4gloo9allreduceERNS_16AllreduceOptionsE"},
-     kMayThrow},
-    {"gloo.broadcast", kGloo, {"_ZN4gloo9broadcastERNS_16BroadcastOptionsE"}, kMayThrow},
+     kMayThrow,
+     kOptions,
+     1,
+     0,
+     kNoPart,
+     80},
+    {"gloo.broadcast", kGloo, {"_ZN4gloo9broadcastERNS_16BroadcastOptionsE"}, kMayThrow, kOptions, 1, 0, kNoPart, 32},
     {"gloo.barrier", kGloo, {"_ZN4gloo7barrierERNS_14BarrierOptionsE"}, kMayThrow},
-    {"gloo.allgather", kGloo, {"_ZN4gloo9allgatherERNS_16AllgatherOptionsE"}, kMayThrow},
-    {"gloo.reduce", kGloo, {"_ZN4gloo6reduceERNS_13ReduceOptionsE"}, kMayThrow},
-    {"gloo.alltoall", kGloo, {"_ZN4gloo8alltoallERNS_15AlltoallOptionsE"}, kMayThrow},
+    {"gloo.allgather", kGloo, {"_ZN4gloo9allgatherERNS_16AllgatherOptionsE"}, kMayThrow, kOptions, 1, 0, kNoPart, 32},
+    {"gloo.reduce", kGloo, {"_ZN4gloo6reduceERNS_13ReduceOptionsE"}, kMayThrow, kOptions, 1, 0, kNoPart, 32},
+    {"gloo.alltoall", kGloo, {"_ZN4gloo8alltoallERNS_15AlltoallOptionsE"}, kMayThrow, kOptions, 1, 0, kNoPart, 32},
 
     // https://pytorch.org/docs/stable/notes/autograd.html One call for each backward pass: a step of the training, or a
     // part of it.
@@ -132,8 +144,20 @@ constexpr StackFunction kFunctions[] = {
       "typeIS1_EEEE",
       "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeERKN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_"
       "null_typeIS1_EEEE"},
-     kCatchesAll},
+     kCatchesAll,
+     kNoBytes,
+     0,
+     0,
+     PartOfStep::communication},
     {"c10d.wait", kTorch, {"_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"}, kMayThrow},
+
+    // https://docs.python.org/3/howto/instrumentation.html An import within another one is a part of it. Builds without
+    // these marks, as conda's, are not measured.
+    {"python.gc", kPython, {"python:gc__start", "python:gc__done"}, Ending::between_marks},
+    {"python.import",
+     kPython,
+     {"python:import__find__load__start", "python:import__find__load__done"},
+     Ending::between_marks},
 
     // https://www.mpi-forum.org/docs/ Error handlers and operations of the program may throw
     // through it. The size of a datatype is known only inside the library: bytes are not counted.
@@ -184,7 +208,8 @@ constexpr bool is_whole(const StackFunction& function) {
   const bool counted = function.rule != kNoBytes;
   return !function.name.empty() && function.name.find(' ') == std::string_view::npos &&
          !function.libraries[0].empty() && !function.symbols[0].empty() && counted == (function.argument > 0) &&
-         last <= kArgumentsInRegisters && !(counted && function.ending == kMayThrow);
+         last <= kArgumentsInRegisters && (function.rule == kOptions) == (function.offset > 0) &&
+         (function.ending != Ending::between_marks || (!counted && !function.symbols[1].empty()));
 }
 static_assert(std::all_of(std::begin(kFunctions), std::end(kFunctions), is_whole));
 

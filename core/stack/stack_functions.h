@@ -14,6 +14,7 @@ enum class ByteRule : std::uint8_t {
   none,        // they do not
   plain,       // one of them is a number of bytes
   nccl_count,  // one is a number of elements, the next one their ncclDataType_t
+  gloo_count,  // one is the address of options, with a number of elements and their size at `offset`
 };
 
 /// How it ends. The kernel measures a duration by exchanging the return address on the stack. A C++ exception that
@@ -23,24 +24,39 @@ enum class Ending : std::uint8_t {
   may_throw,
   catches_all,     // it returns nothing, and no exception leaves it: exceptions are caught inside
   returns_status,  // an int: 0 is success
+  between_marks,   // it is no function: it begins at one mark of the program, and ends at another (USDT)
 };
 
 /// The role of a call in a training step.
 enum class PartOfStep : std::uint8_t {
   none,
-  clock,    // one call for each step
-  waiting,  // it ends when other ranks or the GPU have come so far
+  clock,          // one call for each step
+  waiting,        // it ends when other ranks or the GPU have come so far
+  communication,  // a collective, which threads of a process carry out beside each other and beside the computing
 };
 
 struct StackFunction {
   std::string_view name;                      // as its channels are called
   std::array<std::string_view, 2> libraries;  // file names that begin so; "": none
-  std::array<std::string_view, 2> symbols;    // each one that a library has is counted
+  std::array<std::string_view, 2> symbols;    // each one that a library has is counted; or the two marks
   Ending ending = Ending::returns_status;
   ByteRule rule = ByteRule::none;
-  int argument = 0;         // from 1: of the bytes or the count
+  int argument = 0;         // from 1: of the bytes, the count or the options
   std::int32_t benign = 0;  // besides 0, a status that is no error
   PartOfStep part = PartOfStep::none;
+  std::int32_t offset = 0;  // place of the number of elements in the options
+};
+
+/// Its bytes are those that ranks exchange.
+[[nodiscard]] constexpr bool exchanges(const StackFunction& function) noexcept {
+  return function.rule == ByteRule::nccl_count || function.rule == ByteRule::gloo_count;
+}
+
+/// A place in which a call of a function of the table is seen.
+enum class CallPlace : std::uint32_t {
+  function,  // its first instruction, and where it returns
+  begin,     // a mark
+  end,       // the mark behind it
 };
 
 [[nodiscard]] std::span<const StackFunction> stack_functions() noexcept;

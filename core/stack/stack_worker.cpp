@@ -230,8 +230,13 @@ class StackWatch {
         const bool mapped =
             place.offset >= mapping.offset && place.offset - mapping.offset < mapping.end - mapping.begin;
         if (place.function != function || !mapped || attached.contains(place.offset)) continue;
-        points.push_back({.offset = place.offset, .index = tracked.number * functions_.size() + function});
+        points.push_back({.offset = place.offset,
+                          .index = tracked.number * functions_.size() + function,
+                          .counter = place.counter,
+                          .place = place.place});
       }
+      std::stable_partition(points.begin(), points.end(),
+                            [](const CallCounters::Point& point) { return point.place == CallPlace::end; });
       if (points.empty()) continue;
       const CallShape shape = shape_of(functions_[function], tracked.timed);
       CallCounters::Attached links = counters_.attach(file, tracked.process.pid, shape, points);

@@ -290,6 +290,7 @@ JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels,
   put_io(node, row);
   put_waiting(node, row);
   put_steps(node, row);
+  put(row, "iteration_seconds", std::nullopt, "not estimated");  // see put_iterations()
   put_counters(node, row);
   put_node(node, shared, row);
   return row;
@@ -303,7 +304,8 @@ JobTotals whole_job(std::span<const JobTotals> nodes) {
     if (node.cpus_owned && node.seconds) cpu_time_owned += *node.cpus_owned * *node.seconds;
   }
   for (const auto& [key, member] : kTotalsNumbers) {
-    const bool of_all = std::string_view(key) == "seconds" || std::string_view(key) == "steps";  // not of each
+    const bool of_all = std::string_view(key) == "seconds" || std::string_view(key) == "steps" ||
+                        std::string_view(key) == "iteration_seconds";  // not of each
     std::optional<double> sum;
     for (const JobTotals& node : nodes) {
       if (const auto note = node.notes.find(key); note != node.notes.end()) whole.notes[key] = note->second;

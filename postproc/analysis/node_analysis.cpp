@@ -13,6 +13,7 @@
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "postproc/analysis/channel_totals.h"
+#include "postproc/analysis/estimated_iterations.h"
 #include "postproc/analysis/job_totals.h"
 #include "postproc/analysis/node_marks.h"
 #include "postproc/analysis/overview.h"
@@ -331,6 +332,7 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   part.overhead = {overhead(telemetry, step_seconds, summary.seconds, view.totals.channels)};
   part.locality = {where_it_ran(telemetry, trace.begin, trace.end)};
   part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};
+  put_iterations(telemetry, part.totals.front());
 
   NodeCoverage coverage;
   coverage.nodes = {telemetry.node};

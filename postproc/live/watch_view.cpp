@@ -84,6 +84,12 @@ class Lines {
   std::vector<std::string> lines_;
 };
 
+/// Ranks work in step: one number for the whole job.
+void draw_pace(const Pace& pace, Lines& lines) {
+  lines.add(fmt::format("  {:18} {:>14}", pace.estimated ? "iterations (est.)" : "backward passes",
+                        number(pace.per_second) + " /s"));
+}
+
 void draw_meters(const WatchedNode& node, const ViewStyle& style, Lines& lines) {
   for (std::size_t i = 0; i < meters().size(); ++i) {
     const std::deque<double>& values = node.history()[i];
@@ -185,7 +191,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
     return lines.take();
   }
   // Numbers only if they leave space for the alerts.
-  const bool few = page.nodes.size() * (meters().size() + 2) + kRoomForAlerts <= style.height;
+  const bool few = page.nodes.size() * (meters().size() + 3) + kRoomForAlerts <= style.height;
   std::size_t shown = 0;
   for (const auto& node : page.nodes) {
     if (++shown > kMostNodes) {
@@ -197,6 +203,7 @@ std::vector<std::string> draw_page(const WatchPage& page, const ViewStyle& style
         fmt::format("{}   {}   {} of the job, {} channels", node->trace().node(), state_of(*node, page.now_utc_ns),
                     duration(node->job_seconds()), node->trace().rows().channels()),
         node->trace().state() == LiveState::silent ? Ink::red : Ink::bold);
+    if (few && node->pace()) draw_pace(*node->pace(), lines);
     if (few) draw_meters(*node, style, lines);
   }
   lines.add("");

@@ -16,6 +16,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t kHistory = 60;
 constexpr auto kStatusPeriod = 5s;
+constexpr auto kPacePeriod = 20s;
 constexpr std::size_t kLargestStatus = 64 << 10;
 
 /// Without the times, which the node's clock gives.
@@ -81,6 +82,7 @@ std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_po
     notice.last_run_utc_ns = detector_.seen_before_ns() > 0 ? trace_.utc_of(detector_.seen_before_ns()) : 0;
   }
   read_meters();
+  read_pace(now);
   read_status(now);
   return notices;
 }
@@ -95,6 +97,12 @@ void WatchedNode::read_meters() {
     history_[i].push_back(level.value_or(std::numeric_limits<double>::quiet_NaN()));
     if (history_[i].size() > kHistory) history_[i].pop_front();
   }
+}
+
+void WatchedNode::read_pace(std::chrono::steady_clock::time_point now) {
+  if (now < next_pace_) return;
+  next_pace_ = now + kPacePeriod;
+  pace_ = live_pace(trace_);
 }
 
 /// The collector's own cost: that of watching is shown beside it, not in it.

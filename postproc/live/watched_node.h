@@ -11,6 +11,7 @@
 
 #include "postproc/live/live_detector.h"
 #include "postproc/live/live_trace.h"
+#include "postproc/live/pace.h"
 #include "postproc/telemetry/metric_facts.h"
 
 namespace reveal {
@@ -62,9 +63,11 @@ class WatchedNode {
   [[nodiscard]] const std::vector<std::deque<double>>& history() const { return history_; }
   [[nodiscard]] std::optional<double> collector_percent() const { return collector_percent_; }
   [[nodiscard]] double job_seconds() const;
+  [[nodiscard]] const std::optional<Pace>& pace() const { return pace_; }
 
  private:
   void read_meters();
+  void read_pace(std::chrono::steady_clock::time_point now);
   void read_status(std::chrono::steady_clock::time_point now);
 
   std::filesystem::path folder_;
@@ -74,6 +77,8 @@ class WatchedNode {
   std::int64_t metered_ns_ = 0;
   std::optional<double> collector_percent_;
   std::chrono::steady_clock::time_point next_status_{};
+  std::optional<Pace> pace_;
+  std::chrono::steady_clock::time_point next_pace_{};
   double silent_seconds_ = 0;
   bool ended_ = false;
 };

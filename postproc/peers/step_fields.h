@@ -29,6 +29,12 @@ void fields(auto& v, Visited<decltype(v), SlowSteps>& slow) {
   constexpr const char* kWhyNoCpu = "the cpu time of the process was not measured, or means nothing beside a GPU";
   v("cpu", slow.cpu, kWhyNoCpu);
   v("usual_cpu", slow.usual_cpu, kWhyNoCpu);
+  constexpr const char* kWhyNoCommunication = "the process made no collective of gloo whose time is known";
+  v("communication", slow.communication, kWhyNoCommunication);
+  v("usual_communication", slow.usual_communication, kWhyNoCommunication);
+  constexpr const char* kWhyNoCollections = "the garbage collections of the process were not measured";
+  v("gc", slow.gc, kWhyNoCollections);
+  v("usual_gc", slow.usual_gc, kWhyNoCollections);
 }
 
 void fields(auto& v, Visited<decltype(v), StepHistory>& history) {

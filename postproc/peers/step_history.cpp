@@ -130,24 +130,34 @@ bool may_use_gpu(const Telemetry& telemetry) {
   });
 }
 
-/// Cpus that a process used, by grid step; empty if they do not show how much work it had.
-std::vector<double> cpus_of_rank(const Telemetry& telemetry, const std::string& rank) {
-  if (may_use_gpu(telemetry)) return {};
+/// Seconds per second of a counter of nanoseconds, by grid step; empty if it was not measured.
+std::vector<double> rate_of(const Telemetry& telemetry, std::string_view metric, const std::string& instance) {
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
-    if (telemetry.channels[i].metric != "process.cpu_time" || telemetry.channels[i].instance != rank) continue;
+    if (telemetry.channels[i].metric != metric || telemetry.channels[i].instance != instance) continue;
     const std::span<const double> series = telemetry.series(i);
-    std::vector<double> cpus(series.begin(), series.end());
-    for (double& value : cpus) value /= telemetry.step_seconds * 1e9;
-    return cpus;
+    std::vector<double> rate(series.begin(), series.end());
+    for (double& value : rate) value /= telemetry.step_seconds * 1e9;
+    return rate;
   }
   return {};
+}
+
+/// Cpus that a process used, by grid step; empty if they do not show how much work it had.
+std::vector<double> cpus_of_rank(const Telemetry& telemetry, const std::string& rank) {
+  return may_use_gpu(telemetry) ? std::vector<double>() : rate_of(telemetry, "process.cpu_time", rank);
 }
 
 /// A rank's steps with the data to find the slow ones.
 class RankTrend {
  public:
   RankTrend(const std::string& rank, const RankSteps& steps, std::int64_t utc_ns, const Telemetry& telemetry)
-      : rank_(rank), steps_(steps), utc_ns_(utc_ns), telemetry_(telemetry), cpus_(cpus_of_rank(telemetry, rank)) {
+      : rank_(rank),
+        steps_(steps),
+        utc_ns_(utc_ns),
+        telemetry_(telemetry),
+        cpus_(cpus_of_rank(telemetry, rank)),
+        communication_(rate_of(telemetry, "stack.communication", rank)),
+        gc_(rate_of(telemetry, "stack.time", rank + "/python.gc")) {
     seconds_.reserve(steps.size());
     waiting_.reserve(steps.size());
     for (const TrainingStep* step : steps) {
@@ -198,30 +208,42 @@ class RankTrend {
                    .waiting = {},
                    .usual_waiting = {},
                    .cpu = {},
-                   .usual_cpu = {}};
+                   .usual_cpu = {},
+                   .communication = {},
+                   .usual_communication = {},
+                   .gc = {},
+                   .usual_gc = {}};
     const InAndOut waiting = medians(waiting_, excursion.at, all);
     if (!std::isnan(waiting.inside) && !std::isnan(waiting.outside)) {
       slow.waiting = waiting.inside;
       slow.usual_waiting = waiting.outside;
     }
+    set_part(cpus_, excursion.at, took, all, slow.cpu, slow.usual_cpu);
+    set_part(communication_, excursion.at, took, all, slow.communication, slow.usual_communication);
+    set_part(gc_, excursion.at, took, all, slow.gc, slow.usual_gc);
+    return slow;
+  }
+
+  /// Time of each step out of a rate on the grid, inside and usually.
+  void set_part(const std::vector<double>& rate, Interval at, const InAndOut& took, std::span<const Interval> all,
+                std::optional<double>& inside, std::optional<double>& usual) const {
+    if (rate.empty()) return;
     std::vector<Interval> busy;
     busy.reserve(all.size());
     for (const Interval& each : all) busy.push_back(touched(each));
-    const Interval whole = within(excursion.at);
-    const double cpus = whole.length() < kLeastCells ? kNaN : mean_inside(cpus_, whole);
+    const Interval whole = within(at);
+    const double mean = whole.length() < kLeastCells ? kNaN : mean_inside(rate, whole);
     const auto window = static_cast<std::size_t>(std::max(1.0, kCpuWindow / telemetry_.step_seconds));
-    const std::vector<double> usual = reference_means(cpus_, busy, window);
-    if (!std::isnan(cpus) && !usual.empty()) {
-      slow.cpu = cpus * took.inside;
-      slow.usual_cpu = usual[usual.size() / 2] * took.outside;
-    }
-    return slow;
+    const std::vector<double> elsewhere = reference_means(rate, busy, window);
+    if (std::isnan(mean) || elsewhere.empty()) return;
+    inside = mean * took.inside;
+    usual = elsewhere[elsewhere.size() / 2] * took.outside;
   }
 
   /// The begin of a step, in steps of the grid.
   [[nodiscard]] double on_grid(std::size_t step) const {
     const double seconds = static_cast<double>(steps_[step]->begin_ns + utc_ns_ - telemetry_.begin_utc_ns) * 1e-9;
-    return std::clamp(seconds / telemetry_.step_seconds, 0.0, static_cast<double>(cpus_.size()));
+    return std::clamp(seconds / telemetry_.step_seconds, 0.0, static_cast<double>(telemetry_.samples));
   }
 
   /// The grid's steps that lie in these of the training, and those in which a part of them does.
@@ -237,7 +259,8 @@ class RankTrend {
   const RankSteps& steps_;
   std::int64_t utc_ns_;
   const Telemetry& telemetry_;
-  std::vector<double> cpus_, seconds_, waiting_;
+  std::vector<double> cpus_, communication_, gc_;  // seconds per second, on the grid
+  std::vector<double> seconds_, waiting_;          // by step
 };
 
 }  // namespace

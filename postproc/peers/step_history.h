@@ -33,6 +33,8 @@ struct SlowSteps {
   double seconds = 0, usual_seconds = 0;
   std::optional<double> waiting, usual_waiting;  // time of each step in calls that wait for other ranks or the GPU
   std::optional<double> cpu, usual_cpu;          // cpu time of the process, for each step
+  std::optional<double> communication, usual_communication;  // time of each step with a collective of gloo under way
+  std::optional<double> gc, usual_gc;                        // time of each step in Python's garbage collector
   bool operator==(const SlowSteps&) const = default;
 
   [[nodiscard]] double steps() const { return static_cast<double>(last - first + 1); }

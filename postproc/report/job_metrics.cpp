@@ -25,6 +25,8 @@ constexpr TotalsMetric kTotalsMetrics[] = {
     {"network_bytes", "reveal_job_network_bytes", "bytes", "Sent and received over networks."},
     {"wait_share", "reveal_job_run_queue_wait_ratio", "ratio", "Seconds in each second that ready tasks waited."},
     {"steps", "reveal_job_training_steps", "", "Training steps that were counted."},
+    {"iteration_seconds", "reveal_job_iteration_seconds", "seconds",
+     "Estimated time of each iteration, by its rhythm."},
     {"energy_joules", "reveal_job_energy_joules", "joules", "Energy of the nodes during the job."},
     {"instructions", "reveal_job_instructions", "", "Instructions, by the processors' counters."},
     {"cycles", "reveal_job_cycles", "", "Cycles, by the processors' counters."},

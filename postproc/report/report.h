@@ -65,6 +65,7 @@ struct JobTotals {
   std::optional<double> read_bytes, written_bytes, network_bytes;
   std::optional<double> wait_share;  // seconds in each second in which tasks were ready and had no cpu, over all tasks
   std::optional<double> steps, energy_joules;
+  std::optional<double> iteration_seconds;  // estimated from the job's rhythm, where no steps were counted
   std::optional<double> instructions, cycles, stalled_cycles, cache_misses,
       remote_reads;                      // by the processors' counters
   std::optional<double> memory_traffic;  // in bytes, of the node's memory controllers
@@ -88,6 +89,7 @@ inline constexpr TotalsNumber kTotalsNumbers[] = {
     {"network_bytes", &JobTotals::network_bytes},
     {"wait_share", &JobTotals::wait_share},
     {"steps", &JobTotals::steps},
+    {"iteration_seconds", &JobTotals::iteration_seconds},
     {"energy_joules", &JobTotals::energy_joules},
     {"instructions", &JobTotals::instructions},
     {"cycles", &JobTotals::cycles},

@@ -122,6 +122,9 @@ std::vector<std::string> used(const JobTotals& totals) {
   if (totals.energy_joules) parts.push_back("energy " + quantity(totals.energy_joules, "J"));
   if (totals.steps)
     parts.push_back(number(*totals.steps) + (*totals.steps == 1 ? " backward pass" : " backward passes"));
+  if (totals.iteration_seconds) {
+    parts.push_back("iterations of " + quantity(*totals.iteration_seconds * 1e9, "ns") + " (estimated)");
+  }
   return parts;
 }
 

@@ -11,6 +11,7 @@ constexpr CallLibrary kDriver = CallLibrary::cuda_driver;
 constexpr CallLibrary kNccl = CallLibrary::nccl;
 constexpr CallLibrary kGloo = CallLibrary::gloo;
 constexpr CallLibrary kTorch = CallLibrary::torch;
+constexpr CallLibrary kPython = CallLibrary::python;
 constexpr CallLibrary kMpi = CallLibrary::mpi;
 constexpr Meets kNobody = Meets::nobody;
 constexpr Meets kSome = Meets::some;
@@ -18,9 +19,9 @@ constexpr Meets kAll = Meets::all;
 
 /// Whole names first: the first row that fits is taken. The last rows are for traces of other versions.
 constexpr CallFacts kCallFacts[] = {
-    {"cudaLaunchKernel", kCuda},
-    {"cudaLaunchKernelExC", kCuda},
-    {"cudaGraphLaunch", kCuda},
+    {"cudaLaunchKernel", kCuda, kNobody, CallRole::launches},
+    {"cudaLaunchKernelExC", kCuda, kNobody, CallRole::launches},
+    {"cudaGraphLaunch", kCuda, kNobody, CallRole::launches_many},
     {"cudaMalloc", kCuda, kNobody, CallRole::allocates},
     {"cudaMallocAsync", kCuda},
     {"cudaMallocManaged", kCuda},
@@ -33,9 +34,9 @@ constexpr CallFacts kCallFacts[] = {
     {"cudaStreamSynchronize", kCuda, kNobody, CallRole::waits_for_gpu},
     {"cudaDeviceSynchronize", kCuda, kNobody, CallRole::waits_for_gpu},
     {"cudaEventSynchronize", kCuda, kNobody, CallRole::waits_for_gpu},
-    {"cuLaunchKernel", kDriver},
-    {"cuLaunchKernelEx", kDriver},
-    {"cuGraphLaunch", kDriver},
+    {"cuLaunchKernel", kDriver, kNobody, CallRole::launches},
+    {"cuLaunchKernelEx", kDriver, kNobody, CallRole::launches},
+    {"cuGraphLaunch", kDriver, kNobody, CallRole::launches_many},
     {"cuMemAlloc", kDriver},
     {"cuMemAllocAsync", kDriver},
     {"cuMemFree", kDriver},
@@ -77,6 +78,8 @@ constexpr CallFacts kCallFacts[] = {
     {"c10d.work", kGloo, kSome},  // a collective of gloo's, which is counted as such
     {"c10d.wait", kGloo, kSome},
     {"torch.backward", kTorch, kNobody, CallRole::pass},
+    {"python.gc", kPython},
+    {"python.import", kPython},
     {"MPI_Init", kMpi},
     {"MPI_Init_thread", kMpi},
     {"MPI_Finalize", kMpi, kAll},
@@ -121,6 +124,7 @@ constexpr CallFacts kCallFacts[] = {
     {"gloo.*", kGloo, kAll},
     {"c10d.*", kGloo, kSome},
     {"torch.*", kTorch},
+    {"python.*", kPython},
     {"MPI_*", kMpi},
 };
 constexpr CallFacts kUnknown;

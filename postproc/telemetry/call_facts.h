@@ -14,6 +14,7 @@ enum class CallLibrary : std::uint8_t {
   nccl,
   gloo,  // with PyTorch's layer above it
   torch,
+  python,
   mpi,
 };
 
@@ -22,6 +23,8 @@ enum class Meets : std::uint8_t { nobody, some, all };
 
 enum class CallRole : std::uint8_t {
   other,
+  launches,       // a kernel
+  launches_many,  // kernels of a graph
   waits_for_gpu,  // it ends when the GPU has finished earlier work
   pass,           // one for each backward pass of a training
   allocates,      // or frees memory, each time through the driver

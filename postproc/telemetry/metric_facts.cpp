@@ -38,6 +38,7 @@ constexpr MetricFact kFacts[] = {
     // The program decides which rank calls which function, and how often; steps are made together.
     {.metric = "stack.steps", .words = "Backward passes", .peers = PeerMeaning::work},
     {.metric = "stack.step_time", .words = "Duration of the training steps", .peers = PeerMeaning::work},
+    {.metric = "stack.communication", .words = "Collectives of gloo under way", .peers = PeerMeaning::work},
     {.metric = "stack.errors", .peers = PeerMeaning::node},
     {.metric = "stack.*", .peers = PeerMeaning::work},
     {.metric = "pressure.cpu_some", .words = "Time in which a task waited for a cpu"},

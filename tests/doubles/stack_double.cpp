@@ -36,21 +36,28 @@ int backward() {
 }
 
 namespace gloo {
+/// Its count and the size of an element lie where those of gloo do.
 struct AllreduceOptions {
   bool fails = false;
+  char context_and_buffers[79]{};
+  std::size_t elements = 1000;
+  std::size_t element_size = 4;
 };
 void allreduce(const AllreduceOptions& options) {
   if (options.fails) throw std::runtime_error("the other rank has gone");
 }
 }  // namespace gloo
 
-/// c10d::ProcessGroupGloo::AsyncWork::execute(), which catches what the collective throws.
-void work(bool fails) __asm__(
+/// c10d::ProcessGroupGloo::AsyncWork::execute(), which catches what the collective throws. It takes so long, and fails
+/// if that is negative.
+void work(std::int64_t nanoseconds) __asm__(
     "_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_"
     "typeIS1_EEEE");
-void work(bool fails) {
+void work(std::int64_t nanoseconds) {
+  const timespec time{.tv_sec = 0, .tv_nsec = nanoseconds};
+  if (nanoseconds > 0) nanosleep(&time, nullptr);
   try {
-    gloo::allreduce({.fails = fails});
+    gloo::allreduce({.fails = nanoseconds < 0});
   } catch (const std::exception&) {
     return;
   }

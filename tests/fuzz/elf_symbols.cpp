@@ -19,6 +19,8 @@ void run_elf(std::string_view input) {
   };
   const FoundFunctions found = find_functions(read, kWanted);
   require(found.offsets.size() == std::size(kWanted), "there is an answer for each name");
+  constexpr std::string_view kMarks[] = {"python:gc__start"};
+  require(find_marks(read, kMarks).marks.size() == std::size(kMarks), "there is an answer for each mark");
   const auto skipped = cheap_probe_at(std::as_bytes(std::span(input)));
   require(!skipped || *skipped < input.size(), "a probe lies in the function");
   for (const Mapping& mapping : stack_mappings(input)) {

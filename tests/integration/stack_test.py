@@ -60,6 +60,7 @@ model = DistributedDataParallel(torch.nn.Linear(64, 8))
 optimizer = torch.optim.SGD(model.parameters(), lr=.01)
 attached(torch_cpu, sys.argv[1])
 dist.barrier()
+time.sleep(2.5)  # the preparation has a collective whose size is not known
 done, around = 0, []  # when each backward pass was called, and when it was over
 now = lambda: time.clock_gettime_ns(time.CLOCK_MONOTONIC)
 for step in range(steps):
@@ -255,10 +256,18 @@ with tempfile.TemporaryDirectory() as name:
         logged = [done for done, _ in logs]
         with h5py.File(folder / "torch/here.h5") as trace:
             calls, counted = totals(trace, "calls", "stack.calls"), totals(trace, "calls", "stack.steps")
+            moved, together = totals(trace, "bytes", "stack.bytes"), totals(trace, "time", "stack.communication")
+            spent = totals(trace, "time", "stack.time")
             print(calls, counted, "logged", logged)
             expect(of(calls, "torch.backward") == logged == [201, 201], f"{logged} steps are {calls}")
             expect(sorted(counted.values()) == [201, 201], f"{logged} steps are {counted}")
             expect(of(calls, "gloo.allreduce") != [], f"no all-reduce: {calls}")
+            gradients = 4 * (64 * 8 + 8)  # bytes of each step
+            print("bytes", moved, "together", together, "time", spent)
+            expect(len(of(moved, "gloo.allreduce")) == 2, f"bytes of gloo: {moved}")
+            expect(all(200 * gradients <= each <= 202 * gradients for each in of(moved, "gloo.allreduce")), f"{moved}")
+            expect(len(together) == 2 and all(0 < each <= spent[f"{rank}/c10d.work"] for rank, each in together.items()),
+                   f"time with a collective under way: {together}, of all threads: {spent}")
             table = trace["steps"][:]
         matched = {}
         for name in set(table["rank"]):
@@ -266,6 +275,7 @@ with tempfile.TemporaryDirectory() as name:
             expect(list(rows["number"]) == list(range(1, 201)), f"{name}: {list(rows['number'])}")
             expect((rows["begin_ns"][:-1] + rows["duration_ns"][:-1] == rows["begin_ns"][1:]).all(), "durations")
             expect((rows["waiting_ns"] == -2**63).all(), "gloo's waiting is not measured")
+            expect((rows["bytes"][1:-1] == gradients).all(), f"bytes of the steps: {list(rows['bytes'])}")
             for rank, (_, around) in enumerate(logs):
                 if all(begin <= row <= end for row, (begin, end) in zip(rows["begin_ns"], around)):
                     matched[rank] = [int(row - begin) / 1e3 for row, (begin, _) in zip(rows["begin_ns"], around)]

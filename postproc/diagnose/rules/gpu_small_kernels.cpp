@@ -1,13 +1,41 @@
 // GPUs that work in many small pieces.
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/called_functions.h"
 #include "postproc/diagnose/found_before.h"
 #include "postproc/diagnose/gpu_signals.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::gpu_small_kernels {
 namespace {
+
+/// Launches of kernels per second, where they were counted. A launch of a graph starts any number of kernels.
+std::optional<double> launches_in(const RuleContext& context, Interval phase) {
+  const auto with_role = [&](CallRole role, CallLibrary library) {
+    return counted_rate(context, phase,
+                        [=](const CallFacts& facts) { return facts.role == role && facts.library == library; });
+  };
+  for (const CallLibrary library : {CallLibrary::cuda, CallLibrary::cuda_driver}) {
+    if (with_role(CallRole::launches_many, library).value_or(0) > 0) return std::nullopt;
+  }
+  // A call of the runtime is one of the driver, too.
+  const double launches = std::max(with_role(CallRole::launches, CallLibrary::cuda).value_or(0),
+                                   with_role(CallRole::launches, CallLibrary::cuda_driver).value_or(0));
+  return launches > 0 ? std::optional(launches) : std::nullopt;
+}
+
+/// GPU time of each launch, in nanoseconds.
+double time_of_launch(const RuleContext& context, double use, double launches) {
+  const auto gpus = gpus_measured(context);
+  const auto working = std::count_if(gpus.begin(), gpus.end(), [&](const std::string& gpu) {
+    return active_phase(gpu_series(context, "gpu.utilization", gpu), kGpuWorks).length() > 0;
+  });
+  return 1e9 * use / 100 * static_cast<double>(working) / launches;
+}
 
 std::vector<Finding> check_small_kernels(const RuleContext& context) {
   std::string gpu;
@@ -32,12 +60,16 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
   const bool small = mean >= context.threshold("min_use") && watts < context.threshold("max_power") * *limit &&
                      mean_inside(bus, phase) < context.threshold("max_memory_use");
   if (!small || !(now.busiest >= context.threshold("min_busy"))) return {};
+  const auto launches = launches_in(context, phase);
+  const double each = launches ? time_of_launch(context, mean, *launches) : 0;
+  if (each > context.threshold("max_kernel") * 1e3) return {};
   Finding finding = context.finding(gpu_values(context, gpu));
   finding.severity = Severity::notice;
-  finding.confidence = Confidence::possible;
+  finding.confidence = launches ? Confidence::likely : Confidence::possible;
   finding.instances = {gpu};
   finding.intervals = {context.span(phase.begin, phase.end)};
-  finding.impact.how = "not known: the size of its kernels is not measured";
+  finding.impact.how = launches ? "not known: the gaps between its kernels are not measured"
+                                : "not known: the size of its kernels is not measured";
   finding.evidence.push_back(fact(context, "gpu.power", gpu, "95 % of the time below", watts, *limit, "W"));
   finding.evidence.push_back(
       fact_then(context, finding, "process.cpu_time", now.process, now.busiest, std::nullopt, "cpus"));
@@ -47,6 +79,12 @@ std::vector<Finding> check_small_kernels(const RuleContext& context) {
       "bus, while {} used {} cpus.",
       context.telemetry.node, number(mean), number(watts), number(*limit), number(mean_inside(bus, phase)),
       context.rank_name(now.process), number(now.busiest));
+  if (launches) {
+    finding.evidence.push_back(fact_then(context, finding, "stack.calls", "", *launches, std::nullopt, "/s"));
+    finding.evidence.back().feature = "launches of kernels while the GPUs worked";
+    finding.sentence += fmt::format(" Its processes launched {} kernels a second, of {} GPU time each.",
+                                    number(*launches), quantity(each, "ns"));
+  }
   finding.runner_up = {"gpu.starved_input", "the GPUs are not idle"};
   return {finding};
 }
@@ -55,7 +93,8 @@ const RegisteredRule kRule{{
     .id = "gpu.small_kernels",
     .title = "A GPU runs many very short kernels",
     .looks_for = "GPUs that are busy (gpu.utilization) with low power (gpu.power) and little memory traffic "
-                 "(gpu.memory_utilization), while a process takes a whole cpu (process.cpu_time).",
+                 "(gpu.memory_utilization), while a process takes a whole cpu (process.cpu_time); where launches are "
+                 "counted (stack.calls: --stack), only if kernels are short.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 101,
@@ -65,9 +104,14 @@ const RegisteredRule kRule{{
                    {"min_use", 40, "percent", "least mean use"},
                    {"max_power", 0.4, "ratio", "part of the power limit that is not reached"},
                    {"max_memory_use", 15, "percent", "mean use of the memory bus"},
-                   {"min_busy", 0.9, "cpus", "mean use of the busiest process"}},
+                   {"min_busy", 0.9, "cpus", "mean use of the busiest process"},
+                   {"max_kernel", 100, "us", "mean GPU time of a kernel, where launches are counted (--stack)"}},
     .user_remedy = {{"nsys profile -t cuda,nvtx -d 30   # how long kernels are, and the gaps between them"}},
-    .advice = {"Use larger batches, torch.compile or CUDA graphs, and fused optimizers."},
+    .advice =
+        {{"In the program: torch.compile(model, mode=\"reduce-overhead\") launches many kernels as one CUDA graph.",
+          "torch"},
+         {"Use larger batches, and fused optimizers: torch.optim.AdamW(parameters, fused=True).", "torch"},
+         {"Use larger batches, and CUDA graphs (cudaGraphLaunch).", "!torch"}},
     .verify = "gpu.power rises and steps are shorter",
     .sources = {"https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"},
     .check = check_small_kernels,

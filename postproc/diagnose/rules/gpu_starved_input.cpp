@@ -43,6 +43,7 @@ std::vector<Finding> check_input(const RuleContext& context) {
   const bool one = !full && now.busiest >= context.threshold("min_full");
   if (!full && !one) return {};
   if (one) {
+    if (found_before(context, "stack.sync_bound")) return {};  // it polls for its GPU
     // A process that polls for its neighbours takes a whole cpu, too.
     const std::vector<double> sent = sent_away(context);
     if (sent.empty()) throw Unavailable("not measured: traffic between nodes (net.tx_bytes)");
@@ -91,8 +92,9 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 99,
-    .look_alikes = "gpu.starved_io,cpu.affinity_too_narrow,cpu.cfs_throttled,short pauses for checkpoints,"
-                   "a process that polls for another node",
+    .look_alikes =
+        "gpu.starved_io,stack.sync_bound,cpu.affinity_too_narrow,cpu.cfs_throttled,short pauses for checkpoints,"
+        "a process that polls for another node",
     .proof = Proof::test_double,
     .thresholds = {kMinGpuIdle,
                    kMaxGpuUse,

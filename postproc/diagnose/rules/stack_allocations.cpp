@@ -3,88 +3,30 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cmath>
-#include <map>
 
-#include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/called_functions.h"
 #include "postproc/diagnose/interval_finding.h"
-#include "postproc/telemetry/call_facts.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::stack_allocations {
 namespace {
 
-/// Allocations and frees of one process after the start-up.
-struct Allocations {
-  double calls = 0;
-  double seconds = 0;       // in these calls
-  double at_work = 0;       // share of the time in which some were made
-  std::size_t dearest = 0;  // its channel
-  double dearest_seconds = 0;
-};
-
-double sum_of(std::span<const double> series, Interval at) {
-  double sum = 0;
-  for (std::size_t t = at.begin; t < at.end; ++t) sum += std::isnan(series[t]) ? 0 : series[t];
-  return sum;
-}
-
-/// Counts windows of ten seconds, so that it does not matter how often a step comes.
-double share_of_windows(const RuleContext& context, const std::vector<std::size_t>& calls, Interval at) {
-  const std::size_t window = context.steps(10);
-  std::size_t with = 0;
-  std::size_t all = 0;
-  for (std::size_t begin = at.begin; begin + window <= at.end; begin += window, ++all) {
-    with += std::any_of(calls.begin(), calls.end(), [&](std::size_t channel) {
-      return sum_of(context.telemetry.series(channel), {begin, begin + window}) > 0;
-    });
-  }
-  return all == 0 ? 0 : static_cast<double>(with) / static_cast<double>(all);
-}
-
-std::map<std::string, Allocations> allocations_in(const RuleContext& context, Interval at) {
-  std::map<std::string, Allocations> processes;
-  std::map<std::string, std::vector<std::size_t>> calls;
-  const auto of_functions = [&](std::string_view metric, const auto& add) {
-    for (const std::size_t channel : context.channels(metric)) {
-      const std::string& instance = context.telemetry.channels[channel].instance;
-      const std::size_t slash = instance.rfind('/');
-      if (slash == std::string::npos) continue;
-      const bool allocates = call_facts(std::string_view(instance).substr(slash + 1)).role == CallRole::allocates;
-      if (allocates) add(instance.substr(0, slash), channel, sum_of(context.telemetry.series(channel), at));
-    }
-  };
-  of_functions("stack.calls", [&](const std::string& process, std::size_t channel, double sum) {
-    processes[process].calls += sum;
-    calls[process].push_back(channel);
-  });
-  of_functions("stack.time", [&](const std::string& process, std::size_t channel, double sum) {
-    Allocations& all = processes[process];
-    all.seconds += sum * 1e-9;
-    if (sum * 1e-9 <= all.dearest_seconds) return;
-    all.dearest = channel;
-    all.dearest_seconds = sum * 1e-9;
-  });
-  for (auto& [process, all] : processes) all.at_work = share_of_windows(context, calls[process], at);
-  return processes;
-}
-
 std::vector<Finding> check(const RuleContext& context) {
   constexpr double kMostWindows = 0.5;
-  if (context.channels("stack.time").empty()) throw Unavailable("not measured: stack.time (--stack)");
-  const Interval at{std::min(context.telemetry.samples, context.steps(context.threshold("min_after"))),
-                    context.telemetry.samples};
+  const Interval at = after_start(context);
   const double seconds = context.seconds(at.length());
-  if (seconds < context.threshold("min_seconds")) return {};
-  const auto processes = allocations_in(context, at);
+  const auto processes =
+      calls_by_process(context, at, [](const CallFacts& facts) { return facts.role == CallRole::allocates; });
   const auto worst = std::max_element(processes.begin(), processes.end(),
                                       [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
-  if (worst == processes.end()) return {};
-  const auto& [process, all] = *worst;
+  if (at.length() == 0 || worst == processes.end() || !worst->second.dearest) return {};
+  const std::string& process = worst->first;
+  const CallSums& all = worst->second;
   const double share = all.seconds / seconds;
   const double rate = all.calls / seconds;
-  if (share < context.threshold("min_share") || rate < context.threshold("min_rate") || all.at_work < kMostWindows) {
+  if (share < context.threshold("min_share") || rate < context.threshold("min_rate") ||
+      share_of_windows(context, all, at) < kMostWindows) {
     return {};
   }
   JobValues values;
@@ -97,7 +39,7 @@ std::vector<Finding> check(const RuleContext& context) {
   set_most_loss(context, finding, std::min(all.seconds, seconds),
                 fmt::format("time in these calls of {}; cudaFree also waits for work of the GPU that is due anyway",
                             context.rank_name(process)));
-  const Channel& dearest = context.telemetry.channels[all.dearest];
+  const Channel& dearest = context.telemetry.channels[*all.dearest];
   finding.evidence.push_back(fact(context, "stack.time", dearest.instance, "share of the time",
                                   four_digits(all.dearest_seconds / seconds), std::nullopt, "ratio"));
   finding.evidence.push_back(
@@ -122,8 +64,8 @@ const RegisteredRule kRule{{
     .proof = Proof::test_double,
     .thresholds = {{"min_share", 0.05, "ratio", "least share of the time in these calls"},
                    {"min_rate", 2, "/s", "least calls a second"},
-                   {"min_after", 60, "s", "time of start-up, which does not count"},
-                   {"min_seconds", 60, "s", "least time after it"},
+                   kMinAfterStart,
+                   kMinAfterSeconds,
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"unset PYTORCH_NO_CUDA_MEMORY_CACHING   # it makes PyTorch free what it could use again", "torch"},

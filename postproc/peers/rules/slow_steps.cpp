@@ -291,8 +291,18 @@ std::string milliseconds(double seconds) {
   return quantity(seconds * 1e9, "ns");
 }
 
+/// By how much the parts of a step grew, where that is known.
+struct Grown {
+  std::optional<double> waiting, cpu, communication, gc;
+
+  [[nodiscard]] static bool is_most(std::optional<double> part, double extra) {
+    constexpr double kWithin = 1.2;  // threads beside the training wait, too
+    return part && *part >= kMost * extra && *part <= kWithin * extra;
+  }
+};
+
 /// The work on which the time was spent, as far as known.
-std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::optional<double> waiting, double extra) {
+std::string part_words(const std::vector<Rank>& ranks, const Late& late, const Grown& grown, double extra) {
   std::vector<std::string> names;
   names.reserve(late.ranks.size());
   for (const std::size_t rank : late.ranks) names.push_back(ranks[rank].name());
@@ -304,11 +314,18 @@ std::string part_words(const std::vector<Rank>& ranks, const Late& late, std::op
     return fmt::format("The other ranks waited for {}, which began each backward pass {} later than usual.",
                        listed(names, 3), milliseconds(late.seconds));
   }
-  constexpr double kWithin = 1.2;  // threads beside the training wait, too
-  if (waiting && *waiting >= kMost * extra && *waiting <= kWithin * extra) {
-    return fmt::format("{} {} were spent in calls that wait for other ranks.",
-                       late.known ? "No rank was late; of this time," : "Of this time,",
-                       milliseconds(std::min(*waiting, extra)));
+  const auto of_this = [&](double part) {
+    return fmt::format("{} {}", late.known ? "No rank was late; of this time," : "Of this time,",
+                       milliseconds(std::min(part, extra)));
+  };
+  if (Grown::is_most(grown.gc, extra)) return of_this(*grown.gc) + " were spent in Python's garbage collector.";
+  if (Grown::is_most(grown.waiting, extra)) {
+    return of_this(*grown.waiting) + " were spent in calls that wait for other ranks.";
+  }
+  if (Grown::is_most(grown.communication, extra)) {
+    return of_this(*grown.communication) +
+           " more passed with a collective of gloo under way: the ranks exchanged their "
+           "data more slowly.";
   }
   if (ranks.size() == 1) return "The process did not compute longer: it waited, for the network, files or a cpu.";
   return fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files or a cpu.",
@@ -339,6 +356,15 @@ void add_evidence(const std::vector<Seen>& group, Finding& finding) {
     if (slow.waiting && slow.usual_waiting) {
       finding.evidence.push_back(evidence_of(group[i], "stack.time", "median of the time that calls waited in a step",
                                              *slow.waiting, *slow.usual_waiting));
+    }
+    if (slow.communication && slow.usual_communication) {
+      finding.evidence.push_back(evidence_of(group[i], "stack.communication",
+                                             "time of a step with a collective under way", *slow.communication,
+                                             *slow.usual_communication));
+    }
+    if (slow.gc && slow.usual_gc && *slow.gc > *slow.usual_gc) {
+      finding.evidence.push_back(
+          evidence_of(group[i], "stack.time", "garbage collections in each step", *slow.gc, *slow.usual_gc));
     }
     if (slow.cpu && slow.usual_cpu) {
       finding.evidence.push_back(
@@ -394,13 +420,15 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
     const double extra = clearest.slow->extra();
     const Late late =
         late_in(ranks, begins, static_cast<std::size_t>(reference - ranks.begin()), groups, *clearest.slow);
-    const auto waiting = growth_in(group, &SlowSteps::waiting, &SlowSteps::usual_waiting);
-    const auto cpu = growth_in(group, &SlowSteps::cpu, &SlowSteps::usual_cpu);
+    const Grown grown{.waiting = growth_in(group, &SlowSteps::waiting, &SlowSteps::usual_waiting),
+                      .cpu = growth_in(group, &SlowSteps::cpu, &SlowSteps::usual_cpu),
+                      .communication = growth_in(group, &SlowSteps::communication, &SlowSteps::usual_communication),
+                      .gc = growth_in(group, &SlowSteps::gc, &SlowSteps::usual_gc)};
     // Every rank computes longer: the program has more to do in each step, as with longer sequences. Where that is not
     // known, it may be so.
-    const bool computes_longer = !cpu || *cpu >= kMost * extra;
-    if (late.ranks.empty() && computes_longer) continue;
-    findings.push_back(describe(context, rule, ranks, group, late, part_words(ranks, late, waiting, extra)));
+    const bool computes_longer = !grown.cpu || *grown.cpu >= kMost * extra;
+    if (late.ranks.empty() && computes_longer && !Grown::is_most(grown.gc, extra)) continue;
+    findings.push_back(describe(context, rule, ranks, group, late, part_words(ranks, late, grown, extra)));
   }
   return findings;
 }

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -31,6 +32,7 @@
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
 #include "tests/unit/core/live_probe.h"
+#include "tests/unit/core/python_process.h"
 #include "tests/unit/core/test_host.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -44,6 +46,14 @@ namespace {
 constexpr std::size_t kElements = 1000;
 constexpr int kBfloat16 = 9;
 constexpr std::int64_t kPause = 20'000'000;  // ns
+
+/// As the double of gloo has them.
+struct GlooOptions {
+  bool fails = false;
+  char context_and_buffers[79]{};
+  std::size_t elements = kElements;
+  std::size_t element_size = sizeof(float);
+};
 
 /// An order to a process of the job.
 struct Order {
@@ -59,15 +69,17 @@ struct Order {
     gloo_throws,
     work,
     work_that_throws,
+    work_side_by_side,
     step,
     step_within,
     first_byte
   };
   Call call = Call::load;
   int times = 1;
-  int status = 0;         // that the calls return
-  int type = kBfloat16;   // type of the elements
-  std::size_t bytes = 0;  // to allocate
+  int status = 0;                            // that the calls return
+  int type = kBfloat16;                      // type of the elements
+  std::size_t bytes = 0;                     // to allocate
+  std::size_t element_size = sizeof(float);  // that gloo moves
   /// Whose first byte is asked for.
   enum class Function : std::uint8_t { reduce, allocate, gloo, work, backward };
   Function function = Function::reduce;
@@ -131,7 +143,7 @@ class ToyProcess {
   using Reduce = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
   using Allocate = int (*)(void**, std::size_t);
   using Gloo = void (*)(const gloo::AllreduceOptions&);
-  using Work = void (*)(bool);
+  using Work = void (*)(std::int64_t);
   using Backward = int (*)();
   struct Functions {
     Reduce reduce = nullptr;
@@ -235,16 +247,22 @@ class ToyProcess {
       case Call::gloo:
       case Call::gloo_throws:
         try {
-          const bool fails = order.call == Call::gloo_throws;  // with which its options begin
-          functions.gloo(reinterpret_cast<const gloo::AllreduceOptions&>(fails));
+          const GlooOptions options{.fails = order.call == Call::gloo_throws, .element_size = order.element_size};
+          functions.gloo(reinterpret_cast<const gloo::AllreduceOptions&>(options));
         } catch (const std::exception&) {
           return 1;
         }
         return 0;
       case Call::work:
       case Call::work_that_throws:
-        functions.work(order.call == Call::work_that_throws);
+        functions.work(order.call == Call::work_that_throws ? -1 : 0);
         return 0;
+      case Call::work_side_by_side: {
+        std::thread other([&] { functions.work(10 * kPause); });
+        functions.work(10 * kPause);
+        other.join();
+        return 0;
+      }
       case Call::step:
         return functions.backward();
       case Call::step_within:
@@ -511,6 +529,88 @@ TEST(Stack, TimesAFunctionThatCatchesAllExceptions) {
   EXPECT_GT(bench.value("stack.time", "c10d.work"), 0);
   EXPECT_EQ(bench.value("stack.in_flight", "c10d.work"), 0);
   EXPECT_EQ(bench.value("stack.errors", "c10d.work"), kMissing) << "it returns nothing that could be one";
+}
+
+TEST(Stack, CountsTheBytesThatGlooMoves) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached(toy, "gloo.allreduce"));
+  EXPECT_EQ(toy.ask({.call = Call::gloo, .times = 30}), 0);
+  ASSERT_TRUE(bench.counts("gloo.allreduce", 30));
+  EXPECT_EQ(bench.value("stack.bytes", "gloo.allreduce"), 30 * 4 * static_cast<std::int64_t>(kElements));
+  EXPECT_EQ(bench.coverage().reason, "");
+  EXPECT_EQ(toy.ask({.call = Call::gloo, .element_size = 4711}), 0);  // another version of gloo
+  ASSERT_TRUE(bench.counts("gloo.allreduce", 31));
+  EXPECT_EQ(bench.value("stack.bytes", "gloo.allreduce"), kMissing) << "no number is invented";
+}
+
+TEST(Stack, CountsTheTimeOfCollectivesBesideEachOtherOnce) {
+  const ToyProcess toy;
+  StackBench bench(toy.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ASSERT_TRUE(bench.attached(toy, "c10d.work"));
+  EXPECT_EQ(toy.ask({.call = Call::work_side_by_side}), 0);
+  ASSERT_TRUE(bench.counts("c10d.work", 2));
+  const std::int64_t together = bench.value_of("stack.communication");
+  const std::int64_t sum = bench.value("stack.time", "c10d.work");
+  EXPECT_GE(sum, 2 * 10 * kPause);
+  EXPECT_GE(together, 10 * kPause);
+  EXPECT_LT(together, sum);
+  EXPECT_EQ(toy.ask({.call = Call::work_side_by_side}), 0);
+  ASSERT_TRUE(bench.counts("c10d.work", 4));
+  EXPECT_GE(bench.value_of("stack.communication"), together + 10 * kPause) << "the first ones have ended";
+}
+
+/// It collects on one signal, imports on the other, and else does neither.
+std::string collecting_program(const std::filesystem::path& folder) {
+  return "import gc, signal, sys, time\n"
+         "gc.disable()\n"
+         "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1, signal.SIGUSR2])\n"
+         "sys.path.insert(0, '" +
+         folder.string() +
+         "')\n"
+         "print('ready')\n"
+         "signal.sigwait([signal.SIGUSR1])\n"
+         "for i in range(40): gc.collect()\n"
+         "signal.sigwait([signal.SIGUSR2])\n"
+         "try: import outer_one\n"
+         "except ImportError: time.sleep(1000)\n";
+}
+
+bool has_marks(int pid) {
+  constexpr std::string_view kWanted[] = {"python:gc__start"};
+  const Descriptor file(::open(("/proc/" + std::to_string(pid) + "/exe").c_str(), O_RDONLY | O_CLOEXEC));
+  return file && !find_marks(reader_of(file.get()), kWanted).marks.at(0).empty();
+}
+
+TEST(Stack, MeasuresThatPythonCollectsAndImports) {
+  const TemporaryDirectory folder;
+  std::ofstream(folder.path() / "outer_one.py") << "import inner_one\n";
+  std::ofstream(folder.path() / "inner_one.py") << "import time\ntime.sleep(.02)\nimport inner_two\n";
+  std::ofstream(folder.path() / "inner_two.py") << "import not_there_at_all\n";
+  const PythonProcess python(collecting_program(folder.path()));
+  if (python.line() != "ready" || !has_marks(python.pid())) GTEST_SKIP() << "no python3 with marks for tracing";
+  StackBench bench(python.pid());
+  SKIP_WITHOUT_BPF(bench);
+  ASSERT_TRUE(bench.until([&] { return bench.fact("stack.functions").find("python.import") != std::string::npos; }))
+      << bench.coverage().reason;
+  ::kill(python.pid(), SIGUSR1);
+  ASSERT_TRUE(bench.counts("python.gc", 40));
+  EXPECT_EQ(bench.value("stack.calls", "python.gc"), 40);
+  ASSERT_TRUE(bench.until([&] { return bench.value("stack.in_flight", "python.gc") == 0; }));
+  EXPECT_GT(bench.value("stack.time", "python.gc"), 0);
+  EXPECT_EQ(bench.value("stack.errors", "python.gc"), kMissing);
+  ::kill(python.pid(), SIGUSR2);
+  std::int64_t longest = 0;
+  ASSERT_TRUE(bench.until([&] {
+    longest = std::max(longest, bench.value("stack.longest", "python.import"));
+    return bench.value("stack.calls", "python.import") == 4 && bench.value("stack.in_flight", "python.import") == 0;
+  })) << "one of them fails";
+  EXPECT_GE(bench.value("stack.time", "python.import"), kPause);
+  EXPECT_EQ(bench.value("stack.time", "python.import"), longest) << "the inner ones are a part of the outermost";
 }
 
 // Some kernels end a process under such a filter when a timed call returns.

@@ -197,7 +197,7 @@ class CallRequests : public ::testing::Test {
   }
   [[nodiscard]] int error_of(CallBroker& broker, pid_t pid, const Descriptor& file, std::uint64_t offset,
                              bool timed = true) const {
-    return broker.attach(file.get(), pid, timed, index_, offset).error;
+    return broker.attach(file.get(), pid, timed, {.offset = offset, .index = index_}).error;
   }
 
   std::string scope_, why_;
@@ -321,8 +321,21 @@ TEST_F(CallRequests, AttachToNothingButCodeOfTheJobs) {
   EXPECT_EQ(error_of(*asked, caller.pid(), Descriptor(::open("/dev/zero", O_RDONLY | O_CLOEXEC)), offset_), EBADF);
   EXPECT_EQ(error_of(*asked, caller.pid(), Descriptor(::open(path.c_str(), O_PATH | O_CLOEXEC)), offset_), EBADF);
 
-  EXPECT_EQ(asked->attach(library_.get(), caller.pid(), true, places(), offset_).error, EINVAL);
-  EXPECT_EQ(asked->attach(library_.get(), caller.pid(), true, ~std::uint64_t{0}, offset_).error, EINVAL);
+  EXPECT_EQ(asked->attach(library_.get(), caller.pid(), true, {.offset = offset_, .index = places()}).error, EINVAL);
+  EXPECT_EQ(asked->attach(library_.get(), caller.pid(), true, {.offset = offset_, .index = ~std::uint64_t{0}}).error,
+            EINVAL);
+  // A function has no counter that the kernel would change, and no mark is a function.
+  EXPECT_EQ(
+      asked->attach(library_.get(), caller.pid(), true, {.offset = offset_, .index = index_, .counter = 64}).error,
+      EINVAL);
+  EXPECT_EQ(asked
+                ->attach(library_.get(), caller.pid(), true,
+                         {.offset = offset_, .index = index_, .counter = 0, .place = CallPlace::begin})
+                .error,
+            EINVAL);
+  EXPECT_EQ(
+      asked->attach(library_.get(), caller.pid(), true, {.offset = offset_, .index = number_of("python.gc")}).error,
+      EINVAL);
   EXPECT_FALSE(stranger.probed());
   EXPECT_FALSE(foreigner.probed());
 }
@@ -345,7 +358,8 @@ TEST_F(CallRequests, AreBounded) {
   serve({.links = 2});
   auto asked = broker();
   SKIP_WITHOUT(asked);
-  const std::uint64_t first = asked->attach(library_.get(), caller.pid(), false, index_, offset_).link;
+  const std::uint64_t first =
+      asked->attach(library_.get(), caller.pid(), false, {.offset = offset_, .index = index_}).link;
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), 0);
   EXPECT_EQ(error_of(*asked, caller.pid(), library_, offset_), EMFILE);
   asked->detach(first);
@@ -455,7 +469,8 @@ TEST_F(CallRequests, SurviveWhatIsNoRequest) {
     EXPECT_EQ(::sendmsg(socket, &header, 0), static_cast<ssize_t>(sizeof question));
     return error();
   };
-  const CallQuestion good{.what = CallRequest::attach, .pid = caller.pid(), .index = index_, .offset = offset_};
+  const CallQuestion good{
+      .what = CallRequest::attach, .pid = caller.pid(), .point = {.offset = offset_, .index = index_}};
   EXPECT_EQ(error_with(good, 0), EINVAL);
   EXPECT_EQ(error_with(good, 2), EINVAL);
   EXPECT_EQ(error_with(good, 3), EINVAL);
@@ -465,9 +480,9 @@ TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   EXPECT_EQ(error_with({.what = CallRequest::open, .count = places()}, 0), EINVAL);  // once
   EXPECT_EQ(error_with({.what = CallRequest::pending}, 1), EINVAL);
   EXPECT_EQ(error_with({.what = CallRequest::detach, .link = 99}, 0), ENOENT);
-  EXPECT_EQ(error_with({.what = CallRequest::reset, .index = 1, .count = places()}, 0), EINVAL);
-  EXPECT_EQ(error_with({.what = CallRequest::reset, .index = ~std::uint64_t{0}, .count = 2}, 0), EINVAL);
-  EXPECT_EQ(error_with({.what = CallRequest::reset, .index = 2, .count = ~std::uint64_t{0}}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::reset, .point = {.index = 1}, .count = places()}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::reset, .point = {.index = ~std::uint64_t{0}}, .count = 2}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::reset, .point = {.index = 2}, .count = ~std::uint64_t{0}}, 0), EINVAL);
   EXPECT_FALSE(caller.probed());
   EXPECT_EQ(error_with(good, 1), 0);
   EXPECT_TRUE(caller.probed());

@@ -72,6 +72,116 @@ TEST(ElfSymbols, AreTheFunctionsThatTheFileDefines) {
   EXPECT_EQ(found.offsets, (std::vector<std::uint64_t>{0x2ff0, 0x1230, 0}));
 }
 
+/// A program with one mark that has a counter and one without, as small as a linker could write it.
+struct MarkedProgram {
+  struct [[gnu::packed]] Note {
+    Elf64_Nhdr head{.n_namesz = 8, .n_descsz = 0, .n_type = 3};
+    char owner[8] = "stapsdt";
+    std::uint64_t place = 0, base = 0, counter = 0;
+    char names[40]{};
+  };
+  Elf64_Ehdr header{};
+  Elf64_Phdr segment{};
+  Elf64_Shdr sections[5]{};
+  Note notes[2]{};
+  char names[64]{};
+
+  MarkedProgram() {
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS64;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_machine = EM_X86_64;
+    header.e_phoff = offsetof(MarkedProgram, segment);
+    header.e_phentsize = sizeof segment;
+    header.e_phnum = 1;
+    header.e_shoff = offsetof(MarkedProgram, sections);
+    header.e_shentsize = sizeof sections[0];
+    header.e_shnum = 5;
+    header.e_shstrndx = 1;
+    segment = {.p_type = PT_LOAD, .p_flags = PF_R | PF_X, .p_offset = 0x1000, .p_vaddr = 0x41000, .p_filesz = 0x2000};
+    constexpr char kNames[] = "\0.note.stapsdt\0.stapsdt.base\0.probes";
+    std::memcpy(names, kNames, sizeof kNames);
+    sections[1] = {.sh_type = SHT_STRTAB, .sh_offset = offsetof(MarkedProgram, names), .sh_size = sizeof names};
+    sections[2] = {
+        .sh_name = 1, .sh_type = SHT_NOTE, .sh_offset = offsetof(MarkedProgram, notes), .sh_size = sizeof notes};
+    sections[3] = {.sh_name = 15, .sh_type = SHT_PROGBITS, .sh_addr = 0x42f00};
+    sections[4] = {.sh_name = 29, .sh_type = SHT_PROGBITS, .sh_addr = 0x50000, .sh_offset = 0x3000, .sh_size = 16};
+    for (Note& note : notes) {
+      note.head.n_descsz = sizeof(Note) - offsetof(Note, place);
+      note.base = 0x42f00;
+    }
+    notes[0].place = 0x41230;
+    notes[0].counter = 0x5000e;
+    std::memcpy(notes[0].names, "python\0gc__start\0-4@112(%rsp)", 31);
+    notes[1].place = 0x42ff0;
+    std::memcpy(notes[1].names, "python\0gc__done\0", 17);
+  }
+  [[nodiscard]] FoundMarks marks() const {
+    constexpr std::string_view kMarks[] = {"python:gc__start", "python:gc__done", "perl:gc__start"};
+    const std::string text{reinterpret_cast<const char*>(this), sizeof *this};
+    return find_marks(
+        [&text](std::uint64_t offset, std::span<std::byte> into) {
+          if (offset > text.size() || text.size() - offset < into.size()) return false;
+          std::memcpy(into.data(), text.data() + offset, into.size());
+          return true;
+        },
+        kMarks);
+  }
+};
+
+TEST(ElfMarks, HaveAPlaceInTheCodeAndACounter) {
+  const FoundMarks found = MarkedProgram().marks();
+  EXPECT_EQ(found.problem, "");
+  ASSERT_EQ(found.marks.size(), 3U);
+  ASSERT_EQ(found.marks[0].size(), 1U);
+  EXPECT_EQ(found.marks[0][0].offset, 0x1230U);
+  EXPECT_EQ(found.marks[0][0].counter, 0x300eU);
+  ASSERT_EQ(found.marks[1].size(), 1U);
+  EXPECT_EQ(found.marks[1][0].offset, 0x2ff0U);
+  EXPECT_EQ(found.marks[1][0].counter, 0U) << "the program always comes there";
+  EXPECT_TRUE(found.marks[2].empty());
+}
+
+TEST(ElfMarks, AreMovedWithAProgramThatWasLinkedAnew) {
+  MarkedProgram program;
+  program.sections[3].sh_addr = 0x42f10;
+  program.sections[4].sh_addr = 0x50010;
+  EXPECT_EQ(program.marks().marks[0].at(0).offset, 0x1240U);
+}
+
+// The kernel adds 1 to the counter, in the memory of the process.
+TEST(ElfMarks, OfAHostileFileHaveNoCounterInOtherData) {
+  MarkedProgram program;
+  program.notes[0].counter = 0x50010;  // behind the section
+  EXPECT_TRUE(program.marks().marks[0].empty());
+  program.notes[0].counter = 0x5000e;
+  program.sections[4].sh_name = 1;
+  EXPECT_TRUE(program.marks().marks[0].empty()) << "there is no section of counters";
+}
+
+TEST(ElfMarks, OfAHostileFileCostNothing) {
+  for (const std::uint32_t size : {0U, 3U, 0x7fff'ffffU, ~0U}) {
+    MarkedProgram program;
+    program.notes[0].head.n_descsz = size;
+    EXPECT_TRUE(program.marks().marks[0].empty()) << size;
+    program = {};
+    program.notes[0].head.n_namesz = size;
+    EXPECT_EQ(program.marks().marks.size(), 3U) << size;
+  }
+  MarkedProgram program;
+  program.sections[2].sh_size = ~std::uint64_t{0};
+  EXPECT_TRUE(program.marks().marks[1].empty());
+  program = {};
+  program.header.e_shstrndx = 77;
+  EXPECT_TRUE(program.marks().marks[1].empty());
+  program = {};
+  std::memset(program.notes[1].names, 'x', sizeof program.notes[1].names);  // without an end
+  EXPECT_TRUE(program.marks().marks[1].empty());
+  program = {};
+  program.notes[0].place = 0x40000;  // no code
+  EXPECT_TRUE(program.marks().marks[0].empty());
+}
+
 TEST(ElfSymbols, AreNotThereInAFileThatIsCutOff) {
   const std::string whole = Library().text();
   for (std::size_t size = 0; size < whole.size(); ++size) {

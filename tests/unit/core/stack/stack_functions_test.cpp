@@ -36,6 +36,9 @@ TEST(StackFunctions, BelongToLibrariesByTheBeginOfTheirNames) {
   EXPECT_TRUE(is_stack_library("libnccl.so.2"));
   EXPECT_TRUE(is_stack_library("libcudart.so.13"));
   EXPECT_TRUE(is_stack_library("libtorch_cpu.so"));
+  EXPECT_TRUE(is_stack_library("python3.11"));
+  EXPECT_TRUE(is_stack_library("libpython3.12.so.1.0"));
+  EXPECT_FALSE(is_stack_library("python2.7"));
   EXPECT_FALSE(is_stack_library("libnccl-net.so"));
   EXPECT_FALSE(is_stack_library("my-libnccl.so.2"));
   EXPECT_FALSE(is_stack_library(""));

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "gpu_training.h"
 
 namespace reveal::tests::gpu_small_kernels_test {
@@ -29,6 +31,35 @@ TEST(RuleGpuSmallKernels, IsSilentOnWorkBoundByMemoryOnHardWorkAndOnFreeCpus) {
   EXPECT_TRUE(small_kernels(180, 60, 1.02).findings("gpu.small_kernels").empty());
   EXPECT_TRUE(small_kernels(600, 5, 1.02).findings("gpu.small_kernels").empty());
   EXPECT_TRUE(small_kernels(180, 5, 0.4).findings("gpu.small_kernels").empty());
+}
+
+/// Launches of each of the two processes of the job, in the runtime and, below it, in the driver.
+GpuTraining launching(double rate) {
+  GpuTraining training = small_kernels(180, 5, 1.02);
+  for (const char* process : {"rank0", "rank1"}) {
+    for (const char* function : {"/cudaLaunchKernel", "/cuLaunchKernel"}) {
+      training.node.counter("stack.calls", std::string(process) + function, R::always(rate), "rank");
+    }
+  }
+  return training;
+}
+
+TEST(RuleGpuSmallKernels, MeasuresThemWhereLaunchesAreCounted) {
+  const auto found = launching(20'000).findings("gpu.small_kernels");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice) << "the cost is not known";
+  EXPECT_EQ(found[0].confidence, Confidence::likely);
+  EXPECT_NE(found[0].sentence.find("launched 39,600 kernels a second, of 33.9 us GPU time each."), std::string::npos)
+      << found[0].sentence;
+}
+
+TEST(RuleGpuSmallKernels, IsSilentWhereTheKernelsAreLong) {
+  EXPECT_TRUE(launching(500).findings("gpu.small_kernels").empty());
+  GpuTraining graphs = launching(500);
+  graphs.node.counter("stack.calls", "rank0/cudaGraphLaunch", R::always(10), "rank");
+  const auto found = graphs.findings("gpu.small_kernels");
+  ASSERT_EQ(found.size(), 1U) << "a graph has any number of kernels";
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
 }
 
 }  // namespace

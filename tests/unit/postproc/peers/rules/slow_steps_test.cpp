@@ -1,6 +1,7 @@
 // Training steps of ranks that work in step: made up here, so that it is known which rank was late in which of them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <deque>
 #include <functional>
@@ -34,6 +35,12 @@ class Training {
   OfRank waits = [](std::size_t, int) { return -1.0; };                        // in the step; < 0: not known
   std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first steps that were not seen
   std::function<double(std::size_t)> clock = [](std::size_t) { return 0.0; };  // error of a node's
+  /// Seconds in each second of another part of the step: metric, and the rest of the instance behind the rank.
+  struct Part {
+    std::string metric, function;
+    OfRank rate;
+  };
+  std::vector<Part> parts;
   double jitter = 0.03;
 
   [[nodiscard]] static Course slow_from_400_to_600(double extra = kExtra) {
@@ -63,9 +70,8 @@ class Training {
   void add_rank(std::size_t rank, const std::vector<double>& begins, std::mt19937& random, NodeTrace& trace) const {
     std::normal_distribution<double> normal(0, 0.001);
     const std::string name = "rank" + std::to_string(rank);
-    Telemetry& telemetry = trace.telemetry;
-    telemetry.channels.push_back({.metric = "process.cpu_time", .instance = name, .kind = Kind::counter});
-    std::vector<double> cpu(telemetry.samples, 0.0);
+    for (const Part& part : parts) add_part(rank, begins, trace.telemetry, part);
+    add_part(rank, begins, trace.telemetry, {"process.cpu_time", "", cpus});
     const auto at = [&](int step) {
       const auto place = static_cast<std::size_t>(step);
       return std::llround((begins[place - 1] + later(rank, step) + normal(random)) * 1e9);
@@ -73,9 +79,6 @@ class Training {
     std::int64_t begin = at(1);
     for (int step = 1; step < steps; ++step) {
       const std::int64_t next = at(step + 1);
-      for (auto t = static_cast<std::size_t>(begins[static_cast<std::size_t>(step) - 1] * 10);
-           t <= static_cast<std::size_t>(begins[static_cast<std::size_t>(step)] * 10) && t < cpu.size(); ++t)
-        cpu[t] = cpus(rank, step) * 1e8;
       const double waited = waits(rank, step);
       if (step > unseen(rank)) {
         trace.steps.push_back({.rank = name,
@@ -86,7 +89,17 @@ class Training {
       }
       begin = next;
     }
-    telemetry.values.insert(telemetry.values.end(), cpu.begin(), cpu.end());
+  }
+  void add_part(std::size_t rank, const std::vector<double>& begins, Telemetry& telemetry, const Part& part) const {
+    telemetry.channels.push_back(
+        {.metric = part.metric, .instance = "rank" + std::to_string(rank) + part.function, .kind = Kind::counter});
+    std::vector<double> values(telemetry.samples, 0.0);
+    for (int step = 1; step < steps; ++step) {
+      for (auto t = static_cast<std::size_t>(begins[static_cast<std::size_t>(step) - 1] * 10);
+           t <= static_cast<std::size_t>(begins[static_cast<std::size_t>(step)] * 10) && t < values.size(); ++t)
+        values[t] = part.rate(rank, step) * 1e8;
+    }
+    telemetry.values.insert(telemetry.values.end(), values.begin(), values.end());
   }
 };
 
@@ -192,6 +205,38 @@ TEST(RuleSlowSteps, TellsHowLongCallsWaited) {
   job.waits = [](std::size_t, int step) { return is_slow(step) ? 0.08 : 0.01; };  // several threads wait
   ASSERT_EQ(found_in(job).size(), 1U);
   EXPECT_EQ(found_in(job)[0].sentence.find("70 ms"), std::string::npos);
+}
+
+TEST(RuleSlowSteps, TellsThatTheExchangeOfDataTookLonger) {
+  Training job = that_waits();
+  const auto part = [](double usual, double inside) {
+    return [=](std::size_t, int step) { return is_slow(step) ? inside / (kUsual + kExtra) : usual / kUsual; };
+  };
+  job.parts = {{"stack.communication", "", part(0.04, 0.07)}};
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("more passed with a collective of gloo under way: the ranks exchanged their data "
+                                   "more slowly."),
+            std::string::npos)
+      << found[0].sentence;
+  EXPECT_TRUE(std::any_of(found[0].evidence.begin(), found[0].evidence.end(), [](const Evidence& each) {
+    return each.metric == "stack.communication" && std::abs(each.observed.value_or(0) - 70e6) < 3e6 &&
+           std::abs(each.expected.value_or(0) - 40e6) < 3e6;
+  }));
+  job.parts = {{"stack.communication", "", part(0.04, 0.042)}};
+  EXPECT_EQ(found_in(job).at(0).sentence.find("collective"), std::string::npos) << "it took as long as usual";
+}
+
+TEST(RuleSlowSteps, TellsThatPythonCollectedGarbage) {
+  Training job;  // a collection computes
+  job.took = Training::slow_from_400_to_600();
+  EXPECT_TRUE(found_in(job).empty()) << "more to do";
+  job.parts = {{"stack.time", "/python.gc",
+                [](std::size_t, int step) { return is_slow(step) ? 0.03 / (kUsual + kExtra) : 0.001 / kUsual; }}};
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("were spent in Python's garbage collector."), std::string::npos)
+      << found[0].sentence;
 }
 
 std::vector<NodeTrace> with_channel(std::vector<NodeTrace> traces, const std::string& metric,

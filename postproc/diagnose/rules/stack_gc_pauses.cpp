@@ -1,0 +1,91 @@
+// A program that spends its time in Python's garbage collector, which stops all its Python threads meanwhile. A full
+// collection visits every object, and the data of a training are many.
+// https://docs.python.org/3/library/gc.html
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "postproc/diagnose/called_functions.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
+
+namespace reveal::rule::stack_gc_pauses {
+namespace {
+
+/// Nanoseconds; 0 if it is not known.
+double longest_of(const RuleContext& context, const std::string& process, Interval at) {
+  double longest = 0;
+  for (const std::size_t channel : context.channels("stack.longest", process + "/python.gc")) {
+    const std::span<const double> series = context.telemetry.series(channel);
+    for (std::size_t t = at.begin; t < at.end; ++t) longest = std::max(longest, std::isnan(series[t]) ? 0 : series[t]);
+  }
+  return longest;
+}
+
+std::vector<Finding> check(const RuleContext& context) {
+  constexpr double kMostWindows = 0.5;
+  const Interval at = after_start(context);
+  const double seconds = context.seconds(at.length());
+  const auto processes =
+      calls_by_process(context, at, [](const CallFacts& facts) { return facts.function == "python.gc"; });
+  const auto worst = std::max_element(processes.begin(), processes.end(),
+                                      [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
+  if (at.length() == 0 || worst == processes.end()) return {};
+  const std::string& process = worst->first;
+  const CallSums& all = worst->second;
+  const double share = all.seconds / seconds;
+  if (share < context.threshold("min_share") || share_of_windows(context, all, at) < kMostWindows) return {};
+  Finding finding = context.finding();
+  finding.confidence = Confidence::likely;
+  finding.instances = {process};
+  finding.intervals = {context.span(at.begin, at.end)};
+  set_most_loss(
+      context, finding, std::min(all.seconds, seconds),
+      fmt::format("time in the collector of {}; a GPU may have worked meanwhile", context.rank_name(process)));
+  finding.evidence.push_back(fact(context, "stack.time", process + "/python.gc", "share of the time",
+                                  four_digits(share), std::nullopt, "ratio"));
+  const double longest = longest_of(context, process, at);
+  if (longest > 0) {
+    finding.evidence.push_back(fact(context, "stack.longest", process + "/python.gc", "longest collection",
+                                    four_digits(longest), std::nullopt, "ns"));
+  }
+  finding.sentence =
+      fmt::format("{} on {} spent {} % of the time in Python's garbage collector: {} collections a second{}.",
+                  context.rank_name(process), context.telemetry.node, number(100 * share), number(all.calls / seconds),
+                  longest > 0 ? ", the longest took " + quantity(longest, "ns") : "");
+  finding.runner_up = {"", "collections while the program starts: these went on all the time"};
+  return {finding};
+}
+
+const RegisteredRule kRule{{
+    .id = "stack.gc_pauses",
+    .title = "Python's garbage collector stops the program",
+    .looks_for =
+        "The share of the time that a process spends in Python's garbage collector after its start (stack.time "
+        "of python.gc: --stack, for builds of Python with marks for tracing).",
+    .kind = FindingKind::audit,
+    .subsystem = Subsystem::process,
+    .order = 313,
+    .look_alikes = "collections while the program starts, a few phases with many new objects",
+    .proof = Proof::real,
+    .thresholds = {{"min_share", 0.03, "ratio", "least share of the time in the collector"},
+                   kMinAfterStart,
+                   kMinAfterSeconds,
+                   kMinLostSeconds,
+                   kMinLostPercent},
+    .user_remedy = {},
+    .advice =
+        {"In the program, once all is set up: gc.collect() and gc.freeze(), so that later collections leave these "
+         "objects out.",
+         "In the training loop: gc.disable() before it, and gc.collect() every 1000 steps, on all ranks in the "
+         "same step.",
+         "Keep large lists and dictionaries of Python objects as arrays (numpy, pyarrow)."},
+    .admin_remedy = {},
+    .verify = "the time in python.gc (stack.time) is near 0 after the start",
+    .sources = {"https://docs.python.org/3/library/gc.html", "https://docs.python.org/3/howto/instrumentation.html"},
+    .check = check,
+}};
+
+}  // namespace
+}  // namespace reveal::rule::stack_gc_pauses

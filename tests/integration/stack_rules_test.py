@@ -1,0 +1,114 @@
+#!/usr/bin/python3
+"""The rules about how a Python program uses its stack, each on a real job with the cause and on one without it: garbage
+collections, a data loader that is too slow, and many small collectives of gloo. The limits of time are shorter here."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from harness import BUILD, check as expect, failures, skip  # noqa: E402
+
+SECONDS = 40  # of each job
+LIMITS = "min_after = 8\nmin_seconds = 20\n"
+# On a machine that is busy with other tests, a collective also waits for a cpu.
+CONFIG = (f'[rule."stack.gc_pauses"]\n{LIMITS}[rule."stack.input_wait"]\n{LIMITS}'
+          f'[rule."stack.small_messages"]\n{LIMITS}max_mean = 50\nmin_rate = 20\n')
+
+COLLECTS = """
+import gc, sys, time
+kept = [[i, (i,)] for i in range(300000)]
+if sys.argv[1] == "off":
+    gc.disable()
+end = time.time() + float(sys.argv[2])
+while time.time() < end:
+    some = [[i] for i in range(50000)]
+"""
+LOADS = """
+import os, sys, time, torch
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 10**9
+    def __getitem__(self, index):
+        time.sleep(float(sys.argv[1]))
+        return torch.randn(64)
+torch.set_num_threads(1)
+model = torch.nn.Linear(64, 256)
+end = time.time() + float(sys.argv[3])
+for batch in torch.utils.data.DataLoader(Data(), batch_size=8, num_workers=int(sys.argv[2])):
+    model(batch).square().mean().backward()
+    if time.time() > end:
+        os._exit(0)
+"""
+EXCHANGES = """
+import os, sys, time, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+value, end, steps = torch.ones(int(sys.argv[1])), time.time() + float(sys.argv[2]), 0
+while True:
+    dist.all_reduce(value)
+    value.fill_(1)
+    steps += 1
+    if steps % 200 == 0:
+        late = torch.tensor([float(time.time() > end)])
+        dist.all_reduce(late)
+        if late.item() > 0:
+            break
+"""
+LAUNCH = """
+import os, socket, subprocess, sys
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = str(free.getsockname()[1])
+ranks = [subprocess.Popen([sys.executable, *sys.argv[1:]], env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "2",
+         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for rank in range(2)]
+sys.exit(max(rank.wait() for rank in ranks))
+"""
+
+check = subprocess.run([BUILD / "bin/reveal-collect", "--check", "--stack", "--job", f"pid:{os.getpid()}", "--json"],
+                       capture_output=True, text=True, check=True)
+state = next(each for each in json.loads(check.stdout) if each["name"] == "stack")
+if state["state"] != "ok":
+    skip(state["reason"])
+torch = subprocess.run([sys.executable, "-c", "import sys, torch.distributed as d; sys.exit(not d.is_available())"],
+                       capture_output=True, check=False).returncode == 0
+if not torch:
+    skip("PyTorch is not installed")
+
+with tempfile.TemporaryDirectory() as name:
+    folder = pathlib.Path(name)
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_RUN_"))}
+    environment |= {"HOME": name, "XDG_RUNTIME_DIR": name}
+    (folder / "reveal.conf").write_text(CONFIG)
+    for script, text in (("collects.py", COLLECTS), ("loads.py", LOADS), ("exchanges.py", EXCHANGES), ("launch.py", LAUNCH)):
+        (folder / script).write_text(text)
+    rank = [sys.executable, folder / "launch.py", folder / "exchanges.py"]
+    jobs = {
+        "collects": ("stack.gc_pauses", [sys.executable, folder / "collects.py", "on", str(SECONDS)]),
+        "does not collect": (None, [sys.executable, folder / "collects.py", "off", str(SECONDS)]),
+        "waits for its loader": ("stack.input_wait", [sys.executable, folder / "loads.py", ".05", "1", str(SECONDS)]),
+        "loads by itself": (None, [sys.executable, folder / "loads.py", ".001", "0", str(SECONDS)]),
+        "small messages": ("stack.small_messages", [*rank, "250", str(SECONDS)]),
+        "large messages": (None, [*rank, "2000000", str(SECONDS)]),
+    }
+    order = list(jobs)
+    for pair in (order[0:2], order[2:4], order[4:6]):
+        running = {job: subprocess.Popen([BUILD / "bin/reveal-run", "--stack", "--no-report", "--node", "here", "--output",
+                                          folder / job.replace(" ", "-"), "--", *jobs[job][1]], env=environment,
+                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for job in pair}
+        for job, process in running.items():
+            _, said = process.communicate(timeout=300)
+            expect(process.returncode == 0, f"{job}: exit status {process.returncode} {said}")
+            trace = folder / job.replace(" ", "-")
+            told = subprocess.run([BUILD / "bin/reveal", "report", "--config", folder / "reveal.conf", trace],
+                                  capture_output=True, text=True, check=False)
+            expect(told.returncode == 0, f"{job}: no report: {told.stderr}")
+            found = {one["id"]: one["sentence"] for one in json.loads((trace / "report.json").read_text())["findings"]}
+            ours = {rule: sentence for rule, sentence in found.items() if rule in (
+                "stack.gc_pauses", "stack.input_wait", "stack.small_messages")}
+            print(f"{job}: {ours}")
+            wanted = jobs[job][0]
+            expect(set(ours) == ({wanted} if wanted else set()), f"{job}: {ours} instead of {wanted}")
+
+sys.exit(1 if failures else 0)

@@ -1,0 +1,90 @@
+// Garbage collections and imports of Python programs.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "hdf5schema/basics/error.h"
+#include "rule_recording.h"
+
+namespace reveal::tests::stack_python_test {
+namespace {
+
+using R = RuleRecording;
+
+/// Garbage collections that take so much of the time.
+R collecting(double share, const R::Course& rate) {
+  R node(300);
+  node.counter("stack.calls", "rank0/python.gc", rate, "rank");
+  node.counter(
+      "stack.time", "rank0/python.gc", [=](double second) { return rate(second) > 0 ? share * 1e9 : 0; }, "rank");
+  node.gauge(
+      "stack.longest", "rank0/python.gc", [](double second) { return second < 200 ? 3e6 : 210e6; }, "rank");
+  return node;
+}
+
+TEST(RuleStackGcPauses, MeasuresTheTimeInTheCollector) {
+  const auto found = collecting(0.1, R::always(40)).findings("stack.gc_pauses");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_TRUE(found[0].impact.at_most) << "a GPU may have worked meanwhile";
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.1 * 240, 1);
+  EXPECT_NE(found[0].sentence.find("collections a second, the longest took 210 ms."), std::string::npos)
+      << found[0].sentence;
+}
+
+TEST(RuleStackGcPauses, IsSilentOnWhatJobsDo) {
+  EXPECT_TRUE(collecting(0.01, R::always(40)).findings("stack.gc_pauses").empty()) << "little time";
+  EXPECT_TRUE(
+      collecting(0.9, [](double second) { return second < 55 ? 100.0 : 0; }).findings("stack.gc_pauses").empty())
+      << "while it starts";
+  EXPECT_TRUE(collecting(0.9, [](double second) { return second > 200 && second < 230 ? 100.0 : 0; })
+                  .findings("stack.gc_pauses")
+                  .empty())
+      << "a phase";
+  R none(300);
+  EXPECT_THROW(static_cast<void>(none.findings("stack.gc_pauses")), Unavailable);
+}
+
+/// One import of 30 s, which is counted when it has ended, in a process that uses so many cpus meanwhile.
+R importing(double seconds, double cpus) {
+  R node(300);
+  for (const char* process : {"rank0", "rank1"}) {
+    const std::string instance = std::string(process) + "/python.import";
+    node.counter(
+        "stack.time", instance, [=](double second) { return second >= 40 && second < 41 ? seconds * 1e9 : 0; }, "rank");
+    node.counter(
+        "stack.calls", instance, [](double second) { return second >= 40 && second < 41 ? 1500.0 : 0; }, "rank");
+    node.counter(
+        "process.cpu_time", process, [=](double second) { return second < 41 ? cpus * 1e9 : 1e9; }, "rank");
+  }
+  return node;
+}
+
+TEST(RuleStackImportStorm, FindsImportsThatWaitForFiles) {
+  const auto found = importing(30, 0.1).findings("stack.import_storm");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].instances, (std::vector<std::string>{"rank0", "rank1"}));
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 30, 1);
+  EXPECT_NEAR(importing(30, 0.1).second_of(found[0].intervals.at(0).begin_utc_ns), 11, 1)
+      << "it began long before it was counted";
+  EXPECT_NE(found[0].sentence.find("and used 0.1 cpus meanwhile, as did 1 other process: it waited for files."),
+            std::string::npos)
+      << found[0].sentence;
+}
+
+TEST(RuleStackImportStorm, IsSilentOnWhatJobsDo) {
+  EXPECT_TRUE(importing(30, 0.95).findings("stack.import_storm").empty()) << "the modules compute";
+  EXPECT_TRUE(importing(5, 0.1).findings("stack.import_storm").empty()) << "short";
+  R crowded = importing(30, 0.1);
+  for (const char* process : {"rank0", "rank1"}) {
+    crowded.counter("process.wait_time", process, R::always(0.8e9), "rank");
+  }
+  EXPECT_TRUE(crowded.findings("stack.import_storm").empty()) << "they wait for a cpu";
+  R other(300);
+  other.counter("stack.time", "rank0/cudaMalloc", R::always(1e6), "rank");
+  EXPECT_THROW(static_cast<void>(other.findings("stack.import_storm")), Unavailable) << "a Python without marks";
+}
+
+}  // namespace
+}  // namespace reveal::tests::stack_python_test
