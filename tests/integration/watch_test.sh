@@ -36,6 +36,14 @@ expect_error 1 'link is a link: alerts are not written through one' watch unwatc
 expect_error 1 'link to one' watch unwatched --spool link
 "$bin/reveal" watch --help | grep -q 'Examples:' || fail "--help has no examples"
 
+if [ "$(id -u)" = 0 ]; then
+  chmod 711 "$work"  # its owner reads it
+  mkdir -m 755 foreign
+  chown nobody foreign
+  expect_error 1 'foreign belongs to another user: its alerts are printed, and not forwarded' watch foreign --append new
+  [ ! -e new ] || fail "a file for the alerts of another user's job"
+fi
+
 # The watch may come before the job.
 mkdir -m 700 job
 timeout 100 "$bin/reveal" watch job --json >json 2>json.err &
