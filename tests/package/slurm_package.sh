@@ -31,8 +31,8 @@ for program in mmdebstrap unshare chroot; do
 done
 [ "$(. /etc/os-release && echo "${VERSION_CODENAME:-}")" = bookworm ] || skip "this machine's apt sources are not those of Debian 12"
 for sources in /etc/apt/sources.list.d/debian.sources /etc/apt/sources.list; do [ ! -s $sources ] || break; done
-packages=("$(realpath "$1")"/reveal*.deb)
-[ -f "${packages[0]}" ] || skip "$1 has no packages of reveal"
+debs=("$(realpath "$1")"/reveal*.deb)
+[ -f "${debs[0]}" ] || skip "$1 has no packages of reveal"
 # In a mount namespace of its own: whatever happens, no mount is left.
 [ "${IN_NAMESPACE:-}" = yes ] || IN_NAMESPACE=yes exec unshare --mount --propagation private bash "$0" "$@"
 
@@ -75,8 +75,8 @@ mount --rbind /dev "$root/dev"
 mkdir -p "$root/reveal-source" "$root/run/lock"
 cp -r "$source/tests" "$root/reveal-source/"
 mkdir "$root/reveal-packages"
-cp "${packages[@]}" "$root/reveal-packages/"
-if command -v lintian >/dev/null; then lintian --fail-on error "${packages[@]}"; fi
+cp "${debs[@]}" "$root/reveal-packages/"
+if command -v lintian >/dev/null; then lintian --fail-on error "${debs[@]}"; fi
 
 apt() { # apt COMMAND...: in there
   chroot "$root" sh -c "$*" >>"$dir/apt.log" 2>&1 || {
@@ -94,8 +94,10 @@ echo "all packages, installed by apt"
 apt 'apt-get install -y /reveal-packages/*.deb'
 chroot "$root" sh -c 'dpkg -L reveal reveal-collector reveal-slurm; reveal --version; ldd /usr/bin/reveal | grep "not found"' || true
 plugin=$(chroot "$root" dpkg -L reveal-slurm | grep spank_reveal.so)
+stub=$(chroot "$root" dpkg -L reveal-slurm-stub | grep spank_reveal_stub.so)
 
 chroot "$root" env -i PATH="$PATH" LC_ALL=C.UTF-8 HOME=/root REVEAL_BIN=/usr/bin REVEAL_PLUGIN="$plugin" \
+  REVEAL_STUB="$stub" REVEAL_JANITOR=/usr/libexec/reveal/spool-janitor \
   REVEAL_BUILD=/nonexistent REVEAL_SOURCE=/reveal-source bash /reveal-source/tests/integration/slurm_test.sh
 
 echo "removed, installed again, purged:"
