@@ -79,6 +79,10 @@ class Filler {
     visit(values);
     values = {{std::string(key), std::to_string(next())}};
   }
+  void dictionary(std::string_view key, SharedPairs& values) {
+    visit(values);
+    values = {{std::string(key), std::to_string(next())}};
+  }
   void dictionary(std::string_view key, std::map<std::string, double>& values) {
     visit(values);
     values[std::string(key)] = next();
