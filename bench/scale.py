@@ -1,12 +1,16 @@
 #!/usr/bin/python3
 """How `reveal report` grows with the nodes of a job whose summaries are there: bytes, time and memory.
 
-  bench/scale.py JOB [--bin DIR] [--nodes 16,256,1000,4000,10000] [--runs 1]
+  bench/scale.py JOB [--bin DIR] [--nodes 16,256,1000,4000,10000] [--runs 1] [--parts 8]
 
 JOB is the directory of a real job with one trace or a few (`reveal-run`, or `tile_trace --nodes 4` of a recording).
 `reveal report` summarises them; each emulated node then gets a copy of one of these summaries under its own name, with
 its own boot id and addresses, the node list of the whole job, and values that are some tenths of a percent off, beside a
-link to the trace. Findings of single nodes are left out of nine copies in ten. The reports have no earlier runs."""
+link to the trace. Findings of single nodes are left out of nine copies in ten. The reports have no earlier runs.
+
+With --parts, each report is made a second time, from parts: `reveal merge-part` for each of them, one after the other,
+because this machine has fewer cpus than a job has steps. Printed are the slowest part, the report from the parts, and
+the larger memory of these; both reports must be the same."""
 import argparse
 import copy
 import glob
@@ -151,12 +155,33 @@ def emulate(summaries, traces, folder, count):
     return total
 
 
+def same_report(folder):
+    """What both ways must have alike: not when and how often the report was made."""
+    report = json.loads((folder / "report.json").read_text())
+    for key in ("report_id", "created", "supersedes"):
+        del report[key]
+    return report
+
+
+def in_parts(program, folder, parts, report, environment):
+    """Seconds of the slowest part and of the report, and the larger peak of both in MB."""
+    serial = same_report(folder)
+    one = [[program, "merge-part", folder, "--part", f"{number}/{parts}"] for number in range(1, parts + 1)]
+    slowest, _, part_peak = map(max, zip(*(run(command, environment) for command in one)))
+    size = sum(part.stat().st_size for part in folder.glob(".merge-part-*")) / 1e6
+    wall, _, peak = run([*report, folder], environment)
+    if same_report(folder) != serial:
+        sys.exit("the report from parts differs")
+    return f" {parts} | {size:.0f} | {slowest:.2f} | {part_peak:.0f} | {wall:.2f} | {peak:.0f} | {slowest + wall:.2f} |"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("job", type=pathlib.Path)
     parser.add_argument("--bin", default="build/bin", metavar="DIR")
     parser.add_argument("--nodes", default="16,256,1000,4000,10000", metavar="LIST")
     parser.add_argument("--runs", type=int, default=1, help="the shortest of so many is printed")
+    parser.add_argument("--parts", type=int, default=0, help="parts of a second report")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with tempfile.TemporaryDirectory() as base:
@@ -170,8 +195,9 @@ def main():
         subprocess.run([*report, real], check=True, stdout=subprocess.DEVNULL, env=environment)
         traces = sorted(real.glob("*.h5"))
         summaries = [read(trace.with_suffix(".summary.json")) for trace in traces]
-        print("| nodes | summaries, MB | each, KB | wall s | cpu s | peak MB | report.json MB | report.html MB |")
-        print("|---|---|---|---|---|---|---|---|")
+        more = " parts | MB | slowest s | its peak MB | report s | its peak MB | both s |" if options.parts else ""
+        print("| nodes | summaries, MB | each, KB | wall s | cpu s | peak MB | report.json MB | report.html MB |" + more)
+        print("|---|---|---|---|---|---|---|---|" + "---|" * more.count("|"))
         for count in map(int, options.nodes.split(",")):
             folder = base / f"nodes{count}"
             folder.mkdir()
@@ -179,7 +205,8 @@ def main():
             wall, cpu, peak = min(run([*report, folder], environment) for _ in range(options.runs))
             json_size, html_size = ((folder / f"report.{kind}").stat().st_size / 1e6 for kind in ("json", "html"))
             print(f"| {count:,} | {size / 1e6:.1f} | {size / count / 1e3:.1f} | {wall:.2f} | {cpu:.2f} | {peak:.0f} | "
-                  f"{json_size:.2f} | {html_size:.2f} |", flush=True)
+                  f"{json_size:.2f} | {html_size:.2f} |", end="", flush=True)
+            print(in_parts(report[0], folder, options.parts, report, environment) if options.parts else "", flush=True)
             shutil.rmtree(folder)
 
 

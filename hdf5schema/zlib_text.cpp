@@ -30,6 +30,10 @@ std::string zlib_text(std::string_view text) {
   return stored;
 }
 
+std::uint32_t checksum_of(std::string_view bytes) noexcept {
+  return libdeflate_crc32(0, bytes.data(), bytes.size());
+}
+
 std::string plain_text(std::string content, std::size_t most) {
   if (content.empty() || content.front() != kZlib) {
     if (content.size() > most) throw Error("the text is longer than reveal allows");

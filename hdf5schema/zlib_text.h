@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,5 +13,8 @@ namespace reveal {
 
 /// The text itself, whether it was compressed or not. Throws Error where it is damaged, or longer than `most` bytes.
 [[nodiscard]] std::string plain_text(std::string content, std::size_t most);
+
+/// CRC-32, which finds a damaged file; no protection against a forged one.
+[[nodiscard]] std::uint32_t checksum_of(std::string_view bytes) noexcept;
 
 }  // namespace reveal

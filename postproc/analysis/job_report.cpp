@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
@@ -346,11 +347,12 @@ NodeSummary summarise(const ListedTrace& trace, const AnalysisSettings& settings
 struct NodeOutcome {
   std::optional<NodeSummary> summary;
   std::optional<InputProblem> problem;
+  bool anew = false;  // the trace was analysed
 };
 
 NodeOutcome analyse_anew(const ListedTrace& trace, const ReportOptions& options, MemoryBudget& budget,
                          std::size_t threads) {
-  NodeOutcome outcome;
+  NodeOutcome outcome{.anew = true};
   try {
     NodeSummary summary = summarise(trace, options.settings, budget, threads);
     try {
@@ -367,11 +369,23 @@ NodeOutcome analyse_anew(const ListedTrace& trace, const ReportOptions& options,
   return outcome;
 }
 
-std::vector<NodeOutcome> outcomes_of(const std::vector<ListedTrace>& traces, const ReportOptions& options) {
+std::size_t threads_of(const ReportOptions& options) {
+  return options.threads > 0 ? options.threads : usable_threads();
+}
+
+/// `parsed`: summaries of these traces that need not be read, in the same order, or none at all.
+std::vector<NodeOutcome> outcomes_of(std::span<const ListedTrace> traces,
+                                     std::vector<std::optional<NodeSummary>> parsed, const ReportOptions& options) {
   const std::string hash = config_hash(options.settings);
-  const std::size_t threads = options.threads > 0 ? options.threads : usable_threads();
+  const std::size_t threads = threads_of(options);
   std::vector<NodeOutcome> outcomes(traces.size());
-  run_parallel(traces.size(), threads, [&](std::size_t i) { outcomes[i].summary = fresh_summary(traces[i], hash); });
+  run_parallel(traces.size(), threads, [&](std::size_t i) {
+    if (i < parsed.size() && parsed[i] && is_fresh(*parsed[i], traces[i], hash)) {
+      outcomes[i].summary = std::move(parsed[i]);
+    } else {
+      outcomes[i].summary = fresh_summary(traces[i], hash);
+    }
+  });
   std::vector<std::size_t> anew;
   for (std::size_t i = 0; i < traces.size(); ++i) {
     const auto& summary = outcomes[i].summary;
@@ -396,6 +410,24 @@ std::vector<NodeOutcome> outcomes_of(const std::vector<ListedTrace>& traces, con
     outcomes[anew[k]] = analyse_anew(trace, options, budget, threads);
   });
   return outcomes;
+}
+
+/// The summaries of all nodes, from parts of the merge as far as there are any.
+std::vector<NodeSummary> summaries_of(const std::filesystem::path& directory, std::span<const ListedTrace> traces,
+                                      const ReportOptions& options, std::vector<InputProblem>& problems) {
+  std::vector<std::optional<NodeSummary>> parsed;
+  if (options.reuse_summaries) {
+    parsed = summaries_in_parts(directory, traces, config_hash(options.settings), threads_of(options), options.remark);
+  }
+  std::vector<NodeOutcome> outcomes = outcomes_of(traces, std::move(parsed), options);
+  std::vector<NodeSummary> summaries;
+  summaries.reserve(outcomes.size());
+  for (NodeOutcome& outcome : outcomes) {
+    if (outcome.summary) summaries.push_back(*std::move(outcome.summary));
+    if (outcome.problem) problems.push_back(*std::move(outcome.problem));
+  }
+  if (summaries.size() > kNodesOfPart) return_freed_memory();  // the memory of their texts
+  return summaries;
 }
 
 std::string name_of(const std::filesystem::path& directory) {
@@ -600,12 +632,7 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
 Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                     std::vector<InputProblem>& problems) {
   const std::vector<ListedTrace> traces = list_traces(directory);
-  std::vector<NodeOutcome> outcomes = outcomes_of(traces, options);
-  std::vector<NodeSummary> summaries;
-  for (NodeOutcome& outcome : outcomes) {
-    if (outcome.summary) summaries.push_back(*std::move(outcome.summary));
-    if (outcome.problem) problems.push_back(*std::move(outcome.problem));
-  }
+  std::vector<NodeSummary> summaries = summaries_of(directory, traces, options, problems);
   if (summaries.empty()) throw Error(problems.front().text);
   drop_duplicates(summaries, problems);
   note_missing_nodes(summaries, options, problems);
@@ -630,13 +657,38 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   const auto run = compare_with_earlier(directory, summaries, options.history, options.settings, report, problems);
   conclude(summaries, options.settings, given_feedback(run, options.history, problems), report);
   if (run) keep_run(*run, options.history, report, problems);
+  const bool many = summaries.size() > kNodesOfPart;
+  std::vector<NodeSummary>().swap(summaries);
+  if (many) return_freed_memory();  // the pages need some of their own
   return report;
+}
+
+std::size_t write_merge_part(const std::filesystem::path& directory, PartNumber part, const ReportOptions& options,
+                             std::vector<InputProblem>& problems) {
+  const std::vector<ListedTrace> all = list_traces(directory);
+  const std::span<const ListedTrace> traces = traces_of_part(all, part);
+  std::vector<std::optional<FileState>> states;
+  states.reserve(traces.size());
+  for (const ListedTrace& trace : traces) states.push_back(state_of_summary(trace));  // before they are read
+  std::vector<NodeOutcome> outcomes = outcomes_of(traces, {}, options);
+  std::vector<PartNode> nodes;
+  nodes.reserve(traces.size());
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    NodeOutcome& outcome = outcomes[i];
+    const bool stored = !outcome.anew || !outcome.problem;
+    const auto state = outcome.anew ? state_of_summary(traces[i]) : states[i];
+    if (outcome.summary && stored && state) nodes.push_back({traces[i], *outcome.summary, *state});
+    if (outcome.problem) problems.push_back(*std::move(outcome.problem));
+  }
+  write_part(directory, part, config_hash(options.settings), nodes);
+  return nodes.size();
 }
 
 void write_report(const std::filesystem::path& directory, const Report& report) {
   publish_file(directory, kTextPageFile, render_text(report));
   publish_file(directory, kWebPageFile, render_html(report));
   publish_file(directory, kReportFile, render_json(report));
+  remove_parts(directory);
 }
 
 bool report_is_fresh(const std::filesystem::path& directory) {

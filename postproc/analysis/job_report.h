@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "postproc/analysis/merge_part.h"
 #include "postproc/analysis/node_summary.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/history/run_index.h"
@@ -33,6 +34,8 @@ struct ReportOptions {
   std::size_t threads = 0;  // 0: the result of usable_threads(); the report is the same on any number
   /// Called before each node that must be analysed anew, for a progress line; one call at a time.
   std::function<void(const std::string& node, std::size_t index, std::size_t count)> progress;
+  /// Gets a line for each part of the merge that cannot be used; the report is the same without it.
+  Remark remark;
 };
 
 /// One line about an input that could not be used as it is; it is also in the report.
@@ -53,11 +56,15 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
 [[nodiscard]] Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                                   std::vector<InputProblem>& problems);
 
+/// Writes one part of the merge for build_report(), which finds it in the directory: of nodes whose summaries are
+/// missing these, too. Returns the number of nodes in it. Throws Error.
+std::size_t write_merge_part(const std::filesystem::path& directory, PartNumber part, const ReportOptions& options,
+                             std::vector<InputProblem>& problems);
 /// The history options for a program of the user: [report] history, and none as root.
 [[nodiscard]] HistoryOptions history_options(const AnalysisSettings& settings);
 
 /// report.json, report.txt and report.html, each by rename; report.json last, since its age shows whether all are up to
-/// date.
+/// date. Parts of the merge are removed.
 void write_report(const std::filesystem::path& directory, const Report& report);
 
 /// report.json is there and younger than every trace.

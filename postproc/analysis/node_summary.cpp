@@ -13,6 +13,12 @@ namespace {
 
 constexpr std::size_t kMostForeign = 4 * kLargestSummary;  // size of a file that may come from another version or user
 
+bool is_made_from(const NodeSummary& summary, const ListedTrace& trace) {
+  // A copy of a downsampled trace may have another time.
+  const bool same_time = summary.downsampled || summary.trace_mtime_ns == trace.mtime_ns;
+  return summary.trace == trace.path.filename().string() && summary.trace_bytes == trace.bytes && same_time;
+}
+
 std::string dump(const NodeSummary& summary) {
   Json json = JsonWriter::whole(summary);
   json["report"].erase("units");  // for other readers of a report
@@ -86,15 +92,15 @@ std::string summary_name(const std::filesystem::path& trace) {
   return name.substr(0, name.rfind(".h5")) + ".summary.json";
 }
 
+bool is_fresh(const NodeSummary& summary, const ListedTrace& trace, const std::string& config_hash) {
+  return is_made_from(summary, trace) && (summary.downsampled || summary.config_hash == config_hash);
+}
+
 std::optional<NodeSummary> summary_of(const ListedTrace& trace) {
   try {
     NodeSummary summary =
         parse_summary(read_text_file(trace.path.parent_path() / summary_name(trace.path), kMostForeign));
-    // A copy of a downsampled trace may have another time.
-    const bool same_time = summary.downsampled || summary.trace_mtime_ns == trace.mtime_ns;
-    if (summary.trace != trace.path.filename().string() || summary.trace_bytes != trace.bytes || !same_time) {
-      return std::nullopt;
-    }
+    if (!is_made_from(summary, trace)) return std::nullopt;
     return summary;
   } catch (const Error&) {
     return std::nullopt;  // missing or damaged: it is made again from the trace
@@ -103,7 +109,7 @@ std::optional<NodeSummary> summary_of(const ListedTrace& trace) {
 
 std::optional<NodeSummary> fresh_summary(const ListedTrace& trace, const std::string& config_hash) {
   auto summary = summary_of(trace);
-  if (summary && !summary->downsampled && summary->config_hash != config_hash) summary.reset();
+  if (summary && !is_fresh(*summary, trace, config_hash)) summary.reset();
   return summary;
 }
 

@@ -53,6 +53,8 @@ struct NodeSummary {
 /// Writes it beside the trace. Returns the summary as a report reads it later, rounded and reduced. Throws Error.
 NodeSummary publish_summary(const std::filesystem::path& trace, NodeSummary summary, Synced synced = Synced::no);
 
+/// Whether it was made from exactly this file, and nothing better can be had: see fresh_summary().
+[[nodiscard]] bool is_fresh(const NodeSummary& summary, const ListedTrace& trace, const std::string& config_hash);
 /// The node's summary, if it was made from exactly this file, by whichever version and configuration.
 [[nodiscard]] std::optional<NodeSummary> summary_of(const ListedTrace& trace);
 

@@ -30,6 +30,12 @@ void keep_freed_memory() {
 #endif
 }
 
+void return_freed_memory() {
+#ifdef __GLIBC__
+  ::malloc_trim(0);
+#endif
+}
+
 void run_parallel(std::size_t tasks, std::size_t threads, const std::function<void(std::size_t)>& run) {
   std::mutex mutex;
   std::size_t next = 0;

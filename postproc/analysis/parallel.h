@@ -17,6 +17,8 @@ namespace reveal {
 /// machine that cost as much as the second thread gained).
 void keep_freed_memory();
 
+/// The opposite: what was freed is of no use to this process any more. A few milliseconds for a hundred megabytes.
+void return_freed_memory();
 /// Calls run(0) ... run(tasks - 1), in this order, on at most so many threads; after a throw no further one begins, and
 /// the first exception comes out.
 void run_parallel(std::size_t tasks, std::size_t threads, const std::function<void(std::size_t)>& run);

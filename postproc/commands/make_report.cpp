@@ -75,6 +75,7 @@ Report make_report(const ReportRequest& request, const CommonOptions& common) {
   if (!options.publish) options.history = {.why_not = "the directory belongs to another user"};
   if (request.no_history) options.history = {.why_not = "--no-history was given"};
   options.now_utc_ns = utc_now_ns();
+  options.remark = complain;
   std::vector<InputProblem> problems;
   Report report;
   {

@@ -1,10 +1,12 @@
 #include "postproc/deliver/report_job.h"
 
+#include <algorithm>
 #include <chrono>
 #include <vector>
 
 #include "hdf5schema/basics/request.h"
 #include "hdf5schema/basics/run_program.h"
+#include "postproc/analysis/merge_part.h"
 #include "postproc/words/lists.h"
 
 namespace reveal {
@@ -16,6 +18,7 @@ constexpr std::size_t kLongestNodeList = 100'000;
 using namespace std::chrono_literals;
 
 constexpr auto kSubmitLimit = 10s;
+constexpr std::size_t kMostTasks = 64;
 
 /// The exit status; -1 if it did not end in time, 127 if it could not be started.
 int run_silently(const std::vector<std::string>& words) {
@@ -29,6 +32,20 @@ struct CommandOption {
   std::string value;  // "": not given
 };
 
+/// The exit status of sbatch. Its options begin with --reveal=off, because the report job gets no report; the option
+/// does not exist if the plugin is not loaded on the submit side.
+int submit(std::vector<std::string> words) {
+  const int status = run_silently(words);
+  if (status <= 0 || status >= 127) return status;
+  words.erase(words.begin() + 1);
+  return run_silently(words);
+}
+
+std::vector<std::string> with_words(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 std::string with_options(std::string words, const std::vector<CommandOption>& options) {
   for (const CommandOption& option : options) {
     if (!option.value.empty()) words += std::string(" ") + option.name + " " + shell_quoted(option.value);
@@ -36,14 +53,26 @@ std::string with_options(std::string words, const std::vector<CommandOption>& op
   return words;
 }
 
+/// Steps that read the summaries at the same time. Where they fail, the report reads all of them itself.
+std::string parts_text(const ReportJobCommand& command, const std::string& place) {
+  return "[ \"${SLURM_NTASKS:-1}\" -gt 1 ] && srun --mpi=none --kill-on-bad-exit=0 --time=10 " +
+         with_options(shell_quoted(command.program) + " merge-part" + place, {{"--config", command.config}}) + "; ";
+}
+
 }  // namespace
+
+std::size_t tasks_of_report(std::size_t nodes) {
+  return std::clamp<std::size_t>((nodes + kNodesOfPart - 1) / kNodesOfPart, 1, kMostTasks);
+}
 
 std::string shell_text(const ReportJobCommand& command, const SlurmJob& job, const std::filesystem::path& directory) {
   const std::string program = shell_quoted(command.program);
   const std::string place = " " + shell_quoted(directory.string());
   std::string nodes = slurm_node_list(job.place.nodes);
   if (nodes.size() > kLongestNodeList) nodes.clear();  // the summaries have it as well
-  return with_options(program + " report" + place, {{"--config", command.config},
+  const std::string parts = tasks_of_report(job.place.nodes.size()) > 1 ? parts_text(command, place) : "";
+  return parts +
+         with_options(program + " report" + place, {{"--config", command.config},
                                                     {"--expect", nodes},
                                                     {"--retain", command.downsample_traces ? "summary" : ""}}) +
          " && " +
@@ -70,11 +99,10 @@ std::string shell_quoted(const std::string& word) {
 std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory, const std::string& command,
                               std::chrono::seconds not_before) {
   std::vector<std::string> words{"sbatch",
+                                 "--reveal=off",
                                  "--parsable",
                                  "--dependency=afterany:" + job.place.id,
                                  "--job-name=reveal-report",
-                                 "--nodes=1",
-                                 "--ntasks=1",
                                  "--time=15",
                                  "--output=/dev/null",
                                  "--chdir=" + directory.string(),
@@ -83,13 +111,10 @@ std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& 
   if (not_before.count() > 0) words.push_back("--begin=now+" + std::to_string(not_before.count()));
   if (!job.names.partition.empty()) words.push_back("--partition=" + job.names.partition);
   if (!job.names.account.empty()) words.push_back("--account=" + job.names.account);
-  // The report job gets no report; the option does not exist if the plugin is not loaded on the submit side.
-  words.insert(words.begin() + 1, "--reveal=off");
-  int status = run_silently(words);
-  if (status > 0 && status < 127) {
-    words.erase(words.begin() + 1);
-    status = run_silently(words);
-  }
+  const std::size_t tasks = tasks_of_report(job.place.nodes.size());
+  int status = tasks > 1 ? submit(with_words(words, {"--ntasks=" + std::to_string(tasks)})) : 1;
+  // The account may not be allowed as many cpus: one does the same, later.
+  if (status > 0 && status < 127) status = submit(with_words(words, {"--nodes=1", "--ntasks=1"}));
   if (status == 0) return "";
   if (status == 127) return "sbatch: not found";
   return status < 0 ? "sbatch did not answer in 10 s" : "sbatch ended with status " + std::to_string(status);

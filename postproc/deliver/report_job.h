@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <string>
 
@@ -15,7 +16,11 @@ namespace reveal {
 [[nodiscard]] std::string submit_report_job(const SlurmJob& job, const std::filesystem::path& directory,
                                             const std::string& command, std::chrono::seconds not_before);
 
-/// The two commands of a report job: the report, then the mail.
+/// Tasks of its job: one for 256 nodes.
+[[nodiscard]] std::size_t tasks_of_report(std::size_t nodes);
+
+/// The two commands of a report job: the report, then the mail. For more than 256 nodes, `reveal merge-part` on all of
+/// its tasks comes before.
 struct ReportJobCommand {
   std::string program;     // reveal
   std::string config;      // "": the default

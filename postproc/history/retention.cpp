@@ -86,7 +86,9 @@ void mark_ours(const Descriptor& folder, std::vector<RunFile>& files) {
     merged = merged || links.find(node + ".h5") != std::string::npos;
   }
   if (merged) names.emplace(kMergedTraces);
-  for (RunFile& file : files) file.ours = file.ours && names.contains(file.name);
+  for (RunFile& file : files) {
+    file.ours = file.ours && (names.contains(file.name) || file.name.starts_with(kMergePartBegin));
+  }
 }
 
 std::vector<RunFile> files_in(const Descriptor& folder, const fs::path& directory) {

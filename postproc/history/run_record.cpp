@@ -45,14 +45,14 @@ void summarise_nodes(const std::vector<const NodeProfile*>& nodes, RunRecord& re
     for (const std::string& zero : node->zeros) ++zeros[zero];
     for (const ProfileChannel& channel : node->channels) {
       // One device's share is chance; the node's total is the job's.
-      if (channel.carried_over || channel.name.find('/') != std::string::npos) continue;
-      Sum& sum = sums[channel.name];
+      if (channel.carried_over || channel.name.str().find('/') != std::string::npos) continue;
+      Sum& sum = sums[channel.name.str()];
       if (sum.nodes == 0) sum.channel = {channel.name, channel.unit, channel.subsystem, channel.kind, 0};
       if (sum.channel.unit != channel.unit) continue;
       sum.sum += channel.mean;
       ++sum.nodes;
     }
-    for (const auto& [key, value] : node->facts) ++facts[key][value];
+    for (const auto& [key, value] : node->facts) ++facts[key.str()][value.str()];
   }
   for (auto& [name, sum] : sums) {
     if (record.channels.size() >= kMostChannels) break;

@@ -89,6 +89,12 @@ void JsonWriter::dictionary(std::string_view key, const Pairs& values) {
   put(key, std::move(json));
 }
 
+void JsonWriter::dictionary(std::string_view key, const SharedPairs& values) {
+  Json json = Json::object();
+  for (const auto& [name, value] : values) json[name.str()] = value.str();
+  put(key, std::move(json));
+}
+
 void JsonWriter::dictionary(std::string_view key, const std::map<std::string, double>& values) {
   Json json = Json::object();
   for (const auto& [name, value] : values) json[name] = shortest(value);
@@ -113,6 +119,11 @@ const Json& JsonReader::list(std::string_view key, const Json& json) const {
 void JsonReader::read(std::string_view key, const Json& json, bool& value) const {
   if (!json.is_boolean() && !(row_ && json.is_number())) refuse(key, json);
   value = json.is_boolean() ? json.get<bool>() : json != 0;  // as JsonWriter writes it
+}
+
+void JsonReader::read(std::string_view key, const Json& json, SharedText& value) const {
+  if (!json.is_string()) refuse(key, json);
+  value = json.get_ref<const std::string&>();
 }
 
 void JsonReader::refuse(std::string_view key, const Json& json) const {
@@ -166,6 +177,12 @@ void JsonReader::dictionary(std::string_view key, Pairs& values) {
   if (json == nullptr || json->is_null()) return;
   if (!json->is_object()) refuse(key, *json);
   for (const auto& [name, value] : json->items()) read(key, value, values.emplace_back(name, "").second);
+}
+
+void JsonReader::dictionary(std::string_view key, SharedPairs& values) {
+  Pairs plain;
+  dictionary(key, plain);
+  values.assign(plain.begin(), plain.end());
 }
 
 void JsonReader::dictionary(std::string_view key, std::map<std::string, double>& values) {

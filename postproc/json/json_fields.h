@@ -23,6 +23,7 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/json/whole_number.h"
 #include "postproc/words/quantity.h"
+#include "postproc/words/shared_text.h"
 
 namespace reveal {
 
@@ -31,6 +32,12 @@ using Json = nlohmann::ordered_json;  // keys in the order of their fields, so t
 template <class V, class T>
 using Visited = std::conditional_t<std::remove_reference_t<V>::kReads, T, const T>;
 
+/// A visitor without keys finds each value by its place, so every field must be there.
+template <class V>
+inline constexpr bool kLeavesOutEmpty = !V::kReads && !requires {
+  V::kByPlace;
+};
+
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
 template <class T>
@@ -38,7 +45,7 @@ struct IsList : std::false_type {};
 template <class T>
 struct IsList<std::vector<T>> : std::true_type {};
 template <class T>
-inline constexpr bool kIsText = std::same_as<T, std::string>;
+inline constexpr bool kIsText = std::same_as<T, std::string> || std::same_as<T, SharedText>;
 
 /// Writes into an object, or one value after the other into a list.
 class JsonWriter {
@@ -50,6 +57,8 @@ class JsonWriter {
   void operator()(std::string_view key, const T& value, std::string_view reason = {}) {
     if constexpr (std::same_as<T, bool>) {
       put(key, json_.is_array() ? Json(value ? 1 : 0) : Json(value));
+    } else if constexpr (std::same_as<T, SharedText>) {
+      put(key, value.str());
     } else if constexpr (std::integral<T> || kIsText<T> || std::same_as<T, std::vector<std::string>>) {
       put(key, value);
     } else if constexpr (std::convertible_to<T, std::optional<double>>) {
@@ -88,6 +97,7 @@ class JsonWriter {
   void noted(std::string_view key, std::optional<double> value, const std::map<std::string, std::string>& notes);
   void pairs(std::string_view key, const Pairs& values, std::string_view first, std::string_view second);
   void dictionary(std::string_view key, const Pairs& values);
+  void dictionary(std::string_view key, const SharedPairs& values);
   void dictionary(std::string_view key, const std::map<std::string, double>& values);
   /// Lists of values, with their names in `columns`.
   template <class T>
@@ -159,6 +169,7 @@ class JsonReader {
       forget(value);
       // NOLINTNEXTLINE(bugprone-branch-clone): the branches differ by type
     } else if constexpr (IsList<T>::value && !std::same_as<T, std::vector<std::string>>) {
+      value.reserve(value.size() + list(key, *json).size());
       for (const Json& one : list(key, *json)) read_element(one, value);
     } else if constexpr (std::is_class_v<T> && requires(JsonReader & v) { fields(v, value); }) {
       JsonReader reader(*json, document_);
@@ -197,11 +208,13 @@ class JsonReader {
   void noted(std::string_view key, std::optional<double>& value, std::map<std::string, std::string>& notes);
   void pairs(std::string_view key, Pairs& values, std::string_view first, std::string_view second);
   void dictionary(std::string_view key, Pairs& values);
+  void dictionary(std::string_view key, SharedPairs& values);
   void dictionary(std::string_view key, std::map<std::string, double>& values);
   template <class T>
   void table(std::string_view /*columns*/, std::string_view key, std::vector<T>& rows) {
     const Json* json = find(key);
     if (json == nullptr) return;
+    rows.reserve(list(key, *json).size());
     for (const Json& row : list(key, *json)) {
       JsonReader reader(list(key, row), document_);
       reader.row_ = true;
@@ -266,6 +279,7 @@ class JsonReader {
     }
   }
   void read(std::string_view key, const Json& json, bool& value) const;
+  void read(std::string_view key, const Json& json, SharedText& value) const;
   template <class T>
   static void read_known(JsonReader reader, std::vector<T>& values) {
     try {

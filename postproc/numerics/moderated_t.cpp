@@ -78,6 +78,11 @@ double two_sided_p(double t, double df) {
   return std::clamp(regularized_beta(df / 2, 0.5, df / (df + t * t)), 0.0, 1.0);
 }
 
+double least_moderated(double variance, double variance_df, double least_s2) {
+  return std::min(VariancePrior{least_s2, kLeastPriorDf}.moderated(variance, variance_df),
+                  VariancePrior{least_s2, kMostPriorDf}.moderated(variance, variance_df));
+}
+
 double t_against_median(double effect, double variance, double others, double se2) {
   return effect / std::sqrt(variance * (1 + std::numbers::pi / 2 / others) + se2);
 }

@@ -21,6 +21,8 @@ struct VariancePrior {
   }
 };
 
+/// The smallest variance to which any prior of variance_prior() with this `least_s2` moderates it.
+[[nodiscard]] double least_moderated(double variance, double variance_df, double least_s2);
 /// Student's t of a value that is `effect` away from the median of `others` values of this variance; `se2` is the
 /// squared standard error of the value itself. The variance of a median is pi/2 times that of a mean.
 [[nodiscard]] double t_against_median(double effect, double variance, double others, double se2 = 0);

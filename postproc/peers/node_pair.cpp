@@ -315,7 +315,7 @@ std::vector<PairDifference> pair_differences(const NodeProfile& first, const Nod
     if (reported) continue;
     differences.push_back({.metric = &metric,
                            .subsystem = channel->subsystem,
-                           .unit = metric.unit.empty() ? channel->unit : std::string(metric.unit),
+                           .unit = metric.unit.empty() ? channel->unit.str() : std::string(metric.unit),
                            .first = value_a,
                            .second = value_b,
                            .first_is_worse = first_is_worse});

@@ -470,10 +470,10 @@ std::vector<float> unpacked_decimals(std::string_view text) {
   return values;
 }
 
-std::string folded_names(const std::vector<std::string>& names) {
+std::string folded_names(const std::vector<SharedText>& names) {
   std::string text;
   std::string_view before;
-  for (const std::string& name : names) {
+  for (const std::string_view name : names) {
     const std::size_t most = std::min({name.size(), before.size(), kDigits.size() - 1});
     std::size_t shared = 0;
     const auto is_ascii = [&name](std::size_t i) { return static_cast<unsigned char>(name[i]) < 0x80; };
@@ -486,17 +486,18 @@ std::string folded_names(const std::vector<std::string>& names) {
   return text;
 }
 
-std::vector<std::string> unfolded_names(std::string_view text) {
-  std::vector<std::string> names;
+std::vector<SharedText> unfolded_names(std::string_view text) {
+  std::vector<SharedText> names;
+  names.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), kEndOfName)));
+  std::string name;
   while (!text.empty()) {
     const std::size_t end = text.find(kEndOfName);
     const std::size_t shared = kDigitOf[static_cast<unsigned char>(text.front())];
-    if (end == 0 || end == std::string_view::npos || shared > (names.empty() ? 0 : names.back().size()) ||
-        names.size() >= kMostForeignNames) {
+    if (end == 0 || end == std::string_view::npos || shared > name.size() || names.size() >= kMostForeignNames) {
       throw Error("the names in a node's profile are damaged");
     }
-    std::string name = names.empty() ? std::string() : names.back().substr(0, shared);
-    names.push_back(name.append(text.substr(1, end - 1)));
+    name.resize(shared);
+    names.emplace_back(name.append(text.substr(1, end - 1)));
     text.remove_prefix(end + 1);
   }
   return names;
@@ -505,7 +506,7 @@ std::vector<std::string> unfolded_names(std::string_view text) {
 ChannelColumns columns_of(const std::vector<ProfileChannel>& channels) {
   ChannelColumns columns;
   std::map<ChannelTraits, std::size_t> known;
-  std::vector<std::string> names;
+  std::vector<SharedText> names;
   for (const ProfileChannel& channel : channels) {
     const ChannelTraits traits{channel.unit, channel.subsystem, channel.kind, channel.carried_over};
     const auto [at, added] = known.try_emplace(traits, columns.of_many.size());
@@ -524,7 +525,7 @@ ChannelColumns columns_of(const std::vector<ProfileChannel>& channels) {
 }
 
 std::vector<ProfileChannel> channels_of(ChannelColumns columns) {
-  std::vector<std::string> names = unfolded_names(columns.names);
+  const std::vector<SharedText> names = unfolded_names(columns.names);
   if (columns.means.size() != names.size()) throw Error("the columns of a node's profile differ in length");
   std::vector<ProfileChannel> channels(names.size());
   std::string_view traits_left = columns.traits;
@@ -534,7 +535,7 @@ std::vector<ProfileChannel> channels_of(ChannelColumns columns) {
     if (which >= columns.of_many.size()) throw Error("a channel of a node's profile has no traits");
     const ChannelTraits& traits = columns.of_many[which];
     const std::size_t end = std::min(blocks_left.find(kEndOfBlocks), blocks_left.size());
-    channels[i] = {.name = std::move(names[i]),
+    channels[i] = {.name = names[i],
                    .unit = traits.unit,
                    .subsystem = traits.subsystem,
                    .kind = traits.kind,

@@ -13,14 +13,15 @@
 
 #include "hdf5schema/trace.h"
 #include "postproc/telemetry/telemetry.h"
+#include "postproc/words/shared_text.h"
 
 namespace reveal {
 
 /// A metric of the whole node: the sum of its instances (the mean where a sum means nothing, as of frequencies).
 /// Few devices are kept one by one as well, "gpu.power/gpu0"; of many, the busiest: "cpu.softirq/busiest".
 struct ProfileChannel {
-  std::string name;
-  std::string unit;  // as shown to people: "cpus", "bytes/s", "Hz"
+  SharedText name;
+  SharedText unit;  // as shown to people: "cpus", "bytes/s", "Hz"
   Subsystem subsystem = Subsystem::cpu;
   Kind kind = Kind::gauge;
   bool carried_over = false;  // a level that depends on earlier jobs of the node: free memory, page cache
@@ -43,9 +44,9 @@ struct NodeProfile {
   std::int64_t sparkline_step_ns = 0;
   std::vector<ProfileChannel> channels;  // by name
   std::size_t channels_left_out = 0;
-  bool all_trends = true;                                  // false: only of the channels that this node's report needs
-  std::vector<std::string> zeros;                          // measured, and 0 all the time; by name
-  std::vector<std::pair<std::string, std::string>> facts;  // configuration that should not differ; by key
+  bool all_trends = true;         // false: only of the channels that this node's report needs
+  std::vector<SharedText> zeros;  // measured, and 0 all the time; by name
+  SharedPairs facts;              // configuration that should not differ; by key
 
   [[nodiscard]] double seconds() const { return static_cast<double>(end_utc_ns - begin_utc_ns) * 1e-9; }
   [[nodiscard]] const ProfileChannel* find(std::string_view name) const;

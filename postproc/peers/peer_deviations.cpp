@@ -101,8 +101,8 @@ std::string pair_sentence(const std::vector<PeerTest>& tests, const ProfileTable
     const double percent = percent_of(high, low, column.floor);
     if (percent < kPairPercent || high - low < column.floor || std::abs(a.effect) < wander) continue;
     if (!deviation_of(a, column, "").telling) continue;
-    differ.emplace_back(
-        percent, fmt::format("{} ({} and {})", column.name, quantity(low, column.unit), quantity(high, column.unit)));
+    differ.emplace_back(percent, fmt::format("{} ({} and {})", column.name.str(), quantity(low, column.unit),
+                                             quantity(high, column.unit)));
   }
   if (differ.empty()) return "";
   std::stable_sort(differ.begin(), differ.end(), [](const auto& a, const auto& b) { return a.first > b.first; });

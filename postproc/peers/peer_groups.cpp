@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
-#include <map>
+#include <unordered_map>
 
 #include "postproc/numerics/median.h"
 
@@ -117,7 +117,7 @@ double activity_of(double value, double floor) {
 ProfileTable tabulate(const std::vector<const NodeProfile*>& nodes) {
   ProfileTable table;
   table.nodes = nodes.size();
-  std::map<std::string_view, std::size_t> index;
+  std::unordered_map<SharedText, std::size_t, SharedText::Hash> index;
   for (const NodeProfile* node : nodes) {
     for (const ProfileChannel& channel : node->channels) {
       if (!index.try_emplace(channel.name, table.columns.size()).second) continue;
@@ -132,7 +132,7 @@ ProfileTable tabulate(const std::vector<const NodeProfile*>& nodes) {
   table.activity.assign(width * nodes.size(), kUnknown);
   table.channels.assign(width * nodes.size(), nullptr);
   for (std::size_t n = 0; n < nodes.size(); ++n) {
-    for (const std::string& zero : nodes[n]->zeros) {
+    for (const SharedText& zero : nodes[n]->zeros) {
       if (const auto at = index.find(zero); at != index.end()) table.activity[n * width + at->second] = 0;
     }
     for (const ProfileChannel& channel : nodes[n]->channels) {

@@ -13,8 +13,8 @@ namespace reveal {
 /// Channels of all nodes as one table; a channel that a node did not measure is NaN, one that was 0 is 0.
 struct ProfileTable {
   struct Column {
-    std::string name;
-    std::string unit;
+    SharedText name;
+    SharedText unit;
     Subsystem subsystem = Subsystem::cpu;
     Kind kind = Kind::gauge;
     bool carried_over = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "hdf5schema/basics/not_measured.h"
 #include "postproc/numerics/median.h"
 #include "postproc/numerics/moderated_t.h"
 #include "postproc/numerics/present_values.h"
@@ -13,6 +14,7 @@ namespace {
 constexpr double kLeastSpread = 1e-4;  // variance of a channel between equal nodes: one percent, squared
 constexpr double kStaticPriorDf = 4;
 constexpr double kLeastMeasured = 2.0 / 3;  // share of a group's nodes, for a channel to be compared
+constexpr std::size_t kAhead = 8;           // nodes
 constexpr double kNextToNothing = 0.1;      // activity: a tenth of the unit's floor
 
 /// Sample variance of `n` values from their sum and sum of squares, about any origin near them.
@@ -74,19 +76,27 @@ double ColumnTest::share_at_top(std::size_t column, std::size_t member) {
 }
 
 bool ColumnTest::collect(std::size_t column) {
-  const auto& [nodes, table, overlap] = group_;
+  const ProfileTable& table = group_.table;
+  const PeerOverlap& overlap = group_.overlap;
   const double floor = table.columns[column].floor;
   measured_.clear();
   level_.clear();
   mean_.clear();
   constant_ = true;
   blocks_.resize(overlap.members.size());
+  const auto channel_of = [&](std::size_t m) {
+    return table.channels[overlap.members[m] * table.columns.size() + column];
+  };
   for (std::size_t m = 0; m < overlap.members.size(); ++m) {
     const std::size_t node = overlap.members[m];
+    // A column of thousands of nodes is all over the memory.
+    if (m + 2 * kAhead < overlap.members.size()) __builtin_prefetch(channel_of(m + 2 * kAhead));
+    const ProfileChannel* next = m + kAhead < overlap.members.size() ? channel_of(m + kAhead) : nullptr;
+    if (next != nullptr) __builtin_prefetch(next->blocks.data());
     if (std::isnan(table.row(node)[column])) continue;
-    const ProfileChannel* channel = table.channels[node * table.columns.size() + column];
+    const ProfileChannel* channel = channel_of(m);
     std::vector<double>& blocks = blocks_[measured_.size()];
-    fold(*nodes[node], channel, overlap, blocks);
+    fold(*group_.nodes[node], channel, overlap, blocks);
     const auto present = std::count_if(blocks.begin(), blocks.end(), [](double value) { return !std::isnan(value); });
     if (static_cast<std::size_t>(present) < std::max(kLeastBlocks - 1, overlap.blocks() / 2)) continue;
     constant_ = constant_ && (channel == nullptr || channel->blocks.empty());
@@ -115,17 +125,19 @@ void ColumnTest::standard_errors(std::size_t column) {
   std::vector<double> sums(nodes, 0.0);
   std::vector<double> squares(nodes, 0.0);
   std::vector<double> counts(nodes, 0.0);
-  std::vector<double> levels;
+  std::vector<double> levels(nodes);
   for (std::size_t b = 0; b < group_.overlap.blocks(); ++b) {
-    levels.clear();
+    std::size_t present = 0;
     for (std::size_t i = 0; i < nodes; ++i) {
-      if (!std::isnan(blocks_[i][b])) levels.push_back(activity_of(blocks_[i][b], floor));
+      const double value = blocks_[i][b];
+      levels[i] = std::isnan(value) ? kNaN : activity_of(value, floor);
+      present += std::isnan(value) ? 0 : 1;
     }
-    if (levels.size() < 2) continue;
+    if (present < 2) continue;
     const double job = median_of(levels);
     for (std::size_t i = 0; i < nodes; ++i) {
-      if (std::isnan(blocks_[i][b])) continue;
-      const double away = activity_of(blocks_[i][b], floor) - job;
+      if (std::isnan(levels[i])) continue;
+      const double away = levels[i] - job;
       sums[i] += away;
       squares[i] += away * away;
       counts[i] += 1;
@@ -134,6 +146,13 @@ void ColumnTest::standard_errors(std::size_t column) {
   for (std::size_t i = 0; i < nodes; ++i) {
     if (counts[i] >= 2) se2_[i] = sample_variance(sums[i], squares[i], counts[i]) / counts[i];
   }
+}
+
+bool may_be_discovery(const PeerTest& test) {
+  constexpr double kLeastT = 1.95;  // a smaller one has a p above 5 %, whatever the degrees of freedom
+  const auto others = static_cast<double>(test.nodes - 1);
+  const double variance = least_moderated(test.variance, others - 1, kLeastSpread);
+  return std::abs(t_against_median(test.effect, variance, others, test.se2)) >= kLeastT;
 }
 
 void test_peers(std::vector<PeerTest>& tests, std::span<const double> variances, std::size_t members) {

@@ -59,6 +59,9 @@ class ColumnTest {
   bool constant_ = false;
 };
 
+/// False where p will be above 5 %, whatever the variances between the nodes in other columns are: nearly all tests.
+[[nodiscard]] bool may_be_discovery(const PeerTest& test);
+
 /// Fills t and p from `variances` between the nodes of all columns.
 void test_peers(std::vector<PeerTest>& tests, std::span<const double> variances, std::size_t members);
 

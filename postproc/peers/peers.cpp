@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/peers/peer_deviations.h"
@@ -31,6 +32,13 @@ std::string who_was_left_out(const std::vector<const NodeProfile*>& nodes, const
     if (text.size() > kLongReason) break;
   }
   return text;
+}
+
+/// Removes tests from `begin` on that cannot be discoveries: thousands of nodes would have millions of them.
+void drop_chance(std::vector<PeerTest>& tests, std::size_t begin) {
+  tests.erase(std::remove_if(tests.begin() + static_cast<std::ptrdiff_t>(begin), tests.end(),
+                             [](const PeerTest& test) { return !may_be_discovery(test); }),
+              tests.end());
 }
 
 class Comparer {
@@ -66,11 +74,15 @@ class Comparer {
     }
     const GroupData data{nodes_, table_, overlap};
     std::vector<PeerTest> tests;
-    tests.reserve(table_.columns.size() * overlap.members.size());
+    std::size_t all = 0;
     std::vector<double> variances;
     ColumnTest column_test(data);
     for (std::size_t c = 0; c < table_.columns.size(); ++c) {
-      if (column_test.run(c, tests, variances)) ++group.channels;
+      const std::size_t before = tests.size();
+      if (!column_test.run(c, tests, variances)) continue;
+      ++group.channels;
+      all += tests.size() - before;
+      if (overlap.members.size() >= kLeastNodes && table_.columns[c].name != kOwnTime) drop_chance(tests, before);
     }
     if (overlap.members.size() < kLeastNodes) {
       const std::string differ = pair_sentence(tests, table_);
@@ -81,7 +93,7 @@ class Comparer {
     group.compared = true;
     test_peers(tests, variances, overlap.members.size());
     if (out_.straggler.signal.empty()) out_.straggler = find_straggler(data, tests, straggling_);
-    out_.tests += tests.size();
+    out_.tests += all;
     for (PeerTest& test : tests) {
       if (test.p > kPeerDiscoveryRate) continue;
       test.member = overlap.members[test.member];
@@ -97,25 +109,37 @@ class Comparer {
   std::vector<PeerTest> tests_;  // tests of all roles that may be discoveries; members are indices into nodes_
 };
 
+template <class Value>
+using ByText = std::unordered_map<SharedText, Value, SharedText::Hash>;
+using NodesByValue = std::map<SharedText, std::vector<std::size_t>>;
+
+/// Few facts have more than one value: only these are sorted, because thousands of nodes have hundreds of facts each.
+std::map<SharedText, NodesByValue> facts_that_differ(const std::vector<const NodeProfile*>& nodes) {
+  ByText<ByText<std::vector<std::size_t>>> values;
+  for (std::size_t n = 0; n < nodes.size(); ++n) {
+    for (const auto& [key, value] : nodes[n]->facts) values[key][value].push_back(n);
+  }
+  std::map<SharedText, NodesByValue> differing;
+  for (auto& [key, by_value] : values) {
+    if (by_value.size() < 2) continue;
+    differing.emplace(key,
+                      NodesByValue(std::make_move_iterator(by_value.begin()), std::make_move_iterator(by_value.end())));
+  }
+  return differing;
+}
+
 }  // namespace
 
 std::vector<FactDifference> fact_differences(const std::vector<const NodeProfile*>& nodes) {
   std::vector<FactDifference> differences;
   if (nodes.size() < kLeastNodes) return differences;
-  std::map<std::string_view, std::map<std::string_view, std::vector<std::size_t>>> values;
-  for (std::size_t n = 0; n < nodes.size(); ++n) {
-    for (const auto& [key, value] : nodes[n]->facts) values[key][value].push_back(n);
-  }
-  for (const auto& [key, by_value] : values) {
+  for (const auto& [key, by_value] : facts_that_differ(nodes)) {
     const auto usual = std::max_element(by_value.begin(), by_value.end(),
                                         [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-    if (by_value.size() < 2 ||
-        static_cast<double>(usual->second.size()) < kMajority * static_cast<double>(nodes.size())) {
-      continue;
-    }
+    if (static_cast<double>(usual->second.size()) < kMajority * static_cast<double>(nodes.size())) continue;
     for (auto at = by_value.begin(); at != by_value.end(); ++at) {
       if (at == usual || differences.size() >= kMostFacts) continue;
-      FactDifference difference{std::string(key), {}, std::string(at->first), std::string(usual->first)};
+      FactDifference difference{key, {}, at->first, usual->first};
       for (const std::size_t n : at->second) difference.nodes.push_back(nodes[n]->node);
       differences.push_back(std::move(difference));
     }

@@ -26,7 +26,7 @@ void fields(auto& v, Visited<decltype(v), ProfileChannel>& channel) {
 
 /// Facts that many channels share.
 struct ChannelTraits {
-  std::string unit;
+  SharedText unit;
   Subsystem subsystem = Subsystem::cpu;
   Kind kind = Kind::gauge;
   bool carried_over = false;
@@ -74,8 +74,8 @@ void fields(auto& v, Visited<decltype(v), ChannelColumns>& columns) {
 }
 
 /// Names in one text: each with the number of letters that it shares with the one before.
-[[nodiscard]] std::string folded_names(const std::vector<std::string>& names);
-[[nodiscard]] std::vector<std::string> unfolded_names(std::string_view text);
+[[nodiscard]] std::string folded_names(const std::vector<SharedText>& names);
+[[nodiscard]] std::vector<SharedText> unfolded_names(std::string_view text);
 
 [[nodiscard]] ChannelColumns columns_of(const std::vector<ProfileChannel>& channels);
 /// Throws Error where the columns do not fit each other.
@@ -101,7 +101,9 @@ inline void zero_fields(JsonWriter& writer, const NodeProfile& profile) {
   writer("zero_names", folded_names(profile.zeros));
 }
 inline void zero_fields(JsonReader& reader, NodeProfile& profile) {
-  reader("zeros", profile.zeros);  // form of version 1
+  std::vector<std::string> zeros;
+  reader("zeros", zeros);  // form of version 1
+  profile.zeros.assign(zeros.begin(), zeros.end());
   std::string names;
   reader("zero_names", names);
   if (profile.zeros.empty()) profile.zeros = unfolded_names(names);

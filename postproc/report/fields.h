@@ -13,13 +13,13 @@ namespace reveal {
 /// An empty list is left out: few reports have it.
 template <class V, class T>
 void if_any(V& v, std::string_view key, T& list) {
-  if (V::kReads || !list.empty()) v(key, list);
+  if (!kLeavesOutEmpty<V> || !list.empty()) v(key, list);
 }
 
 /// The same, without those of a kind of a later version.
 template <class V, class T>
 void if_any_known(V& v, std::string_view key, T& list) {
-  if (V::kReads || !list.empty()) v.known(key, list);
+  if (!kLeavesOutEmpty<V> || !list.empty()) v.known(key, list);
 }
 
 void fields(auto& v, Visited<decltype(v), TimeSpan>& span) {

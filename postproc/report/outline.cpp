@@ -137,18 +137,23 @@ Section totals_section(const Report& report) {
               .most = kMostNodes,
               .fold = "Each node",
               .grid = true};
-  const auto of_nodes = [&](const JobTotals& row, std::optional<double> JobTotals::*value, std::string text) {
-    return drawn(cell(std::move(text)), row.*value, largest(report.totals, value));
+  const auto of_nodes = [&report](std::optional<double> JobTotals::*value) {
+    return [value, most = largest(report.totals, value)](const JobTotals& row, std::string text) {
+      return drawn(cell(std::move(text)), row.*value, most);
+    };
   };
+  const auto read = of_nodes(&JobTotals::read_bytes);
+  const auto written = of_nodes(&JobTotals::written_bytes);
+  const auto waiting = of_nodes(&JobTotals::wait_share);
+  const auto network = of_nodes(&JobTotals::network_bytes);
+  const auto energy = of_nodes(&JobTotals::energy_joules);
   for (const JobTotals& row : report.totals) {
     if (row.node.empty()) continue;
     table.rows.push_back({cell(row.node), drawn(cell(cpus_used(row)), row.cpu_used_share, 1),
                           drawn(cell(memory_used(row)), row.memory_peak, row.memory_limit),
-                          of_nodes(row, &JobTotals::read_bytes, amount(row.read_bytes)),
-                          of_nodes(row, &JobTotals::written_bytes, amount(row.written_bytes)),
-                          of_nodes(row, &JobTotals::wait_share, waited(row)),
-                          of_nodes(row, &JobTotals::network_bytes, amount(row.network_bytes)),
-                          of_nodes(row, &JobTotals::energy_joules, quantity(row.energy_joules, "J"))});
+                          read(row, amount(row.read_bytes)), written(row, amount(row.written_bytes)),
+                          waiting(row, waited(row)), network(row, amount(row.network_bytes)),
+                          energy(row, quantity(row.energy_joules, "J"))});
   }
   if (table.rows.size() > 1) section.parts.emplace_back(std::move(table));  // else the job is the node
   return section;

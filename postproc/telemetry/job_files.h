@@ -19,6 +19,8 @@ inline constexpr const char* kReportJobFile = ".report-job";
 inline constexpr const char* kMailedFile = ".mailed";
 inline constexpr const char* kNotMailedFile = ".not-mailed";  // written by early versions
 
+inline constexpr std::string_view kMergePartBegin = ".merge-part-";  // then "3-of-8"
+
 /// Files that a report replaces.
 inline constexpr std::array<std::string_view, 4> kReportFiles = {kReportFile, kTextPageFile, kWebPageFile,
                                                                  kRunRecordFile};

@@ -1,8 +1,11 @@
 // JSON that was written by reveal, or by any user who can write to a job directory.
 #include "hdf5schema/basics/error.h"
 #include "postproc/analysis/node_summary.h"
+#include "postproc/analysis/packed_fields.h"
+#include "postproc/analysis/summary_fields.h"
 #include "postproc/compare/comparison_page.h"
 #include "postproc/history/run_record.h"
+#include "postproc/report/fields.h"
 #include "postproc/report/report.h"
 #include "postproc/words/sanitize.h"
 #include "target.h"
@@ -26,6 +29,14 @@ void run(std::string_view input) {
   }
   try {
     static_cast<void>(render_summary(parse_summary(json)));
+  } catch (const Error&) {
+  }
+  try {
+    PackedTexts texts(input.substr(input.size() / 2));
+    PackedReader reader(input.substr(0, input.size() / 2), texts, kLargestSummary);
+    NodeSummary summary;
+    reader.get(summary);
+    static_cast<void>(render_summary(std::move(summary)));
   } catch (const Error&) {
   }
   try {

@@ -457,6 +457,7 @@ COMMANDS = {
     "show": lambda d: ["show", d],
     "export": lambda d: ["export", d, "--format", "csv"],
     "merge": lambda d: ["merge", d],
+    "merge-part": lambda d: ["merge-part", d],
     "pack": lambda d: ["merge", d, "--pack"],
     "watch": lambda d: ["watch", d],
     "prune": lambda d: ["prune", d, "--out", os.path.join(work, "selected.metrics")],

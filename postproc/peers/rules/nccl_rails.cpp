@@ -233,7 +233,8 @@ Traffic traffic_of(std::span<const NodeProfile* const> nodes) {
   std::set<std::string> ports;
   for (const NodeProfile* node : nodes) {
     for (const ProfileChannel& channel : node->channels) {
-      if (channel.name.starts_with(prefix)) ports.insert(channel.name.substr(prefix.size()));
+      const std::string& name = channel.name;
+      if (name.starts_with(prefix)) ports.insert(name.substr(prefix.size()));
     }
   }
   for (const std::string& port : ports) {

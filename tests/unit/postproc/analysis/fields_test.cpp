@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <set>
 #include <typeindex>
 
+#include "postproc/analysis/packed_fields.h"
 #include "postproc/analysis/summary_fields.h"
 #include "postproc/history/run_fields.h"
 #include "postproc/live/watch_fields.h"
@@ -76,6 +79,10 @@ class Filler {
     dictionary(key, values);
   }
   void dictionary(std::string_view key, Pairs& values) {
+    visit(values);
+    values = {{std::string(key), std::to_string(next())}};
+  }
+  void dictionary(std::string_view key, SharedPairs& values) {
     visit(values);
     values = {{std::string(key), std::to_string(next())}};
   }
@@ -192,6 +199,45 @@ TEST(Fields, KeepEveryMemberOfASummary) {
   EXPECT_EQ(after.part, before.part);
   EXPECT_EQ(after.profile, before.profile);
   EXPECT_EQ(after, before);
+}
+
+TEST(Fields, KeepEveryMemberOfASummaryAsBytes) {
+  Filler filler;
+  NodeSummary before = full_summary(filler);
+  before.profile.channels.front().blocks = {0.1F, -3e30F, std::numeric_limits<float>::quiet_NaN()};
+  PackedWriter writer;
+  writer.put(before);
+  const std::string bytes = writer.take();
+  const std::string kept = writer.texts();
+  PackedTexts texts(kept);
+  PackedReader reader(bytes, texts, 1'000'000);
+  NodeSummary after;
+  reader.get(after);
+  EXPECT_EQ(reader.left(), 0U);
+  after.profile.node = after.node;
+  EXPECT_TRUE(std::isnan(after.profile.channels.front().blocks.at(2)));
+  after.profile.channels.front().blocks.at(2) = before.profile.channels.front().blocks.at(2) = 0;
+  EXPECT_EQ(after.part, before.part);
+  EXPECT_EQ(after.profile, before.profile);
+  EXPECT_EQ(after, before);
+}
+
+TEST(Fields, AreRefusedWhereBytesAreMissing) {
+  Filler filler;
+  PackedWriter writer;
+  writer.put(full_summary(filler));
+  const std::string bytes = writer.take();
+  const std::string kept = writer.texts();
+  PackedTexts texts(kept);
+  for (std::size_t size = 0; size < bytes.size(); size += 7) {
+    PackedReader reader(std::string_view(bytes).substr(0, size), texts, 1'000'000);
+    NodeSummary after;
+    EXPECT_THROW(reader.get(after), Error) << size;
+  }
+  PackedReader small(bytes, texts, 1000);
+  NodeSummary after;
+  EXPECT_THROW(small.get(after), Error) << "more memory than it may take";
+  EXPECT_THROW(PackedTexts(std::string_view(kept).substr(0, kept.size() - 1)), Error);
 }
 
 /// Keys of texts and objects: one that does not exist is null without more ado.

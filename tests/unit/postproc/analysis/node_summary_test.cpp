@@ -44,7 +44,7 @@ TEST(Summary, ComparesNodesByTheModelsOfTheirGpus) {
   one.begin = {{"gpu.gpu0.name", "H100"}, {"gpu.gpu1.name", "H100"}};
   one.end = {{"gpu.gpu2.name", "A100"}, {"gpu.gpu3.name", ""}};
   const NodeSummary summary = analyse(one, {});
-  EXPECT_EQ(summary.profile.facts, (Snapshot{{"gpu.models", "A100, H100"}})) << "the numbers of GPUs are no setting";
+  EXPECT_EQ(summary.profile.facts, (SharedPairs{{"gpu.models", "A100, H100"}})) << "the numbers of GPUs are no setting";
 }
 
 TEST(Summary, ComesBackAsItWasWritten) {

@@ -496,6 +496,24 @@ TEST(ReportJob, CountsItsMailWithThoseOfEpilogs) {
   EXPECT_EQ(shell_text(command, {}, "/d"), "'reveal' report '/d' && 'reveal' mail '/d'");
 }
 
+TEST(ReportJob, ReadsTheSummariesOfLargeJobsInSteps) {
+  EXPECT_EQ(tasks_of_report(0), 1U);
+  EXPECT_EQ(tasks_of_report(256), 1U);
+  EXPECT_EQ(tasks_of_report(257), 2U);
+  EXPECT_EQ(tasks_of_report(10'000), 40U);
+  EXPECT_EQ(tasks_of_report(65'536), 64U);
+  SlurmJob job;
+  for (int i = 1; i <= 257; ++i) job.place.nodes.push_back("n" + std::to_string(i));
+  const std::string text = shell_text({.program = "reveal", .config = "/c"}, job, "/d");
+  const std::string steps =
+      "[ \"${SLURM_NTASKS:-1}\" -gt 1 ] && srun --mpi=none "
+      "--kill-on-bad-exit=0 --time=10 'reveal' merge-part '/d' "
+      "--config '/c'; 'reveal' report '/d' ";
+  EXPECT_EQ(text.substr(0, steps.size()), steps) << "the report comes even if the steps fail";
+  job.place.nodes.pop_back();
+  EXPECT_TRUE(shell_text({.program = "reveal"}, job, "/d").starts_with("'reveal' report '/d' "));
+}
+
 TEST(ReportJob, QuotesForTheShell) {
   EXPECT_EQ(shell_quoted("it's $HOME"), "'it'\\''s $HOME'");
 }

@@ -68,8 +68,8 @@ TEST_F(Retention, KnowsACompressedSummary) {
 
 TEST_F(Retention, DeletesTheDirectoryOfASlurmJob) {
   const StoredRun old = run("reveal-1");
-  for (const char* file : {".job", ".asked", ".slurm.json", ".mailed", ".not-mailed", ".report-job", ".moved-to",
-                           "n1.h5.earlier", "n1.h5.watch"}) {
+  for (const char* file : {".job", ".merge-part-3-of-8", ".asked", ".slurm.json", ".mailed", ".not-mailed",
+                           ".report-job", ".moved-to", "n1.h5.earlier", "n1.h5.watch"}) {
     write(old.directory / file);
   }
   EXPECT_EQ(look_at_run(old.directory, old.record).others, 0U);

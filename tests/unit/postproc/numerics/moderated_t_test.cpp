@@ -41,6 +41,15 @@ TEST(ModeratedT, BorrowsWhereChannelsAreAlike) {
   EXPECT_LT(uneven.df, 1.5) << "channels that differ in their noise lend each other nothing";
 }
 
+TEST(ModeratedT, KnowsTheSmallestVarianceBeforeThePrior) {
+  const double least = least_moderated(0.04, 7, 0.01);
+  EXPECT_NEAR(least, (7 * 0.04 + 4 * 0.01) / 11, 1e-12) << "a prior that counts most, with the smallest variance";
+  EXPECT_NEAR(least_moderated(0.001, 7, 0.01), (7 * 0.001 + 0.5 * 0.01) / 7.5, 1e-12);
+  for (const double unevenness : {0.0, 0.5, 1.0, 3.0}) {
+    EXPECT_LE(least, variance_prior(variances(unevenness, 400, 7), 7, 0.01).moderated(0.04, 7)) << unevenness;
+  }
+}
+
 TEST(ModeratedT, IsCarefulWithFewChannels) {
   EXPECT_EQ(variance_prior(std::vector<double>{1, 2, 3}, 3, 0.01).s2, 0.01);
   EXPECT_EQ(variance_prior({}, 3, 0.01).df, 0.5);

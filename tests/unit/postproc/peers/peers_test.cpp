@@ -427,7 +427,7 @@ TEST(ConfigurationFindings, DoNotTellTheFirmwareOfAnotherMachine) {
   EXPECT_EQ(other.evidence.size(), 1U);
   EXPECT_NE(other.sentence.find("machine.model = R750"), std::string::npos) << other.sentence;
   for (NodeProfile& profile : profiles)
-    std::erase_if(profile.facts, [](const auto& fact) { return fact.second[0] == 'R'; });
+    std::erase_if(profile.facts, [](const auto& fact) { return fact.second.str()[0] == 'R'; });
   const Finding same = drift_in(found_in(compared(profiles), {1, 2}));
   EXPECT_EQ(same.severity, Severity::notice) << "of the same model, a flaw that others have closed is worth a notice";
   EXPECT_EQ(same.evidence.size(), 3U);
@@ -620,12 +620,12 @@ TEST(PeersProfile, PacksDecimalsWithoutLoss) {
 }
 
 TEST(PeersProfile, FoldsNamesThatBeginAlike) {
-  const std::vector<std::string> names = {"cpu.user", "cpu.user/busiest", "fs.free//m\xc3\xa4", "fs.free//m\xc3\xb6",
-                                          ""};
+  const std::vector<SharedText> names = {"cpu.user", "cpu.user/busiest", "fs.free//m\xc3\xa4", "fs.free//m\xc3\xb6",
+                                         ""};
   const std::string folded = folded_names(names);
   EXPECT_EQ(folded, "0cpu.user\n8/busiest\n0fs.free//m\xc3\xa4\nA\xc3\xb6\n0\n") << "a letter is not cut in two";
   EXPECT_EQ(unfolded_names(folded), names);
-  EXPECT_EQ(unfolded_names(folded_names({"two\nlines"})), std::vector<std::string>{"two lines"});
+  EXPECT_EQ(unfolded_names(folded_names({"two\nlines"})), std::vector<SharedText>{"two lines"});
   for (const char* wrong : {"1a\n", "0a", "0a\n9b\n", "\n", "~a\n"}) {
     EXPECT_ANY_THROW(static_cast<void>(unfolded_names(wrong))) << wrong;
   }

@@ -74,7 +74,7 @@ TEST(RuleIbLinkDegraded, SaysThatThereIsNoLink) {
   EXPECT_THROW(static_cast<void>(R().findings("ib.link_degraded")), Unavailable);
 }
 
-using Facts = std::vector<std::pair<std::string, std::string>>;
+using Facts = SharedPairs;
 
 /// `of_n1`: further facts of the first of four nodes.
 std::vector<Finding> among_nodes(std::vector<FactDifference> facts, const Facts& of_n1 = {}) {
