@@ -286,12 +286,12 @@ static void name_report(char* words, size_t size) {
 
 /// One line at the end of srun. With --quiet, Slurm prints no information; slurm_spank_log() would print it.
 static void point_to_report(void) {
-  static const time_t kShortest = 10;  // [slurm] min_seconds: a shorter job has no report
+  static const time_t kShortest = 10;  // the default of [slurm] min_seconds: a shorter job has no report
   if (!request.given || request_is_off(request.text) || srun_job.id == 0 || srun_job.inside_another) return;
   if (seconds_now() - srun_job.begin < kShortest || !stderr_takes_a_line()) return;
   char words[kLongestRequest + 16];
   name_report(words, sizeof words);
-  slurm_info("reveal: job %u: its report is due a few seconds after its end: %s", srun_job.id, words);
+  slurm_info("reveal: job %u: if it was recorded, its report is due a few seconds after its end: %s", srun_job.id, words);
 }
 
 int slurm_spank_init(spank_t spank, int argc, char* argv[]) {

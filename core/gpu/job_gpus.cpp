@@ -157,7 +157,7 @@ JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity>
   }
   // Open files are no allocation: a library opens all GPUs that it may.
   const JobGpus by_files{with_minors(gpus, std::vector<int>(opened.begin(), opened.end())), ""};
-  const JobGpus otherwise = !by_files.indices.empty() ? by_files : slurm ? JobGpus{} : all;
+  const JobGpus otherwise = slurm ? JobGpus{} : !by_files.indices.empty() ? by_files : all;
   for (const std::string_view name : maker.visible) {
     JobGpus found{{}, std::string(name)};
     const std::vector<std::string> lists = values_of(environment, name);

@@ -192,7 +192,7 @@ bool NewFile::publish_as(const std::string& name) {
   if (::renameat2(folder_, hidden_.c_str(), folder_, name.c_str(), RENAME_NOREPLACE) != 0) {
     if (errno == EEXIST) return false;
     // NFS and others cannot do this in one step.
-    if (errno != EINVAL && errno != ENOSYS) throw system_error(place_, errno);
+    if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP) throw system_error(place_, errno);
     struct stat there {};
     if (::fstatat(folder_, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0) return false;
     if (::renameat(folder_, hidden_.c_str(), folder_, name.c_str()) != 0) throw system_error(place_, errno);
@@ -236,7 +236,7 @@ std::string copy_new(const fs::path& from, int folder, const fs::path& directory
   std::string wanted = name(1);
   NewFile copy(folder, directory, wanted, hidden_name(wanted), source.mode());
   fill(copy, source);
-  for (int number = 2; !wanted.empty() && !copy.publish_as(wanted); ++number) wanted = name(number);
+  for (int number = 2; !copy.publish_as(wanted); ++number) wanted = name(number);
   return wanted;
 }
 

@@ -166,11 +166,14 @@ bool belongs_to(const std::string& name, const std::string& node) {
   return name.starts_with(node + ".") || name.starts_with(node + "-");
 }
 
-/// True if the file is in its place already: an earlier delivery was killed before it removed it from the spool.
-bool stands_already(const fs::path& file, const fs::path& place) {
-  std::error_code error;
-  return fs::file_size(place, error) == fs::file_size(file) && !error &&
-         fs::last_write_time(place, error) == fs::last_write_time(file) && !error;
+/// True if the file is under this name already: an earlier delivery was killed before it removed it from the spool.
+/// `taken`: the name is.
+bool stands_already(const fs::path& file, int folder, const std::string& name, bool& taken) {
+  struct stat ours {};
+  struct stat there {};
+  taken = ::fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0;
+  return taken && ::lstat(file.c_str(), &ours) == 0 && ours.st_size == there.st_size &&
+         ours.st_mtim.tv_sec == there.st_mtim.tv_sec && ours.st_mtim.tv_nsec == there.st_mtim.tv_nsec;
 }
 
 struct Waiting {
@@ -209,13 +212,16 @@ class Move {
     const std::string own = from.filename().string();
     const std::string ending = own.ends_with(".part") ? ".h5.part" : ".h5";
     // A second collector of the same job on this node (the first one was ended in the middle) takes the next name.
-    const std::string name = copy_new(from, to_.folder.get(), to_.directory, [&](int number) {
-      if (number == 1) return own;
-      if (number == 2 && stands_already(from, to_.directory / own)) return std::string();
-      return fmt::format("{}-{}{}", node_, number, ending);
-    });
+    const auto name_of = [&](int number) { return number == 1 ? own : fmt::format("{}-{}{}", node_, number, ending); };
+    const int folder = to_.folder.get();
+    int number = 1;
+    bool taken = false;
+    while (!stands_already(from, folder, name_of(number), taken) && taken) ++number;
+    const std::string name =
+        taken ? name_of(number)
+              : copy_new(from, folder, to_.directory, [&](int attempt) { return name_of(number + attempt - 1); });
     placed_.push_back(from);
-    if (!own.ends_with(".earlier") && !name.empty() && name != own) new_names_[summary_name(from)] = name;
+    if (!own.ends_with(".earlier") && name != own) new_names_[summary_name(from)] = name;
   }
 
   void summary(const fs::path& from) {
@@ -232,7 +238,11 @@ class Move {
   /// Returns why a delivered file is still in the spool, "" if there is none.
   [[nodiscard]] std::string finish() {
     std::string left;
-    if (!placed_.empty()) sync_directory(to_.folder.get(), to_.directory);
+    try {
+      if (!placed_.empty()) sync_directory(to_.folder.get(), to_.directory);
+    } catch (const Error& error) {  // they stay in the spool, too
+      return error.what();
+    }
     for (const fs::path& file : placed_) {
       if (::unlink(file.c_str()) != 0)
         left = system_error(file.string() + ": was delivered and cannot be removed", errno).what();
@@ -267,7 +277,7 @@ std::string move_all(const fs::path& spool, const Claimed& to, const std::string
   try {
     for (const fs::path& trace : waiting.traces) move.trace(trace);
     for (const fs::path& summary : waiting.summaries) move.summary(summary);
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     static_cast<void>(move.finish());
     throw Error(std::string(error.what()) + "; kept in " + spool.string());
   }

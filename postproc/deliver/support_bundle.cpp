@@ -34,14 +34,21 @@ constexpr std::size_t kShortestSecret = 3;
 constexpr std::size_t kLargestAnswer = 1 << 16;
 constexpr auto kVersionLimit = std::chrono::seconds(5);
 
-constexpr std::string_view kSecretNames[] = {"TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL", "AUTH"};
+/// Parts of the names of variables whose values are removed even if they are short.
+constexpr std::string_view kSecretNames[] = {"TOKEN",      "SECRET", "PASS",    "KEY",
+                                             "CREDENTIAL", "AUTH",   "ACCOUNT", "PROJECT"};
+constexpr std::string_view kSystemNames[] = {"_", "SHELL", "TERM"};
 constexpr std::string_view kUserNames[] = {"USER", "LOGNAME", "SUDO_USER", "SLURM_JOB_USER"};
 constexpr std::string_view kHostNames[] = {"HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_CLUSTER_NAME"};
 
 /// Events whose texts are written by the collector alone.
-constexpr std::string_view kCollectorEvents[] = {"clock_step",   "gap",        "job_look_failed", "not_answering",
-                                                 "answering",    "probe_lost", "rows_lost",       "ticks_late",
-                                                 "ticks_missed", "job_begin",  "job_end"};
+constexpr std::string_view kCollectorEvents[] = {"begin",         "end",
+                                                 "clock_step",    "gap",
+                                                 "ticks_late",    "ticks_missed",
+                                                 "rows_lost",     "channels_refused",
+                                                 "counter_reset", "probe_lost",
+                                                 "slow_call",     "answering",
+                                                 "not_answering", "job_look_failed"};
 
 /// Forms of settings that hold no name.
 constexpr ConfigForm kPlainForms[] = {ConfigForm::names, ConfigForm::truth, ConfigForm::whole,  ConfigForm::number,
@@ -52,9 +59,18 @@ bool is_among(const List& list, const Value& value) {
   return std::find(std::begin(list), std::end(list), value) != std::end(list);
 }
 
+std::string upper_case(std::string_view text) {
+  std::string upper(text);
+  for (char& letter : upper) {
+    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
+  }
+  return upper;
+}
+
 bool is_secret(std::string_view variable) {
+  const std::string name = upper_case(variable);
   return std::any_of(std::begin(kSecretNames), std::end(kSecretNames),
-                     [&](std::string_view part) { return variable.find(part) != std::string_view::npos; });
+                     [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }
 
 void add_host(Redaction& redaction, std::string_view name) {
@@ -66,6 +82,7 @@ void add_host(Redaction& redaction, std::string_view name) {
 }
 
 void add_variable(Redaction& redaction, std::string_view name, std::string_view value) {
+  if (is_among(kSystemNames, name)) return;
   if (is_among(kUserNames, name)) return redaction.add(NameKind::user, value);
   if (is_among(kHostNames, name)) return add_host(redaction, value);
   if (name == "HOME" || name == "PWD" || name == "OLDPWD") return redaction.add(NameKind::path, value);

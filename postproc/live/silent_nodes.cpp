@@ -51,12 +51,12 @@ std::vector<SilentNodes::Change> SilentNodes::look(std::span<const HeardNode> no
   std::vector<std::string> heard_again;
   for (const HeardNode& node : nodes) {
     if (node.silent && silent_.insert(node.node).second) fell_silent.push_back(node);
-    if (!node.silent && silent_.erase(node.node) > 0) heard_again.push_back(node.node);
+    if (!node.silent && silent_.erase(node.node) > 0 && !node.ended) heard_again.push_back(node.node);
   }
   std::vector<Change> changes;
   if (!fell_silent.empty()) changes.push_back({"silent", silence_of(fell_silent)});
   std::sort(heard_again.begin(), heard_again.end());
-  if (!heard_again.empty()) changes.push_back({"heard_again", node_list(heard_again) + " sends rows again"});
+  if (!heard_again.empty()) changes.push_back({"heard_again", "rows come again from " + node_list(heard_again)});
   return changes;
 }
 

@@ -13,6 +13,7 @@ struct HeardNode {
   std::string node;
   bool silent = false;
   std::int64_t heard_utc_ns = 0;  // its newest row; 0: none yet
+  bool ended = false;             // its trace is closed: nothing more is expected of it
 };
 
 /// One sentence for all silent nodes, "" if there is none.

@@ -149,7 +149,8 @@ class Watch {
     std::vector<HeardNode> heard;
     heard.reserve(nodes_.size());
     for (const auto& node : nodes_) {
-      heard.push_back({node->trace().node(), node->trace().state() == LiveState::silent, node->heard_utc_ns()});
+      heard.push_back(
+          {node->trace().node(), node->trace().state() == LiveState::silent, node->heard_utc_ns(), node->ended()});
     }
     return heard;
   }

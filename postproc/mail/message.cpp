@@ -102,7 +102,8 @@ std::string subject_for_user(const Report& report) {
 std::vector<const Finding*> for_admins(const Report& report, const MailSettings& settings) {
   std::vector<const Finding*> findings;
   for (const Finding& finding : report.findings) {
-    if (concerns_admins(finding, settings)) findings.push_back(&finding);
+    // Faults of the hardware have a mail of their own, without the job.
+    if (concerns_admins(finding, settings) && !is_hardware_fault(finding)) findings.push_back(&finding);
   }
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding* a, const Finding* b) { return a->severity > b->severity; });

@@ -91,7 +91,8 @@ Finding nic_finding(const RuleContext& context, const Hca& most, const Hca& near
   if (!filter.empty()) values["filter"] = filter;
   const std::string by_setting = filter.empty() ? "" : "; the job itself requests this: NCCL_IB_HCA=" + filter;
   Finding finding = context.finding(values);
-  finding.severity = Severity::notice;
+  // Within a NUMA node, another part of the job may have sent it: a parallel file system, for example.
+  finding.severity = other_node ? Severity::notice : Severity::info;
   finding.confidence = filter.empty() ? Confidence::possible : Confidence::likely;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.instances = {most.name, near.name};

@@ -24,7 +24,7 @@ teardown_file() { cluster_stop; }
 
 @test "the line at the end of srun" {
   situation "srun of 11 s: one line at its end; not with --quiet, not inside of a job"
-  local line='its report is due a few seconds after its end: reveal show' status=0 id
+  local line='if it was recorded, its report is due a few seconds after its end: reveal show' status=0 id
   as_user srun -Q -N1 -w n3 --reveal sleep 11 >out.quiet 2>err.quiet &
   as_user srun -N1 -w n4 --reveal=output=here/it sh -c 'echo $SLURM_JOB_ID >id.named; sleep 11' >out.named 2>err.named &
   local inside

@@ -136,6 +136,21 @@ TEST_F(Deliver, GoesOnWhereAnEarlierDeliveryWasKilled) {
   EXPECT_FALSE(fs::exists(first.directory / "n01-2.h5"));
 }
 
+TEST_F(Deliver, GoesOnUnderTheNextNameWhereAnEarlierDeliveryWasKilled) {
+  settings_.report = ReportWhen::lazy;
+  const Delivery first = deliver_node("n01");
+  record(base_ / "second.h5", "n01");
+  fs::last_write_time(base_ / "second.h5", fs::last_write_time(first.directory / "n01.h5") + std::chrono::seconds(1));
+  for (int delivery = 0; delivery < 2; ++delivery) {
+    fs::copy_file(base_ / "second.h5", base_ / "spool-n01/n01.h5");
+    fs::last_write_time(base_ / "spool-n01/n01.h5", fs::last_write_time(base_ / "second.h5"));
+    EXPECT_TRUE(deliver_node("n01").moved);
+    EXPECT_FALSE(fs::exists(base_ / "spool-n01/n01.h5"));
+  }
+  EXPECT_TRUE(fs::exists(first.directory / "n01-2.h5"));
+  EXPECT_FALSE(fs::exists(first.directory / "n01-3.h5"));
+}
+
 TEST_F(Deliver, KeepsOneRowAMinuteOnceTheNodeIsAnalysed) {
   const std::uintmax_t whole = fs::file_size(spool_of_ten_minutes("n01") / "n01.h5");
   settings_.downsample_traces = true;

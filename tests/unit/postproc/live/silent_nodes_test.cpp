@@ -46,7 +46,17 @@ TEST(SilentNodes, AreReportedOnceAndWhenTheyAreBack) {
   nodes[1].silent = false;
   nodes[2].silent = true;
   EXPECT_EQ(said(silence, nodes), (std::vector<std::string>{"silent: nothing heard of n3 since 12:00:03",
-                                                            "heard_again: n2 sends rows again"}));
+                                                            "heard_again: rows come again from n2"}));
+}
+
+TEST(SilentNodes, ThatEndedAreNotHeardAgain) {
+  SilentNodes silence;
+  std::vector<HeardNode> nodes = job_of(2);
+  nodes[0].silent = true;
+  EXPECT_EQ(said(silence, nodes).size(), 1U);
+  nodes[0].silent = false;
+  nodes[0].ended = true;
+  EXPECT_TRUE(said(silence, nodes).empty());
 }
 
 }  // namespace
