@@ -33,7 +33,7 @@ def known_options():
     shared = strings_in([commands / "shared_options.cpp"], option) | {"--help", "--version"}
     known = {"reveal": shared, "reveal help": shared}
     for path in commands.glob("*.cpp"):
-        for name in re.findall(r'\.name = "([a-z]+)"', path.read_text()):
+        for name in re.findall(r'\.name = "([a-z-]+)"', path.read_text()):
             known[f"reveal {name}"] = shared | strings_in([path], option)
     known["reveal-run"] = {"--help", "--version"} | strings_in([SOURCE / "wrapper/settings.cpp"], r'"(--[a-z-]+)"')
     collect = strings_in([SOURCE / "core/reveal_collect_main.cpp"], option)
@@ -66,7 +66,7 @@ def mistakes_in(text, known):
         rest = text[found.end():]
         command = found.group(1)
         if command == "reveal":
-            word = re.match(r"\s+([a-z]+)(?![\w.:/-])", rest)
+            word = re.match(r"\s+([a-z]+(?:-[a-z]+)*)(?![\w.:/-])", rest)
             if word and f"reveal {word.group(1)}" in known:
                 command += " " + word.group(1)
             elif word:

@@ -35,7 +35,7 @@ void require_private_directory(int folder, const std::string& path, Privacy priv
 /// Throws Error if no file can be written there.
 void require_writable(const std::string& path);
 
-/// What is on the disk when a call returns: nothing for sure, the content of the file, or also its name.
+/// The parts of a file that are on the disk when a call returns: none for sure, its content, or also its name.
 enum class Synced : std::uint8_t { no, content, yes };
 
 /// A file that stands under its name whole or not at all: written under a hidden name in the same directory, and never

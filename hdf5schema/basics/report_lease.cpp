@@ -81,7 +81,7 @@ ReportLease::~ReportLease() {
 bool ReportLease::take() {
   const std::string here = pid_namespace();
   for (int attempt = 0; attempt < 2 && !held_; ++attempt) {
-    // Of many nodes, all but one find it taken.
+    // All nodes of a job but one find it taken.
     Descriptor other = open_lease(path_);
     const Descriptor file(other ? -1 : ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
     if (file) {

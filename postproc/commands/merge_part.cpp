@@ -59,13 +59,15 @@ class MergePart final : public Command {
   std::size_t threads_ = 0;
 };
 
+constexpr const char* kExamples =
+    "  srun -n8 reveal merge-part reveal-4711 && reveal report reveal-4711\n"
+    "  mpirun -n 2 reveal merge-part reveal-4711\n"
+    "  reveal merge-part reveal-4711 --part 1/2";
+
 const RegisteredCommand kMergePartCommand{{.order = 31,
                                            .name = "merge-part",
                                            .help = "Prepare a part of the report of a job of thousands of nodes",
-                                           .examples = "  srun -n8 reveal merge-part reveal-4711 && reveal report "
-                                                       "reveal-4711\n"
-                                                       "  mpirun -n 2 reveal merge-part reveal-4711\n"
-                                                       "  reveal merge-part reveal-4711 --part 1/2",
+                                           .examples = kExamples,
                                            .make = make_command<MergePart>}};
 
 }  // namespace

@@ -266,7 +266,7 @@ class Move {
   const Claimed& to_;
   const std::string& node_;
   std::vector<fs::path> placed_;
-  std::map<std::string, std::string> new_names_;  // of traces, by the summary of each
+  std::map<std::string, std::string> new_names_;  // by the summary of each trace
 };
 
 /// Traces before summaries: a node that sees a summary may begin with the report. Files that were delivered before are

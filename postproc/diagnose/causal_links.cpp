@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
 #include "postproc/words/lists.h"
 
 namespace reveal {

@@ -99,14 +99,20 @@ std::string subject_for_user(const Report& report) {
   return fmt::format("{} {}: {}{}", beginning(report.job), short_job(report.job), state, result(report));
 }
 
-std::vector<const Finding*> for_admins(const Report& report, const MailSettings& settings) {
+std::vector<const Finding*> of_administrators(const Report& report, const MailSettings& settings) {
   std::vector<const Finding*> findings;
   for (const Finding& finding : report.findings) {
-    // Faults of the hardware have a mail of their own, without the job.
-    if (concerns_admins(finding, settings) && !is_hardware_fault(finding)) findings.push_back(&finding);
+    if (concerns_admins(finding, settings)) findings.push_back(&finding);
   }
   std::stable_sort(findings.begin(), findings.end(),
                    [](const Finding* a, const Finding* b) { return a->severity > b->severity; });
+  return findings;
+}
+
+/// Faults of the hardware have a mail of their own, without the job.
+std::vector<const Finding*> for_admins(const Report& report, const MailSettings& settings) {
+  auto findings = of_administrators(report, settings);
+  std::erase_if(findings, [](const Finding* finding) { return is_hardware_fault(*finding); });
   return findings;
 }
 
@@ -406,7 +412,7 @@ std::string header_text(std::string_view untrusted, std::size_t limit) {
 
 std::vector<HardwareFault> hardware_faults(const Report& report, const MailSettings& settings) {
   std::vector<HardwareFault> faults;
-  for (const Finding* finding : for_admins(report, settings)) {
+  for (const Finding* finding : of_administrators(report, settings)) {
     if (!is_hardware_fault(*finding)) continue;
     const std::string devices = joined(finding->instances, ",");
     for (const std::string& node : finding->nodes) {
