@@ -66,7 +66,7 @@ def mistakes_in(text, known):
         rest = text[found.end():]
         command = found.group(1)
         if command == "reveal":
-            word = re.match(r"\s+([a-z]+(?:-[a-z]+)*)(?![\w.:/-])", rest)
+            word = re.match(r"\s+(?!reveal-)([a-z]+(?:-[a-z]+)*)(?![\w.:/-])", rest)
             if word and f"reveal {word.group(1)}" in known:
                 command += " " + word.group(1)
             elif word:
