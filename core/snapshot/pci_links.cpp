@@ -88,7 +88,8 @@ std::string bridges_above(KernelTree& fs, const std::string& folder) {
 
 // Reading the link of a device that sleeps would wake it.
 bool sleeps(KernelTree& fs, const std::string& folder) {
-  return fs.word(folder + "/power/runtime_status") == "suspended";
+  const std::string status(fs.word(folder + "/power/runtime_status"));
+  return status == "suspended" || status == "suspending";
 }
 
 void add_link(KernelTree& fs, const std::string& address, const std::string& folder, Snapshot& facts) {

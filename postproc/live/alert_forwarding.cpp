@@ -31,6 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view kFileBegin = "alert-";
 constexpr std::string_view kFileEnd = ".json";
+constexpr std::size_t kDigitsOfTime = 13;  // milliseconds since 1970
 constexpr std::int64_t kMillisecond = 1'000'000;
 
 /// Lines of several programs may go into one file: each is one write() in append mode.
@@ -45,6 +46,7 @@ class LinesOfFile final : public NewsReceiver {
     if (!file_ || ::fstat(file_.get(), &status) != 0) throw system_error(path_, errno);
     if (!S_ISREG(status.st_mode)) throw Error(path_ + " is not a regular file");
     if (status.st_uid != ::geteuid()) throw Error(path_ + " belongs to another user");
+    if (status.st_nlink != 1) throw Error(path_ + " has another name: alerts are not written through a link");
   }
 
   void take(const ForwardedNews& news) override {
@@ -76,12 +78,18 @@ class FilesOfDirectory final : public NewsReceiver {
   }
 
  private:
+  static bool is_ours(std::string_view name) {
+    if (!name.starts_with(kFileBegin) || !name.ends_with(kFileEnd)) return false;
+    name.remove_prefix(kFileBegin.size());
+    return name.size() > kDigitsOfTime && name.substr(0, name.find_first_not_of("0123456789")).size() == kDigitsOfTime;
+  }
+
   void delete_oldest() const {
     std::vector<std::string> names;
     std::error_code error;
     for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
       std::string name = entry->path().filename().string();
-      if (name.starts_with(kFileBegin) && name.ends_with(kFileEnd)) names.push_back(std::move(name));
+      if (is_ours(name)) names.push_back(std::move(name));
     }
     if (names.size() <= most_) return;
     std::sort(names.begin(), names.end());  // they begin with the time

@@ -351,11 +351,24 @@ std::string subject_of_faults(const std::vector<HardwareFault>& faults, const Re
                      printable(worst.title, kLongestTitle), printable(node_list(nodes, 4), 40));
 }
 
+/// Names of devices stand in a file that the job's owner can write: nothing else gets through.
+std::string devices_of(const Finding& finding) {
+  constexpr std::size_t kMostDevices = 8;
+  constexpr std::size_t kLongestDevice = 40;
+  std::vector<std::string> names;
+  for (const std::string& name : finding.instances) {
+    const bool plain = name.find_first_not_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/-") ==
+                       std::string::npos;
+    if (plain && name.size() <= kLongestDevice && names.size() < kMostDevices) names.push_back(name);
+  }
+  return listed(names);
+}
+
 /// Title and steps from the table of rules; nothing that the job's program or owner is called.
 std::string text_of_fault(const HardwareFault& fault) {
   const Finding& finding = *fault.finding;
   std::string where = "on " + printable(fault.node, 100);
-  if (!finding.instances.empty()) where += ": " + printable(listed(finding.instances), 200);
+  if (const std::string devices = devices_of(finding); !devices.empty()) where += ": " + devices;
   if (!finding.intervals.empty()) where += "; " + date_and_time(finding.intervals.front().begin_utc_ns);
   std::string text = fmt::format("{}, {}: {}\n", name_of(finding.severity), name_of(finding.confidence),
                                  printable(finding.title, 200));

@@ -4,15 +4,21 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
+#include <functional>
 
 #include "core/broker/extern_step.h"
 #include "core/broker/job_spool.h"
+#include "core/broker/privileges.h"
 #include "core/broker/slurm_sampler.h"
 #include "core/broker/user_cgroup.h"
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "test_host.h"
 #include "tests/unit/temporary_directory.h"
@@ -263,6 +269,28 @@ TEST(UserCgroup, IsLeftByNoProcessInVersionTwo) {
   const fs::path root = hybrid ? "/sys/fs/cgroup/unified" : "/sys/fs/cgroup";
   if (!fs::exists(root / "cgroup.controllers")) GTEST_SKIP() << "this machine has version 1 only";
   expect_that_nothing_outlives_it(root, root);
+}
+
+/// The errno of a call in a child process that has given up the calls which no sampler makes.
+int error_of_sampler(const std::function<long()>& call) {
+  ChildProcess child = fork_child([&] {
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    refuse_system_calls();
+    return call() < 0 ? errno : 0;
+  });
+  return WEXITSTATUS(child.wait());
+}
+
+TEST(SystemCallsOfASampler, StartNoProgramAndTraceAndMountNothing) {
+  if (::prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0) GTEST_SKIP() << "this kernel has no filters of system calls";
+  char program[] = "/bin/true";
+  char* const words[] = {program, nullptr};
+  char* const nothing[] = {nullptr};
+  EXPECT_EQ(error_of_sampler([&] { return ::syscall(SYS_execve, program, words, nothing); }), EPERM);
+  EXPECT_EQ(error_of_sampler([] { return ::syscall(SYS_ptrace, 0, 0, 0, 0); }), EPERM);
+  EXPECT_EQ(error_of_sampler([] { return ::syscall(SYS_mount, "none", "/", "tmpfs", 0, nullptr); }), EPERM);
+  EXPECT_EQ(error_of_sampler([] { return ::syscall(430, "tmpfs", 0); }), EPERM);  // fsopen
+  EXPECT_EQ(error_of_sampler([] { return ::syscall(SYS_getppid); }), 0);
 }
 
 }  // namespace
