@@ -291,7 +291,8 @@ static void point_to_report(void) {
   if (seconds_now() - srun_job.begin < kShortest || !stderr_takes_a_line()) return;
   char words[kLongestRequest + 16];
   name_report(words, sizeof words);
-  slurm_info("reveal: job %u: if it was recorded, its report is due a few seconds after its end: %s", srun_job.id, words);
+  slurm_info("reveal: job %u: if it was recorded, its report is due a few seconds after its end: %s", srun_job.id,
+             words);
 }
 
 int slurm_spank_init(spank_t spank, int argc, char* argv[]) {

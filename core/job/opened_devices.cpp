@@ -21,7 +21,7 @@ std::string list_of(const std::set<int>& numbers) {
 }
 
 /// "0000:c1:00.0" of the line "PCI_SLOT_NAME=0000:c1:00.0".
-std::string_view value_of(std::string_view text, std::string_view key) {
+std::string_view value_after(std::string_view text, std::string_view key) {
   std::string_view line;
   while (next_line(text, line)) {
     if (line.starts_with(key) && line.substr(key.size()).starts_with('=')) return line.substr(key.size() + 1);
@@ -40,9 +40,9 @@ std::vector<RenderDevice> render_devices(KernelTree& fs, std::string_view driver
     if (!name.starts_with(kName) || devices.size() == kMostDevices) continue;
     const auto minor = parse_int(std::string_view(name).substr(kName.size()));
     const std::string text = fs.text(std::string(kFolder) + name + "/device/uevent").value_or("");
-    const std::string_view address = value_of(text, "PCI_SLOT_NAME");
+    const std::string_view address = value_after(text, "PCI_SLOT_NAME");
     const bool whole = !address.empty() && address.find_first_not_of("0123456789abcdef:.") == std::string_view::npos;
-    if (!minor || *minor < 0 || !whole || value_of(text, "DRIVER") != driver) continue;
+    if (!minor || *minor < 0 || !whole || value_after(text, "DRIVER") != driver) continue;
     devices.push_back({static_cast<int>(*minor), std::string(address)});
   }
   std::sort(devices.begin(), devices.end(),

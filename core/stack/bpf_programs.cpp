@@ -137,8 +137,8 @@ constexpr std::int16_t kIndex = -8;     // index of the counts, a word of 32 bit
 constexpr std::int16_t kPending = -24;  // a PendingCall
 constexpr std::int16_t kBegin = -40;    // begin of the call: a PendingBegin
 constexpr std::int16_t kDepth = kBegin + 8;
-constexpr std::int16_t kThread = -56;    // its name, sixteen letters
-constexpr std::int16_t kElements = -72;  // their number and their size
+constexpr std::int16_t kThread = -56;           // its name, sixteen letters
+constexpr std::int16_t kElementsOnStack = -72;  // their number and their size
 
 /// "pt_autog", as PyTorch names the threads in which it runs the passes of GPUs ("pt_autograd_0"): a pass that begins
 /// there is a part of another one, as with reentrant checkpointing.
@@ -184,14 +184,14 @@ void find_pending(Assembler& code, const CallShape& shape, const CallMaps& maps)
 void read_options(Assembler& code, std::int32_t offset) {
   constexpr std::int32_t kMostElements = 0x7fff'ffff;
   constexpr std::int32_t kLargestElement = 16;  // bytes: a complex number of two doubles
-  code.set_stack(r1, kElements);
+  code.set_stack(r1, kElementsOnStack);
   code.set(r2, 16);
   code.move(r3, r8);
   code.alu(BPF_ADD, r3, offset);
   code.call(kReadUser);
   code.jump_if(BPF_JNE, r0, 0, kUnsized);
-  code.load(r8, r10, kElements);
-  code.load(r9, r10, kElements + 8);
+  code.load(r8, r10, kElementsOnStack);
+  code.load(r9, r10, kElementsOnStack + 8);
   // Anything else is not what it is taken for: another version of gloo.
   code.jump_if(BPF_JGT, r8, kMostElements, kUnsized);
   code.jump_if(BPF_JGT, r9, kLargestElement, kUnsized);

@@ -81,8 +81,8 @@ void sync_directory(int folder, const std::filesystem::path& directory);
 /// is on the disk then, the name is after sync_directory(). Throws Error.
 void copy_over(const std::filesystem::path& from, int folder, const std::filesystem::path& directory,
                const std::string& name);
-/// The same in place of no other file: under the first of the names `name(1)`, `name(2)`, ... that is free. Returns that
-/// name.
+/// The same in place of no other file: under the first of the names `name(1)`, `name(2)`, ... that is free. Returns
+/// that name.
 [[nodiscard]] std::string copy_new(const std::filesystem::path& from, int folder,
                                    const std::filesystem::path& directory, const std::function<std::string(int)>& name);
 

@@ -48,7 +48,7 @@ struct Launcher {
   const char* number;
   const char* count;
 };
-constexpr Launcher kLaunchers[] = {
+constexpr Launcher kRankVariables[] = {
     {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
     {"PMI_RANK", "PMI_SIZE"},
     {"SLURM_PROCID", "SLURM_NTASKS"},
@@ -261,7 +261,7 @@ std::optional<PartNumber> part_number(std::string_view text) {
 }
 
 PartNumber part_of_environment(const Environment& environment) {
-  for (const Launcher& launcher : kLaunchers) {
+  for (const Launcher& launcher : kRankVariables) {
     const std::string number = environment(launcher.number);
     const std::string count = environment(launcher.count);
     if (number.empty() || count.empty()) continue;

@@ -146,10 +146,9 @@ void MailQuota::forget_old() {
   std::vector<std::string> old;
   while (const dirent* entry = ::readdir(stream)) {
     const std::string name = entry->d_name;
-    if (is_of_the_past(name, kHourly, now_seconds_ / kHour) || is_of_the_past(name, kFault, now_seconds_ / kDay)) {
-      old.push_back(name);
-    } else if ((name.starts_with(kArray) && is_older(name, kKeepArrays)) ||
-               (name.starts_with(kTold) && is_older(name, kKeepTold))) {
+    if (is_of_the_past(name, kHourly, now_seconds_ / kHour) || is_of_the_past(name, kFault, now_seconds_ / kDay) ||
+        (name.starts_with(kArray) && is_older(name, kKeepArrays)) ||
+        (name.starts_with(kTold) && is_older(name, kKeepTold))) {
       old.push_back(name);
     }
   }

@@ -7,7 +7,7 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kKinds[] = {"user", "host", "path", "address", "value"};
-constexpr std::string_view kEverywhere[] = {"root", "localhost", "/", "/root"};
+constexpr std::string_view kCommonNames[] = {"root", "localhost", "/", "/root"};
 /// Files below these belong to the system or to reveal.
 constexpr std::string_view kSystem[] = {"/proc/",
                                         "/sys/",
@@ -101,7 +101,7 @@ bool looks_like_address(std::string_view token) {
 
 void Redaction::add(Kind kind, std::string_view name) {
   while (name.size() > 1 && name.ends_with('/')) name.remove_suffix(1);
-  if (name.size() < 2 || std::find(std::begin(kEverywhere), std::end(kEverywhere), name) != std::end(kEverywhere)) {
+  if (name.size() < 2 || std::find(std::begin(kCommonNames), std::end(kCommonNames), name) != std::end(kCommonNames)) {
     return;
   }
   const auto shorter = [&](const Known& other) { return other.name.size() < name.size(); };

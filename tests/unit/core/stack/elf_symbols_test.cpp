@@ -112,7 +112,7 @@ struct MarkedProgram {
     }
     notes[0].place = 0x41230;
     notes[0].counter = 0x5000e;
-    std::memcpy(notes[0].names, "python\0gc__start\0-4@112(%rsp)", 31);
+    std::memcpy(notes[0].names, "python\0gc__start\0-4@112(%rsp)", 30);
     notes[1].place = 0x42ff0;
     std::memcpy(notes[1].names, "python\0gc__done\0", 17);
   }

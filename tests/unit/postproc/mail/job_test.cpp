@@ -69,7 +69,7 @@ class MailJobs : public ::testing::Test {
     finding["severity"] = "critical";
     finding["nodes"] = {"n03"};
     finding["instances"] = {device};
-    report["findings"] = {finding};
+    report["findings"] = nlohmann::json::array({finding});
     std::ofstream(work_ + "/job/report.json") << report;
     made.state = work_ + "/state";
     return made;
