@@ -227,6 +227,7 @@ std::vector<ComputeDevice> compute_devices(KernelTree& fs) {
     }
   }
   std::vector<ComputeDevice> ordered;
+  ordered.reserve(devices.size());
   for (const auto& [node, device] : devices) ordered.push_back(device);
   return ordered;
 }
