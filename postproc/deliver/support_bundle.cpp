@@ -35,8 +35,8 @@ constexpr std::size_t kLargestAnswer = 1 << 16;
 constexpr auto kVersionLimit = std::chrono::seconds(5);
 
 /// Parts of the names of variables whose values are removed even if they are short.
-constexpr std::string_view kSecretNames[] = {"TOKEN",      "SECRET", "PASS",    "KEY",
-                                             "CREDENTIAL", "AUTH",   "ACCOUNT", "PROJECT"};
+constexpr std::string_view kSecretNames[] = {"token",      "secret", "pass",    "key",
+                                             "credential", "auth",   "account", "project"};
 constexpr std::string_view kSystemNames[] = {"_", "SHELL", "TERM"};
 constexpr std::string_view kUserNames[] = {"USER", "LOGNAME", "SUDO_USER", "SLURM_JOB_USER"};
 constexpr std::string_view kHostNames[] = {"HOSTNAME", "HOST", "SLURMD_NODENAME", "SLURM_CLUSTER_NAME"};
@@ -59,16 +59,8 @@ bool is_among(const List& list, const Value& value) {
   return std::find(std::begin(list), std::end(list), value) != std::end(list);
 }
 
-std::string upper_case(std::string_view text) {
-  std::string upper(text);
-  for (char& letter : upper) {
-    if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
-  }
-  return upper;
-}
-
 bool is_secret(std::string_view variable) {
-  const std::string name = upper_case(variable);
+  const std::string name = in_lower_case(variable);
   return std::any_of(std::begin(kSecretNames), std::end(kSecretNames),
                      [&](std::string_view part) { return name.find(part) != std::string_view::npos; });
 }

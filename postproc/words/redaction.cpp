@@ -31,12 +31,6 @@ char lower_letter(char letter) {
   return letter >= 'A' && letter <= 'Z' ? static_cast<char>(letter - 'A' + 'a') : letter;
 }
 
-std::string in_lower_case(std::string_view text) {
-  std::string copy(text);
-  std::transform(copy.begin(), copy.end(), copy.begin(), lower_letter);
-  return copy;
-}
-
 bool begins_word(std::string_view text, std::size_t at) {
   return at == 0 || !of_word(text[at - 1]);
 }
@@ -98,6 +92,12 @@ bool looks_like_address(std::string_view token) {
 }
 
 }  // namespace
+
+std::string in_lower_case(std::string_view text) {
+  std::string copy(text);
+  std::transform(copy.begin(), copy.end(), copy.begin(), lower_letter);
+  return copy;
+}
 
 void Redaction::add(Kind kind, std::string_view name) {
   while (name.size() > 1 && name.ends_with('/')) name.remove_suffix(1);

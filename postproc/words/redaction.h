@@ -12,6 +12,9 @@
 
 namespace reveal {
 
+/// Names are the same whatever the case of their letters.
+[[nodiscard]] std::string in_lower_case(std::string_view text);
+
 class Redaction {
  public:
   enum class Kind : std::uint8_t { user, host, path, address, value };

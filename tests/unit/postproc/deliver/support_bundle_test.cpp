@@ -25,20 +25,22 @@ std::string text_of(const std::vector<ArchivedFile>& files, const std::string& n
 TEST(SupportBundle, ContainsNoNameThatTheProcessKnows) {
   Redaction redaction;
   add_own_names(redaction, {"USER=ada", "HOSTNAME=n03.cluster.example.org", "HOME=/home/ada", "API_TOKEN=s3cr3t",
-                            "PROJECT=nuclear-fusion", "SHORT=yes", "broken"});
-  const Json doctor = {{"checks", Json::array({{{"message", "ada has /home/ada/x on n03, token s3cr3t"}}})},
-                       {"locality", {{"note", "of nuclear-fusion on N03.CLUSTER.EXAMPLE.ORG: yes"}}},
-                       {"problems", 2}};
+                            "PROJECT=nuclear-fusion", "SHORT=yes", "broken", "my_token=q9z", "SLURM_JOB_ACCOUNT=phys12",
+                            "_=/usr/bin/reveal"});
+  const Json doctor = {
+      {"checks", Json::array({{{"message", "ada has /home/ada/x on n03, token s3cr3t"}}})},
+      {"locality", {{"note", "q9z of nuclear-fusion for phys12 on N03.CLUSTER.EXAMPLE.ORG, /usr/bin/reveal: yes"}}},
+      {"problems", 2}};
   Config config;
   const std::vector<ArchivedFile> files = support_files({.doctor = doctor, .config = config, .job = {}}, redaction);
   std::string all;
   for (const ArchivedFile& file : files) all += file.text;
-  for (const char* name : {"ada", "n03", "N03", "cluster.example", "s3cr3t", "fusion", "/home"}) {
+  for (const char* name : {"ada", "n03", "N03", "cluster.example", "s3cr3t", "fusion", "/home", "q9z", "phys12"}) {
     EXPECT_EQ(all.find(name), std::string::npos) << name << "\n" << all;
   }
   const Json kept = parse_json(text_of(files, "doctor.json"), "doctor.json");
   EXPECT_EQ(kept["problems"], 2);
-  EXPECT_NE(kept["locality"]["note"].get<std::string>().find(": yes"), std::string::npos);
+  EXPECT_NE(kept["locality"]["note"].get<std::string>().find(", /usr/bin/reveal: yes"), std::string::npos);
 }
 
 TEST(SupportBundle, ContainsSettingsOnlyWhereTheirFormHoldsNoName) {
