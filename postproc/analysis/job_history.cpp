@@ -162,7 +162,9 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
 void keep_run(KeptRun run, const HistoryOptions& options, Report& report, std::vector<InputProblem>& problems) {
   RunRecord& record = run.record;
   record.verdict = name_of(report.verdict.status);
-  for (const Finding& finding : report.findings) record.findings.push_back(finding.id);
+  for (const Finding& finding : report.findings) {
+    if (finding.severity >= Severity::notice) record.findings.push_back(finding.id);  // not observations
+  }
   record.why_not = report.history.why_not = why_not_normal(report);
   record.accepted = report.history.enters_baseline = record.why_not.empty();
   keep(run.place, record, problems);

@@ -109,9 +109,7 @@ class List final : public Command {
     const std::vector<Run> runs =
         selected_runs(selection_, limit_, [this](const RunRecord& run) { return wanted(run); });
     if (runs.empty() && !common.json) {
-      const bool any = verdict_.empty() && finding_.empty() && selection_.name.empty();
-      print(any ? "none of your runs has a report yet: reveal-run -- COMMAND and srun --reveal make one\n"
-                : "no run matches these options\n");
+      print(none_words() + "\n");
       return 0;
     }
     print(common.json ? as_json(runs) : as_text(runs, common.style()));
@@ -123,6 +121,14 @@ class List final : public Command {
     const bool found =
         finding_.empty() || std::find(run.findings.begin(), run.findings.end(), finding_) != run.findings.end();
     return found && (verdict_.empty() || run.verdict == verdict_);
+  }
+
+  [[nodiscard]] std::string none_words() const {
+    if (!verdict_.empty() || !finding_.empty() || !selection_.name.empty()) return "no run matches these options";
+    if (selection_.folder.empty()) {
+      return "none of your runs has a report yet: reveal-run -- COMMAND and srun --reveal make one";
+    }
+    return "no job directory with a report in " + printable(typed(selection_.folder), 4096);
   }
 
   RunSelection selection_{.instead = "`reveal list DIR` lists the job directories in a folder"};
