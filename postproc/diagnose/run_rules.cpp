@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/job_progress.h"
 
 namespace reveal {
 
@@ -20,6 +21,7 @@ void run_rule(const RuleSpec& rule, const RuleContext::Node& node, const Analysi
   try {
     const RuleContext context(rule, node, found, overrides);
     std::vector<Finding> spoken = rule.check(context);
+    for (Finding& finding : spoken) refine_loss(context, finding);
     std::move(spoken.begin(), spoken.end(), std::back_inserter(found));
   } catch (const Unavailable& missing) {
     not_checked.push_back({std::string(rule.id), missing.what()});
