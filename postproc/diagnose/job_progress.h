@@ -11,7 +11,7 @@
 namespace reveal {
 
 struct LostProgress {
-  double share = 0;  // of the work that the job does in such a time, between 0 and 1
+  double share = 0;  // part of the usual work in such a time, between 0 and 1
   std::string how;
 };
 
