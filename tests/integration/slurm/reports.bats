@@ -49,7 +49,7 @@ first, second = (json.load(open(path)) for path in sys.argv[1:])
 for report in (first, second):
     for key in ("created", "report_id", "supersedes"):
         report.pop(key, None)
-sys.exit(", ".join(key for key in first | second if first.get(key) != second.get(key)))
+sys.exit(", ".join(key for key in first | second if first.get(key) != second.get(key)) or None)
 EOF
 }
 
