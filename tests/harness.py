@@ -11,6 +11,7 @@ from typing import NoReturn
 sys.dont_write_bytecode = True  # of the modules of bench/ that a test imports
 SOURCE = pathlib.Path(os.environ.get("REVEAL_SOURCE", pathlib.Path(__file__).resolve().parent.parent)).resolve()
 BUILD = pathlib.Path(os.environ.get("REVEAL_BUILD", SOURCE / "build")).resolve()
+NODE_MODULES = pathlib.Path(os.environ.get("REVEAL_NODE_MODULES", BUILD.parent / "npm/node_modules")).resolve()
 failures = []
 
 
@@ -24,6 +25,14 @@ def program(name):
     if not path.exists():
         skip(f"{path} is not built")
     return str(path)
+
+
+def npm_package(name):
+    """The folder of a package of tests/package.json, which tests/run.sh installs."""
+    folder = NODE_MODULES / name
+    if not folder.exists():
+        skip(f"the npm package {name} is not in {NODE_MODULES}: tests/run.sh installs it where npm is there")
+    return folder
 
 
 def fail(what):

@@ -26,6 +26,22 @@ if [ ${#missing[@]} -gt 0 ]; then
   install_packages "${missing[@]}" || { echo "tests: missing packages: apt-get install ${missing[*]}" >&2; exit 1; }
 fi
 
+npm_packages() {  # into build/npm; without npm or its registry, tests that need them are skipped and say so
+  local folder="$root/npm"
+  ! cmp -s tests/package-lock.json "$folder/installed.json" || return 0
+  command -v npm >/dev/null || { echo "tests: npm is missing, so some tests will be skipped"; return 0; }
+  say "installing the packages of tests/package.json"
+  mkdir -p "$folder"
+  cp tests/.npmrc tests/package.json tests/package-lock.json "$folder"
+  if (cd "$folder" && timeout 180 npm ci --silent --fetch-retries=1 --fetch-timeout=30000 </dev/null); then
+    cp tests/package-lock.json "$folder/installed.json"
+  else
+    echo "tests: npm could not install them, so some tests will be skipped"
+    rm -rf "$folder"
+  fi
+}
+npm_packages
+
 configure() {  # configure NAME CMAKE-OPTION...
   local name="$1"
   shift
