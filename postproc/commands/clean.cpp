@@ -23,19 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// "30d", "2w", "12h".
-std::optional<std::int64_t> parse_age(const std::string& text) {
-  constexpr double kDay = 24.0 * 3600 * kSecond;
-  const double days = text.ends_with('w') ? 7 : text.ends_with('d') ? 1 : 0;
-  if (days > 0) {
-    const auto count = parse_number(std::string_view(text).substr(0, text.size() - 1));
-    if (!count || *count > 36500) return std::nullopt;
-    return static_cast<std::int64_t>(*count * days * kDay);
-  }
-  const auto time = parse_duration(text);
-  return time ? std::optional(time->count()) : std::nullopt;
-}
-
 std::string bytes_in_words(std::uint64_t bytes) {
   return quantity(static_cast<double>(bytes), "bytes");
 }

@@ -223,9 +223,13 @@ std::vector<RunRecord> RunIndex::runs(const std::string& key) {
 }
 
 std::vector<std::pair<fs::path, RunRecord>> RunIndex::newest(std::size_t limit,
-                                                             const std::function<bool(const RunRecord&)>& wanted) {
+                                                             const std::function<bool(const RunRecord&)>& wanted,
+                                                             const std::string& containing) {
   std::vector<std::pair<fs::path, RunRecord>> found;
-  Statement statement(database_, "SELECT directory, record FROM runs ORDER BY begin_utc_ns DESC");
+  Statement statement(
+      database_,
+      "SELECT directory, record FROM runs WHERE instr(record, ?1) > 0 OR ?1 = '' ORDER BY begin_utc_ns DESC");
+  statement.bind(1, containing);
   while (found.size() < limit && statement.step()) {
     try {
       RunRecord record = parse_run(statement.text(1));

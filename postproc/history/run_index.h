@@ -36,9 +36,9 @@ class RunIndex {
   /// Returns the newest 200 and the oldest 10 runs of this key.
   [[nodiscard]] std::vector<RunRecord> runs(const std::string& key);
   /// The newest runs of all keys, newest first, with their job directories; at most `limit`, and only those that
-  /// `wanted` accepts.
+  /// `wanted` accepts. Records without the text `containing` are not parsed.
   [[nodiscard]] std::vector<std::pair<std::filesystem::path, RunRecord>> newest(
-      std::size_t limit, const std::function<bool(const RunRecord&)>& wanted);
+      std::size_t limit, const std::function<bool(const RunRecord&)>& wanted, const std::string& containing = "");
   /// The report of one job directory; an earlier one of the same directory is replaced.
   void put(const std::filesystem::path& job_directory, const RunRecord& record);
   /// The run in this directory, if it is known.
