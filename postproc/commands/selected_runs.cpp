@@ -19,7 +19,12 @@ std::vector<Run> remembered(std::size_t limit, const Wanted& wanted) {
   const StatePlace state = state_place();
   if (state.directory.empty()) throw Error(state.why_not);
   std::error_code error;
-  if (!fs::exists(state.directory, error)) return {};  // before the first report
+  if (!fs::exists(state.directory, error)) {  // before the first report, unless no report could make it
+    if (const std::string there = unwritable_part(state.directory); !there.empty()) {
+      throw Error(there + " cannot be written: reveal cannot remember your runs");
+    }
+    return {};
+  }
   return RunIndex(state.directory).newest(limit, wanted);
 }
 
@@ -58,11 +63,6 @@ std::vector<Run> selected_runs(const RunSelection& selection, std::size_t limit,
   }
 }
 
-bool is_there(const fs::path& directory) {
-  std::error_code error;
-  return fs::exists(directory / kRunRecordFile, error);
-}
-
 std::optional<std::int64_t> parse_age(const std::string& text) {
   constexpr double kDay = 24.0 * 3600 * kSecond;
   const double days = text.ends_with('w') ? 7 : text.ends_with('d') ? 1 : 0;
@@ -73,6 +73,11 @@ std::optional<std::int64_t> parse_age(const std::string& text) {
   }
   const auto time = parse_duration(text);
   return time ? std::optional(time->count()) : std::nullopt;
+}
+
+bool is_there(const fs::path& directory) {
+  std::error_code error;
+  return fs::exists(directory / kRunRecordFile, error);
 }
 
 }  // namespace reveal

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,11 @@ struct StatePlace {
 };
 /// $XDG_STATE_HOME/reveal, else ~/.local/state/reveal; never root's.
 [[nodiscard]] StatePlace state_place();
+/// The directory itself, or the part of its path in which this user cannot make the rest; "" if nothing is in the way.
+[[nodiscard]] std::string unwritable_part(const std::filesystem::path& directory);
+
+/// Folders in which job directories of this user were seen.
+[[nodiscard]] std::set<std::string> remembered_roots(const std::filesystem::path& state);
 
 class RunIndex {
  public:
