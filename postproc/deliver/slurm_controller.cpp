@@ -71,7 +71,10 @@ std::string query(std::uint32_t id) {
       number(text, "array_job", job.array_job_id);
       number(text, "array_task", job.array_task_id);
     }
-    if (job.het_job_id != 0) number(text, "het_job", job.het_job_id);
+    if (job.het_job_id != 0) {
+      number(text, "het_job", job.het_job_id);
+      number(text, "het_offset", job.het_job_offset);
+    }
     // The number of restarts is left out: at a requeue the controller already counts the run that is to come.
     line(text, "name", job.name);
     line(text, "account", job.account);
