@@ -8,14 +8,24 @@ prints
   disturbance to alert  from its true begin to the first alert on it, from its true end to its closing
   live against report   begin and end of what was published live against the episodes of the report
   cost                  of the collector, and of watching
+
+bench/live.py [BUILD] --cost 1,16,256 [--seconds 120]
+
+Measures `reveal watch --json` on a directory with so many nodes: processor time (share of a core) and largest resident
+memory, from its start to its end. One collector records this machine; the other nodes are hard links to its files, so
+each is read and analysed in full. With one node also the watch on a node of a Slurm job (`--step`), and the machine
+from which the job is watched, with a stand-in for srun that starts the watches here.
 """
 import argparse
 import datetime
 import json
 import os
+import shutil
 import statistics
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 
 
@@ -48,6 +58,115 @@ def overlap(a, b):
     return min(a[1], b[1]) - max(a[0], b[0])
 
 
+class Links:
+    """The files of node n0001 under the names of the others, also after the collector has replaced one."""
+
+    def __init__(self, job, nodes):
+        self.job, self.names, self.going = job, [f"n{i + 1:04}" for i in range(1, nodes)], True
+        self.link()
+        self.thread = threading.Thread(target=self.follow, daemon=True)
+        self.thread.start()
+
+    def link(self):
+        for ending in (".h5.part", ".h5.live", ".status.json"):
+            source = os.path.join(self.job, "n0001" + ending)
+            for name in self.names:
+                target = os.path.join(self.job, name + ending)
+                try:
+                    if os.path.exists(target) and os.path.samefile(source, target):
+                        break  # and so are the others
+                    if os.path.exists(target):
+                        os.unlink(target)
+                    os.link(source, target)
+                except FileNotFoundError:
+                    break
+
+    def follow(self):
+        while self.going:
+            time.sleep(0.2)
+            self.link()
+
+
+def cost_of(command, seconds, environment=None):
+    """Runs it for so long. Its share of a core, its largest memory in MiB, and the objects that it printed."""
+    output = tempfile.TemporaryFile("w+")
+    process = subprocess.Popen(command, stdout=output, stdin=subprocess.PIPE, env=environment)
+    time.sleep(seconds)
+    process.send_signal(2)
+    _, status, used = os.wait4(process.pid, 0)
+    output.seek(0)
+    lines = output.read().splitlines()
+    return (used.ru_utime + used.ru_stime) / seconds * 100, used.ru_maxrss / 1024, lines
+
+
+def measure_cost(programs, work, nodes, seconds):
+    job = os.path.join(work, f"job{nodes}")
+    reveal = os.path.join(programs, "reveal")
+    run = subprocess.Popen([os.path.join(programs, "reveal-run"), "--output", job, "--node", "n0001", "--no-report",
+                            "--quiet", "--", "sleep", str(seconds + 100)])
+    try:
+        while not os.path.exists(os.path.join(job, "n0001.h5.part")):
+            time.sleep(0.1)
+        time.sleep(75)  # until detection runs are due
+        links = Links(job, nodes)
+        share, memory, lines = cost_of([reveal, "watch", job, "--json"], seconds)
+        end = json.loads(lines[-1])
+        print(f"{nodes} nodes of {end['nodes'][0]['channels']} channels by directory: {share:.1f} % of a core, "
+              f"{memory:.0f} MiB; {end['runs']} detection runs in {seconds} s, {end['runs_skipped']} skipped")
+        links.going = False
+        if nodes == 1:
+            measure_step(reveal, work, job, seconds)
+    finally:
+        run.terminate()
+        run.wait()
+        shutil.rmtree(job, ignore_errors=True)
+
+
+def measure_step(reveal, work, job, seconds):
+    spool = os.path.join(work, "spool")
+    os.makedirs(spool, exist_ok=True)
+    os.symlink(job, os.path.join(spool, "4711"))
+    environment = dict(os.environ, REVEAL_SPOOL=spool, SLURMD_NODENAME="n0001")
+    share, memory, lines = cost_of([reveal, "watch", "4711", "--step"], seconds, environment)
+    sent = sum(len(line) + 1 for line in lines)
+    print(f"on a node of a Slurm job: {share:.1f} % of a core, {memory:.0f} MiB, {sent / seconds:.0f} bytes/s sent")
+    os.unlink(os.path.join(spool, "4711"))
+    texts = "".join(line[3:] + ("\n" if line[2] == "." else "") for line in lines).splitlines()
+    report = [text for text in texts if "reveal.node/1" in text][-1]
+    for count in (1, 16, 256):
+        measure_page(reveal, work, count, report, seconds)
+
+
+def measure_page(reveal, work, count, report, seconds):
+    """The machine from which a job of so many nodes is watched: each sends this report every five seconds."""
+    fake = os.path.join(work, "fake")
+    os.makedirs(fake, exist_ok=True)
+    programs = {"squeue": f"echo '4711|4711|RUNNING|{count}|None'",
+                "srun": f"exec {sys.executable} {fake}/nodes.py"}
+    for name, text in programs.items():
+        with open(os.path.join(fake, name), "w") as file:
+            file.write("#!/bin/sh\n" + text + "\n")
+        os.chmod(os.path.join(fake, name), 0o755)
+    with open(os.path.join(fake, "nodes.py"), "w") as file:
+        file.write(f"""import select, sys, time
+report = {report!r}
+while True:
+    for task in range({count}):
+        text = report.replace('"n0001"', '"n%04d"' % (task + 1), 1)
+        for at in range(0, len(text), 900):
+            print(task, ("+" if at + 900 < len(text) else ".") + text[at:at + 900])
+    sys.stdout.flush()
+    if select.select([sys.stdin], [], [], 5)[0]:
+        break
+""")
+    environment = dict(os.environ, PATH=fake + ":" + os.environ["PATH"])
+    _, memory, lines = cost_of([reveal, "watch", "4711", "--json"], seconds, environment)
+    end = json.loads(lines[-1])
+    assert len(end["nodes"]) == count and end["nodes"][0]["channels"] > 0, end
+    print(f"on the machine from which a Slurm job of {count} nodes is watched, without srun: "
+          f"{end['watching_cpu_percent_of_core']:.2f} % of a core, {memory:.0f} MiB")
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", nargs="?", default=os.environ.get("REVEAL_BUILD", "build"))
@@ -56,10 +175,15 @@ def main():
     parser.add_argument("--ranks", type=int, default=1)
     parser.add_argument("--kind", default="outsider:90", help="KIND[:SHARE] as of disturb; none: a healthy run")
     parser.add_argument("--keep", help="directory for the job")
+    parser.add_argument("--cost", help="numbers of nodes: 1,16,256")
     options = parser.parse_args()
     programs = os.path.join(os.path.abspath(options.build), "bin")
     work = options.keep or tempfile.mkdtemp(prefix="reveal-live-")
     os.makedirs(work, exist_ok=True)
+    if options.cost:
+        for nodes in map(int, options.cost.split(",")):
+            measure_cost(programs, work, nodes, options.seconds)
+        return
     job = os.path.join(work, "job")
     launcher = [os.path.join(programs, "reveal-run"), "--output", job, "--no-report", "--"]
     command = [os.path.join(programs, "training_job"), "--ranks", str(options.ranks), "--seconds", str(options.seconds),

@@ -16,6 +16,7 @@
 #include "core/sampler/sampler.h"
 #include "core/sampler/status_file.h"
 #include "core/sampler/usual_ranges.h"
+#include "core/snapshot/planned_iterations.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor_limit.h"
@@ -234,6 +235,7 @@ class Collection {
       libraries_.look(now_ns, *sampler.job());
       groups_.look(now_ns, *sampler.job());
       take_job_snapshot(now_ns, sampler);
+      progress_.iterations_planned = planned_.look(now_ns, *sampler.job());
     } catch (const std::exception& error) {
       sink.event("reveal", "job_look_failed", error.what());
     }
@@ -296,6 +298,7 @@ class Collection {
   OpenedDevices devices_{fs_};
   LoadedLibraries libraries_{fs_};
   SubCgroups groups_{fs_};
+  PlannedIterations planned_{fs_};
   TickTime start_;
   Progress progress_;
   std::int64_t last_tick_ns_ = 0;

@@ -339,6 +339,11 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char* argv[]) {
   if (spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS || id == kExternStep) return ESPANK_SUCCESS;
   if (spank_get_item(spank, S_JOB_ENV, &step) != ESPANK_SUCCESS || step == NULL) return ESPANK_SUCCESS;
   const struct Settings settings = read_arguments(argc, argv, be_silent);
+  // `reveal watch` on another machine: its step reads the traces, and is no work to profile.
+  if (find_variable(step, "REVEAL_WATCH_STEP") != NULL) {
+    spank_setenv(spank, "REVEAL_SPOOL", settings.spool, 1);
+    return ESPANK_SUCCESS;
+  }
   start(spank, &settings, request.given, request.text, step);
   return ESPANK_SUCCESS;
 }

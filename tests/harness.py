@@ -12,6 +12,16 @@ sys.dont_write_bytecode = True  # of the modules of bench/ that a test imports
 SOURCE = pathlib.Path(os.environ.get("REVEAL_SOURCE", pathlib.Path(__file__).resolve().parent.parent)).resolve()
 BUILD = pathlib.Path(os.environ.get("REVEAL_BUILD", SOURCE / "build")).resolve()
 NODE_MODULES = pathlib.Path(os.environ.get("REVEAL_NODE_MODULES", BUILD.parent / "npm/node_modules")).resolve()
+# A program that runs the command behind it as two ranks, as torchrun does.
+TWO_RANKS = """
+import os, socket, subprocess, sys
+with socket.socket() as free:
+    free.bind(("127.0.0.1", 0))
+    port = str(free.getsockname()[1])
+ranks = [subprocess.Popen([sys.executable, *sys.argv[1:]], env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "2",
+         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for rank in range(2)]
+sys.exit(max(rank.wait() for rank in ranks))
+"""
 failures = []
 
 

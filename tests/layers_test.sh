@@ -47,7 +47,7 @@ for folder in core/*/; do
 done
 
 # The layers of postproc, lowest first: none includes a higher one.
-layers=(numerics words json telemetry features detect detect/scan detect/windows detect/paper detect/pipelines diagnose
+layers=(numerics words json parquet telemetry features detect detect/scan detect/windows detect/paper detect/pipelines diagnose
   diagnose/rules peers peers/rules history report ledger analysis compare live score drill mail deliver)
 for ((i = 0; i < ${#layers[@]}; ++i)); do
   above=$(IFS='|'; echo "${layers[*]:i+1}")

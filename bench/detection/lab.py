@@ -25,6 +25,9 @@ those of the report, the seeds are printed, and a run is judged by these rules:
   onset    between its begin and the fault's; median of those that overlap, and runs with at most 5 s
   all      found, node and subsystem ("also") first, IoU .5 or more and onset within 5 s: the run counts as explained;
            of several faults at once, each rule must have a finding that overlaps
+  cost     the first finding's seconds against those that the job lost by its own log: the epochs that overlap the fault
+           against the others, where there are four of these, half of them differ by less than a fifth, and 1 s or more
+           was lost; median of the quotients, and runs within 25 %
   false    findings (warning or worse), and notices, in a run without a fault
 Of a scenario whose rule only remarks (info), remarks are looked at instead."""
 import argparse
@@ -49,6 +52,7 @@ FINDINGS, REMARKS = ("warning", "critical"), ("info",)
 REPORTED = ("notice", *FINDINGS)
 NAMED = ("outsider100", "flood", "loss1", "leak", "slow_rank")
 LEAST_IOU, MOST_ONSET = 0.5, 5.0
+LEAST_EPOCHS, STEADY, LEAST_LOST, MOST_ERROR = 4, 0.2, 1.0, 0.25  # of the cost
 
 
 def seconds_of(stamp) -> float:
@@ -65,6 +69,29 @@ def overlap(finding: dict, truth: dict) -> tuple[float, float | None]:
         iou = max(0.0, min(e, end) - max(b, begin)) / (max(e, end) - min(b, begin))
         best = max(best, (iou, b - begin), key=lambda pair: pair[0])
     return best
+
+
+def lost_seconds(folder: pathlib.Path, truth: dict) -> float | None:
+    """What the fault cost the rank that it cost most; nothing where the job's log cannot tell."""
+    begin, end, epochs = truth["begin_utc_ns"], truth["end_utc_ns"], collections.defaultdict(list)
+    for line in (folder / "phases.jsonl").read_text().splitlines():
+        phase = json.loads(line)
+        if phase["epoch"] > 0:
+            epochs[phase["rank"], phase["epoch"]].append(phase)
+    lost = {}
+    for rank in {rank for rank, _ in epochs}:
+        spans = [(min(p["begin_utc_ns"] for p in phases), max(p["end_utc_ns"] for p in phases))
+                 for (of, _), phases in epochs.items() if of == rank]
+        inside = [(e - b) / 1e9 for b, e in spans if b < end and e > begin]
+        usual = [(e - b) / 1e9 for b, e in spans if b >= end or e <= begin]
+        if not inside or len(usual) < LEAST_EPOCHS:
+            return None
+        low, middle, high = statistics.quantiles(usual, n=4)
+        if high - low > STEADY * middle:
+            return None
+        lost[rank] = sum(inside) - middle * len(inside)
+    worst = max(lost.values(), default=0)
+    return round(worst, 2) if worst >= LEAST_LOST else None
 
 
 def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
@@ -95,6 +122,12 @@ def judge(build: pathlib.Path, folder: pathlib.Path) -> dict:
         "each": {truth["rule"], *truth.get("more_rules", ())} <= {f["id"] for f in hits},
         "first": first and first["id"],
         "runner_up": first and (first.get("runner_up") or {}).get("id")}
+    lost = lost_seconds(folder, truth)
+    told = first["impact"].get("seconds") if iou >= 0.1 else None
+    answer["lost"] = lost
+    answer["told"] = None if told is None else round(told, 2)
+    answer["cost"] = told / lost if told is not None and lost is not None else None
+    answer["cost_right"] = answer["cost"] is not None and abs(answer["cost"] - 1) <= MOST_ERROR
     answer["near"] = answer["iou"] >= LEAST_IOU
     answer["prompt"] = answer["onset"] is not None and abs(answer["onset"]) <= MOST_ONSET
     right_node = answer["node"] or not answer["choice"]
@@ -218,8 +251,8 @@ def summary(results: list[dict]):
         print()
     if faulty:
         rows = [["fault", "runs", "found", "as finding", "right node first", "right subsystem first (also)",
-                 "right rule first", "IoU (.5 or more)", "onset error s (5 or less)", "all of it", "runner-up", "lasts s",
-                 "seeds"]]
+                 "right rule first", "IoU (.5 or more)", "onset error s (5 or less)", "cost (within 25 %)", "all of it",
+                 "runner-up", "lasts s", "seeds"]]
         for name, group in [*sorted(faulty.items()), ("all", [r for g in faulty.values() for r in g])]:
             of = lambda key, among=group: f"{sum(bool(r[key]) for r in among)}/{len(among)}" if among else "-"
             seeds = [f"{r['truth']['seed']}:{r['truth']['workload']}" for r in group] if name != "all" else []
@@ -227,6 +260,8 @@ def summary(results: list[dict]):
                          f"{of('subsystem')} ({of('also')})", of("rule"),
                          f"{median([r['iou'] for r in group])} ({of('near')})",
                          f"{median([abs(r['onset']) for r in group if r['onset'] is not None])} ({of('prompt')})",
+                         f"{median([r['cost'] for r in group if r['cost'] is not None])} "
+                         f"({of('cost_right', [r for r in group if r['lost'] is not None])})",
                          of("all"), most_frequent(r["runner_up"] for r in group),
                          span_of(lasting(r["truth"]) for r in group), ",".join(seeds)])
         table(rows)

@@ -203,10 +203,6 @@ GpusInProc gpus_in_proc(KernelTree& fs) {
   return found;
 }
 
-bool sleeps(std::string_view runtime_status) noexcept {
-  return runtime_status == "suspended" || runtime_status == "suspending";
-}
-
 // https://docs.kernel.org/gpu/amdgpu/amdgpu-glossary.html (KFD); https://github.com/ROCm/ROCR-Runtime (topology.c)
 std::vector<ComputeDevice> compute_devices(KernelTree& fs) {
   constexpr std::string_view kFolder = "/sys/class/kfd/kfd/topology/nodes/";

@@ -63,6 +63,5 @@ struct AmdGpus {
   bool divided = false;  // at least one of them into parts that programs use as GPUs
 };
 [[nodiscard]] AmdGpus amd_gpus(KernelTree& fs);
-[[nodiscard]] bool sleeps(std::string_view runtime_status) noexcept;
 
 }  // namespace reveal

@@ -24,6 +24,11 @@ namespace reveal {
   return true;
 }
 
+/// Whether power/runtime_status says that the device sleeps: reading other files of it may wake it up.
+[[nodiscard]] inline bool sleeps(std::string_view runtime_status) noexcept {
+  return runtime_status == "suspended" || runtime_status == "suspending";
+}
+
 /// Converts to a finer unit; kMissing if the result does not fit into 64 bits: no counter has come that far.
 [[nodiscard]] inline std::int64_t scaled(std::int64_t value, std::int64_t factor) noexcept {
   std::int64_t product = 0;

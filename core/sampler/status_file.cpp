@@ -25,9 +25,13 @@ std::string text_of(const Json& json) {
 }
 
 Json json_of(const UnusualInterval& interval) {
-  return {{"begin_utc_ns", interval.begin_utc_ns}, {"end_utc_ns", interval.end_utc_ns},
-          {"channels", interval.channels},         {"of_channels", interval.of_channels},
-          {"farthest", interval.farthest.data()},  {"ranges", interval.ranges}};
+  return {{"begin_utc_ns", interval.begin_utc_ns},
+          {"end_utc_ns", interval.end_utc_ns},
+          {"channels", interval.channels},
+          {"of_channels", interval.of_channels},
+          {"farthest", interval.farthest.data()},
+          {"direction", interval.above ? "above" : "below"},
+          {"ranges", interval.ranges}};
 }
 
 /// Without the oldest intervals, if the text would be too long with them.
@@ -97,7 +101,7 @@ std::string StatusFile::text() const {
   const TraceWriter::Status trace = writer_.status();
   const double elapsed = static_cast<double>(read_clock(CLOCK_MONOTONIC) - began_) * 1e-9;
   const double used = static_cast<double>(read_clock(CLOCK_PROCESS_CPUTIME_ID)) * 1e-9;
-  const Json status = {
+  Json status = {
       {"schema", "reveal.status/1"},
       {"node", node_},
       {"utc_ns", read_clock(CLOCK_REALTIME)},
@@ -114,7 +118,8 @@ std::string StatusFile::text() const {
       {"cpu_seconds", used},
       {"cpu_percent_of_core", elapsed > 0 ? 100 * used / elapsed : 0.0},
   };
-  return with_intervals(status, ranges_.closed());
+  if (const std::int64_t planned = progress_.iterations_planned; planned > 0) status["iterations_planned"] = planned;
+  return with_intervals(std::move(status), ranges_.closed());
 }
 
 }  // namespace reveal

@@ -22,6 +22,7 @@ struct Progress {
   std::atomic<std::int64_t> ticks_late{0};  // by more than 10 ms
   std::atomic<std::int64_t> channels{0};
   std::atomic<std::int64_t> processes{0};
+  std::atomic<std::int64_t> iterations_planned{0};  // as the job states it; 0: it does not
 };
 
 class StatusFile {

@@ -79,6 +79,7 @@ UsualRanges::Window UsualRanges::judge_window(double seconds) noexcept {
       if (channel.at_begin) ++window.stayed;
       if (ranges <= window.ranges) continue;
       window.ranges = ranges;
+      window.above = rate > usual.high;
       window.farthest = &watched.family->channels()[i].get();
     }
   }
@@ -107,6 +108,7 @@ void UsualRanges::follow(const Window& window, const TickTime& time) noexcept {
     open_.channels = std::max(open_.channels, window.beyond);
     if (window.ranges > open_.ranges) {
       open_.ranges = window.ranges;
+      open_.above = window.above;
       const ChannelKey& key = *window.farthest;
       std::snprintf(open_.farthest.data(), open_.farthest.size(), "%s%s%s", key.metric.c_str(),
                     key.instance.empty() ? "" : "/", key.instance.c_str());

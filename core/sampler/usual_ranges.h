@@ -20,6 +20,7 @@ struct UnusualInterval {
   int channels = 0;                 // most counters outside their ranges at once
   int of_channels = 0;              // counters whose rate had changed at all until then
   std::array<char, 96> farthest{};  // the counter that was farthest outside: "cpu.user/cpu3", cut
+  bool above = false;               // it was above its range, else below
   double ranges = 0;                // its distance from its range, in widths of that range
 };
 
@@ -63,6 +64,7 @@ class UsualRanges {
     int moving = 0;
     int stayed = 0;  // outside since the begin of the open interval
     double ranges = 0;
+    bool above = false;
     const ChannelKey* farthest = nullptr;
   };
 

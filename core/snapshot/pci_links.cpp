@@ -87,11 +87,6 @@ std::string bridges_above(KernelTree& fs, const std::string& folder) {
 }
 
 // Reading the link of a device that sleeps would wake it.
-bool sleeps(KernelTree& fs, const std::string& folder) {
-  const std::string status(fs.word(folder + "/power/runtime_status"));
-  return status == "suspended" || status == "suspending";
-}
-
 void add_link(KernelTree& fs, const std::string& address, const std::string& folder, Snapshot& facts) {
   const std::string port = folder + "/..";  // the link leads to the real folder, which lies in that of the port above
   const std::string fixed = "pci." + address;
@@ -117,7 +112,9 @@ Snapshot pci_links(KernelTree& fs) {
   for (const std::string& address : fs.list("/sys/bus/pci/devices")) {
     const std::string folder = "/sys/bus/pci/devices/" + address;
     const std::string_view kind = class_of(fs, folder);
-    if (kind.empty() || sleeps(fs, folder) || fs.word(folder + "/max_link_width").empty()) continue;
+    if (kind.empty() || sleeps(fs.word(folder + "/power/runtime_status")) ||
+        fs.word(folder + "/max_link_width").empty())
+      continue;
     if (++devices > kMostDevices) break;
     facts.emplace_back("pci." + address + ".class", kind);
     facts.emplace_back("pci." + address + ".device", pci_device_name(fs, address));

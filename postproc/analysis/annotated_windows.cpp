@@ -15,6 +15,7 @@
 #include "postproc/json/json_fields.h"
 #include "postproc/telemetry/load.h"
 #include "postproc/telemetry/telemetry_csv.h"
+#include "postproc/telemetry/telemetry_table.h"
 #include "postproc/words/times.h"
 
 namespace reveal {

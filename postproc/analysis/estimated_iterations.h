@@ -19,6 +19,8 @@ struct EstimatedIterations {
   double seconds = 0;  // each
   double error = 0;    // standard error
   std::string metric;  // that shows the rhythm most clearly
+  /// From the first repetition on; nothing where that is not clear.
+  std::optional<double> lasts_seconds = std::nullopt;
 };
 
 /// Nothing where none of the channels has a steady rhythm of half a second to a minute.

@@ -64,6 +64,11 @@ RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& rep
   const ReportJob& job = report.job;
   record.name = job.name.empty() ? job.command : job.name;
   record.command = job.command;
+  record.job = job.id;
+  record.array = job.array;
+  record.het = job.het;
+  record.state = job.state;
+  record.exit_code = job.exit_code;
   record.nodes = job.nodes.size();
   record.ranks = ranks_of(summaries);
   // A user who changes the work of a run on purpose can mark this: --tag baseline=2 begins a history of its own.
@@ -163,7 +168,7 @@ void keep_run(KeptRun run, const HistoryOptions& options, Report& report, std::v
   RunRecord& record = run.record;
   record.verdict = name_of(report.verdict.status);
   for (const Finding& finding : report.findings) {
-    if (finding.severity >= Severity::notice) record.findings.push_back(finding.id);  // not observations
+    if (finding.severity > Severity::info) record.findings.push_back(finding.id);  // an observation is no cause
   }
   record.why_not = report.history.why_not = why_not_normal(report);
   record.accepted = report.history.enters_baseline = record.why_not.empty();

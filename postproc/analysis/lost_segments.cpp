@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "postproc/analysis/node_addresses.h"
+#include "postproc/diagnose/causal_links.h"
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/diagnose/lossy_paths.h"
 #include "postproc/words/lists.h"
@@ -20,6 +21,9 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kLossRule = "net.tcp_retrans_fault";
+constexpr std::string_view kLimitRule = "net.congestion";
+constexpr std::string_view kSlowNodeRule = "node.straggler";
+constexpr double kAllAlong = 0.8;        // share of the interval
 constexpr std::size_t kMostSenders = 3;  // named
 constexpr double kLeastRecorded = 0.8;   // share of the interval that a sender recorded: other time was not counted
 
@@ -152,6 +156,59 @@ void tell(const Account& account, Finding& loss) {
       fmt::format(" {} had to send at least {} segments again.", listed(names, kMostSenders), number(missing));
 }
 
+/// A finding that made a sender slow by itself while the segments were lost: it then sends at an even and lower rate,
+/// as through a port that carries no more. Null if there is none, or the senders are not known.
+const Finding* slowed_sender(const Finding& loss, const JobNodes& nodes, std::span<const Finding> findings) {
+  const std::set<std::string> senders = senders_named_by(loss, nodes.by_address);
+  const auto slows = [&](const Finding& other) {
+    return other.subsystem != Subsystem::network && other.severity >= Severity::warning && other.nodes.size() == 1 &&
+           senders.contains(other.nodes.front()) && is_cause_of(other.id, kSlowNodeRule) &&
+           covers(other, loss.intervals.front(), kAllAlong);
+  };
+  const auto found = std::find_if(findings.begin(), findings.end(), slows);
+  return found == findings.end() ? nullptr : &*found;
+}
+
+bool is_lost_beside(const Finding& limit, std::span<const Finding> findings) {
+  return std::any_of(findings.begin(), findings.end(), [&](const Finding& other) {
+    return other.id == kLossRule && other.nodes == limit.nodes && covers(other, limit.intervals.front(), kAllAlong);
+  });
+}
+
+/// The lower rate has two possible causes; the losses themselves have not.
+void name_slowed_sender(const Finding& sender, Finding& finding) {
+  const std::string who = fmt::format("{} was slow itself ({})", sender.nodes.front(), sender.id);
+  finding.impact = {.seconds = std::nullopt,
+                    .percent = std::nullopt,
+                    .how = fmt::format("not known: {}, and sent less for that reason, too", who)};
+  if (finding.id == kLimitRule) {
+    finding.confidence = Confidence::possible;
+    finding.runner_up = {sender.id, fmt::format("not ruled out: {}", who)};
+  } else {
+    finding.runner_up = {std::string(kLimitRule), fmt::format("the lower rate needs no slow port: {}", who)};
+  }
+}
+
+/// Takes back limits of a port where a slow sender and losses explain what was seen.
+void compare_with_slow_senders(const JobNodes& nodes, std::vector<Finding>& findings) {
+  std::vector<std::pair<Finding*, const Finding*>> slowed;
+  for (Finding& finding : findings) {
+    if ((finding.id != kLossRule && finding.id != kLimitRule) || finding.intervals.empty()) continue;
+    if (const Finding* sender = slowed_sender(finding, nodes, findings)) slowed.emplace_back(&finding, sender);
+  }
+  std::set<const Finding*> taken_back;
+  for (const auto& [finding, sender] : slowed) {
+    if (finding->id == kLimitRule && is_lost_beside(*finding, findings)) taken_back.insert(finding);
+    name_slowed_sender(*sender, *finding);
+  }
+  if (taken_back.empty()) return;
+  std::vector<Finding> kept;
+  for (Finding& finding : findings) {
+    if (!taken_back.contains(&finding)) kept.push_back(std::move(finding));
+  }
+  findings = std::move(kept);
+}
+
 }  // namespace
 
 void compare_with_senders(std::span<const NodeSummary> summaries, const AnalysisSettings& settings,
@@ -170,6 +227,7 @@ void compare_with_senders(std::span<const NodeSummary> summaries, const Analysis
     kept.push_back(std::move(finding));
   }
   findings = std::move(kept);
+  compare_with_slow_senders(nodes, findings);
 }
 
 }  // namespace reveal

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "hdf5schema/basics/clocks.h"
@@ -49,12 +50,26 @@ std::int64_t utc_of(const NodeTrace& trace, std::int64_t time_ns) {
   return std::clamp(time_ns, -kFarthest, kFarthest) + std::clamp(trace.utc_minus_monotonic_ns, -kFarthest, kFarthest);
 }
 
+/// Reveal's own programs have the environment of the rank that started them.
+constexpr std::string_view kOwnPrograms[] = {"reveal", "reveal-run", "reveal-collect"};
+
+bool is_own(const Event& event) {
+  const std::string_view text = event.text;
+  return std::any_of(std::begin(kOwnPrograms), std::end(kOwnPrograms), [&](std::string_view program) {
+    return text.ends_with(program) && text.size() > program.size() && text[text.size() - program.size() - 1] == ' ';
+  });
+}
+
 /// "rank3 python3" of a process that began, "rank3" of one that ended; "" if it is no rank.
 std::string rank_of(const Event& event) {
   return event.text.starts_with("rank") ? event.text.substr(0, event.text.find(' ')) : "";
 }
 
 void add_ranks(const NodeTrace& trace, std::vector<ReportMark>& marks) {
+  std::set<std::string_view> own;  // "process 4711"
+  for (const Event& event : trace.events) {
+    if (event.code == "process_begin" && is_own(event)) own.insert(event.object);
+  }
   for (const std::string_view code : {"process_begin", "process_end"}) {
     std::vector<std::string> together;
     std::int64_t since = 0;
@@ -65,7 +80,7 @@ void add_ranks(const NodeTrace& trace, std::vector<ReportMark>& marks) {
       together.clear();
     };
     for (const Event& event : trace.events) {
-      const std::string rank = event.code == code ? rank_of(event) : "";
+      const std::string rank = event.code == code && !own.contains(event.object) ? rank_of(event) : "";
       if (rank.empty()) continue;
       const std::int64_t at = utc_of(trace, event.time_ns);
       if (!together.empty() && at - since > kTogether) flush();

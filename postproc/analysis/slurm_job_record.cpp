@@ -16,6 +16,7 @@ void fields(auto& v, Visited<decltype(v), SlurmJobRecord>& record) {
   v("array_job", record.array_job);
   v("array_task", record.array_task);
   v("het_job", record.het_job);
+  v("het_offset", record.het_offset);
   v("name", record.name);
   v("account", record.account);
   v("partition", record.partition);
@@ -44,7 +45,9 @@ std::optional<SlurmJobRecord> read_slurm_job_record(const std::filesystem::path&
 void apply(const SlurmJobRecord& record, ReportJob& job) {
   job.id = record.id;
   if (!record.array_job.empty()) job.array = record.array_job + "_" + record.array_task;
-  if (!record.het_job.empty()) job.het = record.het_job;
+  if (!record.het_job.empty()) {
+    job.het = record.het_job + (record.het_offset.empty() ? "" : "+" + record.het_offset);
+  }
   if (!record.name.empty()) job.name = record.name;
   if (!record.cluster.empty()) job.cluster = record.cluster;
   if (!record.state.empty()) job.state = record.state;

@@ -13,7 +13,7 @@ namespace reveal {
 struct SlurmJobRecord {
   std::string id;
   int restart = 0;
-  std::string array_job, array_task, het_job, name, account, partition, cluster, state, run_key;
+  std::string array_job, array_task, het_job, het_offset, name, account, partition, cluster, state, run_key;
   std::optional<int> exit_code;
 };
 

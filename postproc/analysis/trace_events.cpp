@@ -15,7 +15,7 @@
 #include "postproc/json/json_fields.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/metric_facts.h"
-#include "postproc/telemetry/telemetry_csv.h"
+#include "postproc/telemetry/telemetry_table.h"
 #include "postproc/telemetry/trace_stream.h"
 #include "postproc/words/times.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <limits>
+#include <set>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
@@ -22,19 +23,6 @@ namespace reveal {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// "30d", "2w", "12h".
-std::optional<std::int64_t> parse_age(const std::string& text) {
-  constexpr double kDay = 24.0 * 3600 * kSecond;
-  const double days = text.ends_with('w') ? 7 : text.ends_with('d') ? 1 : 0;
-  if (days > 0) {
-    const auto count = parse_number(std::string_view(text).substr(0, text.size() - 1));
-    if (!count || *count > 36500) return std::nullopt;
-    return static_cast<std::int64_t>(*count * days * kDay);
-  }
-  const auto time = parse_duration(text);
-  return time ? std::optional(time->count()) : std::nullopt;
-}
 
 std::string bytes_in_words(std::uint64_t bytes) {
   return quantity(static_cast<double>(bytes), "bytes");
@@ -114,7 +102,21 @@ class Clean final : public Command {
       const bool typed_by_user = !selection_.folder.empty();
       runs.push_back(look_at_run(typed_by_user ? fs::absolute(directory).lexically_normal() : directory, record));
     }
+    if (selection_.name.empty()) add_unrecorded(runs);
     return runs;
+  }
+
+  /// Runs that were killed or never analysed have no name and no record.
+  void add_unrecorded(std::vector<StoredRun>& runs) const {
+    const std::set<std::string> folders = selection_.folder.empty()
+                                              ? remembered_roots(state_place().directory)
+                                              : std::set<std::string>{fs::absolute(selection_.folder).string()};
+    for (const std::string& folder : folders) {
+      for (StoredRun& run : unrecorded_runs_in(fs::path(folder).lexically_normal())) runs.push_back(std::move(run));
+    }
+    std::stable_sort(runs.begin(), runs.end(), [](const StoredRun& one, const StoredRun& other) {
+      return one.record.begin_utc_ns > other.record.begin_utc_ns;
+    });
   }
 
   static CleanedRun deleted(const StoredRun& run) {
@@ -144,8 +146,9 @@ class Clean final : public Command {
       if (!problem.empty()) continue;
       const bool rest = delete_ ? !deletion.directory_gone : run->others > 0;
       text += fmt::format(
-          "{}  {:>9}  {}{}\n", date_and_time(run->record.begin_utc_ns), bytes_in_words(run->bytes),
+          "{}  {:>9}  {}{}{}\n", date_and_time(run->record.begin_utc_ns), bytes_in_words(run->bytes),
           shell_word(printable(typed(run->directory.string()), 4096)),
+          run->record.run_id.empty() ? " (without run.json)" : "",
           rest ? fmt::format(" (keeps {} of yours)", counted(static_cast<double>(run->others), "file")) : "");
       bytes += run->bytes;
       ++count;
@@ -168,6 +171,7 @@ class Clean final : public Command {
                       {"bytes", run->bytes},
                       {"files", run->files},
                       {"other_files", run->others},
+                      {"has_record", !run->record.run_id.empty()},
                       {"deleted", delete_ && problem.empty()},
                       {"directory_gone", deletion.directory_gone},
                       {"problem", problem.empty() ? Json() : Json(problem)}});
@@ -193,10 +197,11 @@ const RegisteredCommand kCleanCommand{
          "  reveal clean . --keep 50 --total 10GB\n"
          "  reveal clean . --older-than 2w --delete\n"
          "Deletes traces and reports of your own runs, and the directory if nothing else is in it; other files there\n"
-         "stay, and links are not followed. A run is deleted if it exceeds one of the limits. Runs that are still\n"
-         "being recorded and directories without run.json are left alone. Without a limit here, keep_days, "
-         "keep_number\n"
-         "and keep_total in [report] of reveal.conf are the limits.\n",
+         "stay, and links are not followed. A run is deleted if it exceeds one of the limits. Runs without run.json\n"
+         "(killed, never analysed, or without history) are included if their directory is reveal-* or that of a Slurm\n"
+         "job; their time is that of their newest file. Runs that are still being recorded are left alone. Without a\n"
+         "limit here, keep_days, keep_number and keep_total in [report] of reveal.conf are the limits. reveal deletes\n"
+         "no run by itself; for every night, put the line `0 5 * * * reveal clean --delete` into your crontab.\n",
      .make = make_command<Clean>}};
 
 }  // namespace

@@ -164,7 +164,8 @@ class Doctor final : public Command {
 
  private:
   /// HDF5 was not written for hostile files, and this process may be root's.
-  void need_own_job() const {
+  void need_own_job() {
+    job_ = directory_of_number(job_);
     need_directory(job_);
     const auto foreign = foreign_part({job_});
     if (foreign) throw Error(foreign->path.string() + " belongs to " + foreign->owner + ": run this as that user");

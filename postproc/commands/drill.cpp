@@ -16,6 +16,8 @@
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/host_name.h"
 #include "hdf5schema/basics/own_program.h"
+#include "postproc/analysis/job_report.h"
+#include "postproc/commands/make_report.h"
 #include "postproc/commands/scratch_directory.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
@@ -145,7 +147,8 @@ class Drill final : public Command {
       std::istringstream more(srun_);
       for (std::string word; more >> word;) words.push_back(word);
     } else {
-      words = {beside_us("reveal-run"), "--output", job_folder().string(), "--name", "reveal-drill"};
+      words = {beside_us("reveal-run"), "--output", job_folder().string(), "--name", "reveal-drill",
+               "--report-limit",        "120s"};  // on a busy node, the usual limit is too short
       if (!verbose_) words.emplace_back("--quiet");
       words.emplace_back("--");
     }
@@ -245,7 +248,10 @@ class Drill final : public Command {
       return;
     }
     const fs::path directory = job_folder();
-    for (DrillCheck& check : check_drill_files(directory, truth_.node)) checks.push_back(std::move(check));
+    for (DrillCheck& check : check_drill_files(directory, truth_.node)) {
+      if (check.name == "report" && check.state == DrillState::failed) explain_missing_report(check, common);
+      checks.push_back(std::move(check));
+    }
     try {
       const Report report = parse_report(read_text_file(directory / "report.json", kLargestReport, FileOf::ours));
       for (DrillCheck& check : check_drill_report(report, truth_)) checks.push_back(std::move(check));
@@ -253,6 +259,23 @@ class Drill final : public Command {
       checks.push_back({"finding", DrillState::unknown, error.what()});
     }
     checks.push_back(mail(directory, common));
+  }
+
+  /// Builds it, so that its findings are checked all the same, or learns from the error why there is none.
+  void explain_missing_report(DrillCheck& check, const CommonOptions& common) const {
+    if (!srun_.empty() || !finish_.empty()) {
+      check.sentence += "; Slurm's epilog or report job did not build it in " +
+                        duration(std::chrono::duration<double>(kReportWait).count());
+      return;
+    }
+    check.state = missed(truth_);
+    try {
+      write_report(job_folder(), make_report({.directory = job_folder().string(), .no_history = true}, common));
+      check.sentence +=
+          "; reveal-run did not build it (reveal drill --verbose prints why), and the drill has built it now";
+    } catch (const Error& error) {
+      check.sentence += std::string("; the report cannot be built: ") + error.what();
+    }
   }
 
   [[nodiscard]] DrillCheck mail(const fs::path& directory, const CommonOptions& common) const {

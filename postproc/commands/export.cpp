@@ -9,9 +9,14 @@
 #include "postproc/report/job_metrics.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/telemetry_csv.h"
+#include "postproc/telemetry/telemetry_parquet.h"
 
 namespace reveal {
 namespace {
+
+void print_piece(std::string_view text) {
+  print(std::string(text));
+}
 
 class Export final : public Command {
  public:
@@ -19,14 +24,15 @@ class Export final : public Command {
     add_job_directory(app, directory_);
     app.add_option(
            "--format", format_,
-           "csv: one line per sample, one column per channel, units in the header, all nodes in one table; python: one "
-           "line per sample "
-           "of a Python process with the place of its main thread (reveal-run --stack); perfetto: findings, "
+           "csv: one line per sample, one column per channel, units in the header, all nodes in one table; parquet: "
+           "the "
+           "same as a binary table with a column for the node; python: one line per sample of a Python process with "
+           "the place of its main thread (reveal-run --stack); perfetto: findings, "
            "training steps and channels of all nodes around the report's intervals, for ui.perfetto.dev; openmetrics: "
            "the report's verdict, findings and totals, for Prometheus; windows: one line per window of 3 s with its "
            "features, the scores of the paper's detectors and the findings of that time")
         ->required()
-        ->check(CLI::IsMember({"csv", "windows", "python", "perfetto", "openmetrics"}));
+        ->check(CLI::IsMember({"csv", "parquet", "windows", "python", "perfetto", "openmetrics"}));
     app.add_option("--node", node_, "only this node; the formats windows and python need it if there are several")
         ->type_name("NAME");
     app.add_option("--metrics", metrics_, "only these metrics, with shell patterns: \"cpu.*\", \"net.rx_bytes/eth0\"")
@@ -48,40 +54,23 @@ class Export final : public Command {
     if (whole_job_ && format_ != "perfetto") throw Error("--whole-job needs --format perfetto");
     if (!textfile_.empty() && format_ != "openmetrics") throw Error("--textfile needs --format openmetrics");
     if (schema_ && format_ != "windows") throw Error("--schema needs --format windows");
-    if (format_ == "openmetrics") {
-      if (!metrics_.empty() || !node_.empty()) throw Error("--format openmetrics takes no --metrics and no --node");
-      const std::string metrics = report_as_metrics(stored_or_new_report(directory_, common));
-      if (textfile_.empty()) {
-        print(metrics);
-      } else {
-        write_output(textfile_, metrics, Output::whole);
-      }
-      return 0;
+    if (format_ == "parquet" && prints_on_terminal()) {
+      throw Error("--format parquet is binary; write it to a file: reveal export DIR --format parquet > job.parquet");
     }
-    const auto write = [](std::string_view text) { print(std::string(text)); };
+    std::vector<std::string> left_out;
+    if (format_ == "csv") left_out = write_csv(chosen_traces(), metrics_, print_piece);
+    if (format_ == "parquet") left_out = write_parquet(chosen_traces(), metrics_, print_piece);
     if (format_ == "perfetto") {
-      const std::vector<std::string> left_out =
-          write_trace_events(stored_or_new_report(directory_, common), chosen_traces(),
-                             {.metrics = metrics_, .whole_job = whole_job_}, write);
-      for (const std::string& sentence : left_out) complain(sentence);
-      return 0;
+      left_out = write_trace_events(stored_or_new_report(directory_, common), chosen_traces(),
+                                    {.metrics = metrics_, .whole_job = whole_job_}, print_piece);
     }
-    if (format_ == "windows") {
-      const Report report = stored_or_new_report(directory_, common);
-      const AnnotatedWindows windows(report, trace(), metrics_);
-      if (schema_) {
-        print(windows.schema());
-      } else {
-        windows.write_csv(write);
-      }
-      return 0;
-    }
+    if (format_ == "openmetrics") write_metrics(common);
+    if (format_ == "windows") write_windows(common);
     if (format_ == "python") {
-      if (!metrics_.empty()) throw Error("--metrics needs --format csv, windows or perfetto");
-      write_python_csv(trace().path, write);
-      return 0;
+      if (!metrics_.empty()) throw Error("--format python takes no --metrics");
+      write_python_csv(trace().path, print_piece);
     }
-    for (const std::string& sentence : write_csv(chosen_traces(), metrics_, write)) complain(sentence);
+    for (const std::string& sentence : left_out) complain(sentence);
     return 0;
   }
 
@@ -92,6 +81,26 @@ class Export final : public Command {
   }
 
  private:
+  void write_metrics(const CommonOptions& common) const {
+    if (!metrics_.empty() || !node_.empty()) throw Error("--format openmetrics takes no --metrics and no --node");
+    const std::string metrics = report_as_metrics(stored_or_new_report(directory_, common));
+    if (textfile_.empty()) {
+      print(metrics);
+    } else {
+      write_output(textfile_, metrics, Output::whole);
+    }
+  }
+
+  void write_windows(const CommonOptions& common) const {
+    const Report report = stored_or_new_report(directory_, common);
+    const AnnotatedWindows windows(report, trace(), metrics_);
+    if (schema_) {
+      print(windows.schema());
+    } else {
+      windows.write_csv(print_piece);
+    }
+  }
+
   /// One trace for each node, or that of --node: of two of a node the closed one.
   [[nodiscard]] std::vector<ListedTrace> chosen_traces() const {
     std::string names;
@@ -129,9 +138,10 @@ class Export final : public Command {
 const RegisteredCommand kExportCommand{
     {.order = 45,
      .name = "export",
-     .help = "Print measured values, computed ratios or results for other programs, in one of five formats",
+     .help = "Print measured values, computed ratios or results for other programs, in one of six formats",
      .examples = "  reveal export reveal-4711 --format csv > job.csv\n"
                  "  reveal export reveal-4711 --format csv --node n03 --metrics 'cpu.*,pmu.ipc'\n"
+                 "  reveal export reveal-4711 --format parquet > job.parquet\n"
                  "  reveal export reveal-4711 --format windows | gzip > windows.csv.gz\n"
                  "  reveal export reveal-4711 --format windows --schema > windows.json\n"
                  "  reveal export reveal-4711 --format perfetto > job.json\n"

@@ -77,6 +77,9 @@ class FeedbackCommand final : public Command {
     if (directory_.empty()) return list(state, common);
     if (finding_.empty())
       throw Error("which finding? give its rule: reveal feedback " + shell_word(directory_) + " RULE");
+    if (const std::string there = unwritable_part(state); !there.empty()) {
+      throw Error(there + " cannot be written: feedback cannot be stored; use mute in reveal.conf instead");
+    }
     const fs::path directory = job_directory(directory_);
     if (const auto foreign = foreign_part({directory})) {
       throw Error(foreign->path.string() + " belongs to " + foreign->owner + ": feedback is about your own jobs");

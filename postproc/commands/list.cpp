@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/shell_word.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/analysis/runs_of_job.h"
 #include "postproc/commands/selected_runs.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
@@ -28,8 +30,20 @@ constexpr std::size_t kIndent = 25;
 constexpr std::size_t kVerdictColumns = 17;  // "insufficient data"
 constexpr std::size_t kLongestJob = 24;
 
+/// "4710_3 train"
 std::string job_of(const RunRecord& run) {
-  return printable(run.name.empty() ? run.command : run.name, kLongestJob);
+  const std::string number = printable(job_number(run), kLongestJob);
+  const std::string name = printable(run.name.empty() ? run.command : run.name, kLongestJob);
+  return number + (number.empty() || name.empty() ? "" : " ") + name;
+}
+
+/// ", FAILED, exit status 3"; "" where neither is known.
+std::string ending_of(const RunRecord& run) {
+  std::string text = run.state.empty() ? "" : ", " + printable(run.state, kLongestJob);
+  if (run.exit_code && (run.state.empty() || *run.exit_code != 0)) {
+    text += fmt::format(", exit status {}", *run.exit_code);
+  }
+  return text;
 }
 
 Ink ink_of_verdict(const std::string& verdict) {
@@ -42,17 +56,22 @@ std::string title_of(const std::string& finding) {
   return rule == nullptr ? printable(finding) : std::string(rule->title);
 }
 
+/// A healthy run has observations: its record lists them, and they are the cause of nothing.
+std::vector<std::string> causes_of(const RunRecord& run) {
+  return run.verdict == name_of(VerdictStatus::healthy) ? std::vector<std::string>() : run.findings;
+}
+
 std::string as_text(const std::vector<Run>& runs, const TextStyle& style) {
   std::string text;
   for (const auto& [directory, run] : runs) {
     std::string verdict = printable(run.verdict);
     std::replace(verdict.begin(), verdict.end(), '_', ' ');
-    text +=
-        fmt::format("{}  {}  {}, {}, ran {}\n", date_and_time(run.begin_utc_ns),
-                    painted(fmt::format("{:<{}}", verdict, kVerdictColumns), ink_of_verdict(run.verdict), style.colour),
-                    job_of(run), counted(static_cast<double>(run.nodes), "node"), duration(run.seconds));
+    text += fmt::format(
+        "{}  {}  {}, {}, ran {}{}\n", date_and_time(run.begin_utc_ns),
+        painted(fmt::format("{:<{}}", verdict, kVerdictColumns), ink_of_verdict(run.verdict), style.colour),
+        job_of(run), counted(static_cast<double>(run.nodes), "node"), duration(run.seconds), ending_of(run));
     std::vector<std::string> causes;
-    for (const std::string& finding : run.findings) {
+    for (const std::string& finding : causes_of(run)) {
       std::string title = title_of(finding);
       if (std::find(causes.begin(), causes.end(), title) == causes.end()) causes.push_back(std::move(title));
     }
@@ -63,6 +82,10 @@ std::string as_text(const std::vector<Run>& runs, const TextStyle& style) {
   return text;
 }
 
+Json text_or_null(const std::string& text) {
+  return text.empty() ? Json() : Json(text);
+}
+
 std::string as_json(const std::vector<Run>& runs) {
   Json rows = Json::array();
   for (const auto& [directory, run] : runs) {
@@ -70,6 +93,11 @@ std::string as_json(const std::vector<Run>& runs) {
                     {"exists", is_there(directory)},
                     {"begin_utc", iso_time(run.begin_utc_ns)},
                     {"seconds", run.seconds},
+                    {"job", text_or_null(run.job)},
+                    {"array", text_or_null(run.array)},
+                    {"het", text_or_null(run.het)},
+                    {"state", text_or_null(run.state)},
+                    {"exit_status", run.exit_code ? Json(*run.exit_code) : Json()},
                     {"nodes", run.nodes},
                     {"name", run.name},
                     {"command", run.command},
@@ -77,6 +105,12 @@ std::string as_json(const std::vector<Run>& runs) {
                     {"findings", run.findings}});
   }
   return json_text(Json{{"schema", "reveal.list/1"}, {"runs", std::move(rows)}}, 2) + "\n";
+}
+
+/// "2026-11-20" (UTC), or an age such as "7d".
+std::optional<std::int64_t> begin_of_time(const std::string& text) {
+  if (const auto age = parse_age(text)) return utc_now_ns() - *age;
+  return parse_iso_time(text + "T00:00:00Z");
 }
 
 std::vector<std::string> verdicts() {
@@ -96,6 +130,18 @@ class List final : public Command {
         ->type_name("VERDICT")
         ->check(CLI::IsMember(verdicts()));
     app.add_option("--finding", finding_, "only runs with a finding of this rule")->type_name("RULE");
+    app.add_option("--job", job_, "only the job of this number, or the tasks of this array: 4711, 4710_3")
+        ->type_name("NUMBER")
+        ->check([](const std::string& text) {
+          return is_number_of_job(text) ? std::string() : "\"" + text + "\" is no number of a job";
+        });
+    app.add_option("--state", state_, "only runs with this state of the batch system: FAILED, TIMEOUT")
+        ->type_name("STATE");
+    app.add_option("--since", since_, "only runs that began since this date, or not longer ago: 2026-11-20, 7d, 12h")
+        ->type_name("TIME")
+        ->check([](const std::string& text) {
+          return begin_of_time(text) ? std::string() : "\"" + text + "\" is no time such as 2026-11-20, 7d or 12h";
+        });
     selection_.add_name_option(app);
     app.add_option("--limit", limit_, "at most this many runs, the newest ones (default 20)")
         ->type_name("N")
@@ -120,11 +166,18 @@ class List final : public Command {
   [[nodiscard]] bool wanted(const RunRecord& run) const {
     const bool found =
         finding_.empty() || std::find(run.findings.begin(), run.findings.end(), finding_) != run.findings.end();
-    return found && (verdict_.empty() || run.verdict == verdict_);
+    return found && (verdict_.empty() || run.verdict == verdict_) && (job_.empty() || is_of_job(run, job_)) &&
+           (state_.empty() || run.state == state_) &&
+           (since_.empty() || run.begin_utc_ns >= begin_of_time(since_).value_or(0));
+  }
+
+  [[nodiscard]] bool is_unrestricted() const {
+    return verdict_.empty() && finding_.empty() && job_.empty() && state_.empty() && since_.empty() &&
+           selection_.name.empty();
   }
 
   [[nodiscard]] std::string none_words() const {
-    if (!verdict_.empty() || !finding_.empty() || !selection_.name.empty()) return "no run matches these options";
+    if (!is_unrestricted()) return "no run matches these options";
     if (selection_.folder.empty()) {
       return "none of your runs has a report yet: reveal-run -- COMMAND and srun --reveal make one";
     }
@@ -132,7 +185,7 @@ class List final : public Command {
   }
 
   RunSelection selection_{.instead = "`reveal list DIR` lists the job directories in a folder"};
-  std::string verdict_, finding_;
+  std::string verdict_, finding_, job_, state_, since_;
   std::size_t limit_ = 20;
 };
 
@@ -141,6 +194,8 @@ const RegisteredCommand kListCommand{{.order = 22,
                                       .help = "List your runs, the newest first, with their verdicts",
                                       .examples = "  reveal list\n"
                                                   "  reveal list --verdict finding --limit 5\n"
+                                                  "  reveal list --job 4711\n"
+                                                  "  reveal list --state TIMEOUT --since 7d\n"
                                                   "  reveal list . --json",
                                       .make = make_command<List>}};
 

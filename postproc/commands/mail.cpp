@@ -10,12 +10,16 @@
 #include "hdf5schema/basics/host_name.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
+#include "postproc/deliver/array_end.h"
 #include "postproc/mail/mail_job.h"
 #include "postproc/mail/mail_quota.h"
 #include "postproc/mail/mail_retry.h"
 
 namespace reveal {
 namespace {
+
+constexpr const char* kMailSpool = "/var/spool/reveal/mail";  // unless the plugin's line sets another spool
+constexpr std::chrono::seconds kOtherTasks{30};               // until the epilogs of an array's tasks have ended
 
 /// The site's file only: a user's own would choose the recipients of mail in the site's name.
 MailSettings settings_of_site(const CommonOptions& common) {
@@ -37,11 +41,14 @@ std::string help_of_settings() {
   return text;
 }
 
-/// Where job_end.cpp keeps the mails of a user, one directory for each cluster.
+/// Directories of job_end.cpp with the mails of a user: for each cluster, and on this node, for the time when the home
+/// directory could not be written.
 std::vector<std::string> mail_states_of(const passwd* user) {
   std::vector<std::string> states;
   if (user == nullptr) return states;
+  const std::filesystem::path of_node = std::filesystem::path(kMailSpool) / std::to_string(user->pw_uid);
   std::error_code error;
+  if (std::filesystem::is_directory(of_node, error)) states.push_back(of_node.string());
   std::filesystem::directory_iterator entry(std::filesystem::path(user->pw_dir) / kMailStates, error);
   for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
     if (entry->symlink_status(error).type() == std::filesystem::file_type::directory) {
@@ -95,6 +102,7 @@ class Mail final : public Command {
     if (job_.request.user.empty() && user != nullptr) job_.request.user = user->pw_name;
     job_.host = host_name();
     job_.now_utc_ns = utc_now_ns();
+    job_.array_state = array_state_of();
     return print_outcome(mail_job(job_, settings_of_site(common)), common);
   }
 
@@ -105,6 +113,10 @@ class Mail final : public Command {
   }
 
  private:
+  static ArrayStateOf array_state_of() {
+    return [](const std::string& array) { return array_state_in_slurm(array, "", kOtherTasks); };
+  }
+
   [[nodiscard]] static bool is_root() { return ::geteuid() == 0; }
 
   /// The caller, or if root only looks, the user whose mail it would be.
@@ -122,6 +134,7 @@ class Mail final : public Command {
       MailOutcome one = retry_mails({.state = state,
                                      .which = RetryMails::all,
                                      .dry_run = job_.dry_run,
+                                     .array_state = array_state_of(),
                                      .host = host_name(),
                                      .now_utc_ns = utc_now_ns()},
                                     settings);

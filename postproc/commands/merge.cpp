@@ -20,6 +20,7 @@ class Merge final : public Command {
   }
 
   int run(const CommonOptions& common) override {
+    directory_ = directory_of_number(directory_);
     need_directory(directory_);
     need_own_directory(directory_);
     const MergedJob job = merge_job_directory(directory_, pack_ ? MergeForm::self_contained : MergeForm::links);

@@ -16,6 +16,7 @@
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/ledger/node_ranking.h"
+#include "postproc/ledger/owner_key.h"
 #include "postproc/mail/node_digest.h"
 
 namespace reveal {
@@ -62,7 +63,7 @@ std::vector<fs::path> job_directories(const std::vector<std::string>& given, std
 }
 
 /// The lines of one job. All of the parsing is done where nothing else can be reached; the answer is parsed once more.
-std::vector<LedgerLine> lines_in(const fs::path& directory, std::int64_t now_utc_ns) {
+std::vector<LedgerLine> lines_in(const fs::path& directory, const OwnerKey& owners, std::int64_t now_utc_ns) {
   struct stat status {};
   if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
   const std::string answer = query_confined(directory, {}, [&directory] {
@@ -75,7 +76,7 @@ std::vector<LedgerLine> lines_in(const fs::path& directory, std::int64_t now_utc
   });
   ParsedLedger parsed = parse_ledger(answer, now_utc_ns);
   if (parsed.refused > 0) throw Error(directory.string() + ": its report has impossible times or names");
-  for (LedgerLine& line : parsed.lines) line.owner = owner_hash(status.st_uid);
+  for (LedgerLine& line : parsed.lines) line.owner = owners.pseudonym(status.st_uid);
   return std::move(parsed.lines);
 }
 
@@ -144,11 +145,12 @@ class Nodes final : public Command {
     const std::int64_t now = utc_now_ns();
     NodeRanking ranking;
     NodeLedger ledger;
-    const bool known = read_ledger(now, ledger, ranking.lines_refused);
-    const std::size_t read = add_directories(now, ledger, ranking.unread);
+    const OwnerKey owners = owner_key();
+    const bool known = read_ledger(now, owners, ledger, ranking.lines_refused);
+    const std::size_t read = add_directories(now, owners, ledger, ranking.unread);
     if (!ledger_.empty() && read > 0) write_ledger(now, ledger);
     if (!since_.empty()) ledger.keep_since(now - option_ns(since_));
-    ranking_.own = owner_hash(::geteuid());
+    ranking_.own = owners.pseudonym(::geteuid());
     NodeRanking made = rank_nodes(ledger.lines(), ranking_);
     made.lines_refused = ranking.lines_refused;
     made.unread = std::move(ranking.unread);
@@ -158,23 +160,35 @@ class Nodes final : public Command {
   }
 
  private:
+  /// That of the ledger, unless there is none, or it comes from elsewhere.
+  [[nodiscard]] OwnerKey owner_key() const {
+    std::error_code error;
+    const bool stored = !ledger_.empty() && ledger_ != kStandardInput;
+    const bool written = stored && !given_.empty();
+    return written || (stored && fs::exists(ledger_ + ".key", error)) ? OwnerKey::beside(ledger_) : OwnerKey();
+  }
+
   /// Whether there is one.
-  bool read_ledger(std::int64_t now, NodeLedger& ledger, std::size_t& refused) const {
+  bool read_ledger(std::int64_t now, const OwnerKey& owners, NodeLedger& ledger, std::size_t& refused) const {
     std::error_code error;
     if (ledger_.empty() || (!given_.empty() && !fs::exists(ledger_, error))) return false;
     ParsedLedger parsed = parse_ledger(
         ledger_ == kStandardInput ? standard_input() : read_text_file(ledger_, kLargestLedger, FileOf::ours), now);
     refused = parsed.refused;
-    for (LedgerLine& line : parsed.lines) ledger.add(std::move(line));
+    for (LedgerLine& line : parsed.lines) {
+      if (owners.is_new() && !line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);
+      ledger.add(std::move(line));
+    }
     return true;
   }
 
   /// The number of directories that were read.
-  std::size_t add_directories(std::int64_t now, NodeLedger& ledger, std::vector<UnreadDirectory>& unread) const {
+  std::size_t add_directories(std::int64_t now, const OwnerKey& owners, NodeLedger& ledger,
+                              std::vector<UnreadDirectory>& unread) const {
     std::size_t read = 0;
     for (const fs::path& directory : job_directories(given_, unread)) {
       try {
-        for (LedgerLine& line : lines_in(directory, now)) ledger.add(std::move(line));
+        for (LedgerLine& line : lines_in(directory, owners, now)) ledger.add(std::move(line));
         ++read;
       } catch (const Error& error) {
         unread.push_back({directory.string(), error.what()});
@@ -216,14 +230,17 @@ const RegisteredCommand kNodesCommand{
     {.order = 72,
      .name = "nodes",
      .help = "List the nodes that slowed different jobs down, from archived job directories (for administrators)",
-     .examples = "  reveal nodes reveal-4711 reveal-4712\n"
-                 "  reveal nodes . --json\n"
-                 "  reveal nodes . --ledger nodes.jsonl --since 30d    also keep a line for each node and job\n"
-                 "  reveal nodes --ledger nodes.jsonl --since 24h      without the directories\n"
-                 "  reveal nodes --ledger - --since 24h --mail --dry-run < nodes.jsonl\n"
-                 "A finding counts for a node if it names some nodes of a job and not all, or a fault of the node's\n"
-                 "hardware. Reports are written by users: a drain is only suggested if jobs of different users agree,\n"
-                 "and nothing is drained. Root reads each directory as its owner.",
+     .examples =
+         "  reveal nodes reveal-4711 reveal-4712\n"
+         "  reveal nodes . --json\n"
+         "  reveal nodes . --ledger nodes.jsonl --since 30d    also keep a line for each node and job\n"
+         "  reveal nodes --ledger nodes.jsonl --since 24h      without the directories\n"
+         "  reveal nodes --ledger - --since 24h --mail --dry-run < nodes.jsonl\n"
+         "A finding counts for a node if it is a fault of the node's hardware, or if it is about the node and\n"
+         "names some nodes of a job and not all, or the only one; programs of users are not blamed on nodes.\n"
+         "Reports are written by users: a drain is only suggested if jobs of different users agree, and nothing\n"
+         "is drained. Root reads each directory as its owner. FILE.key beside a ledger makes its pseudonyms of\n"
+         "owners; keep it with the ledger.",
      .make = make_command<Nodes>}};
 
 }  // namespace

@@ -27,6 +27,7 @@ class Prune final : public Command {
   }
 
   int run(const CommonOptions& common) override {
+    options_.directories = directories();
     for (const std::filesystem::path& directory : options_.directories) need_directory(directory.string());
     if (only_moving_) options_.unmoved = RetainedMetrics::Unmoved::dropped;
     const PruneResult result = prune_jobs(options_);
@@ -49,9 +50,17 @@ class Prune final : public Command {
     return 0;
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.paths = options_.directories, .outputs = {options_.out}}; }
+  [[nodiscard]] Inputs inputs() const override { return {.paths = directories(), .outputs = {options_.out}}; }
 
  private:
+  [[nodiscard]] std::vector<std::filesystem::path> directories() const {
+    std::vector<std::filesystem::path> found;
+    for (const std::filesystem::path& given : options_.directories) {
+      found.emplace_back(directory_of_number(given.string()));
+    }
+    return found;
+  }
+
   PruneOptions options_;
   bool only_moving_ = false;
 };

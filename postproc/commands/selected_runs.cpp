@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/history/run_index.h"
 
@@ -17,7 +19,12 @@ std::vector<Run> remembered(std::size_t limit, const Wanted& wanted) {
   const StatePlace state = state_place();
   if (state.directory.empty()) throw Error(state.why_not);
   std::error_code error;
-  if (!fs::exists(state.directory, error)) return {};  // before the first report
+  if (!fs::exists(state.directory, error)) {  // before the first report, unless no report could make it
+    if (const std::string there = unwritable_part(state.directory); !there.empty()) {
+      throw Error(there + " cannot be written: reveal cannot remember your runs");
+    }
+    return {};
+  }
   return RunIndex(state.directory).newest(limit, wanted);
 }
 
@@ -54,6 +61,18 @@ std::vector<Run> selected_runs(const RunSelection& selection, std::size_t limit,
   } catch (const Error& failure) {
     throw Error(failure.what() + std::string("; ").append(selection.instead));
   }
+}
+
+std::optional<std::int64_t> parse_age(const std::string& text) {
+  constexpr double kDay = 24.0 * 3600 * kSecond;
+  const double days = text.ends_with('w') ? 7 : text.ends_with('d') ? 1 : 0;
+  if (days > 0) {
+    const auto count = parse_number(std::string_view(text).substr(0, text.size() - 1));
+    if (!count || *count > 36500) return std::nullopt;
+    return static_cast<std::int64_t>(*count * days * kDay);
+  }
+  const auto time = parse_duration(text);
+  return time ? std::optional(time->count()) : std::nullopt;
 }
 
 bool is_there(const fs::path& directory) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,6 +27,9 @@ struct RunSelection {
 /// At most `limit` runs with their directories, the newest first. Throws Error.
 [[nodiscard]] std::vector<std::pair<std::filesystem::path, RunRecord>> selected_runs(
     const RunSelection& selection, std::size_t limit, const std::function<bool(const RunRecord&)>& wanted);
+
+/// "30d", "2w", "12h" in nanoseconds; nothing for anything else.
+[[nodiscard]] std::optional<std::int64_t> parse_age(const std::string& text);
 
 /// Whether the run was not removed.
 [[nodiscard]] bool is_there(const std::filesystem::path& directory);

@@ -7,16 +7,46 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/shell_word.h"
+#include "postproc/analysis/runs_of_job.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/words/lists.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
 
 /// The default name that reveal-run and the Slurm plugin give a job's directory: reveal-4711.
 constexpr std::string_view kJobDirectory = "reveal-";
+
+bool is_missing(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
+}
+
+/// Directories of a job whose number is in none of their names: those here, else those of the user's history.
+std::vector<std::filesystem::path> recorded_directories(const std::string& number) {
+  std::vector<std::filesystem::path> found = runs_of_job(number, std::filesystem::path("."));
+  return found.empty() ? runs_of_job(number, state_place()) : found;
+}
+
+/// "" where no run has the number. Throws Error where several have it.
+std::string recorded_directory(const std::string& number) {
+  constexpr std::size_t kShown = 3;
+  if (!is_number_of_job(number)) return "";
+  const std::vector<std::filesystem::path> found = recorded_directories(number);
+  if (found.size() > 1) {
+    std::vector<std::string> names;
+    for (const auto& path : found) names.push_back(shell_word(printable(typed(path.lexically_normal().string()))));
+    throw Error(fmt::format("job {} has {} directories: {}; give one of them", number, found.size(),
+                            listed(names, kShown, ", ")));
+  }
+  return found.empty() ? "" : found.front().lexically_normal().string();
+}
 
 }  // namespace
 
@@ -34,11 +64,11 @@ void add_config_option(CLI::App& app, CommonOptions& common) {
 }
 
 void add_job_directory(CLI::App& app, std::string& directory) {
-  app.add_option("dir", directory, "the job's directory")->required()->type_name("DIR");
+  app.add_option("dir", directory, "the job's directory, or its number")->required()->type_name("DIR");
 }
 
 void add_optional_job_directory(CLI::App& app, std::string& directory) {
-  app.add_option("dir", directory, "the job's directory, or the number of a job (default: your newest ./reveal-*)")
+  app.add_option("dir", directory, "the job's directory, or its number (default: your newest ./reveal-*)")
       ->type_name("DIR");
 }
 
@@ -48,7 +78,8 @@ void need_directory(const std::string& directory) {
   const auto status = fs::status(directory, error);
   if (status.type() == fs::file_type::not_found) {
     const bool path = directory.find('/') != std::string::npos || directory.starts_with(kJobDirectory);
-    const std::string missing = path ? directory : fmt::format("{} or {}{} here", directory, kJobDirectory, directory);
+    std::string missing = path ? directory : fmt::format("{} or {}{} here", directory, kJobDirectory, directory);
+    if (is_number_of_job(directory)) missing += ", and none of your runs is job " + directory;
     throw Error("no directory " + missing + "; reveal list lists your runs");
   }
   if (!fs::exists(status)) throw Error(directory + ": " + error.message());
@@ -56,11 +87,14 @@ void need_directory(const std::string& directory) {
 }
 
 std::string directory_of_number(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  const std::string of_job = std::string(kJobDirectory) + path;
-  const bool missing = fs::status(path, error).type() == fs::file_type::not_found;
-  return missing && path.find('/') == std::string::npos && fs::is_directory(of_job, error) ? of_job : path;
+  // A confined child cannot look into other directories: it has the answer of its parent.
+  static std::map<std::string, std::string> known;
+  if (!is_missing(path) || path.find('/') != std::string::npos) return path;
+  const std::string named = std::string(kJobDirectory) + path;
+  if (std::error_code error; std::filesystem::is_directory(named, error)) return named;
+  const auto [answer, fresh] = known.try_emplace(path);
+  if (fresh) answer->second = recorded_directory(path);
+  return answer->second.empty() ? path : answer->second;
 }
 
 std::string job_directory(const std::string& path) {

@@ -20,7 +20,8 @@ void add_optional_job_directory(CLI::App& app, std::string& directory);
 /// Throws Error with the right usage.
 void need_directory(const std::string& directory);
 
-/// reveal-4711 for 4711, if only that exists.
+/// reveal-4711 for 4711, if only that exists; else the directory of the user's run with that number of a job (4710_3,
+/// 4711+1), here or in reveal's history. The path itself where there is none. Throws Error where several have it.
 [[nodiscard]] std::string directory_of_number(const std::string& path);
 /// The job's directory if a file in it was given, reveal-4711/n01.h5, or the number of a job, 4711; "" stands for the
 /// newest. Throws Error where there is none.

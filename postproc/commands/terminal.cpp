@@ -16,10 +16,14 @@ void complain(const std::string& text) {
   std::fprintf(stderr, "reveal: %s\n", printable(text, kLongest).c_str());
 }
 
-void print(const std::string& text) {
+bool prints_on_terminal() {
   static const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-  const std::string shown = terminal ? without_controls(text) : std::string();
-  const std::string& all = terminal ? shown : text;
+  return terminal;
+}
+
+void print(const std::string& text) {
+  const std::string shown = prints_on_terminal() ? without_controls(text) : std::string();
+  const std::string& all = prints_on_terminal() ? shown : text;
   const bool taken = std::fwrite(all.data(), 1, all.size(), stdout) == all.size();
   if (std::fflush(stdout) != 0 || !taken) throw Error("standard output: cannot be written");
 }

@@ -10,6 +10,9 @@ namespace reveal {
 /// "reveal: TEXT" on stderr.
 void complain(const std::string& text);
 
+/// Whether stdout is a terminal.
+[[nodiscard]] bool prints_on_terminal();
+
 /// Prints to stdout; on a terminal without control characters. Throws Error if it cannot be written.
 void print(const std::string& text);
 

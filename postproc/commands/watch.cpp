@@ -1,13 +1,19 @@
 #include "postproc/live/watch.h"
 
+#include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <optional>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/own_program.h"
+#include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
+#include "postproc/live/slurm_watch.h"
 
 namespace reveal {
 namespace {
@@ -21,25 +27,24 @@ extern "C" void stop_watching(int) {
   g_stop = true;
 }
 
-bool is_job_number(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+/// On the nodes of a job the plugin names it.
+std::string spool() {
+  const std::string named = process_environment(kSpoolVariable);
+  return named.starts_with('/') ? named : kSlurmSpool;
+}
+
+bool is_missing(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
 }
 
 /// Its directory here or, on a node of the job, its spool.
 std::string directory_of_running_job(const std::string& path) {
   const std::string directory = directory_of_number(path);
-  const std::string spool = std::string(kSlurmSpool) + "/" + path;
+  const std::string traces = spool() + "/" + path;
   std::error_code error;
-  const bool missing = directory == path && !std::filesystem::exists(path, error);
-  return missing && is_job_number(path) && std::filesystem::is_directory(spool, error) ? spool : directory;
-}
-
-void need_directory_of_running_job(const std::string& directory) {
-  std::error_code error;
-  if (!is_job_number(directory) || std::filesystem::exists(directory, error)) return need_directory(directory);
-  throw Error("no directory " + directory + " or reveal-" + directory +
-              " here: while a Slurm job runs, its traces lie on its nodes; from here: srun --jobid=" + directory +
-              " --overlap -N$(squeue -hj " + directory + " -o %D) reveal watch " + directory);
+  const bool missing = directory == path && is_missing(path);
+  return missing && is_job_number(path) && std::filesystem::is_directory(traces, error) ? traces : directory;
 }
 
 class Watch final : public Command {
@@ -60,30 +65,53 @@ class Watch final : public Command {
     CLI::Option* command = app.add_option("command", forward_.command,
                                           "with --on-alert: the command and its arguments; it runs without a shell, "
                                           "has the alert as JSON on standard input, and is ended after 10 s");
+    app.add_flag("--step", in_step_)->group("");  // the watch of one node of a Slurm job, started through srun
     command->type_name("WORDS")->needs(on_alert);
     on_alert->needs(command);
   }
 
   int run(const CommonOptions& common) override {
-    directory_ = directory_of_running_job(directory_);
-    need_directory_of_running_job(directory_);
+    if (in_step_) return run_in_step(common);
+    const std::string number = directory_;
+    directory_ = directory_of_running_job(number);
+    std::optional<QueuedJob> job;
+    if (is_job_number(number) && is_missing(directory_)) job = find_job(number);
+    if (!job) need_directory(directory_);
     if (common.foreign && forward_.any()) {
       throw Error(directory_ + " belongs to another user: its alerts are printed, and not forwarded");
     }
+    const bool terminal = ::isatty(STDOUT_FILENO) == 1;
+    const WatchForm form = common.json ? WatchForm::json : terminal ? WatchForm::page : WatchForm::lines;
+    const WatchOptions options = this->options(common, form);
+    end_by_signals();
+    return status_of(job ? watch_slurm_job(*job, words_on_node(*job, common), options, stdout, g_stop)
+                         : watch_job(options, stdout, g_stop));
+  }
+
+  [[nodiscard]] Inputs inputs() const override {
+    const std::string directory = in_step_ ? spool() + "/" + directory_ : directory_of_running_job(directory_);
+    return {.paths = {directory}, .followed = true};
+  }
+
+ private:
+  /// On a node of the job, started by the watch on another machine: a job that is not recorded here is no error of the
+  /// step.
+  int run_in_step(const CommonOptions& common) {
+    directory_ = spool() + "/" + directory_;
+    end_by_signals();
+    static_cast<void>(watch_job(options(common, WatchForm::step), stdout, g_stop));
+    return 0;
+  }
+
+  static void end_by_signals() {
     struct sigaction action {};
     action.sa_handler = stop_watching;
     ::sigaction(SIGINT, &action, nullptr);
     ::sigaction(SIGTERM, &action, nullptr);
-    const bool terminal = ::isatty(STDOUT_FILENO) == 1;
-    const WatchOptions options{.directory = directory_,
-                               .form = common.json ? WatchForm::json
-                                       : terminal  ? WatchForm::page
-                                                   : WatchForm::lines,
-                               .colour = common.style().colour,
-                               .share = budget_percent_ / 100,
-                               .settings = common.settings(),
-                               .forward = forward_};
-    switch (watch_job(options, stdout, g_stop)) {
+  }
+
+  static int status_of(WatchEnd end) {
+    switch (end) {
       case WatchEnd::job_ended:
         return 0;
       case WatchEnd::nodes_lost:
@@ -94,12 +122,39 @@ class Watch final : public Command {
     return kInterrupted;
   }
 
-  [[nodiscard]] Inputs inputs() const override {
-    return {.paths = {directory_of_running_job(directory_)}, .followed = true};
+  [[nodiscard]] WatchOptions options(const CommonOptions& common, WatchForm form) const {
+    return {.directory = directory_,
+            .form = form,
+            .colour = common.style().colour,
+            .share = budget_percent_ / 100,
+            .settings = common.settings(),
+            .forward = forward_};
   }
 
- private:
+  /// The running job; nothing if its traces are on this machine, as those of an array's task are below its own number.
+  std::optional<QueuedJob> find_job(const std::string& number) {
+    QueuedJob job = find_running_job(number);
+    const std::string directory = directory_of_running_job(job.id);
+    if (is_missing(directory)) return job;
+    if (const auto foreign = foreign_part({directory})) {
+      throw Error(foreign->path.string() + " belongs to " + foreign->owner + "; to read it: reveal watch " + directory);
+    }
+    directory_ = directory;
+    return std::nullopt;
+  }
+
+  [[nodiscard]] std::vector<std::string> words_on_node(const QueuedJob& job, const CommonOptions& common) const {
+    std::vector<std::string> words = {
+        own_path().string(), "watch", job.id, "--step", "--budget", fmt::format("{}", budget_percent_)};
+    if (!common.config.empty()) {
+      words.emplace_back("--config");
+      words.push_back(std::filesystem::absolute(common.config).string());
+    }
+    return words;
+  }
+
   std::string directory_;
+  bool in_step_ = false;
   double budget_percent_ = 10;
   bool on_alert_ = false;
   ForwardOptions forward_;
@@ -113,8 +168,8 @@ const RegisteredCommand kWatchCommand{
          "  reveal watch reveal-4711           a page that is drawn again every second\n"
          "  reveal watch reveal-4711 | tee a   one line per alert\n"
          "  reveal watch reveal-4711 --json    one JSON object per line\n"
-         "  reveal watch 4711                  a Slurm job, on one of its nodes, as its user\n"
-         "  srun --jobid=4711 --overlap -N$(squeue -hj 4711 -o %D) reveal watch 4711    all its nodes\n"
+         "  reveal watch 4711                  all nodes of a Slurm job of yours, from any machine with srun\n"
+         "  reveal watch 4711_3                a task of an array; 4711+1: a part of a heterogeneous job\n"
          "  reveal watch reveal-4711 --append alerts.jsonl\n"
          "  reveal watch reveal-4711 --on-alert -- logger -t reveal\n"
          "If DIR is empty, the command waits for a run. Alerts that open, change or close, and hangs, go to the\n"

@@ -9,12 +9,14 @@
 #include <cmath>
 #include <filesystem>
 #include <thread>
+#include <utility>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/host_name.h"
 #include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/request.h"
+#include "postproc/deliver/array_end.h"
 #include "postproc/deliver/deliver.h"
 #include "postproc/deliver/report_job.h"
 #include "postproc/deliver/slurm_controller.h"
@@ -33,7 +35,8 @@ constexpr std::chrono::seconds kReportLimit{60};             // for another node
 constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file system
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
-constexpr std::chrono::seconds kRetryLimit{10};  // for mails of earlier jobs
+constexpr std::chrono::seconds kRetryLimit{10};    // for mails of earlier jobs
+constexpr std::chrono::seconds kOtherEpilogs{30};  // longest wait for an array's other tasks
 constexpr double kSlowNode = 3;  // its analysis takes so many times the estimate, which is for an idle cpu
 constexpr std::chrono::seconds kMailPause{5};  // before a failed step is tried once more
 
@@ -63,9 +66,14 @@ class EndOfNode {
       if (!take_marker(directory, kAskedFile)) return std::nullopt;
       JobNames unnamed = known.names;
       unnamed.name = unnamed.array_job = unnamed.array_task = "";
-      return ask(std::move(unnamed), known.names);
+      JobNames names = ask(std::move(unnamed), known.names);
+      expect_mail({job.place, names});
+      return names;
     };
     const DeliverSettings settings = deliver_settings(config_);
+    mail_settings_ = mail_settings(config_, mail_problems_);
+    if (settings.report == ReportWhen::lazy) mail_settings_.enabled = false;
+    if (alone) expect_mail(job);
     const AnalysisSettings analysis = analysis_settings(config_);
     for (const std::string& problem : config_.problems_of({"report", "rule"})) say(LOG_NOTICE, problem);
     Delivery delivery =
@@ -144,19 +152,34 @@ class EndOfNode {
     return names;
   }
 
-  void mail_report(const Delivery& delivery, const SlurmJob& job) const {
-    std::vector<std::string> problems = config_.problems_of({"mail"});
-    const MailSettings settings = mail_settings(config_, problems);
-    for (const std::string& problem : problems) say(LOG_NOTICE, problem);
-    if (!settings.enabled) return;
+  [[nodiscard]] ArrayStateOf array_state() const {
+    return [this](const std::string& array) { return array_state_in_slurm(array, end_.job, kOtherEpilogs); };
+  }
+
+  /// Before the epilog ends: another task may be the last one.
+  void expect_mail(const SlurmJob& job) {
+    if (job.names.array_job.empty() || !mail_settings_.enabled) return;
+    ArrayTask task;
+    task.array = job.names.array_job;
+    task.task = job.names.array_job + "_" + job.names.array_task;
+    task.request.user = job.place.user;
+    task.utc_ns = utc_now_ns();
+    if (const std::optional<std::string> state = shared_state(job)) expected_.expect(*state, std::move(task));
+  }
+
+  void mail_report(const Delivery& delivery, const SlurmJob& job) {
+    for (const std::string& problem : config_.problems_of({"mail"})) say(LOG_NOTICE, problem);
+    for (const std::string& problem : mail_problems_) say(LOG_NOTICE, problem);
+    if (!mail_settings_.enabled) return;
     const auto end = std::chrono::steady_clock::now() + kReportLimit;
     std::error_code ignored;
     while (std::chrono::steady_clock::now() < end) {
       const std::filesystem::path directory = delivered_to(delivery);
-      if (std::filesystem::exists(directory / "report.json", ignored)) return mail(directory, job, settings);
+      if (std::filesystem::exists(directory / "report.json", ignored)) return mail(directory, job);
       std::this_thread::sleep_for(kReportLook);
     }
     say(LOG_NOTICE, "no mail, because there is no report yet in " + delivery.directory.string());
+    expected_.drop();
   }
 
   /// The same directory on all nodes, if the home directory is; else that of this node.
@@ -165,19 +188,27 @@ class EndOfNode {
   }
 
   /// After the epilog has been let go: a mail server may take its time.
-  void mail(const std::filesystem::path& directory, const SlurmJob& job, const MailSettings& settings) const {
-    if (!take_marker(directory, kMailedFile)) return;
+  void mail(const std::filesystem::path& directory, const SlurmJob& job) {
+    if (!take_marker(directory, kMailedFile)) return expected_.drop();
+    const std::optional<std::string> shared = shared_state(job);
     MailJob mail{.directory = directory,
                  .array = job.names.array_job,
-                 .state = shared_state(job).value_or(end_.mail_state),
+                 .all_tasks = shared.has_value(),
+                 .array_state = array_state(),
+                 .state = shared.value_or(end_.mail_state),
                  .host = host_name(),
                  .now_utc_ns = utc_now_ns()};
     mail.retry_after = kMailPause;
     mail.request = {.asked = requested(end_.request, "mail"), .mail_user = job.names.mail_user, .user = job.place.user};
-    const MailOutcome outcome = mail_job(mail, settings);
+    const MailOutcome outcome = mail_job(mail, mail_settings_);
     log(outcome);
     const std::string failure = failure_line(outcome);
-    if (failure.empty()) return retry_earlier(mail.state, settings);
+    if (failure.empty()) {
+      retry_earlier(mail.state);
+      // Mails of this node that were kept while the home directory could not be written.
+      if (shared && !end_.mail_state.empty()) retry_earlier(end_.mail_state);
+      return;
+    }
     say(LOG_NOTICE, "mail: " + failure);
     const auto is_lost = [](const MailOutcome::Item& item) { return item.state == MailState::failed && !item.queued; };
     if (std::any_of(outcome.items.begin(), outcome.items.end(), is_lost)) {
@@ -199,16 +230,23 @@ class EndOfNode {
   }
 
   /// The server takes mails again: those of the user's earlier jobs go out.
-  void retry_earlier(const std::string& state, const MailSettings& settings) const {
+  void retry_earlier(const std::string& state) const {
     if (state.empty()) return;
-    const MailOutcome outcome =
-        retry_mails({.state = state, .host = host_name(), .now_utc_ns = utc_now_ns(), .limit = kRetryLimit}, settings);
+    const MailOutcome outcome = retry_mails({.state = state,
+                                             .array_state = array_state(),
+                                             .host = host_name(),
+                                             .now_utc_ns = utc_now_ns(),
+                                             .limit = kRetryLimit},
+                                            mail_settings_);
     log(outcome);
     if (const std::string failure = failure_line(outcome); !failure.empty()) say(LOG_NOTICE, "mail: " + failure);
   }
 
   const JobEnd& end_;
   Config config_;  // the collector read [slurm] before, and reported its problems
+  MailSettings mail_settings_;
+  std::vector<std::string> mail_problems_;
+  ExpectedTask expected_;
   bool reported_ = false;
 };
 

@@ -14,6 +14,7 @@
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
+#include "postproc/history/run_index.h"
 #include "postproc/mail/mail_settings.h"
 #include "postproc/telemetry/publish.h"
 
@@ -127,12 +128,10 @@ class SiteChecks {
 
   void history() {
     if (places_.history.empty()) return add("history", Result::unused, places_.why_no_history);
-    fs::path there = places_.history;
-    std::error_code error;
-    while (there.has_relative_path() && !fs::exists(there, error)) there = there.parent_path();
-    if (::access(there.c_str(), W_OK | X_OK) == 0) return add("history", Result::ok, places_.history.string());
-    add("history", Result::problem, there.string() + " cannot be written: runs are not compared with earlier ones",
-        "chmod u+rwx " + there.string() + ", or set XDG_STATE_HOME");
+    const std::string there = unwritable_part(places_.history);
+    if (there.empty()) return add("history", Result::ok, places_.history.string());
+    add("history", Result::problem, there + " cannot be written: runs are not compared with earlier ones",
+        "chmod u+rwx " + there + ", or set XDG_STATE_HOME");
   }
 
   void read_plugstack(const fs::path& file, std::size_t& read, std::optional<PluginLine>& found) const {

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 
 #include "hdf5schema/basics/child_answer.h"
@@ -55,10 +57,16 @@ bool has_configuration() {
                      [](const char* place) { return ::access(place, R_OK) == 0; });
 }
 
+using LoadJob = int(job_info_msg_t**, std::uint32_t, std::uint16_t);
+
+LoadJob* load_job_of(const Library& library) {
+  if (auto* initialise = library.find<void(const char*)>("slurm_init"); initialise != nullptr) initialise(nullptr);
+  return library.find<LoadJob>("slurm_load_job");
+}
+
 std::string query(std::uint32_t id) {
   const Library library;
-  if (auto* initialise = library.find<void(const char*)>("slurm_init"); initialise != nullptr) initialise(nullptr);
-  auto* load = library.find<int(job_info_msg_t**, std::uint32_t, std::uint16_t)>("slurm_load_job");
+  LoadJob* load = load_job_of(library);
   auto* state_name = library.find<char*(std::uint32_t)>("slurm_job_state_string");
   if (load == nullptr) return "";
   job_info_msg_t* message = nullptr;
@@ -71,7 +79,10 @@ std::string query(std::uint32_t id) {
       number(text, "array_job", job.array_job_id);
       number(text, "array_task", job.array_task_id);
     }
-    if (job.het_job_id != 0) number(text, "het_job", job.het_job_id);
+    if (job.het_job_id != 0) {
+      number(text, "het_job", job.het_job_id);
+      number(text, "het_offset", job.het_job_offset);
+    }
     // The number of restarts is left out: at a requeue the controller already counts the run that is to come.
     line(text, "name", job.name);
     line(text, "account", job.account);
@@ -90,8 +101,60 @@ std::string query(std::uint32_t id) {
   return "";
 }
 
+/// For the number of an array, the controller answers with the records of all its tasks.
+std::string query_tasks(std::uint32_t array, std::uint32_t own_job) {
+  const Library library;
+  LoadJob* load = load_job_of(library);
+  if (load == nullptr) return "";
+  job_info_msg_t* message = nullptr;
+  std::size_t unfinished = 0, in_epilog = 0;
+  if (load(&message, array, SHOW_ALL) != SLURM_SUCCESS) {
+    if (errno != ESLURM_INVALID_JOB_ID) return "";  // else it forgot the array, which ended long ago
+  } else {
+    for (std::uint32_t i = 0; message != nullptr && i < message->record_count; ++i) {
+      const slurm_job_info_t& job = message->job_array[i];
+      const std::uint32_t state = job.job_state & JOB_STATE_BASE;
+      const bool own = job.job_id == own_job;
+      if (state == JOB_PENDING || (!own && state <= JOB_SUSPENDED)) {  // its own job, too, if it was requeued
+        ++unfinished;
+      } else if (!own && (job.job_state & JOB_COMPLETING) != 0) {
+        ++in_epilog;
+      }
+    }
+  }
+  return "waiting_or_running " + std::to_string(unfinished) + "\nin_epilog " + std::to_string(in_epilog) + "\n";
+}
+
 }  // namespace
 #endif
+
+std::optional<UnfinishedTasks> parse_unfinished_tasks(std::string_view answer) {
+  std::optional<std::int64_t> unfinished, in_epilog;
+  for (std::string_view line; next_line(answer, line);) {
+    const std::size_t space = line.find(' ');
+    if (space == std::string_view::npos) continue;
+    const auto number = parse_int(line.substr(space + 1));
+    if (line.substr(0, space) == "waiting_or_running") unfinished = number;
+    if (line.substr(0, space) == "in_epilog") in_epilog = number;
+  }
+  if (!unfinished || !in_epilog || *unfinished < 0 || *in_epilog < 0) return std::nullopt;
+  return UnfinishedTasks{static_cast<std::size_t>(*unfinished), static_cast<std::size_t>(*in_epilog)};
+}
+
+std::optional<UnfinishedTasks> query_array([[maybe_unused]] const std::string& array,
+                                           [[maybe_unused]] const std::string& own_job,
+                                           [[maybe_unused]] std::chrono::milliseconds limit) {
+#ifdef REVEAL_HAS_SLURM
+  constexpr std::size_t kLargest = 1 << 10;
+  const auto id = parse_int(array);
+  if (!id || *id < 1 || !has_configuration()) return std::nullopt;
+  const auto own = static_cast<std::uint32_t>(parse_int(own_job).value_or(0));
+  return parse_unfinished_tasks(
+      query_child([&] { return query_tasks(static_cast<std::uint32_t>(*id), own); }, limit, kLargest).text);
+#else
+  return std::nullopt;
+#endif
+}
 
 std::string query_controller([[maybe_unused]] const std::string& job,
                              [[maybe_unused]] std::chrono::milliseconds limit) {

@@ -28,9 +28,11 @@ struct TextField {
   std::string JobNames::*member;
 };
 constexpr TextField kTextFields[] = {
-    {"array_job", &JobNames::array_job}, {"array_task", &JobNames::array_task}, {"het_job", &JobNames::het_job},
-    {"name", &JobNames::name},           {"account", &JobNames::account},       {"partition", &JobNames::partition},
-    {"cluster", &JobNames::cluster},     {"work_dir", &JobNames::work_dir},     {"mail_user", &JobNames::mail_user},
+    {"array_job", &JobNames::array_job}, {"array_task", &JobNames::array_task},
+    {"het_job", &JobNames::het_job},     {"het_offset", &JobNames::het_offset},
+    {"name", &JobNames::name},           {"account", &JobNames::account},
+    {"partition", &JobNames::partition}, {"cluster", &JobNames::cluster},
+    {"work_dir", &JobNames::work_dir},   {"mail_user", &JobNames::mail_user},
     {"state", &JobNames::state},         {"command", &JobNames::command},
 };
 
@@ -66,6 +68,7 @@ SlurmJob slurm_job_of_environment(const std::string& id, const Environment& envi
   names.array_job = environment("SLURM_ARRAY_JOB_ID");
   names.array_task = environment("SLURM_ARRAY_TASK_ID");
   names.het_job = environment("SLURM_HET_JOB_ID");
+  names.het_offset = environment("SLURM_HET_JOB_OFFSET");
   names.account = environment("SLURM_JOB_ACCOUNT");
   names.partition = environment("SLURM_JOB_PARTITION");
   names.cluster = place.cluster;
@@ -144,6 +147,7 @@ SlurmJobRecord record_of(const SlurmJob& job) {
           .array_job = names.array_job,
           .array_task = names.array_task,
           .het_job = names.het_job,
+          .het_offset = names.het_offset,
           .name = job_name(names.name, split_words(names.command), words_by_their_looks()),
           .account = names.account,
           .partition = names.partition,

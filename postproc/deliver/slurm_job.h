@@ -24,7 +24,7 @@ struct JobPlace {
 /// Facts that one node gets from the controller or from the job's processes. They decide texts, and the name of the
 /// directory once all nodes have delivered.
 struct JobNames {
-  std::string name, array_job, array_task, het_job;
+  std::string name, array_job, array_task, het_job, het_offset;
   std::string account, partition, mail_user;
   std::string command;  // as it was submitted: its arguments may be secrets, so only a hash of it is kept
   std::string state;    // "COMPLETED", "TIMEOUT", ...

@@ -60,14 +60,9 @@ Best best_of(const Report& report, const std::function<bool(const Finding&)>& wa
   return best;
 }
 
-/// On a busy node a missing finding proves nothing.
-DrillState missed(const DrillTruth& truth) {
-  return truth.job_share < kLeastShare ? DrillState::unknown : DrillState::failed;
-}
-
 std::string busy_words(const DrillTruth& truth) {
   if (truth.job_share >= kLeastShare) return "";
-  return fmt::format("; others used {:.0f} % of the job's cpu all the time: repeat the drill on an idle node",
+  return fmt::format("; other processes took {:.0f} % of the job's cpu meanwhile: repeat the drill on an idle node",
                      100 * (1 - truth.job_share));
 }
 
@@ -105,6 +100,10 @@ const Disturbance* find_disturbance(std::string_view name) noexcept {
     if (each->name == name) return each;
   }
   return nullptr;
+}
+
+DrillState missed(const DrillTruth& truth) noexcept {
+  return truth.job_share < kLeastShare ? DrillState::unknown : DrillState::failed;
 }
 
 void fields(auto& v, Visited<decltype(v), DrillTruth>& truth) {

@@ -38,6 +38,9 @@ struct DrillTruth {
 enum class DrillState : std::uint8_t { passed, failed, unknown, skipped };
 [[nodiscard]] std::string_view name_of(DrillState) noexcept;
 
+/// The state of a check that did not find its object: on a busy node, that proves nothing.
+[[nodiscard]] DrillState missed(const DrillTruth& truth) noexcept;
+
 struct DrillCheck {
   std::string name;
   DrillState state = DrillState::unknown;

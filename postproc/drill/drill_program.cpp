@@ -136,7 +136,7 @@ int run_drill_program(const DrillPlan& plan) {
   const pid_t parent = ::getpid();
   ChildProcess worker = fork_child([&] {
     end_with_parent(parent);
-    spin_until(begin + nanoseconds(plan.seconds));
+    spin_and_note(plan, begin);
     return 0;
   });
   if (!worker) throw system_error("the drill's program", errno);
@@ -161,9 +161,7 @@ int run_drill_outsider(const DrillPlan& plan) {
 
 DrillTruth truth_of_drill(const DrillPlan& plan) {
   DrillTruth truth = parse_drill_truth(read_text_file(plan.place / kTruth, kLargestNote, FileOf::ours));
-  if (truth.disturbance == outsider_disturbance().name) {
-    truth.job_share = share_of(read_text_file(plan.place / kUse, kLargestNote, FileOf::ours), truth.span);
-  }
+  truth.job_share = share_of(read_text_file(plan.place / kUse, kLargestNote, FileOf::ours), truth.span);
   return truth;
 }
 

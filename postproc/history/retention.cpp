@@ -14,6 +14,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/trace_reader.h"
 #include "hdf5schema/zlib_text.h"
 #include "postproc/telemetry/job_files.h"
 
@@ -26,6 +27,8 @@ constexpr std::int64_t kStillWritten = 600 * kSecond;  // a trace that is flushe
 
 constexpr std::string_view kSummary = kNodeFileEndings.front();
 constexpr std::string_view kMergedTraces = "job.h5";
+constexpr std::string_view kTraceEnding = ".h5";
+constexpr std::string_view kOpenTraceEnding = ".h5.part";
 constexpr std::string_view kSchemaOfSummary = "reveal.summary/";
 constexpr std::size_t kMostOfSummary = 1 << 20;
 
@@ -43,6 +46,7 @@ struct RunFile {
   std::uint64_t bytes = 0;
   bool ours = false;  // made by reveal for this user
   bool being_written = false;
+  std::int64_t changed_utc_ns = 0;
 };
 
 /// The first bytes of our own regular file of that name; "" where it is none.
@@ -72,8 +76,30 @@ bool is_summary(std::string content) {
   }
 }
 
-/// results.h5 beside a report is the user's: a node's files are known by the summary of its analysis.
-void mark_ours(const Descriptor& folder, std::vector<RunFile>& files) {
+/// "n1" of n1.h5 and n1.h5.part; "" for other names.
+std::string node_of_trace(const std::string& name) {
+  for (const std::string_view ending : {kTraceEnding, kOpenTraceEnding}) {
+    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  }
+  return "";
+}
+
+bool is_trace(const fs::path& file) {
+  try {
+    static_cast<void>(TraceReader(file, TraceReader::Check::names));
+    return true;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
+void add_files_of_node(const std::string& node, std::set<std::string>& names) {
+  for (const std::string_view ending : kNodeFileEndings) names.insert(node + std::string(ending));
+}
+
+/// results.h5 beside a report is the user's: a node's files are known by the summary of its analysis, or by a trace
+/// that was never analysed.
+void mark_ours(const Descriptor& folder, const fs::path& directory, std::vector<RunFile>& files) {
   constexpr std::size_t kMostOfMerged = 1 << 20;
   std::set<std::string> names(kReportFiles.begin(), kReportFiles.end());
   names.insert(kDeliveryFiles.begin(), kDeliveryFiles.end());
@@ -82,10 +108,17 @@ void mark_ours(const Descriptor& folder, std::vector<RunFile>& files) {
   for (const RunFile& file : files) {
     if (!file.name.ends_with(kSummary) || !is_summary(begin_of(folder, file.name, kMostOfSummary))) continue;
     const std::string node = file.name.substr(0, file.name.size() - kSummary.size());
-    for (const std::string_view ending : kNodeFileEndings) names.insert(node + std::string(ending));
+    add_files_of_node(node, names);
     merged = merged || links.find(node + ".h5") != std::string::npos;
   }
   if (merged) names.emplace(kMergedTraces);
+  for (const RunFile& file : files) {
+    const std::string node = node_of_trace(file.name);
+    if (!node.empty() && file.ours && !names.contains(file.name) && !file.being_written &&
+        is_trace(directory / file.name)) {
+      add_files_of_node(node, names);
+    }
+  }
   for (RunFile& file : files) {
     file.ours = file.ours && (names.contains(file.name) || file.name.starts_with(kMergePartBegin));
   }
@@ -105,14 +138,21 @@ std::vector<RunFile> files_in(const Descriptor& folder, const fs::path& director
     if (::fstatat(folder.get(), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
     file.bytes = static_cast<std::uint64_t>(status.st_blocks) * 512;
     file.ours = S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
-    file.being_written = name.ends_with(".h5.part") && utc_now_ns() - nanoseconds_of(status.st_mtim) < kStillWritten;
+    file.changed_utc_ns = nanoseconds_of(status.st_mtim);
+    file.being_written = name.ends_with(".h5.part") && utc_now_ns() - file.changed_utc_ns < kStillWritten;
   }
-  mark_ours(folder, files);
+  mark_ours(folder, directory, files);
   return files;
 }
 
+bool has_file(const Descriptor& folder, const char* name) {
+  struct stat status {};
+  return ::fstatat(folder.get(), name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 void need_same_run(const Descriptor& folder, const RunRecord& record) {
-  if (record_in(folder).run_id != record.run_id) throw Error("it holds another run by now");
+  if (record.run_id.empty() && has_file(folder, kRunRecordFile)) throw Error("it has a report by now");
+  if (!record.run_id.empty() && record_in(folder).run_id != record.run_id) throw Error("it holds another run by now");
 }
 
 }  // namespace
@@ -131,6 +171,43 @@ StoredRun look_at_run(const fs::path& directory, const RunRecord& record) {
     run.why_not = error.what();
   }
   return run;
+}
+
+std::optional<StoredRun> look_at_unrecorded(const fs::path& directory) {
+  StoredRun run{.directory = directory, .record = {}};
+  const bool of_reveal = directory.filename().string().starts_with("reveal-");
+  bool has_traces = false;
+  try {
+    const Descriptor folder = open_own(directory);
+    if (has_file(folder, kRunRecordFile) || (!of_reveal && !has_file(folder, kClaimFile))) return std::nullopt;
+    for (const RunFile& file : files_in(folder, directory)) {
+      if (!file.ours) {
+        ++run.others;
+        continue;
+      }
+      ++run.files;
+      run.bytes += file.bytes;
+      has_traces = has_traces || !node_of_trace(file.name).empty();
+      run.record.begin_utc_ns = std::max(run.record.begin_utc_ns, file.changed_utc_ns);
+    }
+  } catch (const Error&) {
+    return std::nullopt;  // a directory of another user, or not readable
+  }
+  if (!has_traces) return std::nullopt;
+  if (utc_now_ns() - run.record.begin_utc_ns < kStillWritten) run.why_not = "it may still be recorded";
+  return run;
+}
+
+std::vector<StoredRun> unrecorded_runs_in(const fs::path& folder) {
+  constexpr std::size_t kMostLookedAt = 5000;
+  std::vector<StoredRun> runs;
+  std::error_code error;
+  std::size_t seen = 0;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end && seen < kMostLookedAt;
+       entry.increment(error), ++seen) {
+    if (auto run = look_at_unrecorded(entry->path())) runs.push_back(*std::move(run));
+  }
+  return runs;
 }
 
 std::vector<const StoredRun*> beyond_limits(const std::vector<StoredRun>& runs, const RetentionLimits& limits) {
@@ -155,6 +232,10 @@ Deletion delete_run(const StoredRun& run) {
   const Descriptor folder = open_own(run.directory);
   need_same_run(folder, run.record);
   std::vector<RunFile> files = files_in(folder, run.directory);
+  if (run.record.run_id.empty()) {
+    const auto now = look_at_unrecorded(run.directory);
+    if (!now || !now->why_not.empty()) throw Error("it has changed meanwhile");
+  }
   if (std::ranges::any_of(files, &RunFile::being_written)) throw Error("it is still being recorded");
   // As long as the record is there, an interrupted deletion can be repeated.
   std::stable_partition(files.begin(), files.end(), [](const RunFile& file) { return file.name != kRunRecordFile; });

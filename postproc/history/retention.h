@@ -1,5 +1,5 @@
-// Deletes old runs of the user: the files of reveal, in directories that hold the record of the run, and nothing
-// else there.
+// Deletes old runs of the user: the files of reveal, in directories that hold the record of the run or traces of a job
+// without a report, and nothing else there.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace reveal {
 /// A run's directory as it is now.
 struct StoredRun {
   std::filesystem::path directory;
-  RunRecord record;
+  RunRecord record;          // without run_id if there is none
   std::uint64_t bytes = 0;   // size of reveal's files
   std::size_t files = 0;     // files of reveal
   std::size_t others = 0;    // left alone
@@ -24,6 +24,12 @@ struct StoredRun {
 
 /// Looks at the directory; follows no link.
 [[nodiscard]] StoredRun look_at_run(const std::filesystem::path& directory, const RunRecord& record);
+
+/// A job that was killed, or whose report was left for later: its directory has traces of reveal and no record, and is
+/// known by its name, reveal-*, or by the claim of a Slurm job. Its time is that of its newest file. Nothing for any
+/// other directory.
+[[nodiscard]] std::optional<StoredRun> look_at_unrecorded(const std::filesystem::path& directory);
+[[nodiscard]] std::vector<StoredRun> unrecorded_runs_in(const std::filesystem::path& folder);
 
 struct RetentionLimits {
   std::int64_t begun_before_utc_ns = 0;     // older ones go; 0: no limit

@@ -20,6 +20,11 @@ void fields(auto& v, Visited<decltype(v), RunRecord>& record) {
   v("key", record.key);
   v("name", record.name);
   v("command", record.command);
+  v.word("job", record.job);
+  v.word("array", record.array);
+  v.word("het", record.het);
+  v.word("state", record.state);
+  v("exit_code", record.exit_code);
   v("nodes", record.nodes);
   v("ranks", record.ranks);
   v("begin_utc_ns", record.begin_utc_ns);

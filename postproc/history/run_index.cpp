@@ -105,6 +105,28 @@ StatePlace state_place() {
   return {fs::path(home) / ".local/state/reveal", ""};
 }
 
+std::string unwritable_part(const fs::path& directory) {
+  fs::path there = directory;
+  std::error_code error;
+  while (there.has_relative_path() && !fs::exists(there, error)) there = there.parent_path();
+  return ::access(there.c_str(), W_OK | X_OK) == 0 ? "" : there.string();
+}
+
+std::set<std::string> remembered_roots(const fs::path& state) {
+  std::set<std::string> roots;
+  try {
+    const std::string text = read_text_file(state / kRoots, kLargestRoots);
+    for (std::size_t begin = 0; begin < text.size() && roots.size() < kMostRoots;) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      if (end > begin) roots.insert(text.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  } catch (const Error&) {
+    return {};  // before the first report of this user
+  }
+  return roots;
+}
+
 RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
   std::error_code error;
   const bool created = fs::create_directories(directory, error);
@@ -173,17 +195,7 @@ void RunIndex::close() {
 }
 
 void RunIndex::rebuild() {
-  std::set<std::string> roots;
-  try {
-    const std::string text = read_text_file(directory_ / kRoots, kLargestRoots);
-    for (std::size_t begin = 0; begin < text.size() && roots.size() < kMostRoots;) {
-      const std::size_t end = std::min(text.find('\n', begin), text.size());
-      if (end > begin) roots.insert(text.substr(begin, end - begin));
-      begin = end + 1;
-    }
-  } catch (const Error&) {
-    return;  // the first report of this user
-  }
+  const std::set<std::string> roots = remembered_roots(directory_);
   execute(database_, "BEGIN");
   for (const std::string& root : roots) {
     for (const auto& [directory, record] : records_in(root)) insert(database_, directory, record);
@@ -223,9 +235,13 @@ std::vector<RunRecord> RunIndex::runs(const std::string& key) {
 }
 
 std::vector<std::pair<fs::path, RunRecord>> RunIndex::newest(std::size_t limit,
-                                                             const std::function<bool(const RunRecord&)>& wanted) {
+                                                             const std::function<bool(const RunRecord&)>& wanted,
+                                                             const std::string& containing) {
   std::vector<std::pair<fs::path, RunRecord>> found;
-  Statement statement(database_, "SELECT directory, record FROM runs ORDER BY begin_utc_ns DESC");
+  Statement statement(
+      database_,
+      "SELECT directory, record FROM runs WHERE instr(record, ?1) > 0 OR ?1 = '' ORDER BY begin_utc_ns DESC");
+  statement.bind(1, containing);
   while (found.size() < limit && statement.step()) {
     try {
       RunRecord record = parse_run(statement.text(1));

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,11 @@ struct StatePlace {
 };
 /// $XDG_STATE_HOME/reveal, else ~/.local/state/reveal; never root's.
 [[nodiscard]] StatePlace state_place();
+/// The directory itself, or the part of its path in which this user cannot make the rest; "" if nothing is in the way.
+[[nodiscard]] std::string unwritable_part(const std::filesystem::path& directory);
+
+/// Folders in which job directories of this user were seen.
+[[nodiscard]] std::set<std::string> remembered_roots(const std::filesystem::path& state);
 
 class RunIndex {
  public:
@@ -36,9 +42,9 @@ class RunIndex {
   /// Returns the newest 200 and the oldest 10 runs of this key.
   [[nodiscard]] std::vector<RunRecord> runs(const std::string& key);
   /// The newest runs of all keys, newest first, with their job directories; at most `limit`, and only those that
-  /// `wanted` accepts.
+  /// `wanted` accepts. Records without the text `containing` are not parsed.
   [[nodiscard]] std::vector<std::pair<std::filesystem::path, RunRecord>> newest(
-      std::size_t limit, const std::function<bool(const RunRecord&)>& wanted);
+      std::size_t limit, const std::function<bool(const RunRecord&)>& wanted, const std::string& containing = "");
   /// The report of one job directory; an earlier one of the same directory is replaced.
   void put(const std::filesystem::path& job_directory, const RunRecord& record);
   /// The run in this directory, if it is known.

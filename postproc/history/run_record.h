@@ -28,6 +28,9 @@ struct RunRecord {
   std::string run_id;  // the same for every report of this run
   std::string key;     // the same for all runs of this command and shape
   std::string name, command, ranks;
+  std::string job, array, het;  // numbers of the job: "4713", "4710_3", "4711+1"; "" if it has none
+  std::string state;            // that of the batch system: "COMPLETED"; "" if it is not known
+  std::optional<int> exit_code;
   std::size_t nodes = 0;
   std::int64_t begin_utc_ns = 0;
   double seconds = 0;

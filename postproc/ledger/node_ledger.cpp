@@ -204,10 +204,6 @@ ParsedLedger parse_ledger(std::string_view text, std::int64_t now_utc_ns) {
   return parsed;
 }
 
-std::string owner_hash(unsigned uid) {
-  return text_hash(fmt::format("owner of reports {}", uid));
-}
-
 void NodeLedger::add(LedgerLine line) {
   Key key{line.begin_utc_ns, line.owner, line.job, line.node};
   lines_.insert_or_assign(std::move(key), std::move(line));

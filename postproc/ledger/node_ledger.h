@@ -42,7 +42,7 @@ struct LedgerLine {
   std::string node;
   std::string job;    // its number, or a hash outside a batch system
   std::string array;  // number of the array job; "" if it is none
-  std::string owner;  // a hash of the directory's owner: shows whether jobs belong to different users
+  std::string owner;  // pseudonym of the directory's owner (owner_key.h)
   std::int64_t begin_utc_ns = 0;
   std::int64_t end_utc_ns = 0;
   std::size_t job_nodes = 1;
@@ -65,9 +65,6 @@ struct ParsedLedger {
 };
 /// Reads what anybody may have written. A line that ends after `now_utc_ns` is refused.
 [[nodiscard]] ParsedLedger parse_ledger(std::string_view text, std::int64_t now_utc_ns);
-
-/// Identifies an owner without a name.
-[[nodiscard]] std::string owner_hash(unsigned uid);
 
 /// Lines in order, each node of a job once. A user's report can replace only lines of his own.
 class NodeLedger {

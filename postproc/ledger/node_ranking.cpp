@@ -9,6 +9,7 @@
 #include "hdf5schema/basics/fold.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/ledger/ledger_fields.h"
+#include "postproc/ledger/node_causes.h"
 #include "postproc/words/ink.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
@@ -51,8 +52,8 @@ struct NodeSums {
 
 bool concerns_node(const RuleSpec& rule, const LedgerLine& line, const LedgerFinding& finding) {
   if (is_hardware_rule(rule)) return true;
-  if (line.job_nodes == 1) return !rule.admin_remedy.empty();
-  return finding.nodes < line.job_nodes;
+  const Blame blame = blame_of(rule.id);
+  return finding.nodes < line.job_nodes ? blame != Blame::job : line.job_nodes == 1 && blame == Blame::node;
 }
 
 /// All nodes of the job waited; the nodes that the finding names share that.
@@ -236,7 +237,7 @@ std::string ranking_as_text(const NodeRanking& ranking, std::size_t limit, const
   if (!seldom.empty()) notes += folded("in one job:", node_list(seldom), 12, width);
   if (ranking.whole_jobs > 0) {
     notes += folded("",
-                    fmt::format("{} named all nodes of a job and are not counted for a node",
+                    fmt::format("{} named all nodes of a job or its own programs, and are not counted for a node",
                                 counted(static_cast<double>(ranking.whole_jobs), "finding")),
                     0, width);
   }

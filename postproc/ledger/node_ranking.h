@@ -50,7 +50,7 @@ struct NodeRanking {
   std::size_t nodes_seen = 0;
   std::int64_t begin_utc_ns = 0, end_utc_ns = 0;
   std::size_t agree = 0;          // jobs that a suggestion needs
-  std::size_t whole_jobs = 0;     // findings that are no node's: they name all nodes of a job
+  std::size_t whole_jobs = 0;     // findings that are no node's: of all nodes of a job, or about its programs
   std::size_t lines_refused = 0;  // refused lines of the ledger
   std::vector<UnreadDirectory> unread;
   std::vector<NodeRecord> nodes;  // with findings; those that should be drained first, then by jobs
@@ -58,14 +58,14 @@ struct NodeRanking {
 
 struct RankingOptions {
   std::size_t agree = 3;
-  std::string own;  // owner_hash() of the reader, who copied what belongs to him
+  std::string own;  // pseudonym of the reader, who copied what belongs to him
 };
 
 /// The rule's own administrators' remedy drains the node.
 [[nodiscard]] bool is_hardware_rule(const RuleSpec& rule);
 
-/// Counts a finding for a node if the node's hardware is at fault, if it names some nodes of a job and not all, or in a
-/// job of one node if administrators can act on it.
+/// Counts a finding for a node if the node's hardware is at fault, or if its rule is about nodes (node_causes.h) and it
+/// names some nodes of the job and not all, or the only one.
 [[nodiscard]] NodeRanking rank_nodes(std::span<const LedgerLine> lines, const RankingOptions& options);
 
 /// Prints at most `limit` nodes.

@@ -11,7 +11,6 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <optional>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -22,6 +21,7 @@
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/private_files.h"
 #include "hdf5schema/basics/run_program.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -34,29 +34,44 @@ constexpr std::string_view kFileEnd = ".json";
 constexpr std::size_t kDigitsOfTime = 13;  // milliseconds since 1970
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// Lines of several programs may go into one file: each is one write() in append mode.
+Descriptor open_appended_file(const std::string& path) {
+  Descriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC, 0600));
+  if (!file && errno == ELOOP) throw Error(path + " is a link: alerts are not written through one");
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) throw system_error(path, errno);
+  if (!S_ISREG(status.st_mode)) throw Error(path + " is not a regular file");
+  if (status.st_uid != ::geteuid()) throw Error(path + " belongs to another user");
+  if (status.st_nlink != 1) throw Error(path + " has another name: alerts are not written through a link");
+  return file;
+}
+
+/// Lines of several programs may go into one file: each is one write() in append mode. logrotate may rename it or
+/// truncate it at any time: the next line goes into the file of this name.
 class LinesOfFile final : public NewsReceiver {
  public:
-  explicit LinesOfFile(const std::filesystem::path& path)
-      : path_(path.string()),
-        file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
-                     0600)) {
-    if (!file_ && errno == ELOOP) throw Error(path_ + " is a link: alerts are not written through one");
-    struct stat status {};
-    if (!file_ || ::fstat(file_.get(), &status) != 0) throw system_error(path_, errno);
-    if (!S_ISREG(status.st_mode)) throw Error(path_ + " is not a regular file");
-    if (status.st_uid != ::geteuid()) throw Error(path_ + " belongs to another user");
-    if (status.st_nlink != 1) throw Error(path_ + " has another name: alerts are not written through a link");
-  }
+  LinesOfFile(const std::filesystem::path& path, std::uintmax_t most)
+      : path_(path.string()), most_(most), file_(open_appended_file(path_)) {}
 
   void take(const ForwardedNews& news) override {
+    struct stat named {};
+    struct stat opened {};
+    if (::fstat(file_.get(), &opened) != 0) throw system_error(path_, errno);
+    const bool is_named =
+        ::lstat(path_.c_str(), &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
+    if (!is_named) file_ = open_appended_file(path_);
+    if (::fstat(file_.get(), &opened) != 0) throw system_error(path_, errno);
     const std::string line = news.json + "\n";
+    if (static_cast<std::uintmax_t>(opened.st_size) + line.size() > most_) {
+      throw Error(path_ + " is full: no alert is appended until it is rotated or truncated");
+    }
     const ssize_t written = ::write(file_.get(), line.data(), line.size());
     if (written != static_cast<ssize_t>(line.size())) throw system_error(path_, written < 0 ? errno : ENOSPC);
   }
 
  private:
   std::string path_;
+  std::uintmax_t most_;
   Descriptor file_;
 };
 
@@ -109,7 +124,7 @@ class InputOfCommand final : public NewsReceiver {
         limit_(options.limit),
         most_waiting_(options.most_waiting),
         thread_([this](const std::stop_token& stop) { run(stop); }) {}
-  ~InputOfCommand() override { InputOfCommand::finish(); }
+  ~InputOfCommand() override { static_cast<void>(InputOfCommand::finish()); }
   InputOfCommand(const InputOfCommand&) = delete;
   InputOfCommand& operator=(const InputOfCommand&) = delete;
 
@@ -129,26 +144,37 @@ class InputOfCommand final : public NewsReceiver {
     return std::exchange(failure_, {});
   }
 
-  void finish() override {
+  std::string finish() override {
+    {
+      const std::lock_guard lock(mutex_);
+      end_ = std::min(end_, Clock::now() + limit_);
+    }
     thread_.request_stop();
     if (thread_.joinable()) thread_.join();
+    const std::lock_guard lock(mutex_);
+    const std::size_t left = waiting_.size();
+    waiting_.clear();
+    return left == 0 ? ""
+                     : fmt::format("{} did not get {}: the watch waited {:.3g} s for it", words_.front(),
+                                   counted(static_cast<double>(left), "alert"), seconds_of_limit());
   }
 
  private:
-  /// After the request to stop, what waits is still handed over, for so long.
+  [[nodiscard]] double seconds_of_limit() const { return std::chrono::duration<double>(limit_).count(); }
+
+  /// After the request to stop, what waits is still handed over until the end. A command that runs then has begun
+  /// before, so that its own limit ends it in time.
   void run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    std::optional<Clock::time_point> end;
     while (true) {
       wake_.wait(lock, stop, [this] { return !waiting_.empty(); });
-      if (waiting_.empty()) return;
-      if (stop.stop_requested() && !end) end = Clock::now() + limit_;
-      const auto left = end ? std::chrono::ceil<std::chrono::milliseconds>(*end - Clock::now()) : limit_;
-      if (left <= 0ms) return;
+      const Clock::time_point now = Clock::now();
+      if (waiting_.empty() || now >= end_) return;
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(std::min<Clock::duration>(limit_, end_ - now));
       const std::string json = std::move(waiting_.front());
       waiting_.pop_front();
       lock.unlock();
-      std::string why = failure_of_run(json, std::min(left, limit_));
+      std::string why = failure_of_run(json, left);
       lock.lock();
       if (!why.empty()) failure_ = std::move(why);
     }
@@ -178,6 +204,7 @@ class InputOfCommand final : public NewsReceiver {
   std::condition_variable_any wake_;
   std::deque<std::string> waiting_;
   std::string failure_;
+  Clock::time_point end_ = Clock::time_point::max();
   std::jthread thread_;  // last: it uses everything above
 };
 
@@ -185,7 +212,7 @@ class InputOfCommand final : public NewsReceiver {
 
 AlertForwarding::AlertForwarding(const ForwardOptions& options) {
   const auto add = [this](std::unique_ptr<NewsReceiver> receiver) { places_.push_back({std::move(receiver), false}); };
-  if (!options.append.empty()) add(std::make_unique<LinesOfFile>(options.append));
+  if (!options.append.empty()) add(std::make_unique<LinesOfFile>(options.append, options.most_bytes));
   if (!options.spool.empty()) add(std::make_unique<FilesOfDirectory>(options.spool, options.most_files));
   if (!options.command.empty()) add(std::make_unique<InputOfCommand>(options));
 }
@@ -212,7 +239,9 @@ std::vector<std::string> AlertForwarding::take_problems() {
 }
 
 void AlertForwarding::finish() {
-  for (Place& place : places_) place.receiver->finish();
+  for (Place& place : places_) {
+    if (std::string undone = place.receiver->finish(); !undone.empty()) problems_.push_back(std::move(undone));
+  }
 }
 
 }  // namespace reveal

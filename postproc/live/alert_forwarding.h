@@ -15,6 +15,7 @@ struct ForwardOptions {
   std::filesystem::path append;                                // file that gets a line for each; "": none
   std::filesystem::path spool;                                 // directory of this user; "": none
   std::vector<std::string> command;                            // program and arguments, without a shell; empty: none
+  std::uintmax_t most_bytes = std::uintmax_t{64} << 20;        // in the file: no line is appended beyond
   std::size_t most_files = 1000;                               // in the directory: the oldest are deleted
   std::size_t most_waiting = 100;                              // for the command, which gets one after the other
   std::chrono::milliseconds limit = std::chrono::seconds(10);  // for the command, each time
@@ -36,8 +37,8 @@ class NewsReceiver {
   virtual void take(const ForwardedNews& news) = 0;
   /// A failure after take(), "" if there was none.
   [[nodiscard]] virtual std::string failure() { return {}; }
-  /// Nothing is taken afterwards.
-  virtual void finish() {}
+  /// Nothing is taken afterwards. Returns what was left undone, "" if nothing was.
+  [[nodiscard]] virtual std::string finish() { return {}; }
 };
 
 class AlertForwarding {
@@ -48,7 +49,7 @@ class AlertForwarding {
   void forward(const ForwardedNews& news);
   /// A line for each place that failed for the first time since the last call.
   [[nodiscard]] std::vector<std::string> take_problems();
-  /// Waits until the command has had what waits for it, at most its limit. Nothing is forwarded afterwards.
+  /// Waits until the command has had what waits for it, at most its limit in all. Nothing is forwarded afterwards.
   void finish();
 
  private:

@@ -56,6 +56,7 @@ std::optional<HangWatch::Change> HangWatch::look(std::span<const std::unique_ptr
     // The rest waits for a node that has ended, or is not heard of: that is another matter.
     if (node->ended() || node->trace().state() == LiveState::silent) return std::nullopt;
     traces.push_back(&node->trace());
+    has_calls_ = has_calls_ || node->trace().rows().find(std::string(kCallsFamily)).has_value();
   }
   std::string sentence = hang_in(traces, settings_);
   const std::chrono::duration<double> pause((cpu_seconds() - before) / kMostOfACore);

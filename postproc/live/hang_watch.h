@@ -30,11 +30,14 @@ class HangWatch {
                                            std::chrono::steady_clock::time_point now);
   /// The sentence of the hang that lasts; "" while there is none.
   [[nodiscard]] const std::string& sentence() const { return sentence_; }
+  /// The calls of ranks are measured on one of the nodes.
+  [[nodiscard]] bool has_calls() const { return has_calls_; }
 
  private:
   const AnalysisSettings& settings_;
   std::chrono::steady_clock::time_point next_{};
   std::string sentence_;
+  bool has_calls_ = false;
   int missed_ = 0;  // looks in a row that saw no hang
 };
 

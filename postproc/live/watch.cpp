@@ -1,23 +1,22 @@
 #include "postproc/live/watch.h"
 
+#include <poll.h>
 #include <spdlog/fmt/fmt.h>
-#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <ctime>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
-#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/host_name.h"
 #include "postproc/live/hang_watch.h"
-#include "postproc/live/silent_nodes.h"
-#include "postproc/live/watch_view.h"
+#include "postproc/live/watch_output.h"
 #include "postproc/live/watched_node.h"
-#include "postproc/words/sparkline.h"
 
 namespace reveal {
 namespace {
@@ -27,106 +26,74 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kPoll = 50ms;
 constexpr auto kList = 1s;
-constexpr auto kDraw = 1s;
-constexpr auto kSilence = 5s;                  // nodes that fall silent together are named together
+constexpr auto kReport = 5s;                   // to the machine from which the job is watched
 constexpr auto kEmptyDirectoryPatience = 10s;  // with a directory that does not look like a run's
 constexpr auto kSettled = 2s;                  // a node that begins while another one ends
 constexpr double kLostSeconds = 60;
+constexpr std::size_t kPageValues = 60;
+constexpr std::size_t kReportValues = 5;
 constexpr std::string_view kTrace = ".h5";
 constexpr std::string_view kPart = ".h5.part";
 
-/// Draws over the page before; the last one stays when the object goes.
-class Screen {
- public:
-  Screen(std::FILE* out, bool colour) : out_(out), colour_(colour), utf8_(writes_utf8()) { put("\x1b[?25l"); }
-  ~Screen() { put("\x1b[?25h"); }
-  Screen(const Screen&) = delete;
-  Screen& operator=(const Screen&) = delete;
+/// srun closes the standard input of its tasks when its own one is closed: the person who watched is gone.
+bool standard_input_has_ended() {
+  pollfd input{STDIN_FILENO, POLLIN, 0};
+  char ignored[256];
+  return ::poll(&input, 1, 0) == 1 && ::read(STDIN_FILENO, ignored, sizeof ignored) <= 0;
+}
 
-  void draw(const WatchPage& page) {
-    ViewStyle style{.colour = colour_, .blocks = utf8_};
-    winsize size{};
-    if (::ioctl(::fileno(out_), TIOCGWINSZ, &size) == 0 && size.ws_col > 0 && size.ws_row > 2) {
-      style.width = size.ws_col - 1U;
-      style.height = size.ws_row - 1U;  // the cursor stands below
-    }
-    std::string text = drawn_ > 0 ? fmt::format("\x1b[{}A\r", std::min(drawn_, style.height)) : "";
-    const std::vector<std::string> lines = draw_page(page, style);
-    for (const std::string& line : lines) text += line + "\x1b[K\n";
-    text += "\x1b[J";
-    drawn_ = lines.size();
-    put(text);
-  }
-
- private:
-  void put(const std::string& text) const {
-    std::fwrite(text.data(), 1, text.size(), out_);
-    std::fflush(out_);
-  }
-
-  std::FILE* out_;
-  bool colour_;
-  bool utf8_;
-  std::size_t drawn_ = 0;
-};
+std::string name_of_this_node() {
+  const std::string of_slurm = process_environment("SLURMD_NODENAME");
+  return of_slurm.empty() ? short_host_name() : of_slurm;
+}
 
 class Watch {
  public:
   Watch(const WatchOptions& options, std::FILE* out)
-      : options_(options), out_(out), budget_(options.share), hangs_(options.settings), forwarding_(options.forward) {}
+      : options_(options), output_(options, out), budget_(options.share), hangs_(options.settings) {}
 
   WatchEnd run(const std::atomic<bool>& stop) {
     list_nodes();
     if (const auto end = ended(Clock::now())) return *end;
-    if (options_.form == WatchForm::page) screen_.emplace(out_, options_.colour);
-    bool reported_begin = false;
-    bool reported_waiting = false;
-    while (!stop) {
+    output_.begin_page();
+    while (!stop && !given_up()) {
       const Clock::time_point now = Clock::now();
-      if (nodes_.empty()) {
-        if (!std::exchange(reported_waiting, true)) {
-          say("waiting", "no trace in " + options_.directory.string() + " yet; waiting for a run to start");
-        }
-        if (holds_other_files_ && now - began_ > kEmptyDirectoryPatience) {
-          throw Error(options_.directory.string() + " holds no run: no NODE.h5.part or NODE.h5 in it");
-        }
-      } else if (!std::exchange(reported_begin, true)) {
-        say("watching",
-            "watching " + options_.directory.string() + ": one line per alert; the report at the end names the cause");
-      }
+      say_begin(now);
       if (now >= next_list_) {
         next_list_ = now + kList;
         list_nodes();
       }
-      for (const auto& node : nodes_) {
-        for (AlertNotice& notice : node->advance(now, budget_)) publish(std::move(notice));
+      advance_nodes(now);
+      if (const auto hang = hangs_.look(nodes_, now)) {
+        output_.publish_hang(hang->news == HangWatch::News::begun, hang->sentence);
       }
-      if (const auto hang = hangs_.look(nodes_, now)) report_hang(*hang);
-      report_problems();
-      if (now >= next_silence_) {
-        next_silence_ = now + kSilence;
-        for (const SilentNodes::Change& change : silence_.look(heard_nodes())) say(change.news, change.sentence);
-      }
-      if (screen_ && now >= next_draw_) {
-        next_draw_ = now + kDraw;
-        screen_->draw(page());
-      }
+      output_.say_problems_of_forwarding();
+      show(now);
       if (const auto end = ended(now)) return *end;
       std::this_thread::sleep_for(kPoll);
     }
-    say_end(nodes_.empty() ? "stopped watching; no run has started in " + options_.directory.string()
-                           : "stopped watching; this does not end the job");
+    output_.say_end(job(kPageValues), nodes_.empty() ? "stopped watching; no run has started in " + directory()
+                                                     : "stopped watching; this does not end the job");
     return WatchEnd::stopped;
   }
 
  private:
+  [[nodiscard]] std::string directory() const { return options_.directory.string(); }
+  [[nodiscard]] bool in_step() const { return options_.form == WatchForm::step; }
+  [[nodiscard]] bool is_patient(Clock::time_point now) const { return now - began_ <= kEmptyDirectoryPatience; }
+
+  /// The reader is gone, or the job is not recorded on this node.
+  [[nodiscard]] bool given_up() const {
+    return in_step() && (standard_input_has_ended() || (nodes_.empty() && !is_patient(Clock::now())));
+  }
+
   /// NODE.h5.part is being written; a NODE.h5 that was closed before we came is of no interest.
   void list_nodes() {
     std::error_code error;
     std::filesystem::directory_iterator entries(options_.directory, error);
     if (error) {
-      if (!nodes_.empty()) return;  // it may come back
-      throw Error(options_.directory.string() + ": " + error.message());
+      if (!nodes_.empty() || in_step()) return;  // it may come (back)
+      throw Error(directory() + ": " + error.message());
     }
     for (const auto& entry : entries) {
       const std::string name = entry.path().filename().string();
@@ -145,84 +112,81 @@ class Watch {
               [](const auto& a, const auto& b) { return a->trace().node() < b->trace().node(); });
   }
 
-  [[nodiscard]] std::vector<HeardNode> heard_nodes() const {
-    std::vector<HeardNode> heard;
-    heard.reserve(nodes_.size());
+  void say_begin(Clock::time_point now) {
+    if (!nodes_.empty()) {
+      if (!std::exchange(said_watching_, true)) {
+        output_.say("watching",
+                    "watching " + directory() + ": one line per alert; the report at the end names the cause");
+      }
+      return;
+    }
+    if (!std::exchange(said_waiting_, true)) {
+      output_.say("waiting", "no trace in " + directory() + " yet; waiting for a run to start");
+    }
+    if (holds_other_files_ && !in_step() && !is_patient(now)) {
+      throw Error(directory() + " holds no run: no NODE.h5.part or NODE.h5 in it");
+    }
+  }
+
+  void advance_nodes(Clock::time_point now) {
     for (const auto& node : nodes_) {
-      heard.push_back(
-          {node->trace().node(), node->trace().state() == LiveState::silent, node->heard_utc_ns(), node->ended()});
-    }
-    return heard;
-  }
-
-  [[nodiscard]] WatchPage page() const {
-    const double seconds = std::chrono::duration<double>(Clock::now() - began_).count();
-    return {.directory = options_.directory.string(),
-            .nodes = nodes_,
-            .alerts = alerts_,
-            .budget = budget_,
-            .watching_percent = seconds >= 1 ? 100 * (cpu_seconds() - cpu_before_) / seconds : std::nan(""),
-            .now_utc_ns = utc_now_ns(),
-            .hang = hangs_.sentence(),
-            .silence = silence_of(heard_nodes()),
-            .problem = problem_};
-  }
-
-  void say(std::string_view news, const std::string& text) { say({std::string(news), utc_now_ns(), text}); }
-
-  void say(const WatchNotice& notice) {
-    if (options_.form == WatchForm::lines) put_line(watch_line(notice));
-    if (options_.form == WatchForm::json) put_line(watch_json(notice));
-  }
-
-  /// It concerns the whole job, and is forwarded as alerts are.
-  void report_hang(const HangWatch::Change& change) {
-    const WatchNotice notice{change.news == HangWatch::News::begun ? "hang" : "hang_over", utc_now_ns(),
-                             change.sentence};
-    say(notice);
-    forwarding_.forward({notice.published_utc_ns, notice.news, watch_json(notice)});
-  }
-
-  void report_problems() {
-    for (std::string& problem : forwarding_.take_problems()) {
-      say("problem", problem);
-      problem_ = std::move(problem);
+      for (AlertNotice& notice : node->advance(now, budget_)) output_.publish(std::move(notice));
+      for (const EarlierInterval& interval : node->take_earlier()) output_.publish_earlier(interval);
     }
   }
 
-  void put_line(const std::string& line) {
-    std::fputs((line + "\n").c_str(), out_);
-    if (std::fflush(out_) != 0) throw Error("standard output: cannot be written");
+  [[nodiscard]] WatchedJob job(std::size_t meter_values) const {
+    WatchedJob job{.title = directory(),
+                   .nodes = {},
+                   .runs = budget_.runs(),
+                   .runs_skipped = budget_.skipped(),
+                   .hang = hangs_.sentence()};
+    job.nodes.reserve(nodes_.size());
+    for (const auto& node : nodes_) job.nodes.push_back(node->view(meter_values));
+    return job;
   }
 
-  void publish(AlertNotice notice) {
-    if (options_.form == WatchForm::lines) put_line(alert_line(notice));
-    if (options_.form == WatchForm::json) put_line(alert_json(notice));
-    forwarding_.forward({notice.published_utc_ns,
-                         fmt::format("{}-{}-{}", name_of(notice.news), notice.number, notice.node),
-                         alert_json(notice)});
-    const auto known = std::find_if(alerts_.begin(), alerts_.end(), [&](const AlertNotice& other) {
-      return other.node == notice.node && other.number == notice.number;
-    });
-    if (known != alerts_.end()) alerts_.erase(known);
-    alerts_.push_back(std::move(notice));
-  }
-
-  void say_end(const std::string& text) {
-    forwarding_.finish();
-    report_problems();
-    if (screen_) {
-      screen_->draw(page());
-      screen_.reset();
+  void show(Clock::time_point now) {
+    if (in_step()) {
+      if (now >= next_report_) send_report(now);
+      return;
     }
-    put_line(options_.form == WatchForm::json ? end_json(watch_summary(page(), text)) : end_line(page(), text));
+    if (now < next_show_) return;
+    next_show_ = now + kList;
+    const WatchedJob job = this->job(options_.form == WatchForm::page ? kPageValues : 0);
+    output_.publish_silence(job);
+    output_.draw(job);
+  }
+
+  void send_report(Clock::time_point now) {
+    WatchedJob job = this->job(kReportValues);
+    const bool begun = !job.nodes.empty() && job.nodes.front().heard_utc_ns != 0;
+    next_report_ = now + (begun ? kReport : kList);
+    NodeReport report{.view = {},
+                      .hang = job.hang,
+                      .has_calls = hangs_.has_calls(),
+                      .runs = job.runs,
+                      .runs_skipped = job.runs_skipped,
+                      .watching_percent = output_.watching_percent()};
+    if (!job.nodes.empty()) report.view = std::move(job.nodes.front());  // a spool holds one node's trace
+    report.view.node = name_of_this_node();
+    if (job.nodes.empty()) {
+      report.view.problem = "the job is not recorded on this node: no trace in " + directory();
+      report.view.state = ended_before_ ? LiveState::closed : LiveState::waiting;
+    }
+    output_.send(report);
+  }
+
+  WatchEnd end_with(WatchEnd end, const std::string& text) {
+    if (in_step()) send_report(Clock::now());
+    output_.say_end(job(kPageValues), text);
+    return end;
   }
 
   std::optional<WatchEnd> ended(Clock::time_point now) {
     if (nodes_.empty()) {
       if (!ended_before_) return std::nullopt;
-      say_end("the job has ended; its report: reveal show " + options_.directory.string());
-      return WatchEnd::job_ended;
+      return end_with(WatchEnd::job_ended, "the job has ended; its report: reveal show " + directory());
     }
     const bool over = std::all_of(nodes_.begin(), nodes_.end(), [](const auto& node) {
       return node->ended() || node->silent_seconds() > kLostSeconds;
@@ -238,33 +202,29 @@ class Watch {
       for (const auto& node : nodes_) {
         if (!node->ended()) lost += (lost.empty() ? "" : ", ") + node->trace().node();
       }
-      say_end("the job has ended" + (lost.empty() ? "" : " (no more data from " + lost + ")") +
-              "; its report: reveal show " + options_.directory.string());
-      return WatchEnd::job_ended;
+      return end_with(WatchEnd::job_ended, "the job has ended" +
+                                               (lost.empty() ? "" : " (no more data from " + lost + ")") +
+                                               "; its report: reveal show " + directory());
     }
-    say_end(
+    return end_with(
+        WatchEnd::nodes_lost,
         fmt::format("no data for {:.0f} s, and no trace was closed: the collector or its node is gone", kLostSeconds));
-    return WatchEnd::nodes_lost;
   }
 
   const WatchOptions& options_;
-  std::FILE* out_;
+  WatchOutput output_;
   CpuBudget budget_;
   std::vector<std::filesystem::path> traces_;
   std::vector<std::unique_ptr<WatchedNode>> nodes_;
-  std::vector<AlertNotice> alerts_;
   HangWatch hangs_;
-  SilentNodes silence_;
-  AlertForwarding forwarding_;
-  std::string problem_;  // the last one
-  std::optional<Screen> screen_;
   bool ended_before_ = false;
   bool holds_other_files_ = false;
+  bool said_watching_ = false;
+  bool said_waiting_ = false;
   Clock::time_point began_ = Clock::now();
-  double cpu_before_ = cpu_seconds();
   Clock::time_point next_list_{};
-  Clock::time_point next_draw_{};
-  Clock::time_point next_silence_{};
+  Clock::time_point next_show_{};
+  Clock::time_point next_report_{};
   Clock::time_point over_since_ = Clock::time_point::max();
 };
 

@@ -1,12 +1,10 @@
 #include "postproc/live/watched_node.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 
 #include "hdf5schema/basics/clocks.h"
-#include "hdf5schema/basics/error.h"
-#include "postproc/json/shallow_json.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -53,15 +51,44 @@ const std::vector<MetricFact>& meters() {
 WatchedNode::WatchedNode(const std::filesystem::path& trace)
     : folder_(trace.parent_path()), trace_(trace, kLiveBlock), history_(meters().size()) {}
 
-std::int64_t WatchedNode::heard_utc_ns() const {
+NodeView WatchedNode::view(std::size_t meter_values) const {
   const std::int64_t newest = trace_.rows().newest_ns();
-  return newest == 0 ? 0 : trace_.utc_of(newest);
+  const TraceHeader& header = trace_.header();
+  NodeView view{.node = trace_.node(),
+                .state = trace_.state(),
+                .problem = trace_.problem(),
+                .channels = trace_.rows().channels(),
+                .collector_percent = status_.cpu_percent,
+                .silent_seconds = silent_seconds_,
+                .pace = pace_,
+                .job = header.job_id,
+                .job_name = header.job_name,
+                .command = header.command,
+                .meters = {}};
+  view.pace.planned = status_.iterations_planned;
+  if (newest > 0) {
+    view.heard_utc_ns = trace_.utc_of(newest);
+    view.seconds = static_cast<double>(view.heard_utc_ns - header.begin_utc_ns) * 1e-9;
+  }
+  for (std::size_t i = 0; i < meters().size(); ++i) {
+    const std::deque<double>& values = history_[i];
+    const auto shown = static_cast<std::ptrdiff_t>(std::min(meter_values, values.size()));
+    if (shown > 0) view.meters.push_back({std::string(meters()[i].metric), {values.end() - shown, values.end()}});
+  }
+  return view;
 }
 
-double WatchedNode::job_seconds() const {
-  const std::int64_t newest = trace_.rows().newest_ns();
-  if (newest == 0) return 0;
-  return static_cast<double>(trace_.utc_of(newest) - trace_.header().begin_utc_ns) * 1e-9;
+std::vector<EarlierInterval> WatchedNode::take_earlier() {
+  // The status may come before the rows: with none of them, nothing is known to be earlier.
+  if (earlier_taken_ || first_row_ns_ == 0 || !status_.cpu_percent) return {};
+  earlier_taken_ = true;
+  std::vector<EarlierInterval> earlier;
+  for (EarlierInterval& interval : status_.closed) {
+    if (interval.end_utc_ns > trace_.utc_of(first_row_ns_)) continue;  // the detectors judge it
+    interval.node = trace_.node();
+    earlier.push_back(std::move(interval));
+  }
+  return earlier;
 }
 
 std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_point now, CpuBudget& budget) {
@@ -81,6 +108,7 @@ std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_po
     notice.window_end_utc_ns = trace_.utc_of(detector_.seen_until_ns());
     notice.last_run_utc_ns = detector_.seen_before_ns() > 0 ? trace_.utc_of(detector_.seen_before_ns()) : 0;
   }
+  if (first_row_ns_ == 0) first_row_ns_ = trace_.rows().oldest_ns();
   read_meters();
   read_pace(now);
   read_status(now);
@@ -102,7 +130,16 @@ void WatchedNode::read_meters() {
 void WatchedNode::read_pace(std::chrono::steady_clock::time_point now) {
   if (now < next_pace_) return;
   next_pace_ = now + kPacePeriod;
-  pace_ = live_pace(trace_);
+  Pace pace = live_pace(trace_).value_or(Pace{});
+  if (pace.estimated && std::isnan(pace.done)) continue_count(pace);
+  pace_ = pace;
+  paced_until_ns_ = trace_.rows().newest_ns();
+}
+
+/// Once the begin of the job is no longer among the rows, its iterations go on as fast as they are.
+void WatchedNode::continue_count(Pace& pace) const {
+  const double seconds = static_cast<double>(trace_.rows().newest_ns() - paced_until_ns_) * 1e-9;
+  if (pace_.estimated) pace.done = pace_.done + seconds * pace.per_second;
 }
 
 /// The collector's own cost: that of watching is shown beside it, not in it.
@@ -110,9 +147,7 @@ void WatchedNode::read_status(std::chrono::steady_clock::time_point now) {
   if (now < next_status_) return;
   next_status_ = now + kStatusPeriod;
   try {
-    const auto status =
-        nlohmann::json::parse(shallow(read_text_file(folder_ / (trace_.node() + ".status.json"), kLargestStatus)));
-    collector_percent_ = status.at("cpu_percent_of_core").get<double>();
+    status_ = parse_collector_status(read_text_file(folder_ / (trace_.node() + ".status.json"), kLargestStatus));
   } catch (const std::exception&) {
     return;  // the first one comes after ten seconds
   }

@@ -10,12 +10,13 @@
 #include <set>
 #include <thread>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "postproc/json/json_fields.h"
+#include "postproc/mail/mail_claim.h"
 #include "postproc/mail/mail_queue.h"
 #include "postproc/mail/mail_quota.h"
-#include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job_files.h"
 
@@ -33,94 +34,13 @@ std::string read_report(const std::filesystem::path& directory) {
   return read_text_file(path, kLargestReport, FileOf::anybody, Follow::no);
 }
 
-/// The rules of which a mail tells; empty where it comes for another reason than their findings, or where the runs of
-/// the command cannot be told apart from others.
-std::set<std::string> told_rules(const Report& report, const MailPlan& plan) {
-  if (plan.user_asked || report.job.run_key.empty() || report.verdict.status != VerdictStatus::finding) return {};
-  std::set<std::string> rules;
-  for (const Finding* finding : shown_findings(report)) {
-    if (rules.empty() || finding->severity >= Severity::warning) rules.insert(finding->id);
-  }
-  return rules;
-}
-
-/// Takes what a mail needs; gives it back if the mail is not sent.
-class Claim {
- public:
-  Claim(MailQuota* quota, const MailJob& job, const MailSettings& settings, const Report& report, const MailPlan& plan,
-        Audience audience)
-      : quota_(quota) {
-    if (quota_ == nullptr) return;
-    refused_ =
-        audience == Audience::hardware ? refusal_of_faults(settings, report) : refusal_of_array(job, report, audience);
-    if (refused_.empty() && audience == Audience::user) refused_ = refusal_of_findings(job, settings, report, plan);
-    if (!refused_.empty()) return;
-    later_ = !take(quota_->take_hourly(settings.per_hour, audience));
-    if (later_)
-      refused_ = fmt::format("the limit of mails per hour is reached, [mail] per_hour = {}", settings.per_hour);
-  }
-  ~Claim() {
-    if (quota_ == nullptr || kept_) return;
-    for (const std::string& name : taken_) quota_->give_back(name);
-  }
-  Claim(const Claim&) = delete;
-  Claim& operator=(const Claim&) = delete;
-
-  /// Why the mail must not be sent, "" if it may.
-  [[nodiscard]] const std::string& refused() const noexcept { return refused_; }
-  /// Whether it may be sent in the next hour.
-  [[nodiscard]] bool later() const noexcept { return later_; }
-  /// Keys of the faults of which the administrators were not told today.
-  [[nodiscard]] const std::set<std::string>& faults() const noexcept { return faults_; }
-  void keep() noexcept { kept_ = true; }
-
- private:
-  bool take(std::string name) {
-    if (name.empty()) return false;
-    taken_.push_back(std::move(name));
-    return true;
-  }
-
-  std::string refusal_of_faults(const MailSettings& settings, const Report& report) {
-    for (const HardwareFault& fault : hardware_faults(report, settings)) {
-      if (take(quota_->take_fault(fault.key))) faults_.insert(fault.key);
-    }
-    return faults_.empty() ? "the administrators were told of the same faults today" : "";
-  }
-
-  std::string refusal_of_array(const MailJob& job, const Report& report, Audience audience) {
-    if (job.array.empty()) return {};
-    const std::string& task = report.job.array.empty() ? report.job.id : report.job.array;
-    if (take(quota_->take_array(job.request.user, job.array, audience, task))) return {};
-    return "array job " + job.array + " already had its mail";
-  }
-
-  std::string refusal_of_findings(const MailJob& job, const MailSettings& settings, const Report& report,
-                                  const MailPlan& plan) {
-    const std::set<std::string> rules = told_rules(report, plan);
-    if (rules.empty() || settings.repeat_days == 0) return {};
-    const std::size_t before = taken_.size();
-    for (std::string& name : quota_->take_findings(job.request.user, report.job.run_key, rules, settings.repeat_days)) {
-      taken_.push_back(std::move(name));
-    }
-    if (taken_.size() > before) return {};
-    return fmt::format("the same finding of this command was mailed before, [mail] repeat_days = {}",
-                       settings.repeat_days);
-  }
-
-  MailQuota* quota_;
-  std::vector<std::string> taken_;
-  std::set<std::string> faults_;
-  std::string refused_;
-  bool later_ = false, kept_ = false;
-};
-
 const std::vector<std::string>& recipients_of(const MailPlan& plan, Audience audience) {
   return audience == Audience::user ? plan.user : audience == Audience::admins ? plan.admins : plan.faults;
 }
 
 MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSettings& settings, const MailPlan& plan,
-                          Audience audience, bool admins_notified, const std::set<std::string>& faults) {
+                          Audience audience, bool admins_notified, const MailClaim& claim,
+                          std::vector<ArrayTask> tasks = {}) {
   MailOutcome::Item item;
   item.audience = audience;
   item.to = recipients_of(plan, audience);
@@ -136,7 +56,8 @@ MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSe
     if (audience == Audience::user && !told_rules(report, plan).empty()) context.repeat_days = settings.repeat_days;
   }
   context.admins_notified = admins_notified;
-  context.faults = faults;
+  context.faults = claim.faults();
+  context.tasks = std::move(tasks);
   context.now_utc_ns = job.now_utc_ns;
   item.message = compose_mail(report, settings, context);
   return item;
@@ -201,6 +122,208 @@ void remember(const MailJob& job, bool admins_notified, MailOutcome::Item& item,
   }
 }
 
+/// The main finding of a task, with the facts that order the tasks of an array.
+ArrayTask task_of(const MailJob& job, const Report& report, const MailPlan& plan, bool admins_notified) {
+  ArrayTask task{.array = job.array,
+                 .task = report.job.array.empty() ? report.job.id : report.job.array,
+                 .has_result = true,
+                 .directory = std::filesystem::absolute(job.directory).lexically_normal().string(),
+                 .request = job.request,
+                 .admins_notified = admins_notified,
+                 .state = report.job.state,
+                 .status = report.verdict.status,
+                 .title = {},
+                 .rules = {},
+                 .utc_ns = job.now_utc_ns};
+  const std::set<std::string> rules = told_rules(report, plan);
+  task.rules.assign(rules.begin(), rules.end());
+  if (report.findings.empty() || task.status == VerdictStatus::healthy) return task;
+  const Finding& primary = report.findings.front();
+  task.title = primary.title;
+  task.severity = primary.severity;
+  task.lost_seconds = primary.impact.seconds;
+  task.lost_percent = primary.impact.percent;
+  return task;
+}
+
+/// A delivery that has no result for so long has none any more.
+constexpr std::int64_t kReportIsLate = std::int64_t{6} * 3600 * kSecond;
+constexpr std::int64_t kMailIsLost = std::int64_t{3600} * kSecond;
+
+/// The mails about one job: to the administrators, then to its user. Tasks of an array have one mail to the user for
+/// all of them, sent by the task that ends last.
+class MailsOfJob {
+ public:
+  MailsOfJob(const MailJob& job, const MailSettings& settings)
+      : job_(job),
+        settings_(settings),
+        report_(parse_report(read_report(job.directory))),
+        plan_(plan_mail(report_, settings, job.request)),
+        sender_(job, settings),
+        admins_notified_(job.only ? job.admins_notified : !(plan_.admins.empty() && plan_.faults.empty())) {}
+
+  MailOutcome run() {
+    outcome_.why_not = plan_.why_not;
+    outcome_.problems = plan_.refused;
+    outcome_.failed = plan_.request_refused;
+    const bool with_tasks = !job_.array.empty() && !job_.state.empty() && job_.all_tasks && !job_.dry_run;
+    if (plan_.user.empty() && plan_.admins.empty() && plan_.faults.empty() && !with_tasks) return std::move(outcome_);
+    if (!job_.state.empty() && !job_.dry_run) quota_ = std::make_unique<MailQuota>(job_.state, job_.now_utc_ns);
+    // Administrators first: what the user reads about them must be true.
+    for (const Audience audience : {Audience::hardware, Audience::admins, Audience::user}) {
+      if (audience != job_.only.value_or(audience)) continue;
+      if (audience == Audience::user && with_tasks) {
+        mail_array();
+      } else if (!recipients_of(plan_, audience).empty()) {
+        mail(audience);
+      }
+    }
+    return std::move(outcome_);
+  }
+
+ private:
+  void mail(Audience audience) {
+    MailClaim claim(quota_.get(), settings_, report_,
+                    {audience, job_.request.user, job_.array, told_rules(report_, plan_)});
+    MailOutcome::Item item = compose(report_, job_, settings_, plan_, audience, admins_notified_, claim);
+    if (job_.dry_run) {
+      item.state = MailState::would_send;
+      item.why = audience == Audience::user     ? plan_.why_user
+                 : audience == Audience::admins ? plan_.why_admins
+                                                : "a fault of a node's hardware";
+    } else {
+      send(item, claim);
+    }
+    const bool told_before = audience == Audience::hardware && item.state == MailState::held_back && !item.later;
+    const bool delivered = item.state == MailState::sent || item.state == MailState::would_send || told_before;
+    if (audience != Audience::user) admins_notified_ = admins_notified_ && delivered;
+    if (quota_ && !job_.only) remember(job_, admins_notified_, item, outcome_.problems);
+    add(std::move(item));
+  }
+
+  void send(MailOutcome::Item& item, MailClaim& claim) {
+    if (!claim.refused().empty()) {
+      item.state = MailState::held_back;
+      item.why = claim.refused();
+      item.later = claim.later();
+      return;
+    }
+    sender_.send(item);
+    if (item.state == MailState::sent) claim.keep();
+  }
+
+  void add(MailOutcome::Item item) {
+    outcome_.failed = outcome_.failed || item.state == MailState::failed;
+    outcome_.items.push_back(std::move(item));
+  }
+
+  /// Keeps this task's result, and sends the mail about all of them if this task is the last one.
+  void mail_array() {
+    ArrayTasks kept(job_.state);
+    const ArrayTask own = task_of(job_, report_, plan_, admins_notified_);
+    const bool unkept = !keep(own, kept);
+    if (!unkept && !kept.any(job_.array)) return;
+    const ArrayState state = job_.array_state ? job_.array_state(job_.array) : ArrayState::unknown;
+    if (state == ArrayState::running) return wait_for_array();
+    std::vector<ArrayTask> tasks = kept.all(job_.array, job_.request.user);
+    const auto come = std::count_if(tasks.begin(), tasks.end(), [this](const ArrayTask& task) {
+      return !task.has_result && task.utc_ns > job_.now_utc_ns - kReportIsLate;
+    });
+    if (state == ArrayState::ended && come > 0) return wait_for_array();
+    std::erase_if(tasks, [](const ArrayTask& task) { return !task.has_result; });
+    if (unkept) tasks.push_back(own);
+    if (tasks.empty()) return;
+    sort_worst_first(tasks);
+    send_about(tasks, own, kept);
+  }
+
+  /// False: the mail is to tell of this task, but cannot tell of it later.
+  bool keep(const ArrayTask& own, ArrayTasks& kept) {
+    if (job_.only) return plan_.user.empty() || !kept.all(job_.array, job_.request.user).empty();
+    if (plan_.user.empty()) {
+      kept.remove(own);
+      return true;
+    }
+    try {
+      kept.keep(own);
+      return true;
+    } catch (const Error& error) {  // the disk is full
+      outcome_.problems.emplace_back(error.what());
+      return false;
+    }
+  }
+
+  void wait_for_array() {
+    if (plan_.user.empty()) return;
+    MailOutcome::Item item;
+    item.to = plan_.user;
+    item.state = MailState::held_back;
+    item.why = "the mail about array job " + job_.array + " comes when its last task has ended";
+    add(std::move(item));
+  }
+
+  /// `tasks`: the worst first. Their records go with the mail, and stay where it fails.
+  void send_about(const std::vector<ArrayTask>& tasks, const ArrayTask& own, ArrayTasks& kept) {
+    const auto worst =
+        std::find_if(tasks.begin(), tasks.end(), [this](const ArrayTask& task) { return can_read(task); });
+    if (worst == tasks.end()) return forget(tasks, kept);  // with a line for each
+    MailJob job = job_;
+    job.directory = worst->directory;
+    job.request = worst->request;
+    const MailPlan plan = plan_mail(report_, settings_, job.request);
+    if (plan.user.empty()) return forget(tasks, kept);
+    MailClaim claim(quota_.get(), settings_, report_, {Audience::user, job.request.user, job.array, rules_of(tasks)});
+    MailOutcome::Item item =
+        compose(report_, job, settings_, plan, Audience::user, worst->admins_notified, claim, {worst, tasks.end()});
+    send(item, claim);
+    item.queued = item.state == MailState::failed;
+    if (claim.array_has_mail()) {
+      kept.remove(own);
+      // The process with the mail removes the others, unless it was killed.
+      for (const ArrayTask& task : tasks) {
+        if (task.utc_ns <= job_.now_utc_ns - kMailIsLost) kept.remove(task);
+      }
+    } else if (!item.queued && !item.later) {
+      forget(tasks, kept);
+    }
+    add(std::move(item));
+  }
+
+  /// Makes the report of this task the one that the mail is about.
+  bool can_read(const ArrayTask& task) {
+    try {
+      report_ = parse_report(read_report(task.directory));
+      return true;
+    } catch (const Error& error) {
+      outcome_.problems.emplace_back(error.what());
+      return false;
+    }
+  }
+
+  /// The rules of all tasks; none if one of them is mailed for another reason.
+  static std::set<std::string> rules_of(const std::vector<ArrayTask>& tasks) {
+    std::set<std::string> rules;
+    for (const ArrayTask& task : tasks) {
+      if (task.rules.empty()) return {};
+      rules.insert(task.rules.begin(), task.rules.end());
+    }
+    return rules;
+  }
+
+  static void forget(const std::vector<ArrayTask>& tasks, ArrayTasks& kept) {
+    for (const ArrayTask& task : tasks) kept.remove(task);
+  }
+
+  const MailJob& job_;
+  const MailSettings& settings_;
+  Report report_;
+  MailPlan plan_;
+  std::unique_ptr<MailQuota> quota_;
+  Sender sender_;
+  bool admins_notified_;
+  MailOutcome outcome_;
+};
+
 }  // namespace
 
 std::string_view name_of(MailState state) noexcept {
@@ -217,43 +340,7 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
     outcome.why_not.push_back("mail is switched off by the file " + settings.disable);
     return outcome;
   }
-  const Report report = parse_report(read_report(job.directory));
-  const MailPlan plan = plan_mail(report, settings, job.request);
-  outcome.why_not = plan.why_not;
-  outcome.problems = plan.refused;
-  outcome.failed = plan.request_refused;
-  if (plan.user.empty() && plan.admins.empty() && plan.faults.empty()) return outcome;
-
-  std::unique_ptr<MailQuota> quota;
-  if (!job.state.empty() && !job.dry_run) quota = std::make_unique<MailQuota>(job.state, job.now_utc_ns);
-  // Administrators first: what the user reads about them must be true.
-  bool admins_notified = job.only ? job.admins_notified : !(plan.admins.empty() && plan.faults.empty());
-  Sender sender(job, settings);
-  for (const Audience audience : {Audience::hardware, Audience::admins, Audience::user}) {
-    if (recipients_of(plan, audience).empty() || audience != job.only.value_or(audience)) continue;
-    Claim claim(quota.get(), job, settings, report, plan, audience);
-    MailOutcome::Item item = compose(report, job, settings, plan, audience, admins_notified, claim.faults());
-    if (job.dry_run) {
-      item.state = MailState::would_send;
-      item.why = audience == Audience::user     ? plan.why_user
-                 : audience == Audience::admins ? plan.why_admins
-                                                : "a fault of a node's hardware";
-    } else if (!claim.refused().empty()) {
-      item.state = MailState::held_back;
-      item.why = claim.refused();
-      item.later = claim.later();
-    } else {
-      sender.send(item);
-      if (item.state == MailState::sent) claim.keep();
-    }
-    const bool told_before = audience == Audience::hardware && item.state == MailState::held_back && !item.later;
-    const bool delivered = item.state == MailState::sent || item.state == MailState::would_send || told_before;
-    if (audience != Audience::user) admins_notified = admins_notified && delivered;
-    outcome.failed = outcome.failed || item.state == MailState::failed;
-    if (quota && !job.only) remember(job, admins_notified, item, outcome.problems);
-    outcome.items.push_back(std::move(item));
-  }
-  return outcome;
+  return MailsOfJob(job, settings).run();
 }
 
 std::string outcome_as_text(const MailOutcome& outcome, MailText with) {

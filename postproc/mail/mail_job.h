@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "postproc/mail/array_tasks.h"
 #include "postproc/mail/mail_settings.h"
 #include "postproc/mail/message.h"
 #include "postproc/mail/outbox.h"
@@ -18,6 +19,8 @@ struct MailJob {
   std::filesystem::path directory;
   MailRequest request;
   std::string array;                  // number of the array job, "" if it is none
+  bool all_tasks = true;              // the array's tasks share `state`; where each node has one, each sends a mail
+  ArrayStateOf array_state = {};      // asks Slurm; nothing: unknown
   std::string state;                  // directory that counts mails and keeps those that failed; "" does neither
   std::optional<Audience> only = {};  // recipients of a mail that is tried again
   bool admins_notified = false;       // likewise: the administrators have theirs

@@ -15,6 +15,7 @@
 #include "hdf5schema/basics/private_files.h"
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/json/json_fields.h"
+#include "postproc/json/schema_of.h"
 #include "postproc/json/shallow_json.h"
 #include "postproc/words/sanitize.h"
 
@@ -87,6 +88,12 @@ std::optional<QueuedMail> queued_mail_in(const std::string& text) {
   }
 }
 
+/// Homes are shared by hosts with different versions of reveal: each sends its own.
+bool is_of_another_version(const std::string& text) {
+  const std::string schema = schema_of(text);
+  return schema.starts_with("reveal.mail/") && schema != kQueueSchema;
+}
+
 }  // namespace
 
 MailQueue::MailQueue(const std::string& directory) : path_(directory) {
@@ -106,16 +113,20 @@ std::vector<std::string> MailQueue::names(std::string_view beginning) {
   return found;
 }
 
+std::optional<std::string> MailQueue::text_of(const std::string& name) const {
+  try {
+    return read_text_file(path_of(name), kLargestEntry, FileOf::ours);
+  } catch (const Error&) {  // taken meanwhile, a link, or a file server without an answer
+    return std::nullopt;
+  }
+}
+
 std::vector<QueuedMail> MailQueue::waiting() {
   std::vector<QueuedMail> mails;
   for (const std::string& name : names(kQueued)) {
-    std::string text;
-    try {
-      text = read_text_file(path_of(name), kLargestEntry, FileOf::ours);
-    } catch (const Error&) {  // taken meanwhile, a link, or a file server without an answer
-      continue;
-    }
-    std::optional<QueuedMail> mail = queued_mail_in(text);
+    const std::optional<std::string> text = text_of(name);
+    if (!text || is_of_another_version(*text)) continue;
+    std::optional<QueuedMail> mail = queued_mail_in(*text);
     if (mail && entry_of(kQueued, mail->directory, mail->audience) == name) {
       mails.push_back(*std::move(mail));
     } else {
@@ -164,7 +175,8 @@ void MailQueue::recover(std::int64_t now_utc_ns) {
   for (const std::string& name : names(kTrying)) {
     struct stat status {};
     if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (nanoseconds_of(status.st_mtim) > now_utc_ns - kLongestTry) continue;
+    if (nanoseconds_of(status.st_mtim) > now_utc_ns - kLongestTry || is_of_another_version(text_of(name).value_or("")))
+      continue;
     const std::string back = std::string(kQueued) + name.substr(kTrying.size());
     // NFS refuses RENAME_NOREPLACE: https://man7.org/linux/man-pages/man2/rename.2.html
     if (::linkat(folder_.get(), name.c_str(), folder_.get(), back.c_str(), 0) == 0 || errno == EEXIST) {

@@ -44,7 +44,7 @@ class MailQueue {
   /// It was sent.
   void remove(const std::string& directory, Audience audience) noexcept;
 
-  /// All mails, the longest-waiting first; broken files are deleted.
+  /// All mails, the longest-waiting first; broken files are deleted, and those of another version of reveal left alone.
   [[nodiscard]] std::vector<QueuedMail> waiting();
   /// True for one caller only; then keep() or remove() ends the try. One that a crash leaves ends by itself.
   [[nodiscard]] bool begin_try(const QueuedMail& mail, std::int64_t now_utc_ns);
@@ -53,6 +53,7 @@ class MailQueue {
 
  private:
   [[nodiscard]] std::vector<std::string> names(std::string_view beginning);
+  [[nodiscard]] std::optional<std::string> text_of(const std::string& name) const;
   [[nodiscard]] std::string path_of(const std::string& name) const { return path_ + "/" + name; }
 
   std::string path_;

@@ -25,6 +25,8 @@ namespace {
 constexpr std::string_view kHourly = "hour-";
 constexpr std::string_view kArray = "array-";
 constexpr std::string_view kTold = "told-";
+constexpr std::string_view kRenewed = "renewed-";
+constexpr std::string_view kTask = "task-";  // record of ArrayTasks
 constexpr std::string_view kFault = "fault-";
 constexpr std::int64_t kHour = 3600;
 constexpr std::int64_t kDay = kHour * 24;
@@ -106,13 +108,12 @@ std::vector<std::string> MailQuota::take_findings(const std::string& user, const
   std::vector<std::string> taken;
   for (const std::string& rule : rules) {
     std::string name = std::string(kTold) + text_hash(user + "\n" + run_key + "\n" + rule);
-    if (is_older(name, kDay * days)) give_back(name);
-    if (!create(name, "")) continue;
-    // The file's time is the claim's, whatever the clock of the file server.
-    const timespec now{static_cast<time_t>(now_seconds_), 0};
-    const timespec times[] = {now, now};
-    ::utimensat(folder_.get(), name.c_str(), times, AT_SYMLINK_NOFOLLOW);
-    taken.push_back(std::move(name));
+    if (const auto former = time_of(name); former && *former <= now_seconds_ - kDay * days) {
+      // Another delivery may replace this claim at the same time: only one of them gets the right to remove it.
+      if (!create_now(fmt::format("{}{}-{}", kRenewed, name.substr(kTold.size()), *former))) continue;
+      give_back(name);
+    }
+    if (create_now(name)) taken.push_back(std::move(name));
   }
   return taken;
 }
@@ -122,10 +123,28 @@ std::string MailQuota::take_fault(const std::string& key) {
   return create(name, "") ? name : "";
 }
 
-bool MailQuota::is_older(const std::string& name, std::int64_t seconds) const {
+bool MailQuota::take_look_at_arrays() {
+  return create(fmt::format("{}{}-arrays", kHourly, now_seconds_ / kHour), "");
+}
+
+std::optional<std::int64_t> MailQuota::time_of(const std::string& name) const {
   struct stat status {};
-  return ::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0 &&
-         status.st_mtime <= now_seconds_ - seconds;
+  if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+  return status.st_mtime;
+}
+
+bool MailQuota::is_older(const std::string& name, std::int64_t seconds) const {
+  const std::optional<std::int64_t> time = time_of(name);
+  return time && *time <= now_seconds_ - seconds;
+}
+
+bool MailQuota::create_now(const std::string& name) {
+  if (!create(name, "")) return false;
+  // The file's time is the claim's, whatever the clock of the file server.
+  const timespec now{static_cast<time_t>(now_seconds_), 0};
+  const timespec times[] = {now, now};
+  ::utimensat(folder_.get(), name.c_str(), times, AT_SYMLINK_NOFOLLOW);
+  return true;
 }
 
 void MailQuota::note(const std::string& name, const std::string& task) {
@@ -147,7 +166,8 @@ void MailQuota::forget_old() {
   while (const dirent* entry = ::readdir(stream)) {
     const std::string name = entry->d_name;
     if (is_of_the_past(name, kHourly, now_seconds_ / kHour) || is_of_the_past(name, kFault, now_seconds_ / kDay) ||
-        (name.starts_with(kArray) && is_older(name, kKeepArrays)) ||
+        ((name.starts_with(kArray) || name.starts_with(kTask)) && is_older(name, kKeepArrays)) ||
+        (name.starts_with(kRenewed) && is_older(name, kDay)) ||
         (name.starts_with(kTold) && is_older(name, kKeepTold))) {
       old.push_back(name);
     }

@@ -44,12 +44,17 @@ class MailQuota {
   /// The right to tell the administrators of a fault today (UTC); "" when they were told.
   [[nodiscard]] std::string take_fault(const std::string& key);
 
+  /// One look at the arrays whose mail did not come, in this hour.
+  [[nodiscard]] bool take_look_at_arrays();
+
   /// The mail could not be sent: the next one may try.
   void give_back(const std::string& name) noexcept;
 
  private:
   [[nodiscard]] bool create(const std::string& name, const std::string& content);
+  [[nodiscard]] bool create_now(const std::string& name);
   void note(const std::string& name, const std::string& task);
+  [[nodiscard]] std::optional<std::int64_t> time_of(const std::string& name) const;
   [[nodiscard]] bool is_older(const std::string& name, std::int64_t seconds) const;
   void forget_old();
 

@@ -3,15 +3,20 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <map>
+#include <utility>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/mail/mail_queue.h"
+#include "postproc/mail/mail_quota.h"
 #include "postproc/telemetry/job_files.h"
 
 namespace reveal {
 namespace {
 
+constexpr std::int64_t kQuietArray = std::int64_t{24} * 3600 * kSecond;  // none of its tasks ended
+constexpr std::int64_t kGiveUpArray = 3 * kQuietArray;
 constexpr std::int64_t kNextHour = 3600 * kSecond;
 
 /// Ends the try of a mail: it stays in the queue, or it does not.
@@ -46,6 +51,12 @@ class RetryRound {
       if (!retry_.dry_run && !queue_.begin_try(mail, retry_.now_utc_ns)) continue;
       send(mail);
     }
+    if (looks_at_arrays()) {
+      for (const ArrayTask& task : worst_of_arrays()) {
+        if (left().count() <= 0) break;
+        send_about_array(task);
+      }
+    }
     return std::move(outcome_);
   }
 
@@ -59,6 +70,7 @@ class RetryRound {
     const MailJob job{.directory = mail.directory,
                       .request = mail.request,
                       .array = mail.array,
+                      .array_state = retry_.array_state,
                       .state = retry_.state,
                       .only = mail.audience,
                       .admins_notified = mail.admins_notified,
@@ -76,11 +88,75 @@ class RetryRound {
     }
   }
 
+  /// The end of a task must not read the records of hundreds of others.
+  bool looks_at_arrays() {
+    return retry_.which == RetryMails::all || MailQuota(retry_.state, retry_.now_utc_ns).take_look_at_arrays();
+  }
+
+  /// The worst task of each array whose mail did not come at its end.
+  std::vector<ArrayTask> worst_of_arrays() {
+    ArrayTasks kept(retry_.state);
+    std::vector<ArrayTask> tasks = kept.all();
+    sort_worst_first(tasks);
+    std::map<std::pair<std::string, std::string>, std::int64_t> newest;
+    for (const ArrayTask& task : tasks) {
+      std::int64_t& time = newest[{task.array, task.request.user}];
+      time = std::max(time, task.utc_ns);
+    }
+    std::vector<ArrayTask> worst;
+    for (ArrayTask& task : tasks) {
+      const auto of_array = newest.find({task.array, task.request.user});
+      if (of_array == newest.end() || !task.has_result) continue;
+      task.utc_ns = of_array->second;
+      newest.erase(of_array);
+      if (task.utc_ns > retry_.now_utc_ns - kNextHour) continue;  // its last task sends the mail
+      const ArrayState state = retry_.array_state ? retry_.array_state(task.array) : ArrayState::unknown;
+      const bool quiet = task.utc_ns <= retry_.now_utc_ns - kQuietArray;
+      if (state == ArrayState::ended || (state == ArrayState::unknown && quiet)) worst.push_back(task);
+    }
+    return worst;
+  }
+
+  void send_about_array(const ArrayTask& task) {
+    const MailJob job{.directory = task.directory,
+                      .request = task.request,
+                      .array = task.array,
+                      .array_state = [](const std::string&) { return ArrayState::ended; },
+                      .state = retry_.state,
+                      .only = Audience::user,
+                      .admins_notified = task.admins_notified,
+                      .dry_run = retry_.dry_run,
+                      .host = retry_.host,
+                      .now_utc_ns = retry_.now_utc_ns,
+                      .limit = left()};
+    try {
+      MailOutcome one = mail_job(job, settings_);
+      if (one.failed && task.utc_ns <= retry_.now_utc_ns - kGiveUpArray && !retry_.dry_run)
+        give_up(task, failure_line(one));
+      outcome_.failed = outcome_.failed || one.failed;
+      std::move(one.items.begin(), one.items.end(), std::back_inserter(outcome_.items));
+      std::move(one.problems.begin(), one.problems.end(), std::back_inserter(outcome_.problems));
+    } catch (const Error& error) {
+      outcome_.problems.emplace_back(error.what());
+      if (is_gone(task.directory) && !retry_.dry_run) ArrayTasks(retry_.state).remove(task);
+    }
+  }
+
+  void give_up(const ArrayTask& task, const std::string& why) {
+    ArrayTasks kept(retry_.state);
+    for (const ArrayTask& one : kept.all(task.array, task.request.user)) kept.remove(one);
+    outcome_.problems.push_back("the mail about array job " + task.array + " is given up: " + why);
+  }
+
+  static bool is_gone(const std::filesystem::path& directory) {
+    std::error_code error;
+    return std::filesystem::symlink_status(directory / kReportFile, error).type() ==
+           std::filesystem::file_type::not_found;
+  }
+
   /// Without its report, a mail can never be sent; a file server may answer later.
   void could_not_compose(const QueuedMail& mail, const std::string& why) {
-    std::error_code error;
-    const auto report = std::filesystem::symlink_status(std::filesystem::path(mail.directory) / kReportFile, error);
-    const bool gone = report.type() == std::filesystem::file_type::not_found;
+    const bool gone = is_gone(mail.directory);
     outcome_.problems.push_back(gone ? given_up_line(mail, why) : why);
     if (retry_.dry_run) return;
     MailOutcome failed;

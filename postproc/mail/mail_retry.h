@@ -16,6 +16,7 @@ struct MailRetry {
   std::string state;  // directory of the queue
   RetryMails which = RetryMails::due;
   bool dry_run = false;
+  ArrayStateOf array_state = {};  // asks Slurm; nothing: unknown
   std::string host;
   std::int64_t now_utc_ns = 0;
   std::chrono::milliseconds limit = kSendLimit;  // for all mails together

@@ -93,6 +93,41 @@ std::string result(const Report& report) {
          lost(primary.impact);
 }
 
+/// "17" of "4710_17".
+std::string index_of_task(const ArrayTask& task) {
+  return printable(std::string_view(task.task).substr(task.task.find('_') + 1), 12);
+}
+
+Impact impact_of(const ArrayTask& task) {
+  Impact impact;
+  impact.seconds = task.lost_seconds;
+  impact.percent = task.lost_percent;
+  return impact;
+}
+
+bool has_finding(const ArrayTask& task) {
+  return task.status == VerdictStatus::finding;
+}
+
+/// "12 tasks with a finding", "3 tasks without a finding"
+std::string counted_tasks(const std::vector<ArrayTask>& tasks) {
+  const auto found = std::count_if(tasks.begin(), tasks.end(), has_finding);
+  const auto shown = static_cast<double>(found > 0 ? found : static_cast<std::ptrdiff_t>(tasks.size()));
+  return counted(shown, "task") + (found > 0 ? " with a finding" : " without a finding");
+}
+
+/// "[reveal] hydra job 4710 train: 12 tasks with a finding; worst: task 17, The network lost packets, 7.1 s lost"
+std::string subject_for_array(const Report& report, const std::vector<ArrayTask>& tasks) {
+  const ArrayTask& worst = tasks.front();
+  ReportJob array = report.job;
+  array.array.clear();
+  array.id = worst.array;
+  std::string subject = fmt::format("{} {}: {}", beginning(array), short_job(array), counted_tasks(tasks));
+  if (!has_finding(worst)) return subject;
+  return subject + fmt::format("; worst: task {}, {}{}", index_of_task(worst), printable(worst.title, kLongestTitle),
+                               lost(impact_of(worst)));
+}
+
 /// "[reveal] hydra job 4711 resnet50: COMPLETED - no finding"
 std::string subject_for_user(const Report& report) {
   const std::string state = report.job.state.empty() ? "" : printable(report.job.state, kLongestSubjectName) + " - ";
@@ -193,6 +228,53 @@ bool can_be_typed(std::string_view path) {
   });
 }
 
+constexpr std::size_t kMostTasks = 10;
+
+/// "FAILED - The node's memory has errors"
+std::string result_of(const ArrayTask& task) {
+  const std::string state = task.state.empty() || task.state == "COMPLETED" ? "" : printable(task.state, 24) + " - ";
+  if (task.title.empty()) {
+    return state + (task.status == VerdictStatus::insufficient_data ? "not enough data" : "no finding");
+  }
+  return state + (task.status == VerdictStatus::notice ? "notice: " : "") + printable(task.title, kLongestTitle);
+}
+
+/// The tasks of an array, the worst first: the same rows in text and HTML.
+MailTasks rows_of_tasks(const std::vector<ArrayTask>& tasks) {
+  MailTasks shown;
+  if (tasks.size() < 2) return shown;
+  shown.heading = fmt::format("Array job {}: {}", printable(tasks.front().array, 24), counted_tasks(tasks));
+  for (const ArrayTask& task : tasks) {
+    if (shown.rows.size() == kMostTasks || (!has_finding(task) && has_finding(tasks.front()))) break;
+    std::string cost = cost_words(impact_of(task));
+    if (cost.empty() && has_finding(task)) cost = kNotMeasured;
+    std::string command = can_be_typed(task.directory) ? "reveal show " + shell_word(task.directory) : "";
+    shown.rows.push_back({index_of_task(task), result_of(task), std::move(cost), std::move(command)});
+  }
+  const auto found = std::count_if(tasks.begin(), tasks.end(), has_finding);
+  const auto all = static_cast<std::size_t>(found > 0 ? found : static_cast<std::ptrdiff_t>(tasks.size()));
+  if (all > shown.rows.size()) {
+    shown.left_out = counted(static_cast<double>(all - shown.rows.size()), "more task") +
+                     (found > 0 ? " with a finding" : "") + "; reveal list shows your runs.";
+  }
+  shown.follows = fmt::format("The report of task {} follows.", index_of_task(tasks.front()));
+  return shown;
+}
+
+std::string text_of_tasks(const MailTasks& tasks) {
+  if (tasks.rows.empty()) return {};
+  std::string text = tasks.heading + (tasks.left_out.empty() ? "\n\n" : "; the worst:\n\n");
+  for (const MailTasks::Row& row : tasks.rows) {
+    text += folded(fmt::format("  task {:<6}", row.task), row.result, 14, kWidth);
+    if (!row.cost.empty()) {
+      text += folded("", row.cost == kNotMeasured ? "cost not measured" : "lost " + row.cost, 14, kWidth);
+    }
+    if (!row.command.empty()) text += "              " + row.command + "\n";
+  }
+  if (!tasks.left_out.empty()) text += "\n" + tasks.left_out + "\n";
+  return text + "\n" + tasks.follows + "\n\n";
+}
+
 constexpr const char* kPackedPage = "report.html.gz";
 
 /// The whole report where it is attached; where it is too large, its place.
@@ -213,7 +295,7 @@ WholeReport whole_report(const std::string& page, const MailSettings& settings, 
   return {std::nullopt, "The page with all charts is too large for a mail: " + directory + "/report.html"};
 }
 
-std::vector<std::string> closing_sentences(const WholeReport& whole, const MailContext& context) {
+std::vector<std::string> closing_sentences(const WholeReport& whole, const MailContext& context, bool has_job) {
   std::vector<std::string> sentences;
   if (!whole.sentence.empty()) sentences.push_back(whole.sentence);
   if (!context.array.empty()) {
@@ -226,6 +308,9 @@ std::vector<std::string> closing_sentences(const WholeReport& whole, const MailC
         fmt::format("The next mail about the same finding of this command comes in {} at the earliest; "
                     "every run has its report.",
                     counted(context.repeat_days, "day")));
+  }
+  if (context.audience == Audience::user && has_job) {
+    sentences.emplace_back("A job that is submitted with --reveal=mail=off sends you no mail.");
   }
   return sentences;
 }
@@ -249,6 +334,15 @@ Report without_admin_steps(Report report, const MailSettings& settings) {
 /// Commands for administrators, and their titles, are never taken from a file of a user.
 Report with_texts_of_rules(Report report) {
   take_texts_of_rules(report);
+  return report;
+}
+
+/// The administrators read their steps above the report.
+Report with_steps_above(Report report, const MailSettings& settings) {
+  for (Finding& finding : report.findings) {
+    if (concerns_admins(finding, settings) && !is_hardware_fault(finding))
+      finding.remedy.admin = {"The steps are above."};
+  }
   return report;
 }
 
@@ -443,19 +537,25 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
   const auto for_its_reader = [&](std::string text) {
     return admins ? without_peers(std::move(text), report) : std::move(text);
   };
+  const Report read = admins ? with_steps_above(shown, settings) : shown;
   MailMessage mail;
-  mail.subject = header_text(admins ? subject_for_admins(shown, settings) : subject_for_user(shown), kLongestSubject);
+  mail.subject = header_text(admins                     ? subject_for_admins(shown, settings)
+                             : context.tasks.size() > 1 ? subject_for_array(shown, context.tasks)
+                                                        : subject_for_user(shown),
+                             kLongestSubject);
   TextStyle style{.width = kWidth, .colour = false};
   if (can_be_typed(context.directory)) style.directory = context.directory;
   const WholeReport whole = whole_report(for_its_reader(render_html(shown)), settings, style.directory);
   MailHtml page = admins ? html_for_admins(shown, settings) : MailHtml{};
   page.directory = style.directory;
-  page.closing = closing_sentences(whole, context);
+  page.tasks = rows_of_tasks(context.tasks);
+  page.closing = closing_sentences(whole, context, !report.job.id.empty());
   MimeBody body;
   body.picture = picture_in(page, shown, settings, context);
-  body.text =
-      for_its_reader(admins ? text_for_admins(shown, page, style) : render_text(shown, style)) + footer(page.closing);
-  body.html = for_its_reader(render_mail_html(shown, page));
+  body.text = for_its_reader(admins ? text_for_admins(read, page, style)
+                                    : text_of_tasks(page.tasks) + render_text(shown, style)) +
+              footer(page.closing);
+  body.html = for_its_reader(render_mail_html(read, page));
   if (whole.file) body.attached.push_back(*whole.file);
 
   MimeMessage message;

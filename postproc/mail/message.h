@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "postproc/mail/array_tasks.h"
 #include "postproc/mail/mail_settings.h"
 #include "postproc/report/report.h"
 
@@ -30,6 +31,7 @@ struct MailContext {
   bool admins_notified = false;  // this report goes to the administrators as well
   int repeat_days = 0;           // the same finding of this command is not mailed again for so long; 0: it is
   std::set<std::string> faults;  // keys of hardware faults to tell of; empty: all
+  std::vector<ArrayTask> tasks;  // the array's tasks, the worst first, with the report of this one; empty: one job
   std::int64_t now_utc_ns = 0;
 };
 

@@ -8,6 +8,7 @@
 #include "postproc/report/outline.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
+#include "postproc/words/remedy_lines.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -253,8 +254,11 @@ std::string action_block(const MailAction& one) {
   text += "<p style=\"margin:6px 0\">" + html(one.sentence, kLongText) +
           "</p><ul style=\"margin:6px 0;padding-left:20px\">";
   const std::size_t end = std::min(one.steps.size(), kMostLines);
-  for (std::size_t i = 0; i < end; ++i)
-    text += "<li style=\"" + std::string(kBreaks) + "\">" + html(one.steps[i], 800) + "</li>";
+  for (std::size_t i = 0; i < end; ++i) {
+    const std::string& step = one.steps[i];
+    text += fmt::format("<li style=\"{}\">{}</li>", kBreaks,
+                        form_of(step) == LineForm::prose ? html(step, 800) : typed_block(step));
+  }
   return text + "</ul>" + and_more(one.steps.size() - end, "step");
 }
 
@@ -263,6 +267,28 @@ void add_actions(const MailHtml& mail, MailPage& page) {
   page.block("<b>" + html(mail.heading, 200) + "</b>");
   for (const MailAction& action : mail.actions) page.ruled(action_block(action));
   page.block(in_quiet(html(mail.left_out)) + in_quiet(html(mail.caution)));
+}
+
+std::string row_of(const MailTasks::Row& row) {
+  const auto cell = [](std::string_view style, std::string_view text) {
+    return fmt::format("<td valign=\"top\" style=\"padding:3px 12px 3px 0;{}\">{}</td>", style, text);
+  };
+  return "<tr>" + cell("white-space:nowrap", html(row.task, 20)) +
+         cell(kBreaks, html(row.result, 120) + (row.command.empty() ? "" : "<br>" + inline_code(row.command, 600))) +
+         cell("", html(row.cost, 80)) + "</tr>\n";
+}
+
+void add_tasks(const MailTasks& tasks, MailPage& page) {
+  if (tasks.rows.empty()) return;
+  const auto head = [](std::string_view text) {
+    return fmt::format("<td class=\"quiet\" style=\"{}font-size:13px\">{}</td>", kQuietInk, text);
+  };
+  std::string rows;
+  for (const MailTasks::Row& row : tasks.rows) rows += row_of(row);
+  page.block(title_line(html(tasks.heading, 200)) +
+             fmt::format("<table {}>\n<tr>{}{}{}</tr>\n{}</table>\n", kLayout, head("Task"), head("Result"),
+                         head("Lost"), rows) +
+             in_quiet(html(tasks.left_out + (tasks.left_out.empty() ? "" : " ") + tasks.follows, 300)));
 }
 
 std::string card_of(const Card& card, const Report& report, const MailHtml& mail) {
@@ -275,12 +301,10 @@ std::string card_of(const Card& card, const Report& report, const MailHtml& mail
   }
   if (mail.picture) text += chart_of(*mail.picture, mail.picture_id);
   auto parts = card.parts;
-  // How to test the change: as one terminal page has it.
   if (!mail.directory.empty()) {
-    parts.emplace_back(
-        Row{"verify",
-            {{{"run it again, then: "}, {"reveal compare " + shell_word(mail.directory) + " NEXT_RUN", true}}},
-            Row::Kind::prose});
+    const auto line = [](std::string text) { return std::vector<Line>{Line{Span{std::move(text), false}}}; };
+    parts.emplace_back(Row{"verify", line("run the job again with the change, then:"), Row::Kind::prose});
+    parts.emplace_back(Row{"", line("reveal compare " + shell_word(mail.directory) + " NEXT_RUN"), Row::Kind::command});
   }
   return text + pairs_of(parts);
 }
@@ -332,6 +356,7 @@ std::string render_mail_html(const Report& report, const MailHtml& mail) {
   using enum Section::Id;
   MailPage page(head_of(report));
   add_actions(mail, page);
+  add_tasks(mail.tasks, page);
   page.raw(verdict_rows(report));
   std::string measured_rows;
   for (const Section& section : outline(report)) {

@@ -24,11 +24,24 @@ struct MailAction {
   std::vector<std::string> steps;
 };
 
+/// The tasks of an array job, of which the report of the first follows.
+struct MailTasks {
+  struct Row {
+    std::string task, result, cost;
+    std::string command;  // shows its report; "" if its place cannot be typed
+  };
+  std::string heading;
+  std::vector<Row> rows;  // empty: the mail is about one job
+  std::string left_out;   // "2 more tasks ..."; "" where there are no more
+  std::string follows;    // the sentence between the table and the report
+};
+
 struct MailHtml {
   std::string heading;               // above the actions
   std::vector<MailAction> actions;   // before everything else; empty: none
   std::string left_out;              // "3 more findings ..."; "" where there are no more
   std::string caution;               // below the actions
+  MailTasks tasks;                   // before the report
   std::vector<std::string> closing;  // sentences at the end
   std::string directory;             // directory of the job, as the reader would type it; "" if the reader has none
   std::optional<EvidencePicture> picture;

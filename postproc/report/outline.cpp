@@ -591,6 +591,7 @@ Section measured_section(const Report& report) {
   }
   add(parts, "not measured", lines_of(gaps(report)), RowKind::steps, kInFull);
   add(parts, "muted", lines_of(muted_lines(report)), RowKind::steps);
+  add(parts, "feedback", lines_of(feedback_lines(report)), RowKind::steps);
   add(parts, "not checked", not_checked_line(report), RowKind::prose, kPage);
   add(parts, "own cost", own_cost(report));
   add(parts, "privileges",

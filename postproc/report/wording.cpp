@@ -224,6 +224,15 @@ std::vector<std::string> muted_lines(const Report& report) {
   return lines;
 }
 
+std::vector<std::string> feedback_lines(const Report& report) {
+  std::vector<std::string> lines;
+  for (const Finding& finding : report.findings) {
+    if (finding.feedback.empty() || finding.severity > Severity::info) continue;
+    lines.push_back(fmt::format("{} on {}: {}", finding.id, node_list(finding.nodes), finding.feedback));
+  }
+  return lines;
+}
+
 std::string peers_line(const Report& report) {
   return report.comparison.groups.empty() ? report.comparison.reason : report.comparison.sentence;
 }

@@ -69,6 +69,9 @@ inline constexpr std::string_view kNothingForUsers =
 
 /// "cpu.outsider on n03: warning (cpu.outsider@n03 in reveal.conf:12)"
 [[nodiscard]] std::vector<std::string> muted_lines(const Report& report);
+/// "cpu.outsider on n03: Your feedback of 2026-11-24: my own download", for findings that the feedback made
+/// observations.
+[[nodiscard]] std::vector<std::string> feedback_lines(const Report& report);
 /// "9 of 85 rules; 6 of these: no NVIDIA GPU", "" if all were checked.
 [[nodiscard]] std::string not_checked_line(const Report&);
 

@@ -173,6 +173,25 @@ std::int64_t RowStore::newest_ns(std::size_t family) const {
   return families_.at(family).times.empty() ? 0 : families_[family].times.back();
 }
 
+std::int64_t RowStore::oldest_ns() const {
+  std::int64_t oldest = 0;
+  for (const StoredFamily& family : families_) {
+    if (!family.times.empty() && (oldest == 0 || family.times.front() < oldest)) oldest = family.times.front();
+  }
+  return oldest;
+}
+
+std::optional<std::int64_t> RowStore::count_of(std::string_view metric) const {
+  std::optional<std::int64_t> most;
+  for (const StoredFamily& family : families_) {
+    for (std::size_t i = 0; i < std::min(family.counted.size(), family.channels.size()); ++i) {
+      if (family.channels[i].metric != metric || family.counted[i] == kMissing) continue;
+      most = std::max(most.value_or(0), family.counted[i]);
+    }
+  }
+  return most;
+}
+
 std::int64_t RowStore::newest_ns() const {
   std::int64_t newest = 0;
   for (std::size_t i = 0; i < families_.size(); ++i) newest = std::max(newest, newest_ns(i));

@@ -56,9 +56,15 @@ class RowStore {
   /// Mean of a metric over the same rows, all its instances together, counters per second; nothing if not measured.
   [[nodiscard]] std::optional<double> level(std::string_view metric, std::int64_t from_ns, std::int64_t until_ns) const;
 
+  /// The count of a metric since the recording of its channels began, of the channel that counted most; nothing while
+  /// no early row has it.
+  [[nodiscard]] std::optional<std::int64_t> count_of(std::string_view metric) const;
+
   /// Newest row of all families; 0: none.
   [[nodiscard]] std::int64_t newest_ns() const;
   [[nodiscard]] std::int64_t newest_ns(std::size_t family) const;
+  /// Oldest row of all families that is kept; 0: none.
+  [[nodiscard]] std::int64_t oldest_ns() const;
   /// Rows wait for the trace to reach back to them.
   [[nodiscard]] bool rows_wait() const;
   /// True if there are values of channels that have their names only in the trace.

@@ -177,6 +177,14 @@ NodeTrace TraceStream::trace() && {
   return std::move(impl_->trace);
 }
 
+std::string TraceStream::long_name(std::string_view family) const {
+  for (const JoinedFamily& each : impl_->source->families()) {
+    const FamilySpec& spec = each.newest().spec;
+    if (spec.path == family) return fmt::format("{} ({})", spec.long_name, spec.source);
+  }
+  return "";
+}
+
 std::size_t TraceStream::step_count() const {
   std::size_t count = 0;
   for (const TraceReader* each : impl_->source->in_order()) count += each->step_count();

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <string>
+#include <string_view>
 
 #include "postproc/telemetry/load.h"
 #include "postproc/telemetry/telemetry.h"
@@ -22,6 +24,8 @@ class TraceStream {
   [[nodiscard]] const NodeTrace& trace() const&;
   /// The same, moved out; the stream cannot be used any more.
   [[nodiscard]] NodeTrace trace() &&;
+  /// The description of a family, "Memory by use (/proc/meminfo)"; "" where the trace has none.
+  [[nodiscard]] std::string long_name(std::string_view family) const;
   /// Training steps, of which there may be millions: trace() has none before they are read, once and before close().
   [[nodiscard]] std::size_t step_count() const;
   void read_steps();

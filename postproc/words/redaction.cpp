@@ -48,6 +48,30 @@ std::string_view token_at(std::string_view text, std::size_t at) {
   return token;
 }
 
+constexpr std::string_view kQuotes = "\"'`";
+constexpr std::string_view kOpening = "([{", kClosing = ")]}";
+
+/// Without closing brackets that the path did not open: "(see /a/b)".
+void trim_brackets(std::string_view& path) {
+  while (!path.empty() && kClosing.find(path.back()) != std::string_view::npos) {
+    const char opening = kOpening[kClosing.find(path.back())];
+    if (std::count(path.begin(), path.end(), opening) >= std::count(path.begin(), path.end(), path.back())) return;
+    path.remove_suffix(1);
+  }
+}
+
+/// A path at a place: one in quotes with its blanks, another one up to the next blank. Brackets may be part of it.
+std::string_view path_at(std::string_view text, std::size_t at) {
+  if (at > 0 && kQuotes.find(text[at - 1]) != std::string_view::npos) {
+    const std::size_t end = text.find_first_of(std::string{text[at - 1], '\n'}, at);
+    if (end != std::string_view::npos && text[end] != '\n') return text.substr(at, end - at);
+  }
+  std::string_view path = text.substr(at, text.find_first_of(" \t\r\n\"'`<>|;,=\\", at) - at);
+  while (path.ends_with('.') || path.ends_with(':')) path.remove_suffix(1);
+  trim_brackets(path);
+  return path;
+}
+
 bool of_system(std::string_view path) {
   if (path.find("..") != std::string_view::npos) return false;
   for (const std::string_view begin : kSystem) {
@@ -116,7 +140,7 @@ Redaction::Match Redaction::known_at(std::string_view text, std::size_t at) cons
     const std::size_t end = at + known.name.size();
     if (end < text.size() && of_word(text[end])) continue;
     if (known.name.front() != '/') return {known.kind, known.name.size()};
-    return {known.kind, known.name.size() + (end < text.size() ? token_at(text, end).size() : 0)};
+    return {known.kind, std::max(path_at(text, at).size(), known.name.size() + path_at(text, end).size())};
   }
   return {};
 }
@@ -133,7 +157,8 @@ Redaction::Match Redaction::match_at(std::string_view text, std::size_t at) cons
   if (const Match known = known_at(text, at); known.length > 0) return known;
   const std::string_view token = begins_token(text, at) ? token_at(text, at) : std::string_view();
   if (looks_like_address(token)) return {Kind::address, token.size()};
-  if (is_path(token)) return {Kind::path, token.size()};
+  if (is_path(token)) return {Kind::path, path_at(text, at).size()};
+  if (at > 0 && text[at - 1] == ':' && is_ipv4(token_at(text, at))) return {Kind::address, token_at(text, at).size()};
   return {};
 }
 

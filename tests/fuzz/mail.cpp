@@ -1,7 +1,9 @@
 // Names and addresses of jobs and users, which become headers of a mail.
 #include "hdf5schema/basics/error.h"
+#include "postproc/deliver/slurm_controller.h"
 #include "postproc/deliver/slurm_job.h"
 #include "postproc/mail/address.h"
+#include "postproc/mail/array_tasks.h"
 #include "postproc/mail/mail_queue.h"
 #include "postproc/mail/mail_quota.h"
 #include "postproc/mail/message.h"
@@ -27,6 +29,13 @@ void run(std::string_view input) {
     require(parse_queued_mail(std::string(input)).directory.size() <= input.size(), "a queued mail invents nothing");
   } catch (const Error&) {  // it is none
   }
+  try {
+    const ArrayTask task = parse_array_task(std::string(input));
+    require(is_array_id(task.array), "an array is a number, which is part of a file name");
+    require(parse_array_task(render_array_task(task)).task == task.task, "a task stays the same");
+  } catch (const Error&) {  // it is none
+  }
+  static_cast<void>(parse_unfinished_tasks(input));
   SlurmJob job;
   add_controller_answer(job.names, std::string(input));
   static_cast<void>(render_slurm_job_record(record_of(job)));

@@ -6,6 +6,7 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -183,6 +184,57 @@ def digest():
     check("only reads" in run("nodes", "mailed", "--ledger", "-", status=2).stderr, "--ledger - keeps nothing")
 
 
+def digest_unit():
+    """The service finds the users' directories by JOBS, and says so where nobody has set it."""
+    def ago(hours):
+        return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600 * hours))
+    for name, owner in (("users/ada/reveal-1", STRANGERS[0]), ("users/bob/reveal-2", STRANGERS[1])):
+        put(name, report(name[-1], ["n17"], finding(HARDWARE, ["n17"]), begin=ago(2), over=ago(1)), owner)
+    unit = (SOURCE / "site-config/systemd/reveal-digest.service.in").read_text()
+    unit = unit.replace("@CMAKE_INSTALL_FULL_BINDIR@", os.path.dirname(REVEAL)).replace("/var/lib/reveal", str(work / "var"))
+    (work / "var").mkdir()
+    check("\nEnvironment=JOBS=\n" in unit, "JOBS has a default, which no program fills")
+    first, second = re.findall(r"^(?:ExecStartPre=|ExecStart=-)/bin/sh -c '(.*)'$", unit, re.MULTILINE)
+
+    def start(command, jobs):
+        return subprocess.run(["/bin/sh", "-c", command], env={**os.environ, "JOBS": jobs}, capture_output=True, text=True,
+                              timeout=60)
+    unset = start(first, "")
+    check(unset.returncode == 1 and "JOBS is not set" in unset.stderr, f"without JOBS: {unset}")
+    check(start(first, "/home/*").returncode == 0, "with JOBS")
+    done = start(second, f"{work}/users/*/reveal-* {work}/nowhere/*")
+    check(done.returncode == 0, f"with patterns: {done}")
+    lines = [json.loads(line) for line in (work / "var/nodes.jsonl").read_text().splitlines()]
+    check(sorted(line["job"] for line in lines) == ["1", "2"], f"the ledger of the service: {lines}")
+
+
+def pseudonyms():
+    """The owner in a ledger: one for each user, not to be found by hashing all user ids, the same from day to day."""
+    if not ROOT:
+        return
+    words = ("jobs", "--ledger", "named.jsonl", "--keep", "10000d")
+    run("nodes", *words)
+    owners = {line["job"]: line["owner"] for line in map(json.loads, (work / "named.jsonl").read_text().splitlines())}
+    check(owners["1"] == owners["2"] and len(set(owners.values())) == 3, f"owners: {owners}")
+    check((work / "named.jsonl.key").stat().st_mode & 0o777 == 0o600, "others can read the key of the pseudonyms")
+    before = (work / "named.jsonl").read_text()
+    run("nodes", *words)
+    check((work / "named.jsonl").read_text() == before, "pseudonyms change from call to call")
+    run("nodes", "jobs", "--ledger", "other.jsonl", "--keep", "10000d")
+    other = {line["job"]: line["owner"] for line in map(json.loads, (work / "other.jsonl").read_text().splitlines())}
+    check(all(other[job] != owner for job, owner in owners.items()), "two ledgers have the same pseudonyms")
+
+
+def programs_of_users():
+    """A node is not blamed for a leak and for too many threads of a job of one node."""
+    blamed = ("mem.leak_oom_risk", "mem.oom_killed", "cpu.affinity_too_narrow", "cpu.oversubscribed")
+    put("programs/reveal-1", report("1", ["node0"], *(finding(rule, ["node0"], 60) for rule in blamed)))
+    put("programs/reveal-2", report("2", ["node1"], finding("cpu.outsider", ["node1"], 60)))
+    made = ranking("programs")
+    check([node["node"] for node in made["nodes"]] == ["node1"], f"nodes that users' programs slowed: {made['nodes']}")
+    check(made["findings_of_whole_jobs"] == 4, f"findings about programs: {made}")
+
+
 def usage():
     check("give job directories" in run("nodes", status=2).stderr, "without anything to read")
     check("write 24h" in run("nodes", "jobs", "--since", "yesterday", status=2).stderr, "--since")
@@ -256,6 +308,9 @@ try:
         good_jobs()
         keep_ledger()
         hostile_directories()
+        programs_of_users()
+        pseudonyms()
+        digest_unit()
         digest()
         usage()
         backtest()

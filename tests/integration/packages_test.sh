@@ -67,6 +67,10 @@ for name in "${names[@]}"; do
   ln -s "$package" "$work/$name.deb"
 done
 judge_files deb
+if command -v zsh >/dev/null; then
+  folder=$(of reveal-collector | sed -n 's|/_reveal$||p')
+  zsh -f -c 'print -l $fpath' | grep -qx "$folder" || fail "zsh does not search ${folder:-for _reveal}: $(zsh -f -c 'print $fpath')"
+fi
 depends_on "$work/reveal.deb" reveal-collector
 depends_on "$work/reveal.deb" python3
 depends_on "$work/reveal-collector.deb" libc6

@@ -288,7 +288,7 @@ json cut/report.json "r['partial'] and 'cut off' in r['coverage'][0]['note']"
 expect 0 'cut off' "$reveal" merge cut --pack
 
 # --- export: a table that others can read
-expect 2 'not in {csv,windows,python,perfetto,openmetrics}' "$reveal" export cut --format xls
+expect 2 'not in {csv,parquet,windows,python,perfetto,openmetrics}' "$reveal" export cut --format xls
 expect 1 'no channel "no.such"' "$reveal" export cut --format csv --metrics no.such
 expect 1 'export has no --json' "$reveal" export cut --format csv --json
 expect 0 'no channel "pmu.no_such"' "$reveal" export cut --format csv --metrics 'cpu.user,pmu.no_such'
@@ -342,7 +342,7 @@ mkdir one
 json one/report.json "r['verdict']['status'] == 'insufficient_data' and not r['episodes'] and all(f['kind'] == 'audit' for f in r['findings'])"
 expect 0 - "$reveal" show one --all
 expect 0 - "$reveal" show one --episodes
-for format in csv windows perfetto python; do
+for format in csv parquet windows perfetto python; do
   "$reveal" export one --format $format >out 2>err
   status=$?
   [ $status = 0 ] || [ $status = 1 ] && [ "$(wc -l <err)" -le 1 ] || fail "export $format of one sample: $status $(cat err)"

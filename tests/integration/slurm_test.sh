@@ -23,7 +23,7 @@ export REVEAL_MATRIX=$results/matrix
 unset "${!SLURM_@}" "${!SPANK_@}" REVEAL_CONFIG
 # The longest first, and not all at once: ten clusters on two cpus run into Slurm's own time limits.
 files=()
-for name in time_limit kinds endings broken places prologless; do files+=("$here/slurm/$name.bats"); done
+for name in time_limit kinds watch endings broken places prologless; do files+=("$here/slurm/$name.bats"); done
 for file in "$here"/slurm/*.bats; do [[ " ${files[*]} " == *" $file "* ]] || files+=("$file"); done
 [ $# -eq 0 ] || files=("$here/slurm/$1.bats") # one file's name, for a developer
 at_once=$(($(nproc) * 2 + 1)) failed=0

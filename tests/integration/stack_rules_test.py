@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import BUILD, check as expect, failures, skip  # noqa: E402
+from harness import BUILD, TWO_RANKS, check as expect, failures, skip  # noqa: E402
 
 SECONDS = 40  # of each job
 LIMITS = "min_after = 8\nmin_seconds = 20\n"
@@ -56,15 +56,6 @@ while True:
         if late.item() > 0:
             break
 """
-LAUNCH = """
-import os, socket, subprocess, sys
-with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
-    port = str(free.getsockname()[1])
-ranks = [subprocess.Popen([sys.executable, *sys.argv[1:]], env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "2",
-         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for rank in range(2)]
-sys.exit(max(rank.wait() for rank in ranks))
-"""
 
 check = subprocess.run([BUILD / "bin/reveal-collect", "--check", "--stack", "--job", f"pid:{os.getpid()}", "--json"],
                        capture_output=True, text=True, check=True)
@@ -81,7 +72,7 @@ with tempfile.TemporaryDirectory() as name:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_RUN_"))}
     environment |= {"HOME": name, "XDG_RUNTIME_DIR": name}
     (folder / "reveal.conf").write_text(CONFIG)
-    for script, text in (("collects.py", COLLECTS), ("loads.py", LOADS), ("exchanges.py", EXCHANGES), ("launch.py", LAUNCH)):
+    for script, text in (("collects.py", COLLECTS), ("loads.py", LOADS), ("exchanges.py", EXCHANGES), ("launch.py", TWO_RANKS)):
         (folder / script).write_text(text)
     rank = [sys.executable, folder / "launch.py", folder / "exchanges.py"]
     jobs = {

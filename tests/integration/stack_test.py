@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import BUILD, check as expect, failures, skip  # noqa: E402
+from harness import BUILD, TWO_RANKS, check as expect, failures, skip  # noqa: E402
 
 DOUBLES = BUILD / "doubles"
 
@@ -148,15 +148,6 @@ with open(f"{sys.argv[1]}/calls.{world.rank}", "w") as log:
     json.dump([logged, measured], log)
 time.sleep(2.5)  # an answer may come a row late
 """
-LAUNCH = """
-import os, socket, subprocess, sys
-with socket.socket() as free:
-    free.bind(("127.0.0.1", 0))
-    port = str(free.getsockname()[1])
-ranks = [subprocess.Popen([sys.executable, *sys.argv[1:]], env=os.environ | {"RANK": str(rank), "WORLD_SIZE": "2",
-         "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}) for rank in range(2)]
-sys.exit(max(rank.wait() for rank in ranks))
-"""
 WORK = ("_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_"
         "typeIS1_EEEE")  # of PyTorch 1.13
 BACKWARD = "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"
@@ -249,7 +240,7 @@ with tempfile.TemporaryDirectory() as name:
         print("skipped: PyTorch is not installed")
     else:
         (folder / "rank.py").write_text(RANK)
-        (folder / "launch.py").write_text(LAUNCH)
+        (folder / "launch.py").write_text(TWO_RANKS)
         ran = run(folder / "torch", sys.executable, folder / "launch.py", folder / "rank.py", BACKWARD, "200", folder)
         expect(ran.returncode == 0, f"the training failed: {ran.returncode} {ran.stderr}")
         logs = [json.loads((folder / f"steps.{rank}").read_text()) for rank in range(2)]

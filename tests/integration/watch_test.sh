@@ -27,7 +27,12 @@ expect_error 2 'did you mean "--budget"?' watch . --budgte 5
 expect_error 2 'watch' watch . --budget much
 expect_error 1 'no directory nowhere or reveal-nowhere here' watch nowhere
 expect_error 1 'not a directory' watch file
-expect_error 1 'srun --jobid=4711 --overlap -N$(squeue -hj 4711 -o %D) reveal watch 4711' watch 4711
+(
+  PATH=/nowhere
+  "$bin/reveal" watch 4711 >out 2>err
+)
+grep -qx 'reveal: no directory 4711 or reveal-4711 here, and squeue: squeue is not in PATH: Slurm is not installed here' err ||
+  fail "watch 4711 without Slurm: $(cat err)"
 expect_error 2 'command requires --on-alert' watch . -- cat
 expect_error 2 '--on-alert requires command' watch . --on-alert
 ln -s file link
@@ -43,6 +48,87 @@ if [ "$(id -u)" = 0 ]; then
   expect_error 1 'foreign belongs to another user: its alerts are printed, and not forwarded' watch foreign --append new
   [ ! -e new ] || fail "a file for the alerts of another user's job"
 fi
+
+# A job of two nodes by stand-ins for Slurm: one node is as it should be, the other one sends what it likes.
+mkdir stand_in
+cat >stand_in/squeue <<'PROGRAM'
+#!/bin/sh
+[ -e "$STATE" ] || echo RUNNING >"$STATE"
+echo "4711|4711|$(cat "$STATE")|2|None"
+PROGRAM
+cat >stand_in/srun <<'PROGRAM'
+#!/usr/bin/python3
+import os, sys, time
+open(os.environ["STATE"] + ".words", "w").write("\n".join(sys.argv[1:]) + "\n")
+open(os.environ["STATE"] + ".variables", "w").write("\n".join(sorted(os.environ)))
+def send(task, text):
+    for at in range(0, max(1, len(text)), 900):
+        print(task, ("+" if at + 900 < len(text) else ".") + text[at:at + 900], flush=True)
+kind = os.environ["KIND"]
+if kind == "refused":
+    sys.exit("srun: error: Unable to create step for job 4711: \x1b[31mInvalid node count")
+report = ('{"schema":"reveal.node/1","node":"%s","state":"live","seconds":90,"channels":700,'
+          '"heard":"2026-11-20T10:32:05.1Z","job":"4711","job_name":"%s","runs":7,"watching_cpu_percent_of_core":2}')
+alert = ('{"schema":"reveal.alert/1","news":"opened","published":"2026-11-20T10:32:05Z","node":"%s","number":1,'
+         '"state":"open","tier":"strong","begin":"2026-11-20T10:31:05Z","end":"2026-11-20T10:32:05Z",'
+         '"subsystem":"cpu","score":9,"methods":[],"labels":[],"claim":"%s","reasons":[]}')
+send(0, report % ("n01", "job"))
+send(1, report % ("n02\\u001b[2J", "x" * 3000 + "\\u001b]0;x"))
+send(0, alert % ("n01", "cpu.user rose"))
+send(1, alert % ("n01", "\\u001b[31mred\\u009b" + "y" * 5000))
+for i in range(3000):
+    print("1 .{\x1b[2J" + "[" * 500)
+print("7 .{}\n" + "z" * 10000000 + "\nno line of ours", flush=True)
+if kind == "ends":
+    open(os.environ["STATE"], "w").write("COMPLETING")
+else:
+    sys.stdin.read()
+    open(os.environ["STATE"] + ".closed", "w")
+PROGRAM
+chmod 755 stand_in/*
+slurm() { env PATH="$work/stand_in:$PATH" STATE="$work/$1" KIND="$1" SLURM_JOB_ID=5 SLURM_CONF=/x SRUN_MEM=1 "$bin/reveal" watch "${@:2}"; }
+slurm refused 4711 >out 2>err
+[ $? = 1 ] || fail "srun refuses: no exit status 1"
+grep -qx 'reveal: job 4711: srun did not start the watch on its nodes: error: Unable to create step for job 4711: Invalid node count' err ||
+  fail "srun refuses: $(cat err)"
+slurm ends 4711 --json --append slurm.alerts >slurm.json 2>err || fail "a Slurm job that ends: exit status $?: $(cat err)"
+/usr/bin/python3 - slurm.json slurm.alerts <<'PYTHON' || fail "a Slurm job: $(cut -c1-500 slurm.json)"
+import json, sys
+text = open(sys.argv[1]).read()
+assert "\x1b" not in text and "\\u001b" not in text and "\\u009b" not in text and "\x9b" not in text, "escapes"
+lines = [json.loads(line) for line in text.splitlines()]
+assert [line["news"] for line in lines] == ["watching", "opened", "opened", "problem", "ended"], [line["news"] for line in lines]
+lines = lines[1:]
+assert [line["node"] for line in lines[:2]] == ["n01", "n02"]
+assert len(lines[1]["claim"]) <= 1003, len(lines[1]["claim"])
+assert lines[2]["text"] == "n02 sends texts that are not those of a watch: they are left out", lines[2]
+end = lines[-1]
+assert end["text"] == "the job has ended; its report: reveal show 4711", end["text"]
+assert [node["node"] for node in end["nodes"]] == ["n01", "n02"] and end["runs"] == 14, end
+assert len(open(sys.argv[2]).read().splitlines()) == 2
+PYTHON
+grep -qx -- --jobid=4711 ends.words && grep -qx -- --nodes=2 ends.words && grep -qx -- --step ends.words ||
+  fail "words of srun: $(xargs <ends.words)"
+grep -qE '^(SLURM_JOB_ID|SRUN_MEM)$' ends.variables && fail "options of another job reach srun"
+grep -qx SLURM_CONF ends.variables && grep -qx REVEAL_WATCH_STEP ends.variables || fail "srun lacks variables"
+for signal in INT KILL; do
+  rm -f stays stays.closed lines
+  slurm stays 4711 >lines 2>err &
+  for _ in $(seq 100); do
+    grep -qs 'watching job 4711 on 2 nodes' lines && break
+    sleep 0.1
+  done
+  kill -$signal "$(pgrep -f -- "^$bin/reveal watch 4711$")"
+  wait $!
+  status=$?
+  [ $signal = KILL ] || [ $status = 130 ] || fail "a Slurm job, interrupted: exit status $status: $(cat err)"
+  [ $signal = KILL ] || grep -q 'stopped watching; this does not end the job' lines || fail "interrupted: $(cat lines)"
+  for _ in $(seq 50); do
+    [ -e stays.closed ] && break
+    sleep 0.1
+  done
+  [ -e stays.closed ] || fail "$signal: the standard input of srun is not closed"
+done
 
 # The watch may come before the job.
 mkdir -m 700 job

@@ -100,34 +100,150 @@ def read_csv(job):
     compared("h5", "reveal.py", f"{len(frame)} rows of 2 nodes; levels and cpu time = those of the csv")
 
 
+# Features by functions that are not ours, as the features' own tests name them; of 30 samples without a gap.
+REFERENCES = {
+    "mean": lambda w: w.mean(),
+    "standard_deviation": lambda w: w.std(ddof=0),
+    "variance": lambda w: w.var(ddof=0),
+    "minimum": lambda w: w.min(),
+    "maximum": lambda w: w.max(),
+    "median": lambda w: w.median(),
+    "skewness": lambda w: w.skew(),
+    "kurtosis": lambda w: w.kurt(),
+    "mean_abs_change": lambda w: w.diff().abs().mean(),
+}
+
+
+def compare_features(table, samples):
+    """The features of each window with those of the same time in the csv; the number of compared values."""
+    compared_values = 0
+    for name in table:
+        channel, _, feature = name.rpartition(":")
+        if feature not in REFERENCES:
+            continue
+        [column] = [one for one in samples if one.startswith(f"{channel} [")]
+        for row in table.itertuples():
+            inside = samples[column][(samples.index >= row.begin) & (samples.index < row.end)]
+            if inside.isna().any() or inside.min() == inside.max():
+                continue
+            told, expected = table.at[row.Index, name], REFERENCES[feature](inside)
+            check(math.isclose(told, expected, rel_tol=1e-6, abs_tol=1e-9), f"{name} of {row.begin}: {told}, {expected}")
+            compared_values += 1
+    return compared_values
+
+
+def compare_marks(table, report, node):
+    """The columns `interval` and `findings` with what the report has in the time of each window."""
+    def meets(row, span):
+        return pandas.Timestamp(span["begin"]) < row.end and row.begin < pandas.Timestamp(span["end"])
+
+    for row in table.itertuples():
+        tiers = {one["tier"] for one in report["episodes"] if one["node"] == node and meets(row, one)}
+        clearest = next((tier for tier in ("strong", "weak") if tier in tiers), "none")
+        check(row.interval == clearest, f"{row.begin}: {row.interval}, the report has {tiers}")
+        rules = [one["id"] for one in report["findings"]
+                 if node in one["nodes"] and any(meets(row, span) for span in one["intervals"])]
+        told = row.findings.split(";") if isinstance(row.findings, str) else []
+        check(told == rules, f"{row.begin}: {told}, the report has {rules}")
+
+
 def read_windows(job):
-    table = pandas.read_csv(io.StringIO(export(job, "--format", "windows", "--node", "n01", "--metrics", "mem.available")),
-                            parse_dates=["begin", "end"])
-    schema = json.loads(export(job, "--format", "windows", "--node", "n01", "--metrics", "mem.available", "--schema"))
-    check([one["name"] for one in schema["tableSchema"]["columns"]] == list(table), "the schema names each column")
+    chosen = ["--node", "n01", "--metrics", "mem.available,cpu.user,cpu.context_switches"]
+    table = pandas.read_csv(io.StringIO(export(job, "--format", "windows", *chosen)), parse_dates=["begin", "end"])
+    schema = json.loads(export(job, "--format", "windows", *chosen, "--schema"))
+    columns = {one["name"]: one for one in schema["tableSchema"]["columns"]}
+    check(list(columns) == list(table), "the schema names each column")
+    kinds = {"double": "fi", "dateTime": "M", "boolean": "iuf", "integer": "iuf", "string": "O"}
+    for name, about in columns.items():
+        check(table[name].isna().all() or table[name].dtype.kind in kinds[about["datatype"]],
+              f"{name} is {table[name].dtype}, {about['datatype']} in the schema")
+        check(about["dc:description"], f"{name} has no description")
+    [notes] = schema["notes"]
+    check(notes["windows"] == len(table) and notes["window_seconds"] == 3 and notes["node"] == "n01", f"notes: {notes}")
     length = (table["end"] - table["begin"]).dt.total_seconds()
     check(set(length) == {3.0} and len(table) >= SECONDS - 6, f"{len(table)} windows of {set(length)} s")
-    values, times = raw(job / "n01.h5", "memory/meminfo", "mem.available")
-    first = table.iloc[0]
-    inside = [value for value, time in zip(values, pandas.to_datetime(times, utc=True))
-              if first["begin"] <= time <= first["end"]]
-    mean = first["mem.available:mean"]
-    check(min(inside) <= mean <= max(inside), f"mean {mean} of values from {min(inside)} to {max(inside)}")
-    compared("windows", "pandas, json", f"{len(table)} windows of 3 s with {len(table.columns)} columns, all in the "
-             "schema; the mean of a window within its values in the file")
+    samples = pandas.read_csv(io.StringIO(export(job, "--format", "csv", *chosen)), index_col="time", parse_dates=["time"])
+    values = compare_features(table, samples)
+    check(values > 3 * len(table), f"only {values} features were compared")
+    compare_marks(table, json.loads((job / "report.json").read_text()), "n01")
+    compared("windows", "pandas, json", f"{len(table)} windows of 3 s; {values} features = those by pandas of the csv; "
+             f"intervals and findings = report.json; types of {len(columns)} columns = the schema")
+
+
+# Fields of an event by its phase, and the values that readers accept:
+# https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+NUMBER, WHOLE, TEXT = (int, float), int, str
+EVENT_FIELDS = {
+    "M": {"name": TEXT, "pid": WHOLE, "args": dict},
+    "X": {"name": TEXT, "cat": TEXT, "pid": WHOLE, "tid": WHOLE, "ts": NUMBER, "dur": NUMBER, "args": dict},
+    "i": {"name": TEXT, "cat": TEXT, "pid": WHOLE, "tid": WHOLE, "ts": NUMBER, "s": TEXT, "args": dict},
+    "C": {"name": TEXT, "pid": WHOLE, "ts": NUMBER, "args": dict},
+}
+METADATA = {"process_name": ("name", TEXT), "thread_name": ("name", TEXT), "process_sort_index": ("sort_index", WHOLE),
+            "thread_sort_index": ("sort_index", WHOLE)}
+
+
+def check_event(event):
+    fields = EVENT_FIELDS.get(event["ph"])
+    if not fields or set(event) - {"ph", "tid"} != set(fields) - {"tid"}:
+        check(False, f"fields of {event}")
+        return
+    for field, kind in fields.items():
+        check(isinstance(event.get(field), kind), f"{field} of {event}")
+    if event["ph"] == "M":
+        name, kind = METADATA[event["name"]]
+        check(list(event["args"]) == [name] and isinstance(event["args"][name], kind), f"metadata: {event}")
+        check(event["name"].startswith("process") or "tid" in event, f"metadata of no thread: {event}")
+    if event["ph"] == "i":
+        check(event["s"] in ("g", "p", "t"), f"scope: {event}")
+    if event["ph"] == "C":
+        check(event["args"] and all(isinstance(value, NUMBER) for value in event["args"].values()), f"counter: {event}")
+    if event["ph"] == "X":
+        check(event["dur"] >= 0, f"duration: {event}")
+
+
+def check_threads(events):
+    """Each process and thread has a name, and no slice begins within another one of its thread."""
+    named = {event["pid"] for event in events if event["name"] == "process_name"}
+    threads = {(event["pid"], event["tid"]) for event in events if event["name"] == "thread_name"}
+    slices = {}
+    for event in events:
+        check(event["pid"] in named, f"no name of process {event['pid']}")
+        if event["ph"] in "Xi":
+            check((event["pid"], event["tid"]) in threads, f"no name of thread {event['tid']}")
+        if event["ph"] == "X":
+            slices.setdefault((event["pid"], event["tid"]), []).append((event["ts"], event["ts"] + event["dur"]))
+    for thread, spans in slices.items():
+        spans.sort()
+        check(all(end <= begin + 1e-3 for (_, end), (begin, _) in zip(spans, spans[1:])), f"slices of {thread} overlap")
+    return sum(map(len, slices.values()))
 
 
 def read_perfetto(job):
-    events = json.loads(export(job, "--format", "perfetto", "--whole-job", "--metrics", "mem.available"))["traceEvents"]
+    document = json.loads(export(job, "--format", "perfetto", "--whole-job", "--metrics", "mem.available"))
+    check(set(document) == {"displayTimeUnit", "otherData", "traceEvents"} and document["displayTimeUnit"] == "ms",
+          f"the document has {set(document)}")
+    events = document["traceEvents"]
+    for event in events:
+        check_event(event)
+    slices = check_threads(events)
     names = {event["args"]["name"]: event["pid"] for event in events if event["name"] == "process_name"}
     check(set(names) == {"n01", "n02"}, f"processes: {names}")
+    begin = pandas.Timestamp(document["otherData"]["time_0"])
     points = 0
     for node, number in names.items():
-        values, _ = raw(job / f"{node}.h5", "memory/meminfo", "mem.available")
-        drawn = [list(event["args"].values())[0] for event in events if event["ph"] == "C" and event["pid"] == number]
+        samples = pandas.read_csv(io.StringIO(export(job, "--format", "csv", "--node", node, "--metrics", "mem.available")),
+                                  index_col="time", parse_dates=["time"])["mem.available [bytes]"].dropna()
+        drawn = {begin + pandas.Timedelta(event["ts"], "us"): list(event["args"].items()) for event in events
+                 if event["ph"] == "C" and event["pid"] == number}
         points += len(drawn)
-        check(drawn and min(values) * 0.999 <= min(drawn) and max(drawn) <= max(values) * 1.001, f"{node}: {len(drawn)} points")
-    compared("perfetto", "json", f"{points} points of 2 processes, between the least and the largest value in the files")
+        check(drawn, f"{node}: no points")
+        for time, [(unit, value)] in drawn.items():
+            near = samples[(samples.index - time).to_series().abs().dt.total_seconds().values < 0.01]
+            scale = {"GiB": 2**30, "MiB": 2**20, "GB": 1e9, "MB": 1e6, "bytes": 1, "B": 1}[unit]
+            check(len(near) == 1 and math.isclose(value * scale, near.iloc[0], rel_tol=1e-3), f"{node} {time}: {value} {unit}")
+    compared("perfetto", "json", f"{len(events)} events with the fields of the Trace Event Format; {slices} slices, none "
+             f"overlaps; {points} points of 2 processes = the csv's values; ui.perfetto.dev itself was not run")
 
 
 def read_openmetrics(job):

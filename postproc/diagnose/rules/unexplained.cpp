@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/job_progress.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/telemetry/metric_facts.h"
@@ -70,6 +71,15 @@ bool is_phase(const RuleContext& context, const Episode& episode, std::span<cons
   return measured;
 }
 
+/// The job may also have had less to do: an upper bound.
+void bound_loss(const RuleContext& context, Interval at, Finding& finding) {
+  const auto lost = lost_progress(context, at);
+  if (!lost) return;
+  const double seconds = lost->share * context.seconds(at.length());
+  finding.impact = {
+      .seconds = seconds, .percent = 100 * seconds / job_seconds(context), .how = lost->how, .at_most = true};
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   if (!context.detection.insufficient.empty()) throw Unavailable(context.detection.insufficient);
   std::vector<Finding> findings;
@@ -96,6 +106,7 @@ std::vector<Finding> check(const RuleContext& context) {
       finding.severity = Severity::info;
       finding.impact.how = "none seen: the job waited no longer than usual";
     }
+    if (finding.severity == Severity::notice) bound_loss(context, {episode.begin, episode.end}, finding);
     std::string strongest;
     for (std::size_t i = 0; i < std::min(kMostReasons, episode.reasons.size()); ++i) {
       const Reason& reason = episode.reasons[i];

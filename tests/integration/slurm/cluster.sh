@@ -16,6 +16,7 @@
 #   CLUSTER_NODES           how many nodes, default 4
 #   CLUSTER_PROLOG_FLAGS    default Contain; "none" leaves the line out
 #   CLUSTER_EXTRA           more lines of slurm.conf
+#   CLUSTER_HOME            folder on the nodes that is DIR/home there: the home directory of passwd
 #   CLUSTER_MIN_SECONDS     [slurm] min_seconds of the site file, default 2; "default" leaves it out
 #   CLUSTER_RECORD          "no": start reveal-collect itself, do not record in DIR/started how it was started
 set -euo pipefail
@@ -234,7 +235,11 @@ start_slurmd() {
     conf=$dir/slurm-$1.conf
     sed "s|^PlugStackConfig=.*|PlugStackConfig=$dir/plugstack-$1.conf|" "$SLURM_CONF" >"$conf"
   fi
-  (quietly env SLURM_CONF="$conf" slurmd -N "$1" -f "$conf") || die "slurmd of $1 does not start: $(tail -n 3 "$dir/daemons.out")"
+  local with_home=()
+  # shellcheck disable=SC2016
+  [ -z "${CLUSTER_HOME:-}" ] ||
+    with_home=(unshare --mount sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' "$dir/home" "$CLUSTER_HOME")
+  (quietly "${with_home[@]}" env SLURM_CONF="$conf" slurmd -N "$1" -f "$conf") || die "slurmd of $1 does not start: $(tail -n 3 "$dir/daemons.out")"
 }
 all_idle() { [ "$(sinfo -h -N -o %t 2>/dev/null | sort -u)" = idle ]; }
 

@@ -45,22 +45,6 @@ teardown_file() { cluster_stop; }
   verdict
 }
 
-@test "a watch of all nodes from outside of the job" {
-  situation "reveal watch on each node, through srun --overlap"
-  local id
-  id=$(as_user sbatch --parsable -N2 -w n1,n2 -o out --reveal --wrap 'srun -N2 sleep 25')
-  until_true 20 has_started "$id" n1 n2 || problem "no collectors"
-  sleep 2
-  as_user srun --jobid="$id" --overlap -N"$(squeue -hj "$id" -o %D)" sh -c \
-    "exec $(reveal_program) watch $DIR/spool/\$SLURMD_NODENAME/$id" >watched 2>err || true
-  [ "$(grep -c 'watching .*: one line per alert' watched)" = 2 ] || problem "watched: $(cat watched err)"
-  batch_unchanged "$id" COMPLETED 0:0
-  started "$id" n1 n2
-  report "$work/reveal-$id" "$id" n1 n2
-  nothing_left "$id"
-  verdict
-}
-
 @test "salloc" {
   situation "salloc, 2 nodes, a step on each, exit 5"
   local status=0 id

@@ -5,7 +5,7 @@ load cases
 setup_file() {
   local port
   command -v msmtp >/dev/null && /usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null || skip "msmtp or aiosmtpd is missing"
-  CLUSTER_NODES=2 cluster_start y
+  CLUSTER_NODES=2 CLUSTER_HOME=$(getent passwd "$user" | cut -d: -f6) cluster_start y
   port=$(/usr/bin/python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
   /usr/bin/python3 -m aiosmtpd -n -l "127.0.0.1:$port" -c aiosmtpd.handlers.Mailbox "$DIR/inbox" >"$DIR/smtp.log" 2>&1 3>&- &
   echo $! >"$DIR/smtp.pid"
@@ -61,5 +61,29 @@ has_mail() { [ "$(mails "$1" "$2")" -ge 1 ]; }
   local count
   count=$(grep -lsE "^X-Reveal-Job: ${array}_[0-2]\$|^X-Reveal-Job: ($(cat task.* | paste -sd'|'))\$" "$DIR"/inbox/new/* | wc -l)
   [ "$count" = 1 ] || problem "$count mails: $(grep -hE '^X-R' "$DIR"/inbox/new/* | xargs)"
+  verdict
+}
+
+@test "the mail about an array comes from its last task" {
+  situation "mail: array of 4 tasks on two nodes"
+  local array task id states=$DIR/home/.local/state/reveal/mail
+  array=$(as_user sbatch --parsable --array=0-3 -N1 -o out --reveal=mail=yes \
+    --wrap 'echo $SLURM_JOB_ID >task.$SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID != 2 ] || sleep 12; sleep 4')
+  for task in 0 1 3; do
+    until_true 60 test -s task.$task
+    id=$(cat task.$task)
+    batch_unchanged "$id" COMPLETED 0:0
+    nothing_left "$id"
+  done
+  three_results() { [ "$(compgen -G "$states/*/task-$array-*" | wc -l)" = 3 ]; }
+  until_true 20 three_results || problem "the results of three tasks are not kept"
+  ! grep -qs "Array job $array:" "$DIR"/inbox/new/* || problem "a mail came while a task ran"
+  id=$(cat task.2)
+  batch_unchanged "$id" COMPLETED 0:0
+  nothing_left "$id"
+  about_all() { grep -qsE "Array job $array: (4 tasks without|[1-4] tasks? with) a finding" "$DIR"/inbox/new/*; }
+  until_true 40 about_all || problem "no mail about all tasks: $(grep -h '^Subject' "$DIR"/inbox/new/* | xargs)"
+  [ "$(grep -lsE "^X-Reveal-Job: ($(cat task.* | paste -sd'|'))\$" "$DIR"/inbox/new/* | wc -l)" = 1 ] || problem "more than one mail"
+  ! compgen -G "$states/*/task-$array-*" >/dev/null || problem "results of tasks are left over"
   verdict
 }

@@ -41,3 +41,35 @@ only_traces_of() { # only_traces_of FOLDER NODE...
   started $((id + 1)) # no report of the report
   verdict
 }
+
+same_report() { # same_report A.json B.json: but for the time at which they were made
+  python3 - "$@" <<'EOF'
+import json, sys
+first, second = (json.load(open(path)) for path in sys.argv[1:])
+for report in (first, second):
+    for key in ("created", "report_id", "supersedes"):
+        report.pop(key, None)
+sys.exit(", ".join(key for key in first | second if first.get(key) != second.get(key)) or None)
+EOF
+}
+
+@test "parts of a report by srun" {
+  printf '[slurm]\nmin_seconds = 2\nreport = "lazy"\n' >"$DIR/reveal.conf"
+  situation "srun reveal merge-part on 3 tasks of 2 nodes, then the report, in a job"
+  local id later
+  id=$(as_user sbatch --parsable -N2 -o out --reveal --wrap 'sleep 6')
+  batch_unchanged "$id" COMPLETED 0:0
+  nothing_left "$id"
+  only_traces_of "reveal-$id" v1 v2 || problem "no traces: $(ls -A "reveal-$id")"
+  local program directory=$work/reveal-$id
+  program=$(reveal_program)
+  as_user "$program" report --no-history --json "$directory" >serial.json || problem "serial report: status $?"
+  later=$(as_user sbatch --parsable -N2 -n3 -o out.parts --reveal=off --wrap \
+    "srun --mpi=none $program merge-part $directory; $program report --no-history --json $directory >parts.json")
+  batch_unchanged "$later" COMPLETED 0:0
+  [ "$(sort out.parts | sed 's/: . node.*//' | xargs)" = "part 1 of 3 part 2 of 3 part 3 of 3" ] ||
+    problem "steps: $(cat out.parts)"
+  same_report serial.json parts.json 2>differs || problem "the report from parts differs: $(cat differs)"
+  started "$later" # nothing is recorded of it
+  verdict
+}

@@ -205,7 +205,7 @@ TEST(StatusFile, ListsTheIntervalsThatAreOver) {
   const nlohmann::json status = status_of(node, bytes);
   EXPECT_EQ(status.at("closed_episodes"),
             nlohmann::json::parse(R"([{"begin_utc_ns":1700000091000000000,"end_utc_ns":1700000103000000000,
-              "channels":10,"of_channels":10,"farthest":"test.count/c0","ranges":25.0}])"));
+              "channels":10,"of_channels":10,"farthest":"test.count/c0","direction":"above","ranges":25.0}])"));
   EXPECT_EQ(status.at("closed_episodes_left_out"), 0);
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "hdf5schema/basics/file_text.h"
 #include "postproc/analysis/node_analysis.h"
 #include "synthetic_node.h"
 #include "tests/unit/temporary_directory.h"
@@ -51,6 +52,25 @@ class JobHistory : public testing::Test {
   std::string run_key_ = "0123456789abcdef0123456789abcdef";
   std::vector<InputProblem> problems_;
 };
+
+TEST_F(JobHistory, RecordsTheNumbersAndTheEndOfTheJobAndNoObservations) {
+  Report done = report(0, 120);
+  done.job.array = "4710_3";
+  done.job.state = "FAILED";
+  done.job.exit_code = 3;
+  done.findings = {Finding{.id = "cpu.steal", .severity = Severity::info, .nodes = {"n01"}},
+                   Finding{.id = "cpu.outsider", .severity = Severity::warning, .nodes = {"n01"}}};
+  const fs::path directory = work_ / "jobs/reveal-0";
+  auto run = compare_with_earlier(directory, {}, options_, {}, done, problems_);
+  ASSERT_TRUE(run);
+  keep_run(*run, options_, done, problems_);
+  const RunRecord record = parse_run(read_text_file(directory / "run.json", kLargestRunRecord));
+  EXPECT_EQ(record.job, "4711");
+  EXPECT_EQ(record.array, "4710_3");
+  EXPECT_EQ(record.state, "FAILED");
+  EXPECT_EQ(record.exit_code, 3);
+  EXPECT_EQ(record.findings, std::vector<std::string>{"cpu.outsider"});
+}
 
 TEST_F(JobHistory, GrowsFromNothingToABaseline) {
   EXPECT_EQ(report(0, 120).history.status, HistoryStatus::never_compared);

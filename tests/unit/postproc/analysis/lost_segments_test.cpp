@@ -124,6 +124,69 @@ TEST(LostSegments, AreNobodyElsesFindings) {
   expect_as_it_was(job);
 }
 
+/// The losses of n2, a limit of its port at the same time, and n1, which sent to it, throttled by a quota meanwhile.
+struct SlowSender : Job {
+  Finding limit, throttled;
+
+  SlowSender() : Job(289, 52) {
+    limit = loss;
+    limit.id = "net.congestion";
+    limit.subsystem = loss.subsystem = Subsystem::network;
+    limit.impact = loss.impact = {.seconds = 6, .percent = 6, .how = "less arrived"};
+    throttled.id = "cpu.cfs_throttled";
+    throttled.severity = Severity::warning;
+    throttled.nodes = {"n1"};
+    throttled.intervals = {seconds(51, 62)};
+  }
+
+  [[nodiscard]] std::vector<Finding> found(std::vector<Finding> findings) const {
+    compare_with_senders(summaries, {}, findings);
+    return findings;
+  }
+};
+
+TEST(LostSegments, AreNoLimitOfThePortWhereTheirSenderWasSlowItself) {
+  const SlowSender job;
+  const auto found = job.found({job.limit, job.throttled, job.loss});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0], job.throttled);
+  EXPECT_EQ(found[1].id, "net.tcp_retrans_fault");
+  EXPECT_EQ(found[1].runner_up.id, "net.congestion");
+  EXPECT_EQ(found[1].runner_up.why_not, "the lower rate needs no slow port: n1 was slow itself (cpu.cfs_throttled)");
+  EXPECT_FALSE(found[1].impact.seconds.has_value());
+  EXPECT_EQ(found[1].impact.how,
+            "not known: n1 was slow itself (cpu.cfs_throttled), and sent less for that reason, too");
+}
+
+TEST(LostSegments, LeaveALimitPossibleWhereOnlyTheLimitWasSeenBesideASlowSender) {
+  const SlowSender job;
+  const auto found = job.found({job.limit, job.throttled});
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_EQ(found[0].runner_up.id, "cpu.cfs_throttled");
+}
+
+TEST(LostSegments, KeepTheLimitBesideASlowNodeThatSentNothingOrWasSlowAtAnotherTime) {
+  SlowSender job;
+  const auto expect_kept = [&] {
+    const auto found = job.found({job.limit, job.throttled, job.loss});
+    ASSERT_EQ(found.size(), 3U);
+    EXPECT_EQ(found[0], job.limit);
+  };
+  job.throttled.nodes = {"n3"};
+  expect_kept();
+  job.throttled.nodes = {"n1"};
+  job.throttled.intervals = {seconds(58, 70)};
+  expect_kept();
+  job.throttled.intervals = {seconds(51, 62)};
+  job.throttled.severity = Severity::notice;
+  expect_kept();
+  job.throttled.severity = Severity::warning;
+  job.throttled.id = "node.noisy_neighbour";
+  job.throttled.nodes = {"n2"};
+  expect_kept();
+}
+
 /// A receiver that misses segments of n1 from 50 s to 65 s, hardly any of which come twice as it counts.
 NodeTrace receiver() {
   R node;

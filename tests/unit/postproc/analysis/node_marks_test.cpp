@@ -46,6 +46,15 @@ TEST(NodeMarks, AreRanksDevicesServicesAndSteps) {
                                       "5 service: file servers does not answer: /scratch", "9 process: rank0 ended"}));
 }
 
+TEST(NodeMarks, AreNotRevealsOwnProgramsInTheEnvironmentOfARank) {
+  const NodeTrace trace = trace_with({{1 * kSecond, "process 7", "process_begin", "rank0 python3"},
+                                      {8 * kSecond, "process 7", "process_end", "rank0"},
+                                      {9 * kSecond, "process 8", "process_begin", "rank0 reveal-run"},
+                                      {11 * kSecond, "process 8", "process_end", "rank0"}});
+  EXPECT_EQ(texts_of(node_marks(trace, trace.telemetry)),
+            (std::vector<std::string>{"1 process: rank0 began", "8 process: rank0 ended"}));
+}
+
 TEST(NodeMarks, AreKillsForMemoryWhenTheCounterRose) {
   NodeTrace trace = trace_with({});
   trace.telemetry.channels = {{.metric = "vmstat.oom_kill", .kind = Kind::counter}};

@@ -426,6 +426,16 @@ TEST(SlurmJobRecord, ComesFromTheEnvironmentAndThenFromTheController) {
   EXPECT_EQ(job.names.exit_code, 137);
 }
 
+TEST(SlurmJobRecord, NamesTheComponentOfAHeterogeneousJob) {
+  const TemporaryDirectory directory;
+  SlurmJob job = slurm_job_of_environment("4712", [](const char*) { return std::string(); });
+  add_controller_answer(job.names, "het_job 4711\nhet_offset 1\n");
+  std::ofstream(directory.path() / kSlurmJobRecordFile) << render_slurm_job_record(record_of(job));
+  ReportJob reported;
+  apply(read_slurm_job_record(directory.path()).value(), reported);
+  EXPECT_EQ(reported.het, "4711+1");
+}
+
 TEST(SlurmJobRecord, HasNoExitStatusWhereSlurmHasNone) {
   SlurmJob job;
   add_controller_answer(job.names, "state OUT_OF_MEMORY\nwait_status 125\n");

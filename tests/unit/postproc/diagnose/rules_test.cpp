@@ -392,6 +392,19 @@ TEST(RuleUnexplained, TakesWhatTheProgramDoesForAPhaseUnlessItWaitsLonger) {
   EXPECT_EQ(waiting[0].severity, Severity::notice);
 }
 
+TEST(RuleUnexplained, BoundsTheCostByTheWorkThatWasNotDone) {
+  RuleRecording node;
+  node.counter("job.wait_time", "", RuleRecording::event(0.01e9, 0.5e9));
+  node.counter("process.read_by_calls", "rank0", RuleRecording::event(1e6, 0.2e6), "rank");
+  node.detection.episodes = {episode_at(500, 650)};
+  const auto found = node.findings("anomaly.unexplained");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 12, 0.2);
+  EXPECT_NEAR(found[0].impact.percent.value_or(0), 10, 0.2);
+  EXPECT_TRUE(found[0].impact.at_most) << "it may have had less to do";
+  EXPECT_EQ(found[0].severity, Severity::notice);
+}
+
 TEST(RuleUnexplained, LeavesEdgesAndNoticesAlone) {
   const auto telemetry = SyntheticNode{}.record(120, SyntheticNode::training);
   Detection detection;

@@ -4,8 +4,10 @@
 
 #include <fstream>
 
+#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "postproc/drill/drill_program.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::drill_test {
@@ -76,8 +78,35 @@ TEST(Drill, IsUndecidedWhereOthersUsedTheCpuAllTheTime) {
   truth.job_share = 0.6;
   const auto checks = check_drill_report(Report{}, truth);
   EXPECT_EQ(states_of(checks)[0], "finding unknown");
-  EXPECT_NE(checks[0].sentence.find("others used 40 % of the job's cpu"), std::string::npos) << checks[0].sentence;
+  EXPECT_NE(checks[0].sentence.find("other processes took 40 % of the job's cpu meanwhile"), std::string::npos)
+      << checks[0].sentence;
   EXPECT_EQ(exit_status_of(verdict_of(checks)), 3);
+}
+
+TEST(Drill, IsUndecidedWhereABusyNodeMovesTheIntervalOfAStop) {
+  const TemporaryDirectory place;
+  const DrillPlan plan{.place = place.path(), .disturbance = "stopped"};
+  const DrillTruth happened{.disturbance = "stopped", .node = "n1", .span = seconds(100, 115)};
+  std::ofstream(place.path() / "truth.json") << render_drill_truth(happened);
+  std::ofstream(place.path() / "use.txt") << "96000000000 0\n98000000000 1000000000\n117000000000 2000000000\n"
+                                             "119000000000 3000000000\n";
+  const DrillTruth truth = truth_of_drill(plan);
+  EXPECT_DOUBLE_EQ(truth.job_share, 0.5);
+  Report report;
+  report.findings = {found("job.stopped", "n1", seconds(96, 130))};
+  const auto checks = check_drill_report(report, truth);
+  EXPECT_EQ(states_of(checks), (Names{"finding passed", "node passed", "interval unknown"}));
+  EXPECT_NE(checks[2].sentence.find("other processes took 50 % of the job's cpu meanwhile"), std::string::npos);
+  EXPECT_EQ(exit_status_of(verdict_of(checks)), 3);
+}
+
+TEST(Drill, NotesTheUseOfTheCpuOfAProgramThatIsStopped) {
+  const TemporaryDirectory place;
+  const DrillPlan plan{.place = place.path(), .disturbance = "stopped", .seconds = 0.2};
+  ChildProcess program = fork_child([&] { return run_drill_program(plan); });  // which lowers its priority
+  EXPECT_EQ(exit_status(program.wait()), 0);
+  EXPECT_EQ(truth_of_drill(plan).disturbance, "stopped");
+  EXPECT_TRUE(std::filesystem::exists(place.path() / "use.txt"));
 }
 
 TEST(Drill, ComparesIntervals) {

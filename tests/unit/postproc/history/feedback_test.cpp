@@ -6,6 +6,8 @@
 #include <fstream>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/report/wording.h"
+#include "report_samples.h"
 #include "tests/unit/temporary_directory.h"
 
 namespace reveal::tests::feedback_test {
@@ -89,6 +91,20 @@ TEST(Feedback, LowersFindingsOfTheRuleInRunsOfThisKey) {
   EXPECT_EQ(findings[0].severity, Severity::info);
   EXPECT_EQ(findings[0].sentence, "Something happened. Your feedback of 2025-11-20: was ours.");
   EXPECT_EQ(findings[1], found("cpu.steal"));
+}
+
+TEST(Feedback, IsShownWithItsWordsBelowThePageOfAHealthyRun) {
+  Report report = samples::healthy();
+  report.findings = {found("cpu.outsider"), found("gpu.xid", Severity::critical)};
+  report.findings[0].nodes = {"n03"};
+  report.findings[1].kind = FindingKind::audit;
+  const std::vector<Feedback> all = {said("cpu.outsider"), said("gpu.xid")};
+  apply_feedback(all, "key", report.findings);
+  EXPECT_EQ(feedback_lines(report),
+            std::vector<std::string>{"cpu.outsider on n03: Your feedback of 2025-11-20: was ours"});
+  const std::string page = render_text(report, {});
+  EXPECT_NE(page.find("  feedback     cpu.outsider on n03: Your feedback of 2025-11-20: was ours\n"), std::string::npos)
+      << page;
 }
 
 TEST(Feedback, OfOneFindingHoldsForNoOther) {

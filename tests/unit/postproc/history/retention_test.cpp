@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <set>
 
@@ -131,6 +132,41 @@ TEST_F(Retention, LeavesDirectoriesOfOtherRunsAndWithoutARecord) {
   fs::create_symlink(run("reveal-2").directory / kRunRecordFile, old.directory / kRunRecordFile);
   EXPECT_THROW(static_cast<void>(delete_run(old)), Error);
   EXPECT_TRUE(fs::exists(old.directory / "n1.h5"));
+}
+
+TEST_F(Retention, DeletesAnOldJobWithoutAReportUnlessItGetsOne) {
+  const fs::path directory = work_ / "reveal-9";
+  fs::create_directories(directory);
+  fs::copy(fs::path(TEST_DATA) / "traces/v1.h5", directory / "n1.h5.part");
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(48);
+  fs::last_write_time(directory / "n1.h5.part", old);
+  const auto run = look_at_unrecorded(directory);
+  ASSERT_TRUE(run);
+  EXPECT_EQ(run->why_not, "");
+  EXPECT_EQ(run->files, 1U);
+  write(directory / "n1.h5.live");
+  EXPECT_EQ(look_at_unrecorded(directory)->why_not, "it may still be recorded");
+  EXPECT_THROW(static_cast<void>(delete_run(*run)), Error);
+  fs::remove(directory / "n1.h5.live");
+  write(directory / kRunRecordFile, "{}");
+  EXPECT_FALSE(look_at_unrecorded(directory));
+  EXPECT_THROW(static_cast<void>(delete_run(*run)), Error);
+  fs::remove(directory / kRunRecordFile);
+  EXPECT_TRUE(delete_run(*run).directory_gone);
+}
+
+TEST_F(Retention, TakesNoOtherDirectoryForAJobWithoutAReport) {
+  const auto trace = fs::path(TEST_DATA) / "traces/v1.h5";
+  for (const char* name : {"collected", "reveal-source", "reveal-empty"}) fs::create_directories(work_ / name);
+  fs::copy(trace, work_ / "collected/n1.h5");  // neither the name nor the claim of a job
+  write(work_ / "reveal-source/results.h5", "of a simulation");
+  fs::create_directory_symlink(work_ / "collected", work_ / "reveal-link");
+  for (const char* name : {"collected", "reveal-source", "reveal-empty", "reveal-link", "nowhere"}) {
+    EXPECT_FALSE(look_at_unrecorded(work_ / name)) << name;
+  }
+  write(work_ / "collected/.job", "cluster 4711 0\n");
+  EXPECT_TRUE(look_at_unrecorded(work_ / "collected"));
+  EXPECT_EQ(unrecorded_runs_in(work_).size(), 1U);
 }
 
 TEST_F(Retention, LeavesARunThatIsBeingRecorded) {

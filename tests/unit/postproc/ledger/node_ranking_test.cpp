@@ -68,7 +68,7 @@ TEST(NodeRanking, LeavesUnknownCostUnknown) {
 
 TEST(NodeRanking, BoundsWhatOneJobLostByWhatItHad) {
   const std::vector<LedgerLine> lines = {
-      line_of("n1", "1", "a", {found("cpu.outsider", 3000), found("mem.swap_activity", 3000)})};
+      line_of("n1", "1", "a", {found("cpu.outsider", 3000), found("node.straggler", 3000)})};
   EXPECT_DOUBLE_EQ(rank_nodes(lines, {}).nodes.at(0).cost.hours.value(), 4);
 }
 
@@ -80,10 +80,24 @@ TEST(NodeRanking, LeavesOutFindingsThatNameAllNodesOfAJob) {
   lines[0].findings = {found("mem.ecc_host", 360, 4)};  // a fault of hardware is the node's own
   EXPECT_EQ(rank_nodes(lines, {}).nodes.size(), 1U);
   lines[0].findings = {found("cpu.outsider", 360, 1)};
-  lines[0].job_nodes = 1;  // administrators can act
+  lines[0].job_nodes = 1;
   EXPECT_EQ(rank_nodes(lines, {}).nodes.size(), 1U);
   lines[0].findings = {found("job.over_requested", 360, 1)};
   EXPECT_TRUE(rank_nodes(lines, {}).nodes.empty());
+}
+
+TEST(NodeRanking, BlamesNoNodeForTheProgramsOfItsUsers) {
+  for (const char* rule :
+       {"mem.leak_oom_risk", "mem.oom_killed", "cpu.affinity_too_narrow", "cpu.oversubscribed", "io.fs_full"}) {
+    std::vector<LedgerLine> lines = {line_of("node0", "1", "a", {found(rule, 360)})};
+    lines[0].job_nodes = 1;
+    EXPECT_TRUE(rank_nodes(lines, {}).nodes.empty()) << rule;
+  }
+  for (const char* rule : {"mem.leak_oom_risk", "mem.oom_killed", "cpu.affinity_too_narrow", "cpu.oversubscribed"}) {
+    const std::vector<LedgerLine> lines = {line_of("node0", "1", "a", {found(rule, 360)})};  // one of four nodes
+    EXPECT_TRUE(rank_nodes(lines, {}).nodes.empty()) << rule;
+  }
+  EXPECT_EQ(rank_nodes(std::vector{line_of("node0", "1", "a", {found("io.fs_full", 360)})}, {}).nodes.size(), 1U);
 }
 
 TEST(NodeRanking, CountsAnArrayJobOnce) {

@@ -58,6 +58,53 @@ TEST_F(ForwardedAlerts, AreLinesBehindThoseOfTheFile) {
   EXPECT_TRUE(forwarding.take_problems().empty());
 }
 
+TEST_F(ForwardedAlerts, GoIntoTheFileOfTheNameAfterARotation) {
+  AlertForwarding forwarding({.append = path("file")});
+  forwarding.forward({kNow, "n01-1-opened", "{1}"});
+  fs::rename(path("file"), path("file.1"));
+  forwarding.forward({kNow, "n01-1-closed", "{2}"});
+  EXPECT_EQ(text("file.1"), "{1}\n");
+  EXPECT_EQ(text("file"), "{2}\n");
+  fs::resize_file(path("file"), 0);  // copytruncate
+  forwarding.forward({kNow, "n01-2-opened", "{3}"});
+  EXPECT_EQ(text("file"), "{3}\n");
+  fs::rename(path("file"), path("file.2"));
+  fs::create_symlink(path("file.1"), path("file"));
+  forwarding.forward({kNow, "n01-2-closed", "{4}"});
+  EXPECT_EQ(text("file.1"), "{1}\n");
+  ASSERT_EQ(forwarding.take_problems().size(), 1U);
+}
+
+TEST_F(ForwardedAlerts, StopAtTheLimitOfTheFileUntilItIsRotated) {
+  ForwardOptions options{.append = path("file"), .spool = {}, .command = {}, .most_bytes = 10};
+  AlertForwarding forwarding(options);
+  for (int i = 0; i < 5; ++i) forwarding.forward({kNow, "n01-1-opened", "{1}"});
+  EXPECT_EQ(text("file"), "{1}\n{1}\n");
+  EXPECT_EQ(forwarding.take_problems(),
+            Words{path("file").string() + " is full: no alert is appended until it is rotated or truncated; this is "
+                                          "reported once"});
+  fs::rename(path("file"), path("file.1"));
+  forwarding.forward({kNow, "n01-1-closed", "{2}"});
+  EXPECT_EQ(text("file"), "{2}\n");
+  EXPECT_TRUE(forwarding.take_problems().empty());
+}
+
+TEST_F(ForwardedAlerts, AreWaitedForOnceAtTheEnd) {
+  ForwardOptions slow = command("echo >>" + path("started").string() + "; exec sleep 1000");
+  slow.limit = std::chrono::milliseconds(500);
+  AlertForwarding forwarding(slow);
+  for (int i = 0; i < 4; ++i) forwarding.forward({kNow, "n01-1-opened", "{}"});
+  while (!fs::exists(path("started"))) std::this_thread::yield();
+  forwarding.finish();
+  const Words problems = forwarding.take_problems();
+  ASSERT_EQ(problems.size(), 2U);
+  // The first one ran when the end began; the time of the others is that of one command.
+  EXPECT_TRUE(problems[0] == path("command").string() + " did not get 2 alerts: the watch waited 0.5 s for it" ||
+              problems[0] == path("command").string() + " did not get 3 alerts: the watch waited 0.5 s for it")
+      << problems[0];
+  EXPECT_NE(problems[1].find(" s and was ended; this is reported once"), std::string::npos) << problems[1];
+}
+
 TEST_F(ForwardedAlerts, AreReadableByTheirOwnerOnly) {
   const mode_t former = ::umask(0);
   const AlertForwarding forwarding({.append = path("file"), .spool = path("spool")});

@@ -50,13 +50,38 @@ TEST(Pace, IsThatOfTheRankThatMadeTheMostSteps) {
 TEST(Pace, IsEstimatedFromTheRhythmOfTheJob) {
   Node node;
   node.add("job.cpu_time", "", works);
-  const auto pace = estimated_pace(node.telemetry);
+  const auto pace = estimated_pace(node.telemetry, true);
   ASSERT_TRUE(pace);
   EXPECT_TRUE(pace->estimated);
   EXPECT_NEAR(pace->per_second, 1 / 1.2, 0.01);
   Node steady;
   steady.add("job.cpu_time", "", [](double) { return 0.4e9; });
-  EXPECT_FALSE(estimated_pace(steady.telemetry));
+  EXPECT_FALSE(estimated_pace(steady.telemetry, true));
+}
+
+TEST(Pace, CountsEstimatedIterationsFromTheFirstOneOn) {
+  const auto prepares_for_a_minute = [](double second) { return second < 60 ? 0.3e9 : works(second); };
+  Node node;
+  node.add("job.cpu_time", "", prepares_for_a_minute);
+  const auto pace = estimated_pace(node.telemetry, true);
+  ASSERT_TRUE(pace);
+  EXPECT_NEAR(pace->done, 240 / 1.2, 4);
+  const auto later = estimated_pace(node.telemetry, false);
+  ASSERT_TRUE(later);
+  EXPECT_TRUE(std::isnan(later->done)) << "the begin of the job is not in the block";
+}
+
+TEST(Pace, SaysWhatIsLeftOfTheJob) {
+  Pace pace{.per_second = 1.2, .estimated = false, .done = 840, .planned = 3000};
+  EXPECT_EQ(words_of_progress(pace), "iteration 840 of 3000, 1.2 /s, about 30 min left");
+  pace.estimated = true;
+  EXPECT_EQ(words_of_progress(pace), "iteration 840 of 3000 (estimated), 1.2 /s, about 30 min left");
+  pace.done = 3001;
+  EXPECT_EQ(words_of_progress(pace), "") << "the plan was wrong";
+  pace.done = kGap;
+  EXPECT_EQ(words_of_progress(pace), "");
+  EXPECT_EQ(words_of_progress({.per_second = 1.2, .done = 840}), "") << "no plan";
+  EXPECT_EQ(words_of_progress({.per_second = 0, .done = 840, .planned = 3000}), "");
 }
 
 TEST(EstimatedIterations, ComeFromTheClearestChannel) {

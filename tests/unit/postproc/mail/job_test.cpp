@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
@@ -47,6 +49,22 @@ class MailJobs : public ::testing::Test {
     made.host = "mgmt1";
     made.now_utc_ns = kNow;
     made.limit = std::chrono::seconds(10);
+    return made;
+  }
+
+  /// A task of array job 4710, which Slurm knows to be in this state.
+  [[nodiscard]] MailJob task_of_array(int number, const std::string& sample, double lost, ArrayState state) const {
+    MailJob made = job(sample);
+    made.directory = work_ + "/job" + std::to_string(number);
+    fs::create_directories(made.directory);
+    auto report = nlohmann::json::parse(file_text(work_ + "/job/report.json"));
+    report["report_id"] = "47" + std::to_string(number) + "-0-0";
+    report["job"]["array"] = "4710_" + std::to_string(number);
+    if (!report["findings"].empty()) report["findings"][0]["impact"]["seconds"] = lost;
+    std::ofstream(made.directory / "report.json") << report;
+    made.array = "4710";
+    made.array_state = [state](const std::string&) { return state; };
+    made.state = work_ + "/state";
     return made;
   }
 
@@ -160,6 +178,158 @@ TEST_F(MailJobs, MailOnceForAnArray) {
   EXPECT_EQ(second.items.back().state, MailState::held_back);
   EXPECT_FALSE(second.failed);
   EXPECT_EQ(sent(), mails);
+}
+
+TEST_F(MailJobs, MailTheWorstTasksOfAnArrayWhenItsLastTaskHasEnded) {
+  settings_.admins.clear();
+  const MailOutcome first = mail_job(task_of_array(9, "outsider", 3.5, ArrayState::running), settings_);
+  EXPECT_EQ(first.items.at(0).state, MailState::held_back);
+  EXPECT_EQ(first.items[0].why, "the mail about array job 4710 comes when its last task has ended");
+  EXPECT_FALSE(first.failed);
+  static_cast<void>(mail_job(task_of_array(10, "outsider", 2.5, ArrayState::running), settings_));
+  static_cast<void>(mail_job(task_of_array(3, "outsider", 2.5, ArrayState::running), settings_));
+  static_cast<void>(mail_job(task_of_array(4, "outsider", 70, ArrayState::running), settings_));
+  static_cast<void>(mail_job(task_of_array(5, "healthy", 0, ArrayState::running), settings_));
+  EXPECT_EQ(sent(), 0U);
+  const MailOutcome last = mail_job(task_of_array(6, "healthy", 0, ArrayState::ended), settings_);
+  ASSERT_EQ(last.items.size(), 1U);
+  EXPECT_EQ(last.items[0].state, MailState::sent);
+  EXPECT_EQ(sent(), 1U);
+  const MailMessage& mail = last.items[0].message;
+  EXPECT_EQ(
+      mail.subject,
+      "[reveal] hydra job 4710 resnet50-ddp: 4 tasks with a finding; worst: task 4, A process outside the job ran "
+      "on the job's CPUs, 70 s lost");
+  EXPECT_TRUE(
+      mail.text.starts_with("Array job 4710: 4 tasks with a finding\n\n"
+                            "  task 4      A process outside the job ran on the job's CPUs\n"
+                            "              lost about 70 s (5.9 % of the run)\n"
+                            "              reveal show " +
+                            work_ +
+                            "/job4\n"
+                            "  task 9      "))
+      << mail.text;
+  EXPECT_NE(mail.text.find("\nThe report of task 4 follows.\n\nFINDING"), std::string::npos) << mail.text;
+  EXPECT_LT(mail.text.find("  task 3 "), mail.text.find("  task 10 ")) << "the same cost: by number";
+  EXPECT_EQ(mail.text.find("task 5"), std::string::npos) << "it has no finding";
+  EXPECT_NE(mail.html.find("reveal show " + work_ + "/job4"), std::string::npos);
+  EXPECT_TRUE(ArrayTasks(work_ + "/state").all("4710", "ada").empty());
+}
+
+TEST_F(MailJobs, WaitForTheReportsOfAnArraysOtherTasks) {
+  settings_.admins.clear();
+  ArrayTask other{.array = "4710", .task = "4710_7", .directory = {}, .title = {}, .rules = {}, .utc_ns = kNow};
+  other.request.user = "ada";
+  fs::create_directories(work_ + "/state");
+  ArrayTasks(work_ + "/state").keep(other);
+  EXPECT_EQ(mail_job(task_of_array(1, "outsider", 5, ArrayState::ended), settings_).items.at(0).state,
+            MailState::held_back);
+  const MailOutcome last = mail_job(task_of_array(7, "outsider", 6, ArrayState::ended), settings_);
+  EXPECT_EQ(last.items.at(0).state, MailState::sent);
+  EXPECT_NE(last.items[0].message.subject.find("2 tasks with a finding; worst: task 7"), std::string::npos);
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(MailJobs, WaitForNoReportThatDoesNotCome) {
+  settings_.admins.clear();
+  ArrayTask crashed{.array = "4710", .task = "4710_7", .directory = {}, .title = {}, .rules = {}};
+  crashed.request.user = "ada";
+  crashed.utc_ns = kNow - std::chrono::nanoseconds(std::chrono::hours(7)).count();
+  fs::create_directories(work_ + "/state");
+  ArrayTasks(work_ + "/state").keep(crashed);
+  EXPECT_EQ(mail_job(task_of_array(1, "outsider", 5, ArrayState::ended), settings_).items.at(0).state, MailState::sent);
+}
+
+TEST_F(MailJobs, SendOneMailWhereTasksOfAnArrayEndTogether) {
+  settings_.admins.clear();
+  for (int task = 1; task <= 8; ++task) {
+    static_cast<void>(mail_job(task_of_array(task, "outsider", task, ArrayState::running), settings_));
+  }
+  std::vector<MailJob> last;
+  for (int task = 9; task <= 12; ++task) last.push_back(task_of_array(task, "outsider", task, ArrayState::ended));
+  {
+    std::vector<std::jthread> together;
+    for (const MailJob& one : last) {
+      together.emplace_back([&one, this] { static_cast<void>(mail_job(one, settings_)); });
+    }
+  }
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(MailJobs, MailAtOnceWhereNobodyKnowsWhetherAnArrayHasEnded) {
+  settings_.admins.clear();
+  EXPECT_EQ(mail_job(task_of_array(1, "outsider", 5, ArrayState::unknown), settings_).items.at(0).state,
+            MailState::sent);
+  const MailOutcome second = mail_job(task_of_array(2, "outsider", 6, ArrayState::unknown), settings_);
+  EXPECT_EQ(second.items.at(0).state, MailState::held_back);
+  EXPECT_EQ(second.items[0].why, "array job 4710 already had its mail");
+  EXPECT_TRUE(ArrayTasks(work_ + "/state").all("4710", "ada").empty());
+}
+
+TEST_F(MailJobs, SendTheMailOfAnArrayLaterWhereTheServerIsAway) {
+  settings_.admins.clear();
+  use_program("cat >/dev/null; exit 75");
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 5, ArrayState::running), settings_));
+  const MailOutcome failed = mail_job(task_of_array(2, "outsider", 6, ArrayState::ended), settings_);
+  EXPECT_EQ(failed.items.at(0).state, MailState::failed);
+  EXPECT_TRUE(failed.items[0].queued);
+  use_program("cat > " + work_ + "/sent.$$");
+  MailRetry retry = later(std::chrono::hours(2), RetryMails::all);
+  retry.array_state = [](const std::string&) { return ArrayState::running; };
+  EXPECT_TRUE(retry_mails(retry, settings_).items.empty());
+  retry.array_state = [](const std::string&) { return ArrayState::ended; };
+  const MailOutcome outcome = retry_mails(retry, settings_);
+  ASSERT_EQ(outcome.items.size(), 1U);
+  EXPECT_NE(outcome.items[0].message.subject.find("2 tasks with a finding; worst: task 2"), std::string::npos);
+  EXPECT_TRUE(retry_mails(retry, settings_).items.empty());
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(MailJobs, SendTheMailOfAnArrayThatWentQuietWhereNobodyAnswers) {
+  settings_.admins.clear();
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 5, ArrayState::running), settings_));
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(23)), settings_).items.empty());
+  EXPECT_EQ(retry_mails(later(std::chrono::hours(25)), settings_).items.size(), 1U);
+  EXPECT_EQ(sent(), 1U);
+}
+
+TEST_F(MailJobs, GiveTheMailOfAnArrayUpAfterThreeDays) {
+  settings_.admins.clear();
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 5, ArrayState::running), settings_));
+  use_program("cat >/dev/null; exit 75");
+  EXPECT_TRUE(retry_mails(later(std::chrono::hours(71)), settings_).problems.empty());
+  EXPECT_EQ(retry_mails(later(std::chrono::hours(73)), settings_).problems,
+            Words{"the mail about array job 4710 is given up: no mail to ada@example.org: " + settings_.sendmail[0] +
+                  " failed with status 75"});
+  EXPECT_TRUE(ArrayTasks(work_ + "/state").all("4710", "ada").empty());
+}
+
+TEST_F(MailJobs, LeaveATaskOutWhoseReportIsGone) {
+  settings_.admins.clear();
+  static_cast<void>(mail_job(task_of_array(1, "outsider", 50, ArrayState::running), settings_));
+  static_cast<void>(mail_job(task_of_array(3, "outsider", 4, ArrayState::running), settings_));
+  fs::remove_all(work_ + "/job1");
+  const MailOutcome last = mail_job(task_of_array(2, "outsider", 5, ArrayState::ended), settings_);
+  ASSERT_EQ(last.items.at(0).state, MailState::sent);
+  EXPECT_TRUE(last.items[0].message.text.starts_with("Array job 4710: 2 tasks with a finding\n\n  task 2 "));
+  EXPECT_NE(last.items[0].message.text.find("The report of task 2 follows."), std::string::npos);
+  EXPECT_EQ(last.problems, Words{work_ + "/job1/report.json is missing; `reveal report` writes it"});
+}
+
+TEST_F(MailJobs, ListTenTasksOfHundreds) {
+  settings_.admins.clear();
+  for (int task = 0; task < 120; ++task) {
+    static_cast<void>(mail_job(task_of_array(task, "outsider", 1 + task, ArrayState::running), settings_));
+  }
+  const MailOutcome last = mail_job(task_of_array(120, "healthy", 0, ArrayState::ended), settings_);
+  ASSERT_EQ(last.items.at(0).state, MailState::sent);
+  const MailMessage& mail = last.items[0].message;
+  EXPECT_TRUE(mail.text.starts_with("Array job 4710: 120 tasks with a finding; the worst:\n")) << mail.text;
+  EXPECT_NE(mail.text.find("  task 110 "), std::string::npos);
+  EXPECT_EQ(mail.text.find("  task 109 "), std::string::npos);
+  EXPECT_NE(mail.text.find("\n110 more tasks with a finding; reveal list shows your runs.\n"), std::string::npos);
+  EXPECT_LT(mail.html.size(), 60U << 10);
+  EXPECT_EQ(sent(), 1U);
 }
 
 TEST_F(MailJobs, StopAtTheHourlyCapAndKeepWhatTheUserMustTellTheAdmins) {

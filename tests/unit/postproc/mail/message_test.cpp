@@ -185,6 +185,30 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
 }
 
+TEST(MailMessage, ShowsCommandsAsBlocksAndTheStepsOfAdministratorsOnce) {
+  const MailMessage admins = compose_mail(samples::outsider(8), site(), to_admins());
+  const std::string block =
+      "white-space:pre-wrap;word-break:break-word;overflow-wrap:anywhere;\">systemctl list-timers";
+  const std::size_t step = admins.html.find(block);
+  ASSERT_NE(step, std::string::npos) << admins.html;
+  EXPECT_EQ(admins.html.find("systemctl list-timers", step + block.size()), std::string::npos);
+  EXPECT_NE(admins.html.find("The steps are above."), std::string::npos);
+  EXPECT_NE(admins.text.find("for admins   The steps are above.\n"), std::string::npos) << admins.text;
+  const MailMessage user = compose_mail(samples::outsider(8), site(), to_user());
+  EXPECT_NE(user.html.find("overflow-wrap:anywhere;\">reveal compare /home/ada/reveal-4711 NEXT_RUN</div>"),
+            std::string::npos)
+      << user.html;
+}
+
+TEST(MailMessage, TellsTheUserHowToGetNoMail) {
+  const std::string sentence = "A job that is submitted with --reveal=mail=off sends you no mail.";
+  Report report = samples::outsider(8);
+  EXPECT_NE(compose_mail(report, site(), to_user()).text.find(sentence), std::string::npos);
+  EXPECT_EQ(compose_mail(report, site(), to_admins()).text.find(sentence), std::string::npos);
+  report.job.id = "";
+  EXPECT_EQ(compose_mail(report, site(), to_user()).text.find(sentence), std::string::npos) << "there is no option";
+}
+
 TEST(MailMessage, LeavesTheStepsThatNoAdministratorGot) {
   Report report = samples::outsider(8);
   report.findings.resize(1);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -110,12 +111,24 @@ TEST_F(MailQueues, WaitLongerAfterEachTryAndThreeDaysAtMost) {
 
 TEST_F(MailQueues, DeleteBrokenFilesAndFollowNoLink) {
   std::ofstream(state_ + "/queued-broken-user") << "{\"schema\": \"reveal.mail/1\", ";
-  std::ofstream(state_ + "/queued-later-user") << "{\"schema\": \"reveal.mail/2\"}";
+  std::ofstream(state_ + "/queued-rubbish-user") << "{\"schema\": \"reveal.report/1\"}";
   std::ofstream(state_ + "/queued-renamed-user") << render_queued_mail(mail("/a"));
   fs::create_symlink("/etc/passwd", state_ + "/queued-link-user");
   EXPECT_TRUE(queue_.waiting().empty());
   EXPECT_EQ(files(), 1U) << "the link is nobody's mail";
   EXPECT_TRUE(fs::exists("/etc/passwd"));
+}
+
+TEST_F(MailQueues, LeaveMailsOfALaterVersionToIt) {
+  std::ofstream(state_ + "/queued-later-user") << "{\"schema\": \"reveal.mail/2\", \"audience\": \"nurses\"}";
+  std::ofstream(state_ + "/trying-later-admins") << "{\"schema\": \"reveal.mail/2\"}";
+  fs::last_write_time(state_ + "/trying-later-admins", fs::file_time_type::clock::now() - std::chrono::hours(100'000));
+  EXPECT_TRUE(queue_.waiting().empty());
+  queue_.recover(kNow);
+  for (int i = 0; i < 60; ++i) static_cast<void>(queue_.keep(mail("/" + std::to_string(i), kNow + i)));
+  EXPECT_EQ(queue_.waiting().size(), 50U) << "they do not count";
+  EXPECT_TRUE(fs::exists(state_ + "/queued-later-user"));
+  EXPECT_TRUE(fs::exists(state_ + "/trying-later-admins"));
 }
 
 TEST_F(MailQueues, RefuseWhatIsNoMail) {

@@ -87,6 +87,30 @@ TEST_F(MailQuotas, TellOfAFaultOnceADay) {
   EXPECT_EQ(files(), 0U);
 }
 
+TEST_F(MailQuotas, GiveAFindingsNextWeekToOneOfTwoDeliveries) {
+  constexpr std::int64_t kDay = 24 * kHour;
+  ASSERT_EQ(MailQuota(state_, kNow).take_findings("ada", "key", {"cpu.outsider"}, 7).size(), 1U);
+  const std::string claim = fs::directory_iterator(state_)->path().string();
+  const auto former = fs::last_write_time(claim);
+  MailQuota one(state_, kNow + 8 * kDay);
+  MailQuota other(state_, kNow + 8 * kDay);
+  EXPECT_EQ(one.take_findings("ada", "key", {"cpu.outsider"}, 7).size(), 1U);
+  fs::last_write_time(claim, former);  // the other delivery looked at the claim before it was replaced
+  EXPECT_TRUE(other.take_findings("ada", "key", {"cpu.outsider"}, 7).empty());
+}
+
+TEST_F(MailQuotas, GiveAFindingsNextWeekBackWhereTheMailFailed) {
+  constexpr std::int64_t kDay = 24 * kHour;
+  ASSERT_EQ(MailQuota(state_, kNow).take_findings("ada", "key", {"cpu.outsider"}, 7).size(), 1U);
+  MailQuota quota(state_, kNow + 8 * kDay);
+  const auto taken = quota.take_findings("ada", "key", {"cpu.outsider"}, 7);
+  ASSERT_EQ(taken.size(), 1U);
+  quota.give_back(taken[0]);
+  EXPECT_EQ(quota.take_findings("ada", "key", {"cpu.outsider"}, 7).size(), 1U);
+  { const MailQuota later(state_, kNow + 10 * kDay); }
+  EXPECT_EQ(files(), 1U) << "what only the two deliveries needed is gone";
+}
+
 TEST_F(MailQuotas, RefuseAnArrayThatIsNoNumber) {
   MailQuota quota(state_, kNow);
   for (const char* array : {"", "../x", "4710_3", "/etc/passwd", "123456789012345678901"}) {

@@ -49,6 +49,20 @@ TEST(Redaction, ReplacesPathsThatNobodyNamedExceptThoseOfTheSystem) {
             "path5 path6 path7 ~/.config/reveal/reveal.conf");
 }
 
+TEST(Redaction, ReplacesAPathInQuotesWithItsBlanksAndAnyPathWithItsBrackets) {
+  Redaction redaction;
+  EXPECT_EQ(redaction.redacted("open \"/data/my run (2)/a b.csv\": no"), "open \"path1\": no");
+  EXPECT_EQ(redaction.redacted("see (/data/run(2)/x), [/data/y] and '/data/z"), "see (path2), [path3] and 'path4");
+  redaction.add(Kind::path, "/work/ada");
+  EXPECT_EQ(redaction.redacted("'/work/ada/secret plan/x' /work/ada/run(2)/y"), "'path5' path6");
+}
+
+TEST(Redaction, ReplacesAnAddressBehindAColon) {
+  Redaction redaction;
+  EXPECT_EQ(redaction.redacted("peer:10.1.2.3 and tcp:10.1.2.3:80, 2:1.5.1"),
+            "peer:address1 and tcp:address2, 2:1.5.1");
+}
+
 TEST(Redaction, ReplacesAddresses) {
   Redaction redaction;
   EXPECT_EQ(redaction.redacted("10.1.2.3 10.1.2.3:6817 fe80::1%eth0 00:11:22:aa:bb:cc ada@example.org https://a.b/c"),

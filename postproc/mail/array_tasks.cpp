@@ -1,0 +1,152 @@
+#include "postproc/mail/array_tasks.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/private_files.h"
+#include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/analysis_settings.h"
+#include "postproc/json/json_fields.h"
+#include "postproc/json/schema_of.h"
+#include "postproc/json/shallow_json.h"
+#include "postproc/mail/mail_quota.h"
+
+namespace reveal {
+namespace {
+
+constexpr const char* kTaskSchema = "reveal.array-task/1";
+constexpr std::string_view kTaskFile = "task-";
+constexpr std::size_t kMostTasksKept = 1000;
+constexpr std::size_t kLargestTask = 64 << 10;
+
+std::string file_of(const ArrayTask& task) {
+  return std::string(kTaskFile) + task.array + "-" + text_hash(task.request.user + "\n" + task.task);
+}
+
+/// "4710_12" -> 12, so that task 9 comes before task 10.
+std::int64_t index_of(const ArrayTask& task) {
+  return parse_int(std::string_view(task.task).substr(task.task.find('_') + 1)).value_or(0);
+}
+
+int rank_of(VerdictStatus status) noexcept {
+  switch (status) {
+    case VerdictStatus::finding:
+      return 3;
+    case VerdictStatus::notice:
+      return 2;
+    case VerdictStatus::insufficient_data:
+      return 1;
+    case VerdictStatus::healthy:
+      break;
+  }
+  return 0;
+}
+
+}  // namespace
+
+void fields(auto& v, Visited<decltype(v), ArrayTask>& task) {
+  v.schema("schema", kTaskSchema);
+  v("array", task.array);
+  v("task", task.task);
+  v("has_result", task.has_result);
+  v("directory", task.directory);
+  v("asked", task.request.asked);
+  v("mail_user", task.request.mail_user);
+  v("user", task.request.user);
+  v("admins_notified", task.admins_notified);
+  v("state", task.state);
+  v.name("status", task.status, verdict_status_of);
+  v("title", task.title);
+  v.name("severity", task.severity, severity_of);
+  v("lost_seconds", task.lost_seconds);
+  v("lost_percent", task.lost_percent);
+  v("rules", task.rules);
+  v.time("time", task.utc_ns);
+}
+
+std::string render_array_task(const ArrayTask& task) {
+  return json_text(JsonWriter::whole(task), 2) + "\n";
+}
+
+ArrayTask parse_array_task(const std::string& json) {
+  const Json parsed = parse_json(shallow(json), "task of an array");
+  JsonReader reader(parsed, "task of an array");
+  ArrayTask task;
+  fields(reader, task);
+  if (!is_array_id(task.array)) throw Error("a task of an array: \"array\" is no number");
+  return task;
+}
+
+void sort_worst_first(std::vector<ArrayTask>& tasks) {
+  const auto rank = [](const ArrayTask& task) {
+    return std::tuple(-rank_of(task.status), -static_cast<int>(task.severity), -task.lost_seconds.value_or(0),
+                      -task.lost_percent.value_or(0), index_of(task));
+  };
+  std::stable_sort(tasks.begin(), tasks.end(),
+                   [&rank](const ArrayTask& one, const ArrayTask& other) { return rank(one) < rank(other); });
+}
+
+ArrayTasks::ArrayTasks(const std::string& directory) : path_(directory) {
+  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();  // "link/" would be followed
+  folder_ = open_private_directory(path_);
+}
+
+std::vector<std::string> ArrayTasks::names(const std::string& beginning) {
+  std::vector<std::string> found;
+  DIR* stream = ::fdopendir(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (stream == nullptr) return found;
+  while (const dirent* entry = ::readdir(stream)) {
+    if (std::string_view(entry->d_name).starts_with(beginning)) found.emplace_back(entry->d_name);
+  }
+  ::closedir(stream);
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+void ArrayTasks::keep(const ArrayTask& task) {
+  if (!is_array_id(task.array)) return;
+  const std::string name = file_of(task);
+  const std::vector<std::string> known = names(std::string(kTaskFile) + task.array + "-");
+  if (known.size() >= kMostTasksKept && !std::binary_search(known.begin(), known.end(), name)) return;
+  publish_file(path_, name, render_array_task(task));
+}
+
+void ArrayTasks::remove(const ArrayTask& task) noexcept {
+  ::unlinkat(folder_.get(), file_of(task).c_str(), 0);
+}
+
+void ArrayTasks::expect(const ArrayTask& task) {
+  if (::faccessat(folder_.get(), file_of(task).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) keep(task);
+}
+
+void ArrayTasks::drop(const ArrayTask& task) {
+  for (const ArrayTask& kept : all(task.array, task.request.user)) {
+    if (kept.task == task.task && !kept.has_result) remove(kept);
+  }
+}
+
+std::vector<ArrayTask> ArrayTasks::all(const std::string& array, const std::string& user) {
+  std::vector<ArrayTask> tasks;
+  for (const std::string& name : names(array.empty() ? std::string(kTaskFile) : std::string(kTaskFile) + array + "-")) {
+    std::string text;
+    try {
+      text = read_text_file(path_ + "/" + name, kLargestTask, FileOf::ours);
+      ArrayTask task = parse_array_task(text);
+      if (file_of(task) != name) throw Error(name);
+      if (array.empty() || task.request.user == user) tasks.push_back(std::move(task));
+    } catch (const Error&) {
+      const std::string schema = schema_of(text);
+      const bool other_version = schema.starts_with("reveal.array-task/") && schema != kTaskSchema;
+      if (!text.empty() && !other_version) ::unlinkat(folder_.get(), name.c_str(), 0);
+    }
+  }
+  return tasks;
+}
+
+}  // namespace reveal

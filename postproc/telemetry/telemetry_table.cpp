@@ -1,0 +1,162 @@
+#include "postproc/telemetry/telemetry_table.h"
+
+#include <fnmatch.h>
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "hdf5schema/basics/error.h"
+#include "postproc/telemetry/derived.h"
+#include "postproc/telemetry/trace_stream.h"
+#include "postproc/words/sanitize.h"
+
+namespace reveal {
+namespace {
+
+constexpr std::size_t kTableValuesAtOnce = 4'000'000;
+
+/// Calls `each` with the trace's pieces of at most `most` samples, derived channels included.
+template <typename Each>
+void read_pieces(const std::filesystem::path& trace, std::size_t most, const Each& each) {
+  TraceStream stream(trace);
+  if (stream.samples() == 0) throw Error(trace.string() + ": holds no samples");
+  DerivedChannels derived(DerivedChannels::Which::others);
+  Telemetry piece;
+  for (std::size_t begin = 0; begin < stream.samples(); begin += most) {
+    stream.read(begin, std::min(most, stream.samples() - begin), piece);
+    derived.append_to(piece);
+    if (!each(piece, stream)) return;
+  }
+}
+
+const DerivedMetric* derived_metric_of(const Channel& channel) {
+  for (const DerivedMetric& derived : derived_metrics()) {
+    if (derived.metric == channel.metric) return &derived;
+  }
+  return nullptr;
+}
+
+std::string column_unit(const Channel& channel, double step_seconds) {
+  if (const DerivedMetric* derived = derived_metric_of(channel)) return std::string(derived->unit_text);
+  const std::string_view unit = name_of(channel.unit);
+  return is_counted(channel.kind) ? fmt::format("{} per {:g} s", unit, step_seconds) : std::string(unit);
+}
+
+std::string column_description(const Channel& channel, const TraceStream& stream) {
+  if (const DerivedMetric* derived = derived_metric_of(channel)) return fmt::format("computed: {}", derived->formula);
+  return fmt::format("{}; {}{}", stream.long_name(channel.family), name_of(channel.kind),
+                     is_counted(channel.kind) ? ", increase since the previous row" : "");
+}
+
+TableColumn table_column(const Channel& channel, double step_seconds, const TraceStream& stream) {
+  return {printable(column_name(channel, step_seconds)), column_unit(channel, step_seconds),
+          printable(column_description(channel, stream))};
+}
+
+}  // namespace
+
+bool meets_pattern(const std::string& pattern, const Channel& channel) {
+  return ::fnmatch(pattern.c_str(), channel.metric.c_str(), 0) == 0 ||
+         ::fnmatch(pattern.c_str(), channel.name().c_str(), 0) == 0;
+}
+
+std::string column_name(const Channel& channel, double step_seconds) {
+  return fmt::format("{} [{}]", channel.name(), column_unit(channel, step_seconds));
+}
+
+std::int64_t TelemetryTable::Rows::utc_ns(std::size_t row) const {
+  return telemetry.begin_utc_ns + std::llround(static_cast<double>(row) * telemetry.step_seconds * 1e9);
+}
+
+std::span<const double> TelemetryTable::Rows::values(std::size_t column) const {
+  const std::size_t place = in_column[column];
+  return place == 0 ? std::span<const double>() : telemetry.series(place - 1);
+}
+
+TelemetryTable::TelemetryTable(const std::vector<ListedTrace>& traces, const std::vector<std::string>& metrics)
+    : single_(traces.size() == 1) {
+  std::set<std::string> met;
+  for (const ListedTrace& trace : traces) {
+    take_trace([&] { nodes_.push_back(opened(trace, metrics, met)); });
+  }
+  if (nodes_.empty()) throw Error(left_out_.empty() ? "no trace to export" : left_out_.front());
+  place_columns();
+  const std::string without = single_ ? "this trace has no channel \"" : "no node has a channel \"";
+  for (const std::string& pattern : metrics) {
+    if (!met.contains(pattern)) left_out_.push_back(without + pattern + '"');
+  }
+  if (columns_.empty() && !metrics.empty()) {
+    throw Error(without + metrics.front() + "\"; the first line of --format csv without --metrics names all channels");
+  }
+}
+
+TelemetryTable::Node TelemetryTable::opened(const ListedTrace& trace, const std::vector<std::string>& metrics,
+                                            std::set<std::string>& met) {
+  Node node{.trace = trace, .name = trace.node};
+  read_pieces(trace.path, 1, [&](const Telemetry& first, const TraceStream& stream) {
+    if (!first.node.empty()) node.name = first.node;
+    node.name = printable(node.name);
+    node.trace_channels = first.channels.size();
+    node.at_once = std::max<std::size_t>(1, kTableValuesAtOnce / std::max<std::size_t>(1, node.trace_channels));
+    for (std::size_t i = 0; i < node.trace_channels; ++i) {
+      bool wanted = metrics.empty();
+      for (const std::string& pattern : metrics) {
+        if (!meets_pattern(pattern, first.channels[i])) continue;
+        met.insert(pattern);
+        wanted = true;
+      }
+      if (!wanted) continue;
+      node.channels.push_back(i);
+      node.columns.push_back(table_column(first.channels[i], first.step_seconds, stream));
+    }
+    return false;
+  });
+  return node;
+}
+
+void TelemetryTable::place_columns() {
+  std::map<std::string, std::size_t> known;
+  for (Node& node : nodes_) {
+    for (TableColumn& column : node.columns) {
+      if (known.emplace(column.name, columns_.size()).second) columns_.push_back(column);
+    }
+  }
+  for (Node& node : nodes_) {
+    node.in_column.assign(columns_.size(), 0);
+    for (std::size_t i = 0; i < node.columns.size(); ++i) {
+      std::size_t& place = node.in_column[known.at(node.columns[i].name)];
+      if (place == 0) place = 1 + node.channels[i];
+    }
+    node.columns.clear();
+  }
+}
+
+void TelemetryTable::read(const std::function<void(const Rows&)>& each) {
+  for (const Node& node : nodes_) {
+    take_trace([&] {
+      read_pieces(node.trace.path, node.at_once, [&](const Telemetry& piece, const TraceStream&) {
+        if (piece.channels.size() != node.trace_channels) {
+          throw Error(node.trace.path.string() + ": it has changed while it was exported");
+        }
+        each({node.name, piece, node.in_column});
+        return true;
+      });
+    });
+  }
+}
+
+/// The error of a single trace is that of the table; without one of several, the others are in it.
+template <typename Read>
+void TelemetryTable::take_trace(const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    if (single_) throw;
+    left_out_.emplace_back(error.what());
+  }
+}
+
+}  // namespace reveal
