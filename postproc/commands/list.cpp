@@ -155,8 +155,7 @@ class List final : public Command {
     const std::vector<Run> runs =
         selected_runs(selection_, limit_, [this](const RunRecord& run) { return wanted(run); });
     if (runs.empty() && !common.json) {
-      print(is_unrestricted() ? "none of your runs has a report yet: reveal-run -- COMMAND and srun --reveal make one\n"
-                              : "no run matches these options\n");
+      print(none_words() + "\n");
       return 0;
     }
     print(common.json ? as_json(runs) : as_text(runs, common.style()));
@@ -172,9 +171,13 @@ class List final : public Command {
            (since_.empty() || run.begin_utc_ns >= begin_of_time(since_).value_or(0));
   }
 
-  [[nodiscard]] bool is_unrestricted() const {
-    return verdict_.empty() && finding_.empty() && job_.empty() && state_.empty() && since_.empty() &&
-           selection_.name.empty();
+  [[nodiscard]] std::string none_words() const {
+    const bool any = verdict_.empty() && finding_.empty() && job_.empty() && state_.empty() && since_.empty();
+    if (!any || !selection_.name.empty()) return "no run matches these options";
+    if (selection_.folder.empty()) {
+      return "none of your runs has a report yet: reveal-run -- COMMAND and srun --reveal make one";
+    }
+    return "no job directory with a report in " + printable(typed(selection_.folder), 4096);
   }
 
   RunSelection selection_{.instead = "`reveal list DIR` lists the job directories in a folder"};
