@@ -113,7 +113,8 @@ bool has_finding(const ArrayTask& task) {
 std::string counted_tasks(const std::vector<ArrayTask>& tasks) {
   const auto found = std::count_if(tasks.begin(), tasks.end(), has_finding);
   const auto shown = static_cast<double>(found > 0 ? found : static_cast<std::ptrdiff_t>(tasks.size()));
-  return counted(shown, "task") + (found > 0 ? " with a finding" : " without a finding");
+  return (tasks.size() < kMostTasksKept ? "" : "at least ") + counted(shown, "task") +
+         (found > 0 ? " with a finding" : " without a finding");
 }
 
 /// "[reveal] hydra job 4710 train: 12 tasks with a finding; worst: task 17, The network lost packets, 7.1 s lost"
