@@ -84,7 +84,7 @@ endfunction()
 if(COMPONENT STREQUAL analysis)
   help_of(overview reveal)
   string(REGEX MATCH "\nSubcommands:\n(  [^\n]*\n)+" table "${overview}")
-  string(REGEX MATCHALL "\n  [a-z]+ " commands "${table}")
+  string(REGEX MATCHALL "\n  [a-z-]+ " commands "${table}")
   list(TRANSFORM commands REPLACE "[\n ]" "")
   list(REMOVE_ITEM commands help)
   set(pages "")
@@ -120,17 +120,24 @@ ${settings}
 .BR reveal\\-run (1)
 ")
 
-execute_process(COMMAND awk -f ${SOURCE}/site-config/markdown_to_man.awk ${SOURCE}/hdf5schema/README.md
-  OUTPUT_VARIABLE format COMMAND_ERROR_IS_FATAL ANY)
-write_page(reveal.h5 5 ".TH REVEAL.H5 5 \"\" \"${RELEASE}\" \"File formats\"
+# A document of the source tree as a page of section 5.
+function(page_of_format name document summary others)
+  execute_process(COMMAND awk -f ${SOURCE}/site-config/markdown_to_man.awk ${SOURCE}/${document}
+    OUTPUT_VARIABLE format COMMAND_ERROR_IS_FATAL ANY)
+  string(TOUPPER ${name} title)
+  write_page(${name} 5 ".TH ${title} 5 \"\" \"${RELEASE}\" \"File formats\"
 .SH NAME
-reveal.h5 \\- the trace of one node and job
+${name} \\- ${summary}
 .SH DESCRIPTION
 ${format}.SH \"SEE ALSO\"
-.BR reveal\\-collect (1),
-.BR reveal\\-export (1),
-.BR reveal\\-probes (7)
+${others}
 ")
+endfunction()
+
+page_of_format(reveal.h5 hdf5schema/README.md "the trace of one node and job"
+  ".BR reveal\\-collect (1),\n.BR reveal\\-export (1),\n.BR reveal.report (5),\n.BR reveal\\-probes (7)")
+page_of_format(reveal.report postproc/report/README.md "the report of a job as data, report.json"
+  ".BR reveal\\-show (1),\n.BR reveal\\-report (1),\n.BR reveal.h5 (5),\n.BR reveal\\-rules (7)")
 
 execute_process(COMMAND ${PROGRAMS}/reveal-collect --list-probes OUTPUT_VARIABLE probes COMMAND_ERROR_IS_FATAL ANY)
 escape(probes "${probes}")

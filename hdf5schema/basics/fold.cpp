@@ -6,6 +6,25 @@
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
+namespace {
+
+using Columns = std::size_t (*)(std::string_view);
+
+/// The columns that a word needs on its line: a number and the short word behind it, its unit, stay together ("5.37
+/// %").
+std::size_t needed(std::string_view word, std::string_view rest, Columns size_of) {
+  constexpr std::size_t kLongestUnit = 6;
+  constexpr std::string_view kDigits = "0123456789";
+  const std::size_t begin = std::min(word.find_first_not_of("(+-"), word.size());
+  const std::string_view number = word.substr(begin);
+  const bool is_number = !number.empty() && kDigits.find(number.back()) != std::string_view::npos &&
+                         number.find_first_not_of("0123456789.,") == std::string_view::npos;
+  const std::string_view unit = next_word(rest);
+  const bool has_unit = is_number && !unit.empty() && unit.size() <= kLongestUnit;
+  return size_of(word) + (has_unit ? 1 + size_of(unit) : 0);
+}
+
+}  // namespace
 
 std::string folded_behind(std::string first, std::size_t used, std::string_view text, std::size_t column,
                           std::size_t width, std::size_t (*size_of)(std::string_view)) {
@@ -14,7 +33,7 @@ std::string folded_behind(std::string first, std::size_t used, std::string_view 
   bool fresh = true;
   for (std::string_view word = next_word(text); !word.empty(); word = next_word(text)) {
     const std::size_t size = size_of(word);
-    if (!fresh && used + 1 + size > width) {
+    if (!fresh && used + 1 + needed(word, text, size_of) > width) {
       all += line + '\n';
       line.assign(column, ' ');
       used = column;

@@ -332,15 +332,20 @@ void note_missing_nodes(const std::vector<NodeSummary>& summaries, const ReportO
   }
 }
 
-NodeSummary summarise(const ListedTrace& trace, const AnalysisSettings& settings, MemoryBudget& budget,
-                      std::size_t threads) {
-  NodeSummary summary = analyse_file(trace.path, settings, budget, threads);
-  summary.trace = trace.path.filename().string();
-  summary.trace_bytes = trace.bytes;
-  summary.trace_mtime_ns = trace.mtime_ns;
-  auto& overhead = summary.part.overhead.front();
-  if (summary.seconds > 0) overhead.bytes_per_second = static_cast<double>(trace.bytes) / summary.seconds;
-  return summary;
+using Variants = std::span<const AnalysisSettings>;
+
+/// A summary for each of the settings.
+std::vector<NodeSummary> summarise(const ListedTrace& trace, Variants settings, MemoryBudget& budget,
+                                   std::size_t threads) {
+  std::vector<NodeSummary> summaries = analyse_file(trace.path, settings, budget, threads);
+  for (NodeSummary& summary : summaries) {
+    summary.trace = trace.path.filename().string();
+    summary.trace_bytes = trace.bytes;
+    summary.trace_mtime_ns = trace.mtime_ns;
+    auto& overhead = summary.part.overhead.front();
+    if (summary.seconds > 0) overhead.bytes_per_second = static_cast<double>(trace.bytes) / summary.seconds;
+  }
+  return summaries;
 }
 
 /// The result for one trace.
@@ -350,23 +355,34 @@ struct NodeOutcome {
   bool anew = false;  // the trace was analysed
 };
 
-NodeOutcome analyse_anew(const ListedTrace& trace, const ReportOptions& options, MemoryBudget& budget,
-                         std::size_t threads) {
+NodeOutcome outcome_of(const ListedTrace& trace, NodeSummary summary, bool publish) {
   NodeOutcome outcome{.anew = true};
   try {
-    NodeSummary summary = summarise(trace, options.settings, budget, threads);
-    try {
-      summary = options.publish ? publish_summary(trace.path, summary) : parse_summary(render_summary(summary));
-    } catch (const Error& error) {
-      outcome.problem = {summary.node, fmt::format("summary not kept: {}", error.what())};
-    }
-    outcome.summary = std::move(summary);
+    summary = publish ? publish_summary(trace.path, summary) : parse_summary(render_summary(summary));
   } catch (const Error& error) {
-    outcome.problem = {trace.node, error.what(), true};
-  } catch (const std::bad_alloc&) {
-    outcome.problem = {trace.node, trace.path.string() + ": not enough memory to analyse it", true};
+    outcome.problem = {summary.node, fmt::format("summary not kept: {}", error.what())};
   }
+  outcome.summary = std::move(summary);
   return outcome;
+}
+
+/// An outcome for each of the settings.
+std::vector<NodeOutcome> analyse_anew(const ListedTrace& trace, Variants settings, bool publish, MemoryBudget& budget,
+                                      std::size_t threads) {
+  std::vector<NodeOutcome> outcomes;
+  const auto unusable = [&](std::string why) {
+    outcomes.assign(settings.size(), {.problem = InputProblem{trace.node, std::move(why), true}, .anew = true});
+  };
+  try {
+    for (NodeSummary& summary : summarise(trace, settings, budget, threads)) {
+      outcomes.push_back(outcome_of(trace, std::move(summary), publish));
+    }
+  } catch (const Error& error) {
+    unusable(error.what());
+  } catch (const std::bad_alloc&) {
+    unusable(trace.path.string() + ": not enough memory to analyse it");
+  }
+  return outcomes;
 }
 
 std::size_t threads_of(const ReportOptions& options) {
@@ -407,9 +423,38 @@ std::vector<NodeOutcome> outcomes_of(std::span<const ListedTrace> traces,
       const std::lock_guard lock(one_line);
       options.progress(trace.node, anew[k], traces.size());
     }
-    outcomes[anew[k]] = analyse_anew(trace, options, budget, threads);
+    outcomes[anew[k]] =
+        std::move(analyse_anew(trace, {&options.settings, 1}, options.publish, budget, threads).front());
   });
   return outcomes;
+}
+
+/// An outcome for each of the settings: from a stored summary, or from one analysis for all that have none.
+std::vector<NodeOutcome> outcomes_with(const ListedTrace& trace, Variants settings, MemoryBudget& budget,
+                                       std::size_t threads) {
+  std::vector<NodeOutcome> outcomes(settings.size());
+  std::vector<AnalysisSettings> anew;
+  for (std::size_t k = 0; k < settings.size(); ++k) {
+    outcomes[k].summary = fresh_summary(trace, config_hash(settings[k]));
+    if (!outcomes[k].summary) anew.push_back(settings[k]);
+  }
+  if (anew.empty()) return outcomes;
+  std::vector<NodeOutcome> results = analyse_anew(trace, anew, false, budget, threads);
+  auto next = results.begin();
+  for (NodeOutcome& outcome : outcomes) {
+    if (!outcome.summary) outcome = std::move(*next++);
+  }
+  return outcomes;
+}
+
+std::vector<NodeSummary> usable(std::vector<NodeOutcome> outcomes, std::vector<InputProblem>& problems) {
+  std::vector<NodeSummary> summaries;
+  summaries.reserve(outcomes.size());
+  for (NodeOutcome& outcome : outcomes) {
+    if (outcome.summary) summaries.push_back(*std::move(outcome.summary));
+    if (outcome.problem) problems.push_back(*std::move(outcome.problem));
+  }
+  return summaries;
 }
 
 /// The summaries of all nodes, from parts of the merge as far as there are any.
@@ -419,13 +464,7 @@ std::vector<NodeSummary> summaries_of(const std::filesystem::path& directory, st
   if (options.reuse_summaries) {
     parsed = summaries_in_parts(directory, traces, config_hash(options.settings), threads_of(options), options.remark);
   }
-  std::vector<NodeOutcome> outcomes = outcomes_of(traces, std::move(parsed), options);
-  std::vector<NodeSummary> summaries;
-  summaries.reserve(outcomes.size());
-  for (NodeOutcome& outcome : outcomes) {
-    if (outcome.summary) summaries.push_back(*std::move(outcome.summary));
-    if (outcome.problem) problems.push_back(*std::move(outcome.problem));
-  }
+  std::vector<NodeSummary> summaries = usable(outcomes_of(traces, std::move(parsed), options), problems);
   if (summaries.size() > kNodesOfPart) return_freed_memory();  // the memory of their texts
   return summaries;
 }
@@ -607,32 +646,10 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
   if (report.job.nodes.size() > kMostSingleCoverage) report.coverage = grouped_coverage(std::move(report.coverage));
 }
 
-}  // namespace
-
-void write_summaries(const std::filesystem::path& directory, const std::string& node,
-                     const AnalysisSettings& settings) {
-  for (const ListedTrace& trace : traces_of_node(directory, node)) {
-    try {
-      MemoryBudget budget(kMostMemory);
-      publish_summary(trace.path, summarise(trace, settings, budget, usable_threads()));
-    } catch (const std::exception&) {
-      continue;  // the report of the job tries again, and reports the error
-    }
-  }
-}
-
-Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
-                       const ReportOptions& options) {
-  std::vector<NodeSummary> merged = summaries;
-  Report report = merged_parts(merged, problems, options);
-  conclude(merged, options.settings, {}, report);
-  return report;
-}
-
-Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
-                    std::vector<InputProblem>& problems) {
-  const std::vector<ListedTrace> traces = list_traces(directory);
-  std::vector<NodeSummary> summaries = summaries_of(directory, traces, options, problems);
+/// The report from the summaries of a job's nodes.
+Report report_of(const std::filesystem::path& directory, std::span<const ListedTrace> traces,
+                 std::vector<NodeSummary> summaries, const ReportOptions& options,
+                 std::vector<InputProblem>& problems) {
   if (summaries.empty()) throw Error(problems.front().text);
   drop_duplicates(summaries, problems);
   note_missing_nodes(summaries, options, problems);
@@ -661,6 +678,57 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   std::vector<NodeSummary>().swap(summaries);
   if (many) return_freed_memory();  // the pages need some of their own
   return report;
+}
+
+}  // namespace
+
+void write_summaries(const std::filesystem::path& directory, const std::string& node,
+                     const AnalysisSettings& settings) {
+  for (const ListedTrace& trace : traces_of_node(directory, node)) {
+    try {
+      MemoryBudget budget(kMostMemory);
+      publish_summary(trace.path, summarise(trace, {&settings, 1}, budget, usable_threads()).front());
+    } catch (const std::exception&) {
+      continue;  // the report of the job tries again, and reports the error
+    }
+  }
+}
+
+Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
+                       const ReportOptions& options) {
+  std::vector<NodeSummary> merged = summaries;
+  Report report = merged_parts(merged, problems, options);
+  conclude(merged, options.settings, {}, report);
+  return report;
+}
+
+Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
+                    std::vector<InputProblem>& problems) {
+  const std::vector<ListedTrace> traces = list_traces(directory);
+  return report_of(directory, traces, summaries_of(directory, traces, options, problems), options, problems);
+}
+
+std::vector<Report> try_settings(const std::filesystem::path& directory, Variants settings,
+                                 const ReportOptions& options) {
+  const std::vector<ListedTrace> traces = list_traces(directory);
+  const std::size_t threads = threads_of(options);
+  std::vector<std::vector<NodeOutcome>> outcomes(traces.size());
+  keep_freed_memory();
+  MemoryBudget budget(kMostMemory);
+  run_parallel(traces.size(), threads,
+               [&](std::size_t i) { outcomes[i] = outcomes_with(traces[i], settings, budget, threads); });
+  std::vector<Report> reports;
+  for (std::size_t k = 0; k < settings.size(); ++k) {
+    std::vector<NodeOutcome> of_settings;
+    of_settings.reserve(outcomes.size());
+    for (std::vector<NodeOutcome>& of_trace : outcomes) of_settings.push_back(std::move(of_trace[k]));
+    ReportOptions with = options;
+    with.settings = settings[k];
+    std::vector<InputProblem> problems;
+    std::vector<NodeSummary> summaries = usable(std::move(of_settings), problems);
+    reports.push_back(report_of(directory, traces, std::move(summaries), with, problems));
+  }
+  return reports;
 }
 
 std::size_t write_merge_part(const std::filesystem::path& directory, PartNumber part, const ReportOptions& options,

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -55,6 +56,12 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
 /// Reads the directory, writes missing summaries. Throws Error when there is not one usable trace.
 [[nodiscard]] Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                                   std::vector<InputProblem>& problems);
+
+/// The reports with each of the settings, which differ in rules only: a trace without a stored summary is read and
+/// searched once for all of them. Writes nothing; the options' own settings are not used. Throws as above.
+[[nodiscard]] std::vector<Report> try_settings(const std::filesystem::path& directory,
+                                               std::span<const AnalysisSettings> settings,
+                                               const ReportOptions& options);
 
 /// Writes one part of the merge for build_report(), which finds it in the directory: of nodes whose summaries are
 /// missing these, too. Returns the number of nodes in it. Throws Error.

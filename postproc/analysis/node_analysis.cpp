@@ -237,13 +237,15 @@ Snapshot compared_facts(const NodeTrace& trace) {
 
 namespace {
 
-/// The input of a summary. Detection and totals use the trace's own samples.
+/// The input of a summary. Detection and totals use the trace's own samples, rules the longer steps of the overview.
 struct NodeView {
   const NodeTrace& trace;
   std::size_t samples = 0;
   const Overview& overview;
   const Detection& detection;
+  const Detection& detection_on_steps;
   const TraceTotals& totals;
+  const std::vector<PythonSamples>& python;
 };
 
 /// The same episodes on the samples that rules look at.
@@ -295,14 +297,35 @@ void add_episodes(const Detection& detection, const Telemetry& telemetry, double
   part.episodes.resize(kMostNodeEpisodes);
 }
 
-NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
+NodeCoverage coverage_of(const NodeView& view) {
+  const NodeTrace& trace = view.trace;
+  NodeCoverage coverage;
+  coverage.nodes = {trace.telemetry.node};
+  coverage.samples_expected = trace.samples_expected;
+  coverage.samples_present = trace.samples_present;
+  coverage.clock_error_seconds = trace.clock_error_seconds;
+  coverage.probes = trace.coverage;
+  std::vector<std::string> notes = trace.notes;
+  if (!trace.complete) {
+    const double seconds = static_cast<double>(view.samples) * trace.telemetry.step_seconds;
+    notes.insert(notes.begin(), fmt::format("trace cut off after {:.1f} s: the collector did not close it", seconds));
+  }
+  if (view.overview.factor() > 1) {
+    notes.push_back(fmt::format("long job: rules used means of {:.3g} s, the detectors used all samples",
+                                view.overview.telemetry().step_seconds));
+  }
+  coverage.note = joined(notes, "; ");
+  return coverage;
+}
+
+/// The parts that no setting of a rule changes.
+NodeSummary measured(const NodeView& view) {
   const NodeTrace& trace = view.trace;
   const Telemetry& telemetry = view.overview.telemetry();
   const double step_seconds = trace.telemetry.step_seconds;
   NodeSummary summary;
   summary.node = telemetry.node;
   summary.tool_version = REVEAL_VERSION;
-  summary.config_hash = config_hash(settings);
   summary.complete = trace.complete;
   summary.seconds = static_cast<double>(view.samples) * step_seconds;
   summary.insufficient = view.detection.insufficient;
@@ -312,16 +335,33 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.profile = profile_of(telemetry, compared_facts(trace));
   summary.retransmits = retransmits_of(telemetry);
-  summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
+  summary.calls = call_history_of(telemetry, view.python, trace.utc_minus_monotonic_ns);
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);
   fill_mode(trace.begin, trace.end, part);
-  const Detection detection = on_longer_steps(view.detection, view.overview.factor());
   part.job.oom_kills = oom_kills(telemetry, view.totals.channels);
+  part.python = python_threads(view.python, telemetry.node);
+  if (summary.insufficient.empty()) add_episodes(view.detection, telemetry, step_seconds, part);
+  part.marks = node_marks(trace, telemetry);
+  part.overhead = {overhead(telemetry, step_seconds, summary.seconds, view.totals.channels)};
+  part.locality = {where_it_ran(telemetry, trace.begin, trace.end)};
+  part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};
+  put_iterations(telemetry, part.totals.front());
+  part.partial = !trace.complete || trace.rows_lost || !trace.lost.empty();
+  part.coverage = {coverage_of(view)};
+  return summary;
+}
+
+NodeSummary with_findings(NodeSummary summary, const NodeView& view, const AnalysisSettings& settings) {
+  const NodeTrace& trace = view.trace;
+  const Telemetry& telemetry = view.overview.telemetry();
+  summary.config_hash = config_hash(settings);
+  summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
+  Report& part = summary.part;
   RuleContext::Metrics asked_for;
   part.findings = run_rules({.telemetry = telemetry,
-                             .detection = detection,
+                             .detection = view.detection_on_steps,
                              .begin = trace.begin,
                              .end = trace.end,
                              .events = trace.events,
@@ -330,40 +370,19 @@ NodeSummary summarise(const NodeView& view, const AnalysisSettings& settings) {
                              .command = trace.header.command,
                              .asked_for = &asked_for},
                             settings, part.not_checked);
-  const std::vector<PythonSamples> python = python_samples(trace.events);
-  summary.calls = call_history_of(telemetry, python, trace.utc_minus_monotonic_ns);
-  add_main_threads(python, trace.utc_minus_monotonic_ns, part.findings);
-  part.python = python_threads(python, telemetry.node);
+  add_main_threads(view.python, trace.utc_minus_monotonic_ns, part.findings);
   summary.damaged = in_one_sentence(lost_evidence(trace.lost, asked_for));
-  const bool judged = summary.insufficient.empty();
-  if (judged) add_episodes(view.detection, telemetry, step_seconds, part);
-  part.marks = node_marks(trace, telemetry);
-  part.timeline = timeline(telemetry, part.findings, detection);
+  part.timeline = timeline(telemetry, part.findings, view.detection_on_steps);
   leave_out_what_no_report_reads(summary);
-  part.overhead = {overhead(telemetry, step_seconds, summary.seconds, view.totals.channels)};
-  part.locality = {where_it_ran(telemetry, trace.begin, trace.end)};
-  part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};
-  put_iterations(telemetry, part.totals.front());
-
-  NodeCoverage coverage;
-  coverage.nodes = {telemetry.node};
-  coverage.samples_expected = trace.samples_expected;
-  coverage.samples_present = trace.samples_present;
-  coverage.clock_error_seconds = trace.clock_error_seconds;
-  coverage.probes = trace.coverage;
-  std::vector<std::string> notes = trace.notes;
-  if (!trace.complete) {
-    notes.insert(notes.begin(),
-                 fmt::format("trace cut off after {:.1f} s: the collector did not close it", summary.seconds));
-  }
-  if (view.overview.factor() > 1) {
-    notes.push_back(
-        fmt::format("long job: rules used means of {:.3g} s, the detectors used all samples", telemetry.step_seconds));
-  }
-  part.partial = !trace.complete || trace.rows_lost || !trace.lost.empty();
-  coverage.note = joined(notes, "; ");
-  part.coverage = {coverage};
   return summary;
+}
+
+std::vector<NodeSummary> summarise(const NodeView& view, std::span<const AnalysisSettings> settings) {
+  const NodeSummary common = measured(view);
+  std::vector<NodeSummary> summaries;
+  summaries.reserve(settings.size());
+  for (const AnalysisSettings& one : settings) summaries.push_back(with_findings(common, view, one));
+  return summaries;
 }
 
 /// 400 MB of numbers: an hour of 1,400 channels at 100 ms.
@@ -389,11 +408,11 @@ std::size_t memory_needed(const TraceStream& stream, bool in_one_piece) {
   return kAnyway + held + steps + std::min(stream.samples(), kBlockSamples) * channels * kPerScanned;
 }
 
-NodeSummary analyse(const NodeTrace& trace, const JobSamples& samples, const AnalysisSettings& settings,
-                    std::size_t threads) {
+std::vector<NodeSummary> analyse(const NodeTrace& trace, const JobSamples& samples,
+                                 std::span<const AnalysisSettings> settings, std::size_t threads) {
   const Telemetry& job = trace.telemetry;
-  const auto detecting =
-      find_pipeline(settings.pipeline).start(job, samples.count, {.keep_windows = false, .in_background = threads > 1});
+  const auto detecting = find_pipeline(settings.front().pipeline)
+                             .start(job, samples.count, {.keep_windows = false, .in_background = threads > 1});
   TraceTotals totals{.channels = std::vector<ChannelTotals>(job.channels.size())};
   Overview overview(job, samples.count);
   const std::size_t at_once = samples.in_one_piece ? samples.count : detecting->piece_samples();
@@ -410,22 +429,29 @@ NodeSummary analyse(const NodeTrace& trace, const JobSamples& samples, const Ana
     return again;
   });
   if (samples.count == 0) detection.insufficient = "no sample was recorded";
-  return summarise(
-      {.trace = trace, .samples = samples.count, .overview = overview, .detection = detection, .totals = totals},
-      settings);
+  const Detection on_steps = on_longer_steps(detection, overview.factor());
+  const std::vector<PythonSamples> python = python_samples(trace.events);
+  return summarise({.trace = trace,
+                    .samples = samples.count,
+                    .overview = overview,
+                    .detection = detection,
+                    .detection_on_steps = on_steps,
+                    .totals = totals,
+                    .python = python},
+                   settings);
 }
 
 NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings) {
   const JobSamples samples{
       .count = trace.telemetry.samples,
       .read = [&trace](std::size_t /*begin*/, std::size_t /*count*/, Telemetry& piece) { piece = trace.telemetry; }};
-  return analyse(trace, samples, settings, 1);
+  return analyse(trace, samples, {&settings, 1}, 1).front();
 }
 
-NodeSummary analyse_file(const std::filesystem::path& path, const AnalysisSettings& settings, MemoryBudget& budget,
-                         std::size_t threads) {
+std::vector<NodeSummary> analyse_file(const std::filesystem::path& path, std::span<const AnalysisSettings> settings,
+                                      MemoryBudget& budget, std::size_t threads) {
   TraceStream stream(path);
-  const bool in_one_piece = find_pipeline(settings.pipeline).needs_whole_job || fits_in_memory(stream);
+  const bool in_one_piece = find_pipeline(settings.front().pipeline).needs_whole_job || fits_in_memory(stream);
   const MemoryBudget::Share share = budget.take(memory_needed(stream, in_one_piece));
   stream.read_steps();
   const auto read = [&stream, in_one_piece](std::size_t begin, std::size_t count, Telemetry& piece) {

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
+#include <span>
+#include <vector>
 
 #include "postproc/analysis/node_summary.h"
 #include "postproc/analysis/parallel.h"
@@ -26,18 +28,20 @@ struct JobSamples {
 /// The configuration that nodes of a job are compared by. GPUs have other numbers on each of them, and may answer late.
 [[nodiscard]] Snapshot compared_facts(const NodeTrace& trace);
 
-/// `trace`: all but the samples. `threads`: of all nodes together.
-[[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const JobSamples& samples, const AnalysisSettings& settings,
-                                  std::size_t threads);
+/// A summary for each of the settings, which differ in rules only: samples are read and searched once. `trace`: all but
+/// the samples. `threads`: of all nodes together.
+[[nodiscard]] std::vector<NodeSummary> analyse(const NodeTrace& trace, const JobSamples& samples,
+                                               std::span<const AnalysisSettings> settings, std::size_t threads);
 /// A trace in memory, of which the analysis makes a copy.
 [[nodiscard]] NodeSummary analyse(const NodeTrace& trace, const AnalysisSettings& settings);
 
 /// Bytes that analysing the trace takes, its training steps included; not much more for any trace seen.
 [[nodiscard]] std::size_t memory_needed(const TraceStream& stream, bool in_one_piece);
 
-/// Loads, analyses and frees the trace, as soon as it fits into the budget. `threads`: of all nodes together. Throws
+/// Loads, analyses and frees the trace, as soon as it fits into the budget; settings and threads as above. Throws
 /// Error.
-[[nodiscard]] NodeSummary analyse_file(const std::filesystem::path& trace, const AnalysisSettings& settings,
-                                       MemoryBudget& budget, std::size_t threads);
+[[nodiscard]] std::vector<NodeSummary> analyse_file(const std::filesystem::path& trace,
+                                                    std::span<const AnalysisSettings> settings, MemoryBudget& budget,
+                                                    std::size_t threads);
 
 }  // namespace reveal

@@ -66,16 +66,6 @@ void need_full_traces(const std::filesystem::path& directory) {
   }
 }
 
-Report report_with(const std::filesystem::path& directory, const AnalysisSettings& settings) {
-  ReportOptions options;
-  options.settings = settings;
-  options.history = {.why_not = "thresholds are tried on this job alone"};
-  options.publish = false;
-  options.now_utc_ns = utc_now_ns();
-  std::vector<InputProblem> problems;
-  return build_report(directory, options, problems);
-}
-
 std::string result_words(const RuleResult& result) {
   if (result.state == RuleState::not_checked) return "not checked: " + printable(result.reason, 200);
   if (result.state == RuleState::not_found) return "not found";
@@ -152,8 +142,13 @@ BacktestedJob compare_findings(const Report& before, const Report& after, std::s
 BacktestedJob backtest_job(const std::filesystem::path& directory, const AnalysisSettings& before,
                            const AnalysisSettings& after, std::span<const std::string> rules) {
   need_full_traces(directory);
-  const Report then = report_with(directory, before);
-  return compare_findings(then, report_with(directory, after), rules);
+  ReportOptions options;
+  options.history = {.why_not = "thresholds are tried on this job alone"};
+  options.publish = false;
+  options.now_utc_ns = utc_now_ns();
+  const AnalysisSettings both[] = {before, after};
+  const std::vector<Report> reports = try_settings(directory, both, options);
+  return compare_findings(reports.front(), reports.back(), rules);
 }
 
 std::string render_backtested(const BacktestedJob& job) {

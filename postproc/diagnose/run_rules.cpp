@@ -21,7 +21,11 @@ void run_rule(const RuleSpec& rule, const RuleContext::Node& node, const Analysi
   try {
     const RuleContext context(rule, node, found, overrides);
     std::vector<Finding> spoken = rule.check(context);
-    for (Finding& finding : spoken) refine_loss(context, finding);
+    for (Finding& finding : spoken) {
+      refine_loss(context, finding);
+      // "the job's process on n01 ...": a process without a name is often the subject.
+      if (finding.sentence.starts_with("the ")) finding.sentence.front() = 'T';
+    }
     std::move(spoken.begin(), spoken.end(), std::back_inserter(found));
   } catch (const Unavailable& missing) {
     not_checked.push_back({std::string(rule.id), missing.what()});

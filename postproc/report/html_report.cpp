@@ -15,6 +15,7 @@
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -30,6 +31,7 @@ constexpr std::size_t kLongTable = 8;  // rows
 constexpr std::size_t kLongList = 8;
 constexpr std::size_t kMostFiles = 60;
 constexpr std::size_t kLongLine = 2000;
+constexpr std::size_t kLongestBanner = 500;
 
 constexpr Subsystem kSubsystemColumns[] = {Subsystem::cpu,     Subsystem::gpu,     Subsystem::memory,
                                            Subsystem::network, Subsystem::storage, Subsystem::process};
@@ -169,7 +171,7 @@ std::string lay_out(const std::vector<Part>& parts) {
   return in_rows ? text + "</dl>\n" : text;
 }
 
-std::string lay_out(const Card& card) {
+std::string lay_out(const Card& card, const Verdict& verdict) {
   const Finding& finding = *card.finding;
   std::string text = card.number == 0
                          ? "<article class=\"card\"><header><h3>"
@@ -177,46 +179,47 @@ std::string lay_out(const Card& card) {
   text += html(finding.title, 200) + "</h3>";
   text += fmt::format("<span class=\"level {0}\">{0}, {1}</span></header>\n", name_of(finding.severity),
                       name_of(finding.confidence));
-  if (!finding.sentence.empty()) text += "<p>" + html(finding.sentence, kLongLine) + "</p>\n";
+  const bool in_banner = verdict.sentence.size() <= kLongestBanner && repeats(verdict, finding.sentence);
+  if (!finding.sentence.empty() && !in_banner) {
+    text += "<p>" + html(finding.sentence, kLongLine) + "</p>\n";
+  }
   auto parts = card.parts;  // what to do before the numbers
   std::stable_partition(parts.begin(), parts.end(), [](const Part& part) { return std::holds_alternative<Row>(part); });
   return text + lay_out(parts) + "</article>\n";
 }
 
 /// The first few open, the others folded away.
-std::string cards(const Section& section) {
+std::string cards(const Section& section, const Verdict& verdict) {
   const std::size_t end = std::min(section.cards.size(), kMostFindings);
   std::string text;
   for (std::size_t i = 0; i < end; ++i) {
     if (i == kMostNotes && !section.folded) {
-      text += fmt::format("<details><summary>{} more</summary>\n", end - kMostNotes);
+      text += fmt::format("<details class=\"findings\"><summary>{} more</summary>\n", end - kMostNotes);
     }
-    text += lay_out(section.cards[i]);
+    text += lay_out(section.cards[i], verdict);
   }
   if (end > kMostNotes && !section.folded) text += "</details>\n";
   const std::size_t more = section.cards.size() - end;
   return more == 0 ? text : text + fmt::format("<p class=\"quiet\">{} more are in report.json.</p>\n", more);
 }
 
-std::string lay_out(const Section& section) {
-  const std::string inside = cards(section) + lay_out(section.parts);
+std::string lay_out(const Section& section, const Verdict& verdict) {
+  const std::string inside = cards(section, verdict) + lay_out(section.parts);
   if (inside.empty()) return "";
-  return section.folded ? "<section>" + folded_away(section.heading, inside) + "</section>\n"
-                        : fmt::format("<section><h2>{}</h2>\n{}</section>\n", section.heading, inside);
+  if (section.folded) return "<section>" + folded_away(section.heading, inside) + "</section>\n";
+  // The banner above the main finding is its heading for all but screen readers.
+  const char* seen = section.id == Section::Id::finding ? " class=\"unseen\"" : "";
+  return fmt::format("<section><h2{}>{}</h2>\n{}</section>\n", seen, section.heading, inside);
 }
 
-/// One paragraph: names of the machine's on lines of their own.
 std::string job_paragraph(const Section& section) {
   std::string text;
   for (const Part& part : section.parts) {
     const Row& row = std::get<Row>(part);
     if ((row.shown & kWeb) == 0) continue;
     const std::string label = row.label.empty() ? "" : row.label + " ";
-    if (text.empty()) {
-      text = "<b>" + markup(row.lines.front(), 180) + "</b>";
-    } else {
-      text += (row.lines.front().front().code ? "<br>" : " &middot; ") + label + markup(row.lines.front(), 300);
-    }
+    text += text.empty() ? "<b>" + markup(row.lines.front(), 180) + "</b>"
+                         : " &middot; <span>" + label + markup(row.lines.front(), 300) + "</span>";
   }
   return "<p class=\"job\">" + text + "</p>\n";
 }
@@ -224,7 +227,7 @@ std::string job_paragraph(const Section& section) {
 std::string verdict_section(const Report& report) {
   const Verdict& verdict = report.verdict;
   const bool failed = verdict.job_failed && verdict.status == VerdictStatus::healthy;
-  std::string sentence = html(verdict.sentence, 300);
+  std::string sentence = html(verdict.sentence, kLongestBanner);
   if (!shown_findings(report).empty()) sentence = "<a href=\"#finding-1\">" + sentence + "</a>";
   std::string section = fmt::format("<section class=\"verdict {}\"><div class=\"word\">{}</div><h1>{}</h1>\n",
                                     failed ? "failed" : name_of(verdict.status), headline(verdict), sentence);
@@ -464,7 +467,7 @@ std::string lanes_section(const Report& report) {
   if (drawn == 0) return "";
   std::string text = fmt::format(
       "<section><h2>When and where it differed</h2>\n<p class=\"quiet small\">The intervals in which channels differ "
-      "from the rest of the run, along its {}. Red: strong; brown: weak.{}</p>\n",
+      "from the rest of the run, along its {}. Red and tall: strong; brown and low: weak.{}</p>\n",
       duration(static_cast<double>(job.end_utc_ns - job.begin_utc_ns) / 1e9), drawn_words(report));
   if (several_nodes(report)) {
     text += "<h3 class=\"lanes\">By node <span>time, and share of the run</span></h3>\n" + nodes.lay_out();
@@ -540,7 +543,10 @@ nlohmann::json timeline_data(const Report& report) {
     for (const double value : channel.values) {
       if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
     }
-    const Scale scale = scale_for(largest, channel.unit);
+    const std::string_view metric = std::string_view(channel.name).substr(0, channel.name.find('/'));
+    const Scale shown = shown_as(metric, channel.unit);
+    Scale scale = scale_for(largest * shown.factor, shown.unit);
+    scale.factor *= shown.factor;
     Json values = Json::array();
     for (const double value : channel.values) values.push_back(coarse(value * scale.factor));
     first = std::min(first, channel.begin_seconds);
@@ -552,7 +558,7 @@ nlohmann::json timeline_data(const Report& report) {
          {"begin", channel.begin_seconds},
          {"step", channel.step_seconds},
          {"expected", channel.expected ? coarse(*channel.expected * scale.factor) : Json(nullptr)},
-         {"expected_text", channel.expected ? quantity(channel.expected, channel.unit) : ""},
+         {"expected_text", channel.expected ? quantity_of(metric, channel.expected, channel.unit) : ""},
          {"values", std::move(values)}});
   }
   data["window"] = {first, last};
@@ -672,8 +678,13 @@ std::string render_html(const Report& report) {
       "<style>{}\n{}</style>\n</head>\n<body>\n<main>\n",
       html(job_title(report.job), 180), headline(report.verdict), chart_style, assets::report_css());
   page += verdict_section(report);
+  const bool found = !shown_findings(report).empty();
+  std::string of_job;  // behind the findings, where there are any
   for (const Section& section : outline(report)) {
-    page += section.id == Section::Id::job ? job_paragraph(section) : lay_out(section);
+    const bool about_job = section.id == Section::Id::totals || section.id == Section::Id::sources;
+    std::string& to = found && about_job ? of_job : page;
+    if (section.id == Section::Id::each_node) page += of_job;
+    to += section.id == Section::Id::job ? job_paragraph(section) : lay_out(section, report.verdict);
     if (section.id == Section::Id::finding) page += timeline_section(report);
     if (section.id == Section::Id::left_out) {
       page += node_section(report) + across_section(report) + lanes_section(report);

@@ -32,7 +32,8 @@ constexpr std::string_view kDarkStyle =
     ".warn{background:#2c2415!important;border-color:#e3a94a!important}"
     ".bad{background:#311b1a!important;border-color:#ff8a80!important}"
     ".plain{background:#1d2129!important;border-color:#9aa5b5!important}"
-    ".good-ink{color:#5cc878!important}.warn-ink{color:#e3a94a!important}.bad-ink{color:#ff8a80!important}}";
+    ".plain-ink{color:#9aa5b5!important}.good-ink{color:#5cc878!important}.warn-ink{color:#e3a94a!important}.bad-ink{"
+    "color:#ff8a80!important}}";
 
 constexpr std::string_view kFont =
     "font-family:-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif;font-size:15px;line-height:1.5;";

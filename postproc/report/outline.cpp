@@ -108,22 +108,26 @@ Section job_section(const Report& report) {
   }
   if (job.begin_utc_ns != 0) add(parts, "began", date_and_time(job.begin_utc_ns));
   add(parts, "", run_time(job));
-  add(parts, "measured",
-      fmt::format("{} privileges{}", report.privileged ? "with" : "without",
-                  report.shared_node ? " on a shared node" : ""),
-      RowKind::prose, kWeb);
-  add(parts, "in", {code(report.directory)}, RowKind::prose, kWeb);
-  if (job.command != job_title(job)) add(parts, "command", {code(job.command)}, RowKind::prose, kWeb);
   for (const auto& [key, value] : job.tags) add(parts, "tag", {code(key + "=" + value)});
   return section;
 }
 
 Section totals_section(const Report& report) {
-  Section section{SectionId::totals, "What the job used"};
+  Section section{SectionId::totals, "The job"};
+  if (report.job.command != job_title(report.job)) {
+    add(section.parts, "command", {code(report.job.command)}, RowKind::prose, kWeb);
+  }
+  add(section.parts, "directory", {code(report.directory)}, RowKind::prose, kWeb);
   if (report.totals.empty()) return section;
   const JobTotals& whole = report.totals.front();
   const std::vector<std::string> known = used(whole);
   add(section.parts, "totals", known.empty() ? "nothing was measured" : listed(known, known.size(), "; "));
+  return section;
+}
+
+/// Behind the findings: eight rows would push the remedy off the first screen.
+Section each_node_section(const Report& report) {
+  Section section{SectionId::each_node, "What each node used"};
   Table table{.columns = {{"Node", kEverywhere, 11},
                           {"CPUs used", kEverywhere, 15},
                           {"Peak memory", kEverywhere, 20},
@@ -439,6 +443,38 @@ Cell reasons_of(const ReportEpisode& episode) {
   return reasons;
 }
 
+constexpr std::pair<Method, std::string_view> kDetectorMeanings[] = {
+    {Method::interval_scan, "change of level over an interval"},
+    {Method::error_counters, "error counter"},
+    {Method::robust_z, "windows in which single channels deviate"},
+    {Method::robust_mahalanobis, "windows at a large Mahalanobis distance"},
+    {Method::robust_forest, "windows that an isolation forest separates"},
+    {Method::neighbours, "windows without a near neighbour"},
+    {Method::level_neighbours, "the same for levels"},
+    {Method::layer_mixture, "windows that are unlikely in a Gaussian mixture per layer"},
+    {Method::paper_z, "deviation of single channels, as in the paper"},
+    {Method::paper_mahalanobis, "Mahalanobis distance, as in the paper"},
+    {Method::paper_forest, "isolation forest, as in the paper"},
+};
+
+/// Explains the detectors of these intervals.
+std::string detector_caption(const Report& report) {
+  std::set<Method> used;
+  bool shares = false;
+  for (const ReportEpisode& episode : report.episodes) {
+    used.insert(episode.methods.begin(), episode.methods.end());
+    shares = shares || !episode.detectors.empty();
+  }
+  std::vector<std::string> meanings;
+  for (const auto& [method, meaning] : kDetectorMeanings) {
+    if (used.contains(method)) meanings.push_back(fmt::format("{}: {}", name_of(method), meaning));
+  }
+  std::string text = "Intervals that differed from the rest of this run.";
+  if (!meanings.empty()) text += " " + listed(meanings, meanings.size(), "; ") + ".";
+  if (shares) text += " By detector: the share of a channel in its score; a negative one lowers the score.";
+  return text;
+}
+
 /// Single happenings; of a training's many steps only the first and the last one that are marked.
 Section happened_section(const Report& report) {
   Section section{SectionId::happened, "What happened, in order", true};
@@ -471,12 +507,7 @@ Section episodes_section(const Report& report) {
     section.folded = true;
   }
   Table table{.label = "-",
-              .caption =
-                  "Intervals that differed from the rest of this run. GAP: change of level over an interval; COUNT: "
-                  "error counter. Detectors of the windows around an interval: R-Z: deviation of single channels, "
-                  "R-MAHA: Mahalanobis distance, R-IF: isolation forest, KNN and KNN-L: nearest neighbours, GMM: "
-                  "Gaussian mixture per layer; Z, MAHA and IF: as in the paper. By detector: the share of its score "
-                  "that comes from a channel; negative: the channel lowers the score.",
+              .caption = detector_caption(report),
               .columns = {{"Node"}, {"When"}, {"Subsystem"}, {"Detectors"}, {"Metric and feature", kWeb}, {"Claim"}},
               .most = kMostEpisodes,
               .fold = "Each interval",
@@ -563,6 +594,10 @@ Section measured_section(const Report& report) {
   add(parts, "feedback", lines_of(feedback_lines(report)), RowKind::steps);
   add(parts, "not checked", not_checked_line(report), RowKind::prose, kPage);
   add(parts, "own cost", own_cost(report));
+  add(parts, "privileges",
+      fmt::format("{} privileges{}", report.privileged ? "with" : "without",
+                  report.shared_node ? ", on a shared node" : ""),
+      RowKind::prose, kWeb);
   return section;
 }
 
@@ -600,8 +635,8 @@ Section not_checked_section(const Report& report) {
 std::vector<Section> outline(const Report& report) {
   std::vector<Section> sections{job_section(report), totals_section(report), sources_section(report)};
   add_findings(report, sections);
-  for (auto* make : {compared_section, locality_section, happened_section, episodes_section, measured_section,
-                     cost_section, not_checked_section}) {
+  for (auto* make : {compared_section, each_node_section, locality_section, happened_section, episodes_section,
+                     measured_section, cost_section, not_checked_section}) {
     sections.push_back(make(report));
   }
   return sections;

@@ -92,6 +92,7 @@ struct Section {
     notes,
     left_out,
     compared,
+    each_node,
     locality,
     happened,
     episodes,

@@ -36,6 +36,11 @@
     frame.append(block, copy);
   }
 
+  // A print has all findings.
+  window.addEventListener('beforeprint', function () {
+    for (const folded of document.querySelectorAll('details.findings')) folded.open = true;
+  });
+
   // Tables whose rows are of a few kinds have a choice for each: detectors of an interval, and its subsystem.
   const kChoices = ['Detectors', 'Subsystem'];
   const kLongTable = 8;

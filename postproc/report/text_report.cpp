@@ -371,8 +371,9 @@ void print(Page& page, const Section& section, Section::Id& above, const Report&
     return;
   }
   if (section.id == episodes || section.id == not_checked || section.id == happened) page.heading(section.heading);
-  const bool follows = above == compared || above == locality;
-  if (section.id == compared || ((section.id == locality || section.id == measured) && !follows)) page.blank();
+  const bool follows = above == compared || above == each_node || above == locality;
+  const bool separate = section.id == each_node || section.id == locality || section.id == measured;
+  if (section.id == compared || (separate && !follows)) page.blank();
   print(page, section.parts);
   above = section.id;
 }

@@ -29,7 +29,8 @@ constexpr MetricFact kFacts[] = {
     {.metric = "job.processes", .peers = PeerMeaning::work},
     {.metric = "job.threads", .peers = PeerMeaning::work},
     {.metric = "job.running", .peers = PeerMeaning::work},
-    {.metric = "process.cpu_time", .words = "CPU time of the process", .prune_rank = 6},
+    {.metric = "process.cpu_time", .words = "CPU time of the process", .unit = "cpus", .prune_rank = 6},
+    {.metric = "outsider.cpu_time", .unit = "cpus"},
     {.metric = "process.wait_time", .words = "Time the process was ready but had no cpu", .shown = "threads waiting"},
     {.metric = "process.migrations", .words = "Migrations of the process between cpus"},
     {.metric = "process.threads", .peers = PeerMeaning::work},
@@ -258,15 +259,6 @@ std::string time_rate(std::string_view metric) {
   return std::string(unit.empty() ? "s/s" : unit);
 }
 
-Scale shown_as(std::string_view metric, std::string_view unit) {
-  const std::string_view shown = fact_of(metric, &MetricFact::shown);
-  if (!shown.empty() && (unit == "ns/s" || unit == "s/s" || unit == "count/s")) {
-    const double factor = fact_of(metric, &MetricFact::shown_factor);
-    return {(unit == "ns/s" ? 1e-9 : 1) * (factor > 0 ? factor : 1), std::string(shown)};
-  }
-  return unit == "ns/s" ? Scale{1e-9, time_rate(metric)} : Scale{1, std::string(unit)};
-}
-
 }  // namespace
 
 std::span<const MetricFact> metric_facts() {
@@ -313,6 +305,15 @@ std::pair<std::string, double> shown_unit(const Channel& channel, double step_se
   if (channel.unit == Unit::nanoseconds) return {time_rate(channel.metric), 1e-9 / step_seconds};
   if (channel.unit == Unit::microjoules) return {"W", 1e-6 / step_seconds};
   return {unit_of(channel), 1 / step_seconds};
+}
+
+Scale shown_as(std::string_view metric, std::string_view unit) {
+  const std::string_view shown = fact_of(metric, &MetricFact::shown);
+  if (!shown.empty() && (unit == "ns/s" || unit == "s/s" || unit == "count/s")) {
+    const double factor = fact_of(metric, &MetricFact::shown_factor);
+    return {(unit == "ns/s" ? 1e-9 : 1) * (factor > 0 ? factor : 1), std::string(shown)};
+  }
+  return unit == "ns/s" ? Scale{1e-9, time_rate(metric)} : Scale{1, std::string(unit)};
 }
 
 std::string quantity_of(std::string_view metric, std::optional<double> value, std::string_view unit) {

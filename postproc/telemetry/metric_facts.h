@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "postproc/telemetry/telemetry.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 
@@ -66,6 +67,9 @@ template <typename T>
 
 /// The unit a person reads, and the factor from values on the grid.
 [[nodiscard]] std::pair<std::string, double> shown_unit(const Channel& channel, double step_seconds);
+
+/// The same for a value in `unit`, as unit_of() names it.
+[[nodiscard]] Scale shown_as(std::string_view metric, std::string_view unit);
 
 /// A value in `unit` (as of unit_of) in the unit a person reads: "0.98 cpus".
 [[nodiscard]] std::string quantity_of(std::string_view metric, std::optional<double> value, std::string_view unit);

@@ -52,6 +52,9 @@ constexpr Step kSteps[] = {
     {"Cel", 0, 1, "C"},
 };
 
+constexpr std::pair<std::string_view, std::string_view> kSingulars[] = {
+    {"bytes", "byte"}, {"cpus", "cpu"}, {"processes", "process"}, {"threads waiting", "thread waiting"}};
+
 }  // namespace
 
 Scale scale_for(double largest, std::string_view unit) {
@@ -73,6 +76,9 @@ std::string scaled(double value, const Scale& scale) {
   if (!std::isfinite(value)) return std::string(kNotMeasured);
   const std::string shown = scale.unit == "cpus" ? hundredths(value) : number(value * scale.factor);
   if (scale.unit.empty() || scale.unit.front() == '/') return shown + scale.unit;
+  for (const auto& [several, one] : kSingulars) {
+    if (shown == "1" && scale.unit == several) return fmt::format("1 {}", one);
+  }
   return shown + " " + scale.unit;
 }
 

@@ -26,7 +26,7 @@ _reveal() {
       sed -n "s/^  \(-[a-zA-Z],\)\{0,1\}$before [^ ]*:{\([^}]*\)}.*/\2/p" | tr ',' ' ')"
   elif [ "${program##*/}" = reveal ]; then
     case "$COMP_CWORD:${COMP_WORDS[1]}" in
-      1:* | 2:help) offered="$("$program" --help 2>/dev/null | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\)  .*/\1/p')" ;;
+      1:* | 2:help) offered="$("$program" --help 2>/dev/null | sed -n '/^Subcommands:/,/^$/s/^  \([a-z-]*\)  .*/\1/p')" ;;
       2:rules | 2:probes) offered="$("$program" "${COMP_WORDS[1]}" 2>/dev/null | sed -n 's/^\([a-z0-9_.]*\)  .*/\1/p')" ;;
     esac
   fi

@@ -144,7 +144,7 @@ def run_readme():
 
 
 def run_help():
-    commands = re.findall(r"^  ([a-z]+)  ", shell("reveal --help").stdout.split("Subcommands:")[1].split("Examples:")[0], re.M)
+    commands = re.findall(r"^  ([a-z-]+)  ", shell("reveal --help").stdout.split("Subcommands:")[1].split("Examples:")[0], re.M)
     check({"report", "show", "doctor", "rules", "help"} <= set(commands), f"subcommands in --help: {commands}")
     pages = ["reveal --help", "reveal-run --help", "reveal-collect --help"]
     pages += [f"reveal help {command}" for command in commands if command != "help"]

@@ -16,11 +16,11 @@ for program in reveal reveal-run reveal-collect; do
 done
 
 # --- manual pages
-commands=$("$prefix/bin/reveal" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z]*\)  .*/\1/p' | grep -v '^help$')
+commands=$("$prefix/bin/reveal" --help | sed -n '/^Subcommands:/,/^$/s/^  \([a-z-]*\)  .*/\1/p' | grep -v '^help$')
 if ! command -v help2man >/dev/null; then
   echo "help2man is not installed: manual pages were not tried"
 else
-  pages=(man1/reveal.1 man1/reveal-run.1 man1/reveal-collect.1 man5/reveal.conf.5 man5/reveal.h5.5
+  pages=(man1/reveal.1 man1/reveal-run.1 man1/reveal-collect.1 man5/reveal.conf.5 man5/reveal.h5.5 man5/reveal.report.5
     man7/reveal-rules.7 man7/reveal-probes.7)
   for command in $commands; do pages+=("man1/reveal-$command.1"); done
   for page in "${pages[@]}"; do
@@ -52,6 +52,21 @@ else
   done >"$work/missing"
   [ ! -s "$work/missing" ] || fail "reveal.h5.5 lacks $(cat "$work/missing")"
   grep -qF '/memory/vmstat_base' <<<"$format" || fail "reveal.h5.5 lacks the layout of a trace"
+  # Every key of a report.
+  zcat "$prefix/share/man/man5/reveal.report.5.gz" >"$work/reveal.report"
+  /usr/bin/python3 - "$work/reveal.report" "$REVEAL_SOURCE"/tests/data/reports/*.json >"$work/missing" <<'END'
+import json, re, sys
+page = set(re.findall(r"\w+", open(sys.argv[1]).read().replace("\\-", "-")))
+def keys(value, free=False):
+    if isinstance(value, list):
+        for one in value: yield from keys(one)
+    elif isinstance(value, dict):
+        for key, inside in value.items():
+            if not free: yield key.removesuffix("_reason")
+            yield from keys(inside, key in ("units", "omitted"))
+print(" ".join(sorted({key for path in sys.argv[2:] for key in keys(json.load(open(path)))} - page)))
+END
+  [ -z "$(tr -d '\n' <"$work/missing")" ] || fail "reveal.report.5 lacks the keys $(cat "$work/missing")"
   zcat "$prefix/share/man/man1/reveal-show.1.gz" | grep -q 'reveal show reveal\\-4711 \\-\\-json\|finding cpu.outsider' ||
     fail "reveal-show.1 lacks the examples of reveal show --help"
   zcat "$prefix/share/man/man5/reveal.conf.5.gz" | grep -q 'interval = "100ms"' || fail "reveal.conf.5 lacks a setting"
@@ -85,18 +100,33 @@ PATH=$prefix/bin:$PATH
 folder=$prefix/share/bash-completion/completions
 for program in reveal reveal-run reveal-collect; do [ -r "$folder/$program" ] || fail "bash would not find $folder/$program"; done
 . "$folder/reveal"
-offers() {  # offers "WORDS TYPED SO FAR" "WORDS EXPECTED": as bash would ask, the last word being typed
-  local typed=$1 expected=$2
+mkdir -p "$work/jobs/reveal-4711" "$work/jobs/slurm.out.d"
+cd "$work/jobs" || exit 1
+bash_offers() {  # bash_offers "WORDS TYPED SO FAR": as bash would ask, the last word being typed
+  local typed=$1
   read -ra COMP_WORDS <<<"$typed"
   [[ $typed != *' ' ]] || COMP_WORDS+=('')
   COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
   _reveal "${COMP_WORDS[0]}" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
-  [ "${COMPREPLY[*]}" = "$expected" ] || fail "\"$typed\" offers \"${COMPREPLY[*]}\" instead of \"$expected\""
+  echo "${COMPREPLY[*]}"
 }
+zsh_offers() { zsh -f "$REVEAL_SOURCE/tests/zsh_offers.zsh" "$prefix/share/zsh/site-functions" "$1" | paste -sd' '; }
+offers() {  # offers "WORDS TYPED SO FAR" "WORDS EXPECTED": in these shells
+  local typed=$1 expected=$2 shell said
+  shift 2
+  for shell in "${@:-${shells[@]}}"; do
+    said=$("${shell}_offers" "$typed")
+    [ "$said" = "$expected" ] || fail "$shell: \"$typed\" offers \"$said\" instead of \"$expected\""
+  done
+}
+shells=(bash)
+if command -v zsh >/dev/null; then shells+=(zsh); else echo "zsh is not installed: its completion was not tried"; fi
+offers "reveal " "$(paste -sd' ' <<<"$commands") help"
 offers "reveal sh" "show"
+offers "reveal merge-" "merge-part"
 offers "reveal show --fi" "--finding"
 offers "reveal show --color " "auto always never"
-offers "reveal show --color = n" "never"
+offers "reveal show --color = n" "never" bash  # which splits --color=n
 offers "reveal export --format py" "python"
 offers "reveal help ex" "export"
 offers "reveal rules cpu.outs" "cpu.outsider"
@@ -104,9 +134,7 @@ offers "reveal probes cpu_f" "cpu_frequency"
 offers "reveal-run --rep" "--report-limit"
 offers "reveal-run -- reveal-col" "reveal-collect"
 offers "reveal-collect --list" "--list-probes"
-offers "reveal show " ""  # bash offers files
-if command -v zsh >/dev/null; then
-  zsh -n "$prefix/share/zsh/site-functions/_reveal" || fail "zsh cannot read its completion"
-fi
+offers "reveal show rev" "" bash  # complete -o default offers files
+[ "${#shells[@]}" = 1 ] || offers "reveal show rev" "reveal-4711" zsh
 
 exit $((failures > 0))

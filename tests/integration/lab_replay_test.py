@@ -1,8 +1,13 @@
 #!/usr/bin/python3
 """Recordings of the laboratory: the report names the rule and the node of each fault, in its interval, and finds nothing
-in a look-alike. They were kept because that was right when they were recorded (tests/lab/keep.py)."""
+in a look-alike. They were kept because that was right when they were recorded (tests/lab/keep.py).
+
+Each report is also read as a tired user reads it: the first screen of a terminal must name the node, the cause, the cost,
+the next step and how certain they are, and a report of one finding must fit on one page."""
+import json
 import os
 import pathlib
+import re
 import sys
 import tarfile
 import tempfile
@@ -14,6 +19,8 @@ from lab import judge  # noqa: E402
 
 RECORDINGS = sorted((SOURCE / "tests/data/traces/lab").glob("*.tar.xz"))
 LEAST_IOU = 0.5
+FIRST_SCREEN, PAGE, WIDTH = 24, 45, 80  # lines, lines, columns
+NEXT_STEP = r"^  (job script|start with|run under|to change|look|for you|for admins) "
 
 
 def explain(name: str, result: dict):
@@ -24,6 +31,24 @@ def explain(name: str, result: dict):
     check(result["rule"], f"{name}: first is {result['first']}, not {truth['rule']}")
     check(result["node"] or not result["choice"], f"{name}: the first finding is on another node")
     check(result["iou"] >= LEAST_IOU, f"{name}: the interval overlaps by {result['iou']}")
+
+
+def check_first_screen(name: str, job: pathlib.Path):
+    report = json.loads((job / "report.json").read_text())
+    lines = (job / "report.txt").read_text().splitlines()
+    shown = [one for one in report["findings"] if one["severity"] != "info" and not one.get("caused_by")]
+    if len(shown) < 2:
+        check(len(lines) <= PAGE, f"{name}: {len(lines)} lines for {len(shown)} findings")
+    wide = [line for line in lines if len(line) > WIDTH and " -printf " not in line]  # a command that cannot be split
+    check(not wide, f"{name}: wider than a terminal: {wide}")
+    if not shown:
+        return
+    first, screen = shown[0], "\n".join(lines[:FIRST_SCREEN])
+    answers = {"which node": any(node in screen for node in first["nodes"]), "what": first["title"] in screen,
+               "how much": re.search("^  cost ", screen, re.M), "what to do": re.search(NEXT_STEP, screen, re.M),
+               "how certain": f"{first['severity']}, {first['confidence']}" in screen}
+    missing = [question for question, answer in answers.items() if not answer]
+    check(not missing, f"{name}: the first screen does not answer {missing}:\n{screen}")
 
 
 def main():
@@ -41,6 +66,7 @@ def main():
                 fail(f"{name}: {result['error']}")
             else:
                 explain(name, result)
+                check_first_screen(name, folder / "job")
     end()
 
 

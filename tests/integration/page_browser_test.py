@@ -1,21 +1,16 @@
 #!/usr/bin/python3
 """The pages of the sample reports in Chromium: nothing fails, nothing is fetched, nothing is wider than the window, texts
-have contrast; copying, filtering, zooming and showing one node do what they say. Prints the size and the load time of each
-page, those of jobs of 4, 64 and 1,024 nodes among them."""
-import contextlib
+have contrast; the first screen has cause, place, cost and remedy; copying, filtering, zooming and showing one node do what
+they say. Prints the size and the load time of each page, those of jobs of 4, 64 and 1,024 nodes among them."""
 import json
-import os
 import pathlib
-import shutil
-import subprocess
 import sys
 import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import check, end, fail, program, skip  # noqa: E402
+from browser import DESKTOP, PHONE, Browser, need_chromium, sample_pages  # noqa: E402
+from harness import check, end, fail  # noqa: E402
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-DESKTOP, PHONE = (1280, 900), (390, 844)
 READABLE = 4.5  # WCAG 2 AA, contrast of normal text
 
 # Texts with less contrast than READABLE against what lies behind them.
@@ -40,80 +35,6 @@ FAINT = """(() => {
   }
   return Array.from(faint);
 })()""".replace("LEAST", str(READABLE))
-
-
-class Browser:
-    """Speaks the DevTools protocol over a pair of pipes: JSON texts, each followed by a zero byte."""
-
-    def __init__(self, folder):
-        to_read, self.to = os.pipe()
-        self.back, to_write = os.pipe()
-        # It expects them as descriptors 3 and 4.
-        self.process = subprocess.Popen(
-            ["sh", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "sh", CHROMIUM, "--headless", "--no-sandbox",
-             "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run", "--disable-sync",
-             "--disable-background-networking", "--disable-component-update", f"--user-data-dir={folder}",
-             "--remote-debugging-pipe"],
-            pass_fds=(to_read, to_write), stderr=subprocess.DEVNULL)
-        os.close(to_read)
-        os.close(to_write)
-        self.pending, self.number, self.session, self.events = b"", 0, None, []
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.call(domain + ".enable")
-
-    def message(self):
-        while b"\0" not in self.pending:
-            more = os.read(self.back, 1 << 16)
-            if not more:
-                raise EOFError("Chromium ended")
-            self.pending += more
-        text, self.pending = self.pending.split(b"\0", 1)
-        return json.loads(text)
-
-    def call(self, method, **parameters):
-        self.number += 1
-        request = {"id": self.number, "method": method, "params": parameters}
-        if self.session:
-            request["sessionId"] = self.session
-        os.write(self.to, json.dumps(request).encode() + b"\0")
-        while (answer := self.message()).get("id") != self.number:
-            self.events.append(answer)
-        if "error" in answer:
-            raise RuntimeError(f"{method}: {answer['error']}")
-        return answer["result"]
-
-    def open(self, path):
-        self.events.clear()
-        self.call("Page.navigate", url=path.as_uri())
-        while not any(event.get("method") == "Page.loadEventFired" for event in self.events):
-            self.events.append(self.message())
-
-    def resize(self, size, scheme="light"):
-        self.call("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1,
-                  mobile=size == PHONE)
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-
-    def value(self, expression):
-        answer = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True,
-                           userGesture=True)
-        if "exceptionDetails" in answer:
-            raise RuntimeError(f"{expression}: {answer['exceptionDetails']}")
-        return answer["result"].get("value")
-
-    def mouse(self, kind, x, y, clicks=1):
-        self.call("Input.dispatchMouseEvent", type="mouse" + kind, x=x, y=y, clickCount=clicks,
-                  button="none" if kind == "Moved" else "left", buttons=0 if kind == "Released" else 1)
-
-    def enter(self):
-        for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key="Enter", windowsVirtualKeyCode=13, text="\r")
-
-    def end(self):
-        with contextlib.suppress(EOFError):
-            self.call("Browser.close")
-        self.process.wait()
 
 
 def check_quiet(browser, page):
@@ -230,6 +151,25 @@ def check_without_eyes(browser):
     check(not nameless, f"without a name: {nameless}")
 
 
+def unanswered(browser):
+    """The questions of a reader that the first screen of a page with a finding leaves open."""
+    return browser.value("""(() => {
+      const card = document.querySelector('#finding-1');
+      const terms = (names) => [...card.querySelectorAll('dt')].find((term) => names.includes(term.textContent));
+      const steps = ['Job script', 'Start with', 'Run under', 'To change', 'Look', 'For you', 'For admins'];
+      const answers = { verdict: document.querySelector('h1'), what: card.querySelector('h3'), 'how certain': card.querySelector('.level'),
+          'which node': terms(['Where']).nextElementSibling, 'how much': terms(['Cost']).nextElementSibling, 'what to do': terms(steps) };
+      return Object.keys(answers).filter((name) => !(answers[name].getBoundingClientRect().bottom <= window.innerHeight));
+    })()""")
+
+
+def check_first_screen(browser, page):
+    for size in (DESKTOP, PHONE):
+        browser.resize(size)
+        browser.open(page)
+        check(not (left := unanswered(browser)), f"{page.name}, {size[0]} pixels: the first screen does not answer {left}")
+
+
 def check_marks(browser):
     """A mark is named below the pointer."""
     browser.value("document.querySelector('.chart').scrollIntoView({ block: 'center' })")
@@ -254,17 +194,16 @@ def print_costs(browser, pages):
 
 
 def main():
-    if CHROMIUM is None:
-        skip("no chromium: apt-get install chromium")
+    need_chromium()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        subprocess.run([program("test_postproc"), "--gtest_filter=Report.LooksAsAccepted:Report.StaysSmall*"], check=False,
-                       stdout=subprocess.DEVNULL, env=os.environ | {"REVEAL_PAGES": folder})
-        pages = sorted(pathlib.Path(folder).glob("*.html"))
+        pages = [page for page in sample_pages(folder) if not page.name.startswith("mail_")]
         check(len(pages) >= 10, f"pages: {pages}")
         browser = Browser(folder + "/profile")
         try:
             for page in pages:
                 check_every_page(browser, page)
+            for name in ("outsider", "many_nodes", "nodes_64"):
+                check_first_screen(browser, pathlib.Path(folder, name + ".html"))
             page = pathlib.Path(folder, "many_nodes.html")
             browser.resize(DESKTOP)
             browser.open(page)

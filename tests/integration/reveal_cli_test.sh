@@ -566,6 +566,8 @@ if "${user[@]}" "$theirs" --version >/dev/null 2>&1; then
   json out "r['runs'][0]['exists'] and r['runs'][0]['nodes'] == 1 and r['runs'][0]['begin_utc'].endswith('Z')"
   expect 0 - "${user[@]}" "$theirs" list --name nosuch
   grep -qx 'no run matches these options' out || fail "list --name: $(cat out)"
+  mkdir bare && expect 0 - "${user[@]}" "$theirs" list bare
+  grep -qx "no job directory with a report in bare" out || fail "list of an empty folder: $(cat out)"
   expect 1 'no rule "cpu.nosuch"' "${user[@]}" "$theirs" list --finding cpu.nosuch
   expect 1 'no such folder' "${user[@]}" "$theirs" list nowhere
   mv past/first past/moved

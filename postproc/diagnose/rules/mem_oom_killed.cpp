@@ -29,7 +29,7 @@ JobValues more_memory(double limit) {
   return {{"memory_more", slurm_memory(std::ceil(limit * 1.25 / kGiB) * kGiB)}, {"memory_limit", slurm_memory(limit)}};
 }
 
-/// " python3 (rank3) ended at that time." If several ended, the killed one is unknown.
+/// " At that time, python3 (rank3) ended." If several ended, the killed one is unknown.
 std::string who_ended(const RuleContext& context, const EventCount& count, double killed) {
   constexpr double kSeenLateSeconds = 2;
   const TimeSpan span = context.span(count.at.begin, count.at.end);
@@ -40,7 +40,7 @@ std::string who_ended(const RuleContext& context, const EventCount& count, doubl
     slot = event.text;
   }
   if (slot.empty()) return "";
-  return fmt::format(" {} ended at that time.", context.rank_name(slot));
+  return fmt::format(" At that time, {} ended.", context.rank_name(slot));
 }
 
 std::string limit_in_words(const std::string& group, double limit, double peak) {

@@ -1,6 +1,8 @@
 #include "report_samples.h"
 
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <limits>
 
 #include "hdf5schema/basics/clocks.h"
@@ -586,6 +588,10 @@ std::vector<Sample> all() {
   return {{"outsider", outsider(2)}, {"healthy", healthy()},       {"insufficient", insufficient()},
           {"failed", failed()},      {"many_nodes", many_nodes()}, {"hostile", hostile()},
           {"chain", chain()}};
+}
+
+void keep_page(const std::string& name, const std::string& page) {
+  if (const char* pages = std::getenv("REVEAL_PAGES")) std::ofstream(pages + ("/" + name + ".html")) << page;
 }
 
 }  // namespace reveal::samples

@@ -27,4 +27,7 @@ struct Sample {
 /// All of them, with timelines short enough to be read in a diff.
 [[nodiscard]] std::vector<Sample> all();
 
+/// REVEAL_PAGES=DIR keeps whole pages, to be looked at in a browser.
+void keep_page(const std::string& name, const std::string& page);
+
 }  // namespace reveal::samples

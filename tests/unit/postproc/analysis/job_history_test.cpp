@@ -90,6 +90,19 @@ TEST_F(JobHistory, GrowsFromNothingToABaseline) {
   EXPECT_TRUE(problems_.empty());
 }
 
+TEST_F(JobHistory, RemembersFindingsAndNoObservations) {
+  const fs::path directory = work_ / "jobs/reveal-0";
+  fs::create_directories(directory);
+  Report one;
+  one.findings = {Finding{.id = "cpu.outsider", .severity = Severity::warning},
+                  Finding{.id = "mem.swap_activity", .severity = Severity::notice},
+                  Finding{.id = "anomaly.unexplained", .severity = Severity::info}};
+  keep_run({.place = directory, .record = {.run_id = "1", .key = run_key_}, .without_index = ""}, options_, one,
+           problems_);
+  EXPECT_EQ(parse_run(read_text_file(directory / "run.json", 100'000)).findings,
+            (std::vector<std::string>{"cpu.outsider", "mem.swap_activity"}));
+}
+
 TEST_F(JobHistory, NeverComparesTwoScriptsOfOneInterpreter) {
   for (int run = 0; run < 4; ++run) static_cast<void>(report(run, 36));
   run_key_ = "fedcba9876543210fedcba9876543210";

@@ -59,8 +59,9 @@ TEST(NodeAnalysis, SaysTheSameOfAJobInPieces) {
     piece = cut(trace.telemetry, begin, count);
     ++pieces;
   };
-  const NodeSummary in_pieces =
-      analyse(without_samples, {.count = trace.telemetry.samples, .in_one_piece = false, .read = read}, {}, 2);
+  const AnalysisSettings settings;
+  const NodeSummary in_pieces = analyse(
+      without_samples, {.count = trace.telemetry.samples, .in_one_piece = false, .read = read}, {&settings, 1}, 2)[0];
   EXPECT_GT(pieces, 7U) << "seven pieces, and the minutes around an episode again";
   EXPECT_NE(in_pieces.part.coverage.at(0).note.find("rules used means of 0.2 s"), std::string::npos);
   EXPECT_EQ(in_pieces.seconds, whole.seconds);
@@ -91,9 +92,29 @@ TEST(NodeAnalysis, AsksForAllSamplesAtOnceWhereThePipelineNeedsThem) {
   };
   AnalysisSettings settings;
   settings.pipeline = "paper";
-  const NodeSummary summary = analyse(trace, {.count = count, .in_one_piece = false, .read = read}, settings, 1);
+  const NodeSummary summary =
+      analyse(trace, {.count = count, .in_one_piece = false, .read = read}, {&settings, 1}, 1)[0];
   EXPECT_EQ(asked, std::vector<std::size_t>{count});
   EXPECT_FALSE(summary.part.episodes.empty());
+}
+
+TEST(NodeAnalysis, ReadsTheSamplesOnceForAllSettings) {
+  const NodeTrace trace = trace_of(disturbed_job(400));
+  std::size_t pieces = 0;
+  const auto read = [&](std::size_t /*begin*/, std::size_t /*count*/, Telemetry& piece) {
+    piece = trace.telemetry;
+    ++pieces;
+  };
+  AnalysisSettings without;
+  without.rules = {{.rule = "cpu.outsider", .enabled = false, .thresholds = {}}};
+  const std::vector<AnalysisSettings> both = {{}, without};
+  const auto summaries = analyse(trace, {.count = trace.telemetry.samples, .read = read}, both, 1);
+  ASSERT_EQ(summaries.size(), 2U);
+  EXPECT_EQ(pieces, 1U);
+  EXPECT_NE(ids_of(summaries[0]), ids_of(summaries[1]));
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(render_summary(summaries[i]) == render_summary(analyse(trace, both[i]))) << i;
+  }
 }
 
 TEST(NodeAnalysis, SaysThatNoSampleWasRecorded) {

@@ -310,8 +310,8 @@ TEST(ComparisonPage, FoldsAndSaysEverything) {
   TextStyle style;
   style.width = 80;
   EXPECT_EQ(comparison_as_text(comparison, style),
-            "SLOWER  The run time was 94.50 s instead of 80.50 s: 14.00 s longer (17.4 %), 95\n"
-            "        % confidence interval of the difference 10.96 s to 17.04 s.\n"
+            "SLOWER  The run time was 94.50 s instead of 80.50 s: 14.00 s longer (17.4 %),\n"
+            "        95 % confidence interval of the difference 10.96 s to 17.04 s.\n"
             "\n"
             "  run time     80.50 s (80.00, 81.00) before, 94.50 s (94.00, 95.00) after;\n"
             "               difference +14.00 s (95 % interval 10.96 to 17.04)\n"

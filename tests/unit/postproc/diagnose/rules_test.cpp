@@ -469,5 +469,24 @@ TEST(Rules, EveryRuleIsCompleteAsATableRow) {
   }
 }
 
+std::vector<Finding> about_a_nameless_process(const RuleContext&) {
+  Finding finding;
+  finding.sentence = "the job's process on n01 allocated memory.";
+  return {finding, Finding{}};
+}
+
+TEST(RunRules, BeginsASentenceWithACapital) {
+  const RuleSpec rule{.id = "test.rule", .check = about_a_nameless_process};
+  const Telemetry telemetry;
+  const Detection detection;
+  std::vector<Finding> found;
+  std::vector<NotChecked> not_checked;
+  run_rule(rule, {.telemetry = telemetry, .detection = detection, .begin = {}, .end = {}, .events = {}}, {}, found,
+           not_checked);
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].sentence, "The job's process on n01 allocated memory.");
+  EXPECT_EQ(found[1].sentence, "");
+}
+
 }  // namespace
 }  // namespace reveal::tests::rules_test

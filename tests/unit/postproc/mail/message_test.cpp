@@ -328,6 +328,8 @@ TEST(MailMessage, NeedsNothingFromElsewhere) {
         EXPECT_EQ(mail.html.find(fetched), std::string::npos) << fetched;
       }
       EXPECT_LE(mail.html.size(), kLargestMailHtml);
+      const bool admins = context.audience == Audience::admins;
+      samples::keep_page("mail_" + sample.name + (admins ? "_admins" : ""), mail.html);
     }
   }
 }

@@ -56,11 +56,6 @@ std::size_t occurrences(std::string_view text, std::string_view what) {
   return count;
 }
 
-/// REVEAL_PAGES=DIR keeps the whole pages, to be looked at in a browser.
-void keep_page(const std::string& name, const std::string& page) {
-  if (const char* pages = std::getenv("REVEAL_PAGES")) std::ofstream(pages + ("/" + name + ".html")) << page;
-}
-
 TEST(Report, LooksAsAccepted) {
   for (const samples::Sample& sample : samples::all()) {
     SCOPED_TRACE(sample.name);
@@ -68,7 +63,7 @@ TEST(Report, LooksAsAccepted) {
     expect_golden(sample.name + ".txt", render_text(sample.report));
     const std::string page = render_html(sample.report);
     expect_golden(sample.name + ".html", without_embedded(page));
-    keep_page(sample.name, page);
+    samples::keep_page(sample.name, page);
   }
 }
 
@@ -81,7 +76,7 @@ TEST(Report, StaysSmallHoweverManyNodesAJobHas) {
     const std::string page = render_html(report);
     EXPECT_LT(page.size(), most_bytes) << nodes << " nodes";
     EXPECT_LT(render_json(report).size(), 3'000'000U) << nodes << " nodes";
-    keep_page("nodes_" + std::to_string(nodes), page);
+    samples::keep_page("nodes_" + std::to_string(nodes), page);
   }
 }
 
@@ -482,10 +477,39 @@ TEST(ReportHtml, NumbersBandsAsTheirFindingsAndShadesNoWholeJob) {
   }
 }
 
+TEST(ReportHtml, HasTheFindingBeforeTheTotalsAndItsSentenceOnce) {
+  Report report = samples::outsider(8);
+  report.verdict.sentence = report.findings[0].sentence;
+  const std::string page = render_html(report);
+  EXPECT_EQ(occurrences(page, html(report.findings[0].sentence)), 1U);
+  EXPECT_LT(page.find("id=\"finding-1\""), page.find("<dt>Totals</dt>"));
+  EXPECT_LT(page.find("<dt>Totals</dt>"), page.find("<h2>What each node used</h2>"));
+  report.verdict.sentence += std::string(600, '.');  // longer than the banner
+  EXPECT_EQ(occurrences(render_html(report), html(report.findings[0].sentence)), 2U);
+  const std::string healthy = render_html(samples::healthy());
+  EXPECT_LT(healthy.find("<dt>Totals</dt>"), healthy.find("<h2>Compared with</h2>"));
+}
+
+TEST(ReportHtml, DrawsChannelsInTheUnitsOfTheSentences) {
+  Report report = samples::outsider(8);
+  report.timeline.resize(2);
+  report.timeline[0].name = "job.wait_time";
+  report.timeline[0].unit = "s/s";
+  report.timeline[0].values = {0.5, 0.25};
+  report.timeline[0].expected = 0.25;
+  report.timeline[1].name = "disk.io_time/vda";
+  report.timeline[1].unit = "s/s";
+  report.timeline[1].values = {0.5, 0.25};
+  const std::string page = render_html(report);
+  EXPECT_NE(page.find("\"unit\":\"threads waiting\",\"values\":[0.5,0.25]"), std::string::npos);
+  EXPECT_NE(page.find("\"expected_text\":\"0.25 threads waiting\""), std::string::npos);
+  EXPECT_NE(page.find("\"unit\":\"% of the time\",\"values\":[50,25]"), std::string::npos);
+}
+
 TEST(ReportHtml, NamesTheVersionAndTheDirectory) {
   const std::string page = render_html(samples::healthy());
   EXPECT_NE(page.find("<footer>reveal 0.1.0 "), std::string::npos);
-  EXPECT_NE(page.find("in <code>reveal-4712</code>"), std::string::npos);
+  EXPECT_NE(page.find("<dt>Directory</dt><dd><code>reveal-4712</code>"), std::string::npos);
 }
 
 TEST(ReportHtml, HasNoChartsWithoutATimeline) {
@@ -571,6 +595,11 @@ TEST(ReportHtml, DrawsTheExpectedLevelOfEvidence) {
   const std::string page = render_html(report);
   EXPECT_EQ(occurrences(page, "\"expected\":0.25"), 1U);
   EXPECT_EQ(occurrences(page, "\"expected\":null"), report.timeline.size() - 1);
+}
+
+TEST(ReportText, HasTheFindingBeforeTheTableOfNodes) {
+  const std::string page = render_text(samples::many_nodes());
+  EXPECT_LT(page.find("  cost         "), page.find("  Node        CPUs used"));
 }
 
 TEST(ReportText, HoldsTwoFindingsOnOnePage) {

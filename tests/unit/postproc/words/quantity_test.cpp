@@ -15,6 +15,15 @@ TEST(Quantity, HasThreeDigitsAndAUnit) {
   EXPECT_EQ(quantity(std::nullopt, "bytes"), "not measured");
 }
 
+TEST(Quantity, OfOneHasNoPlural) {
+  EXPECT_EQ(quantity(1, "cpus"), "1 cpu");
+  EXPECT_EQ(quantity(1.001, "threads waiting"), "1 thread waiting");
+  EXPECT_EQ(quantity(1, "processes"), "1 process");
+  EXPECT_EQ(quantity(1, "bytes"), "1 byte");
+  EXPECT_EQ(quantity(0, "cpus"), "0 cpus");
+  EXPECT_EQ(quantity(1, "s"), "1 s");
+}
+
 TEST(Quantity, OfCpusEndsWithTheHundredths) {
   EXPECT_EQ(quantity(0.00616, "cpus"), "0.01 cpus");
   EXPECT_EQ(quantity(0.000372, "cpus"), "< 0.01 cpus");

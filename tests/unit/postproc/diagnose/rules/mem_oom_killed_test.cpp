@@ -45,7 +45,7 @@ TEST(RuleOomKilled, NamesTheOnlyProcessThatEndedThen) {
                  {60'500'000'000, "process 11", "process_end", "rank0"}};
   const auto found = node.findings("mem.oom_killed");
   ASSERT_EQ(found.size(), 1U);
-  EXPECT_TRUE(found[0].sentence.ends_with(" python3 ended at that time.")) << found[0].sentence;
+  EXPECT_TRUE(found[0].sentence.ends_with(" At that time, python3 ended.")) << found[0].sentence;
   EXPECT_NE(found[0].sentence.find("(job) has a limit of 1.5 GiB, of which 512 MiB was seen in use"),
             std::string::npos);
   EXPECT_NE(found[0].remedy.user.at(0).find("the limit was 1536M,"), std::string::npos) << found[0].remedy.user[0];
