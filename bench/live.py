@@ -103,7 +103,7 @@ def measure_cost(programs, work, nodes, seconds):
     job = os.path.join(work, f"job{nodes}")
     reveal = os.path.join(programs, "reveal")
     run = subprocess.Popen([os.path.join(programs, "reveal-run"), "--output", job, "--node", "n0001", "--no-report",
-                            "--quiet", "--", "sleep", str(seconds + 100)])
+                            "--quiet", "--", "sleep", str(2 * seconds + 200)])
     try:
         while not os.path.exists(os.path.join(job, "n0001.h5.part")):
             time.sleep(0.1)

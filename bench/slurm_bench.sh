@@ -4,7 +4,8 @@
 #   REVEAL_BUILD=build/x bash bench/slurm_bench.sh startup   srun with and without --reveal, interleaved
 #                                                  report    from the last step's end to the report, 4 nodes
 #                                                  short     many short jobs in a row: what stays behind
-#   without an argument: all three. RUNS=50 pairs of startup, SECONDS_OF_JOB=120 and REPEATS=1 of report, JOBS=200 of short.
+#                                                  watch     reveal watch JOB from outside, 4 nodes
+#   without an argument: the first three. RUNS=50 pairs of startup, SECONDS_OF_JOB=120 and REPEATS=1 of report, JOBS=200 of short.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cluster=$here/../tests/integration/slurm/cluster.sh
@@ -125,6 +126,35 @@ short() {
   echo "short, requests to the controller with and without:"
   join -a 1 -a 2 -e 0 -o 0,1.2,2.2 "$dir/rpcs.with" "$dir/rpcs.without" | awk '{ printf "  %-45s %5d %5d%s\n", $1, $2, $3, $2 != $3 ? "  *" : "" }'
   sinfo -R -h
+}
+
+# cost_of SECONDS PROCESS...: percent of a core and largest memory of each, all together in this time
+cost_of() {
+  local seconds=$1 before
+  shift
+  before=$(cat $(printf '/proc/%s/stat ' "$@") | awk '{ n += $14 + $15 } END { print n }')
+  sleep "$seconds"
+  cat $(printf '/proc/%s/stat ' "$@") $(printf '/proc/%s/status ' "$@") | awk -v b="$before" -v s="$seconds" -v n=$# -v hz="$(getconf CLK_TCK)" '
+    $1 == "VmHWM:" { if ($2 > most) most = $2; next }
+    $1 ~ /^[0-9]+$/ { ticks += $14 + $15 }
+    END { printf "%.2f %% of a core each, at most %.0f MiB", (ticks - b) / hz / s * 100 / n, most / 1024 }'
+}
+watch() {
+  local id watch
+  settle
+  id=$("${as_user[@]}" sbatch --parsable -N4 -o /dev/null --reveal --wrap 'srun -N4 sleep 250' </dev/null)
+  sleep 75 # until detection runs are due
+  "${as_user[@]}" sh -c 'echo $$ >pid; exec "$0" watch "$1" --json >watched' "$dir/bin/reveal" "$id" </dev/null &
+  sleep 10
+  watch=$(cat pid)
+  echo "watch, 4 nodes, in 60 s: on the login node $(cost_of 60 "$watch") " >"$dir/watch.1" &
+  echo "srun and its shepherd $(cost_of 60 $(pgrep -f -- "^/usr/bin/srun --jobid=$id "))" >"$dir/watch.2" &
+  echo "slurmstepd of the step $(cost_of 60 $(pgrep -f "^slurmstepd: \\[$id\\.1\\]"))" >"$dir/watch.3" &
+  echo "the watch of a node $(cost_of 60 $(pgrep -f -- "^$dir/bin/reveal watch $id --step"))" >"$dir/watch.4"
+  sleep 2
+  cat "$dir"/watch.?
+  kill -INT "$watch"
+  scancel "$id"
 }
 
 for part in ${*:-startup report short}; do "$part"; done

@@ -19,6 +19,9 @@ install_packages() {  # install_packages NAME...; false when nobody here may ins
   fi
   # needrestart and maintainer scripts must leave the services of a running node alone.
   local quiet=(env DEBIAN_FRONTEND=noninteractive NEEDRESTART_MODE=l RUNLEVEL=1)
+  # Without settings, Postfix does not start, now or later.
+  [[ " $* " != *" postfix "* ]] ||
+    echo "postfix postfix/main_mailer_type select No configuration" | "${as_root[@]}" debconf-set-selections
   "${as_root[@]}" "${quiet[@]}" apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1 && return 0
   "${as_root[@]}" apt-get update -qq && "${as_root[@]}" "${quiet[@]}" apt-get install -y -qq --no-install-recommends "$@"
 }

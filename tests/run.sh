@@ -20,6 +20,7 @@ once=-DREVEAL_UNITY=ON  # compiled once
 
 purposes=(build test)
 [ "${1:-}" != --lab ] || purposes+=(lab)
+[ "${1:-}" != --lab ] || dpkg-query -W -f='${Provides}\n' | grep mail-transport-agent >/dev/null || purposes+=(mta)
 mapfile -t missing < <(missing_packages site-config/packages.txt "${purposes[@]}")
 if [ ${#missing[@]} -gt 0 ]; then
   say "installing ${missing[*]}"

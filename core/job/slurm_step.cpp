@@ -17,6 +17,33 @@ std::string node_of_cgroup(std::string_view cgroups) {
   return std::string(rest.substr(0, rest.find_first_of("/\n")));
 }
 
+bool take_title(std::string_view title, StepDaemon& daemon) {
+  const std::size_t end = title.find(']');
+  if (!title.starts_with(kTitle) || end == std::string_view::npos) return false;
+  const std::string_view name = title.substr(kTitle.size(), end - kTitle.size());
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return false;
+  daemon.job = name.substr(0, dot);
+  daemon.step = name.substr(dot + 1);
+  return true;
+}
+
+/// The title has no more room than the command line and the environment that slurmd gave: it may be cut in the middle
+/// of the number. Slurm's control groups have both names: ".../job_4711/step_batch/slurm".
+bool take_cgroup(std::string_view cgroups, StepDaemon& daemon) {
+  constexpr std::string_view kJob = "/job_";
+  constexpr std::string_view kStep = "/step_";
+  const std::size_t at = cgroups.find(kJob);
+  if (at == std::string_view::npos) return false;
+  const std::string_view job = cgroups.substr(at + kJob.size());
+  const std::size_t end = job.find_first_not_of("0123456789");
+  if (end == 0 || end == std::string_view::npos || !job.substr(end).starts_with(kStep)) return false;
+  const std::string_view step = job.substr(end + kStep.size());
+  daemon.job = job.substr(0, end);
+  daemon.step = step.substr(0, step.find_first_of("/\n"));
+  return !daemon.step.empty();
+}
+
 }  // namespace
 
 StepDaemon read_step_daemon(KernelTree& fs, int pid) {
@@ -35,16 +62,10 @@ StepDaemon read_step_daemon(KernelTree& fs, int pid) {
   const auto line = fs.text(folder + "/cmdline");
   if (!line) return daemon;
   daemon.state = StepDaemon::State::nameless;
-  const std::string_view title = *line;
-  const std::size_t end = title.find(']');
-  if (!title.starts_with(kTitle) || end == std::string_view::npos) return daemon;
-  const std::string_view name = title.substr(kTitle.size(), end - kTitle.size());
-  const std::size_t dot = name.find('.');
-  if (dot == std::string_view::npos) return daemon;
+  const std::string cgroups = fs.text(folder + "/cgroup").value_or("");
+  if (!take_title(*line, daemon) && !take_cgroup(cgroups, daemon)) return daemon;
   daemon.state = StepDaemon::State::named;
-  daemon.job = name.substr(0, dot);
-  daemon.step = name.substr(dot + 1);
-  daemon.node = node_of_cgroup(fs.text(folder + "/cgroup").value_or(""));
+  daemon.node = node_of_cgroup(cgroups);
   return daemon;
 }
 

@@ -19,7 +19,8 @@ struct StepDaemon {
   std::string node;  // if several slurmd share a kernel and their control groups contain the node's name, else ""
 };
 
-/// From its command line, "slurmstepd: [4711.batch]", which it writes there itself a while after its start.
+/// From its command line, "slurmstepd: [4711.batch]", which it writes there itself a while after its start; where that
+/// has too little room, from Slurm's control groups.
 [[nodiscard]] StepDaemon read_step_daemon(KernelTree& fs, int pid);
 
 }  // namespace reveal

@@ -168,7 +168,7 @@ void keep_run(KeptRun run, const HistoryOptions& options, Report& report, std::v
   RunRecord& record = run.record;
   record.verdict = name_of(report.verdict.status);
   for (const Finding& finding : report.findings) {
-    if (finding.severity > Severity::info) record.findings.push_back(finding.id);  // an observation is no cause
+    if (finding.severity >= Severity::notice) record.findings.push_back(finding.id);  // not observations
   }
   record.why_not = report.history.why_not = why_not_normal(report);
   record.accepted = report.history.enters_baseline = record.why_not.empty();

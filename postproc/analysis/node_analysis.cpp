@@ -161,10 +161,21 @@ NodeOverhead overhead(const Telemetry& telemetry, double step_seconds, double se
   return cost;
 }
 
+/// "4710_3" from the environment of the job's processes, under reveal-run in a batch script; "" outside an array job.
+std::string array_task_of(const NodeTrace& trace) {
+  for (const Snapshot* snapshot : {&trace.begin, &trace.end}) {
+    const auto array = fact_in(*snapshot, "env.SLURM_ARRAY_JOB_ID");
+    const auto task = fact_in(*snapshot, "env.SLURM_ARRAY_TASK_ID");
+    if (array && task && parse_int(*array) && parse_int(*task)) return fmt::format("{}_{}", *array, *task);
+  }
+  return "";
+}
+
 void fill_job(const NodeTrace& trace, double seconds, Report& part) {
   const Telemetry& telemetry = trace.telemetry;
   ReportJob& job = part.job;
   job.id = trace.header.job_id;
+  if (!job.id.empty()) job.array = array_task_of(trace);
   job.name = trace.header.job_name;
   job.user = trace.header.user;
   job.cluster = trace.header.cluster;

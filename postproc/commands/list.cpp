@@ -171,9 +171,13 @@ class List final : public Command {
            (since_.empty() || run.begin_utc_ns >= begin_of_time(since_).value_or(0));
   }
 
-  [[nodiscard]] bool is_unrestricted() const {
-    return verdict_.empty() && finding_.empty() && job_.empty() && state_.empty() && since_.empty() &&
-           selection_.name.empty();
+  [[nodiscard]] std::string none_words() const {
+    const bool any = verdict_.empty() && finding_.empty() && job_.empty() && state_.empty() && since_.empty();
+    if (!any || !selection_.name.empty()) return "no run matches these options";
+    if (selection_.folder.empty()) {
+      return "none of your runs has a report yet: reveal-run -- COMMAND and srun --reveal make one";
+    }
+    return "no job directory with a report in " + printable(typed(selection_.folder), 4096);
   }
 
   [[nodiscard]] std::string none_words() const {

@@ -1,6 +1,8 @@
 #include "postproc/live/watch.h"
 
+#include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -8,6 +10,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/own_program.h"
@@ -25,6 +28,15 @@ constexpr int kInterrupted = 130;  // exit status as a shell reports it: the job
 std::atomic<bool> g_stop{false};
 extern "C" void stop_watching(int) {
   g_stop = true;
+}
+
+/// Its memory and processor time are those of the job: it gives way to the job's own processes, and is the first to go
+/// where the job's memory ends. https://man7.org/linux/man-pages/man5/proc_pid_oom_score_adj.5.html
+void give_way_to_job() {
+  constexpr int kNice = 10;
+  ::setpriority(PRIO_PROCESS, 0, kNice);
+  const Descriptor file(::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC));
+  if (file) static_cast<void>(write_all(file.get(), "1000"));
 }
 
 /// On the nodes of a job the plugin names it.
@@ -99,6 +111,7 @@ class Watch final : public Command {
   int run_in_step(const CommonOptions& common) {
     directory_ = spool() + "/" + directory_;
     end_by_signals();
+    give_way_to_job();
     static_cast<void>(watch_job(options(common, WatchForm::step), stdout, g_stop));
     return 0;
   }

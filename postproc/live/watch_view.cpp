@@ -81,10 +81,9 @@ std::string cost_of(const WatchPage& page) {
 }
 
 std::string facts_of_earlier(const EarlierInterval& interval) {
-  return fmt::format("{}: {} was {} its usual range from {} to {}, with {} of {} counters outside theirs",
-                     interval.node, interval.farthest, interval.direction.empty() ? "outside" : interval.direction,
-                     clock_time(interval.begin_utc_ns), clock_time(interval.end_utc_ns), interval.channels,
-                     interval.of_channels);
+  return fmt::format("{}: {} {} its usual range {} to {} ({} of {} counters outside)", interval.node, interval.farthest,
+                     interval.direction.empty() ? "outside" : interval.direction, clock_time(interval.begin_utc_ns),
+                     clock_time(interval.end_utc_ns), interval.channels, interval.of_channels);
 }
 
 class Lines {
@@ -205,7 +204,7 @@ std::string alert_json(const AlertNotice& notice) {
 }
 
 std::string words_of_earlier(const EarlierInterval& interval) {
-  return "before this watch: " + facts_of_earlier(interval) + " (rough check of the collector, not judged by rules)";
+  return "before this watch: " + facts_of_earlier(interval) + "; rough check of the collector, not judged by rules";
 }
 
 std::string earlier_json(const EarlierNotice& notice) {

@@ -60,12 +60,11 @@ NodeView WatchedNode::view(std::size_t meter_values) const {
                 .channels = trace_.rows().channels(),
                 .collector_percent = status_.cpu_percent,
                 .silent_seconds = silent_seconds_,
-                .pace = pace_,
+                .pace = pace_now(),
                 .job = header.job_id,
                 .job_name = header.job_name,
                 .command = header.command,
                 .meters = {}};
-  view.pace.planned = status_.iterations_planned;
   if (newest > 0) {
     view.heard_utc_ns = trace_.utc_of(newest);
     view.seconds = static_cast<double>(view.heard_utc_ns - header.begin_utc_ns) * 1e-9;
@@ -131,15 +130,18 @@ void WatchedNode::read_pace(std::chrono::steady_clock::time_point now) {
   if (now < next_pace_) return;
   next_pace_ = now + kPacePeriod;
   Pace pace = live_pace(trace_).value_or(Pace{});
-  if (pace.estimated && std::isnan(pace.done)) continue_count(pace);
+  // The begin of the job may no longer be among the rows.
+  if (pace.estimated && pace_.estimated && std::isnan(pace.done)) pace.done = pace_now().done;
   pace_ = pace;
   paced_until_ns_ = trace_.rows().newest_ns();
 }
 
-/// Once the begin of the job is no longer among the rows, its iterations go on as fast as they are.
-void WatchedNode::continue_count(Pace& pace) const {
-  const double seconds = static_cast<double>(trace_.rows().newest_ns() - paced_until_ns_) * 1e-9;
-  if (pace_.estimated) pace.done = pace_.done + seconds * pace.per_second;
+/// With the iterations since it was read, which go on as fast as they did.
+Pace WatchedNode::pace_now() const {
+  Pace pace = pace_;
+  pace.done += static_cast<double>(trace_.rows().newest_ns() - paced_until_ns_) * 1e-9 * pace.per_second;
+  pace.planned = status_.iterations_planned;
+  return pace;
 }
 
 /// The collector's own cost: that of watching is shown beside it, not in it.

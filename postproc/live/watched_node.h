@@ -39,7 +39,7 @@ class WatchedNode {
  private:
   void read_meters();
   void read_pace(std::chrono::steady_clock::time_point now);
-  void continue_count(Pace& pace) const;
+  [[nodiscard]] Pace pace_now() const;
   void read_status(std::chrono::steady_clock::time_point now);
 
   std::filesystem::path folder_;

@@ -22,7 +22,6 @@ namespace {
 
 constexpr const char* kTaskSchema = "reveal.array-task/1";
 constexpr std::string_view kTaskFile = "task-";
-constexpr std::size_t kMostTasksKept = 1000;
 constexpr std::size_t kLargestTask = 64 << 10;
 
 std::string file_of(const ArrayTask& task) {
@@ -113,7 +112,8 @@ void ArrayTasks::keep(const ArrayTask& task) {
   if (!is_array_id(task.array)) return;
   const std::string name = file_of(task);
   const std::vector<std::string> known = names(std::string(kTaskFile) + task.array + "-");
-  if (known.size() >= kMostTasksKept && !std::binary_search(known.begin(), known.end(), name)) return;
+  const std::size_t most = task.status == VerdictStatus::finding ? 2 * kMostTasksKept : kMostTasksKept;
+  if (known.size() >= most && !std::binary_search(known.begin(), known.end(), name)) return;
   publish_file(path_, name, render_array_task(task));
 }
 

@@ -2,6 +2,7 @@
 // private file for each task; any number of nodes may share the directory.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -45,12 +46,15 @@ enum class ArrayState : std::uint8_t {
 };
 using ArrayStateOf = std::function<ArrayState(const std::string& array)>;
 
+inline constexpr std::size_t kMostTasksKept = 1000;
+
 class ArrayTasks {
  public:
   /// The directory of MailQuota. Throws Error as that does.
   explicit ArrayTasks(const std::string& directory);
 
-  /// Replaces the record of the same task. Of an array with more than a thousand records, nothing is added.
+  /// Replaces the record of the same task. An array has at most kMostTasksKept records, and as many more of tasks with
+  /// a finding.
   void keep(const ArrayTask& task);
   void remove(const ArrayTask& task) noexcept;
   /// Keeps a task without a result, unless there is a record of it; drop() removes one without a result.

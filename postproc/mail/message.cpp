@@ -113,7 +113,8 @@ bool has_finding(const ArrayTask& task) {
 std::string counted_tasks(const std::vector<ArrayTask>& tasks) {
   const auto found = std::count_if(tasks.begin(), tasks.end(), has_finding);
   const auto shown = static_cast<double>(found > 0 ? found : static_cast<std::ptrdiff_t>(tasks.size()));
-  return counted(shown, "task") + (found > 0 ? " with a finding" : " without a finding");
+  return (tasks.size() < kMostTasksKept ? "" : "at least ") + counted(shown, "task") +
+         (found > 0 ? " with a finding" : " without a finding");
 }
 
 /// "[reveal] hydra job 4710 train: 12 tasks with a finding; worst: task 17, The network lost packets, 7.1 s lost"
@@ -229,6 +230,7 @@ bool can_be_typed(std::string_view path) {
 }
 
 constexpr std::size_t kMostTasks = 10;
+constexpr std::size_t kLongestResult = 110;
 
 /// "FAILED - The node's memory has errors"
 std::string result_of(const ArrayTask& task) {
@@ -236,7 +238,7 @@ std::string result_of(const ArrayTask& task) {
   if (task.title.empty()) {
     return state + (task.status == VerdictStatus::insufficient_data ? "not enough data" : "no finding");
   }
-  return state + (task.status == VerdictStatus::notice ? "notice: " : "") + printable(task.title, kLongestTitle);
+  return state + (task.status == VerdictStatus::notice ? "notice: " : "") + printable(task.title, kLongestResult);
 }
 
 /// The tasks of an array, the worst first: the same rows in text and HTML.
@@ -254,6 +256,7 @@ MailTasks rows_of_tasks(const std::vector<ArrayTask>& tasks) {
   const auto found = std::count_if(tasks.begin(), tasks.end(), has_finding);
   const auto all = static_cast<std::size_t>(found > 0 ? found : static_cast<std::ptrdiff_t>(tasks.size()));
   if (all > shown.rows.size()) {
+    shown.heading += "; the worst:";
     shown.left_out = counted(static_cast<double>(all - shown.rows.size()), "more task") +
                      (found > 0 ? " with a finding" : "") + "; reveal list shows your runs.";
   }
@@ -263,7 +266,7 @@ MailTasks rows_of_tasks(const std::vector<ArrayTask>& tasks) {
 
 std::string text_of_tasks(const MailTasks& tasks) {
   if (tasks.rows.empty()) return {};
-  std::string text = tasks.heading + (tasks.left_out.empty() ? "\n\n" : "; the worst:\n\n");
+  std::string text = tasks.heading + "\n\n";
   for (const MailTasks::Row& row : tasks.rows) {
     text += folded(fmt::format("  task {:<6}", row.task), row.result, 14, kWidth);
     if (!row.cost.empty()) {

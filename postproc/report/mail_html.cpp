@@ -281,7 +281,7 @@ std::string row_of(const MailTasks::Row& row) {
 void add_tasks(const MailTasks& tasks, MailPage& page) {
   if (tasks.rows.empty()) return;
   const auto head = [](std::string_view text) {
-    return fmt::format("<td class=\"quiet\" style=\"{}font-size:13px\">{}</td>", kQuietInk, text);
+    return fmt::format("<td class=\"quiet\" style=\"{}font-size:13px;padding-right:12px\">{}</td>", kQuietInk, text);
   };
   std::string rows;
   for (const MailTasks::Row& row : tasks.rows) rows += row_of(row);

@@ -46,6 +46,7 @@ NOT_RUN = {
     "systemctl restart slurmd": "needs a Slurm cluster",
     "reveal drill  ": "takes more than a minute: with --seconds 20 below",
     "reveal drill --mail": "needs a mail server: tests/integration/mail_test.py",
+    "reveal watch 4711_3": "needs a Slurm cluster: tests/integration/slurm/watch.bats",
     "reveal drill --srun": "needs a Slurm cluster: tests/integration/slurm/drill.bats",
 }
 # From such a line on, a block shows what is printed, not what is typed.

@@ -393,6 +393,34 @@ received("array, later task", checked="exit status 0")
 noted = sorted(path.name for path in (state / "array").glob("array-4710-*"))
 check(noted == ["array-4710-admins-ada", "array-4710-user-ada"], f"the array is noted: {noted}")
 check(len((state / "array" / "array-4710-user-ada").read_text().splitlines()) == 2, "both tasks are counted")
+
+
+def task(number, lost):
+    def change(report):
+        report["report_id"] = f"48{number}-0-0"
+        report["job"].update(id=f"48{number}", array=f"4720_{number}")
+        report["findings"][0]["impact"]["seconds"] = lost
+
+    return job("outsider", f"task{number}", change)
+
+
+away = site_config("away", free_port())
+for number, lost in ((1, 12.5), (2, 60)):
+    mail(away, task(number, lost), "--array", "4720", "--state", state / "tasks", status=1, lines=1)
+mail(site, task(3, 5), "--array", "4720", "--state", state / "tasks")
+mails = received("array, the server was away for two tasks", USER, ADMIN, checked="one mail with three tasks, the worst first")
+three_tasks = mails[USER]
+text, page = parts(three_tasks)
+check(three_tasks["subject"] == "[reveal] hydra job 4720 resnet50-ddp: 3 tasks with a finding; worst: task 2, A process "
+      "outside the job ran on the job's CPUs, 60 s lost", f"subject is {three_tasks['subject']}")
+check(text.splitlines()[0] == "Array job 4720: 3 tasks with a finding", "the text begins with the tasks")
+check(text.index("  task 2 ") < text.index("  task 1 ") < text.index("  task 3 ") < text.index("FINDING"), "the worst first")
+check(f"reveal show {work}/task1" in text and f"reveal show {work}/task1" in html_part(three_tasks)[0], "how to see each")
+check(max(map(len, text.splitlines())) <= 78, "no line of the text is longer than 78 characters")
+check("<reveal.job.hydra.4720.user@hpc.example.org>" in three_tasks["references"], "the array's thread")
+check(not list((state / "tasks").glob("task-*")), "no record of a task is left over")
+mail(site, task(4, 90), "--array", "4720", "--state", state / "tasks")
+received("array, a task that ends later", checked="no second mail")
 capped = site_config("capped", port, per_hour="2")
 mail(capped, job("outsider"), "--state", state / "cap")
 received("cap of 2 an hour, first mails", USER, ADMIN, checked="recipients")
@@ -557,7 +585,7 @@ def rendered(message, width):
 if CHROMIUM is None:
     print("chromium is not installed: the HTML part is not rendered")
 else:
-    for name, message in (("one finding", one_finding), ("many findings", many_findings)):
+    for name, message in (("one finding", one_finding), ("many findings", many_findings), ("three tasks", three_tasks)):
         for width in (600, 390):
             shown = rendered(message, width)
             check(shown.get("width", 0) <= width, f"{name}: {shown} in a window of {width}")

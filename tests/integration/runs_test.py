@@ -155,6 +155,7 @@ def read_only_home():
     fresh.mkdir()
     own(fresh)
     check("none of your runs has a report yet" in run("list", home=fresh).stdout, "before the first report")
+    check(run("list", fresh, home=fresh).stdout == f"no job directory with a report in {fresh}\n", "an empty folder")
 
 
 def clean_jobs_without_report():

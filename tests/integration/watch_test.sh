@@ -68,18 +68,20 @@ kind = os.environ["KIND"]
 if kind == "refused":
     sys.exit("srun: error: Unable to create step for job 4711: \x1b[31mInvalid node count")
 report = ('{"schema":"reveal.node/1","node":"%s","state":"live","seconds":90,"channels":700,'
-          '"heard":"2026-11-20T10:32:05.1Z","job":"4711","job_name":"%s","runs":7,"watching_cpu_percent_of_core":2}')
+          '"has_calls":true,"hang":"%s","heard":"2026-11-20T10:32:05.1Z","job":"4711","job_name":"%s","runs":7,"watching_cpu_percent_of_core":2}')
 alert = ('{"schema":"reveal.alert/1","news":"opened","published":"2026-11-20T10:32:05Z","node":"%s","number":1,'
          '"state":"open","tier":"strong","begin":"2026-11-20T10:31:05Z","end":"2026-11-20T10:32:05Z",'
          '"subsystem":"cpu","score":9,"methods":[],"labels":[],"claim":"%s","reasons":[]}')
-send(0, report % ("n01", "job"))
-send(1, report % ("n02\\u001b[2J", "x" * 3000 + "\\u001b]0;x"))
+hang = "All ranks wait." if kind == "hangs" else ""
+send(0, report % ("n01", "All ranks wait.", "job"))
+send(1, report % ("n02\\u001b[2J", hang, "x" * 3000 + "\\u001b]0;x"))
 send(0, alert % ("n01", "cpu.user rose"))
 send(1, alert % ("n01", "\\u001b[31mred\\u009b" + "y" * 5000))
 for i in range(3000):
     print("1 .{\x1b[2J" + "[" * 500)
 print("7 .{}\n" + "z" * 10000000 + "\nno line of ours", flush=True)
-if kind == "ends":
+if kind in ("ends", "hangs"):
+    time.sleep(3)
     open(os.environ["STATE"], "w").write("COMPLETING")
 else:
     sys.stdin.read()
@@ -91,6 +93,9 @@ slurm refused 4711 >out 2>err
 [ $? = 1 ] || fail "srun refuses: no exit status 1"
 grep -qx 'reveal: job 4711: srun did not start the watch on its nodes: error: Unable to create step for job 4711: Invalid node count' err ||
   fail "srun refuses: $(cat err)"
+# A hang of the ranks of one node, while those of the other work, is none.
+slurm hangs 4711 >lines 2>err || fail "a Slurm job that hangs: exit status $?: $(cat err)"
+grep -q ' All ranks wait\.$' lines || fail "a hang on all nodes: $(cat lines)"
 slurm ends 4711 --json --append slurm.alerts >slurm.json 2>err || fail "a Slurm job that ends: exit status $?: $(cat err)"
 /usr/bin/python3 - slurm.json slurm.alerts <<'PYTHON' || fail "a Slurm job: $(cut -c1-500 slurm.json)"
 import json, sys
@@ -134,7 +139,7 @@ done
 mkdir -m 700 job
 timeout 100 "$bin/reveal" watch job --json >json 2>json.err &
 watch_json=$!
-"$bin/reveal-run" --output job --node n01 --no-report --quiet -- sleep 22 &
+REVEAL_ITERATIONS=3000 "$bin/reveal-run" --output job --node n01 --no-report --quiet -- sleep 22 &
 run=$!
 for _ in $(seq 100); do
   [ -e job/n01.h5.live ] && break
@@ -172,6 +177,7 @@ assert end["schema"] == "reveal.watch/1" and end["news"] == "ended", end
 [node] = end["nodes"]
 assert node["node"] == "n01" and node["state"] == "ended" and node["channels"] > 100, node
 assert 15 < node["seconds"] < 60, node
+assert node["iterations_planned"] == 3000 and "iteration" not in node, node  # a sleep has no rhythm
 assert end["watching_cpu_percent_of_core"] > 0
 own = [line["news"] for line in lines if line["schema"] == "reveal.watch/1"]
 assert own in (["waiting", "watching", "ended"], ["watching", "ended"]), own  # it may come before the job

@@ -238,7 +238,7 @@ start_slurmd() {
   local with_home=()
   # shellcheck disable=SC2016
   [ -z "${CLUSTER_HOME:-}" ] ||
-    with_home=(unshare --mount sh -c 'mount --bind "$0" "$1" && shift && exec "$@"' "$dir/home" "$CLUSTER_HOME")
+    with_home=(unshare --mount bash -c 'mount --bind "$0" "$1" && shift && exec "$@"' "$dir/home" "$CLUSTER_HOME")
   (quietly "${with_home[@]}" env SLURM_CONF="$conf" slurmd -N "$1" -f "$conf") || die "slurmd of $1 does not start: $(tail -n 3 "$dir/daemons.out")"
 }
 all_idle() { [ "$(sinfo -h -N -o %t 2>/dev/null | sort -u)" = idle ]; }

@@ -68,7 +68,7 @@ has_mail() { [ "$(mails "$1" "$2")" -ge 1 ]; }
   situation "mail: array of 4 tasks on two nodes"
   local array task id states=$DIR/home/.local/state/reveal/mail
   array=$(as_user sbatch --parsable --array=0-3 -N1 -o out --reveal=mail=yes \
-    --wrap 'echo $SLURM_JOB_ID >task.$SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID != 2 ] || sleep 12; sleep 4')
+    --wrap 'echo $SLURM_JOB_ID >task.$SLURM_ARRAY_TASK_ID; [ $SLURM_ARRAY_TASK_ID != 2 ] || sleep 14; sleep 10')
   for task in 0 1 3; do
     until_true 60 test -s task.$task
     id=$(cat task.$task)

@@ -113,6 +113,8 @@ PYTHON
   victim=$(pgrep -f -- "^$(reveal_program) watch $id --step" | while read -r process; do
     ! tr '\0' '\n' <"/proc/$process/environ" | grep -qx SLURMD_NODENAME=w2 || echo "$process"
   done)
+  [ "$(cat "/proc/$victim/oom_score_adj")" = 1000 ] || problem "the job is not the last to go without memory"
+  [ "$(ps -o ni= -p "$victim")" -eq 10 ] || problem "the watch does not give way to the job"
   kill -9 $victim || problem "no watch on w2"
   until_true 40 said_in_out 'nothing heard of w2 since' || problem "w2 is not silent: $(cat out err)"
   ! grep -q 'nothing heard of w1' out || problem "w1 is silent, too: $(cat out)"

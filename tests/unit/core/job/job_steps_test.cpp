@@ -74,6 +74,21 @@ TEST_F(JobOnHost, TakesAStepThatNamesItselfLateAndStaysBetweenSteps) {
   EXPECT_TRUE(job_->ended());
 }
 
+TEST_F(JobOnHost, KnowsAStepByItsControlGroupWhereItsTitleIsCut) {
+  host_.last_pid(950);
+  step_daemon(host_, 500, "4711.0", "8:freezer:/slurm/uid_5/job_4711/step_0\n");
+  step_daemon(host_, 600, "4711.1", "0::/system.slice/slurmstepd.scope/job_4712/step_1/slurm\n");
+  step_daemon(host_, 700, "4711.2", "0::/system.slice/slurmstepd.scope/system\n");
+  for (const int pid : {500, 600, 700}) {
+    host_.write("/proc/" + std::to_string(pid) + "/cmdline", std::string("slurmstepd: [471\0d\0", 19));
+  }
+  for (const int pid : {501, 601, 701}) host_.process(pid, pid - 1, "python3", 10, 0);
+  start(JobSource::parse("slurm:4711"));
+  EXPECT_NE(job_->find(501), nullptr);
+  EXPECT_EQ(job_->find(601), nullptr);
+  EXPECT_EQ(job_->find(701), nullptr);
+}
+
 TEST_F(JobOnHost, BelievesNoStepDaemonThatIsNotRoots) {
   host_.last_pid(950);
   step_daemon(host_, 500, "4711.0", "0::/user.slice\n");

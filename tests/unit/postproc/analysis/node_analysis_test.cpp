@@ -36,6 +36,16 @@ std::vector<std::string> ids_of(const NodeSummary& summary) {
   return ids;
 }
 
+TEST(NodeAnalysis, KnowsTheTaskOfAnArrayFromTheEnvironmentOfTheJob) {
+  NodeTrace trace = trace_of(disturbed_job(60));
+  trace.end = {{"env.SLURM_ARRAY_JOB_ID", "4710"}, {"env.SLURM_ARRAY_TASK_ID", "3"}};
+  EXPECT_EQ(analyse(trace, {}).part.job.array, "") << "outside a batch system";
+  trace.header.job_id = "4713";
+  EXPECT_EQ(analyse(trace, {}).part.job.array, "4710_3");
+  trace.end[1].second = "three";
+  EXPECT_EQ(analyse(trace, {}).part.job.array, "");
+}
+
 TEST(NodeAnalysis, SaysTheSameOfAJobInPieces) {
   const NodeTrace trace = trace_of(disturbed_job(650));
   const NodeSummary whole = analyse(trace, {});

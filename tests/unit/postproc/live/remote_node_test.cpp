@@ -77,8 +77,8 @@ TEST(RemoteNode, BringsItsAlertsUnderItsOwnName) {
   node.take(earlier_json({{"before", 1'763'640'900'000'000'000, "text"}, before}), kNow, news);
   ASSERT_EQ(news.earlier.size(), 1U);
   EXPECT_EQ(words_of_earlier(news.earlier[0]),
-            "before this watch: n01: cpu.pressure was above its usual range from 12:00:00 to 12:00:09, with 31 of 240 "
-            "counters outside theirs (rough check of the collector, not judged by rules)");
+            "before this watch: n01: cpu.pressure above its usual range 12:00:00 to 12:00:09 (31 of 240 counters "
+            "outside); rough check of the collector, not judged by rules");
 }
 
 TEST(RemoteNode, IsSilentWhenItsWatchSendsNothing) {

@@ -98,12 +98,19 @@ TEST_F(ArrayTasksTest, ExpectsNoTaskThatHasAResult) {
   EXPECT_EQ(numbers(kept_.all("4710", "ada")), Numbers{"4710_3"});
 }
 
-TEST_F(ArrayTasksTest, KeepsAtMostAThousandTasksOfAnArray) {
-  for (int i = 0; i < 1010; ++i) kept_.keep(task("4710_" + std::to_string(i)));
+TEST_F(ArrayTasksTest, KeepsAtMostAThousandTasksOfAnArrayAndTasksWithAFindingBesides) {
+  ArrayTask healthy = task("4710_0");
+  healthy.status = VerdictStatus::healthy;
+  for (int i = 0; i < 1010; ++i) {
+    healthy.task = "4710_" + std::to_string(i);
+    kept_.keep(healthy);
+  }
   EXPECT_EQ(files(), 1000U);
+  kept_.keep(task("4710_1009"));
+  EXPECT_EQ(files(), 1001U);
   kept_.keep(task("4710_0"));  // replaces its own
   kept_.keep(task("4711_0"));
-  EXPECT_EQ(files(), 1001U);
+  EXPECT_EQ(files(), 1002U);
 }
 
 TEST_F(ArrayTasksTest, SortsFindingsBySeverityThenByCostThenByNumber) {
