@@ -180,14 +180,6 @@ class List final : public Command {
     return "no job directory with a report in " + printable(typed(selection_.folder), 4096);
   }
 
-  [[nodiscard]] std::string none_words() const {
-    if (!is_unrestricted()) return "no run matches these options";
-    if (selection_.folder.empty()) {
-      return "none of your runs has a report yet: reveal-run -- COMMAND and srun --reveal make one";
-    }
-    return "no job directory with a report in " + printable(typed(selection_.folder), 4096);
-  }
-
   RunSelection selection_{.instead = "`reveal list DIR` lists the job directories in a folder"};
   std::string verdict_, finding_, job_, state_, since_;
   std::size_t limit_ = 20;

@@ -45,11 +45,6 @@ std::string spool() {
   return named.starts_with('/') ? named : kSlurmSpool;
 }
 
-bool is_missing(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
-}
-
 /// Its directory here or, on a node of the job, its spool.
 std::string directory_of_running_job(const std::string& path) {
   const std::string directory = directory_of_number(path);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
