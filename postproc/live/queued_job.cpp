@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kDigits = "0123456789";
 constexpr std::size_t kMostListed = 100'000;  // an array may have many tasks
-constexpr std::size_t kMostNodes = 100'000;
+constexpr std::size_t kMostNodesOfJob = 100'000;
 constexpr std::size_t kMostErrors = 3;
 constexpr std::size_t kLongestWords = 400;
 
@@ -88,7 +88,7 @@ std::vector<QueuedJob> parse_queue(std::string_view text) {
     const bool whole = !fields[0].empty() && digits_of(fields[0]) == fields[0].size();
     if (!whole || !nodes || *nodes < 0) continue;
     jobs.push_back({std::string(fields[0]), printable(fields[1], 40), printable(fields[2], 40),
-                    std::min(static_cast<std::size_t>(*nodes), kMostNodes), printable(fields[4], 100)});
+                    std::min(static_cast<std::size_t>(*nodes), kMostNodesOfJob), printable(fields[4], 100)});
   }
   return jobs;
 }
