@@ -177,7 +177,7 @@ const RegisteredCommand kWatchCommand{
          "  reveal watch reveal-4711 | tee a   one line per alert\n"
          "  reveal watch reveal-4711 --json    one JSON object per line\n"
          "  reveal watch 4711                  all nodes of a Slurm job of yours, from any machine with srun\n"
-         "  reveal watch 4711_3                a task of an array; 4711+1: a part of a heterogeneous job\n"
+         "  reveal watch 4711_3                a task of an array; 4711+1: a component of a heterogeneous job\n"
          "  reveal watch reveal-4711 --append alerts.jsonl\n"
          "  reveal watch reveal-4711 --on-alert -- logger -t reveal\n"
          "If DIR is empty, the command waits for a run. Alerts that open, change or close, and hangs, go to the\n"
