@@ -39,7 +39,8 @@ class Export final : public Command {
         ->type_name("PATTERN");
     app.add_flag("--whole-job", whole_job_, "--format perfetto: export the whole job, not only the report's intervals");
     app.add_option("--textfile", textfile_,
-                   "--format openmetrics: write this file for node_exporter's textfile collector, print nothing")
+                   "--format openmetrics: write this file for node_exporter's textfile collector, print nothing; use "
+                   "one name for all jobs, so that each replaces the last one: a file is collected until it is removed")
         ->type_name("FILE.prom");
     app.add_flag("--schema", schema_,
                  "--format windows: print a description of each column as JSON instead of the table");
@@ -136,7 +137,7 @@ const RegisteredCommand kExportCommand{
                  "  reveal export reveal-4711 --format windows | gzip > windows.csv.gz\n"
                  "  reveal export reveal-4711 --format windows --schema > windows.json\n"
                  "  reveal export reveal-4711 --format perfetto > job.json\n"
-                 "  reveal export reveal-4711 --format openmetrics --textfile 4711.prom",
+                 "  reveal export reveal-4711 --format openmetrics --textfile reveal-job.prom",
      .make = make_command<Export>}};
 
 }  // namespace
