@@ -7,7 +7,7 @@ JOB is a job directory; the published one has 4 nodes and 10 minutes, made from 
   reveal-collect --duration 180s --output recording.h5
   tile_trace recording.h5 job --nodes 4 --hours 0.16667
 A report is made first, because three of the formats need it. The shortest of the runs is printed; peak is the largest
-resident memory. `windows` exports one node at a time: all of them one after the other, and the largest of their peaks."""
+resident memory."""
 import argparse
 import os
 import pathlib
@@ -46,10 +46,8 @@ def main():
         print("| format | wall s | cpu s | peak MB | MB |\n|---|---|---|---|---|")
         for form, more in FORMATS.items():
             command = [reveal, "export", options.job, "--format", form, *more]
-            commands = [[*command, "--node", trace.stem] for trace in traces] if form == "windows" else [command]
-            results = [[run(one, environment) for one in commands] for _ in range(options.runs)]
-            walls, cpus, peaks, sizes = zip(*min(results, key=lambda parts: sum(part[0] for part in parts)))
-            print(f"| {form} | {sum(walls):.2f} | {sum(cpus):.2f} | {max(peaks):.0f} | {sum(sizes) / 1e6:.2f} |", flush=True)
+            wall, cpu, peak, size = min(run(command, environment) for _ in range(options.runs))
+            print(f"| {form} | {wall:.2f} | {cpu:.2f} | {peak:.0f} | {size / 1e6:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

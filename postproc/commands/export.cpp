@@ -25,23 +25,22 @@ class Export final : public Command {
     app.add_option(
            "--format", format_,
            "csv: one line per sample, one column per channel, units in the header, all nodes in one table; parquet: "
-           "the "
-           "same as a binary table with a column for the node; python: one line per sample of a Python process with "
-           "the place of its main thread (reveal-run --stack); perfetto: findings, "
+           "the same as a binary table with a column for the node; python: one line per sample of a Python process "
+           "with the place of its main thread (reveal-run --stack); perfetto: findings, "
            "training steps and channels of all nodes around the report's intervals, for ui.perfetto.dev; openmetrics: "
-           "the report's verdict, findings and totals, for Prometheus; windows: one line per window of 3 s with its "
-           "features, the scores of the paper's detectors and the findings of that time")
+           "the report's verdict, findings and totals, for Prometheus; windows: one line per window of 3 s of "
+           "each node with its features, the scores of the paper's detectors and the findings of that time")
         ->required()
         ->check(CLI::IsMember({"csv", "parquet", "windows", "python", "perfetto", "openmetrics"}));
-    app.add_option("--node", node_, "only this node; the formats windows and python need it if there are several")
-        ->type_name("NAME");
+    app.add_option("--node", node_, "only this node; without it, all nodes are in one table")->type_name("NAME");
     app.add_option("--metrics", metrics_, "only these metrics, with shell patterns: \"cpu.*\", \"net.rx_bytes/eth0\"")
         ->delimiter(',')
         ->allow_extra_args(false)
         ->type_name("PATTERN");
     app.add_flag("--whole-job", whole_job_, "--format perfetto: export the whole job, not only the report's intervals");
     app.add_option("--textfile", textfile_,
-                   "--format openmetrics: write this file for node_exporter's textfile collector, print nothing")
+                   "--format openmetrics: write this file for node_exporter's textfile collector, print nothing; use "
+                   "one name for all jobs, so that each replaces the last one: a file is collected until it is removed")
         ->type_name("FILE.prom");
     app.add_flag("--schema", schema_,
                  "--format windows: print a description of each column as JSON instead of the table");
@@ -65,10 +64,10 @@ class Export final : public Command {
                                     {.metrics = metrics_, .whole_job = whole_job_}, print_piece);
     }
     if (format_ == "openmetrics") write_metrics(common);
-    if (format_ == "windows") write_windows(common);
+    if (format_ == "windows") left_out = write_windows(common);
     if (format_ == "python") {
       if (!metrics_.empty()) throw Error("--format python takes no --metrics");
-      write_python_csv(trace().path, print_piece);
+      left_out = write_python_csv(chosen_traces(), print_piece);
     }
     for (const std::string& sentence : left_out) complain(sentence);
     return 0;
@@ -91,14 +90,15 @@ class Export final : public Command {
     }
   }
 
-  void write_windows(const CommonOptions& common) const {
+  [[nodiscard]] std::vector<std::string> write_windows(const CommonOptions& common) const {
     const Report report = stored_or_new_report(directory_, common);
-    const AnnotatedWindows windows(report, trace(), metrics_);
+    AnnotatedWindows windows(report, chosen_traces(), metrics_);
     if (schema_) {
       print(windows.schema());
     } else {
       windows.write_csv(print_piece);
     }
+    return windows.left_out();
   }
 
   /// One trace for each node, or that of --node: of two of a node the closed one.
@@ -116,14 +116,6 @@ class Export final : public Command {
     }
     if (chosen.empty()) throw Error(directory_ + " has no trace of node \"" + node_ + "\", only of " + names);
     return chosen;
-  }
-
-  [[nodiscard]] ListedTrace trace() const {
-    const std::vector<ListedTrace> chosen = chosen_traces();
-    if (chosen.size() == 1) return chosen.front();
-    std::string names;
-    for (const ListedTrace& each : chosen) names += (names.empty() ? "" : ", ") + each.node;
-    throw Error("choose a node with --node: " + names);
   }
 
   std::string directory_;
@@ -145,7 +137,7 @@ const RegisteredCommand kExportCommand{
                  "  reveal export reveal-4711 --format windows | gzip > windows.csv.gz\n"
                  "  reveal export reveal-4711 --format windows --schema > windows.json\n"
                  "  reveal export reveal-4711 --format perfetto > job.json\n"
-                 "  reveal export reveal-4711 --format openmetrics --textfile 4711.prom",
+                 "  reveal export reveal-4711 --format openmetrics --textfile reveal-job.prom",
      .make = make_command<Export>}};
 
 }  // namespace

@@ -23,11 +23,6 @@ namespace {
 /// The default name that reveal-run and the Slurm plugin give a job's directory: reveal-4711.
 constexpr std::string_view kJobDirectory = "reveal-";
 
-bool is_missing(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
-}
-
 /// Directories of a job whose number is in none of their names: those here, else those of the user's history.
 std::vector<std::filesystem::path> recorded_directories(const std::string& number) {
   std::vector<std::filesystem::path> found = runs_of_job(number, std::filesystem::path("."));
@@ -49,6 +44,11 @@ std::string recorded_directory(const std::string& number) {
 }
 
 }  // namespace
+
+bool is_missing(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
+}
 
 void add_common_options(CLI::App& app, CommonOptions& common) {
   app.add_flag("--json", common.json, "print JSON instead of text");

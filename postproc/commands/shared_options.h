@@ -17,6 +17,9 @@ void add_job_directory(CLI::App& app, std::string& directory);
 /// DIR; without it, the user's newest ./reveal-* is meant, see newest_job_directory().
 void add_optional_job_directory(CLI::App& app, std::string& directory);
 
+/// Whether nothing has this path; false where that cannot be told.
+[[nodiscard]] bool is_missing(const std::string& path);
+
 /// Throws Error with the right usage.
 void need_directory(const std::string& directory);
 

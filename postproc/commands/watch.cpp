@@ -45,17 +45,12 @@ std::string spool() {
   return named.starts_with('/') ? named : kSlurmSpool;
 }
 
-bool is_absent(const std::string& path) {
-  std::error_code error;
-  return std::filesystem::status(path, error).type() == std::filesystem::file_type::not_found;
-}
-
 /// Its directory here or, on a node of the job, its spool.
 std::string directory_of_running_job(const std::string& path) {
   const std::string directory = directory_of_number(path);
   const std::string traces = spool() + "/" + path;
   std::error_code error;
-  const bool missing = directory == path && is_absent(path);
+  const bool missing = directory == path && is_missing(path);
   return missing && is_job_number(path) && std::filesystem::is_directory(traces, error) ? traces : directory;
 }
 
@@ -87,7 +82,7 @@ class Watch final : public Command {
     const std::string number = directory_;
     directory_ = directory_of_running_job(number);
     std::optional<QueuedJob> job;
-    if (is_job_number(number) && is_absent(directory_)) job = find_job(number);
+    if (is_job_number(number) && is_missing(directory_)) job = find_job(number);
     if (!job) need_directory(directory_);
     if (common.foreign && forward_.any()) {
       throw Error(directory_ + " belongs to another user: its alerts are printed, and not forwarded");
@@ -148,7 +143,7 @@ class Watch final : public Command {
   std::optional<QueuedJob> find_job(const std::string& number) {
     QueuedJob job = find_running_job(number);
     const std::string directory = directory_of_running_job(job.id);
-    if (is_absent(directory)) return job;
+    if (is_missing(directory)) return job;
     if (const auto foreign = foreign_part({directory})) {
       throw Error(foreign->path.string() + " belongs to " + foreign->owner + "; to read it: reveal watch " + directory);
     }
@@ -182,7 +177,7 @@ const RegisteredCommand kWatchCommand{
          "  reveal watch reveal-4711 | tee a   one line per alert\n"
          "  reveal watch reveal-4711 --json    one JSON object per line\n"
          "  reveal watch 4711                  all nodes of a Slurm job of yours, from any machine with srun\n"
-         "  reveal watch 4711_3                a task of an array; 4711+1: a part of a heterogeneous job\n"
+         "  reveal watch 4711_3                a task of an array; 4711+1: a component of a heterogeneous job\n"
          "  reveal watch reveal-4711 --append alerts.jsonl\n"
          "  reveal watch reveal-4711 --on-alert -- logger -t reveal\n"
          "If DIR is empty, the command waits for a run. Alerts that open, change or close, and hangs, go to the\n"

@@ -147,11 +147,13 @@ class SlurmWatch {
     output_.draw(job);
   }
 
-  /// Ranks that wait for those of another node, which still work, are no hang: all nodes must see one.
+  /// Ranks that wait for those of another node, which still work, are no hang: all nodes must have rows and see one.
   [[nodiscard]] std::string hang() const {
     std::string sentence;
     for (const RemoteNode& node : nodes_) {
       const NodeReport& report = node.report();
+      if (node.unrecorded()) continue;
+      if (report.view.heard_utc_ns == 0) return "";
       if (!report.has_calls) continue;
       if (report.hang.empty()) return "";
       if (sentence.empty()) sentence = report.hang;

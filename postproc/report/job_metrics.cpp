@@ -52,7 +52,8 @@ std::string totals_metrics(const JobTotals& totals, const MetricLabels& job) {
 }  // namespace
 
 std::string report_as_metrics(const Report& report) {
-  const MetricLabels job{{"job_id", report.job.id.empty() ? report.directory : report.job.id}};
+  // Not the directory: its name may be that of a user (--output %u).
+  const MetricLabels job{{"job_id", report.job.id.empty() ? report.report_id : report.job.id}};
   const auto job_and = [&](std::initializer_list<MetricLabels::value_type> more) {
     MetricLabels labels = job;
     labels.insert(labels.end(), more);

@@ -11,6 +11,7 @@
 #include "postproc/telemetry/python_samples.h"
 #include "postproc/telemetry/telemetry_table.h"
 #include "postproc/telemetry/trace_stream.h"
+#include "postproc/words/sanitize.h"
 #include "postproc/words/times.h"
 
 namespace reveal {
@@ -22,6 +23,23 @@ std::string header_line(const TelemetryTable& table, bool names_node) {
   std::string line = names_node ? "time,node" : "time";
   for (const TableColumn& column : table.columns()) line += ',' + csv_field(column.name);
   return line + '\n';
+}
+
+std::string python_lines(const ListedTrace& listed) {
+  const TraceStream stream(listed.path);
+  const std::string& named = stream.trace().telemetry.node;
+  const std::string node = csv_field(printable(named.empty() ? listed.node : named));
+  const std::int64_t offset =
+      std::clamp(stream.trace().utc_minus_monotonic_ns, -PythonSamples::kFarthest, PythonSamples::kFarthest);
+  std::string text;
+  for (const PythonSamples& process : python_samples(stream.trace().events)) {
+    for (const PythonSamples::Sample& sample : process.samples) {
+      const bool named_place = sample.place != PythonSamples::kElsewhere;
+      text += fmt::format("{},{},{},{}\n", iso_milliseconds(sample.time_ns + offset), node, csv_field(process.process),
+                          named_place ? csv_field(process.places[static_cast<std::size_t>(sample.place)]) : "");
+    }
+  }
+  return text;
 }
 
 }  // namespace
@@ -57,24 +75,23 @@ std::vector<std::string> write_csv(const std::vector<ListedTrace>& traces, const
   return table.left_out();
 }
 
-void write_python_csv(const std::filesystem::path& trace, const std::function<void(std::string_view)>& out) {
-  const TraceStream stream(trace);
-  const std::vector<PythonSamples> processes = python_samples(stream.trace().events);
-  if (processes.empty()) {
-    throw Error(trace.string() + ": the main threads of Python were not measured (reveal-run --stack)");
-  }
-  const std::int64_t offset =
-      std::clamp(stream.trace().utc_minus_monotonic_ns, -PythonSamples::kFarthest, PythonSamples::kFarthest);
-  out("time,process,place\n");
-  for (const PythonSamples& process : processes) {
-    std::string text;
-    for (const PythonSamples::Sample& sample : process.samples) {
-      const bool named = sample.place != PythonSamples::kElsewhere;
-      text += iso_milliseconds(sample.time_ns + offset) + ',' + csv_field(process.process) + ',' +
-              (named ? csv_field(process.places[static_cast<std::size_t>(sample.place)]) : "") + '\n';
+std::vector<std::string> write_python_csv(const std::vector<ListedTrace>& traces,
+                                          const std::function<void(std::string_view)>& out) {
+  bool any = false;
+  std::vector<std::string> left_out;
+  for (const ListedTrace& trace : traces) {
+    try {
+      const std::string text = python_lines(trace);
+      if (!text.empty() && !std::exchange(any, true)) out("time,node,process,place\n");
+      out(text);
+    } catch (const Error& error) {
+      left_out.emplace_back(error.what());
     }
-    out(text);
   }
+  if (any) return left_out;
+  throw Error(left_out.empty() ? traces.front().path.parent_path().string() +
+                                     ": the main threads of Python were not measured (reveal-run --stack)"
+                               : left_out.front());
 }
 
 }  // namespace reveal

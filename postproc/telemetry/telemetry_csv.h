@@ -21,8 +21,10 @@ namespace reveal {
                                                  const std::vector<std::string>& metrics,
                                                  const std::function<void(std::string_view)>& out);
 
-/// One line per sample of a Python process's main thread: `time`, `process`, `place`; the place is empty if its name
-/// did not fit into the trace. Throws Error if there are none.
-void write_python_csv(const std::filesystem::path& trace, const std::function<void(std::string_view)>& out);
+/// One line per sample of a Python process's main thread: `time`, `node`, `process`, `place`; the place is empty if its
+/// name did not fit into the trace. Returns a sentence for each of several traces that cannot be read. Throws Error if
+/// there are no samples.
+[[nodiscard]] std::vector<std::string> write_python_csv(const std::vector<ListedTrace>& traces,
+                                                        const std::function<void(std::string_view)>& out);
 
 }  // namespace reveal

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <utility>
 
 #include "hdf5schema/basics/error.h"
@@ -45,15 +44,21 @@ std::string column_unit(const Channel& channel, double step_seconds) {
   return is_counted(channel.kind) ? fmt::format("{} per {:g} s", unit, step_seconds) : std::string(unit);
 }
 
-std::string column_description(const Channel& channel, const TraceStream& stream) {
+std::string description_of(const Channel& channel, const TraceStream& stream) {
   if (const DerivedMetric* derived = derived_metric_of(channel)) return fmt::format("computed: {}", derived->formula);
-  return fmt::format("{}; {}{}", stream.long_name(channel.family), name_of(channel.kind),
-                     is_counted(channel.kind) ? ", increase since the previous row" : "");
+  return printable(fmt::format("{}; {}{}", stream.long_name(channel.family), name_of(channel.kind),
+                               is_counted(channel.kind) ? ", increase since the previous row" : ""));
 }
 
-TableColumn table_column(const Channel& channel, double step_seconds, const TraceStream& stream) {
-  return {printable(column_name(channel, step_seconds)), column_unit(channel, step_seconds),
-          printable(column_description(channel, stream))};
+/// Whether one of the patterns meets it, or there are none; adds those that do to `met`.
+bool is_chosen(const Channel& channel, const std::vector<std::string>& patterns, std::set<std::string>& met) {
+  bool chosen = patterns.empty();
+  for (const std::string& pattern : patterns) {
+    if (!meets_pattern(pattern, channel)) continue;
+    met.insert(pattern);
+    chosen = true;
+  }
+  return chosen;
 }
 
 }  // namespace
@@ -79,11 +84,12 @@ std::span<const double> TelemetryTable::Rows::values(std::size_t column) const {
 TelemetryTable::TelemetryTable(const std::vector<ListedTrace>& traces, const std::vector<std::string>& metrics)
     : single_(traces.size() == 1) {
   std::set<std::string> met;
+  Places places;
   for (const ListedTrace& trace : traces) {
-    take_trace([&] { nodes_.push_back(opened(trace, metrics, met)); });
+    take_trace([&] { nodes_.push_back(opened(trace, metrics, met, places)); });
   }
   if (nodes_.empty()) throw Error(left_out_.empty() ? "no trace to export" : left_out_.front());
-  place_columns();
+  for (Node& node : nodes_) node.in_column.resize(columns_.size());
   const std::string without = single_ ? "this trace has no channel \"" : "no node has a channel \"";
   for (const std::string& pattern : metrics) {
     if (!met.contains(pattern)) left_out_.push_back(without + pattern + '"');
@@ -94,51 +100,34 @@ TelemetryTable::TelemetryTable(const std::vector<ListedTrace>& traces, const std
 }
 
 TelemetryTable::Node TelemetryTable::opened(const ListedTrace& trace, const std::vector<std::string>& metrics,
-                                            std::set<std::string>& met) {
+                                            std::set<std::string>& met, Places& places) {
   Node node{.trace = trace, .name = trace.node};
   read_pieces(trace.path, 1, [&](const Telemetry& first, const TraceStream& stream) {
     if (!first.node.empty()) node.name = first.node;
-    node.name = printable(node.name);
-    node.trace_channels = first.channels.size();
-    node.at_once = std::max<std::size_t>(1, kTableValuesAtOnce / std::max<std::size_t>(1, node.trace_channels));
-    for (std::size_t i = 0; i < node.trace_channels; ++i) {
-      bool wanted = metrics.empty();
-      for (const std::string& pattern : metrics) {
-        if (!meets_pattern(pattern, first.channels[i])) continue;
-        met.insert(pattern);
-        wanted = true;
-      }
-      if (!wanted) continue;
-      node.channels.push_back(i);
-      node.columns.push_back(table_column(first.channels[i], first.step_seconds, stream));
+    node.channels = first.channels.size();
+    for (std::size_t i = 0; i < node.channels; ++i) {
+      const Channel& channel = first.channels[i];
+      if (!is_chosen(channel, metrics, met)) continue;
+      const std::string name = printable(column_name(channel, first.step_seconds));
+      const auto [known, fresh] = places.emplace(name, columns_.size());
+      if (fresh) columns_.push_back({name, column_unit(channel, first.step_seconds), description_of(channel, stream)});
+      node.in_column.resize(columns_.size());
+      std::size_t& place = node.in_column[known->second];
+      if (place == 0) place = 1 + i;
     }
     return false;
   });
+  node.name = printable(node.name);
   return node;
-}
-
-void TelemetryTable::place_columns() {
-  std::map<std::string, std::size_t> known;
-  for (Node& node : nodes_) {
-    for (TableColumn& column : node.columns) {
-      if (known.emplace(column.name, columns_.size()).second) columns_.push_back(column);
-    }
-  }
-  for (Node& node : nodes_) {
-    node.in_column.assign(columns_.size(), 0);
-    for (std::size_t i = 0; i < node.columns.size(); ++i) {
-      std::size_t& place = node.in_column[known.at(node.columns[i].name)];
-      if (place == 0) place = 1 + node.channels[i];
-    }
-    node.columns.clear();
-  }
 }
 
 void TelemetryTable::read(const std::function<void(const Rows&)>& each) {
   for (const Node& node : nodes_) {
     take_trace([&] {
-      read_pieces(node.trace.path, node.at_once, [&](const Telemetry& piece, const TraceStream&) {
-        if (piece.channels.size() != node.trace_channels) {
+      const std::size_t samples =
+          std::max<std::size_t>(1, kTableValuesAtOnce / std::max<std::size_t>(1, node.channels));
+      read_pieces(node.trace.path, samples, [&](const Telemetry& piece, const TraceStream&) {
+        if (piece.channels.size() != node.channels) {
           throw Error(node.trace.path.string() + ": it has changed while it was exported");
         }
         each({node.name, piece, node.in_column});

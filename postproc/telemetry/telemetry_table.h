@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -59,16 +60,13 @@ class TelemetryTable {
   struct Node {
     ListedTrace trace;
     std::string name;
-    std::size_t at_once = 1;             // samples
-    std::size_t trace_channels = 0;      // all of the trace
-    std::vector<std::size_t> channels;   // chosen
-    std::vector<TableColumn> columns;    // those of these channels
+    std::size_t channels = 0;            // all of the trace
     std::vector<std::size_t> in_column;  // for each column of the table, 1 + its channel; 0: the node has none
   };
+  using Places = std::map<std::string, std::size_t>;  // columns by name
 
-  [[nodiscard]] static Node opened(const ListedTrace& trace, const std::vector<std::string>& metrics,
-                                   std::set<std::string>& met);
-  void place_columns();
+  [[nodiscard]] Node opened(const ListedTrace& trace, const std::vector<std::string>& metrics,
+                            std::set<std::string>& met, Places& places);
   template <typename Read>
   void take_trace(const Read& read);
 

@@ -322,7 +322,19 @@ assert {row[1] for row in rows} == {'n01', 'n02'} and all(len(row) == 3 for row 
 PY
 expect 0 - "$reveal" export both --format csv --node n02 --metrics mem.available
 head -1 out | grep -qx 'time,mem.available \[bytes\]' || fail "one node has a column for its name: $(head -1 out)"
-expect 1 'choose a node with --node: n01, n02' "$reveal" export both --format python
+expect 1 'main threads of Python were not measured' "$reveal" export both --format python
+rm both/n02.h5
+"$collect" --output both/n02.h5 --node n02 --duration 5s --probes memory || fail "a second node, longer"
+expect 0 - "$reveal" export both --format windows --metrics mem.available
+/usr/bin/python3 - <<'PY' || fail "not the windows of two nodes: $(head -c 300 out)"
+import csv
+with open('out', newline='') as file:
+    head, *rows = csv.reader(file)
+assert head[:3] == ['begin', 'end', 'node'], head
+assert {row[2] for row in rows} == {'n01', 'n02'} and all(len(row) == len(head) for row in rows), rows[:2]
+PY
+expect 0 - "$reveal" export both --format windows --metrics mem.available --node n02
+[ "$(tail -n +2 out | cut -d, -f3 | sort -u)" = n02 ] || fail "--node n02: $(head -c 300 out)"
 
 # --- the textfile of a collector is replaced at once
 expect 0 - "$reveal" export cut --format openmetrics --textfile job.prom

@@ -74,6 +74,8 @@ alert = ('{"schema":"reveal.alert/1","news":"opened","published":"2026-11-20T10:
          '"subsystem":"cpu","score":9,"methods":[],"labels":[],"claim":"%s","reasons":[]}')
 hang = "All ranks wait." if kind == "hangs" else ""
 send(0, report % ("n01", "All ranks wait.", "job"))
+if kind != "stays":
+    time.sleep(1.5)  # the other node has not reported yet: no hang is known
 send(1, report % ("n02\\u001b[2J", hang, "x" * 3000 + "\\u001b]0;x"))
 send(0, alert % ("n01", "cpu.user rose"))
 send(1, alert % ("n01", "\\u001b[31mred\\u009b" + "y" * 5000))

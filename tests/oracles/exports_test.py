@@ -159,14 +159,18 @@ def read_windows(job):
               f"{name} is {table[name].dtype}, {about['datatype']} in the schema")
         check(about["dc:description"], f"{name} has no description")
     [notes] = schema["notes"]
-    check(notes["windows"] == len(table) and notes["window_seconds"] == 3 and notes["node"] == "n01", f"notes: {notes}")
+    [node] = notes["nodes"]
+    check(node["windows"] == len(table) and node["window_seconds"] == 3 and node["node"] == "n01", f"notes: {notes}")
+    both = pandas.read_csv(io.StringIO(export(job, "--format", "windows")), index_col=["node", "begin"])
+    check(list(both.index.unique("node")) == ["n01", "n02"] and both.index.is_unique, f"windows of {both.index.unique('node')}")
+    check(both.loc["n02"].filter(like="disk.").isna().all(axis=None), "n02 has no disks")
     length = (table["end"] - table["begin"]).dt.total_seconds()
     check(set(length) == {3.0} and len(table) >= SECONDS - 6, f"{len(table)} windows of {set(length)} s")
     samples = pandas.read_csv(io.StringIO(export(job, "--format", "csv", *chosen)), index_col="time", parse_dates=["time"])
     values = compare_features(table, samples)
     check(values > 3 * len(table), f"only {values} features were compared")
     compare_marks(table, json.loads((job / "report.json").read_text()), "n01")
-    compared("windows", "pandas, json", f"{len(table)} windows of 3 s; {values} features = those by pandas of the csv; "
+    compared("windows", "pandas, json", f"{len(table)} windows of 3 s of a node; {values} features = those by pandas of the csv; "
              f"intervals and findings = report.json; types of {len(columns)} columns = the schema")
 
 
@@ -281,7 +285,7 @@ def read_python(folder, measured):
     check(told.returncode == 0, f"--format python: {told.stderr}")
     table = pandas.read_csv(io.StringIO(told.stdout), parse_dates=["time"])
     there = table["place"].fillna("").str.startswith("load_batch (job.py:")
-    check(list(table) == ["time", "process", "place"] and there.sum() >= 5 and there.mean() > 0.6, f"places: {table}")
+    check(list(table) == ["time", "node", "process", "place"] and there.sum() >= 5 and there.mean() > 0.6, f"places: {table}")
     compared("python", "pandas", f"{len(table)} samples, {there.sum()} of them in the function that the program ran")
 
 

@@ -88,9 +88,9 @@ bool is_summed_in_paper(const Channel& channel) {
   return counts_events(channel) || fact_of(channel.metric, &MetricFact::summed_in_paper);
 }
 
-WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& options, const WindowGrid& grid) {
-  WindowVotes votes{.grid = grid};
-  votes.channels = prune(telemetry, 0, telemetry.samples, options.prune_above);
+WindowVotes window_votes(const Telemetry& telemetry, std::vector<std::size_t> channels, const DetectOptions& options,
+                         const WindowGrid& grid) {
+  WindowVotes votes{.grid = grid, .channels = std::move(channels)};
   votes.z = standardise(feature_matrix(telemetry, votes.channels, votes.grid, is_summed_in_paper));
   for (const Detector& detector : detectors()) {
     votes.methods.push_back(detector.method);
@@ -111,7 +111,8 @@ Detection detect_as_in_paper(const Telemetry& telemetry, const DetectOptions& op
     detection.insufficient = too_short(telemetry.samples, least_samples(grid), telemetry.step_seconds);
     return detection;
   }
-  const WindowVotes votes = window_votes(telemetry, options, grid);
+  const WindowVotes votes =
+      window_votes(telemetry, prune(telemetry, 0, telemetry.samples, options.prune_above), options, grid);
   const std::vector<double> score = rank_scores(votes);
 
   for (std::size_t w = 0; w < grid.count; ++w) {

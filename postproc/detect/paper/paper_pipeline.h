@@ -20,9 +20,9 @@ struct WindowVotes {
 
   [[nodiscard]] int agreement(std::size_t window) const;
 };
-/// Votes on windows of the whole telemetry; `grid` has at least kLeastWindows.
-[[nodiscard]] WindowVotes window_votes(const Telemetry& telemetry, const DetectOptions& options,
-                                       const WindowGrid& grid);
+/// Votes on windows of the whole telemetry; `grid` has at least kLeastWindows. `channels`: those that pruning retained.
+[[nodiscard]] WindowVotes window_votes(const Telemetry& telemetry, std::vector<std::size_t> channels,
+                                       const DetectOptions& options, const WindowGrid& grid);
 
 /// Whether the paper takes the number of events in a window as the channel's feature, and no other.
 [[nodiscard]] bool is_summed_in_paper(const Channel& channel);

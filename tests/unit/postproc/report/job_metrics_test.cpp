@@ -56,6 +56,16 @@ TEST(JobMetrics, HaveTheVerdictTheCostAndTheTotals) {
   }
 }
 
+TEST(JobMetrics, NameNoDirectoryOfAJobWithoutANumber) {
+  Report report = samples::outsider(2);
+  report.job.id.clear();
+  report.directory = "alice";
+  report.report_id = "0f1e2d3c";
+  const std::string text = report_as_metrics(report);
+  EXPECT_EQ(text.find("alice"), std::string::npos) << "--output %u";
+  EXPECT_NE(text.find("reveal_job_info{job_id=\"0f1e2d3c\",verdict=\"finding\"} 1\n"), std::string::npos) << text;
+}
+
 TEST(JobMetrics, KeepUpperBoundsApartAndAddNoFindings) {
   Report report = samples::outsider(2);
   report.findings.resize(1);

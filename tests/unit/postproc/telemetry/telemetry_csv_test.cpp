@@ -88,5 +88,44 @@ TEST(TelemetryCsv, ExportsTheOtherNodesIfATraceIsDamaged) {
   EXPECT_THROW(static_cast<void>(exported({broken, broken}, {})), Error);
 }
 
+/// A node of which the stack of one process was read twice; no place: of none.
+ListedTrace write_python_node(const TemporaryDirectory& directory, const std::string& node, const std::string& place) {
+  const std::filesystem::path path = directory.path() / (node + ".h5");
+  TraceHeader header = sample_header();
+  header.node = node;
+  TraceWriter writer(path, header);
+  const auto levels = writer.add_family(gauge_family());
+  writer.add_channel(levels, {.metric = "mem.available"});
+  writer.start();
+  writer.append_clock({0, kBegin, 1000});
+  const std::int64_t row[] = {1};
+  for (std::int64_t tick = 0; tick <= 3; ++tick) writer.append_row(levels, tick * kTick, row);
+  if (!place.empty()) writer.append_event({2'000'000'000, "rank0", "python_frames", "1s a? a=" + place});
+  writer.close();
+  return {.path = path, .node = node};
+}
+
+TEST(PythonCsv, IsOneTableOfSeveralNodes) {
+  const TemporaryDirectory directory;
+  std::string text;
+  const auto left_out =
+      write_python_csv({write_python_node(directory, "n01", "load(a.py:8)"), write_python_node(directory, "n02", ""),
+                        write_python_node(directory, "n,3", "step(b.py:9)")},
+                       [&](std::string_view more) { text += more; });
+  EXPECT_TRUE(left_out.empty());
+  EXPECT_EQ(text,
+            "time,node,process,place\n"
+            "2023-11-14T22:13:20.000Z,n01,rank0,load (a.py:8)\n"
+            "2023-11-14T22:13:21.000Z,n01,rank0,\n"
+            "2023-11-14T22:13:20.000Z,\"n,3\",rank0,step (b.py:9)\n"
+            "2023-11-14T22:13:21.000Z,\"n,3\",rank0,\n");
+}
+
+TEST(PythonCsv, NeedsSamples) {
+  const TemporaryDirectory directory;
+  const std::vector<ListedTrace> traces = {write_python_node(directory, "n01", "")};
+  EXPECT_THROW(static_cast<void>(write_python_csv(traces, [](std::string_view) {})), Error);
+}
+
 }  // namespace
 }  // namespace reveal::tests::telemetry_csv_test
