@@ -74,7 +74,10 @@ def overlap(finding: dict, truth: dict) -> tuple[float, float | None]:
 def lost_seconds(folder: pathlib.Path, truth: dict) -> float | None:
     """What the fault cost the rank that it cost most; nothing where the job's log cannot tell."""
     begin, end, epochs = truth["begin_utc_ns"], truth["end_utc_ns"], collections.defaultdict(list)
-    for line in (folder / "phases.jsonl").read_text().splitlines():
+    log = folder / "phases.jsonl"
+    if not log.exists():  # a recording that was kept
+        return None
+    for line in log.read_text().splitlines():
         phase = json.loads(line)
         if phase["epoch"] > 0:
             epochs[phase["rank"], phase["epoch"]].append(phase)

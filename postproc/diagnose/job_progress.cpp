@@ -88,6 +88,11 @@ void refine_loss(const RuleContext& context, Finding& finding) {
   if (finding.impact.at_most && seconds > *estimated) return;
   finding.impact.at_most = false;
   set_loss(context, finding, seconds, lost->how);
+  // Some sentences have the estimate.
+  const std::string told = fmt::format("the job lost about {} s", number(*estimated));
+  if (const std::size_t place = finding.sentence.find(told); place != std::string::npos) {
+    finding.sentence.replace(place, told.size(), fmt::format("the job lost about {} s", number(seconds)));
+  }
 }
 
 }  // namespace reveal

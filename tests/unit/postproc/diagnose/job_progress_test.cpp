@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "postproc/words/quantity.h"
 #include "rule_recording.h"
 
 namespace reveal::tests::job_progress_test {
@@ -31,6 +32,7 @@ struct Node {
       Finding finding = context.finding();
       finding.intervals = {context.span(kEvent.begin, kEvent.end)};
       finding.severity = Severity::warning;
+      finding.sentence = "It was slow; the job lost about 3 s. It was n1.";
       finding.impact = {.seconds = seconds, .percent = std::nullopt, .how = "it waited", .at_most = at_most};
       refine_loss(context, finding);
       return finding;
@@ -95,6 +97,7 @@ TEST(JobProgress, ReplacesWhatARuleEstimatedByItsOwnSignal) {
   const Finding finding = node.refined();
   EXPECT_NEAR(finding.impact.seconds.value_or(0), 12, 0.2);
   EXPECT_NEAR(finding.impact.percent.value_or(0), 10, 0.2);
+  EXPECT_EQ(finding.sentence, "It was slow; the job lost about " + number(*finding.impact.seconds) + " s. It was n1.");
   EXPECT_NEAR(node.refined(14, true).impact.seconds.value_or(0), 12, 0.2) << "within the bound";
   EXPECT_FALSE(node.refined(14, true).impact.at_most);
 }
