@@ -42,6 +42,7 @@ NOT_RUN = {
     "echo 'include /etc/reveal": "changes Slurm's configuration: tests/package/slurm_package.sh",
     "echo 'include /usr/share/reveal": "changes Slurm's configuration: tests/integration/slurm/broken.bats",
     "cc -shared": "writes to Slurm's plugin directory: tests/integration/slurm/broken.bats",
+    "SELECT node": "is a query for DuckDB: tests/oracles/parquet_test.py",
     "grep PrologFlags": "reads Slurm's configuration",
     "systemctl restart slurmd": "needs a Slurm cluster",
     "reveal drill  ": "takes more than a minute: with --seconds 20 below",

@@ -1,11 +1,12 @@
 // Reads a Parquet file with a program that is not ours and prints it as JSON, for exports_test.py:
 //   node --input-type=module - hyparquet|arrow-rs|duckdb FILE < parquet_readers.mjs     in the folder of node_modules
+//   node --input-type=module - query FILE "SELECT ... FROM 'job.parquet'" < parquet_readers.mjs
 // {"reader": "DuckDB v1.5.6", "names": [...], "columns": [[...], ...], "metadata": {...}, "bounds": {...}}. Times are
 // microseconds since 1970 as text, missing values null, infinite numbers text.
 import { readFileSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
 
-const [reader, path] = process.argv.slice(2)
+const [reader, path, words] = process.argv.slice(2)
 const version = (name) => JSON.parse(readFileSync(`node_modules/${name}/package.json`)).version
 
 async function hyparquet() {
@@ -65,7 +66,14 @@ async function duckdb() {
   }
 }
 
-const read = { hyparquet, 'arrow-rs': arrowRust, duckdb }[reader]
+/// The rows of a query about 'job.parquet', which is this file.
+async function query() {
+  const { DuckDBInstance } = await import('@duckdb/node-api')
+  const connection = await (await DuckDBInstance.create(':memory:')).connect()
+  return (await connection.runAndReadAll(words.replace('job.parquet', path.replaceAll("'", "''")))).getRows()
+}
+
+const read = { query, hyparquet, 'arrow-rs': arrowRust, duckdb }[reader]
 const plain = (key, value) =>
   typeof value === 'bigint' ? Number(value) : typeof value === 'number' && !Number.isFinite(value) ? String(value) : value
 console.log(JSON.stringify(await read(), plain))

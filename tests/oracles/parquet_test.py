@@ -6,8 +6,10 @@ import csv
 import datetime
 import io
 import json
+import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -41,8 +43,8 @@ def record(folder):
     check(all([one.wait() == 0 for one in collectors]), "two collectors")
 
 
-def read_back(reader, file):
-    done = subprocess.run(["node", "--input-type=module", "-", reader, file], capture_output=True, text=True, check=False,
+def read_back(reader, file, *query):
+    done = subprocess.run(["node", "--input-type=module", "-", reader, file, *query], capture_output=True, text=True, check=False,
                           input=(SOURCE / "tests/oracles/parquet_readers.mjs").read_text(), cwd=NODE_MODULES.parent)
     if done.returncode != 0:
         check(False, f"{reader} cannot read {file.name}: {done.stderr[-600:]}")
@@ -125,6 +127,21 @@ def compare_with_trace(job, nodes, numbers):
     rows.append(("two nodes", "h5py", "mem.available of each node is in its trace"))
 
 
+def run_query_of_readme(job, nodes, numbers):
+    """The query that README.md shows, by DuckDB."""
+    [query] = re.findall(r"^    (SELECT .* FROM 'job\.parquet' .*);$", (SOURCE / "README.md").read_text(), re.M)
+    file = job.parent / "job.parquet"
+    file.write_bytes(export(job, form="parquet", text=False))
+    told = read_back("query", file, query)
+    column = numbers["mem.available [bytes]"]
+    for node in ("n01", "n02"):
+        known = [value for value, where in zip(column, nodes) if where == node and value is not None]
+        [[mean]] = [row[1:] for row in told if row[0] == node]
+        check(math.isclose(mean, sum(known) / len(known), rel_tol=1e-9), f"README's query: {node} {mean}")
+    check(len(told) == 2, f"README's query: {told}")
+    rows.append(("two nodes", "DuckDB", "README's query = means of csv"))
+
+
 def check_refusals(job):
     master, terminal = os.openpty()
     done = subprocess.run([program("reveal"), "export", job, "--format", "parquet"], stdout=terminal,
@@ -149,6 +166,7 @@ with tempfile.TemporaryDirectory() as name:
     record(base / "job")
     _, all_nodes, all_numbers = compare(base / "job", "two nodes", [])
     compare_with_trace(base / "job", all_nodes, all_numbers)
+    run_query_of_readme(base / "job", all_nodes, all_numbers)
     compare(base / "job", "one node", ["--node", "n01", "--metrics", "mem.*,cpu.user"])
     check_refusals(base / "job")
     (base / "one").mkdir()
