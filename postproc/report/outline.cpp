@@ -119,9 +119,11 @@ Section totals_section(const Report& report) {
   }
   add(section.parts, "directory", {code(report.directory)}, RowKind::prose, kWeb);
   if (report.totals.empty()) return section;
-  const JobTotals& whole = report.totals.front();
-  const std::vector<std::string> known = used(whole);
-  add(section.parts, "totals", known.empty() ? "nothing was measured" : listed(known, known.size(), "; "));
+  const std::vector<std::string> known = used(report.totals.front());
+  const bool some = std::any_of(report.totals.begin() + 1, report.totals.end(),
+                                [](const JobTotals& node) { return !used(node).empty(); });
+  const char* const none = some ? "not known: not all nodes were measured" : "nothing was measured";
+  add(section.parts, "totals", known.empty() ? none : listed(known, known.size(), "; "));
   return section;
 }
 

@@ -353,6 +353,14 @@ TEST(ReportBrief, KeepsTheLastClauseOfAFailure) {
   EXPECT_TRUE((lines[1] + lines[2]).ends_with("program's own        output.")) << lines[1] << "\n" << lines[2];
 }
 
+TEST(ReportText, DoesNotSayThatNothingWasMeasuredWhereOneOfTheNodesWas) {
+  Report report = samples::many_nodes();
+  report.totals = {JobTotals{}, JobTotals{.node = "n01", .read_bytes = 2e9}, JobTotals{.node = "n02"}};
+  EXPECT_NE(render_text(report).find("totals       not known: not all nodes were measured\n"), std::string::npos);
+  report.totals.resize(1);
+  EXPECT_NE(render_text(report).find("totals       nothing was measured\n"), std::string::npos);
+}
+
 TEST(ReportBrief, LeavesOutTheLaterTotalsRatherThanOnesInBetween) {
   Report report = samples::healthy();
   report.totals.front().network_bytes = 0;
