@@ -1,6 +1,6 @@
 # Manual pages of what the programs print (their --help, rules and metrics), of reveal.conf and of the trace: written by
 # `cmake --install`, and by cpack.
-# cmake -DCOMPONENT=collector|analysis -DPROGRAMS=DIR -DTO=DIR -DHELP2MAN=FILE -DGZIP=FILE -DRELEASE=TEXT -DSOURCE=DIR
+# cmake -DCOMPONENT=collector|analysis|plugin -DPROGRAMS=DIR -DTO=DIR -DHELP2MAN=FILE -DGZIP=FILE -DRELEASE=TEXT -DSOURCE=DIR
 #       -P manual.cmake
 
 file(REMOVE_RECURSE ${TO})
@@ -95,6 +95,32 @@ if(COMPONENT STREQUAL analysis)
   list(JOIN pages ",\n" pages)
   page_of(reveal "" ".BR reveal-run (1),\n.BR reveal.conf (5),\n.BR reveal-rules (7),\n${pages}")
   page_of_rules()
+  return()
+endif()
+
+if(COMPONENT STREQUAL plugin)
+  file(READ ${SOURCE}/site-config/plugstack.conf arguments)
+  escape(arguments "${arguments}")
+  write_page(spank_reveal 8 ".TH SPANK_REVEAL 8 \"\" \"${RELEASE}\" \"System administration\"
+.SH NAME
+spank_reveal \\- the plugin of reveal for Slurm
+.SH DESCRIPTION
+The plugin gives
+.BR srun ,
+.B sbatch
+and
+.B salloc
+the option \\-\\-reveal, starts a collector on each node of a job, and delivers the traces at the end of the job. Its
+arguments stand in Slurm's plugstack.conf:
+.PP
+.nf
+${arguments}
+.fi
+.SH \"SEE ALSO\"
+.BR reveal (1),
+.BR reveal.conf (5),
+.BR srun (1)
+")
   return()
 endif()
 

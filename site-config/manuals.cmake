@@ -4,7 +4,11 @@
 find_program(HELP2MAN help2man)
 find_program(GZIP gzip)
 if(HELP2MAN)
-  foreach(component collector analysis)
+  set(described collector analysis)
+  if(TARGET spank_reveal)
+    list(APPEND described plugin)
+  endif()
+  foreach(component IN LISTS described)
     install(CODE "
       execute_process(COMMAND \"${CMAKE_COMMAND}\" \"-DPROGRAMS=${CMAKE_RUNTIME_OUTPUT_DIRECTORY}\" -DCOMPONENT=${component}
         \"-DTO=${CMAKE_BINARY_DIR}/man/${component}\" \"-DHELP2MAN=${HELP2MAN}\" \"-DGZIP=${GZIP}\"

@@ -117,7 +117,7 @@ list(APPEND CPACK_RPM_COLLECTOR_USER_FILELIST "%exclude ${CMAKE_INSTALL_PREFIX}/
 set(CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION /usr/local)
 foreach(folder bin etc lib lib/systemd lib/systemd/system lib/tmpfiles.d lib/python3 lib/python3/dist-packages lib64 libexec
     share share/bash-completion share/bash-completion/completions share/doc share/lintian share/lintian/overrides share/man
-    share/man/man1 share/man/man5 share/man/man7 share/zsh share/zsh/site-functions share/zsh/vendor-completions
+    share/man/man1 share/man/man5 share/man/man7 share/man/man8 share/zsh share/zsh/site-functions share/zsh/vendor-completions
     ${CMAKE_INSTALL_LIBDIR} ${REVEAL_SLURM_PLUGIN_DIR})
   cmake_path(ABSOLUTE_PATH folder BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX})
   list(APPEND CPACK_RPM_EXCLUDE_FROM_AUTO_FILELIST_ADDITION ${folder})

@@ -1,48 +1,10 @@
-#include <algorithm>
-
-#include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/text.h"
 #include "postproc/commands/make_report.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
+#include "postproc/report/narrowed.h"
 
 namespace reveal {
 namespace {
-
-template <typename Item, typename Names>
-void keep_node(std::vector<Item>& items, const std::string& node, Names nodes_of) {
-  std::erase_if(items, [&](const Item& item) {
-    const std::vector<std::string> nodes = nodes_of(item);
-    return std::find(nodes.begin(), nodes.end(), node) == nodes.end();
-  });
-}
-
-/// The part of the report about one node. The verdict stays the job's.
-void narrow_to_node(Report& report, const std::string& node) {
-  if (std::find(report.job.nodes.begin(), report.job.nodes.end(), node) == report.job.nodes.end()) {
-    const auto near = nearest(node, report.job.nodes);
-    throw Error("no node \"" + node + "\" in this job" + (near ? "; did you mean \"" + *near + "\"?" : ""));
-  }
-  const auto listed = [](const auto& item) { return item.nodes; };
-  const auto single = [](const auto& item) { return std::vector<std::string>{item.node}; };
-  keep_node(report.findings, node, listed);
-  keep_node(report.coverage, node, listed);
-  keep_node(report.episodes, node, single);
-  keep_node(report.overhead, node, single);
-  keep_node(report.totals, node, single);
-  keep_node(report.timeline, node, single);
-  report.anomalous.clear();  // it sums over all nodes
-  std::erase_if(report.marks, [&](const ReportMark& mark) { return !mark.node.empty() && mark.node != node; });
-}
-
-void narrow_to_finding(Report& report, const std::string& id) {
-  std::vector<std::string> known;
-  for (const Finding& finding : report.findings) known.push_back(finding.id);
-  std::erase_if(report.findings, [&](const Finding& finding) { return finding.id != id && finding.fingerprint != id; });
-  if (!report.findings.empty()) return;
-  const auto near = nearest(id, known);
-  throw Error("no finding \"" + id + "\" in this report" + (near ? "; did you mean \"" + *near + "\"?" : ""));
-}
 
 class Show final : public Command {
  public:

@@ -434,6 +434,18 @@ std::string_view total_words(const Report& report) {
                                : "time of all intervals, and its share of all anomalous time";
 }
 
+bool is_on_all_nodes(const ReportEpisode& episode) {
+  return has_label(episode, Label::common);
+}
+
+std::size_t nodes_with_intervals(const Report& report) {
+  std::set<std::string_view> nodes;
+  for (const ReportEpisode& episode : report.episodes) {
+    if (episode.tier != Tier::none && !is_on_all_nodes(episode)) nodes.insert(episode.node);
+  }
+  return nodes.size();
+}
+
 /// The intervals of the table below, drawn: where, and, folded away, found by which detectors in which metrics.
 std::string lanes_section(const Report& report) {
   const ReportJob& job = report.job;
@@ -443,21 +455,22 @@ std::string lanes_section(const Report& report) {
   Lanes subsystems(report, AnomalousTime::By::subsystem);
   Lanes nodes(report);
   Lanes metrics(report, AnomalousTime::By::metric);
-  const bool few_nodes = several_nodes(report) && report.job.nodes.size() <= kMostNodesByDetector;
+  const bool few_nodes = several_nodes(report) && nodes_with_intervals(report) <= kMostNodesByDetector;
   Lanes detectors = few_nodes ? Lanes(report) : Lanes(report, AnomalousTime::By::detector);
   std::size_t drawn = 0;
   for (const ReportEpisode& episode : report.episodes) {
     if (episode.tier == Tier::none) continue;  // each node has some at its begin and end
     ++drawn;
     subsystems.add(std::string(name_of(episode.subsystem)), episode);
-    if (has_label(episode, Label::common)) {
+    const bool common = is_on_all_nodes(episode);
+    if (common) {
       nodes.add("on all nodes", episode);
     } else {
       nodes.add(episode.node, episode, episode.node);
     }
     for (const Method method : episode.methods) {
-      detectors.add((few_nodes ? episode.node + " " : "") + std::string(name_of(method)), episode,
-                    few_nodes ? episode.node : "");
+      detectors.add((few_nodes ? (common ? "all nodes" : episode.node) + " " : "") + std::string(name_of(method)),
+                    episode, few_nodes && !common ? episode.node : "");
     }
     std::set<std::string> named;  // once, however many of its instances differ
     for (const ReportEpisode::Reason& reason : episode.reasons) {

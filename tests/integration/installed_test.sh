@@ -22,6 +22,7 @@ if ! command -v help2man >/dev/null; then
 else
   pages=(man1/reveal.1 man1/reveal-run.1 man1/reveal-collect.1 man5/reveal.conf.5 man5/reveal.h5.5 man5/reveal.report.5
     man7/reveal-rules.7 man7/reveal-probes.7)
+  [ ! -e "$REVEAL_BUILD/lib/spank_reveal.so" ] || pages+=(man8/spank_reveal.8)
   for command in $commands; do pages+=("man1/reveal-$command.1"); done
   for page in "${pages[@]}"; do
     text=$(zcat "$prefix/share/man/$page.gz" 2>/dev/null) || { fail "no manual page $page"; continue; }

@@ -206,6 +206,21 @@ def digest_unit():
     check(done.returncode == 0, f"with patterns: {done}")
     lines = [json.loads(line) for line in (work / "var/nodes.jsonl").read_text().splitlines()]
     check(sorted(line["job"] for line in lines) == ["1", "2"], f"the ledger of the service: {lines}")
+    third = re.findall(r"^ExecStart=/bin/sh -c '(.*)'$", unit, re.MULTILINE)[0].replace("%%", "%")
+    third = third.replace(f'runuser -u "$MAILER" -- {os.path.dirname(REVEAL)}/reveal', f"{work}/mailer")
+    sent = work / "var/digest.sent"
+
+    def mail(status):
+        (work / "mailer").write_text(f'#!/bin/sh\necho "$@" >{work}/asked\nexit {status}\n')
+        (work / "mailer").chmod(0o755)
+        done = start(third, "")
+        check(done.returncode == status, f"the mail of the service: {done}")
+        return int(re.search(r"--since (\d+)s --mail", (work / "asked").read_text()).group(1))
+    check(mail(1) == 86400 and not sent.exists(), "the first mail is of a day, and one that failed leaves no mark")
+    check(mail(0) == 86400 and sent.exists(), "a mail that was sent leaves a mark")
+    os.utime(sent, (time.time() - 200_000,) * 2)
+    check(203_600 <= mail(1) <= 203_700 and 203_600 <= mail(0) <= 203_700, "the next one is of all since the last that was sent")
+    check(3600 <= mail(0) <= 3700, "and of the hour before it")
 
 
 def pseudonyms():

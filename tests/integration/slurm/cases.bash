@@ -136,7 +136,7 @@ traces_of() { # traces_of JOB: processes, locks and files of reveal that the job
 }
 no_traces_of() { [ -z "$(traces_of "$1")" ]; }
 nothing_left() { # nothing_left JOB
-  if until_true 15 no_traces_of "$1"; then
+  if until_true 40 no_traces_of "$1"; then
     note row_left 0
   else
     note row_left "$(traces_of "$1" | wc -l)"
@@ -146,7 +146,7 @@ nothing_left() { # nothing_left JOB
 # only_left JOB REGEX WHAT: traces are due, for example the lock of a collector that was killed.
 only_left() {
   no_other_traces() { ! traces_of "$1" | grep -qvE "$2"; }
-  until_true 15 no_other_traces "$1" "$2" || problem "job $1 left: $(traces_of "$1")"
+  until_true 40 no_other_traces "$1" "$2" || problem "job $1 left: $(traces_of "$1")"
   traces_of "$1" | grep -qE "$2" || problem "job $1: no $3 is left"
   note row_left "$3"
 }

@@ -51,7 +51,7 @@ JOB
   watching "$id" --json --append alerts
   as_user env TERM=xterm LC_ALL=C.UTF-8 timeout 150 script -qec "stty cols 110 rows 60; '$(reveal_program)' watch $id" /dev/null >page 2>&1 &
   local page=$!
-  until_true 40 said_in_out '"news":"watching"' || problem "nothing watched: $(cat out err)"
+  until_true 90 said_in_out '"news":"watching"' || problem "nothing watched: $(cat out err)"
   until_true 150 job_ended "$id" || true
   batch_unchanged "$id" COMPLETED 0:0
   watch_ends 0
@@ -90,7 +90,7 @@ PYTHON
   until_true 20 has_started "$id" w1 w2 || problem "no collectors"
 
   watching "$id"
-  until_true 40 said_in_out "watching job $id on 2 nodes" || problem "nothing watched: $(cat out err)"
+  until_true 90 said_in_out "watching job $id on 2 nodes" || problem "nothing watched: $(cat out err)"
   until_true 15 compgen -G "$DIR/spool/w1/$id/*.watch" || problem "the collector is not asked for its rows"
   kill -INT "$(cat pid)"
   watch_ends 130
@@ -100,14 +100,14 @@ PYTHON
   job_runs "$id" || problem "Ctrl-C ended the job"
 
   watching "$id"
-  until_true 40 said_in_out "watching job $id on 2 nodes" || problem "nothing watched: $(cat out err)"
+  until_true 90 said_in_out "watching job $id on 2 nodes" || problem "nothing watched: $(cat out err)"
   kill -9 "$(cat pid)"
   wait $watch || true
   until_true 20 no_step_of_watch "$id" || problem "kill -9: the step goes on: $(squeue -s -j "$id")"
   job_runs "$id" || problem "kill -9 ended the job"
 
   watching "$id"
-  until_true 40 said_in_out "watching job $id on 2 nodes" || problem "nothing watched: $(cat out err)"
+  until_true 90 said_in_out "watching job $id on 2 nodes" || problem "nothing watched: $(cat out err)"
   sleep 8 # with rows of both
   local victim
   victim=$(pgrep -f -- "^$(reveal_program) watch $id --step" | while read -r process; do
@@ -116,7 +116,7 @@ PYTHON
   [ "$(cat "/proc/$victim/oom_score_adj")" = 1000 ] || problem "the job is not the last to go without memory"
   [ "$(ps -o ni= -p "$victim")" -eq 10 ] || problem "the watch does not give way to the job"
   kill -9 $victim || problem "no watch on w2"
-  until_true 40 said_in_out 'nothing heard of w2 since' || problem "w2 is not silent: $(cat out err)"
+  until_true 90 said_in_out 'nothing heard of w2' || problem "w2 is not silent: $(cat out err)"
   ! grep -q 'nothing heard of w1' out || problem "w1 is silent, too: $(cat out)"
   kill -0 "$(cat pid)" || problem "the watch has ended with that of one node"
   as_user scancel "$id"
@@ -151,7 +151,7 @@ PYTHON
   local number
   for number in "${array}_1" "$het+1"; do
     watching "$number" --json
-    until_true 40 said_in_out '"news":"watching"' || problem "$number: $(cat out err)"
+    until_true 90 said_in_out '"news":"watching"' || problem "$number: $(cat out err)"
     kill -TERM "$(cat pid)"
     watch_ends 130
     grep -q '"news":"ended"' out || problem "$number: $(cat out err)"
