@@ -241,7 +241,7 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
   for (const LineForm form : kTypedForms) {
     if (form == LineForm::run_under) add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
-    add_typed(parts, std::string(label_of(form)), lines_with_form(finding.remedy.user, form));
+    add_typed(parts, std::string(heading_of(form)), lines_with_form(finding.remedy.user, form));
   }
   if (finding.remedy.user.empty() && finding.remedy.advice.empty() && !finding.remedy.admin.empty()) {
     add(parts, "for you", std::string(kNothingForUsers));

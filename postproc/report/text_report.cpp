@@ -438,13 +438,13 @@ void print_brief_step(Page& page, const Report& report) {
   for (const LineForm form : {LineForm::job_script, LineForm::before_program}) {
     for (const std::string& line : lines_with_form(remedy.user, form)) {
       const std::string command = typed_line(line).command;
-      if (columns(printable(command)) <= room) return page.command(label_of(form), command);
+      if (columns(printable(command)) <= room) return page.command(heading_of(form), command);
     }
   }
   if (!remedy.advice.empty()) return page.row("to change", shortened(remedy.advice.front(), room));
   for (const LineForm form : {LineForm::run_under, LineForm::look}) {
     for (const std::string& line : lines_with_form(remedy.user, form)) {  // with its comment: the place and the time
-      if (columns(printable(line)) <= room) return page.command(label_of(form), line);
+      if (columns(printable(line)) <= room) return page.command(heading_of(form), line);
     }
   }
   if (!remedy.admin.empty()) page.row("for you", shortened(kNothingForUsers, room));

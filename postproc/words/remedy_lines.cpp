@@ -89,7 +89,7 @@ bool is_launcher(std::string_view program) {
   return known_form(program) == LineForm::before_program;
 }
 
-std::string_view label_of(LineForm form) {
+std::string_view heading_of(LineForm form) {
   switch (form) {
     case LineForm::job_script:
       return "job script";
@@ -116,9 +116,9 @@ std::string commented(std::string_view label, std::string_view comment, std::siz
 std::string remedy_as_text(const RemedyTexts& remedy, std::size_t column, std::size_t width) {
   std::string text;
   for (const LineForm form : kTypedForms) {
-    text += typed_lines(label_of(form), lines_with_form(remedy.user, form), column, width);
+    text += typed_lines(heading_of(form), lines_with_form(remedy.user, form), column, width);
     if (form != LineForm::before_program) continue;
-    std::string_view label = label_of(LineForm::prose);
+    std::string_view label = heading_of(LineForm::prose);
     for (const std::string& advice : remedy.advice) {
       text += folded(label.empty() ? "" : "  " + std::string(label), advice, column, width);
       label = "";

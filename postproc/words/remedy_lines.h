@@ -22,7 +22,7 @@ inline constexpr LineForm kTypedForms[] = {LineForm::job_script, LineForm::befor
 /// True for programs that start the command given after their options: srun, numactl, nice ...
 [[nodiscard]] bool is_launcher(std::string_view program);
 /// The text of a report before such a line for the job's owner: "job script", "start with", "run under", "look".
-[[nodiscard]] std::string_view label_of(LineForm form);
+[[nodiscard]] std::string_view heading_of(LineForm form);
 
 struct RemedyTexts {
   std::vector<std::string> user;    // lines that the job's owner can type
