@@ -140,7 +140,9 @@ else
 
   say "clang++: unit tests under the sanitizers"
   export LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0"
+  before=$bad
   run_ctest sanitize -L unit -j "$(nproc)"
+  [ $bad = "$before" ] || { bad=$before && once_more sanitize; }
 fi
 
 say "done"

@@ -36,6 +36,7 @@ std::string recorded_directory(const std::string& number) {
   const std::vector<std::filesystem::path> found = recorded_directories(number);
   if (found.size() > 1) {
     std::vector<std::string> names;
+    names.reserve(found.size());
     for (const auto& path : found) names.push_back(shell_word(printable(typed(path.lexically_normal().string()))));
     throw Error(fmt::format("job {} has {} directories: {}; give one of them", number, found.size(),
                             listed(names, kShown, ", ")));

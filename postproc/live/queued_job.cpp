@@ -13,14 +13,14 @@
 namespace reveal {
 namespace {
 
-constexpr std::string_view kDigits = "0123456789";
-constexpr std::size_t kMostListed = 100'000;  // an array may have many tasks
+constexpr std::string_view kDigitsOfNumber = "0123456789";
+constexpr std::size_t kMostTasksListed = 100'000;  // an array may have many tasks
 constexpr std::size_t kMostNodesOfJob = 100'000;
 constexpr std::size_t kMostErrors = 3;
 constexpr std::size_t kLongestWords = 400;
 
 std::size_t digits_of(std::string_view text) {
-  return std::min(text.find_first_not_of(kDigits), text.size());
+  return std::min(text.find_first_not_of(kDigitsOfNumber), text.size());
 }
 
 /// "4711.0", "4711.batch"
@@ -77,7 +77,7 @@ std::vector<std::string> squeue_options(const std::string& number) {
 std::vector<QueuedJob> parse_queue(std::string_view text) {
   std::vector<QueuedJob> jobs;
   std::string_view line;
-  while (jobs.size() < kMostListed && next_line(text, line)) {
+  while (jobs.size() < kMostTasksListed && next_line(text, line)) {
     std::array<std::string_view, 5> fields;
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const std::size_t end = i + 1 < fields.size() ? line.find('|') : line.size();
@@ -99,7 +99,7 @@ QueuedJob running_job(const std::string& number, std::vector<QueuedJob> listed) 
   for (const QueuedJob& job : listed) {
     if (job.number == number) named.push_back(job);
   }
-  if (!named.empty() && number.find_first_not_of(kDigits) != std::string::npos) listed = named;
+  if (!named.empty() && number.find_first_not_of(kDigitsOfNumber) != std::string::npos) listed = named;
   if (listed.empty()) throw Error("job " + number + ": squeue does not list it");
   const QueuedJob first = listed.front();
   std::erase_if(listed, [](const QueuedJob& job) { return !job.runs(); });

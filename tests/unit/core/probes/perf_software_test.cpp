@@ -188,8 +188,9 @@ TEST(PerfCounting, OfATreeKeepsWhatItsDeadChildrenDid) {
     sum.minor_faults += done.minor_faults;
     tree.sample();
   }
-  EXPECT_GE(tree.events().total(0) - clock, sum.cpu_ns * 95 / 100);
-  EXPECT_LE(tree.events().total(0) - clock, sum.cpu_ns * 105 / 100 + 20'000'000);
+  // One of the two rounds would be half of it; on a busy machine the two clocks differ by some percent.
+  EXPECT_GE(tree.events().total(0) - clock, sum.cpu_ns * 80 / 100);
+  EXPECT_LE(tree.events().total(0) - clock, sum.cpu_ns * 120 / 100 + 20'000'000);
   EXPECT_GE(tree.events().total(1) - faults, 4 * WorkProcess::kPages);
 }
 
