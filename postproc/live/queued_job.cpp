@@ -7,6 +7,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/analysis/runs_of_job.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/sanitize.h"
 
@@ -55,13 +56,11 @@ std::string on_one_line(std::vector<std::string> lines) {
 }  // namespace
 
 bool is_job_number(std::string_view text) {
-  const std::size_t job = digits_of(text);
-  if (job == 0) return false;
-  if (job == text.size()) return true;
-  const char sign = text[job];
-  const std::string_view rest = text.substr(job + 1);
-  if (sign == '.') return !rest.empty() && (digits_of(rest) == rest.size() || rest == "batch" || rest == "extern");
-  return (sign == '_' || sign == '+') && !rest.empty() && digits_of(rest) == rest.size();
+  const std::size_t dot = text.find('.');
+  if (!is_number_of_job(text.substr(0, dot))) return false;
+  if (dot == std::string_view::npos) return true;
+  const std::string_view step = text.substr(dot + 1);
+  return !step.empty() && (digits_of(step) == step.size() || step == "batch" || step == "extern");
 }
 
 void need_whole_job(const std::string& number) {
