@@ -315,7 +315,8 @@ void Job::scan_all() {
 
 Job::Look Job::consider(int pid, bool may_be_thread) {
   if (pid == own_pid_ || by_pid_.contains(pid) || processes_.size() >= kMostProcesses) return Look::strange;
-  if (fs_.live() && !exists(pid)) return Look::absent;
+  // A recording must hold that it is gone: another probe may have read it before.
+  if (fs_.live() && !fs_.recording() && !exists(pid)) return Look::absent;
   KernelFile file = fs_.open(proc_path(pid, "stat"), 512);
   const auto stat = parse_process_stat(file.read());
   if (!stat) return Look::absent;

@@ -64,7 +64,9 @@ expect_error 1 'a.h5' --output a.h5 --duration 1s
 
 # The end of the job is the end of the trace; few open files are enough.
 (ulimit -n 40; exec "$collect" --output few.h5 --duration 1s) || fail "with 40 files"
-bash -c 'for i in 1 2 3 4 5 6; do (i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); done; sleep 1' &
+# It starts nothing while the collector starts: of what is read several times before the first tick, a recording keeps the
+# last.
+bash -c 'sleep 1; for i in 1 2 3 4 5 6; do (i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); done; sleep 1' &
 job=$!
 "$collect" --output job.h5 --node n01 --job pid:$job --record rec || fail "a job: status $?"
 wait $job
