@@ -8,6 +8,7 @@
 
 #include "postproc/report/job_ending.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -69,6 +70,12 @@ std::string key(const std::string& kind, const std::string& text) {
       kind, text);
 }
 
+/// In the unit of the sentences about the metric.
+std::string amount_of(const MetricAcrossNodes& metric, std::optional<double> value) {
+  const std::string_view name = metric.channel;
+  return html(quantity_of(name.substr(0, name.find('/')), value, metric.unit), 40);
+}
+
 struct Drawn {
   std::string lines, keys, words;
 };
@@ -89,13 +96,13 @@ Drawn lines_of(const MetricAcrossNodes& metric, const Range& range) {
     ++colour;
     const std::string kind = fmt::format("odd odd-{}", colour);
     drawing.lines += drawn(kind.c_str(), line.values, range);
-    const std::string text = fmt::format("{} {}", html(line.node, 60), html(quantity(line.mean, metric.unit), 40));
+    const std::string text = fmt::format("{} {}", html(line.node, 60), amount_of(metric, line.mean));
     drawing.keys += key(kind, text);
     drawing.words += (drawing.words.empty() ? "" : ", ") + text;
   }
   if (metric.median_mean) {
     const std::string text = fmt::format("median of {} {}", counted(static_cast<double>(metric.peers), "peer"),
-                                         html(quantity(metric.median_mean, metric.unit), 40));
+                                         amount_of(metric, metric.median_mean));
     drawing.keys += key("median", text);
     drawing.words += (drawing.words.empty() ? "" : ", ") + text;
   }
@@ -113,7 +120,7 @@ std::string figure_of(const MetricAcrossNodes& metric) {
       "<figure><figcaption><code>{0}</code><span class=\"quiet small\">up to {1}</span></figcaption>\n<svg "
       "viewBox=\"0 0 {2} {3}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{0} over the job: "
       "{4}\">{5}</svg>\n<p class=\"keys small\">{6}</p></figure>\n",
-      name, html(quantity(range.high(), metric.unit), 40), kWidth, kHeight, drawing.words, drawing.lines, drawing.keys);
+      name, amount_of(metric, range.high()), kWidth, kHeight, drawing.words, drawing.lines, drawing.keys);
 }
 
 struct Dot {

@@ -673,6 +673,18 @@ TEST(ReportHtml, DrawsTheRunTimesOfEarlierRuns) {
   EXPECT_EQ(render_html(samples::outsider(2)).find("class=\"runs\""), std::string::npos);
 }
 
+TEST(ReportHtml, ComparesNodesInTheUnitsOfTheSentences) {
+  Report report = samples::many_nodes();
+  report.comparison.deviations = {
+      {"n17", "process.throttled_time/rank0", "s/s", Subsystem::cpu, 0.75, 0.02, 3650, 22, 1e-7}};
+  report.across[0].channel = "pressure.io_some";
+  report.across[0].unit = "s/s";
+  report.across[0].median_mean = 0.31;
+  const std::string page = render_html(report);
+  EXPECT_NE(page.find(">0.75 cpus</td>"), std::string::npos);
+  EXPECT_NE(page.find("median of 38 peers 31 % of the time"), std::string::npos);
+}
+
 TEST(ReportHtml, ListsSettingsThatDifferAsATable) {
   const std::string page = without_embedded(render_html(samples::many_nodes()));
   EXPECT_NE(page.find("<td data-label=\"Setting\"><code>cpu.governor</code></td><td data-label=\"Nodes\">n17</td><td "
