@@ -153,7 +153,67 @@ std::string shape_of(const Dot& dot, double x, double y) {
   return fmt::format("<circle class=\"run {}\" cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"6\">{}</circle>", dot.kind, x, y, title);
 }
 
+double seconds_of_job(std::int64_t utc_ns, const Report& report) {
+  return static_cast<double>(utc_ns - report.job.begin_utc_ns) / 1e9;
+}
+
+/// Words stand in blocks that have room for them; all others have their colour and pattern from the line above.
+std::string block_of(const JobPhase& phase, const TimeSpan& all, const Report& report) {
+  constexpr double kRoomForWord = 9;  // percent
+  const auto percent = [&all](std::int64_t utc_ns) {
+    const auto length = static_cast<double>(all.end_utc_ns - all.begin_utc_ns);
+    return length > 0 ? std::clamp(100 * static_cast<double>(utc_ns - all.begin_utc_ns) / length, 0.0, 100.0) : 0;
+  };
+  const double left = percent(phase.span.begin_utc_ns);
+  const double width = std::max(0.0, percent(phase.span.end_utc_ns) - left);
+  return fmt::format("<i class=\"phase-{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}, {}\">{}</i>",
+                     name_of(phase.kind), left, width, words_of(phase.kind), when(phase.span, report.job),
+                     width >= kRoomForWord ? words_of(phase.kind) : "");
+}
+
+/// The strip in words: "waiting until 12 s, computing until 580 s".
+std::string spoken(const NodePhases& node, const Report& report) {
+  std::vector<std::string> parts;
+  for (const JobPhase& phase : node.phases) {
+    parts.push_back(
+        fmt::format("{} until {:.0f} s", words_of(phase.kind), seconds_of_job(phase.span.end_utc_ns, report)));
+  }
+  return joined(parts, ", ");
+}
+
+std::string strip_of(const NodePhases& node, const Report& report) {
+  const TimeSpan all{node.phases.front().span.begin_utc_ns, node.phases.back().span.end_utc_ns};
+  std::string blocks;
+  for (const JobPhase& phase : node.phases) blocks += block_of(phase, all, report);
+  return fmt::format(
+      "<div class=\"track\" role=\"img\" aria-label=\"Phases: {}\"><div data-begin=\"{:.1f}\" "
+      "data-end=\"{:.1f}\">{}</div></div>",
+      spoken(node, report), seconds_of_job(all.begin_utc_ns, report), seconds_of_job(all.end_utc_ns, report), blocks);
+}
+
+std::string phases_figure(const NodePhases& node, const Report& report) {
+  std::string caption = several_nodes(report) ? "<b>" + html(node_list(node.nodes), 80) + "</b>" : "";
+  if (node.phases.empty()) caption += "<span>No phases:</span>";
+  for (const PhaseTime& time : phase_times(node)) {
+    caption += fmt::format("<span><span class=\"key phase-{}\"></span>{}</span>", name_of(time.kind), time.words);
+  }
+  for (const std::string& more : {steps_words(node, report.job), node.note}) {
+    if (!more.empty()) caption += "<span>" + html(more, 300) + "</span>";
+  }
+  const std::string one = node.nodes.size() == 1 && several_nodes(report)
+                              ? fmt::format(" data-node=\"{}\"", html(node.nodes.front(), 60))
+                              : "";
+  return fmt::format("<figure class=\"phases\"{}><figcaption>{}</figcaption>{}</figure>\n", one, caption,
+                     node.phases.empty() ? "" : strip_of(node, report));
+}
+
 }  // namespace
+
+std::string phases_figures(const Report& report) {
+  std::string figures;
+  for (const NodePhases& node : report.phases) figures += phases_figure(node, report);
+  return figures;
+}
 
 std::string across_section(const Report& report) {
   std::string figures;

@@ -124,6 +124,10 @@ Section totals_section(const Report& report) {
                                 [](const JobTotals& node) { return !used(node).empty(); });
   const char* const none = some ? "not known: not all nodes were measured" : "nothing was measured";
   add(section.parts, "totals", known.empty() ? none : listed(known, known.size(), "; "));
+  for (const NodePhases& node : report.phases) {
+    const std::string place = several_nodes(report) ? node_list(node.nodes) + ": " : "";
+    add(section.parts, "phases", place + phases_line(node, report.job), RowKind::prose, kAll);
+  }
   return section;
 }
 
@@ -293,15 +297,15 @@ std::string difference(double percent) {
   return fmt::format("{:+.0f} %", percent);
 }
 
-Table deviations_table(const PeerComparison& comparison) {
-  Table table{.caption = "Different from the other nodes of the same group over the whole job",
-              .columns = {{"Node"}, {"Channel"}, {"This node"}, {"Its peers"}, {"Difference"}, {"t"}},
-              .most = kMostDeviationsShown,
 /// In the units of the sentences about that channel.
 std::string channel_quantity(const std::string& channel, std::optional<double> value, const std::string& unit) {
   return quantity_of(std::string_view(channel).substr(0, channel.find('/')), value, unit);
 }
 
+Table deviations_table(const PeerComparison& comparison) {
+  Table table{.caption = "Different from the other nodes of the same group over the whole job",
+              .columns = {{"Node"}, {"Channel"}, {"This node"}, {"Its peers"}, {"Difference"}, {"t"}},
+              .most = kMostDeviationsShown,
               .left_out = comparison.deviations_left_out,
               .shown = kWeb};
   for (const PeerDeviation& one : comparison.deviations) {
