@@ -18,10 +18,19 @@
 namespace reveal {
 namespace {
 
-constexpr std::string_view kWitness = "reveal-witness";  // started by reveal-run, beside the job in its process group
-constexpr std::int64_t kPatience = 10 * kSecond;         // for the first launcher to appear
-constexpr std::int64_t kSlurmPatience = 600 * kSecond;   // between steps; the epilog ends the wait where there is one
-constexpr int kMostNameLooks = 20;                       // for the name of a step daemon, one each second
+/// Our programs that may run below the job's processes, by the names that the kernel has of them.
+struct OwnProgram {
+  std::string_view command;
+  ProgramOf program;
+  bool may_be_foreign = false;  // a program of the job may have this name, too
+};
+constexpr OwnProgram kOwnPrograms[] = {{"reveal-run", ProgramOf::reveal},
+                                       {"reveal-witness", ProgramOf::reveal},  // beside reveal-run, in the job's group
+                                       {"reveal", ProgramOf::reveal, true},
+                                       {"reveal-collect", ProgramOf::collector}};
+constexpr std::int64_t kPatience = 10 * kSecond;        // for the first launcher to appear
+constexpr std::int64_t kSlurmPatience = 600 * kSecond;  // between steps; the epilog ends the wait where there is one
+constexpr int kMostNameLooks = 20;                      // for the name of a step daemon, one each second
 constexpr std::int64_t kRootsPeriod = kSecond;
 constexpr std::int64_t kScanPeriod = 60 * kSecond;  // scan of the whole process table, as a safety net
 constexpr std::int64_t kBlindScanPeriod = kSecond;  // the same where new processes cannot be noticed otherwise
@@ -50,10 +59,19 @@ std::int64_t reaped_ticks(const ProcessStat& stat) noexcept {
   return stat.reaped_user_ticks + stat.reaped_system_ticks;
 }
 
-void take(JobProcess& process, const ProcessStat& stat) {
+void keep_stat(JobProcess& process, const ProcessStat& stat) noexcept {
   process.stat = stat;
   process.stat.command = {};
-  if (stat.command != process.command) process.command = stat.command;  // exec
+}
+
+std::int64_t own_ticks(const ProcessStat& stat) noexcept {
+  return stat.user_ticks + stat.system_ticks;
+}
+
+/// The part of its time that is the job's.
+std::int64_t counted_ticks(const JobProcess& process) noexcept {
+  if (process.program == ProgramOf::collector) return 0;
+  return (process.launcher ? 0 : own_ticks(process.stat)) + reaped_ticks(process.stat);
 }
 
 }  // namespace
@@ -224,7 +242,7 @@ void Job::refresh_roots(std::int64_t now_ns) {
     if (root.rank < 0) root.rank = next_rank++;
     JobProcess* process = add(pid, *stat, static_cast<int>(root.rank), std::move(file));
     process->root = had_root_ = true;
-    process->launcher = root.launcher != 0;
+    process->launcher = process->launcher || root.launcher != 0;
     next_scan_ns_ = 0;  // it may have children already
   }
 }
@@ -239,14 +257,39 @@ JobProcess* Job::add(int pid, const ProcessStat& stat, int rank, KernelFile file
   process->found_ns = now_ns_;
   process->read_at = ticks_;
   process->stat = stat;
-  process->weighed = stat.user_ticks + stat.system_ticks;
-  process->launcher = stat.command == kWitness;
+  process->weighed = own_ticks(stat);
+  process->program = program_of(pid, stat.command);
+  process->launcher = process->program != ProgramOf::job;
   process->file = std::move(file);
   JobProcess* added = process.get();
   by_pid_[pid] = added;
   processes_.push_back(std::move(process));
   ++generation_;
   return added;
+}
+
+ProgramOf Job::program_of(int pid, std::string_view command) {
+  for (const OwnProgram& own : kOwnPrograms) {
+    if (command != own.command) continue;
+    if (!own.may_be_foreign) return own.program;
+    const auto its = fs_.link(proc_path(pid, "exe"));
+    const auto ours = fs_.link("/proc/self/exe");
+    const auto folder = [](const std::string& file) { return file.substr(0, file.rfind('/')); };
+    if (its && ours && folder(*its) == folder(*ours)) return own.program;
+  }
+  return ProgramOf::job;
+}
+
+/// After an exec: time of which another part counts from now on counted as it did until then.
+void Job::rename(JobProcess& process, std::string_view command) {
+  process.command = command;
+  const ProgramOf program = program_of(process.pid, command);
+  if (program == process.program) return;
+  const std::int64_t before = counted_ticks(process);
+  process.program = program;
+  if (!process.root) process.launcher = program != ProgramOf::job;
+  if (counted_) base_ticks_ += before - counted_ticks(process);
+  ++generation_;
 }
 
 // /proc/loadavg ends with the last process id given out: the cheapest way to find new processes.
@@ -326,6 +369,7 @@ Job::Look Job::consider(int pid, bool may_be_thread) {
     if (stat->command == kStepDaemon || stat->command == kNodeDaemon) consider_step_daemon(pid);
     return Look::strange;
   }
+  if (parent->second->program == ProgramOf::collector) return Look::strange;
   // /proc/TID exists for every thread, though it is not listed. Only threads have an exit signal of -1.
   // https://man7.org/linux/man-pages/man5/proc_tid.5.html
   if (may_be_thread && stat->exit_signal == -1) return Look::strange;
@@ -379,7 +423,7 @@ void Job::forget_step_daemon(int pid) {
 bool Job::may_rest(const JobProcess& process, std::size_t place) const noexcept {
   const ProcessStat& stat = process.stat;
   if (!fs_.live() || processes_.size() <= kFewProcesses || process.root || stat.state != 'S') return false;
-  if (stat.user_ticks + stat.system_ticks + reaped_ticks(stat) > 0 || (place + ticks_) % kRest == 0) return false;
+  if (own_ticks(stat) + reaped_ticks(stat) > 0 || (place + ticks_) % kRest == 0) return false;
   return exists(process.pid);
 }
 
@@ -387,7 +431,7 @@ bool Job::read_processes(bool again) {
   const std::size_t share = processes_.size() / kReadEveryTick + 1;
   bool vanished = false;
   bool reaped = false;
-  std::vector<std::pair<int, int>> gone;  // with its parent
+  std::vector<GoneProcess> gone;
   // The time of a child that was waited for is its parent's: kept from an earlier reading, it would count twice. Its
   // own children may have gone the same way before it.
   const auto perhaps_reaped = [&](const JobProcess& process) {
@@ -401,18 +445,18 @@ bool Job::read_processes(bool again) {
     if (!again && (process.read_at == ticks_ || may_rest(process, i))) continue;
     process.read_at = ticks_;
     const auto stat = parse_process_stat(process.file.read());
-    // One seen before it named itself is forgotten, and found again under its name.
-    const bool witness = stat && stat->command == kWitness && !process.launcher;
-    if (stat && stat->start_ticks == process.start_ticks && !witness) {
+    if (stat && stat->start_ticks == process.start_ticks) {
+      if (stat->command != process.command) rename(process, stat->command);
       if (reaped_ticks(*stat) > reaped_ticks(process.stat)) {
         process.reaped_at = ticks_;
         reaped = true;
       }
-      take(process, *stat);
+      keep_stat(process, *stat);
       continue;
     }
     vanished = true;
-    gone.emplace_back(process.pid, process.stat.parent);
+    gone.push_back({process.pid, process.stat.parent,
+                    own_ticks(process.stat) + reaped_ticks(process.stat) - counted_ticks(process)});
     if (process.root) forget_step_daemon(process.pid);
     if (process.root && dead_roots_.size() < 4096) dead_roots_.emplace_back(process.pid, process.start_ticks);
     by_pid_.erase(process.pid);
@@ -421,27 +465,44 @@ bool Job::read_processes(bool again) {
   if (!vanished) return false;
   ++generation_;
   processes_.erase(std::remove(processes_.begin(), processes_.end(), nullptr), processes_.end());
+  leave_out_uncounted(gone);
   return share == 1 && heirs_reaped(gone);
+}
+
+/// The process that waited for it; nothing outside the job.
+JobProcess* Job::heir_of(const GoneProcess& process, std::span<const GoneProcess> gone) const {
+  int heir = process.parent;
+  for (std::size_t generations = 0; generations < gone.size() && !by_pid_.contains(heir); ++generations) {
+    const auto next = std::find_if(gone.begin(), gone.end(), [&heir](const auto& each) { return each.pid == heir; });
+    if (next == gone.end()) break;
+    heir = next->parent;
+  }
+  const auto found = by_pid_.find(heir);
+  return found == by_pid_.end() ? nullptr : found->second;
+}
+
+/// Time that did not count while its process was there does not count either in the time of the one that waited for it.
+void Job::leave_out_uncounted(std::span<const GoneProcess> gone) {
+  for (const GoneProcess& process : gone) {
+    if (!counted_ || process.uncounted_ticks == 0) continue;
+    const JobProcess* heir = heir_of(process, gone);
+    if (heir != nullptr && heir->program != ProgramOf::collector) base_ticks_ -= process.uncounted_ticks;
+  }
 }
 
 // A process that ended before its parent was read is in the parent's sum; one that ended between the two readings is in
 // neither. The time of the parent, or of the process that inherited it, decides which of them it was.
-bool Job::heirs_reaped(std::span<const std::pair<int, int>> gone) {
+bool Job::heirs_reaped(std::span<const GoneProcess> gone) {
   std::vector<const JobProcess*> asked;
-  for (const auto& [pid, parent] : gone) {
-    int heir = parent;
-    for (std::size_t generations = 0; generations < gone.size() && !by_pid_.contains(heir); ++generations) {
-      const auto next =
-          std::find_if(gone.begin(), gone.end(), [&heir](const auto& each) { return each.first == heir; });
-      if (next == gone.end()) break;
-      heir = next->second;
-    }
-    const auto found = by_pid_.find(heir);
-    if (found == by_pid_.end() || std::find(asked.begin(), asked.end(), found->second) != asked.end()) continue;
-    asked.push_back(found->second);
-    const auto stat = parse_process_stat(found->second->file.read());
-    if (!stat || reaped_ticks(*stat) != reaped_ticks(found->second->stat)) return true;
-    take(*found->second, *stat);  // a recording keeps the last text of a tick, and must replay to the same numbers
+  for (const GoneProcess& process : gone) {
+    JobProcess* heir = heir_of(process, gone);
+    if (heir == nullptr || std::find(asked.begin(), asked.end(), heir) != asked.end()) continue;
+    asked.push_back(heir);
+    const auto stat = parse_process_stat(heir->file.read());
+    if (!stat || reaped_ticks(*stat) != reaped_ticks(heir->stat)) return true;
+    // A recording keeps the last text of a tick, and must replay to the same numbers.
+    if (stat->command != heir->command) rename(*heir, stat->command);
+    keep_stat(*heir, *stat);
   }
   return false;
 }
@@ -451,11 +512,10 @@ void Job::account() {
   for (const auto& process : processes_) {
     if (!counted_) process->found_ns = now_ns_;
     const ProcessStat& stat = process->stat;
-    const std::int64_t own = stat.user_ticks + stat.system_ticks;
+    const std::int64_t own = own_ticks(stat);
     // The first value is the one that later ones count from: nothing, of those that began since.
     const bool before_birth = !counted_ && process->from_birth;
-    if (!process->launcher && !before_birth) ticks += own;
-    if (!before_birth) ticks += reaped_ticks(stat);
+    if (!before_birth) ticks += counted_ticks(*process);
     if (ticks_ % 10 == 0) {
       process->weight += (own - process->weighed) - process->weight / 4;
       process->weighed = own;

@@ -32,10 +32,18 @@ struct JobSource {
   static JobSource parse(const std::string& argument);
 };
 
+/// Programs of reveal may run below the job's own processes.
+enum class ProgramOf : std::uint8_t {
+  job,
+  reveal,     // its own work is not the job's; processes that it starts are
+  collector,  // nor are these
+};
+
 struct JobProcess {
   int pid = 0;
   int rank = -1;          // rank from the launcher it descends from; -1: none
   bool launcher = false;  // its own work does not count
+  ProgramOf program = ProgramOf::job;
   bool root = false;
   bool from_birth = false;  // it is not older than the collector: its counters cover only that time
   std::int64_t found_ns = 0;
@@ -101,9 +109,18 @@ class Job {
   [[nodiscard]] bool root_alive() const noexcept;
   [[nodiscard]] bool is_over(std::int64_t now_ns);
   JobProcess* add(int pid, const ProcessStat& stat, int rank, KernelFile file);
+  [[nodiscard]] ProgramOf program_of(int pid, std::string_view command);
+  void rename(JobProcess& process, std::string_view command);
   bool read_processes(bool again);
   [[nodiscard]] bool may_rest(const JobProcess& process, std::size_t place) const noexcept;
-  [[nodiscard]] bool heirs_reaped(std::span<const std::pair<int, int>> gone);
+  struct GoneProcess {
+    int pid = 0;
+    int parent = 0;
+    std::int64_t uncounted_ticks = 0;  // used, but not the job's
+  };
+  [[nodiscard]] JobProcess* heir_of(const GoneProcess& process, std::span<const GoneProcess> gone) const;
+  void leave_out_uncounted(std::span<const GoneProcess> gone);
+  [[nodiscard]] bool heirs_reaped(std::span<const GoneProcess> gone);
   void account();
 
   KernelTree& fs_;
@@ -131,7 +148,8 @@ class Job {
   bool saw_other_job_ = false;
   std::int64_t last_pid_ = -1;
   std::vector<std::pair<int, int>> late_pids_;  // given out, but no process has them yet; ticks since
-  std::int64_t base_ticks_ = 0;                 // ticks of ended processes whose time is in no other process
+  // Ticks of ended processes whose time is in no other process, less those in others that are not the job's.
+  std::int64_t base_ticks_ = 0;
   std::int64_t last_ticks_ = 0;
   std::int64_t cpu_time_ns_ = kMissing;
   int short_for_ = 0;

@@ -28,7 +28,8 @@ void ProcessSlots::update(std::int64_t now_ns) {
   for (ProcessSlot& slot : slots_) {
     if (slot.pid == 0) continue;
     slot.process = job_.find(slot.pid);
-    if (slot.process != nullptr && slot.process->start_ticks == slot.start_ticks) continue;
+    const bool there = slot.process != nullptr && slot.process->start_ticks == slot.start_ticks;
+    if (there && !slot.process->launcher) continue;  // one may become a program of reveal
     sink_.event("process " + std::to_string(slot.pid), "process_end", slot.instance);
     slot.process = nullptr;
     slot.pid = 0;

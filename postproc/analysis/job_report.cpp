@@ -16,6 +16,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/version.h"
 #include "postproc/analysis/job_history.h"
+#include "postproc/analysis/job_phases.h"
 #include "postproc/analysis/job_remedy.h"
 #include "postproc/analysis/job_totals.h"
 #include "postproc/analysis/lost_segments.h"
@@ -553,6 +554,7 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
   }
   finish_anomalous_time(report.anomalous);
   report.marks = job_marks(summaries);
+  report.phases = job_phases(summaries, report.omitted);
   report.not_checked = merge_not_checked(summaries);
   report.report_id =
       text_hash(fmt::format("{}\n{}\n{}", report.job.id, report.job.begin_utc_ns, report.created_utc_ns));

@@ -36,20 +36,37 @@ class Node {
 
   [[nodiscard]] std::string_view fact(std::string_view key) const { return fact_in(trace_.begin, key).value_or(""); }
 
-  /// Traffic of the interfaces that lead out of the node; of all, where it is not known which these are.
-  [[nodiscard]] std::optional<double> traffic() const {
+  /// The measured channels of a metric.
+  [[nodiscard]] std::vector<std::size_t> measured(std::string_view metric) const {
+    std::vector<std::size_t> measured;
+    for (std::size_t i = 0; i < channels_.size(); ++i) {
+      if (channels_[i].metric == metric && totals_.channels[i].present > 0) measured.push_back(i);
+    }
+    return measured;
+  }
+
+  /// Both directions of the interfaces that lead out of the node; of all, where it is not known which these are.
+  [[nodiscard]] std::vector<std::size_t> traffic() const {
     bool known = false;
     for (const auto& [name, value] : trace_.begin) known = known || is_device(name);
-    std::optional<double> bytes;
-    for (std::size_t i = 0; i < channels_.size(); ++i) {
-      const Channel& channel = channels_[i];
-      if (channel.metric != "net.rx_bytes" && channel.metric != "net.tx_bytes") continue;
-      const std::string name = channel.instance.substr(channel.instance.rfind('/') + 1);
-      if (name == "lo" || totals_.channels[i].present == 0) continue;
-      if (known && fact("net." + name + ".numa_node").empty()) continue;  // a bridge, a bond: counted below it
-      bytes = bytes.value_or(0) + totals_.channels[i].sum;
+    std::vector<std::size_t> traffic;
+    for (const std::string_view metric : {"net.rx_bytes", "net.tx_bytes"}) {
+      for (const std::size_t i : measured(metric)) {
+        const std::string& instance = channels_[i].instance;
+        const std::string name = instance.substr(instance.rfind('/') + 1);
+        if (name == "lo") continue;
+        if (known && fact("net." + name + ".numa_node").empty()) continue;  // a bridge, a bond: counted below it
+        traffic.push_back(i);
+      }
     }
-    return bytes;
+    return traffic;
+  }
+
+  /// The increments of counters over the job; nothing without a channel.
+  [[nodiscard]] std::optional<double> sum(std::span<const std::size_t> channels) const {
+    std::optional<double> sum;
+    for (const std::size_t i : channels) sum = sum.value_or(0) + totals_.channels[i].sum;
+    return sum;
   }
 
   /// By the counter, or by the table of steps where increments of it were lost.
@@ -121,13 +138,32 @@ void put(JobTotals& totals, const char* key, std::optional<double> value, const 
   if (!note.empty()) totals.notes[key] = note;
 }
 
-void put_cpu(const Node& node, JobTotals& totals) {
-  std::optional<double> used = node.sum("job.cpu_time");
-  std::string from = "the job's processes and the children they waited for";
-  if (!used) {
-    used = node.sum("cgroup.cpu_usage");
-    from = "the job's control group";
+/// The first metric of these that was measured counts all of the job; "": none was.
+std::string_view cpu_time_of(const Node& node) {
+  for (const std::string_view metric : {"job.cpu_time", "cgroup.cpu_usage"}) {
+    if (!node.measured(metric).empty()) return metric;
   }
+  return "";
+}
+
+struct Direction {
+  const char* key;
+  std::string_view of_processes;
+  std::string_view of_group;
+};
+constexpr Direction kReading{"read_bytes", "process.read_bytes", "cgroup.read_bytes"};
+constexpr Direction kWriting{"written_bytes", "process.write_bytes", "cgroup.write_bytes"};
+
+std::string_view bytes_of(const Node& node, const Direction& direction) {
+  if (!node.measured(direction.of_processes).empty() && node.every_process_measured()) return direction.of_processes;
+  return node.measured(direction.of_group).empty() ? "" : direction.of_group;
+}
+
+void put_cpu(const Node& node, JobTotals& totals) {
+  const std::string_view metric = cpu_time_of(node);
+  std::optional<double> used = node.sum(metric);
+  const std::string from =
+      metric == "job.cpu_time" ? "the job's processes and the children they waited for" : "the job's control group";
   if (used) used = *used * 1e-9;
   put(totals, "cpu_seconds", used, used ? from : node.why("job"));
 
@@ -175,23 +211,17 @@ void put_memory(const Node& node, const TraceTotals& measured, JobTotals& totals
 }
 
 void put_io(const Node& node, JobTotals& totals) {
-  struct Direction {
-    const char* key;
-    std::string_view of_processes;
-    std::string_view of_group;
-  };
-  constexpr Direction kDirections[] = {{"read_bytes", "process.read_bytes", "cgroup.read_bytes"},
-                                       {"written_bytes", "process.write_bytes", "cgroup.write_bytes"}};
-  for (const Direction& direction : kDirections) {
-    const auto own = node.sum(direction.of_processes);
-    const auto group = node.sum(direction.of_group);
-    if (own && node.every_process_measured()) {
-      put(totals, direction.key, own, "the job's processes, from and to storage; data from a cache is not counted");
-    } else if (group) {
-      put(totals, direction.key, group, "the job's control group, from and to block devices");
-    } else {
+  for (const Direction& direction : {kReading, kWriting}) {
+    const std::string_view metric = bytes_of(node, direction);
+    if (metric.empty()) {
       put(totals, direction.key, std::nullopt,
-          own ? "the job has more processes than reveal measures individually" : node.why("process"));
+          node.measured(direction.of_processes).empty()
+              ? node.why("process")
+              : "the job has more processes than reveal measures individually");
+    } else {
+      put(totals, direction.key, node.sum(metric),
+          metric == direction.of_group ? "the job's control group, from and to block devices"
+                                       : "the job's processes, from and to storage; data from a cache is not counted");
     }
   }
 }
@@ -261,7 +291,7 @@ void put_node(const Node& node, bool shared, JobTotals& totals) {
       memory_bytes                   ? "the node's memory controllers, read and written"
       : node.worked("perf_platform") ? "the memory controllers of this machine are not counted"
                                      : node.why("perf_platform"));
-  const auto traffic = node.traffic();
+  const auto traffic = node.sum(node.traffic());
   put(totals, "network_bytes", traffic,
       traffic ? "interfaces of the node, in and out; without RDMA" : node.why("network"));
   std::optional<double> energy = node.sum("energy.package");
@@ -294,6 +324,20 @@ JobTotals node_totals(const NodeTrace& trace, std::span<const Channel> channels,
   put_counters(node, row);
   put_node(node, shared, row);
   return row;
+}
+
+JobChannels job_channels(const NodeTrace& trace, std::span<const Channel> channels, const TraceTotals& totals,
+                         bool shared) {
+  const Node node(trace, channels, totals);
+  JobChannels of_job{.cpu_time = node.measured(cpu_time_of(node)),
+                     .read_bytes = node.measured(bytes_of(node, kReading)),
+                     .written_bytes = node.measured(bytes_of(node, kWriting))};
+  if (shared) return of_job;
+  of_job.network_bytes = node.traffic();
+  of_job.rdma_bytes = node.measured("ib.rcv_bytes");
+  const std::vector<std::size_t> sent = node.measured("ib.xmit_bytes");
+  of_job.rdma_bytes.insert(of_job.rdma_bytes.end(), sent.begin(), sent.end());
+  return of_job;
 }
 
 JobTotals whole_job(std::span<const JobTotals> nodes) {

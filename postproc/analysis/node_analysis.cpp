@@ -14,6 +14,7 @@
 #include "hdf5schema/version.h"
 #include "postproc/analysis/channel_totals.h"
 #include "postproc/analysis/estimated_iterations.h"
+#include "postproc/analysis/job_phases.h"
 #include "postproc/analysis/job_totals.h"
 #include "postproc/analysis/node_marks.h"
 #include "postproc/analysis/overview.h"
@@ -348,6 +349,7 @@ NodeSummary measured(const NodeView& view) {
   part.locality = {where_it_ran(telemetry, trace.begin, trace.end)};
   part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};
   put_iterations(telemetry, part.totals.front());
+  part.phases = {node_phases(trace, telemetry, view.totals, part.shared_node, part.totals.front())};
   part.partial = !trace.complete || trace.rows_lost || !trace.lost.empty();
   part.coverage = {coverage_of(view)};
   return summary;

@@ -50,7 +50,7 @@ std::int64_t utc_of(const NodeTrace& trace, std::int64_t time_ns) {
   return std::clamp(time_ns, -kFarthest, kFarthest) + std::clamp(trace.utc_minus_monotonic_ns, -kFarthest, kFarthest);
 }
 
-/// Reveal's own programs have the environment of the rank that started them.
+/// Earlier collectors took these, which have the environment of their rank, for processes of it.
 constexpr std::string_view kOwnPrograms[] = {"reveal", "reveal-run", "reveal-collect"};
 
 bool is_own(const Event& event) {

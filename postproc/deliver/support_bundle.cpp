@@ -31,7 +31,7 @@ constexpr std::size_t kMostBundledNodes = 16;
 constexpr std::size_t kMostEvents = 200;   // the last ones of a node
 constexpr std::size_t kShortestValue = 8;  // shorter ones are words such as "yes"
 constexpr std::size_t kShortestSecret = 3;
-constexpr std::size_t kLargestAnswer = 1 << 16;
+constexpr std::size_t kLargestProgramAnswer = 1 << 16;
 constexpr auto kVersionLimit = std::chrono::seconds(5);
 
 /// Parts of the names of variables whose values are removed even if they are short.
@@ -84,7 +84,7 @@ void add_variable(Redaction& redaction, std::string_view name, std::string_view 
 std::string answer_of_shell(const std::string& command) {
   const ProgramEnd end = run_program({.command = {"/bin/sh", "-c", command},
                                       .listen = ProgramRun::Listen::output,
-                                      .output_limit = kLargestAnswer,
+                                      .output_limit = kLargestProgramAnswer,
                                       .limit = kVersionLimit});
   return end.start_error == 0 && end.status ? end.output : "";
 }

@@ -84,14 +84,17 @@ HeldBack look_at(const RuleContext& context, const std::string& gpu, std::span<c
 
 }  // namespace
 
+bool is_gpu_of_job(const Snapshot& begin, const Snapshot& end, const std::string& gpu) {
+  const bool at_end = names_gpu(end, "gpu.gpu");
+  const bool named = at_end || names_gpu(begin, "gpu.gpu");
+  return !named || names_gpu(at_end ? end : begin, "gpu." + gpu + '.');
+}
+
 std::vector<std::string> gpus_measured(const RuleContext& context) {
-  const bool at_end = names_gpu(context.end, "gpu.gpu");
-  const Snapshot& facts = at_end ? context.end : context.begin;
-  const bool named = at_end || names_gpu(context.begin, "gpu.gpu");
   std::vector<std::string> gpus;
   for (const std::size_t channel : context.channels("gpu.utilization")) {
     const std::string& gpu = context.telemetry.channels[channel].instance;
-    if (!named || names_gpu(facts, "gpu." + gpu + '.')) gpus.push_back(gpu);
+    if (is_gpu_of_job(context.begin, context.end, gpu)) gpus.push_back(gpu);
   }
   if (gpus.empty()) throw Unavailable("not measured: gpu.utilization (no GPU here, or the GPU probes had none)");
   return gpus;

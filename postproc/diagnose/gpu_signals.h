@@ -12,6 +12,9 @@
 
 namespace reveal {
 
+/// True for all GPUs where the facts at the begin and at the end of the job name none.
+[[nodiscard]] bool is_gpu_of_job(const Snapshot& begin, const Snapshot& end, const std::string& gpu);
+
 /// "gpu0", ...; where the facts name the job's GPUs, only these. Throws Unavailable where no use of a GPU was measured.
 [[nodiscard]] std::vector<std::string> gpus_measured(const RuleContext& context);
 

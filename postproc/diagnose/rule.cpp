@@ -10,6 +10,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/program_name.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/telemetry/programs.h"
 #include "postproc/telemetry/snapshot_facts.h"
 
 namespace reveal {
@@ -221,19 +222,9 @@ bool RuleContext::has_ranks() const {
   return ranks.size() > 1;
 }
 
-std::string RuleContext::process_in(std::string_view slot) const {
-  std::string name;
-  for (const Event& event : events) {
-    if (process_of(event).empty() || !event.text.starts_with(std::string(slot) + " ")) continue;
-    if (!name.empty() && name != process_of(event)) return "";  // several, one after another
-    name = process_of(event);
-  }
-  return name;
-}
-
 std::string RuleContext::rank_name(const std::string& instance) const {
   if (has_ranks()) return instance;
-  const std::string process = process_in(instance);
+  const std::string process = program_in(events, instance);
   return process.empty() ? "the job's process" : process;
 }
 

@@ -135,7 +135,6 @@ class RuleContext {
 
  private:
   [[nodiscard]] bool has_ranks() const;
-  [[nodiscard]] std::string process_in(std::string_view slot) const;
 
   std::int64_t utc_minus_monotonic_ns_;
   std::string_view job_;

@@ -28,6 +28,7 @@ struct AlertNotice {
     std::string channel, unit;
     std::optional<double> observed, expected;
     double share = 0;
+    std::string program = {};  // name of its process; "": it has none, or it is not known
     bool operator==(const Reason&) const = default;
   };
   std::vector<Reason> reasons;

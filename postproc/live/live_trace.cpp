@@ -104,6 +104,34 @@ void LiveTrace::take_early_rows() {
   });
 }
 
+void LiveTrace::read_process_events() {
+  std::error_code error;
+  const std::filesystem::path& path = state_ == LiveState::closed ? trace_ : part_;
+  const auto written = std::filesystem::last_write_time(path, error);
+  if (error || written == events_written_) return;
+  try {
+    const TraceReader reader(path, TraceReader::Check::names);
+    std::vector<Event> events = reader.events();
+    std::erase_if(events,
+                  [](const Event& event) { return event.code != "process_begin" && event.code != "process_end"; });
+    process_events_ = std::move(events);
+    events_written_ = written;
+    for (const auto& family : reader.families()) {
+      if (!family.time_ns.empty()) events_until_ns_ = std::max(events_until_ns_, family.time_ns.back());
+    }
+  } catch (const Error&) {
+    return;  // a flush may be under way: those read before are as good
+  }
+}
+
+void LiveTrace::name_programs(EventSpan at, std::span<Channel> channels) {
+  const auto of_process = [](const Channel& channel) { return channel.scope == Scope::process; };
+  if (std::none_of(channels.begin(), channels.end(), of_process)) return;
+  read_process_events();
+  if (events_until_ns_ < at.begin_ns) return;  // another process may have taken the place since
+  reveal::name_programs(process_events_, at, channels);
+}
+
 /// Opening reads every name and every time: only after a flush with needed data.
 bool LiveTrace::worth_opening(Time now) {
   if (now < next_open_) return false;

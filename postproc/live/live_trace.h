@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "hdf5schema/live_rows.h"
+#include "postproc/telemetry/programs.h"
 #include "postproc/telemetry/row_store.h"
 
 namespace reveal {
@@ -43,6 +44,8 @@ class LiveTrace {
   [[nodiscard]] const TraceHeader& header() const { return header_; }
   [[nodiscard]] const std::string& node() const { return header_.node; }
   [[nodiscard]] const RowStore& rows() const { return rows_; }
+  /// Sets the programs of channels of processes. Reads the events that were flushed: for rare news only.
+  void name_programs(EventSpan at, std::span<Channel> channels);
   [[nodiscard]] std::int64_t utc_of(std::int64_t monotonic_ns) const { return monotonic_ns + offset_ns_; }
   [[nodiscard]] std::optional<LiveBlock> block(std::int64_t until_ns = 0,
                                                std::span<const std::string_view> paths = {}) const {
@@ -55,6 +58,7 @@ class LiveTrace {
   [[nodiscard]] bool worth_opening(Time now);
   void read_trace(const std::filesystem::path& path);
   void take_early_rows();
+  void read_process_events();
 
   std::filesystem::path trace_;
   std::filesystem::path part_;
@@ -68,6 +72,9 @@ class LiveTrace {
   LiveState state_ = LiveState::waiting;
   std::string problem_;
   std::filesystem::file_time_type written_{};  // the .part's when it was read last; its size is reserved in advance
+  std::vector<Event> process_events_;
+  std::int64_t events_until_ns_ = 0;  // monotonic; later ones were not flushed yet
+  std::filesystem::file_time_type events_written_{};
   Time next_open_{};
   Time next_mark_{};
   std::optional<Time> last_row_;

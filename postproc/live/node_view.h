@@ -43,6 +43,7 @@ struct EarlierInterval {
   std::int64_t of_channels = 0;  // counters whose rate had changed at all
   std::string farthest;          // the counter that was farthest outside: "cpu.user/cpu3"
   std::string direction;         // above or below; "": an older collector
+  std::string program = {};      // name of its process; "": it has none, or it is not known
   bool operator==(const EarlierInterval&) const = default;
 };
 

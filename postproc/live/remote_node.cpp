@@ -61,11 +61,13 @@ void clean(AlertNotice& notice) {
   for (AlertNotice::Reason& reason : notice.reasons) {
     clean(reason.channel, kLongestName);
     clean(reason.unit, kLongestName);
+    clean(reason.program, kLongestName);
   }
 }
 
 void clean(EarlierInterval& interval) {
   clean(interval.farthest, kLongestName);
+  clean(interval.program, kLongestName);
   interval.direction = interval.direction == "above" || interval.direction == "below" ? interval.direction : "";
 }
 

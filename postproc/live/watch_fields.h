@@ -12,6 +12,7 @@ void fields(auto& v, Visited<decltype(v), AlertNotice::Reason>& reason) {
   v("observed", reason.observed);
   v("expected", reason.expected);
   v("share", reason.share);
+  if (!reason.program.empty() || v.kReads) v("program", reason.program);
 }
 
 void fields(auto& v, Visited<decltype(v), AlertNotice>& notice) {
@@ -49,6 +50,7 @@ void fields(auto& v, Visited<decltype(v), EarlierInterval>& interval) {
   v("of_channels", interval.of_channels);
   v("farthest", interval.farthest);
   v("direction", interval.direction);
+  if (!interval.program.empty() || v.kReads) v("program", interval.program);
 }
 
 void fields(auto& v, Visited<decltype(v), EarlierNotice>& notice) {

@@ -81,9 +81,11 @@ std::string cost_of(const WatchPage& page) {
 }
 
 std::string facts_of_earlier(const EarlierInterval& interval) {
-  return fmt::format("{}: {} {} its usual range {} to {} ({} of {} counters outside)", interval.node, interval.farthest,
-                     interval.direction.empty() ? "outside" : interval.direction, clock_time(interval.begin_utc_ns),
-                     clock_time(interval.end_utc_ns), interval.channels, interval.of_channels);
+  const std::string program = interval.program.empty() ? "" : " (" + interval.program + ")";
+  return fmt::format("{}: {}{} {} its usual range {} to {} ({} of {} counters outside)", interval.node,
+                     interval.farthest, program, interval.direction.empty() ? "outside" : interval.direction,
+                     clock_time(interval.begin_utc_ns), clock_time(interval.end_utc_ns), interval.channels,
+                     interval.of_channels);
 }
 
 class Lines {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "hdf5schema/basics/clocks.h"
+#include "postproc/detect/scan/claim.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -17,8 +18,18 @@ constexpr auto kStatusPeriod = 5s;
 constexpr auto kPacePeriod = 20s;
 constexpr std::size_t kLargestStatus = 64 << 10;
 
-/// Without the times, which the node's clock gives.
-AlertNotice notice_of(const AlertChange& change) {
+/// The claim with the names of programs; as it was where more reasons made it than an alert keeps.
+std::string claim_with_programs(const Alert& alert, std::span<const Channel> named) {
+  const Episode& episode = alert.episode;
+  if (episode.end <= episode.begin) return episode.claim;
+  const double step_seconds =
+      static_cast<double>(alert.end_ns - alert.begin_ns) * 1e-9 / static_cast<double>(episode.end - episode.begin);
+  const bool known = claim_of(episode, alert.channels, step_seconds) == episode.claim;
+  return known ? claim_of(episode, named, step_seconds) : episode.claim;
+}
+
+/// Without the times, which the node's clock gives. `named`: the channels of its reasons, with their programs.
+AlertNotice notice_of(const AlertChange& change, std::span<const Channel> named) {
   const Episode& episode = change.alert.episode;
   AlertNotice notice{.news = change.news,
                      .number = change.alert.number,
@@ -28,11 +39,12 @@ AlertNotice notice_of(const AlertChange& change) {
                      .score = episode.score,
                      .methods = episode.methods,
                      .labels = episode.labels,
-                     .claim = episode.claim};
+                     .claim = claim_with_programs(change.alert, named)};
   notice.reasons.reserve(episode.reasons.size());
   for (const Reason& reason : episode.reasons) {
-    const Channel& channel = change.alert.channels.at(reason.channel);
-    notice.reasons.push_back({channel.name(), unit_of(channel), reason.observed, reason.expected, reason.share});
+    const Channel& channel = named[reason.channel];
+    notice.reasons.push_back(
+        {channel.name(), unit_of(channel), reason.observed, reason.expected, reason.share, channel.program});
   }
   return notice;
 }
@@ -77,6 +89,16 @@ NodeView WatchedNode::view(std::size_t meter_values) const {
   return view;
 }
 
+/// The process of a counter such as "process.cpu_time/slot2".
+std::string WatchedNode::program_of(const EarlierInterval& interval) {
+  const std::size_t slash = interval.farthest.find('/');
+  if (!interval.farthest.starts_with("process.") || slash == std::string::npos) return "";
+  const std::int64_t offset = trace_.utc_of(0);
+  Channel channel{.instance = interval.farthest.substr(slash + 1), .scope = Scope::process};
+  trace_.name_programs({interval.begin_utc_ns - offset, interval.end_utc_ns - offset}, {&channel, 1});
+  return channel.program;
+}
+
 std::vector<EarlierInterval> WatchedNode::take_earlier() {
   // The status may come before the rows: with none of them, nothing is known to be earlier.
   if (earlier_taken_ || first_row_ns_ == 0 || !status_.cpu_percent) return {};
@@ -85,6 +107,7 @@ std::vector<EarlierInterval> WatchedNode::take_earlier() {
   for (EarlierInterval& interval : status_.closed) {
     if (interval.end_utc_ns > trace_.utc_of(first_row_ns_)) continue;  // the detectors judge it
     interval.node = trace_.node();
+    interval.program = program_of(interval);
     earlier.push_back(std::move(interval));
   }
   return earlier;
@@ -99,7 +122,9 @@ std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_po
   std::vector<AlertNotice> notices;
   for (const AlertChange& change :
        detector_.advance(trace_.rows(), trace_.header(), trace_.utc_of(0), seconds, ended_, budget)) {
-    AlertNotice& notice = notices.emplace_back(notice_of(change));
+    std::vector<Channel> channels = change.alert.channels;
+    trace_.name_programs({change.alert.begin_ns, change.alert.end_ns}, channels);
+    AlertNotice& notice = notices.emplace_back(notice_of(change, channels));
     notice.node = trace_.node();
     notice.published_utc_ns = utc_now_ns();
     notice.begin_utc_ns = trace_.utc_of(change.alert.begin_ns);

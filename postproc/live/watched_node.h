@@ -40,6 +40,7 @@ class WatchedNode {
   void read_meters();
   void read_pace(std::chrono::steady_clock::time_point now);
   [[nodiscard]] Pace pace_now() const;
+  [[nodiscard]] std::string program_of(const EarlierInterval& interval);
   void read_status(std::chrono::steady_clock::time_point now);
 
   std::filesystem::path folder_;

@@ -218,6 +218,20 @@ void fields(auto& v, Visited<decltype(v), ReportMark>& mark) {
   v("text", mark.text);
 }
 
+void fields(auto& v, Visited<decltype(v), JobPhase>& phase) {
+  v.name("kind", phase.kind, phase_kind_of);
+  v.inlined(phase.span);
+}
+
+void fields(auto& v, Visited<decltype(v), NodePhases>& phases) {
+  v("nodes", phases.nodes);
+  v("resolution_seconds", phases.resolution_seconds);
+  v.known("phases", phases.phases);
+  v.time("first_step", phases.first_step_utc_ns);
+  v.time("last_step", phases.last_step_utc_ns);
+  v.word("note", phases.note);
+}
+
 void fields(auto& v, Visited<decltype(v), MetricAcrossNodes::Line>& line) {
   v("node", line.node);
   v("differs", line.differs);
@@ -395,6 +409,7 @@ void fields(auto& v, Visited<decltype(v), Report>& report) {
   v.pairs("files", report.files, "what", "path");
   v.constant("units", units_of_keys());
   if_any_known(v, "marks", report.marks);
+  if_any(v, "phases", report.phases);
   if_any(v, "across", report.across);
   v("timeline", report.timeline);
 }

@@ -8,6 +8,7 @@
 
 #include "postproc/report/job_ending.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/metric_facts.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -69,6 +70,12 @@ std::string key(const std::string& kind, const std::string& text) {
       kind, text);
 }
 
+/// In the unit of the sentences about the metric.
+std::string amount_of(const MetricAcrossNodes& metric, std::optional<double> value) {
+  const std::string_view name = metric.channel;
+  return html(quantity_of(name.substr(0, name.find('/')), value, metric.unit), 40);
+}
+
 struct Drawn {
   std::string lines, keys, words;
 };
@@ -89,13 +96,13 @@ Drawn lines_of(const MetricAcrossNodes& metric, const Range& range) {
     ++colour;
     const std::string kind = fmt::format("odd odd-{}", colour);
     drawing.lines += drawn(kind.c_str(), line.values, range);
-    const std::string text = fmt::format("{} {}", html(line.node, 60), html(quantity(line.mean, metric.unit), 40));
+    const std::string text = fmt::format("{} {}", html(line.node, 60), amount_of(metric, line.mean));
     drawing.keys += key(kind, text);
     drawing.words += (drawing.words.empty() ? "" : ", ") + text;
   }
   if (metric.median_mean) {
     const std::string text = fmt::format("median of {} {}", counted(static_cast<double>(metric.peers), "peer"),
-                                         html(quantity(metric.median_mean, metric.unit), 40));
+                                         amount_of(metric, metric.median_mean));
     drawing.keys += key("median", text);
     drawing.words += (drawing.words.empty() ? "" : ", ") + text;
   }
@@ -113,7 +120,7 @@ std::string figure_of(const MetricAcrossNodes& metric) {
       "<figure><figcaption><code>{0}</code><span class=\"quiet small\">up to {1}</span></figcaption>\n<svg "
       "viewBox=\"0 0 {2} {3}\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{0} over the job: "
       "{4}\">{5}</svg>\n<p class=\"keys small\">{6}</p></figure>\n",
-      name, html(quantity(range.high(), metric.unit), 40), kWidth, kHeight, drawing.words, drawing.lines, drawing.keys);
+      name, amount_of(metric, range.high()), kWidth, kHeight, drawing.words, drawing.lines, drawing.keys);
 }
 
 struct Dot {
@@ -146,7 +153,67 @@ std::string shape_of(const Dot& dot, double x, double y) {
   return fmt::format("<circle class=\"run {}\" cx=\"{:.0f}\" cy=\"{:.0f}\" r=\"6\">{}</circle>", dot.kind, x, y, title);
 }
 
+double seconds_of_job(std::int64_t utc_ns, const Report& report) {
+  return static_cast<double>(utc_ns - report.job.begin_utc_ns) / 1e9;
+}
+
+/// Words stand in blocks that have room for them; all others have their colour and pattern from the line above.
+std::string block_of(const JobPhase& phase, const TimeSpan& all, const Report& report) {
+  constexpr double kRoomForWord = 9;  // percent
+  const auto percent = [&all](std::int64_t utc_ns) {
+    const auto length = static_cast<double>(all.end_utc_ns - all.begin_utc_ns);
+    return length > 0 ? std::clamp(100 * static_cast<double>(utc_ns - all.begin_utc_ns) / length, 0.0, 100.0) : 0;
+  };
+  const double left = percent(phase.span.begin_utc_ns);
+  const double width = std::max(0.0, percent(phase.span.end_utc_ns) - left);
+  return fmt::format("<i class=\"phase-{}\" style=\"left:{:.2f}%;width:{:.2f}%\" title=\"{}, {}\">{}</i>",
+                     name_of(phase.kind), left, width, words_of(phase.kind), when(phase.span, report.job),
+                     width >= kRoomForWord ? words_of(phase.kind) : "");
+}
+
+/// The strip in words: "waiting until 12 s, computing until 580 s".
+std::string spoken(const NodePhases& node, const Report& report) {
+  std::vector<std::string> parts;
+  for (const JobPhase& phase : node.phases) {
+    parts.push_back(
+        fmt::format("{} until {:.0f} s", words_of(phase.kind), seconds_of_job(phase.span.end_utc_ns, report)));
+  }
+  return joined(parts, ", ");
+}
+
+std::string strip_of(const NodePhases& node, const Report& report) {
+  const TimeSpan all{node.phases.front().span.begin_utc_ns, node.phases.back().span.end_utc_ns};
+  std::string blocks;
+  for (const JobPhase& phase : node.phases) blocks += block_of(phase, all, report);
+  return fmt::format(
+      "<div class=\"track\" role=\"img\" aria-label=\"Phases: {}\"><div data-begin=\"{:.1f}\" "
+      "data-end=\"{:.1f}\">{}</div></div>",
+      spoken(node, report), seconds_of_job(all.begin_utc_ns, report), seconds_of_job(all.end_utc_ns, report), blocks);
+}
+
+std::string phases_figure(const NodePhases& node, const Report& report) {
+  std::string caption = several_nodes(report) ? "<b>" + html(node_list(node.nodes), 80) + "</b>" : "";
+  if (node.phases.empty()) caption += "<span>No phases:</span>";
+  for (const PhaseTime& time : phase_times(node)) {
+    caption += fmt::format("<span><span class=\"key phase-{}\"></span>{}</span>", name_of(time.kind), time.words);
+  }
+  for (const std::string& more : {steps_words(node, report.job), node.note}) {
+    if (!more.empty()) caption += "<span>" + html(more, 300) + "</span>";
+  }
+  const std::string one = node.nodes.size() == 1 && several_nodes(report)
+                              ? fmt::format(" data-node=\"{}\"", html(node.nodes.front(), 60))
+                              : "";
+  return fmt::format("<figure class=\"phases\"{}><figcaption>{}</figcaption>{}</figure>\n", one, caption,
+                     node.phases.empty() ? "" : strip_of(node, report));
+}
+
 }  // namespace
+
+std::string phases_figures(const Report& report) {
+  std::string figures;
+  for (const NodePhases& node : report.phases) figures += phases_figure(node, report);
+  return figures;
+}
 
 std::string across_section(const Report& report) {
   std::string figures;

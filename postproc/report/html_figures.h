@@ -7,6 +7,9 @@
 
 namespace reveal {
 
+/// The phases of the job as a strip above its timeline, or the reason why there are none; "" in an earlier report.
+[[nodiscard]] std::string phases_figures(const Report& report);
+
 /// Small multiples of a few metrics on several nodes, with the nodes that differ in colour; "" without them.
 [[nodiscard]] std::string across_section(const Report& report);
 

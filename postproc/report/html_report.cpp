@@ -38,6 +38,9 @@ constexpr Subsystem kSubsystemColumns[] = {Subsystem::cpu,     Subsystem::gpu,  
 
 constexpr std::pair<std::string_view, std::string_view> kGlossary[] = {
     {"channel", "a measured quantity of one instance: cpu.user/cpu3 is the user time of cpu 3"},
+    {"phase",
+     "a part of the job in which its processes mainly computed, read, wrote, communicated or waited, by cpu time, GPU "
+     "use and bytes"},
     {"detector", "a method that searches channels for intervals that differ; the more agree, the clearer"},
     {"interval", "a part of the job in which channels differ from the rest of the job; strong or weak by how clearly"},
     {"rule", "a known cause with its signal, its look-alikes and its remedy: reveal rules prints all"},
@@ -628,8 +631,8 @@ std::string timeline_section(const Report& report) {
   }
   return "<section><h2>Timeline</h2>\n<p id=\"timeline-legend\" class=\"quiet small\" hidden>Seconds since the job "
          "began. " +
-         legend + mark_legend(report) +
-         "</p>\n<p id=\"timeline-help\" class=\"quiet small\" hidden>Drag to zoom all charts, double-click for the "
+         legend + mark_legend(report) + "</p>\n" + phases_figures(report) +
+         "<p id=\"timeline-help\" class=\"quiet small\" hidden>Drag to zoom all charts, double-click for the "
          "whole "
          "job.</p>\n"
          "<noscript><p>The charts need JavaScript, which is blocked here. The text of this page has all findings; the "

@@ -52,6 +52,8 @@ void narrow_to_node(Report& report, const std::string& node) {
   keep_node(report.timeline, node, single);
   keep_node(report.locality, node, single);
   keep_node(report.python, node, single);
+  keep_node(report.phases, node, listed);
+  for (NodePhases& phases : report.phases) phases.nodes = {node};
   for (MetricAcrossNodes& metric : report.across) keep_node(metric.lines, node, single);
   report.anomalous.clear();  // it sums over all nodes
   std::erase_if(report.marks, [&](const ReportMark& mark) { return !mark.node.empty() && mark.node != node; });

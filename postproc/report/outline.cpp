@@ -124,6 +124,10 @@ Section totals_section(const Report& report) {
                                 [](const JobTotals& node) { return !used(node).empty(); });
   const char* const none = some ? "not known: not all nodes were measured" : "nothing was measured";
   add(section.parts, "totals", known.empty() ? none : listed(known, known.size(), "; "));
+  for (const NodePhases& node : report.phases) {
+    const std::string place = several_nodes(report) ? node_list(node.nodes) + ": " : "";
+    add(section.parts, "phases", place + phases_line(node, report.job), RowKind::prose, kAll);
+  }
   return section;
 }
 
@@ -293,6 +297,11 @@ std::string difference(double percent) {
   return fmt::format("{:+.0f} %", percent);
 }
 
+/// In the units of the sentences about that channel.
+std::string channel_quantity(const std::string& channel, std::optional<double> value, const std::string& unit) {
+  return quantity_of(std::string_view(channel).substr(0, channel.find('/')), value, unit);
+}
+
 Table deviations_table(const PeerComparison& comparison) {
   Table table{.caption = "Different from the other nodes of the same group over the whole job",
               .columns = {{"Node"}, {"Channel"}, {"This node"}, {"Its peers"}, {"Difference"}, {"t"}},
@@ -302,8 +311,8 @@ Table deviations_table(const PeerComparison& comparison) {
   for (const PeerDeviation& one : comparison.deviations) {
     const std::optional<double> whole = larger(one.observed, one.expected);
     table.rows.push_back({cell(one.node), Cell{{code(one.channel)}},
-                          drawn(cell(quantity(one.observed, one.unit)), one.observed, whole),
-                          drawn(cell(quantity(one.expected, one.unit)), one.expected, whole),
+                          drawn(cell(channel_quantity(one.channel, one.observed, one.unit)), one.observed, whole),
+                          drawn(cell(channel_quantity(one.channel, one.expected, one.unit)), one.expected, whole),
                           cell(difference(one.percent)), cell(fmt::format("{:.1f}", one.t))});
   }
   return table;
@@ -333,11 +342,12 @@ Table changes_table(const HistoryComparison& history) {
     const bool fact = one.what == HistoryChange::What::configuration;
     const auto set = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
     const std::optional<double> whole = fact ? std::nullopt : larger(one.observed, one.expected);
-    table.rows.push_back({Cell{{code(one.name)}},
-                          drawn(cell(fact ? set(one.now) : quantity(one.observed, one.unit)), one.observed, whole),
-                          drawn(cell(fact ? set(one.before) : quantity(one.expected, one.unit)), one.expected, whole),
-                          cell(fact ? "" : difference(one.percent) + (one.drift ? ", slowly" : "")),
-                          cell(one.since_utc_ns == 0 ? "" : date_and_time(one.since_utc_ns))});
+    table.rows.push_back(
+        {Cell{{code(one.name)}},
+         drawn(cell(fact ? set(one.now) : channel_quantity(one.name, one.observed, one.unit)), one.observed, whole),
+         drawn(cell(fact ? set(one.before) : channel_quantity(one.name, one.expected, one.unit)), one.expected, whole),
+         cell(fact ? "" : difference(one.percent) + (one.drift ? ", slowly" : "")),
+         cell(one.since_utc_ns == 0 ? "" : date_and_time(one.since_utc_ns))});
   }
   return table;
 }

@@ -178,6 +178,27 @@ struct ReportMark {
 [[nodiscard]] std::string_view name_of(ReportMark::Kind) noexcept;
 [[nodiscard]] std::optional<ReportMark::Kind> mark_kind_of(std::string_view) noexcept;
 
+/// A part of the job in which its processes on a node mainly did one thing.
+struct JobPhase {
+  enum class Kind : std::uint8_t { computing, few_cpus, reading, writing, communicating, waiting, not_measured };
+  Kind kind = Kind::not_measured;
+  TimeSpan span;
+  bool operator==(const JobPhase&) const = default;
+};
+[[nodiscard]] std::string_view name_of(JobPhase::Kind) noexcept;
+[[nodiscard]] std::optional<JobPhase::Kind> phase_kind_of(std::string_view) noexcept;
+
+/// The phases of the job on one node, or on several nodes with the same ones.
+struct NodePhases {
+  std::vector<std::string> nodes;
+  double resolution_seconds = 0;       // length of the parts that were judged
+  std::vector<JobPhase> phases;        // each begins where the one before ends
+  std::int64_t first_step_utc_ns = 0;  // begin of the first training step; 0: none was recorded
+  std::int64_t last_step_utc_ns = 0;   // end of the last one
+  std::string note;                    // why there are no phases, or the activities that were not measured
+  bool operator==(const NodePhases&) const = default;
+};
+
 struct Report {
   std::string report_id;
   std::string tool_version;  // version of the reveal that made it
@@ -203,6 +224,7 @@ struct Report {
   std::map<std::string, double> omitted;  // numbers of items cut to stay small: {"episodes": 12}
   std::vector<TimelineChannel> timeline;
   std::vector<ReportMark> marks;                           // by time
+  std::vector<NodePhases> phases;                          // those of most nodes first
   std::vector<MetricAcrossNodes> across;                   // a few metrics of several nodes
   std::vector<std::pair<std::string, std::string>> files;  // {"trace n01", "n01.h5"}
   bool operator==(const Report&) const = default;

@@ -228,7 +228,23 @@
     };
   }
 
+  // The strips of phases have the axis of the charts.
+  const strips = Array.from(document.querySelectorAll('.phases .track'));
+  function alignStrips(begin, end) {
+    const area = charts[0].graph.getArea();
+    const right = charts[0].area.clientWidth - area.x - area.w;
+    for (const strip of strips) {
+      const inside = strip.firstChild;
+      const from = Number(inside.dataset.begin);
+      strip.style.marginLeft = area.x + 'px';
+      strip.style.marginRight = Math.max(0, right) + 'px';
+      inside.style.left = 100 * (from - begin) / (end - begin) + '%';
+      inside.style.width = 100 * (Number(inside.dataset.end) - from) / (end - begin) + '%';
+    }
+  }
+
   function zoom(begin, end) {
+    alignStrips.apply(null, begin === null ? data.window : [begin, end]);
     together(function () {
       for (const chart of charts) chart.graph.updateOptions({ dateWindow: begin === null ? data.window : [begin, end] });
     });
@@ -351,6 +367,7 @@
   document.getElementById('timeline-legend').hidden = false;
   document.getElementById('timeline-help').hidden = touch;
   data.channels.forEach(draw);
+  alignStrips.apply(null, data.window);
 
   // The last chart that is shown has the axis.
   document.addEventListener('node', function () {

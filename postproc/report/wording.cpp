@@ -19,6 +19,10 @@ constexpr std::string_view kStatuses[] = {"healthy", "notice", "finding", "insuf
 constexpr std::string_view kAnomalousBy[] = {"subsystem", "detector", "metric"};
 constexpr std::string_view kMarkKinds[] = {"device",  "memory", "configuration", "service",
                                            "process", "step",   "training"};
+constexpr std::string_view kPhaseKinds[] = {"computing",     "few_cpus", "reading",     "writing",
+                                            "communicating", "waiting",  "not_measured"};
+constexpr std::string_view kPhaseWords[] = {"computing", "computing on few cpus", "reading", "writing", "communicating",
+                                            "waiting",   "not measured"};
 constexpr std::string_view kHeadlines[] = {"Healthy", "Notice", "Finding", "Not enough data"};
 
 }  // namespace
@@ -57,6 +61,55 @@ std::string_view name_of(ReportMark::Kind kind) noexcept {
 }
 std::optional<ReportMark::Kind> mark_kind_of(std::string_view name) noexcept {
   return enumerator_of<ReportMark::Kind>(kMarkKinds, name);
+}
+
+std::string_view name_of(JobPhase::Kind kind) noexcept {
+  return kPhaseKinds[static_cast<std::size_t>(kind)];
+}
+std::optional<JobPhase::Kind> phase_kind_of(std::string_view name) noexcept {
+  return enumerator_of<JobPhase::Kind>(kPhaseKinds, name);
+}
+std::string_view words_of(JobPhase::Kind kind) noexcept {
+  return kPhaseWords[static_cast<std::size_t>(kind)];
+}
+
+std::vector<PhaseTime> phase_times(const NodePhases& node) {
+  std::vector<PhaseTime> times;
+  double all = 0;
+  for (const JobPhase& phase : node.phases) {
+    const auto same =
+        std::find_if(times.begin(), times.end(), [&phase](const PhaseTime& time) { return time.kind == phase.kind; });
+    PhaseTime& time = same != times.end() ? *same : times.emplace_back(PhaseTime{.kind = phase.kind});
+    const double seconds = static_cast<double>(phase.span.end_utc_ns - phase.span.begin_utc_ns) / 1e9;
+    time.seconds += seconds;
+    ++time.count;
+    all += seconds;
+  }
+  std::stable_sort(times.begin(), times.end(),
+                   [](const PhaseTime& a, const PhaseTime& b) { return a.seconds > b.seconds; });
+  for (PhaseTime& time : times) {
+    const std::string often = time.count > 1 ? fmt::format(", {} times", time.count) : "";
+    time.words = fmt::format("{} {} ({:.0f} %{})", words_of(time.kind), duration(time.seconds),
+                             all > 0 ? 100 * time.seconds / all : 0, often);
+  }
+  return times;
+}
+
+std::string steps_words(const NodePhases& node, const ReportJob& job) {
+  if (node.first_step_utc_ns == 0 || job.begin_utc_ns == 0) return "";
+  const auto seconds = [&](std::int64_t utc_ns) { return static_cast<double>(utc_ns - job.begin_utc_ns) / 1e9; };
+  return fmt::format("training steps from {:.1f} s to {:.1f} s of the job", seconds(node.first_step_utc_ns),
+                     seconds(node.last_step_utc_ns));
+}
+
+std::string phases_line(const NodePhases& node, const ReportJob& job) {
+  std::vector<std::string> words;
+  for (const PhaseTime& time : phase_times(node)) words.push_back(time.words);
+  std::string text = listed(words, words.size());
+  for (const std::string& more : {steps_words(node, job), node.note}) {
+    if (!more.empty()) text += (text.empty() ? "" : "; ") + more;
+  }
+  return text;
 }
 
 std::string_view headline(const Verdict& verdict) noexcept {

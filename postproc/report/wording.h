@@ -25,6 +25,22 @@ namespace reveal {
   return report.job.nodes.size() > 1;
 }
 
+[[nodiscard]] std::string_view words_of(JobPhase::Kind) noexcept;
+
+/// The time of all phases of a kind, and "writing 45 s (7 %, 10 times)".
+struct PhaseTime {
+  JobPhase::Kind kind = JobPhase::Kind::not_measured;
+  double seconds = 0;
+  std::size_t count = 0;
+  std::string words = {};
+};
+/// The longest first.
+[[nodiscard]] std::vector<PhaseTime> phase_times(const NodePhases&);
+/// "training steps from 41.0 s to 580.2 s of the job"; "" where none were recorded.
+[[nodiscard]] std::string steps_words(const NodePhases&, const ReportJob&);
+/// All of it in one line, with the note.
+[[nodiscard]] std::string phases_line(const NodePhases&, const ReportJob&);
+
 /// "Finding", "Healthy", ...: the first word of a report. A job that failed on healthy nodes is called "Failed".
 [[nodiscard]] std::string_view headline(const Verdict&) noexcept;
 

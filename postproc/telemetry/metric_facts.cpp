@@ -50,6 +50,12 @@ constexpr MetricFact kFacts[] = {
     {.metric = "cgroup.memory_some", .shown = "% of the time", .shown_factor = 100},
     {.metric = "cgroup.memory_full", .shown = "% of the time", .shown_factor = 100},
     {.metric = "disk.io_time", .shown = "% of the time", .shown_factor = 100},
+    {.metric = "gpu.power_violation", .shown = "% of the time", .shown_factor = 100},
+    {.metric = "gpu.thermal_violation", .shown = "% of the time", .shown_factor = 100},
+    {.metric = "throttle.core_time", .shown = "% of the time", .shown_factor = 100},
+    {.metric = "throttle.package_time", .shown = "% of the time", .shown_factor = 100},
+    {.metric = "process.throttled_time", .words = "CPU time that a quota refused the process", .shown = "cpus"},
+    {.metric = "cgroup.cpu_throttled_time", .words = "CPU time that a quota refused the job", .shown = "cpus"},
     {.metric = "vmstat.pgpgin", .shown = "bytes/s", .shown_factor = 1024},
     {.metric = "vmstat.pgpgout", .shown = "bytes/s", .shown_factor = 1024},
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/layout.h"
@@ -15,14 +16,16 @@ namespace {
 /// Rows that wait for the trace: its flushes are ten seconds apart.
 constexpr std::size_t kMostWaiting = 1024;
 
+constexpr float kNoValue = std::numeric_limits<float>::quiet_NaN();
+
 double value_of(std::int64_t stored) {
   return stored == kMissing ? kNaN : static_cast<double>(stored);
 }
 
 /// Increments of one row add up, of levels the last known one stays.
-void keep(double value, Kind kind, double& kept) {
+void keep(double value, Kind kind, float& kept) {
   if (std::isnan(value)) return;
-  kept = value + (is_counted(kind) && !std::isnan(kept) ? kept : 0);
+  kept = static_cast<float>(value) + (is_counted(kind) && !std::isnan(kept) ? kept : 0);
 }
 
 }  // namespace
@@ -58,7 +61,7 @@ std::size_t RowStore::learn(const FamilySpec& spec, const std::vector<ChannelKey
 void RowStore::widen(StoredFamily& family, std::size_t width) {
   if (width <= family.width) return;
   family.width = width;
-  family.values.resize(width * family.capacity, kNaN);
+  family.values.resize(width * family.capacity, kNoValue);
 }
 
 /// Drops in one step all rows that are older than needed, when the space is used up.
@@ -70,7 +73,7 @@ void RowStore::make_room(StoredFamily& family, std::size_t rows) const {
   const std::size_t kept = family.times.size() - old;
   const std::size_t capacity = std::max<std::size_t>({64, family.capacity, (kept + rows) * 5 / 4});
   if (old > 0) family.forgot = true;
-  std::vector<double> values(family.width * capacity, kNaN);
+  std::vector<float> values(family.width * capacity, kNoValue);
   for (std::size_t channel = 0; channel < family.width; ++channel) {
     const auto from = family.values.begin() + static_cast<std::ptrdiff_t>(channel * family.capacity + old);
     std::copy_n(from, kept, values.begin() + static_cast<std::ptrdiff_t>(channel * capacity));
@@ -90,7 +93,8 @@ std::size_t RowStore::place_of(StoredFamily& family, std::int64_t time_ns) const
   make_room(family, 1);
   const std::size_t at = family.times.size();
   family.times.push_back(time_ns);
-  for (std::size_t channel = 0; channel < family.width; ++channel) family.values[channel * family.capacity + at] = kNaN;
+  for (std::size_t channel = 0; channel < family.width; ++channel)
+    family.values[channel * family.capacity + at] = kNoValue;
   return at;
 }
 
@@ -114,12 +118,13 @@ void RowStore::append(std::size_t index, std::span<const std::int64_t> times, st
     family.times.insert(family.times.end(), times.begin() + static_cast<std::ptrdiff_t>(known), times.end());
     for (std::size_t channel = 0; channel < channels; ++channel) {
       const auto from = values.subspan(channel * rows + known, rows - known);
-      std::copy(from.begin(), from.end(),
-                family.values.begin() + static_cast<std::ptrdiff_t>(channel * family.capacity + at));
+      std::transform(from.begin(), from.end(),
+                     family.values.begin() + static_cast<std::ptrdiff_t>(channel * family.capacity + at),
+                     [](double value) { return static_cast<float>(value); });
     }
     for (std::size_t channel = channels; channel < family.width; ++channel) {
       std::fill_n(family.values.begin() + static_cast<std::ptrdiff_t>(channel * family.capacity + at), rows - known,
-                  kNaN);
+                  kNoValue);
     }
   }
   take_waiting(family);
@@ -228,7 +233,7 @@ void RowStore::means(std::int64_t from_ns, std::int64_t until_ns, const Take& ta
     for (std::size_t channel = 0; channel < std::min(family.width, family.channels.size()); ++channel) {
       double sum = 0;
       double present = 0;
-      for (const double value : std::span(family.values).subspan(channel * family.capacity + first, rows)) {
+      for (const float value : std::span(family.values).subspan(channel * family.capacity + first, rows)) {
         if (std::isnan(value)) continue;
         sum += value;
         present += 1;
@@ -244,17 +249,28 @@ std::size_t RowStore::channels() const {
   return count;
 }
 
-FamilyRows RowStore::StoredFamily::rows_between(std::int64_t first_ns, std::int64_t last_ns) const {
-  const std::size_t named = std::min(width, channels.size());
+RowStore::StoredFamily::Range RowStore::StoredFamily::rows_between(std::int64_t first_ns, std::int64_t last_ns) const {
   // A level that is older still holds; a counter's increase needs the row before.
   auto begin = std::lower_bound(times.begin(), times.end(), first_ns);
   if (begin != times.begin()) --begin;
   const auto end = std::upper_bound(begin, times.end(), last_ns);
-  FamilyRows part{spec, {channels.begin(), channels.begin() + static_cast<std::ptrdiff_t>(named)}, {begin, end}, {}};
-  part.values.reserve(named * part.time_ns.size());
-  for (std::size_t channel = 0; channel < named; ++channel) {
-    const auto from = values.begin() + static_cast<std::ptrdiff_t>(channel * capacity) + (begin - times.begin());
-    part.values.insert(part.values.end(), from, from + (end - begin));
+  return {static_cast<std::size_t>(begin - times.begin()), static_cast<std::size_t>(end - times.begin())};
+}
+
+FamilyRows RowStore::StoredFamily::named_channels() const {
+  const std::size_t named = std::min(width, channels.size());
+  return {spec, {channels.begin(), channels.begin() + static_cast<std::ptrdiff_t>(named)}, {}, {}};
+}
+
+FamilyRows RowStore::StoredFamily::named_channels(Range rows) const {
+  FamilyRows part = named_channels();
+  const std::size_t count = rows.end - rows.begin;
+  part.time_ns.assign(times.begin() + static_cast<std::ptrdiff_t>(rows.begin),
+                      times.begin() + static_cast<std::ptrdiff_t>(rows.end));
+  part.values.reserve(part.channels.size() * count);
+  for (std::size_t channel = 0; channel < part.channels.size(); ++channel) {
+    const auto from = std::span(values).subspan(channel * capacity + rows.begin, count);
+    part.values.insert(part.values.end(), from.begin(), from.end());
   }
   return part;
 }
@@ -273,15 +289,27 @@ std::optional<LiveBlock> RowStore::block(const TraceHeader& header, std::int64_t
   block.starts = !pace->forgot && first == pace->times.begin();
   Telemetry& telemetry = block.telemetry;
   telemetry.node = header.node;
+  telemetry.step_seconds = static_cast<double>(grid.step_ns()) * 1e-9;
+  telemetry.begin_utc_ns = grid.begin_utc_ns();
+  telemetry.samples = grid.samples();
   telemetry.channels.reserve(channels() + kDerivedChannels);
-  telemetry.values.reserve((channels() + kDerivedChannels) * grid.samples());
+  std::vector<StoredFamily::Range> rows(families_.size());
+  for (std::size_t f = 0; f < families_.size(); ++f) {
+    const StoredFamily& family = families_[f];
+    if (!paths.empty() && std::find(paths.begin(), paths.end(), family.spec.path) == paths.end()) continue;
+    if (std::min(family.width, family.channels.size()) > 0) rows[f] = family.rows_between(*first, last);
+    if (rows[f].begin < rows[f].end) append_channels(family.named_channels(), telemetry);
+  }
+  telemetry.values.reserve((telemetry.channels.size() + kDerivedChannels) * telemetry.samples);
+  telemetry.values.resize(telemetry.channels.size() * telemetry.samples);
   FamilyRows part;
   const auto rows_of = [&](std::size_t f) -> const FamilyRows* {
-    if (!paths.empty() && std::find(paths.begin(), paths.end(), families_[f].spec.path) == paths.end()) return nullptr;
-    part = families_[f].rows_between(*first, last);
-    return part.channels.empty() || part.time_ns.empty() ? nullptr : &part;
+    if (rows[f].begin == rows[f].end) return nullptr;
+    part = families_[f].named_channels(rows[f]);
+    return &part;
   };
-  lay_on_grid(grid, 0, grid.samples(), families_.size(), rows_of, telemetry);
+  // Zeros are not written: channels that count nothing take no memory.
+  lay_part_on_grid(grid, 0, telemetry.samples, families_.size(), rows_of, 0, telemetry);
   if (paths.empty()) append_derived(telemetry);
   return block;
 }

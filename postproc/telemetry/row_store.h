@@ -90,14 +90,21 @@ class RowStore {
     std::size_t width = 0;  // channels with values; the trace may name them later
     std::vector<std::int64_t> times;
     std::size_t capacity = 0;
-    std::vector<double> values;  // [channel][capacity]
-    bool forgot = false;         // its first row is no longer there
+    std::vector<float> values;  // [channel][capacity]; the detectors compute with single precision, too
+    bool forgot = false;        // its first row is no longer there
     std::deque<EarlyRow> waiting;
     std::vector<std::int64_t> counted;  // absolute value of each channel in the last early row
     std::int64_t counted_ns = 0;
 
     [[nodiscard]] std::size_t rows() const { return times.size(); }
-    [[nodiscard]] FamilyRows rows_between(std::int64_t first_ns, std::int64_t last_ns) const;
+    /// The rows in this time, and the one before.
+    struct Range {
+      std::size_t begin = 0, end = 0;
+    };
+    [[nodiscard]] Range rows_between(std::int64_t first_ns, std::int64_t last_ns) const;
+    /// Without rows, or with these.
+    [[nodiscard]] FamilyRows named_channels() const;
+    [[nodiscard]] FamilyRows named_channels(Range rows) const;
   };
   void make_room(StoredFamily& family, std::size_t rows) const;
   static void widen(StoredFamily& family, std::size_t width);

@@ -23,6 +23,7 @@ struct Channel {
   Scope scope = Scope::node;
   Subsystem subsystem = Subsystem::cpu;
   double period_seconds = 0;  // period of its own sampling; slower than the grid for slow families
+  std::string program = {};   // name of its process; "": it has none, or several, or it is not known
 
   /// "mem.dirty" or "cpu.user/cpu3".
   [[nodiscard]] std::string name() const { return instance.empty() ? metric : metric + "/" + instance; }

@@ -13,6 +13,7 @@
 #include "hdf5schema/joined_trace.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/derived.h"
+#include "postproc/telemetry/programs.h"
 
 namespace reveal {
 namespace {
@@ -164,6 +165,7 @@ TraceStream::TraceStream(const std::filesystem::path& path) : impl_(std::make_un
   impl_->open(path);
   if (samples() == 0) return;
   impl_->trace.telemetry.channels = read(0, 1).channels;
+  name_programs(impl_->trace.events, {}, impl_->trace.telemetry.channels);
   impl_->derived = DerivedChannels();  // a single sample decides nothing
 }
 

@@ -8,6 +8,7 @@
 
 #include "postproc/detect/scan/attribution.h"
 #include "postproc/telemetry/metric_facts.h"
+#include "postproc/telemetry/programs.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
@@ -39,9 +40,14 @@ constexpr std::array<Phrase, 17> kPhrases{{
     {"sum", "{} events within the window depart from baseline."},
 }};
 
+/// "CPU time of python3 (rank 2)", "CPU time of the process of rank2".
 std::string name_in_words(const Channel& channel) {
-  const std::string words(words_for(channel.metric));
-  return channel.instance.empty() ? words : words + " of " + channel.instance;
+  constexpr std::string_view kProcess = "the process";
+  std::string words(words_for(channel.metric));
+  if (channel.instance.empty()) return words;
+  const std::size_t process = words.find(kProcess);
+  if (channel.program.empty() || process == std::string::npos) return words + " of " + instance_in_words(channel);
+  return words.replace(process, kProcess.size(), instance_in_words(channel));
 }
 
 }  // namespace

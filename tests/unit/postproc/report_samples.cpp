@@ -151,6 +151,23 @@ ReportMark mark(ReportMark::Kind kind, const char* node, double seconds, const c
   return {kind, node, span(seconds, seconds), text};
 }
 
+/// Every kind of phase, in a job of 120 s.
+NodePhases phases(std::vector<std::string> nodes, double late, std::string note = "") {
+  using enum JobPhase::Kind;
+  return {.nodes = std::move(nodes),
+          .resolution_seconds = 1,
+          .phases = {{reading, span(0, 12 + late)},
+                     {few_cpus, span(12 + late, 20)},
+                     {computing, span(20, 60)},
+                     {writing, span(60, 65)},
+                     {computing, span(65, 90)},
+                     {communicating, span(90, 100)},
+                     {not_measured, span(100, 102)},
+                     {computing, span(102, 110)},
+                     {waiting, span(110, 120)}},
+          .note = std::move(note)};
+}
+
 /// Two nodes that differ, `odd` and another one, beside peers.
 MetricAcrossNodes across(const char* channel, const char* unit, double level, double odd_level,
                          const std::vector<std::string>& odd, const std::vector<std::string>& peers,
@@ -278,6 +295,7 @@ Report outsider(double timeline_step_seconds) {
   report.episodes = episodes();
   report.omitted = {{"notices", 2}};
   report.timeline = timeline(timeline_step_seconds);
+  report.phases = {phases({"n01", "n02"}, 0, "not measured: communicating (other jobs use the node)")};
   return report;
 }
 
@@ -364,6 +382,7 @@ Report failed() {
   report.findings = {change};
   report.episodes = {episodes().front()};
   report.episodes.front().node = "laptop";
+  report.phases = {{.nodes = {"laptop"}, .note = "the job's cpu time was not measured: too many files"}};
   report.timeline = timeline(4);
   return report;
 }
@@ -462,6 +481,11 @@ Report many_nodes() {
                   mark(ReportMark::Kind::training, "n01", 116, "step 257"),
                   mark(ReportMark::Kind::configuration, "n17", 120,
                        "cpu.governor was performance at the begin, powersave at the end")};
+  std::vector<std::string> most(report.job.nodes.begin(), report.job.nodes.end());
+  std::erase(most, "n17");
+  report.phases = {phases(most, 0), phases({"n17"}, 4)};
+  report.phases[0].first_step_utc_ns = span(20, 20).begin_utc_ns;
+  report.phases[0].last_step_utc_ns = span(118, 118).begin_utc_ns;
   report.across = {across("mem.used", "bytes", 126e9, 171e9, {"n17"}, {}, 38, 6),
                    across("cpu.frequency", "Hz", 3.1e9, 2.1e9, {"n17"}, {"n18", "n19"}, 2, 6)};
   report.across[1].lines[1].values[3] = kGap;
@@ -580,6 +604,9 @@ Report hostile() {
   report.across[0].lines[0].values = {kGap, 1e300, -1e300};
   report.across[0].lines[0].mean = std::numeric_limits<double>::infinity();
   report.anomalous = {{AnomalousTime::By::metric, script, -5, 1e9}};
+  report.phases = {{.nodes = {image},
+                    .phases = {{JobPhase::Kind::reading, span(90, 10)}, {JobPhase::Kind::waiting, span(-1e9, 20)}}},
+                   {.nodes = {script}, .note = script}};
   report.history.earlier = {{-1, 1e300, true}, {INT64_MAX, -1, false}, {0, 5, false}};
   return report;
 }

@@ -65,6 +65,78 @@ TEST_F(JobOnHost, LeavesOutWhatLaunchersDidThemselvesAndTheCollector) {
   EXPECT_FALSE(job_->ended());
 }
 
+/// Gives a process of the host its program.
+void run_program(const TestHost& host, const std::string& process, const std::string& file) {
+  const std::string folder = host.root().string() + "/proc/" + process;
+  std::filesystem::create_directories(folder);
+  std::filesystem::create_symlink(file, folder + "/exe");
+}
+
+TEST_F(JobOnHost, IsNotOurOwnProgramsThatRunBelowIt) {
+  host_.last_pid(900);
+  run_program(host_, "self", "/opt/reveal/bin/reveal-collect");
+  host_.process(500, 1, "bash", 1, 0);
+  host_.process(501, 500, "python3", 20, 0);
+  host_.process(510, 500, "reveal", 300, 0);  // reveal watch, in a step of its own
+  run_program(host_, "510", "/opt/reveal/bin/reveal");
+  host_.process(520, 500, "reveal-run", 5, 0);
+  host_.process(521, 520, "solver", 40, 0);
+  host_.process(530, 500, "reveal-collect", 70, 0, 7);  // started by that reveal-run
+  host_.process(531, 530, "reveal-collect", 90, 0);
+  host_.process(540, 500, "reveal-witness", 2, 0);
+  start({.pid = 500});
+  EXPECT_EQ(job_->cpu_time_ns(), 61 * kTick);
+  for (const int own : {510, 520, 530, 540}) EXPECT_TRUE(job_->find(own)->launcher) << own;
+  EXPECT_EQ(job_->find(531), nullptr);
+  EXPECT_FALSE(job_->find(521)->launcher);
+}
+
+TEST_F(JobOnHost, KeepsAProgramOfItsOwnThatHasOurName) {
+  host_.last_pid(900);
+  run_program(host_, "self", "/opt/reveal/bin/reveal-collect");
+  host_.process(500, 1, "bash", 1, 0);
+  host_.process(510, 500, "reveal", 300, 0);
+  run_program(host_, "510", "/home/ada/geology/reveal");
+  host_.process(511, 500, "reveal", 7, 0);  // its file cannot be seen
+  start({.pid = 500});
+  EXPECT_EQ(job_->cpu_time_ns(), 308 * kTick);
+}
+
+TEST_F(JobOnHost, CountsTimeOfOurProgramsNeitherAfterTheirParentWaitedForThem) {
+  host_.last_pid(900);
+  host_.process(500, 1, "bash", 10, 0);
+  host_.process(520, 500, "reveal-run", 5, 0);
+  host_.process(521, 520, "solver", 40, 0);
+  start({.pid = 500});
+  EXPECT_EQ(job_->cpu_time_ns(), 50 * kTick);
+  host_.remove("/proc/521");
+  host_.process(520, 500, "reveal-run", 30, 0, 40);
+  step();
+  EXPECT_EQ(job_->cpu_time_ns(), 50 * kTick);
+  host_.remove("/proc/520");
+  host_.process(500, 1, "bash", 10, 0, 70);
+  step();
+  EXPECT_EQ(job_->cpu_time_ns(), 50 * kTick);
+  host_.process(500, 1, "bash", 16, 0, 70);
+  step();
+  EXPECT_EQ(job_->cpu_time_ns(), 56 * kTick);
+}
+
+TEST_F(JobOnHost, CountsTheTimeOfAProcessWhileItIsNoProgramOfOurs) {
+  host_.last_pid(900);
+  host_.process(500, 1, "bash", 10, 0);
+  host_.process(510, 500, "bash", 3, 0);
+  host_.process(520, 500, "reveal-run", 5, 0);  // forked by reveal-run a moment ago
+  start({.pid = 500});
+  EXPECT_EQ(job_->cpu_time_ns(), 13 * kTick);
+  host_.process(510, 500, "reveal-run", 9, 0);
+  host_.process(520, 500, "solver", 25, 0);
+  step();
+  EXPECT_EQ(job_->cpu_time_ns(), (13 + 20) * kTick);
+  EXPECT_TRUE(job_->find(510)->launcher);
+  EXPECT_FALSE(job_->find(520)->launcher);
+}
+
 TEST_F(JobOnHost, GivesNoRankTwice) {
   const std::filesystem::path run = host_.root() / "run";
   host_.last_pid(700);

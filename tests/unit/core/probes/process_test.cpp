@@ -35,6 +35,25 @@ TEST(Slots, KeepCountingWhenTheirProcessChanges) {
   EXPECT_EQ(bench.value("process/faults", "process.minor_faults", "rank0"), 0);
 }
 
+TEST(Slots, AreLeftByAProcessThatBecomesAProgramOfReveal) {
+  TestHost host;
+  host.last_pid(511);
+  host.process(500, 1, "root", 1, 0);
+  host.process(510, 500, "bash", 100, 0);
+  ProbeBench bench(host, "process", JobSource{.pid = 500});
+  bench.sample();
+  EXPECT_EQ(bench.value("process/cpu", "process.cpu_time", "slot1"), 0);
+  host.process(510, 500, "reveal-run", 130, 0);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/cpu", "process.cpu_time", "slot1"), kMissing);
+  host.last_pid(512);
+  host.process(512, 510, "solver", 40, 0);
+  bench.sample();
+  host.process(512, 510, "solver", 44, 0);
+  bench.sample();
+  EXPECT_EQ(bench.value("process/cpu", "process.cpu_time", "slot1"), 4 * kTick);
+}
+
 TEST(Slots, FollowWhatTheirProcessReadsAndWrites) {
   TestHost host;
   host.last_pid(500);

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "hdf5schema/basics/clocks.h"
@@ -126,6 +127,40 @@ TEST(RowStore, ForgetsWhatIsOlderThanADetectionRunNeeds) {
   EXPECT_EQ(block->first_ns, 4900 * kTick);
   EXPECT_EQ(series_of(*block, "mem.free").back(), 5000);
   EXPECT_EQ(block->time_of(100), 5000 * kTick);
+}
+
+/// Bytes in memory.
+double resident() {
+  constexpr double kPage = 4096;
+  std::ifstream file("/proc/self/statm");
+  double size = 0;
+  double pages = 0;
+  file >> size >> pages;
+  return pages * kPage;
+}
+
+TEST(RowStore, HoldsTenMinutesOfAThousandChannelsInFortyMegabytes) {
+#ifdef __SANITIZE_ADDRESS__
+  GTEST_SKIP() << "the address sanitizer keeps memory that was freed";
+#endif
+  constexpr std::int64_t kChannels = 1000;
+  constexpr std::int64_t kRows = 100;
+  std::vector<ChannelKey> channels(kChannels);
+  for (std::size_t i = 0; i < channels.size(); ++i) channels[i].metric = "c" + std::to_string(i);
+  std::vector<double> values(kChannels * kRows);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(i % 1000);
+  const double before = resident();
+  RowStore rows(kLiveBlock);
+  const std::size_t family = rows.learn(gauge_family(), channels);
+  for (std::int64_t first = 1; first < 9000; first += kRows) {
+    std::vector<std::int64_t> times;
+    for (std::int64_t t = first; t < first + kRows; ++t) times.push_back(t * kTick);
+    rows.append(family, times, values);
+  }
+  EXPECT_LT(resident() - before, 40e6);
+  const auto block = rows.block(sample_header(), 0);
+  EXPECT_EQ(block->telemetry.samples, 6000U);
+  EXPECT_EQ(block->telemetry.series(999).back(), 999);
 }
 
 TEST(CpuBudget, UrgentRunsBorrowAndWhatDoesNotFitIsCounted) {

@@ -13,6 +13,7 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/trace_writer.h"
+#include "postproc/live/watched_node.h"
 #include "synthetic_node.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 
@@ -21,13 +22,36 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Three minutes of a training; from 120 s to 135 s, other processes use its cpus.
-void write_disturbed_trace(const fs::path& path) {
-  constexpr std::int64_t kTick = 100'000'000;
-  const Telemetry telemetry = SyntheticNode().record(180, [](double second, SyntheticNode::Demand& demand) {
+constexpr std::int64_t kTick = 100'000'000;
+
+bool disturbed(double second) {
+  return second >= 120 && second < 135;
+}
+
+Telemetry training(double outsiders) {
+  return SyntheticNode().record(180, [outsiders](double second, SyntheticNode::Demand& demand) {
     SyntheticNode::training(second, demand);
-    if (second >= 120 && second < 135) demand.outsider[0] = demand.outsider[1] = 0.9;
+    if (disturbed(second)) demand.outsider[0] = demand.outsider[1] = outsiders;
   });
+}
+
+/// As another process of the job uses cpu time, a lot of it from 120 s to 135 s.
+void add_process(Telemetry& telemetry) {
+  telemetry.channels.push_back({.metric = "process.cpu_time",
+                                .instance = "slot2",
+                                .role = "job",
+                                .kind = Kind::counter,
+                                .unit = Unit::nanoseconds,
+                                .scope = Scope::process,
+                                .subsystem = Subsystem::process});
+  for (std::size_t t = 0; t < telemetry.samples; ++t) {
+    const bool busy = disturbed(0.1 * static_cast<double>(t));
+    telemetry.values.push_back((busy ? 9e7 : 1e7) + 1e6 * static_cast<double>(t * 7 % 5));
+  }
+}
+
+/// Three minutes of a training.
+void write_trace(const fs::path& path, const Telemetry& telemetry, const std::vector<Event>& events) {
   TraceWriter writer(path, sample_header());
   std::vector<std::size_t> measured;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
@@ -37,12 +61,14 @@ void write_disturbed_trace(const fs::path& path) {
     spec.kind = channel.kind;
     spec.unit = channel.unit;
     spec.subsystem = channel.subsystem;
+    spec.scope = channel.scope;
     const auto family = writer.add_family(spec);
     writer.add_channel(family, {.metric = channel.metric, .instance = channel.instance, .role = channel.role});
     measured.push_back(i);
   }
   writer.start();
   writer.append_clock({kSecond, 2 * kSecond, 0});
+  for (const Event& event : events) writer.append_event(event);
   std::vector<std::int64_t> counts(measured.size());
   for (std::size_t t = 0; t < telemetry.samples; ++t) {
     const std::int64_t time = kSecond + static_cast<std::int64_t>(t) * kTick;
@@ -65,7 +91,7 @@ TEST(Watch, ForwardsTheAlertsThatItPrints) {
   const TemporaryDirectory directory;
   const fs::path job = directory.path() / "job";
   fs::create_directory(job);
-  write_disturbed_trace(directory.path() / "n01.h5");
+  write_trace(directory.path() / "n01.h5", training(0.9), {});
   fs::rename(directory.path() / "n01.h5", job / "n01.h5.part");
   const WatchOptions options{.directory = job,
                              .form = WatchForm::json,
@@ -94,6 +120,21 @@ TEST(Watch, ForwardsTheAlertsThatItPrints) {
   const auto last = nlohmann::json::parse(alerts.back());
   EXPECT_EQ(last.at("state"), "closed");
   EXPECT_EQ(last.at("node"), sample_header().node);
+}
+
+TEST(WatchedNode, NamesTheProgramOfAProcessInItsAlerts) {
+  const TemporaryDirectory directory;
+  Telemetry telemetry = training(0);
+  add_process(telemetry);
+  write_trace(directory.path() / "n01.h5", telemetry, {{2 * kSecond, "process 7", "process_begin", "slot2 cc1plus"}});
+  WatchedNode watched(directory.path() / "n01.h5");
+  CpuBudget budget(0.1);
+  const std::vector<AlertNotice> notices = watched.advance(std::chrono::steady_clock::now(), budget);
+  ASSERT_EQ(notices.size(), 1U);
+  EXPECT_EQ(notices[0].claim, "CPU time of cc1plus (slot 2) rose to 0.92 cpus from 0.12 cpus for 14 s.");
+  ASSERT_FALSE(notices[0].reasons.empty());
+  EXPECT_EQ(notices[0].reasons[0].channel, "process.cpu_time/slot2");
+  EXPECT_EQ(notices[0].reasons[0].program, "cc1plus");
 }
 
 }  // namespace

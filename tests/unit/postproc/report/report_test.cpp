@@ -673,6 +673,18 @@ TEST(ReportHtml, DrawsTheRunTimesOfEarlierRuns) {
   EXPECT_EQ(render_html(samples::outsider(2)).find("class=\"runs\""), std::string::npos);
 }
 
+TEST(ReportHtml, ComparesNodesInTheUnitsOfTheSentences) {
+  Report report = samples::many_nodes();
+  report.comparison.deviations = {
+      {"n17", "process.throttled_time/rank0", "s/s", Subsystem::cpu, 0.75, 0.02, 3650, 22, 1e-7}};
+  report.across[0].channel = "pressure.io_some";
+  report.across[0].unit = "s/s";
+  report.across[0].median_mean = 0.31;
+  const std::string page = render_html(report);
+  EXPECT_NE(page.find(">0.75 cpus</td>"), std::string::npos);
+  EXPECT_NE(page.find("median of 38 peers 31 % of the time"), std::string::npos);
+}
+
 TEST(ReportHtml, ListsSettingsThatDifferAsATable) {
   const std::string page = without_embedded(render_html(samples::many_nodes()));
   EXPECT_NE(page.find("<td data-label=\"Setting\"><code>cpu.governor</code></td><td data-label=\"Nodes\">n17</td><td "
@@ -692,6 +704,54 @@ TEST(ReportHtml, MarksWhatHappenedOnTheTimelineAndListsIt) {
   EXPECT_EQ(page.find("training step 129"), std::string::npos) << "its steps are ticks, not lines";
   EXPECT_NE(page.find("Ticks at the bottom: training steps. Dotted lines: what happened, listed below."),
             std::string::npos);
+}
+
+TEST(ReportHtml, DrawsThePhasesOfTheJobAboveItsTimeline) {
+  const std::string page = without_embedded(render_html(samples::outsider(2)));
+  EXPECT_EQ(occurrences(page, "<figure class=\"phases\""), 1U);
+  EXPECT_NE(page.find("<span><span class=\"key phase-computing\"></span>computing 73 s (61 %, 3 times)</span>"),
+            std::string::npos);
+  EXPECT_NE(page.find("<span>not measured: communicating (other jobs use the node)</span>"), std::string::npos);
+  EXPECT_NE(
+      page.find("<i class=\"phase-writing\" style=\"left:50.00%;width:4.17%\" title=\"writing, 60.0 s to 65.0 s of "
+                "the job (10:33:05 to 10:33:10 UTC)\"></i>"),
+      std::string::npos);
+  EXPECT_NE(page.find("title=\"waiting, 110.0 s to 120.0 s of the job (10:33:55 to 10:34:05 UTC)\"></i>"),
+            std::string::npos);
+  EXPECT_NE(page.find(">reading</i>"), std::string::npos) << "its block has room for the word";
+  EXPECT_NE(
+      page.find("aria-label=\"Phases: reading until 12 s, computing on few cpus until 20 s, computing until 60 s, "),
+      std::string::npos);
+  EXPECT_LT(page.find("<figure class=\"phases\""), page.find("id=\"charts\""));
+}
+
+TEST(ReportHtml, DrawsNodesWithOtherPhasesApart) {
+  const std::string page = without_embedded(render_html(samples::many_nodes()));
+  EXPECT_EQ(occurrences(page, "<figure class=\"phases\""), 2U);
+  EXPECT_NE(page.find("<figure class=\"phases\" data-node=\"n17\"><figcaption><b>n17</b>"), std::string::npos);
+  EXPECT_NE(page.find("<span>training steps from 20.0 s to 118.0 s of the job</span>"), std::string::npos);
+}
+
+TEST(ReportHtml, SaysWhyAJobHasNoPhases) {
+  const std::string page = without_embedded(render_html(samples::failed()));
+  EXPECT_NE(page.find("<figure class=\"phases\"><figcaption><span>No phases:</span><span>the job&#39;s cpu time was "
+                      "not measured: too many "
+                      "files</span></figcaption></figure>"),
+            std::string::npos);
+  EXPECT_EQ(render_html(samples::healthy()).find("<figure class=\"phases\""), std::string::npos)
+      << "an earlier version made the report";
+}
+
+TEST(ReportText, HasThePhasesInALineBehindTheFirstPage) {
+  const Report report = samples::outsider(2);
+  const std::string words =
+      "computing 73 s (61 %, 3 times), reading 12 s (10 %), communicating 10 s (8 %), waiting 10 s (8 %), computing on "
+      "few cpus 8 s (7 %), writing 5 s (4 %), not measured 2 s (2 %)";
+  const std::string all = render_text(report, {.width = 400, .part = TextPart::everything});
+  EXPECT_NE(all.find("  phases       n[01-02]: " + words + "; not measured: communicating (other jobs use the node)"),
+            std::string::npos)
+      << all;
+  EXPECT_EQ(render_text(report).find("phases"), std::string::npos);
 }
 
 TEST(Untrusted, ReplacesBrokenBytesAndDropsEscapes) {

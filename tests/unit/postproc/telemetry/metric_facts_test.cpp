@@ -84,6 +84,9 @@ TEST(MetricFacts, ShowOneRateInOneUnit) {
   EXPECT_EQ(quantity_of("process.wait_time", 0.98e9, "ns/s"), "0.98 threads waiting");
   EXPECT_EQ(quantity_of("process.wait_time", 0.98, "s/s"), "0.98 threads waiting");
   EXPECT_EQ(quantity_of("pressure.io_some", 0.31, "s/s"), "31 % of the time");
+  EXPECT_EQ(quantity_of("process.throttled_time", 0.75e9, "ns/s"), "0.75 cpus") << "as its rule calls it";
+  EXPECT_EQ(quantity_of("cgroup.cpu_throttled_time", 0.75, "s/s"), "0.75 cpus");
+  EXPECT_EQ(quantity_of("throttle.core_time", 0.31e9, "ns/s"), "31 % of the time");
   EXPECT_EQ(quantity_of("vmstat.pgpgin", 2048, "count/s"), "2 MiB/s");
   EXPECT_EQ(quantity_of("energy.package", 140e6, "uJ/s"), "140 W");
   EXPECT_EQ(quantity_of("net.rx_bytes", std::nullopt, "bytes/s"), "not measured");
