@@ -131,11 +131,30 @@ offers "reveal show --color = n" "never" bash  # which splits --color=n
 offers "reveal export --format py" "python"
 offers "reveal help ex" "export"
 offers "reveal rules cpu.outs" "cpu.outsider"
+offers "reveal rules gpu.x" "gpu.xid"
+offers "reveal feedback reveal-4711 cpu.outs" "cpu.outsider"
+offers "reveal backtest cpu.outs" "cpu.outsider"
+offers "reveal show --finding cpu.outs" "cpu.outsider"
+offers "reveal list --finding cpu.outs" "cpu.outsider"
+offers "reveal config run.interv" "run.interval"
+offers "reveal config slurm.keep" "slurm.keep_days"
+offers "reveal config rule.cpu.outsider.min_c" "rule.cpu.outsider.min_cpu"
 offers "reveal probes cpu_f" "cpu_frequency"
 offers "reveal-run --rep" "--report-limit"
 offers "reveal-run -- reveal-col" "reveal-collect"
 offers "reveal-collect --list" "--list-probes"
 offers "reveal show rev" "" bash  # complete -o default offers files
 [ "${#shells[@]}" = 1 ] || offers "reveal show rev" "reveal-4711" zsh
+# A program without these lists: no word is offered, and nothing is printed into the line that is typed.
+mkdir "$work/old"
+printf '#!/bin/sh\necho "reveal: unknown command" >&2\nexit 2\n' >"$work/old/reveal"
+chmod 755 "$work/old/reveal"
+PATH=$work/old:$PATH
+for typed in "reveal rules " "reveal config " "reveal feedback reveal-4711 " "reveal backtest no"; do
+  said=$(bash_offers "$typed" 2>&1)
+  [ -z "$said" ] || fail "bash: \"$typed\" of an old program offers \"$said\""
+  [ "${#shells[@]}" = 1 ] || said=$(zsh_offers "$typed" 2>&1)
+  [ -z "$said" ] || fail "zsh: \"$typed\" of an old program offers \"$said\""
+done
 
 exit $((failures > 0))
