@@ -21,7 +21,7 @@ if ! command -v help2man >/dev/null; then
   echo "help2man is not installed: manual pages were not tried"
 else
   pages=(man1/reveal.1 man1/reveal-run.1 man1/reveal-collect.1 man5/reveal.conf.5 man5/reveal.h5.5 man5/reveal.report.5
-    man7/reveal-rules.7 man7/reveal-probes.7)
+    man5/reveal.status.5 man5/reveal.run.5 man5/reveal.alerts.5 man5/reveal.ledger.5 man7/reveal-rules.7 man7/reveal-probes.7)
   [ ! -e "$REVEAL_BUILD/lib/spank_reveal.so" ] || pages+=(man8/spank_reveal.8)
   for command in $commands; do pages+=("man1/reveal-$command.1"); done
   for page in "${pages[@]}"; do
@@ -53,6 +53,14 @@ else
   done >"$work/missing"
   [ ! -s "$work/missing" ] || fail "reveal.h5.5 lacks $(cat "$work/missing")"
   grep -qF '/memory/vmstat_base' <<<"$format" || fail "reveal.h5.5 lacks the layout of a trace"
+  # Every schema has a page, except the result of a single command (its keys are words of its text) and what only reveal
+  # itself reads.
+  zcat "$prefix"/share/man/man5/*.gz >"$work/formats"
+  results='backtest|bundle-settings|check|clean|compare|config|doctor|drill|feedback|list|mail|merge|prune|rules|score|try'
+  for schema in $(grep -rhoE --include='*.h' --include='*.cpp' '"reveal\.[a-z-]+/[0-9]+"' "$REVEAL_SOURCE"/{core,postproc} |
+    tr -d '"' | sort -u | grep -vE "^reveal\.($results|array-task|node|part|summary)/"); do
+    grep -qF "$schema" "$work/formats" || fail "no manual page has the format $schema"
+  done
   # Every key of a report.
   zcat "$prefix/share/man/man5/reveal.report.5.gz" >"$work/reveal.report"
   /usr/bin/python3 - "$work/reveal.report" "$REVEAL_SOURCE"/tests/data/reports/*.json >"$work/missing" <<'END'
