@@ -24,8 +24,8 @@ template <class T>
   return record;
 }
 
-/// Whether the text is of another version of `schema` ("reveal.mail/1"). Hosts with different versions of reveal share
-/// home directories, and each leaves alone the files of others.
+/// Whether the text is of another version of `schema` ("reveal.mail/1"). A home directory may be that of hosts with
+/// different versions of reveal, and each leaves alone the files of others.
 [[nodiscard]] bool is_of_another_version(const std::string& text, std::string_view schema) noexcept;
 
 }  // namespace reveal
