@@ -382,6 +382,14 @@ class Broker {
     child.kill(kKillLimit);
   }
 
+  /// As the environment of a step or that of a prolog names them.
+  [[nodiscard]] std::string nodes_of_job() const {
+    for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+      if (std::string nodes = process_environment(name); !nodes.empty()) return nodes;
+    }
+    return options_.node;
+  }
+
   [[nodiscard]] int become_ledger_writer(pid_t broker) const {
     signals_.restore_in_child();
     ::setpgid(0, 0);
@@ -392,7 +400,6 @@ class Broker {
     end_with_parent(broker);
     if (::chdir("/") != 0 || ::dup2(ledger_lines_.get(), STDIN_FILENO) < 0) return kSamplerFailed;
     const std::filesystem::path own = own_path().parent_path() / "reveal";
-    const std::string nodes = process_environment("SLURM_JOB_NODELIST");
     const std::vector<std::string> words{own.string(),
                                          "ledger",
                                          (options_.spool / "nodes.jsonl").string(),
@@ -401,7 +408,7 @@ class Broker {
                                          "--node",
                                          options_.node,
                                          "--nodes",
-                                         nodes.empty() ? options_.node : nodes,
+                                         nodes_of_job(),
                                          "--owner",
                                          std::to_string(options_.uid)};
     const std::vector<std::string> environment{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"};
