@@ -1,5 +1,5 @@
-# Manual pages of what the programs print (their --help, rules and metrics), of reveal.conf and of the trace: written by
-# `cmake --install`, and by cpack.
+# Manual pages of what the programs print (their --help, rules and metrics), of reveal.conf and of every file format:
+# written by `cmake --install`, and by cpack.
 # cmake -DCOMPONENT=collector|analysis|plugin -DPROGRAMS=DIR -DTO=DIR -DHELP2MAN=FILE -DGZIP=FILE -DRELEASE=TEXT -DSOURCE=DIR
 #       -P manual.cmake
 
@@ -50,6 +50,23 @@ function(escape variable text)
   set(${variable} "${text}" PARENT_SCOPE)
 endfunction()
 
+# A document of the source tree as a page of section 5.
+function(page_of_format name document summary)  # page_of_format(NAME DOCUMENT SUMMARY OTHER-PAGE...)
+  execute_process(COMMAND awk -f ${SOURCE}/site-config/markdown_to_man.awk ${SOURCE}/${document}
+    OUTPUT_VARIABLE format COMMAND_ERROR_IS_FATAL ANY)
+  string(TOUPPER ${name} title)
+  list(TRANSFORM ARGN REPLACE "^(.*)\\.([1-9])$" ".BR \\1 (\\2)" OUTPUT_VARIABLE others)
+  string(REPLACE ";" ",\n" others "${others}")
+  string(REPLACE "-" "\\-" others "${others}")
+  write_page(${name} 5 ".TH ${title} 5 \"\" \"${RELEASE}\" \"File formats\"
+.SH NAME
+${name} \\- ${summary}
+.SH DESCRIPTION
+${format}.SH \"SEE ALSO\"
+${others}
+")
+endfunction()
+
 set(conf ${SOURCE}/site-config/reveal.conf)  # comments only: programs that read it use their defaults
 
 # Every rule as `reveal rules ID` explains it.
@@ -95,6 +112,12 @@ if(COMPONENT STREQUAL analysis)
   list(JOIN pages ",\n" pages)
   page_of(reveal "" ".BR reveal-run (1),\n.BR reveal.conf (5),\n.BR reveal-rules (7),\n${pages}")
   page_of_rules()
+  page_of_format(reveal.run postproc/history/run.md "the record of a run for later ones, run.json"
+    reveal-list.1 reveal-report.1 reveal.report.5)
+  page_of_format(reveal.alerts postproc/live/alerts.md "alerts of a running job as data"
+    reveal-watch.1 reveal.report.5 reveal.status.5)
+  page_of_format(reveal.ledger postproc/ledger/ledger.md "the nodes of many jobs as data, nodes.jsonl"
+    reveal-nodes.1 reveal.report.5 reveal-rules.7)
   return()
 endif()
 
@@ -146,24 +169,12 @@ ${settings}
 .BR reveal\\-run (1)
 ")
 
-# A document of the source tree as a page of section 5.
-function(page_of_format name document summary others)
-  execute_process(COMMAND awk -f ${SOURCE}/site-config/markdown_to_man.awk ${SOURCE}/${document}
-    OUTPUT_VARIABLE format COMMAND_ERROR_IS_FATAL ANY)
-  string(TOUPPER ${name} title)
-  write_page(${name} 5 ".TH ${title} 5 \"\" \"${RELEASE}\" \"File formats\"
-.SH NAME
-${name} \\- ${summary}
-.SH DESCRIPTION
-${format}.SH \"SEE ALSO\"
-${others}
-")
-endfunction()
-
 page_of_format(reveal.h5 hdf5schema/README.md "the trace of one node and job"
-  ".BR reveal\\-collect (1),\n.BR reveal\\-export (1),\n.BR reveal.report (5),\n.BR reveal\\-probes (7)")
+  reveal-collect.1 reveal-export.1 reveal.report.5 reveal.status.5 reveal-probes.7)
 page_of_format(reveal.report postproc/report/README.md "the report of a job as data, report.json"
-  ".BR reveal\\-show (1),\n.BR reveal\\-report (1),\n.BR reveal.h5 (5),\n.BR reveal\\-rules (7)")
+  reveal-show.1 reveal-report.1 reveal.h5.5 reveal.run.5 reveal-rules.7)
+page_of_format(reveal.status core/sampler/status.md "progress and cost of a running collector, NODE.status.json"
+  reveal-collect.1 reveal-watch.1 reveal.alerts.5 reveal.h5.5)
 
 execute_process(COMMAND ${PROGRAMS}/reveal-collect --list-probes OUTPUT_VARIABLE probes COMMAND_ERROR_IS_FATAL ANY)
 escape(probes "${probes}")

@@ -75,6 +75,8 @@ for name in filter(PACKAGES.__contains__, required):
     check(of_spack is None or of_spack in needed, f"{SPACK} does not depend on {of_spack}")
     check(of_easybuild is None or of_easybuild in offered or of_easybuild in system,
           f"{EASYBUILD} does not depend on {of_easybuild}")
+for what, names in ((SPACK, needed), (EASYBUILD, offered)):
+    check("help2man" in names, f"{what} makes no manual pages: it does not depend on help2man")
 
 # An option that CMake does not have would be ignored.
 options = set(re.findall(r"(?:option|find_file|find_path)\((\w+)|set\((\w+) [^\n]* CACHE ", cmake + read("site-config/slurm.cmake")

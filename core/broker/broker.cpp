@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <syslog.h>
@@ -18,6 +19,7 @@
 
 #include "core/broker/extern_step.h"
 #include "core/broker/job_spool.h"
+#include "core/broker/ledger_lines.h"
 #include "core/broker/privileges.h"
 #include "core/broker/run_lock.h"
 #include "core/broker/user_cgroup.h"
@@ -31,6 +33,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/config.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/request_socket.h"
 #include "hdf5schema/basics/run_program.h"
@@ -47,6 +50,7 @@ constexpr auto kEpilogLimit = 5s;      // from here on the job's cpus may be the
 constexpr auto kLastResort = 20s;      // a longer wait would not help
 constexpr auto kDeliverLimit = 120s;   // for delivery, report and mail
 constexpr auto kAnalysisLimit = 900s;  // the same with the analysis of a long trace, at low priority
+constexpr auto kLedgerLimit = 10s;     // for a line of this node's ledger, after all that
 constexpr char kMuchToDo = '*';        // instead of the usual byte of a deliverer
 constexpr auto kKillLimit = 1s;
 constexpr int kLowestPriority = 19;
@@ -119,6 +123,10 @@ Programs programs_of_deliverer(const std::string& file) {
   return site_by_now(file).truth(config_key("mail", "enabled")) ? Programs::keep_set_uid : Programs::none;
 }
 
+bool keeps_ledger(const std::string& file) {
+  return site_by_now(file).truth(config_key("slurm", "ledger"));
+}
+
 bool may_count_calls(const std::string& file) {
   return site_by_now(file).text(config_key("slurm", "stack")) != "never";
 }
@@ -168,6 +176,7 @@ class Broker {
     if (!seal_job_spool(spool_, options_.uid, 2 * limits_.run)) {
       say(LOG_NOTICE, options_, spool_.string() + " has no access control lists: it stays with the user");
     }
+    add_to_ledger();
     return 0;
   }
 
@@ -292,6 +301,7 @@ class Broker {
     const auto first = signals_.stop() || job_gone_ ? UserCgroup::CpuShare::usual : UserCgroup::CpuShare::low;
     cgroup_.deny_devices();
     cgroup_.set_cpu_share(first);
+    if (keeps_ledger(options_.config)) ledger_lines_ = make_ledger_lines();
     const pid_t broker = ::getpid();
     ChildProcess child = fork_child([&] { return become_deliverer(broker, ready.write.get()); });
     if (!child) {
@@ -350,11 +360,60 @@ class Broker {
                                      options_.config,     "--ready-fd", std::to_string(ready), "--mail-state",
                                      mail_state_.string()};
       if (options_.orphan) words.emplace_back("--orphan");
+      if (ledger_lines_) {
+        ::fcntl(ledger_lines_.get(), F_SETFD, 0);
+        words.insert(words.end(), {"--ledger-fd", std::to_string(ledger_lines_.get())});
+      }
       ::execv(own.c_str(), exec_pointers(words).data());
       say(LOG_WARNING, options_, own.string() + ": " + std::strerror(errno));
     } catch (const std::exception& error) {
       say(LOG_WARNING, options_, error.what());
     }
+    return kSamplerFailed;
+  }
+
+  // The job and its epilog are over. Lines are hostile input, so another program than this one parses them.
+  void add_to_ledger() {
+    if (!has_ledger_lines(ledger_lines_)) return;
+    const pid_t broker = ::getpid();
+    ChildProcess child = fork_child([&] { return become_ledger_writer(broker); });
+    if (child && wait_for(child, signals_, kLedgerLimit)) return;
+    say(LOG_NOTICE, options_, "this job is not in the ledger of the node");
+    child.kill(kKillLimit);
+  }
+
+  /// As the environment of a step or that of a prolog names them.
+  [[nodiscard]] std::string nodes_of_job() const {
+    for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
+      if (std::string nodes = process_environment(name); !nodes.empty()) return nodes;
+    }
+    return options_.node;
+  }
+
+  [[nodiscard]] int become_ledger_writer(pid_t broker) const {
+    signals_.restore_in_child();
+    ::setpgid(0, 0);
+    limit_deliverer();
+    offer_to_oom_killer();
+    ::setpriority(PRIO_PROCESS, 0, kLowestPriority);
+    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    end_with_parent(broker);
+    if (::chdir("/") != 0 || ::dup2(ledger_lines_.get(), STDIN_FILENO) < 0) return kSamplerFailed;
+    const std::filesystem::path own = own_path().parent_path() / "reveal";
+    const std::vector<std::string> words{own.string(),
+                                         "ledger",
+                                         (options_.spool / "nodes.jsonl").string(),
+                                         "--job",
+                                         options_.job,
+                                         "--node",
+                                         options_.node,
+                                         "--nodes",
+                                         nodes_of_job(),
+                                         "--owner",
+                                         std::to_string(options_.uid)};
+    const std::vector<std::string> environment{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"};
+    ::execve(own.c_str(), exec_pointers(words).data(), exec_pointers(environment).data());
+    say(LOG_WARNING, options_, own.string() + ": " + std::strerror(errno));
     return kSamplerFailed;
   }
 
@@ -371,6 +430,7 @@ class Broker {
   Descriptor requests_;       // the sampler's requests for counters
   Descriptor call_requests_;  // likewise, to count calls: until the call server reads them
   ChildProcess call_server_;
+  Descriptor ledger_lines_;  // lines of the deliverer; none where the site keeps no ledger
   SteadyClock::time_point next_look_;
   bool job_gone_ = false;
   bool finished_ = false;

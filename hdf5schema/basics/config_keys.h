@@ -159,6 +159,12 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "Longest time that one epilog spends on closing traces and building the report. The plugin always stops waiting "
      "after its epilog_seconds (plugstack.conf): raise both together",
      "0s", "60s"},
+    {"slurm", "ledger", ConfigForm::truth, "false",
+     "Keep a line for each node of a job whose report was built in its epilog, in nodes.jsonl in the spool of the node "
+     "that built it: for `reveal nodes`, which collects these files. Only root can read them. They have numbers of "
+     "jobs, "
+     "names of nodes, rules and costs of 90 days (at most 8 MiB), and a hash of the user's number: therefore the site "
+     "decides whether they are kept"},
 
     {"mail", "enabled", ConfigForm::truth, "false", "Send mail"},
     // Another program than the one that was meant sends nothing.

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <sys/prctl.h>
 
 #include "hdf5schema/basics/file_pattern.h"
@@ -15,12 +16,14 @@ class Deliver final : public Command {
     app.add_option("--node", end_.node)->required();
     app.add_option("--config", end_.config);
     app.add_option("--ready-fd", end_.ready_fd);
+    app.add_option("--ledger-fd", end_.ledger_fd);
     app.add_option("--mail-state", end_.mail_state);
     app.add_flag("--orphan", end_.orphan);
   }
 
   int run(const CommonOptions&) override {
     ::prctl(PR_SET_DUMPABLE, 0);  // execve has undone what the collector did; until here the kernel refused tracers
+    if (end_.ledger_fd >= 0) ::fcntl(end_.ledger_fd, F_SETFD, FD_CLOEXEC);  // no mail program gets it
     end_.request = process_environment("REVEAL_REQUEST");
     return finish_job(end_);
   }

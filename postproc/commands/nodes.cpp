@@ -102,7 +102,10 @@ std::string no_duration(const std::string& text) {
 class Nodes final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
-    app.add_option("dirs", given_, "job directories, or folders with job directories in them")->type_name("DIR");
+    app.add_option("dirs", given_,
+                   "job directories, or folders with job directories in them; \"-\": read the lines of nodes' ledgers "
+                   "from standard input")
+        ->type_name("DIR");
     app.add_option(
            "--ledger", ledger_,
            "read this file as well, and add the results from the directories: a line for each node and job, without "
@@ -133,7 +136,8 @@ class Nodes final : public Command {
       complain("give job directories, or --ledger FILE; see reveal nodes --help");
       return kUsage;
     }
-    if (ledger_ == kStandardInput && !given_.empty()) {
+    collected_ = std::erase(given_, kStandardInput) > 0;
+    if (ledger_ == kStandardInput && (collected_ || !given_.empty())) {
       complain("--ledger - only reads: it cannot store results from directories");
       return kUsage;
     }
@@ -147,7 +151,8 @@ class Nodes final : public Command {
     NodeLedger ledger;
     const OwnerKey owners = owner_key();
     const bool known = read_ledger(now, owners, ledger, ranking.lines_refused);
-    const std::size_t read = add_directories(now, owners, ledger, ranking.unread);
+    std::size_t read = add_directories(now, owners, ledger, ranking.unread);
+    if (collected_) read += add_lines_of_nodes(now, owners, ledger, ranking.lines_refused);
     if (!ledger_.empty() && read > 0) write_ledger(now, ledger);
     if (!since_.empty()) ledger.keep_since(now - option_ns(since_));
     ranking_.own = owners.pseudonym(::geteuid());
@@ -160,18 +165,20 @@ class Nodes final : public Command {
   }
 
  private:
+  [[nodiscard]] bool adds() const { return collected_ || !given_.empty(); }
+
   /// That of the ledger, unless there is none, or it comes from elsewhere.
   [[nodiscard]] OwnerKey owner_key() const {
     std::error_code error;
     const bool stored = !ledger_.empty() && ledger_ != kStandardInput;
-    const bool written = stored && !given_.empty();
+    const bool written = stored && adds();
     return written || (stored && fs::exists(ledger_ + ".key", error)) ? OwnerKey::beside(ledger_) : OwnerKey();
   }
 
   /// Whether there is one.
   bool read_ledger(std::int64_t now, const OwnerKey& owners, NodeLedger& ledger, std::size_t& refused) const {
     std::error_code error;
-    if (ledger_.empty() || (!given_.empty() && !fs::exists(ledger_, error))) return false;
+    if (ledger_.empty() || (adds() && !fs::exists(ledger_, error))) return false;
     ParsedLedger parsed = parse_ledger(
         ledger_ == kStandardInput ? standard_input() : read_text_file(ledger_, kLargestLedger, FileOf::ours), now);
     refused = parsed.refused;
@@ -180,6 +187,18 @@ class Nodes final : public Command {
       ledger.add(std::move(line));
     }
     return true;
+  }
+
+  /// The number of lines that were read. They name owners by a hash, which is the same on all nodes.
+  static std::size_t add_lines_of_nodes(std::int64_t now, const OwnerKey& owners, NodeLedger& ledger,
+                                        std::size_t& refused) {
+    ParsedLedger parsed = parse_ledger(standard_input(), now);
+    refused += parsed.refused;
+    for (LedgerLine& line : parsed.lines) {
+      if (!line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);
+      ledger.add(std::move(line));
+    }
+    return parsed.lines.size();
   }
 
   /// The number of directories that were read.
@@ -219,6 +238,7 @@ class Nodes final : public Command {
   }
 
   std::vector<std::string> given_;
+  bool collected_ = false;  // lines of nodes' ledgers come from standard input
   bool mail_ = false;
   NodeDigest digest_;
   std::string ledger_, since_, keep_ = "90d";
@@ -236,6 +256,7 @@ const RegisteredCommand kNodesCommand{
          "  reveal nodes . --ledger nodes.jsonl --since 30d    also keep a line for each node and job\n"
          "  reveal nodes --ledger nodes.jsonl --since 24h      without the directories\n"
          "  reveal nodes --ledger - --since 24h --mail --dry-run < nodes.jsonl\n"
+         "  clush -a -N cat /var/spool/reveal/nodes.jsonl | reveal nodes - --ledger nodes.jsonl\n"
          "A finding counts for a node if it is a fault of the node's hardware, or if it is about the node and\n"
          "names some nodes of a job and not all, or the only one; programs of users are not blamed on nodes.\n"
          "Reports are written by users: a drain is only suggested if jobs of different users agree, and nothing\n"

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -12,7 +13,10 @@
 #include <utility>
 
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
+#include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/host_name.h"
 #include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/request.h"
@@ -21,6 +25,7 @@
 #include "postproc/deliver/report_job.h"
 #include "postproc/deliver/slurm_controller.h"
 #include "postproc/deliver/slurm_job.h"
+#include "postproc/ledger/node_ledger.h"
 #include "postproc/mail/mail_job.h"
 #include "postproc/mail/mail_quota.h"
 #include "postproc/mail/mail_retry.h"
@@ -91,6 +96,7 @@ class EndOfNode {
     }
     submit(delivery, job, settings);
     ready();
+    hand_over_lines(delivery);
     // The node that queried the names has the recipient; another node may have built the report.
     if (settings.report == ReportWhen::epilog && !delivery.needs_job && !delivery.report_built &&
         job.place.nodes.size() <= 1) {
@@ -126,6 +132,19 @@ class EndOfNode {
     const std::string failure =
         submit_report_job(job, delivery.directory, shell_text(command, job, delivery.directory), nodes_analyse);
     if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
+  }
+
+  /// From the node that has built the report. Root cannot read it: a directory of the user may be anywhere.
+  void hand_over_lines(const Delivery& delivery) const {
+    if (end_.ledger_fd < 0 || !delivery.report_built) return;
+    try {
+      const std::filesystem::path report = delivered_to(delivery) / kReportFile;
+      const std::string lines = render_ledger(ledger_lines(read_text_file(report, kLargestReport)));
+      if (!write_all(end_.ledger_fd, lines)) throw system_error("lines of the ledger", errno);
+    } catch (const Error& error) {
+      say(LOG_NOTICE, std::string("not in the ledger of this node: ") + error.what());
+    }
+    ::close(end_.ledger_fd);
   }
 
   void wait_for_sampler() const {

@@ -83,6 +83,10 @@ std::uint64_t sip_hash(const std::array<std::uint64_t, 2>& key, std::string_view
   return state.a ^ state.b ^ state.c ^ state.d;
 }
 
+std::string hash_of_owner(unsigned uid) {
+  return text_hash(fmt::format("owner of reports {}", uid));
+}
+
 OwnerKey::OwnerKey() : key_(random_key()) {}
 
 OwnerKey OwnerKey::beside(const fs::path& ledger) {
@@ -101,7 +105,7 @@ OwnerKey OwnerKey::beside(const fs::path& ledger) {
 }
 
 std::string OwnerKey::pseudonym(unsigned uid) const {
-  return pseudonym_of_hash(text_hash(fmt::format("owner of reports {}", uid)));
+  return pseudonym_of_hash(hash_of_owner(uid));
 }
 
 std::string OwnerKey::pseudonym_of_hash(const std::string& hash) const {

@@ -13,6 +13,9 @@ namespace reveal {
 /// SipHash-2-4, a hash that nobody can compute without its key. https://www.aumasson.jp/siphash/siphash.pdf
 [[nodiscard]] std::uint64_t sip_hash(const std::array<std::uint64_t, 2>& key, std::string_view text) noexcept;
 
+/// The part of a pseudonym that needs no key: the same for a user on all nodes.
+[[nodiscard]] std::string hash_of_owner(unsigned uid);
+
 class OwnerKey {
  public:
   /// A new key, for this process alone.
@@ -23,7 +26,7 @@ class OwnerKey {
   [[nodiscard]] bool is_new() const noexcept { return new_; }
 
   [[nodiscard]] std::string pseudonym(unsigned uid) const;
-  /// The same from the hash of the user id that earlier versions wrote.
+  /// The same from hash_of_owner(), which the ledger of a node has.
   [[nodiscard]] std::string pseudonym_of_hash(const std::string& hash) const;
 
  private:

@@ -2,8 +2,7 @@
 
 #include <cmath>
 
-#include "postproc/json/json_fields.h"
-#include "postproc/json/shallow_json.h"
+#include "postproc/json/record.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -50,10 +49,7 @@ bool is_possible(const EarlierInterval& interval) {
 }  // namespace
 
 CollectorStatus parse_collector_status(const std::string& json) {
-  const Json document = parse_json(shallow(json), "status.json");
-  StatusText text;
-  JsonReader reader(document, "status.json");
-  fields(reader, text);
+  StatusText text = parse_record<StatusText>(json, "status.json");
   CollectorStatus status{.cpu_percent = text.cpu_percent, .iterations_planned = 0, .closed = {}};
   if (text.iterations_planned > 0 && text.iterations_planned <= kMostIterations) {
     status.iterations_planned = text.iterations_planned;

@@ -1,6 +1,5 @@
 #include "postproc/mail/array_tasks.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -12,9 +11,7 @@
 #include "hdf5schema/basics/private_files.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/analysis_settings.h"
-#include "postproc/json/json_fields.h"
-#include "postproc/json/schema_of.h"
-#include "postproc/json/shallow_json.h"
+#include "postproc/json/record.h"
 #include "postproc/mail/mail_quota.h"
 
 namespace reveal {
@@ -70,14 +67,11 @@ void fields(auto& v, Visited<decltype(v), ArrayTask>& task) {
 }
 
 std::string render_array_task(const ArrayTask& task) {
-  return json_text(JsonWriter::whole(task), 2) + "\n";
+  return render_record(task);
 }
 
 ArrayTask parse_array_task(const std::string& json) {
-  const Json parsed = parse_json(shallow(json), "task of an array");
-  JsonReader reader(parsed, "task of an array");
-  ArrayTask task;
-  fields(reader, task);
+  ArrayTask task = parse_record<ArrayTask>(json, "task of an array");
   if (!is_array_id(task.array)) throw Error("a task of an array: \"array\" is no number");
   return task;
 }
@@ -91,38 +85,25 @@ void sort_worst_first(std::vector<ArrayTask>& tasks) {
                    [&rank](const ArrayTask& one, const ArrayTask& other) { return rank(one) < rank(other); });
 }
 
-ArrayTasks::ArrayTasks(const std::string& directory) : path_(directory) {
-  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();  // "link/" would be followed
-  folder_ = open_private_directory(path_);
-}
-
-std::vector<std::string> ArrayTasks::names(const std::string& beginning) {
-  std::vector<std::string> found;
-  DIR* stream = ::fdopendir(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (stream == nullptr) return found;
-  while (const dirent* entry = ::readdir(stream)) {
-    if (std::string_view(entry->d_name).starts_with(beginning)) found.emplace_back(entry->d_name);
-  }
-  ::closedir(stream);
-  std::sort(found.begin(), found.end());
-  return found;
+std::vector<std::string> ArrayTasks::names(const std::string& array) const {
+  return folder_.names(std::string(kTaskFile) + (array.empty() ? "" : array + "-"));
 }
 
 void ArrayTasks::keep(const ArrayTask& task) {
   if (!is_array_id(task.array)) return;
   const std::string name = file_of(task);
-  const std::vector<std::string> known = names(std::string(kTaskFile) + task.array + "-");
+  const std::vector<std::string> known = names(task.array);
   const std::size_t most = task.status == VerdictStatus::finding ? 2 * kMostTasksKept : kMostTasksKept;
   if (known.size() >= most && !std::binary_search(known.begin(), known.end(), name)) return;
-  publish_file(path_, name, render_array_task(task));
+  publish_file(folder_.path(), name, render_array_task(task));
 }
 
 void ArrayTasks::remove(const ArrayTask& task) noexcept {
-  ::unlinkat(folder_.get(), file_of(task).c_str(), 0);
+  folder_.remove(file_of(task));
 }
 
 void ArrayTasks::expect(const ArrayTask& task) {
-  if (::faccessat(folder_.get(), file_of(task).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) keep(task);
+  if (::faccessat(folder_.descriptor(), file_of(task).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) keep(task);
 }
 
 void ArrayTasks::drop(const ArrayTask& task) {
@@ -133,17 +114,15 @@ void ArrayTasks::drop(const ArrayTask& task) {
 
 std::vector<ArrayTask> ArrayTasks::all(const std::string& array, const std::string& user) {
   std::vector<ArrayTask> tasks;
-  for (const std::string& name : names(array.empty() ? std::string(kTaskFile) : std::string(kTaskFile) + array + "-")) {
+  for (const std::string& name : names(array)) {
     std::string text;
     try {
-      text = read_text_file(path_ + "/" + name, kLargestTask, FileOf::ours);
+      text = read_text_file(folder_.path_of(name), kLargestTask, FileOf::ours);
       ArrayTask task = parse_array_task(text);
       if (file_of(task) != name) throw Error(name);
       if (array.empty() || task.request.user == user) tasks.push_back(std::move(task));
     } catch (const Error&) {
-      const std::string schema = schema_of(text);
-      const bool other_version = schema.starts_with("reveal.array-task/") && schema != kTaskSchema;
-      if (!text.empty() && !other_version) ::unlinkat(folder_.get(), name.c_str(), 0);
+      if (!text.empty() && !is_of_another_version(text, kTaskSchema)) folder_.remove(name);
     }
   }
   return tasks;

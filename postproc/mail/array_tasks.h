@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "hdf5schema/basics/descriptor.h"
 #include "postproc/mail/recipients.h"
+#include "postproc/mail/state_folder.h"
 #include "postproc/report/report.h"
 
 namespace reveal {
@@ -50,8 +50,7 @@ inline constexpr std::size_t kMostTasksKept = 1000;
 
 class ArrayTasks {
  public:
-  /// The directory of MailQuota. Throws Error as that does.
-  explicit ArrayTasks(const std::string& directory);
+  explicit ArrayTasks(const std::string& directory) : folder_(directory) {}
 
   /// Replaces the record of the same task. An array has at most kMostTasksKept records, and as many more of tasks with
   /// a finding.
@@ -62,16 +61,16 @@ class ArrayTasks {
   void drop(const ArrayTask& task);
 
   /// Whether an array has records of any user; reads none.
-  [[nodiscard]] bool any(const std::string& array) { return !names("task-" + array + "-").empty(); }
+  [[nodiscard]] bool any(const std::string& array) const { return !names(array).empty(); }
   /// The records of a user's array; with "", of all arrays of all users. Broken files are deleted; those of another
   /// version of reveal stay.
   [[nodiscard]] std::vector<ArrayTask> all(const std::string& array = "", const std::string& user = "");
 
  private:
-  [[nodiscard]] std::vector<std::string> names(const std::string& beginning);
+  /// Files of the records of an array; with "", of all arrays.
+  [[nodiscard]] std::vector<std::string> names(const std::string& array) const;
 
-  std::string path_;
-  Descriptor folder_;
+  StateFolder folder_;
 };
 
 }  // namespace reveal

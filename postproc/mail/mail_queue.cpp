@@ -1,6 +1,5 @@
 #include "postproc/mail/mail_queue.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
@@ -14,9 +13,7 @@
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/private_files.h"
 #include "postproc/diagnose/analysis_settings.h"
-#include "postproc/json/json_fields.h"
-#include "postproc/json/schema_of.h"
-#include "postproc/json/shallow_json.h"
+#include "postproc/json/record.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -60,15 +57,11 @@ void fields(auto& v, Visited<decltype(v), QueuedMail>& mail) {
 }
 
 std::string render_queued_mail(const QueuedMail& mail) {
-  return json_text(JsonWriter::whole(mail), 2) + "\n";
+  return render_record(mail);
 }
 
 QueuedMail parse_queued_mail(const std::string& json) {
-  const Json parsed = parse_json(shallow(json), "queued mail");
-  JsonReader reader(parsed, "queued mail");
-  QueuedMail mail;
-  fields(reader, mail);
-  return mail;
+  return parse_record<QueuedMail>(json, "queued mail");
 }
 
 std::optional<std::int64_t> next_try(const QueuedMail& mail, std::int64_t now_utc_ns) {
@@ -88,34 +81,11 @@ std::optional<QueuedMail> queued_mail_in(const std::string& text) {
   }
 }
 
-/// Homes are shared by hosts with different versions of reveal: each sends its own.
-bool is_of_another_version(const std::string& text) {
-  const std::string schema = schema_of(text);
-  return schema.starts_with("reveal.mail/") && schema != kQueueSchema;
-}
-
 }  // namespace
-
-MailQueue::MailQueue(const std::string& directory) : path_(directory) {
-  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();  // "link/" would be followed
-  folder_ = open_private_directory(path_);
-}
-
-std::vector<std::string> MailQueue::names(std::string_view beginning) {
-  std::vector<std::string> found;
-  DIR* stream = ::fdopendir(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (stream == nullptr) return found;
-  while (const dirent* entry = ::readdir(stream)) {
-    if (std::string_view(entry->d_name).starts_with(beginning)) found.emplace_back(entry->d_name);
-  }
-  ::closedir(stream);
-  std::sort(found.begin(), found.end());
-  return found;
-}
 
 std::optional<std::string> MailQueue::text_of(const std::string& name) const {
   try {
-    return read_text_file(path_of(name), kLargestEntry, FileOf::ours);
+    return read_text_file(folder_.path_of(name), kLargestEntry, FileOf::ours);
   } catch (const Error&) {  // taken meanwhile, a link, or a file server without an answer
     return std::nullopt;
   }
@@ -123,14 +93,14 @@ std::optional<std::string> MailQueue::text_of(const std::string& name) const {
 
 std::vector<QueuedMail> MailQueue::waiting() {
   std::vector<QueuedMail> mails;
-  for (const std::string& name : names(kQueued)) {
+  for (const std::string& name : folder_.names(kQueued)) {
     const std::optional<std::string> text = text_of(name);
-    if (!text || is_of_another_version(*text)) continue;
+    if (!text || is_of_another_version(*text, kQueueSchema)) continue;
     std::optional<QueuedMail> mail = queued_mail_in(*text);
     if (mail && entry_of(kQueued, mail->directory, mail->audience) == name) {
       mails.push_back(*std::move(mail));
     } else {
-      ::unlinkat(folder_.get(), name.c_str(), 0);
+      folder_.remove(name);
     }
   }
   std::stable_sort(mails.begin(), mails.end(), [](const QueuedMail& one, const QueuedMail& other) {
@@ -142,8 +112,8 @@ std::vector<QueuedMail> MailQueue::waiting() {
 std::vector<std::string> MailQueue::keep(const QueuedMail& mail) {
   std::vector<std::string> gone;
   // First: without room for the new entry, the old one stays.
-  publish_file(path_, entry_of(kQueued, mail.directory, mail.audience), render_queued_mail(mail));
-  ::unlinkat(folder_.get(), entry_of(kTrying, mail.directory, mail.audience).c_str(), 0);
+  publish_file(folder_.path(), entry_of(kQueued, mail.directory, mail.audience), render_queued_mail(mail));
+  folder_.remove(entry_of(kTrying, mail.directory, mail.audience));
   std::vector<QueuedMail> before = waiting();
   std::erase_if(before, [&mail](const QueuedMail& other) {
     return other.directory == mail.directory && other.audience == mail.audience;
@@ -157,7 +127,7 @@ std::vector<std::string> MailQueue::keep(const QueuedMail& mail) {
 
 void MailQueue::remove(const std::string& directory, Audience audience) noexcept {
   for (const std::string_view beginning : {kQueued, kTrying}) {
-    ::unlinkat(folder_.get(), entry_of(beginning, directory, audience).c_str(), 0);
+    folder_.remove(entry_of(beginning, directory, audience));
   }
 }
 
@@ -167,20 +137,21 @@ bool MailQueue::begin_try(const QueuedMail& mail, std::int64_t now_utc_ns) {
   // Before the rename: recover() judges by this time, also on other nodes.
   const timespec now{static_cast<time_t>(now_utc_ns / kSecond), 0};
   const timespec times[] = {now, now};
-  ::utimensat(folder_.get(), from.c_str(), times, AT_SYMLINK_NOFOLLOW);
-  return ::renameat(folder_.get(), from.c_str(), folder_.get(), to.c_str()) == 0;
+  ::utimensat(folder_.descriptor(), from.c_str(), times, AT_SYMLINK_NOFOLLOW);
+  return ::renameat(folder_.descriptor(), from.c_str(), folder_.descriptor(), to.c_str()) == 0;
 }
 
 void MailQueue::recover(std::int64_t now_utc_ns) {
-  for (const std::string& name : names(kTrying)) {
+  for (const std::string& name : folder_.names(kTrying)) {
     struct stat status {};
-    if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-    if (nanoseconds_of(status.st_mtim) > now_utc_ns - kLongestTry || is_of_another_version(text_of(name).value_or("")))
+    if (::fstatat(folder_.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (nanoseconds_of(status.st_mtim) > now_utc_ns - kLongestTry ||
+        is_of_another_version(text_of(name).value_or(""), kQueueSchema))
       continue;
     const std::string back = std::string(kQueued) + name.substr(kTrying.size());
     // NFS refuses RENAME_NOREPLACE: https://man7.org/linux/man-pages/man2/rename.2.html
-    if (::linkat(folder_.get(), name.c_str(), folder_.get(), back.c_str(), 0) == 0 || errno == EEXIST) {
-      ::unlinkat(folder_.get(), name.c_str(), 0);
+    if (::linkat(folder_.descriptor(), name.c_str(), folder_.descriptor(), back.c_str(), 0) == 0 || errno == EEXIST) {
+      folder_.remove(name);
     }
   }
 }

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "hdf5schema/basics/descriptor.h"
 #include "postproc/mail/message.h"
 #include "postproc/mail/recipients.h"
+#include "postproc/mail/state_folder.h"
 
 namespace reveal {
 
@@ -36,8 +36,7 @@ struct QueuedMail {
 
 class MailQueue {
  public:
-  /// The directory of MailQuota. Throws Error as that does.
-  explicit MailQueue(const std::string& directory);
+  explicit MailQueue(const std::string& directory) : folder_(directory) {}
 
   /// Replaces that of the same job and audience. Returns a line for the log about each mail that had to go for it.
   std::vector<std::string> keep(const QueuedMail& mail);
@@ -52,12 +51,9 @@ class MailQueue {
   void recover(std::int64_t now_utc_ns);
 
  private:
-  [[nodiscard]] std::vector<std::string> names(std::string_view beginning);
   [[nodiscard]] std::optional<std::string> text_of(const std::string& name) const;
-  [[nodiscard]] std::string path_of(const std::string& name) const { return path_ + "/" + name; }
 
-  std::string path_;
-  Descriptor folder_;
+  StateFolder folder_;
 };
 
 }  // namespace reveal

@@ -1,6 +1,5 @@
 #include "postproc/mail/mail_quota.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
@@ -69,16 +68,14 @@ std::optional<std::string> shared_mail_state(const std::filesystem::path& home, 
 }
 
 MailQuota::MailQuota(const std::string& directory, std::int64_t now_utc_ns)
-    : path_(directory), now_seconds_(now_utc_ns / kSecond) {
-  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();  // "link/" would be followed
-  folder_ = open_private_directory(path_);
+    : now_seconds_(now_utc_ns / kSecond), folder_(directory) {
   forget_old();
 }
 
 bool MailQuota::create(const std::string& name, const std::string& content) {
-  const Descriptor file(::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | kNoLinks, 0600));
+  const Descriptor file(::openat(folder_.descriptor(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | kNoLinks, 0600));
   if (!file && errno == EEXIST) return false;
-  if (!file) throw system_error(path_ + "/" + name, errno);
+  if (!file) throw system_error(folder_.path_of(name), errno);
   // Full disk: the claim stands all the same, only what it was for is unknown.
   static_cast<void>(!content.empty() && ::write(file.get(), content.data(), content.size()) < 0);
   return true;
@@ -129,7 +126,7 @@ bool MailQuota::take_look_at_arrays() {
 
 std::optional<std::int64_t> MailQuota::time_of(const std::string& name) const {
   struct stat status {};
-  if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
+  if (::fstatat(folder_.descriptor(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
   return status.st_mtime;
 }
 
@@ -143,12 +140,12 @@ bool MailQuota::create_now(const std::string& name) {
   // The file's time is the claim's, whatever the clock of the file server.
   const timespec now{static_cast<time_t>(now_seconds_), 0};
   const timespec times[] = {now, now};
-  ::utimensat(folder_.get(), name.c_str(), times, AT_SYMLINK_NOFOLLOW);
+  ::utimensat(folder_.descriptor(), name.c_str(), times, AT_SYMLINK_NOFOLLOW);
   return true;
 }
 
 void MailQuota::note(const std::string& name, const std::string& task) {
-  const Descriptor file(::openat(folder_.get(), name.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | kNoLinks));
+  const Descriptor file(::openat(folder_.descriptor(), name.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | kNoLinks));
   if (!file) return;
   struct stat status {};
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
@@ -156,24 +153,18 @@ void MailQuota::note(const std::string& name, const std::string& task) {
 }
 
 void MailQuota::give_back(const std::string& name) noexcept {
-  if (!name.empty()) ::unlinkat(folder_.get(), name.c_str(), 0);
+  if (!name.empty()) folder_.remove(name);
 }
 
 void MailQuota::forget_old() {
-  DIR* stream = ::fdopendir(::fcntl(folder_.get(), F_DUPFD_CLOEXEC, 0));
-  if (stream == nullptr) return;
-  std::vector<std::string> old;
-  while (const dirent* entry = ::readdir(stream)) {
-    const std::string name = entry->d_name;
+  for (const std::string& name : folder_.names("")) {
     if (is_of_the_past(name, kHourly, now_seconds_ / kHour) || is_of_the_past(name, kFault, now_seconds_ / kDay) ||
         ((name.starts_with(kArray) || name.starts_with(kTask)) && is_older(name, kKeepArrays)) ||
         (name.starts_with(kRenewed) && is_older(name, kDay)) ||
         (name.starts_with(kTold) && is_older(name, kKeepTold))) {
-      old.push_back(name);
+      folder_.remove(name);
     }
   }
-  ::closedir(stream);
-  for (const std::string& name : old) ::unlinkat(folder_.get(), name.c_str(), 0);
 }
 
 }  // namespace reveal

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "hdf5schema/basics/descriptor.h"
 #include "postproc/mail/message.h"
+#include "postproc/mail/state_folder.h"
 
 namespace reveal {
 
@@ -25,8 +25,8 @@ inline constexpr const char* kMailStates = ".local/state/reveal/mail";
 
 class MailQuota {
  public:
-  /// Makes the directory (mode 0700) if it is missing. Throws Error if it is a link, somebody else's, or can be written
-  /// by others: they could take all mails, or have us write through links of theirs.
+  /// Others who could write in the directory could take all mails, or have us write through links of theirs. Throws
+  /// Error as StateFolder does.
   MailQuota(const std::string& directory, std::int64_t now_utc_ns);
 
   /// One of this hour's mails to this audience; "" when `per_hour` have been taken. The name is for give_back().
@@ -58,9 +58,8 @@ class MailQuota {
   [[nodiscard]] bool is_older(const std::string& name, std::int64_t seconds) const;
   void forget_old();
 
-  std::string path_;
   std::int64_t now_seconds_;
-  Descriptor folder_;
+  StateFolder folder_;
 };
 
 /// The number Slurm gives an array job: "4710".

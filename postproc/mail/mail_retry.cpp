@@ -66,23 +66,32 @@ class RetryRound {
     return std::chrono::duration_cast<std::chrono::milliseconds>(end_ - Clock::now());
   }
 
+  /// About a job of which a QueuedMail or an ArrayTask is the record.
+  MailOutcome mail_again(const auto& record, Audience audience, ArrayStateOf array_state) {
+    return mail_job({.directory = record.directory,
+                     .request = record.request,
+                     .array = record.array,
+                     .array_state = std::move(array_state),
+                     .state = retry_.state,
+                     .only = audience,
+                     .admins_notified = record.admins_notified,
+                     .dry_run = retry_.dry_run,
+                     .host = retry_.host,
+                     .now_utc_ns = retry_.now_utc_ns,
+                     .limit = left()},
+                    settings_);
+  }
+
+  void add(MailOutcome& one) {
+    outcome_.failed = outcome_.failed || one.failed;
+    std::move(one.items.begin(), one.items.end(), std::back_inserter(outcome_.items));
+  }
+
   void send(const QueuedMail& mail) {
-    const MailJob job{.directory = mail.directory,
-                      .request = mail.request,
-                      .array = mail.array,
-                      .array_state = retry_.array_state,
-                      .state = retry_.state,
-                      .only = mail.audience,
-                      .admins_notified = mail.admins_notified,
-                      .dry_run = retry_.dry_run,
-                      .host = retry_.host,
-                      .now_utc_ns = retry_.now_utc_ns,
-                      .limit = left()};
     try {
-      MailOutcome one = mail_job(job, settings_);
+      MailOutcome one = mail_again(mail, mail.audience, retry_.array_state);
       if (!retry_.dry_run) end_try(mail, one, retry_, queue_, outcome_.problems);
-      outcome_.failed = outcome_.failed || one.failed;
-      std::move(one.items.begin(), one.items.end(), std::back_inserter(outcome_.items));
+      add(one);
     } catch (const Error& error) {
       could_not_compose(mail, error.what());
     }
@@ -118,23 +127,11 @@ class RetryRound {
   }
 
   void send_about_array(const ArrayTask& task) {
-    const MailJob job{.directory = task.directory,
-                      .request = task.request,
-                      .array = task.array,
-                      .array_state = [](const std::string&) { return ArrayState::ended; },
-                      .state = retry_.state,
-                      .only = Audience::user,
-                      .admins_notified = task.admins_notified,
-                      .dry_run = retry_.dry_run,
-                      .host = retry_.host,
-                      .now_utc_ns = retry_.now_utc_ns,
-                      .limit = left()};
     try {
-      MailOutcome one = mail_job(job, settings_);
+      MailOutcome one = mail_again(task, Audience::user, [](const std::string&) { return ArrayState::ended; });
       if (one.failed && task.utc_ns <= retry_.now_utc_ns - kGiveUpArray && !retry_.dry_run)
         give_up(task, failure_line(one));
-      outcome_.failed = outcome_.failed || one.failed;
-      std::move(one.items.begin(), one.items.end(), std::back_inserter(outcome_.items));
+      add(one);
       std::move(one.problems.begin(), one.problems.end(), std::back_inserter(outcome_.problems));
     } catch (const Error& error) {
       outcome_.problems.emplace_back(error.what());

@@ -1,7 +1,8 @@
-# bash completion for reveal, reveal-run and reveal-collect: it offers what --help prints.
+# bash completion for reveal, reveal-run and reveal-collect: it offers what --help prints, and the rules, probes and
+# settings that reveal lists.
 
 _reveal() {
-  local program="$1" word="$2" before="$3" offered='' i
+  local program="$1" word="$2" before="$3" offered='' listed='' i
   [ "$word" = = ] && word=
   [ "$before" = = ] && before="${COMP_WORDS[COMP_CWORD - 2]}"  # bash splits --color=never
   COMPREPLY=()
@@ -27,9 +28,14 @@ _reveal() {
   elif [ "${program##*/}" = reveal ]; then
     case "$COMP_CWORD:${COMP_WORDS[1]}" in
       1:* | 2:help) offered="$("$program" --help 2>/dev/null | sed -n '/^Subcommands:/,/^$/s/^  \([a-z-]*\)  .*/\1/p')" ;;
-      2:rules | 2:probes) offered="$("$program" "${COMP_WORDS[1]}" 2>/dev/null | sed -n 's/^\([a-z0-9_.]*\)  .*/\1/p')" ;;
+      2:rules | 2:backtest | 3:feedback) listed=rules ;;
+      2:probes) listed=probes ;;
+      2:config) offered="$("$program" config --all 2>/dev/null |
+        awk '/^\[/ { gsub(/["[\]]/, ""); section = $0 } / = / { print section "." $1 }')" ;;
     esac
   fi
+  [ "$before" != --finding ] || listed=rules
+  [ -z "$listed" ] || [[ $word == -* ]] || offered="$("$program" "$listed" 2>/dev/null | sed -n 's/^\([a-z0-9_.]*\)  .*/\1/p')"
   mapfile -t COMPREPLY < <(compgen -W "$offered" -- "$word")
 }
 

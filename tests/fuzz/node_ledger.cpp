@@ -4,6 +4,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/compare/backtest.h"
+#include "postproc/ledger/local_ledger.h"
 #include "postproc/ledger/node_ranking.h"
 #include "target.h"
 
@@ -15,6 +16,9 @@ constexpr std::int64_t kLater = std::numeric_limits<std::int64_t>::max();
 void run_ledger(std::string_view input) {
   std::vector<LedgerLine> lines = parse_ledger(input, kLater).lines;
   require(parse_ledger(render_ledger(lines), kLater).refused == 0, "a line that was accepted is accepted again");
+  for (const LedgerLine& line : lines_of_job(input, {.number = "4711", .nodes = {"n1"}, .owner = "abc"}, kLater)) {
+    require(line.job == "4711" && line.node == "n1" && line.owner == "abc", "a line is about its own job");
+  }
   try {
     for (LedgerLine& line : ledger_lines(std::string(input))) lines.push_back(std::move(line));
   } catch (const Error&) {

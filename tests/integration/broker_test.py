@@ -61,10 +61,24 @@ open(out, "w").write(repr((tried, caught)) + "\n")
 """
 
 
+# What a user could make of the deliverer: it lies in the lines for root's ledger, and does not end by itself.
+LIAR = """#!/usr/bin/python3
+import json, os, sys
+if sys.argv[1] != "deliver": os.execv(sys.argv[0] + ".true", sys.argv)
+line = {"schema": "reveal.ledger/1", "node": "n1", "job": "%s", "owner": "abc", "begin": "2026-01-02T10:00:00Z",
+        "end": "2026-01-02T11:00:00Z", "job_nodes": 99, "findings": [{"rule": "mem.ecc_host", "severity": "critical",
+        "seconds": 1e300, "how": "estimated", "nodes": 99}]}
+lies = [{"job": "4711"}, {"node": "n2"}, {"node": "n1; reboot"}, {"owner": "root"}, {}, {}]
+text = "".join(json.dumps({**line, **lie}) + "\\n" for lie in lies) + "[" * (2 << 20)
+os.write(int(sys.argv[sys.argv.index("--ledger-fd") + 1]), text.encode())
+os.write(int(sys.argv[sys.argv.index("--ready-fd") + 1]), b"+")
+"""
+
+
 class Node:
     """One job on one node, from its collector's start on."""
 
-    def __init__(self, base, job, config, work_dir, request=""):
+    def __init__(self, base, job, config, work_dir, request="", programs="bin"):
         self.base, self.job = base, job
         self.spool = f"{base}/spool"
         self.config = f"{base}/{job}.conf"
@@ -82,7 +96,7 @@ class Node:
             fcntl.flock(3, fcntl.LOCK_EX)
 
         self.broker = subprocess.Popen(
-            [f"{base}/bin/reveal-collect", "--job", f"slurm:{job}", "--node", "n1", "--spool", self.spool, "--lock-fd",
+            [f"{base}/{programs}/reveal-collect", "--job", f"slurm:{job}", "--node", "n1", "--spool", self.spool, "--lock-fd",
              "3", "--uid", str(USER.pw_uid), "--gid", str(USER.pw_gid), "--config", self.config, "--disable-file",
              self.disable], env=environment, preexec_fn=take_lock, close_fds=False, stdin=subprocess.DEVNULL)
         os.close(lock)
@@ -136,7 +150,9 @@ sleep 0.2
             file.write(TRACER)
 
         quick = '[slurm]\nmin_seconds = 0\n'
-        attacked = Node(base, 4711, quick + f'[mail]\nenabled = true\nsendmail = "{base}/sendmail"\n'
+        ledger = f"{base}/spool/nodes.jsonl"
+        lines = lambda: [json.loads(line) for line in open(ledger)] if os.path.exists(ledger) else []
+        attacked = Node(base, 4711, quick + f'ledger = true\n[mail]\nenabled = true\nsendmail = "{base}/sendmail"\n'
                         'domain = "example.org"\nhealthy = true\n', f"{base}/work", request="mail=yes,output=secret-%j")
         kept = Node(base, 4712, quick, f"{base}/nowhere")
         started += [attacked.broker, kept.broker]
@@ -194,6 +210,11 @@ sleep 0.2
             fail("a control group was left behind")
         if not os.path.exists(f"{base}/work/secret-4711/report.json"):
             fail("there is no report")
+        status = os.stat(ledger)
+        if [(line["job"], line["node"], line["job_nodes"]) for line in lines()] != [("4711", "n1", 1)]:
+            fail(f"the ledger of the node: {lines()}")
+        if (status.st_uid, status.st_mode & 0o777) != (0, 0o600) or USER.pw_name in open(ledger).read():
+            fail(f"the ledger is not root's, or names the user: {status} {lines()}")
 
         # Its daemon is gone: the job is over, although nobody says so.
         try:
@@ -232,6 +253,27 @@ sleep 0.2
             fail("the traces of both runs are not where they belong")
         if any(os.stat(path).st_uid != USER.pw_uid for path in glob.glob(f"{base}/work/reveal-4712/*")):
             fail("a delivered file is not the user's")
+
+        if len(lines()) != 1:
+            fail(f"a ledger is kept that nobody wants: {lines()}")
+
+        # A deliverer that lies to root.
+        shutil.copytree(f"{base}/bin", f"{base}/liar")
+        os.rename(f"{base}/liar/reveal", f"{base}/liar/reveal.true")
+        with open(f"{base}/liar/reveal", "w") as file:
+            file.write(LIAR % 4714)
+        os.chmod(f"{base}/liar/reveal", 0o755)
+        liar = Node(base, 4714, quick + "ledger = true\n", f"{base}/work", programs="liar")
+        started += [liar.broker, liar.step("0", "/bin/sleep", "100")]
+        until(10, liar.samples) or fail("nothing is recorded of the job with the liar")
+        time.sleep(1)
+        liar.broker.terminate()
+        liar.broker.wait(30)
+        [told] = [line for line in lines() if line["job"] == "4714"] or [None]
+        if len(lines()) != 2 or not told or (told["node"], told["job_nodes"], told["findings"][0]["nodes"]) != ("n1", 1, 1):
+            fail(f"the lies in the ledger: {lines()}")
+        elif told["owner"] != lines()[0]["owner"] or told["findings"][0]["seconds"] != 3600:
+            fail(f"root believes whose job it was, or how much it lost: {told}")
 
         # No room: nothing is recorded, and it counts as refused, not as a crash.
         with open(f"{base}/spool/100", "w") as file:

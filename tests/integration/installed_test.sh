@@ -21,7 +21,7 @@ if ! command -v help2man >/dev/null; then
   echo "help2man is not installed: manual pages were not tried"
 else
   pages=(man1/reveal.1 man1/reveal-run.1 man1/reveal-collect.1 man5/reveal.conf.5 man5/reveal.h5.5 man5/reveal.report.5
-    man7/reveal-rules.7 man7/reveal-probes.7)
+    man5/reveal.status.5 man5/reveal.run.5 man5/reveal.alerts.5 man5/reveal.ledger.5 man7/reveal-rules.7 man7/reveal-probes.7)
   [ ! -e "$REVEAL_BUILD/lib/spank_reveal.so" ] || pages+=(man8/spank_reveal.8)
   for command in $commands; do pages+=("man1/reveal-$command.1"); done
   for page in "${pages[@]}"; do
@@ -53,6 +53,14 @@ else
   done >"$work/missing"
   [ ! -s "$work/missing" ] || fail "reveal.h5.5 lacks $(cat "$work/missing")"
   grep -qF '/memory/vmstat_base' <<<"$format" || fail "reveal.h5.5 lacks the layout of a trace"
+  # Every schema has a page, except the result of a single command (its keys are words of its text) and what only reveal
+  # itself reads.
+  zcat "$prefix"/share/man/man5/*.gz >"$work/formats"
+  results='backtest|bundle-settings|check|clean|compare|config|doctor|drill|feedback|list|mail|merge|prune|rules|score|try'
+  for schema in $(grep -rhoE --include='*.h' --include='*.cpp' '"reveal\.[a-z-]+/[0-9]+"' "$REVEAL_SOURCE"/{core,postproc} |
+    tr -d '"' | sort -u | grep -vE "^reveal\.($results|array-task|node|part|summary)/"); do
+    grep -qF "$schema" "$work/formats" || fail "no manual page has the format $schema"
+  done
   # Every key of a report.
   zcat "$prefix/share/man/man5/reveal.report.5.gz" >"$work/reveal.report"
   /usr/bin/python3 - "$work/reveal.report" "$REVEAL_SOURCE"/tests/data/reports/*.json >"$work/missing" <<'END'
@@ -131,11 +139,30 @@ offers "reveal show --color = n" "never" bash  # which splits --color=n
 offers "reveal export --format py" "python"
 offers "reveal help ex" "export"
 offers "reveal rules cpu.outs" "cpu.outsider"
+offers "reveal rules gpu.x" "gpu.xid"
+offers "reveal feedback reveal-4711 cpu.outs" "cpu.outsider"
+offers "reveal backtest cpu.outs" "cpu.outsider"
+offers "reveal show --finding cpu.outs" "cpu.outsider"
+offers "reveal list --finding cpu.outs" "cpu.outsider"
+offers "reveal config run.interv" "run.interval"
+offers "reveal config slurm.keep" "slurm.keep_days"
+offers "reveal config rule.cpu.outsider.min_cp" "rule.cpu.outsider.min_cpu"
 offers "reveal probes cpu_f" "cpu_frequency"
 offers "reveal-run --rep" "--report-limit"
 offers "reveal-run -- reveal-col" "reveal-collect"
 offers "reveal-collect --list" "--list-probes"
 offers "reveal show rev" "" bash  # complete -o default offers files
 [ "${#shells[@]}" = 1 ] || offers "reveal show rev" "reveal-4711" zsh
+# A program without these lists: no word is offered, and nothing is printed into the line that is typed.
+mkdir "$work/old"
+printf '#!/bin/sh\necho "reveal: unknown command" >&2\nexit 2\n' >"$work/old/reveal"
+chmod 755 "$work/old/reveal"
+PATH=$work/old:$PATH
+for typed in "reveal rules " "reveal config " "reveal feedback reveal-4711 " "reveal backtest no"; do
+  said=$(bash_offers "$typed" 2>&1)
+  [ -z "$said" ] || fail "bash: \"$typed\" of an old program offers \"$said\""
+  [ "${#shells[@]}" = 1 ] || said=$(zsh_offers "$typed" 2>&1)
+  [ -z "$said" ] || fail "zsh: \"$typed\" of an old program offers \"$said\""
+done
 
 exit $((failures > 0))

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# Who builds the report: `report = lazy` and `report = job`. The default, epilog, is what all other files test.
+# Who builds the report: `report = lazy` and `report = job`. The default, epilog, is what all other files test. And the
+# ledger that root keeps about reports of epilogs.
 load cases
 
 setup_file() { CLUSTER_NODES=2 cluster_start v; }
@@ -39,6 +40,22 @@ only_traces_of() { # only_traces_of FOLDER NODE...
   [ "$(scontrol show job -o | grep -c 'JobName=reveal-report UserId='"$user")" = 1 ] ||
     problem "jobs: $(squeue -h -t all -o '%A %j %u %T' | xargs)"
   started $((id + 1)) # no report of the report
+  verdict
+}
+
+@test "ledger = true" {
+  printf '[slurm]\nmin_seconds = 2\nledger = true\n' >"$DIR/reveal.conf"
+  situation "ledger = true: a line for each node, on the node that built the report"
+  local id kept
+  id=$(as_user sbatch --parsable -N2 -o out --reveal --wrap 'sleep 4')
+  batch_unchanged "$id" COMPLETED 0:0
+  started "$id" v1 v2
+  nothing_left "$id"
+  report "$work/reveal-$id" "$id" v1 v2
+  kept=$(compgen -G "$DIR/spool/*/nodes.jsonl") || problem "there is no ledger"
+  [ "$(stat -c '%a %U' "$kept")" = "600 root" ] || problem "$(stat -c 'mode and owner of the ledger: %a %U' "$kept")"
+  [ "$(grep -c "\"job\":\"$id\"" "$kept")" = 2 ] || problem "the ledger: $(cat "$kept")"
+  "$(reveal_program)" nodes - --json <"$kept" | grep -q '"nodes_seen": 2' || problem "reveal nodes does not read it"
   verdict
 }
 

@@ -8,6 +8,11 @@
 # dygraphs is no package of Spack: the chart library of the HTML report comes from a folder of this machine.
 from spack.package import *
 
+try:  # Spack 1.0 moved the build systems into its repository of packages
+    from spack_repo.builtin.build_systems.cmake import CMakePackage
+except ImportError:
+    pass
+
 
 class Reveal(CMakePackage):
     """Finds what silently slowed a job down."""

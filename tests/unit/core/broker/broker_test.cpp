@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 
 #include "core/broker/extern_step.h"
 #include "core/broker/job_spool.h"
+#include "core/broker/ledger_lines.h"
 #include "core/broker/privileges.h"
 #include "core/broker/slurm_sampler.h"
 #include "core/broker/user_cgroup.h"
@@ -279,6 +281,19 @@ int error_of_sampler(const std::function<long()>& call) {
     return call() < 0 ? errno : 0;
   });
   return WEXITSTATUS(child.wait());
+}
+
+TEST(LedgerLines, TakeNoMoreThanAMegabyte) {
+  const Descriptor file = make_ledger_lines();
+  ASSERT_TRUE(file);
+  EXPECT_FALSE(has_ledger_lines(file));
+  EXPECT_FALSE(has_ledger_lines(Descriptor()));
+  EXPECT_FALSE(write_all(file.get(), std::string(2 << 20, '{')));
+  EXPECT_NE(::ftruncate(file.get(), 2 << 20), 0);
+  struct stat status {};
+  ASSERT_EQ(::fstat(file.get(), &status), 0);
+  EXPECT_EQ(status.st_size, 1'048'576);
+  EXPECT_TRUE(has_ledger_lines(file));
 }
 
 TEST(SystemCallsOfASampler, StartNoProgramAndTraceAndMountNothing) {

@@ -7,10 +7,12 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "core/sampler/status_file.h"
 #include "hdf5schema/basics/clocks.h"
+#include "tests/unit/document_words.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -222,6 +224,20 @@ TEST(StatusFile, StaysBelowFourKilobytesWhateverTheChannelsAreCalled) {
   ASSERT_EQ(status.at("closed_episodes").size(), 5U);
   EXPECT_EQ(status.at("closed_episodes_left_out"), 5);
   EXPECT_EQ(status.at("closed_episodes").back().at("begin_utc_ns"), kBegin + (91 + 9 * 24) * kSecond);
+}
+
+TEST(StatusFile, HasNoKeyThatItsDocumentDoesNotExplain) {
+  Node node;
+  node.live(91);
+  node.live(12, 1000);
+  node.live(3);
+  std::size_t bytes = 0;
+  std::set<std::string> keys;
+  insert_keys(status_of(node, bytes), keys);
+  EXPECT_TRUE(keys.contains("farthest"));
+  keys.insert("iterations_planned");
+  const std::set<std::string> words = words_in_code("core/sampler/status.md");
+  for (const std::string& key : keys) EXPECT_TRUE(words.contains(key)) << key;
 }
 
 }  // namespace

@@ -12,8 +12,10 @@
 #include "postproc/analysis/packed_fields.h"
 #include "postproc/analysis/summary_fields.h"
 #include "postproc/history/run_fields.h"
+#include "postproc/ledger/ledger_fields.h"
 #include "postproc/live/watch_fields.h"
 #include "report_samples.h"
+#include "tests/unit/document_words.h"
 
 namespace reveal::tests::fields_test {
 namespace {
@@ -301,6 +303,35 @@ TEST(Fields, KeepEveryMemberOfARun) {
   RunRecord before;
   filler.whole(before);
   EXPECT_EQ(parse_run(render_run(before)), before);
+}
+
+/// Keys of `things` that a document does not explain.
+std::set<std::string> unexplained(const std::string& document, const auto&... things) {
+  std::set<std::string> keys;
+  (insert_keys(JsonWriter::whole(things), keys), ...);
+  for (const std::string& word : words_in_code(document)) keys.erase(word);
+  return keys;
+}
+
+template <class T>
+T filled(Filler& filler) {
+  T thing;
+  filler.whole(thing);
+  return thing;
+}
+
+TEST(Fields, AreExplainedInTheDocumentOfTheirFormat) {
+  using Words = std::set<std::string>;
+  Filler filler;
+  RunRecord run = filled<RunRecord>(filler);
+  run.facts.clear();  // by keys of the nodes
+  EXPECT_EQ(unexplained("postproc/history/run.md", run, run.channels.front()), Words());
+  EXPECT_EQ(unexplained("postproc/live/alerts.md", filled<AlertNotice>(filler), filled<EarlierNotice>(filler),
+                        filled<WatchSummary>(filler)),
+            Words());
+  EXPECT_EQ(unexplained("postproc/ledger/ledger.md", filled<LedgerLine>(filler), filled<NodeRanking>(filler)), Words());
+  EXPECT_EQ(unexplained("postproc/ledger/ledger.md", filled<RunChannel>(filler)),
+            (Words{"channel", "kind", "subsystem", "unit", "value"}));
 }
 
 }  // namespace
