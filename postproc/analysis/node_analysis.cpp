@@ -284,6 +284,7 @@ void leave_out_what_no_report_reads(NodeSummary& summary) {
   if (index % stride == 0) return;
   std::set<std::string> channels = channels_of_episodes(part.episodes);
   channels.emplace(kOwnTime);
+  for (const WorkMetric& work : kWorkMetrics) channels.emplace(work.metric);  // the cost of waiting for a node
   keep_trends_of(channels, summary.profile);
 }
 
