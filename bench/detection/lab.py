@@ -46,7 +46,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent.parent / "tests/lab"))
 sys.dont_write_bytecode = True
 import scenario as lab  # noqa: E402
-from faults import SCENARIOS, Unavailable  # noqa: E402
+from faults import Unavailable  # noqa: E402
+from scenario_table import SCENARIOS  # noqa: E402
 
 FINDINGS, REMARKS = ("warning", "critical"), ("info",)
 REPORTED = ("notice", *FINDINGS)

@@ -20,6 +20,7 @@
 #include "postproc/analysis/overview.h"
 #include "postproc/analysis/sufficiency.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/diagnose/job_progress.h"
 #include "postproc/diagnose/locality_map.h"
 #include "postproc/diagnose/lossy_paths.h"
 #include "postproc/diagnose/main_threads.h"
@@ -284,6 +285,7 @@ void leave_out_what_no_report_reads(NodeSummary& summary) {
   if (index % stride == 0) return;
   std::set<std::string> channels = channels_of_episodes(part.episodes);
   channels.emplace(kOwnTime);
+  for (const WorkMetric& work : kWorkMetrics) channels.emplace(work.metric);  // the cost of waiting for a node
   keep_trends_of(channels, summary.profile);
 }
 
@@ -362,6 +364,7 @@ NodeSummary with_findings(NodeSummary summary, const NodeView& view, const Analy
   summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
   Report& part = summary.part;
   RuleContext::Metrics asked_for;
+  JobProgress progress;
   part.findings = run_rules({.telemetry = telemetry,
                              .detection = view.detection_on_steps,
                              .begin = trace.begin,
@@ -370,7 +373,8 @@ NodeSummary with_findings(NodeSummary summary, const NodeView& view, const Analy
                              .utc_minus_monotonic_ns = trace.utc_minus_monotonic_ns,
                              .job = trace.header.job_id,
                              .command = trace.header.command,
-                             .asked_for = &asked_for},
+                             .asked_for = &asked_for,
+                             .progress = &progress},
                             settings, part.not_checked);
   add_main_threads(view.python, trace.utc_minus_monotonic_ns, part.findings);
   summary.damaged = in_one_sentence(lost_evidence(trace.lost, asked_for));

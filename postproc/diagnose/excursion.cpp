@@ -183,30 +183,9 @@ std::vector<bool> usable_outside(std::span<const double> series, std::span<const
   return usable;
 }
 
-/// reference_means() in the order of time.
-std::vector<double> means_outside(std::span<const double> series, std::span<const Interval> excluded,
-                                  std::size_t length) {
-  std::vector<double> means;
-  if (length == 0 || series.size() < length) return means;
-  const std::vector<bool> usable = usable_outside(series, excluded);
-  std::vector<double> sum(series.size() + 1, 0.0);
-  std::vector<std::size_t> present(series.size() + 1, 0);
-  for (std::size_t t = 0; t < series.size(); ++t) {
-    sum[t + 1] = sum[t] + (usable[t] ? series[t] : 0);
-    present[t + 1] = present[t] + (usable[t] ? 1 : 0);
-  }
-  const std::size_t enough = (length * 4 + 4) / 5;
-  means.reserve(series.size() - length + 1);
-  for (std::size_t t = 0; t + length <= series.size(); ++t) {
-    const std::size_t samples = present[t + length] - present[t];
-    if (samples >= enough) means.push_back((sum[t + length] - sum[t]) / static_cast<double>(samples));
-  }
-  return means;
-}
-
 /// Means of short windows, since one sample of a jiffy counter is too coarse.
 std::vector<double> short_means(std::span<const double> series, const ExcursionSearch& search) {
-  return means_outside(series, {}, std::max<std::size_t>(1, search.window / 5));
+  return window_means(series, {}, std::max<std::size_t>(1, search.window / 5));
 }
 
 }  // namespace
@@ -240,9 +219,29 @@ double mean_outside(std::span<const double> series, std::span<const Interval> ex
   return present > 0 ? sum / static_cast<double>(present) : kNaN;
 }
 
+std::vector<double> window_means(std::span<const double> series, std::span<const Interval> excluded,
+                                 std::size_t length) {
+  std::vector<double> means;
+  if (length == 0 || series.size() < length) return means;
+  const std::vector<bool> usable = usable_outside(series, excluded);
+  std::vector<double> sum(series.size() + 1, 0.0);
+  std::vector<std::size_t> present(series.size() + 1, 0);
+  for (std::size_t t = 0; t < series.size(); ++t) {
+    sum[t + 1] = sum[t] + (usable[t] ? series[t] : 0);
+    present[t + 1] = present[t] + (usable[t] ? 1 : 0);
+  }
+  const std::size_t enough = (length * 4 + 4) / 5;
+  means.reserve(series.size() - length + 1);
+  for (std::size_t t = 0; t + length <= series.size(); ++t) {
+    const std::size_t samples = present[t + length] - present[t];
+    if (samples >= enough) means.push_back((sum[t + length] - sum[t]) / static_cast<double>(samples));
+  }
+  return means;
+}
+
 std::vector<double> reference_means(std::span<const double> series, std::span<const Interval> excluded,
                                     std::size_t length) {
-  std::vector<double> means = means_outside(series, excluded, length);
+  std::vector<double> means = window_means(series, excluded, length);
   std::sort(means.begin(), means.end());
   return means;
 }

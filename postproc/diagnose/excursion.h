@@ -21,7 +21,11 @@ struct Interval {
 [[nodiscard]] double mean_inside(std::span<const double> series, Interval interval);
 [[nodiscard]] double mean_outside(std::span<const double> series, std::span<const Interval> excluded);
 
-/// Means of all windows of `length` that touch no excluded interval, sorted.
+/// Means of all windows of `length` outside of the excluded intervals, in the order of time: a fifth of a window may be
+/// in them, or missing, and does not count.
+[[nodiscard]] std::vector<double> window_means(std::span<const double> series, std::span<const Interval> excluded,
+                                               std::size_t length);
+/// The same, sorted.
 [[nodiscard]] std::vector<double> reference_means(std::span<const double> series, std::span<const Interval> excluded,
                                                   std::size_t length);
 

@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/interval_finding.h"
 #include "postproc/numerics/percentile.h"
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
@@ -290,11 +291,7 @@ Finding standstill_finding(const RuleContext& context, const Standstill& still, 
   Finding finding = context.finding(more);
   finding.confidence = Confidence::likely;
   finding.intervals = {context.span(still.phase.begin, still.phase.end)};
-  finding.impact.seconds = still.seconds;
-  finding.impact.percent = 100 * still.seconds / job_seconds(context);
-  finding.impact.how = "time in which its GPUs did not work between their first and their last work";
-  finding.severity = severity_of_loss(still.seconds, *finding.impact.percent, context.threshold("min_lost_seconds"),
-                                      context.threshold("min_lost_percent"));
+  set_loss(context, finding, still.seconds, std::string(still.how));
   Evidence use = fact(context, "gpu.utilization", still.gpu, "mean", still.use, std::nullopt, "percent");
   use.span = finding.intervals.front();
   finding.evidence.push_back(std::move(use));

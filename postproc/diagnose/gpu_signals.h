@@ -87,6 +87,7 @@ struct Standstill {
   double seconds = 0;      // missing GPU time
   double use = 0;          // percent, mean in the phase
   std::string gpu;         // the first of them
+  std::string_view how = "time in which its GPUs did not work between their first and their last work";
 };
 /// Nothing where the GPUs work for most of the time. By the rule's min_seconds, min_idle and max_use.
 [[nodiscard]] std::optional<Standstill> standstill(const RuleContext& context);
@@ -108,7 +109,7 @@ struct Meanwhile {
 /// number is taken.
 [[nodiscard]] std::vector<double> sent_away(const RuleContext& context);
 
-/// Interval, cost and use of the GPUs; its severity is by min_lost_seconds and min_lost_percent.
+/// Interval, cost (set_loss) and use of the GPUs.
 [[nodiscard]] Finding standstill_finding(const RuleContext& context, const Standstill& still, const JobValues& more);
 /// A number of these moments.
 [[nodiscard]] Evidence fact_then(const RuleContext& context, const Finding& finding, std::string metric,

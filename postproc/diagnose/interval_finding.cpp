@@ -5,9 +5,46 @@
 #include <algorithm>
 #include <cmath>
 
+#include "postproc/diagnose/job_progress.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal {
+namespace {
+
+std::size_t sample_at(const RuleContext& context, std::int64_t utc_ns) {
+  const double seconds = static_cast<double>(utc_ns - context.telemetry.begin_utc_ns) * 1e-9;
+  const auto sample = std::llround(seconds / context.telemetry.step_seconds);
+  return static_cast<std::size_t>(std::clamp<long long>(sample, 0, static_cast<long long>(context.telemetry.samples)));
+}
+
+/// The estimate, or the work that the job did not do meanwhile.
+Impact known_better(const RuleContext& context, const Finding& finding, Impact estimate) {
+  if (!estimate.seconds || finding.intervals.size() != 1) return estimate;
+  const TimeSpan& span = finding.intervals.front();
+  const Interval at{sample_at(context, span.begin_utc_ns), sample_at(context, span.end_utc_ns)};
+  const auto pace = at.end > at.begin ? slower_work(context, at) : std::nullopt;
+  if (!pace) return estimate;
+  const double seconds = pace->lost() * context.seconds(at.length());
+  if (estimate.at_most && seconds > *estimate.seconds) return estimate;
+  return {.seconds = seconds, .percent = std::nullopt, .how = pace->words(context.watched())};
+}
+
+void set_impact(const RuleContext& context, Finding& finding, Impact estimate) {
+  if (estimate.seconds && std::isnan(*estimate.seconds)) estimate.seconds.reset();
+  if (estimate.seconds && *estimate.seconds <= 0) {
+    finding.impact = {.seconds = std::nullopt, .percent = std::nullopt, .how = "none seen: " + estimate.how};
+    finding.severity = Severity::info;
+    return;
+  }
+  Impact& impact = finding.impact;
+  impact = known_better(context, finding, std::move(estimate));
+  if (impact.seconds) impact.percent = 100 * *impact.seconds / job_seconds(context);
+  impact.at_most = impact.at_most && impact.seconds;
+  finding.severity = severity_of_loss(impact.seconds.value_or(0), impact.percent.value_or(0),
+                                      context.threshold(kMinLostSeconds.name), context.threshold(kMinLostPercent.name));
+}
+
+}  // namespace
 
 std::vector<Excursion> excursions_of(const RuleContext& context, std::span<const double> series, double min_excess,
                                      double min_score, Cause cause) {
@@ -36,22 +73,11 @@ Finding finding_at(const RuleContext& context, Interval at, const JobValues& mor
 }
 
 void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how) {
-  if (seconds && std::isnan(*seconds)) seconds.reset();
-  if (seconds && *seconds <= 0) {
-    finding.impact = {.seconds = std::nullopt, .percent = std::nullopt, .how = "none seen: " + how};
-    finding.severity = Severity::info;
-    return;
-  }
-  finding.impact.seconds = seconds;
-  if (seconds) finding.impact.percent = 100 * *seconds / job_seconds(context);
-  finding.impact.how = std::move(how);
-  finding.severity = severity_of_loss(seconds.value_or(0), finding.impact.percent.value_or(0),
-                                      context.threshold(kMinLostSeconds.name), context.threshold(kMinLostPercent.name));
+  set_impact(context, finding, {.seconds = seconds, .percent = std::nullopt, .how = std::move(how)});
 }
 
-void set_most_loss(const RuleContext& context, Finding& finding, double seconds, std::string how) {
-  set_loss(context, finding, seconds, std::move(how));
-  finding.impact.at_most = finding.impact.seconds.has_value();
+void set_most_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how) {
+  set_impact(context, finding, {.seconds = seconds, .percent = std::nullopt, .how = std::move(how), .at_most = true});
 }
 
 void set_loss_of_segments(const RuleContext& context, Finding& finding, const std::optional<InsideOutside>& segments,

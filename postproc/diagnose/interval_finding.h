@@ -31,9 +31,12 @@ enum class Cause : std::uint8_t { job, external };
 
 /// Impact, and severity by the rule's min_lost_seconds and min_lost_percent. Without `seconds` no loss was seen, and
 /// `how` states that; if they are 0, `how` becomes the reason why none was seen.
+/// `seconds` are the rule's estimate by its own signal. The work that the job did not do in the finding's interval
+/// replaces it where it is known: the time that a thread waited for a cpu is less than the time that its job lost if
+/// the other threads waited for that thread. No cost is added where the rule saw none: the job may have had less to do.
 void set_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how);
-/// The same of seconds that the job lost at most.
-void set_most_loss(const RuleContext& context, Finding& finding, double seconds, std::string how);
+/// The same of seconds that the job lost at most: known work replaces them only if it is less.
+void set_most_loss(const RuleContext& context, Finding& finding, std::optional<double> seconds, std::string how);
 
 /// A job that exchanges the same data in every step makes progress as its segments arrive, or leave.
 enum class Segments : std::uint8_t { received, sent };

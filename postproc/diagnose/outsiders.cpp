@@ -370,12 +370,9 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
 
   add_counts(context, finding, who, at, excluded);
 
-  finding.sentence = fmt::format("{} used {} cpus{} of {} for {} (usually {}); {}.", words_of(who).subject,
+  finding.sentence = fmt::format("{} used {} cpus{} of {} for {} (usually {}).", words_of(who).subject,
                                  number(excursion.inside), names.size() == 1 ? " on " + names.front() : "",
-                                 context.telemetry.node, duration(length), number(std::max(0.0, excursion.outside)),
-                                 cost.any()  ? fmt::format("the job lost about {} s", number(cost.seconds))
-                                 : cost.fell ? "whether it cost the job time is not known"
-                                             : "no cost to the job was seen");
+                                 context.telemetry.node, duration(length), number(std::max(0.0, excursion.outside)));
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = runner_up_of(context, at, excluded, excess);
   return finding;

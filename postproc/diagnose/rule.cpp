@@ -78,6 +78,7 @@ RuleContext::RuleContext(const RuleSpec& rule, const Node& node, std::span<const
       end(node.end),
       events(node.events),
       found(found_before),
+      progress(node.progress),
       utc_minus_monotonic_ns_(node.utc_minus_monotonic_ns),
       job_(node.job),
       command_(node.command),

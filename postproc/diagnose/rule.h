@@ -34,6 +34,7 @@ enum class Proof : std::uint8_t { real, guest, recorded, test_double };
 
 /// Everything a rule may look at on one node.
 class RuleContext;
+class JobProgress;
 
 struct RuleSpec {
   std::string_view id;
@@ -88,6 +89,7 @@ class RuleContext {
     std::string_view job = {};                // its id; "" outside a batch system
     std::string_view command = {};            // name of the program
     Metrics* asked_for = nullptr;             // gets the metrics that rules request, measured or not
+    JobProgress* progress = nullptr;          // work of the job; null: costs are the rules' own estimates
   };
   struct Override {
     std::string name;
@@ -104,6 +106,7 @@ class RuleContext {
   const Snapshot& end;
   std::span<const Event> events;
   std::span<const Finding> found;  // by the rules that come before this one in attribution order
+  JobProgress* const progress;
 
   [[nodiscard]] double threshold(std::string_view name) const;  // the site's value or the rule's own
   /// Channel indices by metric, and instance if not empty; empty when not measured.

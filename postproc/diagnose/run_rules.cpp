@@ -4,7 +4,6 @@
 #include <iterator>
 
 #include "hdf5schema/basics/error.h"
-#include "postproc/diagnose/job_progress.h"
 
 namespace reveal {
 
@@ -22,7 +21,6 @@ void run_rule(const RuleSpec& rule, const RuleContext::Node& node, const Analysi
     const RuleContext context(rule, node, found, overrides);
     std::vector<Finding> spoken = rule.check(context);
     for (Finding& finding : spoken) {
-      refine_loss(context, finding);
       // "the job's process on n01 ...": a process without a name is often the subject.
       if (finding.sentence.starts_with("the ")) finding.sentence.front() = 'T';
     }

@@ -12,6 +12,7 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/excursion.h"
+#include "postproc/diagnose/job_progress.h"
 #include "postproc/numerics/median.h"
 #include "postproc/words/quantity.h"
 
@@ -50,6 +51,20 @@ struct Trends {
   }
 };
 
+/// A channel of the node on the points; empty where it has no trend.
+std::vector<double> on_points(const NodeProfile& node, std::string_view name, const Trends& trends,
+                              std::size_t points) {
+  const ProfileChannel* channel = node.find(name);
+  if (channel == nullptr || channel->sparkline.empty() || node.sparkline_step_ns <= 0) return {};
+  std::vector<double> values(points);
+  for (std::size_t i = 0; i < points; ++i) {
+    const std::int64_t middle = trends.time_of(i) + trends.step_ns / 2;
+    values[i] =
+        sparkline_value(*channel, static_cast<std::size_t>((middle - node.begin_utc_ns) / node.sparkline_step_ns));
+  }
+  return values;
+}
+
 Trends trends_of(const PeerGroup& group, std::span<const NodeProfile* const> nodes) {
   Trends trends;
   std::int64_t end = std::numeric_limits<std::int64_t>::max();
@@ -66,17 +81,7 @@ Trends trends_of(const PeerGroup& group, std::span<const NodeProfile* const> nod
   end -= kEdgeNs;
   if (trends.nodes.size() < 2 || end <= trends.begin_utc_ns || trends.step_ns <= 0) return {};
   const auto points = static_cast<std::size_t>((end - trends.begin_utc_ns) / trends.step_ns);
-  for (const NodeProfile* node : trends.nodes) {
-    const ProfileChannel& channel = *node->find(kOwnTime);
-    std::vector<double> own(points, kNaN);
-    for (std::size_t i = 0; i < points; ++i) {
-      const std::int64_t middle =
-          trends.begin_utc_ns + static_cast<std::int64_t>(i) * trends.step_ns + trends.step_ns / 2;
-      own[i] =
-          sparkline_value(channel, static_cast<std::size_t>((middle - node->begin_utc_ns) / node->sparkline_step_ns));
-    }
-    trends.own.push_back(std::move(own));
-  }
+  for (const NodeProfile* node : trends.nodes) trends.own.push_back(on_points(*node, kOwnTime, trends, points));
   trends.ordered.resize(points);
   for (std::size_t i = 0; i < points; ++i) {
     for (const std::vector<double>& own : trends.own) {
@@ -243,6 +248,50 @@ std::optional<Suspect> working_on(const Trends& trends, std::span<const Finding>
   return std::nullopt;
 }
 
+/// The work of a member's ranks meanwhile, where it is known.
+std::optional<WorkPace> work_of(const Trends& trends, std::size_t member, Interval at) {
+  std::vector<WorkCourse> work;
+  for (const WorkMetric& one : kWorkMetrics) {
+    auto rate = on_points(*trends.nodes[member], one.metric, trends, trends.points());
+    if (!rate.empty()) work.push_back({one.verb, std::move(rate)});
+  }
+  return work_pace(work, at);
+}
+
+struct LostTime {
+  double share = 0;
+  std::string how;
+};
+
+/// The work that the waiting nodes did not do, by the one in the middle; if it is known of none of them, that of the
+/// node they waited for.
+std::optional<LostTime> work_not_done(const Trends& trends, std::size_t member, Interval at) {
+  std::vector<std::pair<WorkPace, std::size_t>> known;
+  for (std::size_t other = 0; other < trends.nodes.size(); ++other) {
+    if (other == member) continue;
+    if (const auto pace = work_of(trends, other, at)) known.emplace_back(*pace, other);
+  }
+  const std::size_t waiting = known.size();
+  if (waiting == 0) {
+    if (const auto pace = work_of(trends, member, at)) known.emplace_back(*pace, member);
+  }
+  if (known.empty()) return std::nullopt;
+  const auto middle = known.begin() + static_cast<std::ptrdiff_t>(known.size() / 2);
+  std::nth_element(known.begin(), middle, known.end(),
+                   [](const auto& a, const auto& b) { return a.first.lost() < b.first.lost(); });
+  const auto& [pace, node] = *middle;
+  if (!pace.fell()) return std::nullopt;
+  std::string subject = trends.nodes[node]->node;
+  if (waiting > 1) subject += fmt::format(", in the middle of the other {} nodes,", waiting);
+  return LostTime{pace.lost(), pace.words(subject)};
+}
+
+LostTime lost_time(const Trends& trends, std::size_t member, const Stretch& stretch) {
+  if (auto work = work_not_done(trends, member, stretch.at)) return *std::move(work);
+  return {1 - stretch.others / stretch.others_usual,
+          "additional time in which the other nodes slept; no time is lost if the nodes do not wait for each other"};
+}
+
 Finding describe(const Trends& trends, std::size_t member, const Stretch& stretch, const EffectiveRule& rule) {
   const std::string& node = trends.nodes[member]->node;
   Finding finding = rule.finding({node});
@@ -251,10 +300,8 @@ Finding describe(const Trends& trends, std::size_t member, const Stretch& stretc
   finding.intervals = {trends.span(stretch.at)};
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
-  finding.impact.seconds = length * (1 - stretch.others / stretch.others_usual);
-  finding.impact.percent = 100 * *finding.impact.seconds / job;
-  finding.impact.how =
-      "additional time in which the other nodes slept; no time is lost if the nodes do not wait for each other";
+  LostTime lost = lost_time(trends, member, stretch);
+  finding.impact = {length * lost.share, 100 * length * lost.share / job, std::move(lost.how)};
   const std::size_t others = trends.nodes.size() - 1;
   const std::string other = others == 1 ? trends.nodes[1 - member]->node : "";
   const auto fact = [&](const std::string& of, std::string feature, double observed, double expected) {

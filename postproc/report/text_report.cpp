@@ -411,8 +411,8 @@ void print_episodes(Page& page, const std::vector<Section>& sections, const Repo
   }
 }
 
-/// The sentence in so many lines at most.
-void print_brief_verdict(Page& page, const Report& report, std::ptrdiff_t most) {
+/// The sentence in so many lines at most. Returns whether it is whole.
+bool print_brief_verdict(Page& page, const Report& report, std::ptrdiff_t most) {
   constexpr std::string_view kName = "reveal: ";
   const std::string word = capitals(headline(report.verdict));
   const std::string first = std::string(kName) + page.paint(word, ink_of(report.verdict)) + "  ";
@@ -427,6 +427,7 @@ void print_brief_verdict(Page& page, const Report& report, std::ptrdiff_t most) 
     if (std::count(lines.begin(), lines.end(), '\n') <= most) break;
   }
   page.paragraph(first, used, kName.size(), sentence);
+  return sentence == report.verdict.sentence;
 }
 
 /// The next step, in one line; a command that does not fit is left to the page.
@@ -463,6 +464,19 @@ void print_brief_totals(Page& page, const Report& report) {
   page.row("totals", line);
 }
 
+/// The lines below the sentence. The cost of a finding is at the end of its sentence: where that is cut, it is a line.
+std::string brief_end(const Report& report, const TextStyle& style, const std::string& directory, bool whole) {
+  const bool costs = !whole && report.verdict.status == VerdictStatus::finding && !report.findings.empty();
+  const std::string cost = costs ? cost_words(report.findings.front().impact) : "";
+  Page page(style);
+  if (!cost.empty()) page.row("cost", cost);
+  print_brief_step(page, report);
+  if (cost.empty()) print_brief_totals(page, report);
+  page.line(fmt::format("  {:<{}}{}", "report", kLabel, page_path(directory)));
+  page.line(fmt::format("  {:<{}}{}", "again", kLabel, "reveal show " + shell_word(directory)));
+  return std::move(page).text();
+}
+
 }  // namespace
 
 std::string render_text(const Report& report, const TextStyle& style) {
@@ -488,23 +502,17 @@ std::string render_text(const Report& report, const TextStyle& style) {
 std::string render_brief(const Report& report, const TextStyle& style) {
   Page page(style);
   const std::string& directory = style.directory.empty() ? report.directory : style.directory;
-  const std::string again = "reveal show " + shell_word(directory);
   if (report.verdict.status == VerdictStatus::insufficient_data) {
-    const std::string where = " (" + again + ")";
+    const std::string where = " (reveal show " + shell_word(directory) + ")";
     constexpr std::size_t kLeastSentence = 100;
     const std::size_t taken = columns("reveal: ") + columns(where);
     const std::size_t room = page.width() > taken ? page.width() - taken : 0;
     page.line("reveal: " + shortened(report.verdict.sentence, std::max(room, kLeastSentence)) + where);
     return std::move(page).text();
   }
-  Page below(style);
-  print_brief_step(below, report);
-  print_brief_totals(below, report);
-  below.line(fmt::format("  {:<{}}{}", "report", kLabel, page_path(directory)));
-  below.line(fmt::format("  {:<{}}{}", "again", kLabel, again));
-  const std::string end = std::move(below).text();
-  print_brief_verdict(page, report, kBriefLines - std::count(end.begin(), end.end(), '\n'));
-  return std::move(page).text() + end;
+  const std::string end = brief_end(report, style, directory, true);
+  const bool whole = print_brief_verdict(page, report, kBriefLines - std::count(end.begin(), end.end(), '\n'));
+  return std::move(page).text() + (whole ? end : brief_end(report, style, directory, false));
 }
 
 }  // namespace reveal

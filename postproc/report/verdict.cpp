@@ -168,11 +168,9 @@ std::string with(std::string text, const std::string& more) {
   return text + more + ".";
 }
 
-/// Its sentence, with the cost if that is not part of it.
 std::string sentence_with_cost(const Finding& finding) {
   const std::string cost = cost_words({.seconds = finding.impact.seconds, .at_most = finding.impact.at_most});
-  if (cost.empty() || finding.sentence.find("the job lost") != std::string::npos) return finding.sentence;
-  return fmt::format("{} The job lost {}.", finding.sentence, cost);
+  return cost.empty() ? finding.sentence : fmt::format("{} The job lost {}.", finding.sentence, cost);
 }
 
 /// A notice costs nothing that was seen, or its cause is not certain.

@@ -26,7 +26,8 @@ import tempfile
 import time
 
 import faults
-from faults import SCENARIOS, Unavailable
+from faults import Unavailable
+from scenario_table import SCENARIOS
 
 HERE = pathlib.Path(__file__).resolve().parent
 TICK = os.sysconf("SC_CLK_TCK")

@@ -45,6 +45,7 @@ bool has_others(const RuleContext& context) {
 std::optional<Standstill> spinning(const RuleContext& context) {
   constexpr double kBusy = 85;  // percent
   Standstill found;
+  found.how = "time in which its GPUs were busy, but at the power of waiting GPUs";
   const std::vector<double> use = mean_gpu_use(context, found.gpu);
   const std::vector<double> power = mean_gpu_power(context);
   found.phase = active_phase(use, kGpuWorks);
@@ -80,8 +81,6 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
   if (!left) sent = burst(context, *waits, over_links);
   if (!sent) return {};
   Finding finding = standstill_finding(context, *waits, gpu_values(context, waits->gpu));
-  finding.impact.how =
-      spins ? "time in which its GPUs were busy, but at the power of waiting GPUs" : finding.impact.how;
   Evidence traffic = fact_then(context, finding, left ? "net.tx_bytes" : "nvlink.tx_bytes", "", sent->then,
                                std::isnan(sent->otherwise) ? std::nullopt : std::optional(sent->otherwise), "bytes/s");
   traffic.feature = left ? "mean while the GPUs waited, with RDMA" : "mean while the GPUs waited";

@@ -13,6 +13,8 @@
 namespace reveal::rule::io_fs_full {
 namespace {
 
+constexpr double kHardlyAny = 16.0 * 1024 * 1024;
+
 struct Least {
   double first = kNaN;  // at the first look
   double most = kNaN;
@@ -51,14 +53,30 @@ Least least_left(const RuleContext& context, std::string_view left, std::string_
 
 /// So little is left that the next file of any size fails.
 bool is_full(const Least& least, bool files) {
-  constexpr double kHardlyAny = 16.0 * 1024 * 1024;
   return files ? least.left == 0 && least.first > 0 : least.left < kHardlyAny;
+}
+
+/// A row has the space that was left at the row before it.
+std::size_t read_at(const RuleContext& context, std::size_t channel, std::size_t sample) {
+  return sample - std::min(sample, context.steps(context.telemetry.channels[channel].period_seconds));
+}
+
+/// From when on it was as full as is reported: the least may have been left much later.
+std::size_t full_since(const RuleContext& context, std::size_t channel, const Least& least, bool files) {
+  const double full = files ? 0 : kHardlyAny;
+  const double nearly = std::min(context.threshold("min_share") * least.of,
+                                 files ? context.threshold("min_files") : context.threshold("min_left") * 1e6);
+  const double limit = is_full(least, files) ? full : nearly;
+  const auto series = context.telemetry.series(channel);
+  const auto first = std::find_if(series.begin(), series.end(), [limit](double left) { return left <= limit; });
+  return read_at(context, channel, static_cast<std::size_t>(first - series.begin()));
 }
 
 Finding describe(const RuleContext& context, const std::string& place, const Least& least, bool files) {
   Finding finding = context.finding({{"place", place}});
   finding.instances = {place};
-  finding.intervals = {context.span(least.sample, context.telemetry.samples)};
+  const std::size_t channel = context.channels(files ? "fs.files_free" : "fs.available", place).front();
+  finding.intervals = {context.span(full_since(context, channel, least, files), context.telemetry.samples)};
   finding.confidence = Confidence::certain;
   finding.severity = is_full(least, files) ? Severity::warning : Severity::notice;
   finding.impact.how = "not known: failed writes were not measured";
@@ -75,7 +93,7 @@ Finding describe(const RuleContext& context, const std::string& place, const Lea
   finding.sentence =
       fmt::format("{} on {} is {}: {} of {}{} were left {} after the recording began.", place, context.telemetry.node,
                   is_full(least, files) ? "full" : "nearly full", amount(least.left), amount(least.of),
-                  files ? " files" : "", duration(context.seconds(least.sample)));
+                  files ? " files" : "", duration(context.seconds(read_at(context, channel, least.sample))));
   return finding;
 }
 

@@ -206,8 +206,7 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   Finding finding = finding_at(context, at, values);
   finding.instances = {disk.name};
   finding.confidence = seen.requester == Requester::unknown ? Confidence::possible : Confidence::likely;
-  set_loss(context, finding, *loss.share * length, loss.how);
-  finding.impact.at_most = loss.at_most && finding.impact.seconds.has_value();
+  (loss.at_most ? set_most_loss : set_loss)(context, finding, *loss.share * length, loss.how);
   set_severity(context, finding, seen);
   Evidence busy = evidence_of(context, disk.busy, seen.excursion);
   busy.instance = disk.name;

@@ -184,11 +184,10 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.instances = {pile.cpu};
   finding.confidence = Confidence::likely;
   const bool felt = job_may_run_on(context, pile.cpu);
-  set_loss(context, finding, felt ? std::optional((busy - others) * job_seconds(context)) : std::nullopt,
-           felt ? "time that a process of the job on that cpu lost to interrupts, beyond that on other cpus"
-           : context.without_job() ? "not known: there was no job"
-                                   : "not known: the job may not use that cpu, but its packets wait there");
-  finding.impact.at_most = finding.impact.seconds.has_value();
+  set_most_loss(context, finding, felt ? std::optional((busy - others) * job_seconds(context)) : std::nullopt,
+                felt ? "time that a process of the job on that cpu lost to interrupts, beyond that on other cpus"
+                : context.without_job() ? "not known: there was no job"
+                                        : "not known: the job may not use that cpu, but its packets wait there");
   const auto add = [&](std::string metric, std::string feature, double observed, std::optional<double> expected,
                        std::string unit) {
     Evidence evidence;

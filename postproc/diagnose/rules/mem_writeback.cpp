@@ -109,20 +109,17 @@ Finding describe(const RuleContext& context, const MetricSeries& dirtied, const 
   }
 
   finding.sentence = fmt::format(
-      "{} were written into the page cache of {} for {} (usually {}), {}; {}.", quantity(excursion.inside, "bytes/s"),
+      "{} were written into the page cache of {} for {} (usually {}), {}.", quantity(excursion.inside, "bytes/s"),
       context.telemetry.node, duration(length), quantity(excursion.outside, "bytes/s"),
       by_outsider
           ? fmt::format("{:.0f} % of it by processes outside the job", 100 * (1 - writers.own / excursion.inside))
-          : std::string("by the job itself"),
-      cost.seconds > 0 ? fmt::format("the job lost about {} s waiting", number(cost.seconds))
-                       : std::string("no waiting of the job was seen"));
+          : std::string("by the job itself"));
   if (cost.seconds > 0) {
-    finding.impact.seconds = cost.seconds;
-    finding.impact.percent = 100 * cost.seconds / job_seconds(context);
-    finding.impact.how = cost.how;
+    set_loss(context, finding, cost.seconds, cost.how);
   } else {
-    finding.impact.how = cost.measured ? "none seen: no more processes of the job waited than usual"
-                                       : "not known: the waiting of the job was not measured";
+    set_loss(context, finding, std::nullopt,
+             cost.measured ? "none seen: no more processes of the job waited than usual"
+                           : "not known: the waiting of the job was not measured");
   }
   finding.runner_up = {"", fmt::format("a disk that is only busy: here {} were written into memory first",
                                        quantity(excursion.inside * length, "bytes"))};
@@ -147,7 +144,6 @@ std::vector<Finding> check(const RuleContext& context) {
     if (std::isnan(writers.own)) continue;  // the origin of the flood is unknown
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
     const Cost cost = cost_of(context, flood.at, all);
-    const double percent = 100 * cost.seconds / job_seconds(context);
     if (flood.most) {  // writing may be what this job does, by the job has more processes than reveal measures
                        // individually
       const auto own_change = inside_outside(context, own, flood.at, all);
@@ -157,18 +153,17 @@ std::vector<Finding> check(const RuleContext& context) {
       const double written = (flood.inside - flood.outside) * context.seconds(flood.at.length());
       // Without a sign of waiting only a large one is worth a note, so that its episode does not stay unexplained.
       if (!flood.beyond || (cost.signs.empty() && written < context.threshold("min_noted") * 1e6)) continue;
-      Finding finding = describe(context, dirtied, flood, cost, writers, by_outsider);
-      finding.severity = severity_of_loss(cost.seconds, percent, context.threshold("min_lost_seconds"),
-                                          context.threshold("min_lost_percent"));
-      findings.push_back(std::move(finding));
+      findings.push_back(describe(context, dirtied, flood, cost, writers, by_outsider));
       continue;
     }
     // The job's own checkpoints recur: one note, and only if they cost a visible part of the run.
-    habit_seconds += cost.seconds;
+    Finding finding = describe(context, dirtied, flood, cost, writers, by_outsider);
+    habit_seconds += finding.impact.seconds.value_or(0);
     if (!habit) {
-      habit = describe(context, dirtied, flood, cost, writers, by_outsider);
+      habit = std::move(finding);
     } else {
-      habit->intervals.push_back(context.span(flood.at.begin, flood.at.end));
+      habit->intervals.push_back(finding.intervals.front());
+      if (!habit->impact.seconds) habit->impact.how = finding.impact.how;
     }
   }
   if (habit && 100 * habit_seconds / job_seconds(context) >= context.threshold("min_habit_percent")) {

@@ -73,11 +73,13 @@ bool is_phase(const RuleContext& context, const Episode& episode, std::span<cons
 
 /// The job may also have had less to do: an upper bound.
 void bound_loss(const RuleContext& context, Interval at, Finding& finding) {
-  const auto lost = lost_progress(context, at);
-  if (!lost) return;
-  const double seconds = lost->share * context.seconds(at.length());
-  finding.impact = {
-      .seconds = seconds, .percent = 100 * seconds / job_seconds(context), .how = lost->how, .at_most = true};
+  const auto pace = slower_work(context, at);
+  if (!pace) return;
+  const double seconds = pace->lost() * context.seconds(at.length());
+  finding.impact = {.seconds = seconds,
+                    .percent = 100 * seconds / job_seconds(context),
+                    .how = pace->words(context.watched()),
+                    .at_most = true};
 }
 
 std::vector<Finding> check(const RuleContext& context) {

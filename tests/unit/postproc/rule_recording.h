@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "postproc/diagnose/causal_links.h"
+#include "postproc/diagnose/job_progress.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/telemetry/derived.h"
 
@@ -44,7 +45,9 @@ class RuleRecording {
   }
   [[nodiscard]] std::vector<Finding> findings(std::string_view rule, std::span<const Finding> before = {}) const {
     const Telemetry all = with_derived();
-    const RuleContext::Node node{all, detection, begin, end, events};
+    JobProgress progress;
+    RuleContext::Node node{all, detection, begin, end, events};
+    node.progress = &progress;
     const RuleSpec* spec = find_rule(rule);
     std::vector<Finding> found = spec->check(RuleContext(*spec, node, before, {}));
     for (const Finding& finding : found) expect_readable(finding);
@@ -54,6 +57,7 @@ class RuleRecording {
   static void expect_readable(const Finding& finding) {
     EXPECT_LE(finding.runner_up.why_not.size(), 110U) << finding.id << ": " << finding.runner_up.why_not;
     EXPECT_FALSE(finding.impact.how.starts_with("upper bound")) << finding.id << ": at_most says so";
+    EXPECT_EQ(finding.sentence.find("job lost"), std::string::npos) << finding.id << ": the verdict adds the cost";
     EXPECT_FALSE(finding.impact.seconds && !(*finding.impact.seconds > 0)) << finding.id << ": that is \"none seen\"";
     for (const auto* lines : {&finding.remedy.user, &finding.remedy.advice, &finding.remedy.admin}) {
       for (const std::string& line : *lines) {

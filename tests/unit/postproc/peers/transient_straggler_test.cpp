@@ -15,7 +15,22 @@ struct Node {
   double usual = 0.8;
   double inside = 0.8;   // from 50 s to 70 s
   double seconds = 100;  // seconds in a row, every twelve seconds
+  double work = 0;       // bytes that it reads in a second; 0: that is not measured
+  double work_inside = 0;
 };
+
+void add_work(const Node& node, double begin, double end, Telemetry& telemetry) {
+  telemetry.channels.push_back({.metric = "process.read_by_calls",
+                                .instance = "rank0",
+                                .kind = Kind::counter,
+                                .unit = Unit::bytes,
+                                .scope = Scope::process,
+                                .subsystem = Subsystem::process});
+  for (std::size_t t = 0; t < telemetry.samples; ++t) {
+    const double second = static_cast<double>(t) * 0.1;
+    telemetry.values.push_back(0.1 * (second >= begin && second < end ? node.work_inside : node.work));
+  }
+}
 
 std::vector<NodeProfile> record(const std::vector<Node>& nodes, double begin = 50, double end = 70,
                                 const Snapshot& facts = {}) {
@@ -42,6 +57,7 @@ std::vector<NodeProfile> record(const std::vector<Node>& nodes, double begin = 5
         telemetry.values.push_back(std::max(0.0, value) * 1e8);
       }
     }
+    if (node.work > 0) add_work(node, begin, end, telemetry);
     profiles.push_back(profile_of(telemetry, facts));
   }
   return profiles;
@@ -87,6 +103,41 @@ TEST(TransientStraggler, IsNamedAmongFour) {
       << findings[0].sentence;
   EXPECT_EQ(findings[0].evidence.at(1).node, "");
   EXPECT_EQ(findings[0].evidence.at(1).feature, "median of the other 3 nodes");
+}
+
+TEST(TransientStraggler, CostsTheWorkThatTheWaitingNodeDidNotDo) {
+  const auto findings = found(record({{0.8, 0.4, 100, 1e6, 0.7e6}, {0.8, 1.0, 100, 1e6, 0.7e6}}));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_NEAR(findings[0].impact.seconds.value_or(0), 6, 0.7) << "it slept for ten seconds, but not all were lost";
+  EXPECT_NEAR(findings[0].impact.percent.value_or(0), 5, 0.6);
+  EXPECT_TRUE(findings[0].impact.how.starts_with("n1 read 6")) << findings[0].impact.how;
+  EXPECT_NE(findings[0].impact.how.find("KiB/s instead of 9"), std::string::npos) << findings[0].impact.how;
+}
+
+TEST(TransientStraggler, CostsTheWorkOfTheWaitingNodeInTheMiddle) {
+  const auto findings = found(record({{0.8, 0.4, 100, 1e6, 0.9e6},
+                                      {0.8, 0.4, 100, 1e6, 0.6e6},
+                                      {0.85, 0.95, 100, 1e6, 0.1e6},
+                                      {0.8, 0.4, 100, 1e6, 0.3e6}}));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_NEAR(findings[0].impact.seconds.value_or(0), 8, 0.9);
+  EXPECT_TRUE(findings[0].impact.how.starts_with("n2, in the middle of the other 3 nodes, read "))
+      << findings[0].impact.how;
+}
+
+TEST(TransientStraggler, CostsItsOwnWorkWhereThatOfTheOthersIsNotKnown) {
+  const auto findings = found(record({{0.8, 0.4}, {0.8, 1.0, 100, 1e6, 0.7e6}}));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_NEAR(findings[0].impact.seconds.value_or(0), 6, 0.7);
+  EXPECT_TRUE(findings[0].impact.how.starts_with("n2 read ")) << findings[0].impact.how;
+}
+
+TEST(TransientStraggler, CostsTheTimeOfSleepWhereTheWorkWentOn) {
+  const auto findings = found(record({{0.8, 0.4, 100, 1e6, 0.99e6}, {0.8, 1.0, 100, 1e6, 0.7e6}}));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_NEAR(findings[0].impact.seconds.value_or(0), 10, 1.5);
+  EXPECT_TRUE(findings[0].impact.how.starts_with("additional time in which the other nodes slept"))
+      << findings[0].impact.how;
 }
 
 TEST(TransientStraggler, IsNamedEvenIfItIsWaitedForMostOfTheTime) {

@@ -318,16 +318,34 @@ TEST(ReportBrief, IsSixLinesAtMostWhateverThereIsToSay) {
 TEST(ReportBrief, SaysWhatHappenedWhatToDoWhatWasUsedAndWhereItIs) {
   Report report = samples::failed();
   report.verdict = {VerdictStatus::finding, "cpu.outsider",
-                    "Processes outside the job used 1.5 cpus of vm for 59.7 s; the job lost about 29 s (48 %).", false};
+                    "Processes outside the job used 1.5 cpus of vm for 59.7 s. The job lost about 29 s.", false};
   report.findings = samples::outsider(2).findings;
   report.findings[0].remedy.user = {"taskset -c 3 make"};
   EXPECT_EQ(render_brief(report, {.directory = "reveal-20261122-191314-26256"}),
-            "reveal: FINDING  Processes outside the job used 1.5 cpus of vm for 59.7 s; the\n"
-            "        job lost about 29 s (48 %).\n"
+            "reveal: FINDING  Processes outside the job used 1.5 cpus of vm for 59.7 s. The\n"
+            "        job lost about 29 s.\n"
             "  start with   taskset -c 3 make\n"
             "  totals       ran 36.4 s; cpu 1.75 of 2 cpus; memory 118 GiB of 256 GiB\n"
             "  report       ./reveal-20261122-191314-26256/report.html\n"
             "  again        reveal show reveal-20261122-191314-26256\n");
+}
+
+TEST(ReportBrief, SaysTheCostWhereTheSentenceIsCut) {
+  Report report = samples::failed();
+  report.findings = samples::outsider(2).findings;
+  report.findings[0].remedy.user = {"taskset -c 3 make"};
+  report.findings[0].impact = {.seconds = 29, .percent = 48, .how = "it waited"};
+  report.verdict = {VerdictStatus::finding, "cpu.outsider",
+                    "Processes outside the job used 1.5 cpus of vm for 59.7 s (usually 0). Among them: make (process "
+                    "28621 of root, 1 cpus), cc1plus (process 28634 of root, 0.5 cpus). The job lost about 29 s.",
+                    false};
+  EXPECT_EQ(render_brief(report, {.directory = "run"}),
+            "reveal: FINDING  Processes outside the job used 1.5 cpus of vm for 59.7 s\n"
+            "        (usually 0). Among them: make (process 28621 of root, 1 cpus)...\n"
+            "  cost         about 29 s (48 % of the run)\n"
+            "  start with   taskset -c 3 make\n"
+            "  report       ./run/report.html\n"
+            "  again        reveal show run\n");
 }
 
 TEST(ReportBrief, PrefersAdviceToAToolThatExaminesTheProgram) {

@@ -26,6 +26,22 @@ TEST(RuleFileSystemFull, SaysWhatWasLeftAndSinceWhen) {
   EXPECT_NE(found[0].remedy.user.at(0).find("df -h /tmp"), std::string::npos);
 }
 
+TEST(RuleFileSystemFull, BeginsAtTheFirstLookThatFoundItFull) {
+  R node;
+  node.gauge("fs.total", "/tmp", R::always(100 * kGiB), "node")
+      .gauge(
+          "fs.available", "/tmp",
+          [](double second) { return second < 60   ? 50 * kGiB
+                                     : second < 90 ? 10'485'760.0
+                                                   : 1'048'576.0; }, "node");
+  for (Channel& channel : node.telemetry.channels) channel.period_seconds = 5;
+  const auto found = node.findings("io.fs_full");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 55, 0.2) << "a row is read in the row before it";
+  EXPECT_NE(found[0].sentence.find("is full: 1 MiB of 100 GiB were left 85 s after"), std::string::npos)
+      << found[0].sentence;
+}
+
 TEST(RuleFileSystemFull, IsAWarningWhereHardlyAnythingFits) {
   const auto found = of(R::always(612 * 1024.0));
   ASSERT_EQ(found.size(), 1U);

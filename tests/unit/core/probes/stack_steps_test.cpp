@@ -1,0 +1,220 @@
+// Training steps: when each began, what it waited, and which of them are missing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/trace_reader.h"
+#include "tests/unit/core/toy_process.h"
+#include "tests/unit/temporary_directory.h"
+
+namespace reveal::tests::stack_steps_test {
+namespace {
+
+using namespace toy;
+
+std::vector<TrainingStep> steps_in(const std::filesystem::path& trace) {
+  return TraceReader(trace).steps();
+}
+
+TraceHeader header_of_steps() {
+  return {.node = "n01", .tool_version = "test", .interval = std::chrono::seconds(1)};
+}
+
+TEST(Stack, TellsWhenEveryStepBeganAndWhatItWaited) {
+  constexpr int kWaited = 10;
+  constexpr int kWithin = 5;
+  const TemporaryDirectory directory;
+  TraceWriter trace(directory.path() / "t.h5", header_of_steps());
+  std::vector<std::int64_t> before;
+  {
+    const ToyProcess toy;
+    StackBench bench(toy.pid(), &trace);
+    SKIP_WITHOUT_BPF(bench);
+    trace.start();
+    ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+    ASSERT_TRUE(bench.attached(toy, "torch.backward") && bench.attached(toy, "ncclAllReduce"));
+    for (int step = 0; step < kWaited; ++step) {
+      before.push_back(read_clock(CLOCK_MONOTONIC));
+      EXPECT_EQ(toy.ask({.call = Call::step}), 0);
+      EXPECT_EQ(toy.ask({.call = Call::step_within, .times = kWithin}), 0);  // parts of it
+      EXPECT_EQ(toy.ask({.call = Call::pause}), 0);
+    }
+    EXPECT_EQ(toy.ask({.call = Call::step}), 0);
+    before.push_back(read_clock(CLOCK_MONOTONIC));
+    ASSERT_TRUE(bench.steps(kWaited + 1)) << bench.coverage().reason;
+    EXPECT_EQ(bench.value_of("stack.steps"), kWaited + 1);
+    EXPECT_EQ(bench.value("stack.calls", "torch.backward"), kWaited + 1);
+    EXPECT_EQ(bench.coverage().reason, "");
+    trace.close();
+  }
+  const std::vector<TrainingStep> steps = steps_in(directory.path() / "t.h5");
+  ASSERT_EQ(steps.size(), static_cast<std::size_t>(kWaited));  // without the one under way
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    EXPECT_EQ(steps[i].rank, "rank0");
+    EXPECT_EQ(steps[i].number, static_cast<std::int64_t>(i) + 1);
+    EXPECT_GT(steps[i].begin_ns, before[i]);
+    EXPECT_LT(steps[i].begin_ns, before[i + 1]);
+    EXPECT_EQ(steps[i].bytes, 2 * static_cast<std::int64_t>(kElements)) << i;
+    const std::int64_t end = steps[i].begin_ns + steps[i].duration_ns;
+    EXPECT_TRUE(i + 1 == steps.size() || end == steps[i + 1].begin_ns) << i;
+    EXPECT_GE(steps[i].duration_ns, steps[i].waiting_ns);
+    EXPECT_GE(steps[i].waiting_ns, kPause) << i;
+  }
+}
+
+TEST(Stack, CountsTheStepsThatItHasNoRoomToList) {
+  constexpr std::int64_t kSteps = 10'000;
+  const TemporaryDirectory directory;
+  TraceWriter trace(directory.path() / "t.h5", header_of_steps());
+  std::size_t told = 0;
+  {
+    const ToyProcess toy;
+    StackBench bench(toy.pid(), &trace);
+    SKIP_WITHOUT_BPF(bench);
+    trace.start();
+    ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+    ASSERT_TRUE(bench.attached(toy, "torch.backward"));
+    EXPECT_EQ(toy.ask({.call = Call::step, .times = kSteps}), 0);
+    ASSERT_TRUE(bench.steps(kSteps)) << bench.coverage().reason;
+    EXPECT_EQ(bench.value_of("stack.steps"), kSteps);
+    const std::string note = bench.coverage().reason;
+    EXPECT_NE(note.find(" steps are counted and not listed: they followed each other too fast"), std::string::npos)
+        << note;
+    told = static_cast<std::size_t>(std::atoll(note.c_str()));
+    trace.close();
+  }
+  const std::vector<TrainingStep> steps = steps_in(directory.path() / "t.h5");
+  ASSERT_FALSE(steps.empty());
+  EXPECT_EQ(steps.size() + told + 1, static_cast<std::size_t>(kSteps));
+  for (std::size_t i = 1; i < steps.size(); ++i) {
+    const bool follows = steps[i].number == steps[i - 1].number + 1;
+    EXPECT_GT(steps[i].number, steps[i - 1].number);
+    EXPECT_EQ(steps[i - 1].duration_ns, follows ? steps[i].begin_ns - steps[i - 1].begin_ns : kMissing);
+  }
+}
+
+/// A job of seventeen processes, as a collector recorded it, with the answers of the probe's child. Sixteen have a
+/// place; the last one takes that of "slot1" once it works.
+class CrowdedJob {
+ public:
+  static constexpr int kSeconds = 30;
+  static constexpr int kBusyFrom = 12;  // it has its place within ten seconds
+
+  explicit CrowdedJob(const std::function<std::string(int second)>& answer) {
+    for (int pid = kFirst; pid <= kLast; ++pid) host_.process(pid, pid == kFirst ? 1 : kFirst, "train", 0, 0);
+    host_.last_pid(kLast);
+    record(answer);
+    KernelTree fs(host_.root() / "record");
+    const std::filesystem::path path = host_.root() / "t.h5";
+    TraceWriter trace(path, header_of_steps());
+    TraceSink sink(&trace);
+    Sampler sampler(fs, sink, {.probes = {"stack"}, .job = JobSource{.pid = kFirst}}, time_of(0));
+    sampler.look_first();
+    trace.start();
+    while (const auto time = fs.next_tick()) sampler.sample({.time = *time, .number = 0});
+    coverage_ = sampler.coverage().front();
+    trace.close();
+    events_ = TraceReader(path).events();
+  }
+
+  [[nodiscard]] const Coverage& coverage() const { return coverage_; }
+  [[nodiscard]] std::vector<std::string> why_steps_are_missing() const {
+    std::vector<std::string> why;
+    for (const Event& event : events_) {
+      if (event.code == "steps_incomplete") why.push_back(event.text);
+    }
+    return why;
+  }
+
+ private:
+  static constexpr int kFirst = 100;
+  static constexpr int kLast = 116;
+
+  static TickTime time_of(int second) { return {(second + 1) * kSecond, (second + 1'700'000'000) * kSecond}; }
+
+  void record(const std::function<std::string(int second)>& answer) {
+    KernelTree fs(host_.root());
+    fs.limit_kept_files(0);  // plain files are written anew
+    fs.record_to(host_.root() / "record");
+    static_cast<void>(fs.fact("@stack/open", [] { return std::string("ok recorded"); }));
+    TraceSink sink;
+    Sampler sampler(fs, sink, {.probes = {"process"}, .job = JobSource{.pid = kFirst}}, time_of(0));
+    sampler.look_first();
+    for (int second = 1; second <= kSeconds; ++second) {
+      if (second == kBusyFrom) host_.process(kLast, kFirst, "train", 5000, 0);
+      fs.mark_tick(time_of(second));
+      sampler.sample({.time = time_of(second), .number = 0});
+      static_cast<void>(fs.fact("@stack", [&] { return answer(second); }));
+    }
+    fs.end_recording();
+  }
+
+  TestHost host_;
+  Coverage coverage_;
+  std::vector<Event> events_;
+};
+
+constexpr const char* kClockOnly = "functions torch.backward\n";
+
+TEST(StackOfACrowdedJob, MissesNoStepsOfAProcessThatKeepsItsPlace) {
+  const CrowdedJob job([](int second) { return kClockOnly + ("steps rank0 " + std::to_string(second) + '\n'); });
+  EXPECT_EQ(job.coverage().state, Coverage::State::ok) << job.coverage().reason;
+  EXPECT_TRUE(job.why_steps_are_missing().empty());
+}
+
+TEST(StackOfACrowdedJob, SaysThatAProcessWithStepsLostItsPlace) {
+  const CrowdedJob job([](int) { return kClockOnly + std::string("steps slot1 7\n"); });
+  EXPECT_EQ(job.why_steps_are_missing(),
+            std::vector<std::string>{"a process that made some lost its place to a busier one"});
+}
+
+TEST(StackOfACrowdedJob, SaysThatAProcessWithStepsWaitedForItsPlace) {
+  const CrowdedJob job([](int second) { return kClockOnly + std::string(second < 25 ? "" : "steps slot1 3\n"); });
+  EXPECT_EQ(job.why_steps_are_missing(),
+            std::vector<std::string>{"a process waited for a place before its calls were counted"});
+}
+
+TEST(StackOfACrowdedJob, SaysThatItHasMoreFunctionsThanAreMeasured) {
+  const auto counts = [](int functions) {
+    return [functions](int) {
+      std::string text = kClockOnly;
+      for (int i = 0; i < functions; ++i) text += "count rank0 f" + std::to_string(i) + " 5\n";
+      return text;
+    };
+  };
+  EXPECT_EQ(CrowdedJob(counts(512)).coverage().reason, "");
+  EXPECT_EQ(CrowdedJob(counts(513)).coverage().reason, "only the first 512 functions of processes are measured");
+}
+
+TEST(Stack, SaysThatStepsWereMissedSinceTheirCountingWasDetached) {
+  const TemporaryDirectory directory;
+  TraceWriter trace(directory.path() / "t.h5", header_of_steps());
+  {
+    const ToyProcess toy;
+    StackBench bench(toy.pid(), &trace);
+    SKIP_WITHOUT_BPF(bench);
+    trace.start();
+    ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+    ASSERT_TRUE(bench.attached(toy, "torch.backward"));
+    EXPECT_EQ(toy.ask({.call = Call::step, .times = 5}), 0);
+    ASSERT_TRUE(bench.steps(5));
+    EXPECT_EQ(toy.ask({.call = Call::step, .times = 300'000}), 0);
+    ASSERT_TRUE(bench.until([&] {
+      return bench.coverage().reason.find("torch.backward was detached: counting ") != std::string::npos;
+    })) << bench.coverage().reason;
+    bench.sample();
+    trace.close();
+  }
+  const std::vector<Event> events = TraceReader(directory.path() / "t.h5").events();
+  EXPECT_TRUE(std::any_of(events.begin(), events.end(), [](const Event& event) {
+    return event.object == "probe stack" && event.code == "steps_incomplete";
+  }));
+}
+
+}  // namespace
+}  // namespace reveal::tests::stack_steps_test

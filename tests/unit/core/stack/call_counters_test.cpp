@@ -1,0 +1,62 @@
+// Counters of calls on kernels and in namespaces where they cannot do everything.
+#include "core/stack/call_counters.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <string>
+
+#include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/error.h"
+
+namespace reveal::tests::call_counters_test {
+namespace {
+
+// It counts the calls of a function of its own, by another thread, before it is there at all.
+TEST(Stack, CountsByPerfEventsOnOlderKernels) {
+  try {
+    const CallCounters counters(4, CallCounters::Way::single);
+    EXPECT_EQ(counters.way(), "perf uprobe");
+    EXPECT_GT(counters.bias_ns(), 0);
+    EXPECT_GT(counters.cost_ns({.clock = true}), 0);
+    EXPECT_EQ(counters.calls(0), 0U);
+    EXPECT_TRUE(counters.pending().empty());
+  } catch (const Unavailable& why) {
+    GTEST_SKIP() << why.what();
+  }
+}
+
+TEST(Stack, IsAbsentWhereTheClockIsNotTheKernels) {
+  enum Told : int { refused = 0, counted, no_namespace, no_bpf };
+  const pid_t outside = ::fork();
+  if (outside == 0) {
+    std::ofstream offsets;
+    if (::unshare(CLONE_NEWTIME) != 0) ::_exit(no_namespace);
+    offsets.open("/proc/self/timens_offsets");
+    if (!(offsets << "monotonic 1000 0" << std::flush)) ::_exit(no_namespace);
+    const pid_t inside = ::fork();  // the first one in the namespace
+    if (inside == 0) {
+      try {
+        const CallCounters counters(stack_functions().size());
+        ::_exit(counted);
+      } catch (const Unavailable& why) {
+        ::_exit(std::string(why.what()).find("time namespace") == std::string::npos ? no_bpf : refused);
+      }
+    }
+    int status = 0;
+    ::waitpid(inside, &status, 0);
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 100);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(outside, &status, 0), outside);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == no_namespace) GTEST_SKIP() << "needs root for a time namespace";
+  if (WEXITSTATUS(status) == no_bpf) GTEST_SKIP() << "needs the privilege for BPF";
+  EXPECT_EQ(WEXITSTATUS(status), refused);
+}
+
+}  // namespace
+}  // namespace reveal::tests::call_counters_test
