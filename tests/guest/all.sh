@@ -25,7 +25,7 @@ rm -f "$build"/reveal*.deb
 } >"$build.log" 2>&1 || { tail -n 30 "$build.log" && exit 1; }
 
 ran=0 failed=0
-for guest in node memory hints fabric; do
+for guest in node hints fabric memory; do
   echo "== $guest"
   status=0
   bash "tests/guest/$guest.sh" "$build" "$dir" || status=$?

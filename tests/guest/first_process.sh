@@ -32,6 +32,8 @@ judge() { # judge NAME RULE|-: the report must name the rule first of those test
   said=$(grep -B1 '"fingerprint"' /result/$name/report.json | grep -oE '"id": *"('"$mine"')"' | head -n 1 | sed 's/.*: *"//; s/"//')
   said=${said:--}
   [ -s /result/$name/report.json ] || said="no report"
+  ! grep -q '"status": *"insufficient_data"' /result/$name/report.json || said="too few samples"
+  sync
   if [ "$said" = "$rule" ]; then say "ok: $name: $said"; else
     say "FAILED: $name: $said instead of $rule"
     failures=$((failures + 1))

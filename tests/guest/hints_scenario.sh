@@ -83,6 +83,7 @@ job nfs-away io.nfs_slow_server bash -c nfs_away
 umount /mnt/files
 
 # Attributes of many small files, without a cache of them: here, and of files on the node's own disk.
+export REVEAL_INTERVAL=1s # with four processes that ask, little time is left
 mkdir /srv/files/many /many
 touch {/srv/files,}/many/{1..500}
 attributes() { # attributes FOLDER

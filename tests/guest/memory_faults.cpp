@@ -115,8 +115,8 @@ void visit(std::span<char> memory, Clock::time_point end) {
   }
 }
 
-/// A random half of the filling's pages is free in turn: hardly a free page has free neighbours when huge pages are asked
-/// for, and the kernel has to move pages first. A fixed half would lie together after the first time.
+/// A random half of the filling's pages is free in turn: hardly a free page has free neighbours when huge pages are
+/// asked for, and the kernel has to move pages first. A fixed half would lie together after the first time.
 void fragment(std::span<char> filling, Clock::time_point end) {
   const std::size_t pages = filling.size() / kPage;
   std::vector<bool> is_free(pages);
@@ -151,9 +151,13 @@ int main(int argc, char** argv) {
     return 0;
   }
   const std::span<char> memory = mapped(megabytes, MADV_NOHUGEPAGE);
-  if (mode == "sweep") sweep(memory, end);
-  else if (mode == "visit") visit(memory, end);
-  else if (mode == "fragment") fragment(memory, end);
-  else return 2;
+  if (mode == "sweep")
+    sweep(memory, end);
+  else if (mode == "visit")
+    visit(memory, end);
+  else if (mode == "fragment")
+    fragment(memory, end);
+  else
+    return 2;
   return 0;
 }

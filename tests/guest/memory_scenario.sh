@@ -2,6 +2,7 @@
 # The only program of the guest of memory.sh: runs as its first process.
 mine='numa.single_node_pileup|numa.unbound_migrating|numa.autobalancing_churn|numa.mem_remote|mem.thp_stalls'
 . /usr/local/sbin/first_process.sh
+export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 mount -t debugfs debugfs /sys/kernel/debug
 say "$(nproc) cpus, nodes $(cat /sys/devices/system/node/online), balancing $(cat /proc/sys/kernel/numa_balancing)"
 grep -H MemFree /sys/devices/system/node/node*/meminfo
@@ -17,13 +18,14 @@ counted() { # counted job NAME ...: and the kernel's own counters meanwhile
 megabytes_free() { awk '/MemFree/ {printf "%d", $4 / 1024}' /sys/devices/system/node/node$1/meminfo; }
 
 # A rank that is woken in turn on each NUMA node, and one that may not follow.
-counted job visit-control - numactl --cpunodebind=0 memory_faults visit 256 50
+counted job visit-control - taskset -c 0-1 memory_faults visit 256 50
 counted job migrating numa.unbound_migrating memory_faults visit 256 50
 
+export REVEAL_INTERVAL=1s
 # The kernel looks at all memory of a process once in a scan period, which it prolongs up to a minute where the pages are
 # in place. On a node with 200 GB that are 800,000 faults a second; here as many pages are looked at in a shorter time.
 balancing=/sys/kernel/debug/sched/numa_balancing
-sweep_bound="numactl --cpunodebind=0 memory_faults sweep 400 45"
+sweep_bound="taskset -c 0-1 memory_faults sweep 400 45" # without a policy for the memory, which the kernel respects
 counted job churn-control - $sweep_bound
 usual=$(cat $balancing/scan_period_max_ms)
 echo 500 >$balancing/scan_period_max_ms

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # The only program of the guest of node.sh: runs as its first process.
 mine='cpu.smt_shared|cpu.clocksource_not_tsc|cpu.governor_powersave|cpu.smi_noise|irq.remote_numa'
-mine+='|irq.imbalance|irq.softirq_saturation|net.nic_rx_drop|irq.balance_service_off|pcie.errors'
-mine+='|cpu.thermal_throttle|cpu.freq_oscillation'
+mine+='|irq.imbalance|irq.softirq_saturation|net.nic_rx_drop'
 . /usr/local/sbin/first_process.sh
 export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 
@@ -72,29 +71,7 @@ spread 4 5
 job irq-control - bash -c packets
 spread 0 1
 job irq-remote irq.remote_numa bash -c packets
-# Queues that were never used do not count.
-iperf3 --client 10.99.0.1 --reverse --parallel 16 --time 5 >/dev/null
-spread 4
-job irq-one-cpu irq.balance_service_off bash -c packets
-spread 4 5
 grep virtio /proc/interrupts
-
-# Packets that the link of the third card damages: the card, or its port, asks for them again, and counts.
-modprobe e1000e
-ip link set "$(card_of e1000e)" up
-exec 9<>/dev/ttyS1 # else the line forgets its settings
-stty raw -echo <&9
-damaged() { # damaged PACKETS: over 20 s
-  for ((i = 0; i < $1; i++)); do
-    printf 'pcie_aer_inject_error faulty BAD_TLP\n' >/dev/ttyS1
-    sleep "$(awk "BEGIN {print 20 / $1}")"
-  done
-  sleep 15
-}
-export -f damaged
-job link-control - bash -c 'damaged 4'
-job link-errors pcie.errors bash -c 'damaged 40'
-grep -H BadTLP /sys/bus/pci/devices/*/aer_dev_correctable
 
 if modprobe acpi_cpufreq; then
   governors=/sys/devices/system/cpu/cpufreq/policy*/scaling_governor
@@ -105,42 +82,6 @@ if modprobe acpi_cpufreq; then
   echo powersave | tee $governors >/dev/null
   job clocks-low cpu.governor_powersave sleep 35
   echo performance | tee $governors >/dev/null
-
-  # A limit of the clocks that something lowers and lifts again, beside steady work.
-  most=($(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_available_frequencies))
-  ceiling() { echo $1 | tee /sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq >/dev/null; }
-  restless() { # restless LOW HIGH: for 24 of 65 s
-    stress-ng --cpu 1 --cpu-method int64 --timeout 65 --quiet &
-    sleep 18
-    for _ in {1..8}; do
-      ceiling $1
-      sleep 1.5
-      ceiling $2
-      sleep 1.5
-    done
-    wait
-  }
-  export -f ceiling restless
-  job clocks-steady - bash -c "restless ${most[0]} ${most[0]}"
-  job clocks-restless cpu.freq_oscillation bash -c "restless ${most[-1]} ${most[0]}"
-
-  # From 70 C on, the kernel lowers the clocks of the cpus in that zone.
-  degrees() { printf "\\x$(printf %x $1)" | dd of=/dev/port bs=1 seek=$((0x3ef)) count=1 status=none; }
-  hot() { # hot DEGREES: for 20 of 50 s
-    degrees 45
-    sleep 15
-    degrees $1
-    sleep 20
-    degrees 45
-    sleep 15
-  }
-  export -f degrees hot
-  degrees 45
-  modprobe thermal
-  grep -H . /sys/class/thermal/thermal_zone*/{type,temp}
-  grep -h . /sys/class/thermal/cooling_device*/type | sort | uniq -c
-  job heat-control - bash -c 'hot 65'
-  job heat cpu.thermal_throttle bash -c 'hot 90'
 fi
 
 slow=$(tr ' ' '\n' <"${clock/current/available}" | grep -E 'hpet|acpi_pm' | head -n 1)
