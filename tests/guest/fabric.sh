@@ -25,7 +25,7 @@ echo | gcc -shared -o "$root/usr/lib/libnccl.so.2" -Wl,-soname,libnccl.so.2 -x c
 install_scenario "$here/fabric_scenario.sh"
 
 status=0
-guest_boot 1500 "init=/usr/local/sbin/scenario ${JOBS:+JOBS=$JOBS}" -smp 4 -m 2048 -nic none || status=$?
+guest_boot 1800 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" -smp 4 -m 2048 -nic none || status=$?
 [ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1
 say "what was recorded, beside what iproute2 and the kernel's files say"
 mkdir "$dir/package"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The only program of the guest of fabric.sh: runs as its first process.
-mine='nccl.single_qp|nccl.socket_fallback'
+mine='nccl.single_qp|nccl.socket_fallback|rdma.retries|ib.link_degraded'
 . /usr/local/sbin/first_process.sh
 export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 export SLURM_JOB_NUM_NODES=2 # both ends of each connection are here, but as jobs have them on two nodes
@@ -69,3 +69,35 @@ export NCCL_IB_QPS_PER_CONNECTION=4
 with_nccl set-in-vain nccl.single_qp 'served set-in-vain writes mlx5_bond_0 10.98.0.1 1'
 unset NCCL_IB_QPS_PER_CONNECTION
 with_nccl one-path - 'served one-path writes rxe0 10.97.0.1 1'
+
+# Two devices on the two ends of one link, in one kernel: what each sends to the other's address goes over the link only
+# because the table of own addresses is asked last. What the link loses, the sender repeats.
+ip addr add 10.97.0.2/24 dev other7
+for end in plain7 other7; do sysctl -qw net.ipv4.conf.$end.accept_local=1 net.ipv4.conf.$end.rp_filter=0; done
+sysctl -qw net.ipv4.conf.all.rp_filter=0
+ip rule add pref 100 lookup local && ip rule del pref 0
+ip route add 10.97.0.2 dev plain7 src 10.97.0.1 table 97 && ip rule add pref 10 iif lo to 10.97.0.2 lookup 97
+ip route add 10.97.0.1 dev other7 src 10.97.0.2 table 98 && ip rule add pref 11 iif lo to 10.97.0.1 lookup 98
+rdma link add rxe1 type rxe netdev other7
+sleep 2
+lossy() { # lossy PERCENT: for 20 s of 80
+  local options="--qp 1 --duration 80 --size 4096 --tx-depth 8 --qp-timeout 19 --CPU-freq"
+  ib_write_bw --ib-dev rxe1 $options >>server.log 2>&1 &
+  sleep 3
+  (sleep 20 && tc qdisc add dev plain7 root netem loss $1% && sleep 20 && tc -s qdisc show dev plain7 | grep dropped &&
+    tc qdisc del dev plain7 root) &
+  ib_write_bw --ib-dev rxe0 $options 10.97.0.2 >>client.log 2>&1
+  wait
+}
+export -f lossy
+export REVEAL_INTERVAL=1s # both ends poll their queues, and leave little time
+job link-control - bash -c 'lossy 0'
+job link-loss rdma.retries bash -c 'lossy 1'
+grep . /sys/class/infiniband/rxe0/ports/1/hw_counters/{sent_pkts,rcvd_seq_err,completer_retry_err,retry_exceeded_err}
+
+# A link that is down when the job ends, and one that has come back.
+fails() { sleep 15 && ip link set other7 down && sleep 10; }
+comes_back() { fails && ip link set other7 up && sleep 10; }
+export -f fails comes_back
+job port-back - bash -c comes_back
+job port-down ib.link_degraded bash -c fails

@@ -20,18 +20,39 @@ finish() {
 }
 trap finish EXIT
 
-job() { # job NAME RULE|- COMMAND...: the report must name the rule first of those tested here; with "-", none of them
+chosen() { [[ -z ${JOBS:-} || ,$JOBS, == *,$1,* ]]; }
+record() { # record NAME COMMAND...
+  reveal-run --quiet --no-report --output /result/$1 -- "${@:2}" >>$1.log 2>&1 ||
+    say "$1: its command failed: $(tail -n 1 $1.log)"
+}
+judge() { # judge NAME RULE|-: the report must name the rule first of those tested here; with "-", none of them
   local name=$1 rule=$2 said
-  shift 2
-  [[ -z ${JOBS:-} || ,$JOBS, == *,$name,* ]] || return 0
-  reveal-run --quiet --no-report --output /result/$name -- "$@" >$name.log 2>&1 || say "$name: its command failed: $(tail -n 1 $name.log)"
   reveal report /result/$name >$name.txt 2>&1 || say "$name: no report: $(tail -n 1 $name.txt)"
   # Of findings, whose fingerprint follows; a runner-up has none.
   said=$(grep -B1 '"fingerprint"' /result/$name/report.json | grep -oE '"id": *"('"$mine"')"' | head -n 1 | sed 's/.*: *"//; s/"//')
   said=${said:--}
   [ -s /result/$name/report.json ] || said="no report"
+  ! grep -q '"status": *"insufficient_data"' /result/$name/report.json || said="too few samples"
+  sync
   if [ "$said" = "$rule" ]; then say "ok: $name: $said"; else
     say "FAILED: $name: $said instead of $rule"
     failures=$((failures + 1))
   fi
+}
+job() { # job NAME RULE|- COMMAND...
+  chosen $1 || return 0
+  record $1 "${@:3}"
+  judge $1 $2
+}
+job_of_ranks() { # job_of_ranks NAME RULE|- COMMAND...: each command, one argument, is a rank of one launch
+  local name=$1 rule=$2 rank=0 command ranks=()
+  shift 2
+  chosen $name || return 0
+  for command; do
+    OMPI_MCA_ess_base_jobid=$name OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_SIZE=$# record $name $command &
+    ranks+=($!)
+    rank=$((rank + 1))
+  done
+  wait "${ranks[@]}"
+  judge $name $rule
 }

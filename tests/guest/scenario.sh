@@ -239,4 +239,20 @@ check "nothing is left of job $job" nothing_left "$job"
 check "the node is idle again" until_true 30 node_is idle
 check "the node is not drained" not_drained
 say "left in the spool: $(find /var/spool/reveal -mindepth 1 | xargs)"
+
+# 4. A job that asks for far more memory than it uses, and one that uses it, for as long as such a job is judged.
+rm /etc/reveal/disable
+reported() { grep -B1 '"fingerprint"' "/home/alice/work/reveal-$1/report.json" | grep -q "\"id\": *\"$2\""; }
+not_reported() { test -s "/home/alice/work/reveal-$1/report.json" && ! reported "$@"; }
+too_much=$(as_user sbatch --parsable -n1 -c1 --mem=5000M -o out --reveal --wrap 'sleep 660')
+enough=$(as_user sbatch --parsable -n1 -c1 --mem=5000M -o out --reveal --wrap \
+  '{ head -c 3000M /dev/zero; sleep 640; } | tail -c 3000M >/dev/null')
+for job in $too_much $enough; do
+  check "job $job ends" until_true 1000 job_ended "$job"
+  check "the job ended as it would have without us" ended_as "$job" COMPLETED 0:0
+  check "the report is there" until_true 120 test -s "/home/alice/work/reveal-$job/report.json"
+  cp -a "/home/alice/work/reveal-$job" .
+done
+check "job $too_much requested too much: job.over_requested" reported "$too_much" job.over_requested
+check "job $enough did not" not_reported "$enough" job.over_requested
 finish

@@ -209,7 +209,7 @@ const RegisteredRule kRule{{
     .order = 66,
     .look_alikes = "ib.link_errors,packets out of order where a fabric has several paths,receivers without a buffer,"
                    "the end of the job",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .thresholds = {{"min_rate", 1, "/s", "least rate of repeated requests above the usual rate"},
                    {"min_share", 1e-6, "ratio", "least repeated requests per packet sent, if packets are counted"},
                    {"min_retries", 30, "requests", "least repeated requests in an interval"},

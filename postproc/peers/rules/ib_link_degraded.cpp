@@ -180,7 +180,7 @@ const RegisteredJobRule kRule(
         .look_alikes =
             "a second port that is down everywhere,a port that is slow by design,another adapter of the same "
             "name,pcie.link_downtrained",
-        .proof = Proof::test_double,
+        .proof = Proof::guest,
         .checks_node = true,
         .user_remedy = {{"#SBATCH --exclude={nodes}   # until the link is repaired", "job"},
                         "ibstat | grep -E \"^CA|Rate|State\"   # on {node} and on another node"},
