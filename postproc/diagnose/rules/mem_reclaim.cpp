@@ -138,8 +138,8 @@ void set_cost(const RuleContext& context, Finding& finding, const MetricSeries& 
 
 std::string why_short(const RuleContext& context, const Excursion& excursion, const std::optional<Limit>& limit) {
   if (limit) {
-    return fmt::format("its control group ({}) was at its limit of {}, and page cache counts", limit->group,
-                       quantity(limit->bytes, "bytes"));
+    return fmt::format("the memory limit of {}, which includes cached files, was reached (control group {})",
+                       quantity(limit->bytes, "bytes"), limit->group);
   }
   double scanned = 0;  // for lack of memory of the node
   for (const std::string_view metric : {"vmstat.pgscan_direct", "vmstat.pgscan_kswapd"}) {
@@ -178,8 +178,9 @@ Finding describe(const RuleContext& context, const MetricSeries& again, const Me
       quantity(excursion.inside, "bytes/s"),
       std::isnan(excursion.outside) ? "" : " (usually " + quantity(std::max(0.0, excursion.outside), "bytes/s") + ")",
       why_short(context, excursion, limit));
-  finding.runner_up = {"mem.swap_activity",
-                       "memory of programs that is read from swap is counted separately; these are pages of files"};
+  finding.runner_up = {
+      "mem.swap_activity",
+      "swap: pages of programs that are read back are counted separately, and these are pages of files"};
   return finding;
 }
 
@@ -219,13 +220,15 @@ const RegisteredRule kRule{{
                    {"min_wait", 0.03, "s/s", "least time in which some task waited for storage or memory"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}; page cache counts, too",
+    .user_remedy = {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}, which includes cached files",
                      "job"},
                     "grep -E 'workingset_refault_file|^(total_)?(file|cache) ' "
                     "/sys/fs/cgroup{memory_folder}/memory.stat   # while "
                     "it runs",
-                    "grep workingset_refault_file /proc/vmstat   # twice in the next run: it must not grow"},
-    .advice = {"Read the files in order and once: shards of some 100 MB instead of a random choice among all.",
+                    "grep workingset_refault_file /proc/vmstat   # twice in the next run: the number should not grow"},
+    .advice = {{"Ask for more memory, for example twice the limit of {memory_limit}: cached files count toward it.",
+                "memory_limit,!job"},
+               "Read each file once and in order, in shards of some 100 MB, instead of picking samples at random.",
                "Work on less data per node, or on more nodes: the files of one epoch then fit into memory.",
                {"Fewer workers and a smaller prefetch_factor of the DataLoader hold less in memory.", "torch"}},
     .admin_remedy = {},
