@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "hdf5schema/basics/clocks.h"
@@ -46,6 +48,17 @@ bool is_of_the_past(std::string_view name, std::string_view beginning, std::int6
   name.remove_prefix(beginning.size());
   const auto number = parse_int(name.substr(0, name.find('-')));
   return number && *number < now - 1;
+}
+
+void forget(const Descriptor& folder, const std::function<bool(const std::string& name)>& is_old) {
+  DIR* stream = ::fdopendir(::fcntl(folder.get(), F_DUPFD_CLOEXEC, 0));
+  if (stream == nullptr) return;
+  std::vector<std::string> old;
+  while (const dirent* entry = ::readdir(stream)) {
+    if (std::string name = entry->d_name; is_old(name)) old.push_back(std::move(name));
+  }
+  ::closedir(stream);
+  for (const std::string& name : old) ::unlinkat(folder.get(), name.c_str(), 0);
 }
 
 }  // namespace
@@ -118,9 +131,30 @@ std::vector<std::string> MailQuota::take_findings(const std::string& user, const
   return taken;
 }
 
+std::string MailQuota::share_faults(const std::string& directory) {
+  Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | kNoLinks));
+  struct stat status {};
+  if (!folder || ::fstat(folder.get(), &status) != 0) return system_error(directory, errno).what();
+  if (status.st_uid != 0 && status.st_uid != ::geteuid()) return directory + ": it does not belong to root";
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0) {
+    return directory + ": others may delete files of it (chmod +t)";
+  }
+  shared_faults_ = std::move(folder);
+  const auto is_old = [this](const std::string& name) { return is_of_the_past(name, kFault, now_seconds_ / kDay); };
+  forget(shared_faults_, is_old);  // those of others stay
+  return "";
+}
+
+/// A claim that cannot be made there holds no mail back.
+bool MailQuota::is_claimed_by_others(const std::string& name) const {
+  if (!shared_faults_) return false;
+  const Descriptor file(::openat(shared_faults_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | kNoLinks, 0600));
+  return !file && errno == EEXIST;
+}
+
 std::string MailQuota::take_fault(const std::string& key) {
   std::string name = fmt::format("{}{}-{}", kFault, now_seconds_ / kDay, text_hash(key));
-  return create(name, "") ? name : "";
+  return create(name, "") && !is_claimed_by_others(name) ? name : "";
 }
 
 bool MailQuota::take_look_at_arrays() {
@@ -156,24 +190,18 @@ void MailQuota::note(const std::string& name, const std::string& task) {
 }
 
 void MailQuota::give_back(const std::string& name) noexcept {
-  if (!name.empty()) ::unlinkat(folder_.get(), name.c_str(), 0);
+  if (name.empty()) return;
+  ::unlinkat(folder_.get(), name.c_str(), 0);
+  if (shared_faults_ && name.starts_with(kFault)) ::unlinkat(shared_faults_.get(), name.c_str(), 0);
 }
 
 void MailQuota::forget_old() {
-  DIR* stream = ::fdopendir(::fcntl(folder_.get(), F_DUPFD_CLOEXEC, 0));
-  if (stream == nullptr) return;
-  std::vector<std::string> old;
-  while (const dirent* entry = ::readdir(stream)) {
-    const std::string name = entry->d_name;
-    if (is_of_the_past(name, kHourly, now_seconds_ / kHour) || is_of_the_past(name, kFault, now_seconds_ / kDay) ||
-        ((name.starts_with(kArray) || name.starts_with(kTask)) && is_older(name, kKeepArrays)) ||
-        (name.starts_with(kRenewed) && is_older(name, kDay)) ||
-        (name.starts_with(kTold) && is_older(name, kKeepTold))) {
-      old.push_back(name);
-    }
-  }
-  ::closedir(stream);
-  for (const std::string& name : old) ::unlinkat(folder_.get(), name.c_str(), 0);
+  forget(folder_, [this](const std::string& name) {
+    return is_of_the_past(name, kHourly, now_seconds_ / kHour) || is_of_the_past(name, kFault, now_seconds_ / kDay) ||
+           ((name.starts_with(kArray) || name.starts_with(kTask)) && is_older(name, kKeepArrays)) ||
+           (name.starts_with(kRenewed) && is_older(name, kDay)) ||
+           (name.starts_with(kTold) && is_older(name, kKeepTold));
+  });
 }
 
 }  // namespace reveal
