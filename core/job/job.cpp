@@ -50,6 +50,12 @@ std::int64_t reaped_ticks(const ProcessStat& stat) noexcept {
   return stat.reaped_user_ticks + stat.reaped_system_ticks;
 }
 
+void take(JobProcess& process, const ProcessStat& stat) {
+  process.stat = stat;
+  process.stat.command = {};
+  if (stat.command != process.command) process.command = stat.command;  // exec
+}
+
 }  // namespace
 
 JobSource JobSource::parse(const std::string& argument) {
@@ -401,9 +407,7 @@ bool Job::read_processes(bool again) {
         process.reaped_at = ticks_;
         reaped = true;
       }
-      process.stat = *stat;
-      process.stat.command = {};
-      if (stat->command != process.command) process.command = stat->command;  // exec
+      take(process, *stat);
       continue;
     }
     vanished = true;
@@ -436,6 +440,7 @@ bool Job::heirs_reaped(std::span<const std::pair<int, int>> gone) {
     asked.push_back(found->second);
     const auto stat = parse_process_stat(found->second->file.read());
     if (!stat || reaped_ticks(*stat) != reaped_ticks(found->second->stat)) return true;
+    take(*found->second, *stat);  // a recording keeps the last text of a tick, and must replay to the same numbers
   }
   return false;
 }

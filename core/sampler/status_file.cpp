@@ -20,7 +20,7 @@ constexpr std::size_t kLargest = 4000;        // bytes
 constexpr std::size_t kLongestFailure = 300;  // likewise, of a text that may have long names in it
 
 /// Names of devices and mounts need not be UTF-8.
-std::string text_of(const Json& json) {
+std::string json_text(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
@@ -41,7 +41,7 @@ std::string with_intervals(Json status, UsualRanges::Closed closed) {
     for (const UnusualInterval& interval : closed.newest) intervals.push_back(json_of(interval));
     status["closed_episodes"] = std::move(intervals);
     status["closed_episodes_left_out"] = closed.left_out;
-    std::string text = text_of(status);
+    std::string text = json_text(status);
     if (text.size() <= kLargest || closed.newest.empty()) return text;
     closed.newest.erase(closed.newest.begin());
     ++closed.left_out;

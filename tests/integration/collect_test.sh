@@ -49,9 +49,12 @@ facts = json.load(sys.stdin)
 assert all(f["state"] == "ok" or f["reason"] for f in facts)
 assert any(f["name"] == "cpu" and f["state"] == "ok" for f in facts)' || fail "--check --json"
 "$collect" --facts --json | /usr/bin/python3 -c '
-import json, sys
+import ipaddress, json, sys
 facts = json.load(sys.stdin)
-assert facts["kernel.release"] and facts["cpu.count"], facts' || fail "--facts --json"
+assert facts["kernel.release"] and facts["cpu.count"], facts
+for name in (name for name in facts if name.startswith("address.")):
+    for address in facts[name].split():
+        ipaddress.ip_address(address)' || fail "--facts --json"
 
 # A duration, silence on success, and no second trace over the first.
 "$collect" --output a.h5 --duration 1s >out 2>err || fail "a duration: $(cat err)"
