@@ -195,6 +195,11 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "0", "365"},
     {"mail", "attach_limit", ConfigForm::size, "2MB",
      "Largest report.html.gz that is attached; a mail without it names the place of the report"},
+    {"mail", "fault_directory", ConfigForm::path, "",
+     "Directory on a file system of all nodes, owned by root, with mode 1777: the same fault of hardware is then "
+     "mailed "
+     "to the admins once a day for the jobs of all users. A user can hold such a mail back by a file there; the daily "
+     "digest does not depend on it. Empty: once a day for the jobs of each user"},
     // A switch that cannot be found is on: "/" is always there.
     {"mail", "disable", ConfigForm::path, "/etc/reveal/no-mail", "While this file exists, reveal sends no mail", "", "",
      "", "/"},

@@ -97,7 +97,7 @@ std::vector<std::string> gpus_measured(const RuleContext& context) {
     const std::string& gpu = context.telemetry.channels[channel].instance;
     if (is_gpu_of_job(context.begin, context.end, gpu)) gpus.push_back(gpu);
   }
-  if (gpus.empty()) throw Unavailable("not measured: gpu.utilization (no GPU here, or the GPU probes had none)");
+  if (gpus.empty()) throw Unavailable("not measured: gpu.utilization (no GPU, or it could not be read)");
   return gpus;
 }
 

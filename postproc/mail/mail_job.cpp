@@ -168,7 +168,7 @@ class MailsOfJob {
     outcome_.failed = plan_.request_refused;
     const bool with_tasks = !job_.array.empty() && !job_.state.empty() && job_.all_tasks && !job_.dry_run;
     if (plan_.user.empty() && plan_.admins.empty() && plan_.faults.empty() && !with_tasks) return std::move(outcome_);
-    if (!job_.state.empty() && !job_.dry_run) quota_ = std::make_unique<MailQuota>(job_.state, job_.now_utc_ns);
+    if (!job_.state.empty() && !job_.dry_run) count_mails();
     // Administrators first: what the user reads about them must be true.
     for (const Audience audience : {Audience::hardware, Audience::admins, Audience::user}) {
       if (audience != job_.only.value_or(audience)) continue;
@@ -199,6 +199,13 @@ class MailsOfJob {
     if (audience != Audience::user) admins_notified_ = admins_notified_ && delivered;
     if (quota_ && !job_.only) remember(job_, admins_notified_, item, outcome_.problems);
     add(std::move(item));
+  }
+
+  void count_mails() {
+    quota_ = std::make_unique<MailQuota>(job_.state, job_.now_utc_ns);
+    if (plan_.faults.empty() || settings_.fault_directory.empty()) return;
+    const std::string problem = quota_->share_faults(settings_.fault_directory);
+    if (!problem.empty()) outcome_.problems.push_back("[mail] fault_directory: " + problem);
   }
 
   void send(MailOutcome::Item& item, MailClaim& claim) {

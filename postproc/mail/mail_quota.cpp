@@ -1,5 +1,6 @@
 #include "postproc/mail/mail_quota.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <spdlog/fmt/fmt.h>
 #include <sys/stat.h>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "hdf5schema/basics/clocks.h"
@@ -45,6 +47,18 @@ bool is_of_the_past(std::string_view name, std::string_view beginning, std::int6
   name.remove_prefix(beginning.size());
   const auto number = parse_int(name.substr(0, name.find('-')));
   return number && *number < now - 1;
+}
+
+/// Faults of earlier days; those of other users stay.
+void forget_faults(const Descriptor& folder, std::int64_t today) {
+  DIR* stream = ::fdopendir(::fcntl(folder.get(), F_DUPFD_CLOEXEC, 0));
+  if (stream == nullptr) return;
+  std::vector<std::string> old;
+  while (const dirent* entry = ::readdir(stream)) {
+    if (is_of_the_past(entry->d_name, kFault, today)) old.emplace_back(entry->d_name);
+  }
+  ::closedir(stream);
+  for (const std::string& name : old) ::unlinkat(folder.get(), name.c_str(), 0);
 }
 
 }  // namespace
@@ -115,9 +129,29 @@ std::vector<std::string> MailQuota::take_findings(const std::string& user, const
   return taken;
 }
 
+std::string MailQuota::share_faults(const std::string& directory) {
+  Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | kNoLinks));
+  struct stat status {};
+  if (!folder || ::fstat(folder.get(), &status) != 0) return system_error(directory, errno).what();
+  if (status.st_uid != 0 && status.st_uid != ::geteuid()) return directory + ": it does not belong to root";
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (status.st_mode & S_ISVTX) == 0) {
+    return directory + ": others may delete files of it (chmod +t)";
+  }
+  shared_faults_ = std::move(folder);
+  forget_faults(shared_faults_, now_seconds_ / kDay);
+  return "";
+}
+
+/// A claim that cannot be made there holds no mail back.
+bool MailQuota::is_claimed_by_others(const std::string& name) const {
+  if (!shared_faults_) return false;
+  const Descriptor file(::openat(shared_faults_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | kNoLinks, 0600));
+  return !file && errno == EEXIST;
+}
+
 std::string MailQuota::take_fault(const std::string& key) {
   std::string name = fmt::format("{}{}-{}", kFault, now_seconds_ / kDay, text_hash(key));
-  return create(name, "") ? name : "";
+  return create(name, "") && !is_claimed_by_others(name) ? name : "";
 }
 
 bool MailQuota::take_look_at_arrays() {
@@ -153,7 +187,9 @@ void MailQuota::note(const std::string& name, const std::string& task) {
 }
 
 void MailQuota::give_back(const std::string& name) noexcept {
-  if (!name.empty()) folder_.remove(name);
+  if (name.empty()) return;
+  folder_.remove(name);
+  if (shared_faults_ && name.starts_with(kFault)) ::unlinkat(shared_faults_.get(), name.c_str(), 0);
 }
 
 void MailQuota::forget_old() {

@@ -29,6 +29,10 @@ class MailQuota {
   /// Error as StateFolder does.
   MailQuota(const std::string& directory, std::int64_t now_utc_ns);
 
+  /// Faults are claimed in this directory, too, which jobs of other users share: root's, and like /tmp. Returns why it
+  /// is not used, "" if it is: faults are then claimed for the jobs of this user only.
+  [[nodiscard]] std::string share_faults(const std::string& directory);
+
   /// One of this hour's mails to this audience; "" when `per_hour` have been taken. The name is for give_back().
   [[nodiscard]] std::string take_hourly(int per_hour, Audience audience);
 
@@ -52,6 +56,7 @@ class MailQuota {
 
  private:
   [[nodiscard]] bool create(const std::string& name, const std::string& content);
+  [[nodiscard]] bool is_claimed_by_others(const std::string& name) const;
   [[nodiscard]] bool create_now(const std::string& name);
   void note(const std::string& name, const std::string& task);
   [[nodiscard]] std::optional<std::int64_t> time_of(const std::string& name) const;
@@ -60,6 +65,7 @@ class MailQuota {
 
   std::int64_t now_seconds_;
   StateFolder folder_;
+  Descriptor shared_faults_;
 };
 
 /// The number Slurm gives an array job: "4710".

@@ -58,6 +58,7 @@ MailSettings mail_settings(const Config& config, std::vector<std::string>& probl
   settings.per_hour = static_cast<int>(config.whole(config_key("mail", "per_hour")));
   settings.repeat_days = static_cast<int>(config.whole(config_key("mail", "repeat_days")));
   settings.attach_limit = config.size(config_key("mail", "attach_limit"));
+  settings.fault_directory = config.text(config_key("mail", "fault_directory"));
   settings.disable = config.text(config_key("mail", "disable"));
   return settings;
 }

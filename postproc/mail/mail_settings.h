@@ -24,6 +24,7 @@ struct MailSettings {
   int per_hour = 0;
   int repeat_days = 0;             // 0: each job's finding is mailed
   std::uint64_t attach_limit = 0;  // in bytes
+  std::string fault_directory;     // in which faults are claimed for the jobs of all users; "" for those of each
   std::string disable;
 };
 

@@ -319,6 +319,15 @@ void print_job(Page& page, const Section& section) {
   page.paragraph(0, short_one ? title : title + (place.empty() ? ", " : ": ") + rest);
 }
 
+/// The command stays in one piece.
+void print_verify(Page& page, const std::string& directory) {
+  constexpr std::string_view kFirst = "run it again, then: ";
+  const std::string command = fmt::format("reveal compare {} NEXT_RUN", shell_word(directory));
+  const bool fits = kIndent + kLabel + kFirst.size() + columns(printable(command)) <= page.width();
+  page.row("verify", std::string(kFirst) + (fits ? command : ""));
+  if (!fits) page.command("", command);
+}
+
 void print(Page& page, const Card& card, const Report& report) {
   const Finding& finding = *card.finding;
   page.title(finding.title, fmt::format("{}, {}", name_of(finding.severity), name_of(finding.confidence)),
@@ -328,9 +337,8 @@ void print(Page& page, const Card& card, const Report& report) {
   }
   print(page, card.parts);
   const std::string& directory = page.style().directory.empty() ? report.directory : page.style().directory;
-  if (!page.all() && !directory.empty()) {
-    page.row("verify", fmt::format("run it again, then: reveal compare {} NEXT_RUN", shell_word(directory)));
-  }
+  const bool cost = finding.severity >= Severity::warning || finding.impact.seconds;
+  if (!page.all() && !directory.empty() && cost) print_verify(page, directory);
 }
 
 /// One that is not the first: place and cause, and the first step.

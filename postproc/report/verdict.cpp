@@ -235,7 +235,8 @@ void judge(Report& report, const NotJudged& not_judged) {
     verdict.status = VerdictStatus::healthy;
     sentence = verdict.job_failed ? fmt::format("Nothing unusual was found on the {}; check the program's own output.",
                                                 one_node ? "node" : "nodes")
-                                  : fmt::format("No problem found in {}.", span);
+                                  : fmt::format("No problem found in {}{}.", span,
+                                                not_known(report, not_judged).empty() ? ": nothing to change" : "");
   }
   sentence = with(std::move(sentence), not_known(report, not_judged));
   const std::string failure = failure_sentence(report.job);

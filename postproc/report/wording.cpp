@@ -176,7 +176,7 @@ std::vector<std::string> used(const JobTotals& totals) {
   if (totals.steps)
     parts.push_back(number(*totals.steps) + (*totals.steps == 1 ? " backward pass" : " backward passes"));
   if (totals.iteration_seconds) {
-    parts.push_back("iterations of " + quantity(*totals.iteration_seconds * 1e9, "ns") + " (estimated)");
+    parts.push_back("an iteration took " + quantity(*totals.iteration_seconds * 1e9, "ns") + " (estimated)");
   }
   return parts;
 }

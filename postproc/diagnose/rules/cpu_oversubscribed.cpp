@@ -73,9 +73,9 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.severity = crowd.waited >= cpus ? Severity::warning : Severity::notice;
   finding.impact.how = "not known: only a run with fewer threads shows it";
   const std::string whose = one ? first : "";
-  finding.evidence.push_back(fact(context, "process.threads", whose, "mean", crowd.threads, cpus, "count"));
+  finding.evidence.push_back(fact(context, "process.threads", whose, "value", crowd.threads, cpus, "count"));
   finding.evidence.push_back(fact(context, "process.wait_time", whose, "mean", crowd.waited, std::nullopt, "s/s"));
-  finding.evidence.push_back(fact(context, "process.cpu_time", whose, "mean", crowd.used, cpus, "cpus"));
+  finding.evidence.push_back(fact(context, "process.cpu_time", whose, "value", crowd.used, cpus, "cpus"));
   finding.sentence = fmt::format(
       "On {}, {} threads of {} shared {}: on average {} of them waited for a cpu and {} ran.", context.telemetry.node,
       number(std::round(crowd.threads)), one ? context.rank_name(first) : number(processes) + " processes",
@@ -100,9 +100,8 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_wait", 0.6, "ratio", "least waiting time of its threads per cpu of the job"},
                    {"min_used", 0.8, "ratio", "least part of the job's cpus that it used itself"}},
     .user_remedy = {"export OMP_NUM_THREADS={cpus} MKL_NUM_THREADS={cpus} OPENBLAS_NUM_THREADS={cpus}",
-                    "{python} -c 'import os; print(len(os.sched_getaffinity(0)))'   # in the job: its cpus; "
-                    "os.cpu_count() counts those "
-                    "of the node"},
+                    "{python} -c 'import os; print(len(os.sched_getaffinity(0)))'   # prints the number of the "
+                    "job's cpus, where os.cpu_count() prints those of the node"},
     .advice =
         {"Give the pools of the program (n_jobs, num_workers, torch.set_num_threads) together no more threads than "
          "the job has cpus.",

@@ -84,12 +84,15 @@ Finding describe(const RuleContext& context, const Held& held, const Excursion& 
   evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   add_contrast(context, finding, used, excursion.at, all);
+  const auto usual = inside_outside(context, used, excursion.at, all);
   finding.sentence = fmt::format(
-      "A cpu quota stopped {} on {} for {}: {}it was held back from {} more{}.",
+      "A cpu quota held back {} on {} for {}: {}the quota refused it {} cpus.",
       held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node, duration(length),
-      std::isnan(got) ? "" : fmt::format("the job got {} cpus, and ", number(got)), number(excursion.inside),
-      std::isnan(excursion.outside) ? "" : fmt::format(" (usually {})", number(std::max(0.0, excursion.outside))));
-  finding.runner_up = {"", "a busy cpu: the kernel counts this time as throttled, not as waiting"};
+      std::isnan(got) ? ""
+                      : fmt::format("the job used {} cpus there{}, and ", number(got),
+                                    usual ? fmt::format(" (usually {})", number(usual->outside)) : ""),
+      number(excursion.inside));
+  finding.runner_up = {"", "a busy cpu: the kernel counted this time as throttled, not as waiting for a cpu"};
   return finding;
 }
 
@@ -124,11 +127,12 @@ const RegisteredRule kRule{{
         {{"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/cpu.max   # quota and period, inside the job",
           "!cgroup_v1"},
          {"cat /sys/fs/cgroup/cpu$(grep -E ':cpu[,:]' /proc/self/cgroup | cut -d: -f3)/cpu.cfs_quota_us   # inside the "
-          "job; -1: none",
+          "job; -1 means no quota",
           "cgroup_v1"},
          "export OMP_NUM_THREADS={quota_cpus}   # no more threads than the quota allows"},
     .advice = {{"Start no more threads than the quota allows (quota divided by period).", "quota_cpus"},
-               {"Ask the administrators about the quota: below one cpu it slows down even a single thread.",
+               {"Ask the administrators what set a quota on {node} at that time: below one cpu, it slows down even a "
+                "single thread.",
                 "!quota_cpus"},
                "In a container, request whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes whole "
                "cpus with "

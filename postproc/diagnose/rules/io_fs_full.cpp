@@ -119,7 +119,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "io.fs_full",
-    .title = "A file system that the job may write to is full",
+    .title = "A file system where the job can write is full",
     .looks_for =
         "Free space and free inodes for the working directory, TMPDIR, /tmp and /dev/shm: fs.available, "
         "fs.files_free. Where XFS or ext4 limits a project's folder, or a server its share, this limit counts "
@@ -135,8 +135,9 @@ const RegisteredRule kRule{{
                    {"min_files", 10000, "files", "free inodes below which it also counts as full"}},
     .user_remedy = {"df -h {place}   # on {node}: free space", "df -i {place}   # on {node}: free inodes",
                     "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},
-    .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory. If other "
-               "users can still write there, the limit is a quota of your project: ask for more, or delete files."},
+    .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory.",
+               "Or delete files there, or ask the administrators for more space. The limit can be a quota: your site's "
+               "documentation names the command that shows it."},
     .admin_remedy =
         {"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # files that earlier jobs left"},
     .verify = "df shows free space for the directory at the end of the job",

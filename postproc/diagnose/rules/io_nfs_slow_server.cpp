@@ -299,10 +299,10 @@ Finding describe_no_answer(const RuleContext& context, Interval at, const std::s
                               .detectors = {Method::own_request},
                               .score = std::nullopt});
   set_cost(context, finding, cost_of(context, finding, at, all), at);
-  finding.sentence =
-      fmt::format("The file servers{} did not answer {} for about {}.", places.empty() ? "" : " of " + places,
-                  context.telemetry.node, duration(context.seconds(at.length())));
-  finding.runner_up = {"io.slow_reads", "slow storage: here even a query of its size was not answered"};
+  finding.sentence = fmt::format("The file server{} did not answer {} for about {}.",
+                                 places.empty() ? "s" : (places == mounts ? " of " : "s of ") + places,
+                                 context.telemetry.node, duration(context.seconds(at.length())));
+  finding.runner_up = {"io.slow_reads", "slow storage: here not even a query of the free space was answered"};
   return finding;
 }
 
@@ -469,9 +469,11 @@ const RegisteredRule kRule{{
     .user_remedy = {{"grep -A 99 ' mounted on {mount} ' /proc/self/mountstats | grep -E 'xprt|READ:|WRITE:'   # on "
                      "{node}: requests and their time",
                      "nfs"},
-                    "timeout -s KILL 5 df {mount}   # on {node}: \"Killed\" if the server does not answer"},
-    .advice = {"Tell the administrators the time and the mount; other jobs probably waited, too.",
-               "Copy the input to storage of the node when the job begins, and read it there."},
+                    "timeout -s KILL 5 df {mount}   # on {node}: it prints \"Killed\" if the server does not answer"},
+    .advice =
+        {"Tell the administrators the time and the mount. Other jobs that use it may have waited, too.",
+         "Let the job read and write on storage of the node: copy the input there when it begins, and the results back "
+         "when it ends."},
     .admin_remedy = {{"nfsiostat 5 {mount}   # on {node}: avg RTT is the server and the network, avg exe "
                       "the client too",
                       "nfs"},

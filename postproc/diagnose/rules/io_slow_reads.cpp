@@ -95,10 +95,11 @@ std::vector<Finding> check(const RuleContext& context) {
         "{} on {} waited for storage {:.0f} % of the time for {} (usually {:.0f} %): the job read {} instead of {}{}.",
         its_own ? "The job" : "Processes", context.telemetry.node, 100 * excursion.inside, duration(length),
         100 * excursion.outside, quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"),
-        busy ? ", and no local disk was the limit" : "");
+        busy ? ", and no local disk was busy" : "");
     finding.runner_up = {
-        "", busy ? fmt::format("a busy disk: no disk of the node was busy for more than {:.0f} %", 100 * disk)
-                 : "a busy disk cannot be ruled out: no disk of the node was measured"};
+        "",
+        busy ? fmt::format("a busy disk: no disk of the node was busy for more than {:.0f} % of that time", 100 * disk)
+             : "a busy disk cannot be ruled out: no disk of the node was measured"};
     findings.push_back(std::move(finding));
   }
   return findings;
@@ -126,13 +127,18 @@ const RegisteredRule kRule{{
     .user_remedy =
         {"nfsiostat 5 {mount}   # on {node}, in the next run: avg RTT is the server and the network",
          {"lctl get_param llite.*.stats   # on {node}, in the next run: which calls, and how long", "lustre"},
-         {"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/io.max   # inside the job: is there a limit?",
+         {"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/io.max   # inside the job: rbps=max means no "
+          "limit",
           "!cgroup_v1"},
          {"cat /sys/fs/cgroup/blkio$(grep :blkio: /proc/self/cgroup | cut -d: -f3)/blkio.throttle.read_bps_device   # "
-          "inside the job: is there a limit?",
+          "inside the job: no line means no limit",
           "cgroup_v1"}},
-    .advice = {"Copy the input to storage of the node once, and read it there.",
-               {"More workers and a larger prefetch_factor of the DataLoader hide the wait.", "torch"}},
+    .advice =
+        {{"Copy the input to storage of the node once, and read it there.", "mount"},
+         {"If the input is on shared storage, copy it to storage of the node once, and read it there. If not, ask "
+          "the administrators what limited reads on {node} at that time.",
+          "!mount"},
+         {"More workers and a larger prefetch_factor of the DataLoader hide short waits.", "torch"}},
     .admin_remedy = {"nfsiostat 5 {mount}   # on {node}: a slow server behind an idle disk",
                      {"lctl get_param osc.*.stats   # on {node}", "lustre"},
                      {"cat /sys/fs/cgroup{cgroup}/io.max   # on {node}: a limit left behind", "!cgroup_v1"}},

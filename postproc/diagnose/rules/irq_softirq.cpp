@@ -1,6 +1,6 @@
 // The packets of several cpus pile up on one of them, and it cannot keep up. That one cpu takes most of them is no
-// fault by itself, since few flows make few busy queues: only packets dropped or left behind, or a full cpu, make it
-// one.
+// fault by itself, since few flows make few busy queues: only packets dropped or left behind, a full cpu, or a job that
+// does less while the same packets come, make it one.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interrupt_causes.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/job_progress.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::irq_softirq {
@@ -94,6 +95,36 @@ std::optional<Cost> cost_of(const RuleContext& context, const std::string& cpu, 
   return std::nullopt;
 }
 
+/// The cpu's time in soft interrupts.
+std::optional<Cost> time_of(const RuleContext& context, const std::string& cpu, Interval at,
+                            std::span<const Interval> all) {
+  const auto channels = context.channels("cpu.softirq", cpu);
+  if (channels.empty()) return std::nullopt;
+  MetricSeries signal = channel_rate(context, channels[0], 1e-9, "cpus");
+  const auto change = inside_outside(context, signal, at, all);
+  return change ? std::optional(Cost{std::move(signal), *change}) : std::nullopt;
+}
+
+double packets_in(const Packets& packets, Interval at) {
+  double sum = 0;
+  for (const std::vector<double>& rates : packets.rates) sum += mean_inside(rates, at);
+  return sum;
+}
+
+/// The work that the job did not do meanwhile, if as many packets came as in the rest of the run and the cpu spent far
+/// more time on them: with fewer or more packets the job did something else.
+std::optional<LostProgress> slowed_by(const RuleContext& context, const Packets& packets, const std::string& cpu,
+                                      Interval at, std::span<const Interval> all) {
+  constexpr double kSame = 0.3;
+  constexpr double kTimes = 2;
+  double usual = 0;
+  for (const std::vector<double>& rates : packets.rates) usual += mean_outside(rates, all);
+  if (!(std::abs(packets_in(packets, at) / usual - 1) <= kSame)) return std::nullopt;
+  const auto time = time_of(context, cpu, at, all);
+  if (!time || !(time->change.inside >= kTimes * time->change.outside)) return std::nullopt;
+  return lost_progress(context, at);
+}
+
 std::vector<Excursion> pile_ups(const RuleContext& context, const MetricSeries& share) {
   // Healthy packets are spread unevenly, and differently from minute to minute: a share that no other time reaches is
   // judged by its cost.
@@ -175,28 +206,37 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Excursion& excursion : found) {
     const std::string& cpu = all_packets.cpus[busiest(all_packets, excursion.at)];
     const auto cost = cost_of(context, cpu, with_ends(context, excursion.at), wide);
-    if (!cost) continue;
+    const auto lost = cost ? std::nullopt : slowed_by(context, all_packets, cpu, excursion.at, all);
+    if (!cost && !lost) continue;
     Finding finding = finding_at(context, excursion.at, values_of(context));
     const double length = context.seconds(excursion.at.length());
     finding.instances = {cpu};
-    finding.confidence = cost->signal.metric == "softnet.dropped" ? Confidence::certain : Confidence::likely;
     const auto segments = inside_outside(context, received, excursion.at, all);
-    set_loss_of_segments(context, finding, segments, excursion.at);
+    if (cost) {
+      finding.confidence = cost->signal.metric == "softnet.dropped" ? Confidence::certain : Confidence::likely;
+      set_loss_of_segments(context, finding, segments, excursion.at);
+    } else {
+      finding.confidence = Confidence::possible;
+      set_loss(context, finding, lost->share * length, lost->how);
+    }
     Evidence evidence = evidence_of(context, share, excursion);
     evidence.instance = cpu;
     evidence.feature = "share of the node's packets";
     evidence.detectors = seen_by(std::nullopt);
     finding.evidence.push_back(std::move(evidence));
-    finding.evidence.push_back(evidence_of(context, cost->signal, cost->change, excursion.at));
+    const Cost seen = cost ? *cost : *time_of(context, cpu, excursion.at, all);
+    finding.evidence.push_back(evidence_of(context, seen.signal, seen.change, excursion.at));
     finding.evidence.back().instance = cpu;
-    if (std::isnan(cost->change.outside)) finding.evidence.back().expected.reset();
+    if (std::isnan(seen.change.outside)) finding.evidence.back().expected.reset();
     if (segments) finding.evidence.push_back(evidence_of(context, *received, *segments, excursion.at));
     const std::string usual = std::isnan(excursion.outside)
                                   ? ""
                                   : fmt::format(" (usually {:.0f} % on the busiest cpu)", 100 * excursion.outside);
-    finding.sentence =
-        fmt::format("{} of {} handled {:.0f} % of the network packets for {}{} and {}.", cpu, context.telemetry.node,
-                    100 * excursion.inside, duration(length), usual, in_words(cost->signal, cost->change));
+    finding.sentence = fmt::format("{} of {} handled {:.0f} % of the network packets for {}{} and {}.", cpu,
+                                   context.telemetry.node, 100 * excursion.inside, duration(length), usual,
+                                   cost ? in_words(cost->signal, cost->change)
+                                        : fmt::format("spent {} cpus on them (usually {})", number(seen.change.inside),
+                                                      number(seen.change.outside)));
     finding.runner_up = {"net.tcp_retrans_fault", fmt::format("{} of this node itself counted the loss", cpu)};
     name_the_cause(context, cpu, finding);
     findings.push_back(std::move(finding));
@@ -206,9 +246,10 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "irq.softirq_saturation",
-    .title = "One cpu receives nearly all packets and cannot keep up",
+    .title = "One cpu handles nearly all network packets",
     .looks_for = "Intervals in which one cpu received nearly all packets (softnet.processed) and dropped or postponed "
-                 "some (softnet.dropped, softnet.time_squeeze) or had no time left (cpu.softirq).",
+                 "some (softnet.dropped, softnet.time_squeeze), had no time left (cpu.softirq), or spent far more "
+                 "time on as many packets while the job did less.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 60,

@@ -8,6 +8,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/diagnose/job_progress.h"
 #include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
 
@@ -138,8 +139,8 @@ void set_cost(const RuleContext& context, Finding& finding, const MetricSeries& 
 
 std::string why_short(const RuleContext& context, const Excursion& excursion, const std::optional<Limit>& limit) {
   if (limit) {
-    return fmt::format("its control group ({}) was at its limit of {}, and page cache counts", limit->group,
-                       quantity(limit->bytes, "bytes"));
+    return fmt::format("the memory limit of {}, which includes cached files, was reached (control group {})",
+                       quantity(limit->bytes, "bytes"), limit->group);
   }
   double scanned = 0;  // for lack of memory of the node
   for (const std::string_view metric : {"vmstat.pgscan_direct", "vmstat.pgscan_kswapd"}) {
@@ -152,11 +153,16 @@ std::string why_short(const RuleContext& context, const Excursion& excursion, co
 }
 
 Finding describe(const RuleContext& context, const MetricSeries& again, const MetricSeries& wait,
-                 const Excursion& excursion, std::span<const Interval> all) {
+                 const Excursion& excursion, const std::optional<LostProgress>& lost, std::span<const Interval> all) {
   const auto limit = limit_met(context, excursion.at);
   Finding finding = finding_at(context, excursion.at, values_of(context, limit));
   const double length = context.seconds(excursion.at.length());
-  set_cost(context, finding, wait, excursion, all);
+  // The kernel frees memory on the time of the job, which does not count as waiting.
+  if (lost) {
+    set_loss(context, finding, lost->share * length, lost->how);
+  } else {
+    set_cost(context, finding, wait, excursion, all);
+  }
   const bool own = again.metric.starts_with("memory_stat.");
   finding.confidence = own || limit ? Confidence::likely : Confidence::possible;
   if (limit) finding.instances = {limit->group};
@@ -178,8 +184,9 @@ Finding describe(const RuleContext& context, const MetricSeries& again, const Me
       quantity(excursion.inside, "bytes/s"),
       std::isnan(excursion.outside) ? "" : " (usually " + quantity(std::max(0.0, excursion.outside), "bytes/s") + ")",
       why_short(context, excursion, limit));
-  finding.runner_up = {"mem.swap_activity",
-                       "memory of programs that is read from swap is counted separately; these are pages of files"};
+  finding.runner_up = {
+      "mem.swap_activity",
+      "swap: pages of programs that are read back are counted separately, and these are pages of files"};
   return finding;
 }
 
@@ -191,9 +198,10 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Excursion& excursion : found) {
     if (is_something_else(context, again, excursion)) continue;
     const MetricSeries wait = needed(longest_wait(context, excursion.at), "time in which work waited (PSI)");
-    // Reading ahead hides it: no process waits.
-    if (!(mean_inside(wait.values, excursion.at) >= context.threshold("min_wait"))) continue;
-    findings.push_back(describe(context, again, wait, excursion, all));
+    const auto lost = lost_progress(context, excursion.at);
+    // Reading ahead hides it: no process waits, and the job is as fast as before.
+    if (!lost && !(mean_inside(wait.values, excursion.at) >= context.threshold("min_wait"))) continue;
+    findings.push_back(describe(context, again, wait, excursion, lost, all));
   }
   return findings;
 }
@@ -216,16 +224,19 @@ const RegisteredRule kRule{{
                    {"min_scanned", 0.1, "ratio", "least scanned pages per page that is read again"},
                    {"min_limit_hits", 1, "1/s", "or: least allocations that reached the limit of a control group"},
                    {"min_own", 0.3, "ratio", "least part that the job itself read, if only the node was counted"},
-                   {"min_wait", 0.03, "s/s", "least time in which some task waited for storage or memory"},
+                   {"min_wait", 0.03, "s/s",
+                    "least time in which some task waited for storage or memory, unless the job did less meanwhile"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}; page cache counts, too",
+    .user_remedy = {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}, which includes cached files",
                      "job"},
                     "grep -E 'workingset_refault_file|^(total_)?(file|cache) ' "
                     "/sys/fs/cgroup{memory_folder}/memory.stat   # while "
                     "it runs",
-                    "grep workingset_refault_file /proc/vmstat   # twice in the next run: it must not grow"},
-    .advice = {"Read the files in order and once: shards of some 100 MB instead of a random choice among all.",
+                    "grep workingset_refault_file /proc/vmstat   # twice in the next run: the number should not grow"},
+    .advice = {{"Ask for more memory, for example twice the limit of {memory_limit}: cached files count toward it.",
+                "memory_limit,!job"},
+               "Read each file once and in order, in shards of some 100 MB, instead of picking samples at random.",
                "Work on less data per node, or on more nodes: the files of one epoch then fit into memory.",
                {"Fewer workers and a smaller prefetch_factor of the DataLoader hold less in memory.", "torch"}},
     .admin_remedy = {},

@@ -73,7 +73,8 @@ JobValues values_of(const RuleContext& context) {
   double most = kNaN;
   for (std::size_t t = 0; t < in_memory.size(); ++t) most = std::fmax(most, in_memory[t] + in_swap[t]);
   if (std::isnan(most)) return {};
-  return {{"memory_more", slurm_memory(std::ceil(kReserve * most / kGiB) * kGiB)}};
+  return {{"memory_more", slurm_memory(std::ceil(kReserve * most / kGiB) * kGiB)},
+          {"memory_used", quantity(most, "bytes")}};
 }
 
 Finding describe(const RuleContext& context, const MetricSeries& in, const Excursion& excursion,
@@ -95,8 +96,7 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Excur
                   context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
                   std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"),
                   of_others ? "; the job had nothing in swap, and hardly waited for memory" : "");
-  finding.runner_up = {"mem.leak_oom_risk",
-                       "a leak: memory that only grows is reported separately; here pages were read back"};
+  finding.runner_up = {"mem.leak_oom_risk", "a leak: its memory would only grow, and here pages were read back"};
   return finding;
 }
 
@@ -141,8 +141,13 @@ const RegisteredRule kRule{{
                     "for p in $(pgrep -u \"$USER\" -x {process}); do grep -HE 'VmRSS|VmSwap' /proc/$p/status; done   # "
                     "on {node}, in "
                     "the next run: how much of its memory is in swap"},
-    .advice = {"Ask for as much memory as the job uses, or use less at once: smaller batches, fewer workers."},
-    .admin_remedy = {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"}, "sysctl vm.swappiness=1"},
+    .advice = {{"Ask for more than {memory_used} of memory: the job had so much in memory and in swap at one time.",
+                "memory_used"},
+               {"Ask for as much memory as the job uses.", "!memory_used"},
+               "Or use less memory at once: smaller batches, fewer workers."},
+    .admin_remedy =
+        {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"},
+         "sysctl vm.swappiness=1   # on {node}: the kernel then drops cached files before it swaps programs"},
     .verify = "pswpin in /proc/vmstat does not grow while the job runs",
     .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cgroup.conf.html"},
     .check = check,

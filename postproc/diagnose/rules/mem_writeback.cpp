@@ -121,7 +121,7 @@ Finding describe(const RuleContext& context, const MetricSeries& dirtied, const 
              cost.measured ? "none seen: no more processes of the job waited than usual"
                            : "not known: the waiting of the job was not measured");
   }
-  finding.runner_up = {"", fmt::format("a disk that is only busy: here {} were written into memory first",
+  finding.runner_up = {"", fmt::format("a busy disk alone: {} were written into memory first",
                                        quantity(excursion.inside * length, "bytes"))};
   return finding;
 }
@@ -177,7 +177,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "mem.writeback_stall",
-    .title = "Many writes filled the page cache",
+    .title = "Many writes went into the page cache",
     .looks_for = "Intervals in which many pages were written to the page cache (vmstat.nr_dirtied), and whether "
                  "processes of the job were blocked (job.blocked), waited for a cpu or for io (pressure.io_some).",
     .kind = FindingKind::anomaly,
@@ -204,8 +204,8 @@ const RegisteredRule kRule{{
     .advice = {{"Write checkpoints from one rank, less often, or asynchronously.", "!outsider"},
                {"torch.distributed.checkpoint.async_save writes them in the background.", "torch,!outsider"},
                {"Write to storage of the node and copy the files later.", "!outsider"}},
-    .admin_remedy = {"sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=2147483648   # writeback starts "
-                     "earlier, lower limit",
+    .admin_remedy = {"sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=2147483648   # the kernel "
+                     "writes to the disk from 256 MiB on, and holds writers back from 2 GiB on",
                      {"cgroup.conf: ConstrainRAMSpace=yes   # page cache is then charged to the job that wrote it",
                       "job"}},
     .verify = "pages dirtied per second stay at the usual level and job.blocked near 0",

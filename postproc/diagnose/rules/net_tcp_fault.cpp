@@ -63,7 +63,9 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
     finding.evidence.push_back(evidence_of(context, *dropped, *change, excursion.at));
   }
   finding.sentence = fmt::format(
-      "The network lost packets to {} for {}: {} % of the TCP segments arrived out of order (usually {} %).",
+      "The network lost packets to {} for {}: {} % of the TCP segments arrived out of order, as after a loss (usually "
+      "{} "
+      "%).",
       context.telemetry.node, duration(length), number(100 * excursion.inside / segments.inside),
       number(100 * excursion.outside / segments.outside));
   locate_loss(context, finding, excursion.at, all, LossDirection::received, excursion.inside - excursion.outside);

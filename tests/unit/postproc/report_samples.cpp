@@ -343,7 +343,7 @@ Report healthy() {
   report.job.id = "4712";
   report.directory = "reveal-4712";
   report.job.ran_seconds = 123.4;
-  report.verdict = {VerdictStatus::healthy, "", "No problem found in 120 s on 2 nodes."};
+  report.verdict = {VerdictStatus::healthy, "", "No problem found in 120 s on 2 nodes: nothing to change."};
   report.coverage[1].note.clear();
   report.coverage[1].samples_present = 1200;
   return report;

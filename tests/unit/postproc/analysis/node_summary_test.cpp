@@ -376,7 +376,7 @@ TEST(SummaryMerge, JudgesAHealthyJobHealthy) {
   healthy.part.findings.clear();
   const Report report = merge_summaries({healthy}, {}, {});
   EXPECT_EQ(report.verdict.status, VerdictStatus::healthy);
-  EXPECT_EQ(report.verdict.sentence, "No problem found in 2 min on 1 node.");
+  EXPECT_EQ(report.verdict.sentence, "No problem found in 2 min on 1 node: nothing to change.");
 }
 
 Finding finding(const char* id, Severity severity, double seconds) {

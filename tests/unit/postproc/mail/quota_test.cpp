@@ -87,6 +87,41 @@ TEST_F(MailQuotas, TellOfAFaultOnceADay) {
   EXPECT_EQ(files(), 0U);
 }
 
+TEST_F(MailQuotas, TellOfAFaultOnceADayForAllUsersWhoShareADirectory) {
+  constexpr std::int64_t kDay = 24 * kHour;
+  const std::string shared = state_ + ".shared";
+  fs::create_directory(shared);
+  fs::permissions(shared, fs::perms::all | fs::perms::sticky_bit);
+  const std::string others = state_ + ".eve";
+  MailQuota ada(state_, kNow);
+  MailQuota eve(others, kNow);
+  ASSERT_EQ(ada.share_faults(shared), "");
+  ASSERT_EQ(eve.share_faults(shared), "");
+  const std::string taken = ada.take_fault("mem.ecc_host\nn03\nmc0");
+  EXPECT_NE(taken, "");
+  EXPECT_EQ(eve.take_fault("mem.ecc_host\nn03\nmc0"), "");
+  ada.give_back(taken);
+  EXPECT_NE(MailQuota(state_ + ".joe", kNow).take_fault("mem.ecc_host\nn03\nmc0"), "");
+  EXPECT_TRUE(fs::is_empty(shared));
+  EXPECT_NE(ada.take_fault("mem.ecc_host\nn03\nmc0"), "");
+  MailQuota later(state_, kNow + 3 * kDay);
+  EXPECT_EQ(later.share_faults(shared), "");
+  EXPECT_TRUE(fs::is_empty(shared));
+}
+
+TEST_F(MailQuotas, ShareNoFaultsWhereOthersDeleteFilesOrBehindALink) {
+  const std::string open = state_ + ".open";
+  fs::create_directory(open);
+  fs::permissions(open, fs::perms::all);
+  fs::create_directory_symlink(open, state_ + ".link");
+  MailQuota quota(state_, kNow);
+  EXPECT_NE(quota.share_faults(open).find("chmod +t"), std::string::npos);
+  EXPECT_NE(quota.share_faults(state_ + ".link"), "");
+  EXPECT_NE(quota.share_faults(state_ + ".none").find("No such file"), std::string::npos);
+  EXPECT_NE(quota.take_fault("mem.ecc_host\nn03\nmc0"), "");
+  EXPECT_TRUE(fs::is_empty(open));
+}
+
 TEST_F(MailQuotas, GiveAFindingsNextWeekToOneOfTwoDeliveries) {
   constexpr std::int64_t kDay = 24 * kHour;
   ASSERT_EQ(MailQuota(state_, kNow).take_findings("ada", "key", {"cpu.outsider"}, 7).size(), 1U);

@@ -33,7 +33,9 @@ TEST(RuleReclaimThrash, FindsFilesThatWereDroppedAndReadAgain) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 65, 1);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.58 * 15, 1);
   EXPECT_EQ(found[0].severity, Severity::warning);
-  EXPECT_NE(found[0].sentence.find("its control group (job_7) was at its limit of 4 GiB"), std::string::npos)
+  EXPECT_NE(found[0].sentence.find(
+                "the memory limit of 4 GiB, which includes cached files, was reached (control group job_7)"),
+            std::string::npos)
       << found[0].sentence;
   ASSERT_FALSE(found[0].remedy.user.empty());
   EXPECT_NE(found[0].remedy.user[0].find("--mem=8G"), std::string::npos) << found[0].remedy.user[0];
