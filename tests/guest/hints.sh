@@ -4,7 +4,7 @@
 # control under reveal-run, and asks the reports: the faulty ones must name the rule, the controls must not. Besides, it
 # is a file server of its own: what jobs did over NFS is compared with what their traces say (hints_judge.py).
 #
-#   [JOBS=names,names-control] hints.sh PACKAGES [DIR]      needs root: see slurm_systemd.sh, of whose kind this is; JOBS:
+#   [JOBS=irq-piled,irq-control] hints.sh PACKAGES [DIR]      needs root: see slurm_systemd.sh, of whose kind this is; JOBS:
 #                                                          only these of hints_scenario.sh
 #
 # The card's other end is a network namespace of this machine (iperf3); the RDMA ports are the kernel's own soft-RoCE on

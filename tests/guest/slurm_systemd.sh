@@ -7,8 +7,8 @@
 #
 # Opt-in, neither part of ctest nor of continuous integration: the first run downloads 300 MB of Debian packages by the
 # apt sources of this machine, which must be a Debian 12 itself, and takes about half an hour on two cores; a further one
-# with the same DIR takes the Debian from there. The guest has 12 GB of memory, of which it uses 4. It listens on no port and changes nothing outside DIR (needs 5 GB; a
-# temporary directory, removed at the end, if not given).
+# with the same DIR takes the Debian from there. The guest has 12 GB of memory, of which it uses 4. It listens on no port
+# and changes nothing outside DIR (needs 5 GB; a temporary directory, removed at the end, if not given).
 #
 #   apt-get install qemu-system-x86 mmdebstrap e2fsprogs python3-h5py       # h5py only for the numbers in the trace
 #   cmake -S . -B build/package -DCMAKE_INSTALL_PREFIX=/usr -DREVEAL_TESTS=OFF && cmake --build build/package
