@@ -113,8 +113,8 @@ double packets_in(const Packets& packets, Interval at) {
 
 /// The work that the job did not do meanwhile, if as many packets came as in the rest of the run and the cpu spent far
 /// more time on them: with fewer or more packets the job did something else.
-std::optional<LostProgress> slowed_by(const RuleContext& context, const Packets& packets, const std::string& cpu,
-                                      Interval at, std::span<const Interval> all) {
+std::optional<WorkPace> slowed_by(const RuleContext& context, const Packets& packets, const std::string& cpu,
+                                  Interval at, std::span<const Interval> all) {
   constexpr double kSame = 0.3;
   constexpr double kTimes = 2;
   double usual = 0;
@@ -122,7 +122,7 @@ std::optional<LostProgress> slowed_by(const RuleContext& context, const Packets&
   if (!(std::abs(packets_in(packets, at) / usual - 1) <= kSame)) return std::nullopt;
   const auto time = time_of(context, cpu, at, all);
   if (!time || !(time->change.inside >= kTimes * time->change.outside)) return std::nullopt;
-  return lost_progress(context, at);
+  return slower_work(context, at);
 }
 
 std::vector<Excursion> pile_ups(const RuleContext& context, const MetricSeries& share) {
@@ -217,7 +217,7 @@ std::vector<Finding> check(const RuleContext& context) {
       set_loss_of_segments(context, finding, segments, excursion.at);
     } else {
       finding.confidence = Confidence::possible;
-      set_loss(context, finding, lost->share * length, lost->how);
+      set_loss(context, finding, lost->lost() * length, lost->words(context.watched()));
     }
     Evidence evidence = evidence_of(context, share, excursion);
     evidence.instance = cpu;

@@ -153,13 +153,13 @@ std::string why_short(const RuleContext& context, const Excursion& excursion, co
 }
 
 Finding describe(const RuleContext& context, const MetricSeries& again, const MetricSeries& wait,
-                 const Excursion& excursion, const std::optional<LostProgress>& lost, std::span<const Interval> all) {
+                 const Excursion& excursion, const std::optional<WorkPace>& lost, std::span<const Interval> all) {
   const auto limit = limit_met(context, excursion.at);
   Finding finding = finding_at(context, excursion.at, values_of(context, limit));
   const double length = context.seconds(excursion.at.length());
   // The kernel frees memory on the time of the job, which does not count as waiting.
   if (lost) {
-    set_loss(context, finding, lost->share * length, lost->how);
+    set_loss(context, finding, lost->lost() * length, lost->words(context.watched()));
   } else {
     set_cost(context, finding, wait, excursion, all);
   }
@@ -198,7 +198,7 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Excursion& excursion : found) {
     if (is_something_else(context, again, excursion)) continue;
     const MetricSeries wait = needed(longest_wait(context, excursion.at), "time in which work waited (PSI)");
-    const auto lost = lost_progress(context, excursion.at);
+    const auto lost = slower_work(context, excursion.at);
     // Reading ahead hides it: no process waits, and the job is as fast as before.
     if (!lost && !(mean_inside(wait.values, excursion.at) >= context.threshold("min_wait"))) continue;
     findings.push_back(describe(context, again, wait, excursion, lost, all));

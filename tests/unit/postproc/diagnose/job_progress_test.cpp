@@ -51,7 +51,7 @@ TEST(JobProgress, IsTheReadAndWrittenShareOfTheUsualAmount) {
   const auto pace = node.slower();
   ASSERT_TRUE(pace.has_value());
   EXPECT_NEAR(pace->lost(), 0.8, 0.01);
-  EXPECT_EQ(pace->words("the job"), "the job read 198 bytes/s instead of 990 bytes/s");
+  EXPECT_EQ(pace->words("the job"), "the job's calls read 198 bytes/s instead of 990 bytes/s");
 }
 
 TEST(JobProgress, CountsAllRanksOfTheNode) {
