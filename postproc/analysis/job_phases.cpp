@@ -15,6 +15,7 @@
 #include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/coarser.h"
 #include "postproc/words/lists.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {

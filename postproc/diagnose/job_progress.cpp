@@ -39,7 +39,8 @@ bool WorkPace::fell() const {
 }
 
 std::string WorkPace::words(std::string_view subject) const {
-  return fmt::format("{}'s calls {} {} instead of {}", subject, verb, quantity(inside, "bytes/s"), quantity(usual, "bytes/s"));
+  return fmt::format("{} {} {} instead of {} (bytes of its calls)", subject, verb, quantity(inside, "bytes/s"),
+                     quantity(usual, "bytes/s"));
 }
 
 std::optional<WorkPace> work_pace(std::span<const WorkCourse> work, Interval at, std::size_t loading) {

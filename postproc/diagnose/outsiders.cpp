@@ -139,9 +139,9 @@ RunnerUp runner_up_of(const RuleContext& context, Interval at, std::span<const I
     if (const auto change = inside_outside(context, *running, at, excluded)) {
       const bool as_before = change->inside <= kAsBefore * std::max(1.0, change->outside);
       return {"", fmt::format(
-                      "the job itself: it {} ({} was ready to run, usually {})",
+                      "the job itself: it {} (processes ready to run: {}, usually {})",
                       as_before ? "did not need more cpus than usual" : "needed more cpus, too, but used these less",
-                      counted(change->inside, "process"), number(change->outside))};
+                      number(change->inside), number(change->outside))};
     }
   }
   return {};

@@ -77,7 +77,7 @@ TEST(RuleOutsider, NamesProcessesThatTheCollectorMayName) {
                                   "30070 of root, 0.84 cpus)."))
       << found[0].sentence;
   EXPECT_EQ(found[0].remedy.advice.size(), 1U);
-  EXPECT_NE(found[0].remedy.advice.at(0).find("process 4711,30070 on "), std::string::npos);
+  EXPECT_NE(found[0].remedy.advice.at(0).find("(process id 4711,30070)"), std::string::npos);
   EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("ps -o pid,user,lstart,psr,time,args -p 4711,30070 "));
 }
 

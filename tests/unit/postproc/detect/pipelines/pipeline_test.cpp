@@ -296,8 +296,11 @@ TEST(Claims, SpeakPlainlyWithTwoNumbersAndAUnit) {
   const Channel dirty{.metric = "mem.dirty", .kind = Kind::gauge, .unit = Unit::bytes};
   EXPECT_EQ(plain_claim(dirty, {.observed = 3.0 * (1 << 20), .expected = 1.5 * (1 << 30)}, 10),
             "Dirty page cache fell to 0.00293 GiB from 1.5 GiB for 10 s.");
-  const Channel process{
-      .metric = "process.cpu_time", .instance = "rank2", .unit = Unit::nanoseconds, .program = "python3"};
+  const Channel process{.metric = "process.cpu_time",
+                        .instance = "rank2",
+                        .kind = Kind::counter,
+                        .unit = Unit::nanoseconds,
+                        .program = "python3"};
   EXPECT_EQ(plain_claim(process, {.observed = 9.8e8, .expected = 4.3e8}, 15.62),
             "CPU time of python3 (rank 2) rose to 0.98 cpus from 0.43 cpus for 15.6 s.");
   EXPECT_EQ(plain_claim(dirty, {.observed = 2048, .expected = std::numeric_limits<double>::quiet_NaN()}, 150),

@@ -54,8 +54,7 @@ TEST(RuleJitter, NamesTheServiceThatTookMostToAdministratorsOnly) {
   const auto found = node.findings("cpu.os_jitter");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::warning);
-  EXPECT_TRUE(found[0].sentence.starts_with("System services used 0.8 cpus of n2 for 15 s (usually 0.02); "))
-      << found[0].sentence;
+  EXPECT_EQ(found[0].sentence, "System services used 0.8 cpus of n2 for 15 s (usually 0.02).");
   std::vector<std::string> texts = found[0].remedy.user;
   texts.insert(texts.end(), found[0].remedy.advice.begin(), found[0].remedy.advice.end());
   texts.insert(texts.end(), {found[0].sentence, found[0].impact.how, found[0].runner_up.why_not});
