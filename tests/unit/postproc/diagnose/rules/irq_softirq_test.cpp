@@ -35,6 +35,26 @@ TEST(RuleSoftirq, NamesTheCpuThatDropsPackets) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 0.25, 0.3);
 }
 
+TEST(RuleSoftirq, NamesTheCpuThatGotAsManyPacketsAloneWhileTheJobDidLess) {
+  const auto with_work = [](double received, double work) {
+    R node;
+    node.counter("softnet.processed", "cpu0", R::event(30'000, received))
+        .counter("softnet.processed", "cpu1", R::event(30'000, 100))
+        .counter("cpu.softirq", "cpu0", R::event(0.02e9, 0.07e9))
+        .counter("process.read_by_calls", "rank0", R::event(1e6, work));
+    return node.findings("irq.softirq_saturation");
+  };
+  const auto found = with_work(60'000, 0.8e6);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 0.2, 0.3);
+  EXPECT_EQ(found[0].evidence.at(1).metric, "cpu.softirq");
+  EXPECT_NE(found[0].sentence.find("spent 0.0693 cpus on them (usually 0.0198)"), std::string::npos)
+      << found[0].sentence;
+  EXPECT_TRUE(with_work(60'000, 1e6).empty()) << "the job did as much as ever";
+  EXPECT_TRUE(with_work(20'000, 0.8e6).empty()) << "the job did something else";
+}
+
 TEST(RuleSoftirq, KnowsNoUsualLevelOfAPileUpThatLastsAllAlong) {
   R node;
   node.counter("softnet.processed", "cpu0", R::always(60'000))

@@ -68,6 +68,16 @@ TEST(RuleReclaimThrash, IsSilentOnAFirstReadAndOnStreamedFiles) {
   EXPECT_TRUE(job_with(R::always(10), R::always(kPages), R::always(0.6e9)).findings("mem.reclaim_thrash").empty());
 }
 
+TEST(RuleReclaimThrash, FindsThatTheJobDidLessAlthoughHardlyAnythingWaited) {
+  R node = job_with(R::event(0, kPages), R::event(0, kPages), R::event(0, 0.02e9));
+  EXPECT_TRUE(node.findings("mem.reclaim_thrash").empty());
+  node.counter("process.read_by_calls", "rank0", R::event(1e9, 0.8e9));
+  const auto found = node.findings("mem.reclaim_thrash");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 0.2, 0.3);
+  EXPECT_FALSE(found[0].impact.at_most);
+}
+
 TEST(RuleReclaimThrash, IsSilentWhereReadingAheadHidesIt) {
   EXPECT_TRUE(job_with(R::always(kPages), R::always(kPages), R::always(0.01e9)).findings("mem.reclaim_thrash").empty());
 }
