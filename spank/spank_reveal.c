@@ -135,6 +135,13 @@ static void add_step_nodes(spank_t spank, uint32_t job, char** step, struct Envi
   }
 }
 
+/// The nodes of the job in slurmd's own words, for what root keeps about nodes.
+static void add_prolog_nodes(struct Environment* environment) {
+  const char* nodes = find_variable(environ, "SLURM_JOB_NODELIST");
+  if (nodes == NULL) nodes = find_variable(environ, "SLURM_NODELIST");
+  if (nodes != NULL) add_variable(environment, "REVEAL_PROLOG_NODES", nodes);
+}
+
 static void add_step_numbers(spank_t spank, struct Environment* environment) {
   const uint32_t none = 0xfffffffe;  // Slurm's NO_VAL; a job that is no array has its own id as the array's
   uint32_t restarts = 0;
@@ -199,7 +206,11 @@ static bool identify(spank_t spank, struct Start* job) {
 static int start_with(spank_t spank, const struct Settings* settings, const struct Start* job, char** step, int lock) {
   struct Environment environment = {.count = 0};
   add_variable(&environment, "SLURMD_NODENAME", job->node);
-  if (step != NULL) add_step_nodes(spank, job->job, step, &environment);
+  if (step != NULL) {
+    add_step_nodes(spank, job->job, step, &environment);
+  } else {
+    add_prolog_nodes(&environment);
+  }
   for (size_t i = 0; i < sizeof kPassed / sizeof kPassed[0]; ++i) {
     const char* const value = known_of_job(&kPassed[i], step);
     if (value != NULL) add_variable(&environment, kPassed[i].name, value);

@@ -44,7 +44,8 @@ namespace {
 using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
-constexpr auto kLook = 1s;             // at the kill switch
+constexpr const char* kPrologNodes = "REVEAL_PROLOG_NODES";  // set by the plugin, not by the user
+constexpr auto kLook = 1s;                                   // at the kill switch
 constexpr auto kCloseLimit = 10s;      // for the sampler to close its trace; the epilog does not wait that long
 constexpr auto kEpilogLimit = 5s;      // from here on the job's cpus may be the next job's
 constexpr auto kLastResort = 20s;      // a longer wait would not help
@@ -375,22 +376,19 @@ class Broker {
   // The job and its epilog are over. Lines are hostile input, so another program than this one parses them.
   void add_to_ledger() {
     if (!has_ledger_lines(ledger_lines_)) return;
+    const std::string nodes = process_environment(kPrologNodes);
+    if (nodes.empty()) {
+      say(LOG_NOTICE, options_, "this job is not in the ledger of the node: a step does not state its nodes for sure");
+      return;
+    }
     const pid_t broker = ::getpid();
-    ChildProcess child = fork_child([&] { return become_ledger_writer(broker); });
+    ChildProcess child = fork_child([&] { return become_ledger_writer(broker, nodes); });
     if (child && wait_for(child, signals_, kLedgerLimit)) return;
     say(LOG_NOTICE, options_, "this job is not in the ledger of the node");
     child.kill(kKillLimit);
   }
 
-  /// As the environment of a step or that of a prolog names them.
-  [[nodiscard]] std::string nodes_of_job() const {
-    for (const char* name : {"SLURM_JOB_NODELIST", "SLURM_NODELIST"}) {
-      if (std::string nodes = process_environment(name); !nodes.empty()) return nodes;
-    }
-    return options_.node;
-  }
-
-  [[nodiscard]] int become_ledger_writer(pid_t broker) const {
+  [[nodiscard]] int become_ledger_writer(pid_t broker, const std::string& nodes) const {
     signals_.restore_in_child();
     ::setpgid(0, 0);
     limit_deliverer();
@@ -408,7 +406,7 @@ class Broker {
                                          "--node",
                                          options_.node,
                                          "--nodes",
-                                         nodes_of_job(),
+                                         nodes,
                                          "--owner",
                                          std::to_string(options_.uid)};
     const std::vector<std::string> environment{"PATH=/usr/bin:/bin", "LANG=C.UTF-8"};

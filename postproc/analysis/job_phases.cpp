@@ -174,7 +174,9 @@ void put_training_steps(const NodeTrace& trace, TimeSpan job, NodePhases& phases
 bool have_same_phases(const NodePhases& one, const NodePhases& other) {
   if (one.note != other.note) return false;
   const double reach = 1e9 * std::max({one.resolution_seconds, other.resolution_seconds, kSameSeconds});
-  const auto near = [reach](std::int64_t a, std::int64_t b) { return std::abs(static_cast<double>(a - b)) <= reach; };
+  const auto near = [reach](std::int64_t a, std::int64_t b) {
+    return std::abs(static_cast<double>(a) - static_cast<double>(b)) <= reach;
+  };
   return std::equal(one.phases.begin(), one.phases.end(), other.phases.begin(), other.phases.end(),
                     [&near](const JobPhase& a, const JobPhase& b) {
                       return a.kind == b.kind && near(a.span.begin_utc_ns, b.span.begin_utc_ns) &&

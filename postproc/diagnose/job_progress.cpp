@@ -26,7 +26,7 @@ std::optional<WorkPace> course_pace(const WorkCourse& work, Interval at, std::si
   std::vector<double> windows = window_means(work.rate, excluded, at.length());
   const double inside = mean_inside(work.rate, at);
   if (windows.size() < std::max<std::size_t>(4, at.length() / 2) || std::isnan(inside)) return std::nullopt;
-  WorkPace pace{work.verb, inside, at_quantile(windows, 0.5), 0};
+  WorkPace pace{work.calls, inside, at_quantile(windows, 0.5), 0};
   if (!(pace.usual > 0)) return std::nullopt;
   pace.spread = (at_quantile(windows, 0.9) - at_quantile(windows, 0.1)) / pace.usual;
   return pace.spread <= kSteady ? std::optional(pace) : std::nullopt;
@@ -39,7 +39,7 @@ bool WorkPace::fell() const {
 }
 
 std::string WorkPace::words(std::string_view subject) const {
-  return fmt::format("{} {} {} instead of {} (bytes of its calls)", subject, verb, quantity(inside, "bytes/s"),
+  return fmt::format("the {} calls of {} moved {} instead of {}", calls, subject, quantity(inside, "bytes/s"),
                      quantity(usual, "bytes/s"));
 }
 
@@ -58,7 +58,7 @@ std::optional<WorkPace> JobProgress::slower(const RuleContext& context, Interval
   if (!work_) {
     work_.emplace();
     for (const WorkMetric& one : kWorkMetrics) {
-      if (auto bytes = rate(context, one.metric, 1, "bytes/s")) work_->push_back({one.verb, std::move(bytes->values)});
+      if (auto bytes = rate(context, one.metric, 1, "bytes/s")) work_->push_back({one.calls, std::move(bytes->values)});
     }
   }
   const auto pace = work_pace(*work_, at, context.steps(kLoadingSeconds));

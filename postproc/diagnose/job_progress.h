@@ -16,19 +16,19 @@ namespace reveal {
 /// Counters of work: bytes of the job's read and write calls.
 struct WorkMetric {
   std::string_view metric;
-  std::string_view verb;
+  std::string_view calls;
 };
-inline constexpr WorkMetric kWorkMetrics[] = {{"process.read_by_calls", "read"}, {"process.written_by_calls", "wrote"}};
+inline constexpr WorkMetric kWorkMetrics[] = {{"process.read_by_calls", "read"}, {"process.written_by_calls", "write"}};
 
 /// One of them over time, in bytes per second.
 struct WorkCourse {
-  std::string_view verb;
+  std::string_view calls;
   std::vector<double> rate;
 };
 
 /// A metric in an interval, against windows of the same length in the rest of the run.
 struct WorkPace {
-  std::string_view verb;
+  std::string_view calls;
   double inside = 0;
   double usual = 0;
   double spread = 0;  // range of eight tenths of the windows, relative to their median
@@ -37,7 +37,7 @@ struct WorkPace {
   [[nodiscard]] double lost() const { return 1 - inside / usual; }
   /// Whether it fell by more than it varies.
   [[nodiscard]] bool fell() const;
-  /// "the job read 2 MiB/s instead of 9 MiB/s"
+  /// "the read calls of the job moved 2 MiB/s instead of 9 MiB/s"
   [[nodiscard]] std::string words(std::string_view subject) const;
 };
 

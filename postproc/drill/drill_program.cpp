@@ -2,6 +2,7 @@
 
 #include <sched.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -35,8 +36,10 @@ std::string node_name() {
   return slurm != nullptr && *slurm != '\0' ? slurm : short_host_name();
 }
 
-/// The mask may have shrunk meanwhile: then it stays where it may run.
+/// The mask may have shrunk meanwhile: then it stays where it may run. Under a name of its own it is a process of the
+/// job, which reveal's other programs are not.
 void settle(const DrillPlan& plan) {
+  ::prctl(PR_SET_NAME, "reveal-drill", 0, 0, 0);
   ::setpriority(PRIO_PROCESS, 0, kNice);
   if (plan.cpu < 0 || plan.cpu >= CPU_SETSIZE) return;
   cpu_set_t only;

@@ -49,12 +49,15 @@ bool is_of_the_past(std::string_view name, std::string_view beginning, std::int6
   return number && *number < now - 1;
 }
 
-/// Faults of earlier days; those of other users stay.
+/// Faults of earlier days; those of other users stay. A directory that anybody fills is not read to its end.
 void forget_faults(const Descriptor& folder, std::int64_t today) {
+  constexpr int kMostLooks = 1000;
   DIR* stream = ::fdopendir(::fcntl(folder.get(), F_DUPFD_CLOEXEC, 0));
   if (stream == nullptr) return;
   std::vector<std::string> old;
-  while (const dirent* entry = ::readdir(stream)) {
+  for (int looks = 0; looks < kMostLooks; ++looks) {
+    const dirent* entry = ::readdir(stream);
+    if (entry == nullptr) break;
     if (is_of_the_past(entry->d_name, kFault, today)) old.emplace_back(entry->d_name);
   }
   ::closedir(stream);
@@ -129,7 +132,8 @@ std::vector<std::string> MailQuota::take_findings(const std::string& user, const
   return taken;
 }
 
-std::string MailQuota::share_faults(const std::string& directory) {
+std::string MailQuota::share_faults(std::string directory) {
+  while (directory.size() > 1 && directory.back() == '/') directory.pop_back();  // "link/" would be followed
   Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | kNoLinks));
   struct stat status {};
   if (!folder || ::fstat(folder.get(), &status) != 0) return system_error(directory, errno).what();
@@ -151,7 +155,10 @@ bool MailQuota::is_claimed_by_others(const std::string& name) const {
 
 std::string MailQuota::take_fault(const std::string& key) {
   std::string name = fmt::format("{}{}-{}", kFault, now_seconds_ / kDay, text_hash(key));
-  return create(name, "") && !is_claimed_by_others(name) ? name : "";
+  if (!create(name, "")) return "";
+  if (!is_claimed_by_others(name)) return name;
+  folder_.remove(name);  // the mail of the others may fail, and the next one may try
+  return "";
 }
 
 bool MailQuota::take_look_at_arrays() {

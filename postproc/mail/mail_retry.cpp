@@ -67,11 +67,11 @@ class RetryRound {
   }
 
   /// About a job of which a QueuedMail or an ArrayTask is the record.
-  MailOutcome mail_again(const auto& record, Audience audience, ArrayStateOf array_state) {
+  MailOutcome mail_again(const auto& record, Audience audience, const ArrayStateOf& array_state) {
     return mail_job({.directory = record.directory,
                      .request = record.request,
                      .array = record.array,
-                     .array_state = std::move(array_state),
+                     .array_state = array_state,
                      .state = retry_.state,
                      .only = audience,
                      .admins_notified = record.admins_notified,

@@ -253,7 +253,7 @@ std::optional<WorkPace> work_of(const Trends& trends, std::size_t member, Interv
   std::vector<WorkCourse> work;
   for (const WorkMetric& one : kWorkMetrics) {
     auto rate = on_points(*trends.nodes[member], one.metric, trends, trends.points());
-    if (!rate.empty()) work.push_back({one.verb, std::move(rate)});
+    if (!rate.empty()) work.push_back({one.calls, std::move(rate)});
   }
   return work_pace(work, at);
 }

@@ -321,11 +321,10 @@ void print_job(Page& page, const Section& section) {
 
 /// The command stays in one piece.
 void print_verify(Page& page, const std::string& directory) {
-  constexpr std::string_view kFirst = "run it again, then: ";
   const std::string command = fmt::format("reveal compare {} NEXT_RUN", shell_word(directory));
-  const bool fits = kIndent + kLabel + kFirst.size() + columns(printable(command)) <= page.width();
-  page.row("verify", std::string(kFirst) + (fits ? command : ""));
-  if (!fits) page.command("", command);
+  const std::string text = "run it again, then: " + command;
+  const bool fits = kIndent + kLabel + columns(printable(text)) <= page.width();
+  fits ? page.row("verify", text) : page.command("verify", command);
 }
 
 void print(Page& page, const Card& card, const Report& report) {

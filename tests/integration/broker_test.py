@@ -87,7 +87,7 @@ class Node:
         self.disable = f"{base}/disable"
         self.lock = f"{self.spool}/run/{job}.n1"
         lock = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o600)
-        environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n1",
+        environment = {"PATH": "/usr/bin:/bin", "LANG": "C.UTF-8", "SLURMD_NODENAME": "n1", "SLURM_JOB_NODELIST": "n1", "REVEAL_PROLOG_NODES": "n1",
                        "SLURM_JOB_WORK_DIR": work_dir, "REVEAL_REQUEST": request, "SLURM_CONF": "/nonexistent"}
 
         def take_lock():

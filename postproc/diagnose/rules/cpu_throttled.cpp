@@ -74,10 +74,9 @@ Finding describe(const RuleContext& context, const Held& held, const Excursion& 
   const double lost = std::isnan(got) ? std::min(excursion.inside, 1.0) : excursion.inside / (excursion.inside + got);
   set_loss(context, finding, lost * length,
            std::isnan(got)
-               ? fmt::format("the quota refused it the time of {} cpus; the number of cpus it used was not measured",
+               ? fmt::format("it was ready to use {} cpus more; the number that it used was not measured",
                              number(excursion.inside))
-               : fmt::format("it used {} cpus, and the quota refused it the time of {}", number(got),
-                             number(excursion.inside)));
+               : fmt::format("it used {} cpus, and was ready to use {} more", number(got), number(excursion.inside)));
   Evidence evidence = evidence_of(context, held.signal, excursion);
   evidence.instance = held.instance;
   if (std::isnan(excursion.outside)) evidence.expected.reset();
@@ -86,7 +85,7 @@ Finding describe(const RuleContext& context, const Held& held, const Excursion& 
   add_contrast(context, finding, used, excursion.at, all);
   const auto usual = inside_outside(context, used, excursion.at, all);
   finding.sentence = fmt::format(
-      "A cpu quota held back {} on {} for {}: {}the quota refused it {} cpus.",
+      "A cpu quota held back {} on {} for {}: {}it was ready to use {} more.",
       held.instance.empty() ? "the job" : context.rank_name(held.instance), context.telemetry.node, duration(length),
       std::isnan(got) ? ""
                       : fmt::format("the job used {} cpus there{}, and ", number(got),

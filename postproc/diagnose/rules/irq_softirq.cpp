@@ -111,17 +111,26 @@ double packets_in(const Packets& packets, Interval at) {
   return sum;
 }
 
-/// The work that the job did not do meanwhile, if as many packets came as in the rest of the run and the cpu spent far
+/// How much more time all cpus together spent in soft interrupts than in the rest of the run, in cpus.
+double time_of_node(const RuleContext& context, Interval at, std::span<const Interval> all) {
+  double more = 0;
+  for (const std::size_t channel : context.channels("cpu.softirq")) {
+    const auto change = inside_outside(context, channel_rate(context, channel, 1e-9, "cpus"), at, all);
+    if (change) more += change->excess();
+  }
+  return more;
+}
+
+/// The work that the job did not do meanwhile, if as many packets came as in the rest of the run and the node spent
 /// more time on them: with fewer or more packets the job did something else.
-std::optional<WorkPace> slowed_by(const RuleContext& context, const Packets& packets, const std::string& cpu,
-                                  Interval at, std::span<const Interval> all) {
+std::optional<WorkPace> slowed_by(const RuleContext& context, const Packets& packets, Interval at,
+                                  std::span<const Interval> all) {
   constexpr double kSame = 0.3;
-  constexpr double kTimes = 2;
+  constexpr double kLeastRise = 0.01;  // cpus
   double usual = 0;
   for (const std::vector<double>& rates : packets.rates) usual += mean_outside(rates, all);
   if (!(std::abs(packets_in(packets, at) / usual - 1) <= kSame)) return std::nullopt;
-  const auto time = time_of(context, cpu, at, all);
-  if (!time || !(time->change.inside >= kTimes * time->change.outside)) return std::nullopt;
+  if (!(time_of_node(context, at, all) >= kLeastRise)) return std::nullopt;
   return slower_work(context, at);
 }
 
@@ -206,7 +215,7 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const Excursion& excursion : found) {
     const std::string& cpu = all_packets.cpus[busiest(all_packets, excursion.at)];
     const auto cost = cost_of(context, cpu, with_ends(context, excursion.at), wide);
-    const auto lost = cost ? std::nullopt : slowed_by(context, all_packets, cpu, excursion.at, all);
+    const auto lost = cost ? std::nullopt : slowed_by(context, all_packets, excursion.at, all);
     if (!cost && !lost) continue;
     Finding finding = finding_at(context, excursion.at, values_of(context));
     const double length = context.seconds(excursion.at.length());
@@ -237,7 +246,9 @@ std::vector<Finding> check(const RuleContext& context) {
                                    cost ? in_words(cost->signal, cost->change)
                                         : fmt::format("spent {} cpus on them (usually {})", number(seen.change.inside),
                                                       number(seen.change.outside)));
-    finding.runner_up = {"net.tcp_retrans_fault", fmt::format("{} of this node itself counted the loss", cpu)};
+    finding.runner_up = cost ? RunnerUp{"net.tcp_retrans_fault",
+                                        fmt::format("a loss in the network: {} itself counted these packets", cpu)}
+                             : RunnerUp{"", "another phase of the job: as many packets came as in the rest of the run"};
     name_the_cause(context, cpu, finding);
     findings.push_back(std::move(finding));
   }
@@ -248,8 +259,8 @@ const RegisteredRule kRule{{
     .id = "irq.softirq_saturation",
     .title = "One cpu handles nearly all network packets",
     .looks_for = "Intervals in which one cpu received nearly all packets (softnet.processed) and dropped or postponed "
-                 "some (softnet.dropped, softnet.time_squeeze), had no time left (cpu.softirq), or spent far more "
-                 "time on as many packets while the job did less.",
+                 "some (softnet.dropped, softnet.time_squeeze), had no time left (cpu.softirq); or in which the node "
+                 "spent more time on as many packets, and the job did less.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 60,
@@ -271,9 +282,8 @@ const RegisteredRule kRule{{
                     {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues",
                      "nccl,!rdma"}},
     .admin_remedy =
-        {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # one bit set everywhere: write the mask of all cpus",
-         {"systemctl enable --now irqbalance   # on {node}: it spreads interrupts, if it is not running",
-          "!irqbalance"},
+        {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # if one bit is set everywhere, write the mask of all cpus",
+         {"systemctl enable --now irqbalance   # on {node}, if it does not run: it spreads interrupts", "!irqbalance"},
          "Give the interface more queues (ethtool -L).",
          "sysctl net.core.netdev_max_backlog=10000   # absorbs bursts, but does not spread the load"},
     .verify = "softnet.dropped stays 0 and the busiest cpu takes no more than its usual share of softnet.processed",

@@ -54,10 +54,9 @@ std::vector<Finding> check(const RuleContext& context) {
     evidence.detectors = {Method::kernel_state};
     finding.evidence.push_back(std::move(evidence));
     if (change) finding.evidence.push_back(evidence_of(context, *used, *change, at));
-    finding.sentence = fmt::format(
-        "A signal or a debugger stopped processes of the job on {}, in total for {} within {}. A busy node does not do "
-        "that.",
-        context.telemetry.node, duration(share * length), duration(length));
+    finding.sentence =
+        fmt::format("A signal or a debugger stopped processes of the job on {} for {} in total, within {}.",
+                    context.telemetry.node, duration(share * length), duration(length));
     finding.runner_up = {"", "a waiting process sleeps (state S) and is not stopped (state T)"};
     findings.push_back(std::move(finding));
   }
@@ -82,7 +81,9 @@ const RegisteredRule kRule{{
     .user_remedy = {"ps -o pid,stat,wchan,cmd -u \"$USER\"   # on {node}, in the next run: T is stopped by a signal, t "
                     "by a debugger",
                     "scontrol show job {job} | grep -E 'State|Suspend'   # whether Slurm suspended the job"},
-    .advice = {"kill -CONT with the number of a stopped process lets it run again."},
+    .advice = {"If the administrators did not suspend the job, look for a program that sends SIGSTOP, or a debugger. "
+               "kill -CONT with the "
+               "number of a process that is still stopped lets it run again."},
     .verify = "job.stopped stays 0",
     .sources = {"https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html"},
     .check = check,

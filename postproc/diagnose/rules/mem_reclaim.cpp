@@ -164,7 +164,8 @@ Finding describe(const RuleContext& context, const MetricSeries& again, const Me
     set_cost(context, finding, wait, excursion, all);
   }
   const bool own = again.metric.starts_with("memory_stat.");
-  finding.confidence = own || limit ? Confidence::likely : Confidence::possible;
+  const bool waited = mean_inside(wait.values, excursion.at) >= context.threshold("min_wait");
+  finding.confidence = waited && (own || limit) ? Confidence::likely : Confidence::possible;
   if (limit) finding.instances = {limit->group};
   finding.evidence = {evidence_of(context, again, excursion)};
   finding.evidence.front().detectors = seen_by(confirmed_by(context.detection, excursion.at));
@@ -212,7 +213,7 @@ const RegisteredRule kRule{{
     .looks_for =
         "Intervals in which pages of files are read again soon after they were dropped (workingset_refault_file of "
         "the job's control group or of the node), memory was short (pgscan, group.memory_limit_hits), and work "
-        "waited (io and memory pressure).",
+        "waited (io and memory pressure) or the job did less.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 48,

@@ -197,7 +197,12 @@ TEST(Job, ReadsProcessesThatNeverRanOnlyNowAndThen) {
   const std::int64_t before = read_calls();
   for (int i = 0; i < 8; ++i) look();
   const std::int64_t calls = read_calls() - before;
-  EXPECT_LT(calls, 8 * kChildren / 2);
+  // On a loaded machine, some were running when the clock ticked.
+  const auto ran = std::count_if(children.begin(), children.end(), [&job](pid_t child) {
+    const JobProcess* process = job.find(child);
+    return process != nullptr && process->stat.user_ticks + process->stat.system_ticks > 0;
+  });
+  EXPECT_LT(calls, 8 * (kChildren / 2 + ran));
   EXPECT_GE(calls, 2 * kChildren);
   ::kill(children[0], SIGKILL);
   ::waitpid(children[0], nullptr, 0);

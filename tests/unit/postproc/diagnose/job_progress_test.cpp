@@ -51,7 +51,7 @@ TEST(JobProgress, IsTheReadAndWrittenShareOfTheUsualAmount) {
   const auto pace = node.slower();
   ASSERT_TRUE(pace.has_value());
   EXPECT_NEAR(pace->lost(), 0.8, 0.01);
-  EXPECT_EQ(pace->words("the job"), "the job read 198 bytes/s instead of 990 bytes/s (bytes of its calls)");
+  EXPECT_EQ(pace->words("the job"), "the read calls of the job moved 198 bytes/s instead of 990 bytes/s");
 }
 
 TEST(JobProgress, CountsAllRanksOfTheNode) {
@@ -116,7 +116,7 @@ TEST(JobProgress, ReplacesWhatARuleEstimatedByItsOwnSignal) {
   const Finding finding = node.finding(3);
   EXPECT_NEAR(finding.impact.seconds.value_or(0), 12, 0.2);
   EXPECT_NEAR(finding.impact.percent.value_or(0), 10, 0.2);
-  EXPECT_EQ(finding.impact.how, "the recording read 198 bytes/s instead of 990 bytes/s (bytes of its calls)");
+  EXPECT_EQ(finding.impact.how, "the read calls of the recording moved 198 bytes/s instead of 990 bytes/s");
   EXPECT_EQ(finding.severity, Severity::warning);
   EXPECT_NEAR(node.finding_of_at_most(14).impact.seconds.value_or(0), 12, 0.2) << "within the bound";
   EXPECT_FALSE(node.finding_of_at_most(14).impact.at_most);
