@@ -107,9 +107,8 @@ void void_where_kernel_is_shared(std::vector<NodeSummary>& summaries) {
       if (!rule->whole_machine) continue;
       const auto named = [rule](const Finding& finding) { return finding.id == rule->id; };
       std::erase_if(summary.part.findings, named);
-      summary.part.not_checked.push_back({std::string(rule->id),
-                                          "nodes of this job share one kernel, so processes of one node cannot be told "
-                                          "from processes outside the job"});
+      summary.part.not_checked.push_back(
+          {std::string(rule->id), "nodes of this job share one kernel, so processes of others cannot be told apart"});
     }
   }
 }
