@@ -248,7 +248,7 @@ started_cleanly() { # started_cleanly JOB
   local file foreign
   for file in "$DIR/started/$1".*.environment; do
     [ -e "$file" ] || continue
-    foreign=$(sed 's/=.*//' "$file" | grep -vxE 'PATH|LANG|SLURM_CONF|SLURM_CLUSTER_NAME|SLURMD_NODENAME|SLURM_JOB_USER|SLURM_JOB_NODELIST|SLURM_NODELIST|SLURM_STEP_NODELIST|SLURM_JOB_WORK_DIR|SLURM_(JOB_)?RESTART_COUNT|SLURM_HET_JOB_(ID|OFFSET)|SLURM_ARRAY_(JOB|TASK)_ID|SLURM_JOB_(NAME|PARTITION|ACCOUNT|GPUS)|SPANK_REVEAL_DIR|SPANK_REVEAL_STACK|REVEAL_REQUEST' || true)
+    foreign=$(sed 's/=.*//' "$file" | grep -vxE 'PATH|LANG|SLURM_CONF|SLURM_CLUSTER_NAME|SLURMD_NODENAME|SLURM_JOB_USER|SLURM_JOB_NODELIST|SLURM_NODELIST|SLURM_STEP_NODELIST|SLURM_JOB_WORK_DIR|SLURM_(JOB_)?RESTART_COUNT|SLURM_HET_JOB_(ID|OFFSET)|SLURM_ARRAY_(JOB|TASK)_ID|SLURM_JOB_(NAME|PARTITION|ACCOUNT|GPUS)|SPANK_REVEAL_DIR|SPANK_REVEAL_STACK|REVEAL_REQUEST|REVEAL_PROLOG_NODES' || true)
     [ -z "$foreign" ] || problem "$file: $(echo "$foreign" | xargs)"
     # 10 is the script that records this.
     foreign=$(awk 'NF > 8 { print $9, $11 }' "${file%.environment}.fds" | grep -vE "^(0|1|2) /dev/null$|^3 .*/run/$1\.|^10 .*/recorder$" || true)
