@@ -130,7 +130,7 @@ for signal in INT KILL; do
   status=$?
   [ $signal = KILL ] || [ $status = 130 ] || fail "a Slurm job, interrupted: exit status $status: $(cat err)"
   [ $signal = KILL ] || grep -q 'stopped watching; this does not end the job' lines || fail "interrupted: $(cat lines)"
-  for _ in $(seq 50); do
+  for _ in $(seq 300); do
     [ -e stays.closed ] && break
     sleep 0.1
   done
