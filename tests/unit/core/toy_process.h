@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <stdexcept>
@@ -22,6 +21,7 @@
 #include <thread>
 
 #include "tests/unit/core/live_probe.h"
+#include "tests/unit/core/sample_until.h"
 #include "tests/unit/core/test_host.h"
 
 namespace gloo {
@@ -280,15 +280,9 @@ class StackBench {
     sampler_.look_first();
   }
   void sample() { sampler_.sample({.time = now(), .number = 0}); }
-  /// One that never comes costs patience, not the test.
   template <typename Condition>
   bool until(const Condition& condition) {
-    for (int i = 0; i < 2000; ++i) {
-      sample();
-      if (condition()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
+    return sample_until(*this, condition);
   }
   [[nodiscard]] std::int64_t value(const std::string& metric, const std::string& function) const {
     return value_of(metric, "rank0/" + function);

@@ -8,6 +8,7 @@
 #include "core/gpu/job_gpus.h"
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/trace_writer.h"
+#include "tests/unit/core/sample_until.h"
 #include "tests/unit/core/test_host.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -54,12 +55,7 @@ class GpuBench {
   }
   template <typename Condition>
   bool until(const Condition& condition) {
-    for (int i = 0; i < 2000; ++i) {
-      sample();
-      if (condition()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
+    return sample_until(*this, condition);
   }
   [[nodiscard]] Coverage coverage() const { return sampler_->coverage().front(); }
   [[nodiscard]] std::string fact(const std::string& key) const {
