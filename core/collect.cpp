@@ -206,7 +206,7 @@ class Collection {
       sampler.sample(tick);
       if (sampler.job() != nullptr) read_job_facts(tick.time.monotonic_ns, sampler, sink);
       count(tick, sampler, sink);
-      ranges.look(tick.time);
+      ranges.look(tick.time, sampler.slots());
     };
     while (!stop_ && !status.hopeless()) {
       const std::optional<Tick> tick = ticks.wait();

@@ -51,6 +51,8 @@ class Sampler {
   /// Facts that the probes add to the snapshot.
   [[nodiscard]] Snapshot facts() const;
   [[nodiscard]] const Job* job() const noexcept { return job_.get(); }
+  /// Null without a job.
+  [[nodiscard]] const ProcessSlots* slots() const noexcept { return slots_.get(); }
   [[nodiscard]] const Host& host() const noexcept { return host_; }
   [[nodiscard]] const std::vector<int>& job_cpus() const noexcept { return job_cpus_; }
   [[nodiscard]] const MetricSelection& selection() const noexcept { return selection_; }

@@ -25,13 +25,15 @@ std::string json_text(const Json& json) {
 }
 
 Json json_of(const UnusualInterval& interval) {
-  return {{"begin_utc_ns", interval.begin_utc_ns},
-          {"end_utc_ns", interval.end_utc_ns},
-          {"channels", interval.channels},
-          {"of_channels", interval.of_channels},
-          {"farthest", interval.farthest.data()},
-          {"direction", interval.above ? "above" : "below"},
-          {"ranges", interval.ranges}};
+  Json json = {{"begin_utc_ns", interval.begin_utc_ns},
+               {"end_utc_ns", interval.end_utc_ns},
+               {"channels", interval.channels},
+               {"of_channels", interval.of_channels},
+               {"farthest", interval.farthest.data()},
+               {"direction", interval.above ? "above" : "below"},
+               {"ranges", interval.ranges}};
+  if (interval.program[0] != '\0') json["program"] = interval.program.data();
+  return json;
 }
 
 /// Without the oldest intervals, if the text would be too long with them.

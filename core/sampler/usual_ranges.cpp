@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <string_view>
 #include <utility>
 
 #include "hdf5schema/basics/clocks.h"
@@ -28,6 +29,15 @@ double width_of(double low, double high) noexcept {
   return high - low;
 }
 
+/// The program of a counter of a process: "process.cpu_time/slot2", "stack.calls/rank0/ncclAllReduce".
+const char* program_in(const ProcessSlots& slots, const ChannelKey& key) noexcept {
+  const std::string_view place = std::string_view(key.instance).substr(0, key.instance.find('/'));
+  for (const ProcessSlot& slot : slots.slots()) {
+    if (slot.instance == place) return slot.process == nullptr ? "" : slot.process->command.c_str();
+  }
+  return "";
+}
+
 /// How far outside, in widths of the range; 0 inside.
 double distance(double value, double low, double high) noexcept {
   const double outside = std::max(value - high, low - value);
@@ -47,12 +57,12 @@ void UsualRanges::Range::take(double value, bool first) noexcept {
   high = first ? value : std::max(high, value);
 }
 
-void UsualRanges::look(const TickTime& time) {
+void UsualRanges::look(const TickTime& time, const ProcessSlots* slots) {
   const bool first = window_begin_.monotonic_ns == 0;
   if (!first && time.monotonic_ns < window_begin_.monotonic_ns + kWindow) return;
   for (WatchedFamily& watched : families_) watched.channels.resize(watched.family->row().size());
   const Window window = judge_window(static_cast<double>(time.monotonic_ns - window_begin_.monotonic_ns) / kSecond);
-  if (!first) follow(window, time);
+  if (!first) follow(window, time, slots);
   window_begin_ = time;
 }
 
@@ -81,6 +91,7 @@ UsualRanges::Window UsualRanges::judge_window(double seconds) noexcept {
       window.ranges = ranges;
       window.above = rate > usual.high;
       window.farthest = &watched.family->channels()[i].get();
+      window.of_process = watched.family->spec().scope == Scope::process;
     }
   }
   return window;
@@ -100,7 +111,7 @@ void UsualRanges::begin_interval(const Window& window) noexcept {
   }
 }
 
-void UsualRanges::follow(const Window& window, const TickTime& time) noexcept {
+void UsualRanges::follow(const Window& window, const TickTime& time, const ProcessSlots* slots) noexcept {
   if (is_unusual(window)) {
     if (unusual_windows_++ == 0) begin_interval(window);
     open_.end_utc_ns = time.utc_ns;
@@ -112,6 +123,8 @@ void UsualRanges::follow(const Window& window, const TickTime& time) noexcept {
       const ChannelKey& key = *window.farthest;
       std::snprintf(open_.farthest.data(), open_.farthest.size(), "%s%s%s", key.metric.c_str(),
                     key.instance.empty() ? "" : "/", key.instance.c_str());
+      const char* const program = window.of_process && slots != nullptr ? program_in(*slots, key) : "";
+      std::snprintf(open_.program.data(), open_.program.size(), "%s", program);
     }
     if (unusual_windows_ <= kLongest) return;
   } else if (unusual_windows_ >= kShortest) {

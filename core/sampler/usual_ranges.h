@@ -9,6 +9,7 @@
 #include <mutex>
 #include <vector>
 
+#include "core/job/process_slots.h"
 #include "core/kernel_text/kernel_tree.h"
 #include "core/sampler/trace_sink.h"
 
@@ -20,6 +21,7 @@ struct UnusualInterval {
   int channels = 0;                 // most counters outside their ranges at once
   int of_channels = 0;              // counters whose rate had changed at all until then
   std::array<char, 96> farthest{};  // the counter that was farthest outside: "cpu.user/cpu3", cut
+  std::array<char, 64> program{};   // program of the process that it counts, cut; "" for other counters
   bool above = false;               // it was above its range, else below
   double ranges = 0;                // its distance from its range, in widths of that range
 };
@@ -31,8 +33,9 @@ class UsualRanges {
   /// The sink has all its families.
   explicit UsualRanges(const TraceSink& sink);
 
-  /// Call it after each tick, from the thread that samples. Allocates for new channels only.
-  void look(const TickTime& time);
+  /// Call it after each tick, from the thread that samples. Allocates for new channels only. `slots` as they are after
+  /// that tick; null without a job.
+  void look(const TickTime& time, const ProcessSlots* slots = nullptr);
 
   struct Closed {
     std::vector<UnusualInterval> newest;  // at most kKept, the oldest first
@@ -66,12 +69,13 @@ class UsualRanges {
     double ranges = 0;
     bool above = false;
     const ChannelKey* farthest = nullptr;
+    bool of_process = false;  // the farthest one counts a process
   };
 
   [[nodiscard]] Window judge_window(double seconds) noexcept;
   [[nodiscard]] bool is_unusual(const Window& window) const noexcept;
   void begin_interval(const Window& window) noexcept;
-  void follow(const Window& window, const TickTime& time) noexcept;
+  void follow(const Window& window, const TickTime& time, const ProcessSlots* slots) noexcept;
   void close_interval() noexcept;
   void accept_ranges() noexcept;
 

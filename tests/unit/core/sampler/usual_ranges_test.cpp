@@ -12,6 +12,7 @@
 
 #include "core/sampler/status_file.h"
 #include "hdf5schema/basics/clocks.h"
+#include "tests/unit/core/test_host.h"
 #include "tests/unit/document_words.h"
 #include "tests/unit/hdf5schema/sample_trace.h"
 #include "tests/unit/temporary_directory.h"
@@ -211,6 +212,35 @@ TEST(StatusFile, ListsTheIntervalsThatAreOver) {
   EXPECT_EQ(status.at("closed_episodes_left_out"), 0);
 }
 
+TEST(UsualRanges, NameTheProgramOfTheProcessThatWasFarthestOutside) {
+  TestHost host;
+  host.last_pid(510);
+  host.process(500, 1, "root", 1, 0);
+  host.process(510, 500, "python3", 100, 0);
+  ProbeBench bench(host, "process", JobSource{.pid = 500});
+  bench.sample();
+  ASSERT_NE(bench.sampler().slots(), nullptr);
+  constexpr FamilyTable kOfProcesses{"process/counts",   Kind::counter,   Unit::count,    Scope::process,
+                                     Subsystem::process, "Some counters", "/proc/counts", kCountHelp};
+  const auto seen = [&](const char* place, const FamilyTable& table) {
+    TraceSink sink;
+    Family& counts = sink.add_family(table, kTenth);
+    for (int i = 0; i < 10; ++i) counts.add("test.count", std::string(place) + "/" + std::to_string(i));
+    UsualRanges ranges(sink);
+    std::int64_t count = 0;
+    for (std::int64_t second = 1; second < 120; ++second) {
+      count += 500 + 10 * (second / 3 % 5) + (second > 91 && second < 104 ? 1000 : 0);
+      counts.begin();
+      for (std::int32_t i = 0; i < 10; ++i) counts.set(i, count);
+      ranges.look({second * kSecond, kBegin + second * kSecond}, bench.sampler().slots());
+    }
+    return std::string(ranges.closed().newest.at(0).program.data());
+  };
+  EXPECT_EQ(seen("slot1", kOfProcesses), "python3");
+  EXPECT_EQ(seen("slot7", kOfProcesses), "") << "it has no process";
+  EXPECT_EQ(seen("slot1", kCounts), "") << "a disk, for example";
+}
+
 TEST(StatusFile, StaysBelowFourKilobytesWhateverTheChannelsAreCalled) {
   Node node(std::string(200, '\x01') + '\xff');
   node.live(91);
@@ -235,7 +265,7 @@ TEST(StatusFile, HasNoKeyThatItsDocumentDoesNotExplain) {
   std::set<std::string> keys;
   insert_keys(status_of(node, bytes), keys);
   EXPECT_TRUE(keys.contains("farthest"));
-  keys.insert("iterations_planned");
+  keys.insert({"iterations_planned", "program"});
   const std::set<std::string> words = words_in_code("core/sampler/status.md");
   for (const std::string& key : keys) EXPECT_TRUE(words.contains(key)) << key;
 }
