@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """The pages of the sample reports in Chromium: nothing fails, nothing is fetched, nothing is wider than the window, texts
-have contrast; the first screen has cause, place, cost and remedy; copying, filtering, zooming and showing one node do what
-they say. Prints the size and the load time of each page, those of jobs of 4, 64 and 1,024 nodes among them."""
+have contrast; the first screen has cause, place, cost and remedy; copying, filtering, zooming, resizing and showing one
+node do what they say. Prints the size and the load time of each page, those of jobs of 4, 64 and 1,024 nodes among them."""
 import json
 import pathlib
 import sys
@@ -119,6 +119,28 @@ def check_node(browser):
     check(set(browser.value(shown)) >= set(before), "not all nodes are back")
 
 
+def check_strips(browser):
+    """The strips of phases keep the axis of the charts when the window changes, also while the first chart is hidden."""
+    inside = """(() => {
+      const [strip, chart] = ['.phases .track', '.chart canvas'].map((names) =>
+          [...document.querySelectorAll(names)].find((one) => one.checkVisibility()).getBoundingClientRect());
+      return [strip.left - chart.left, chart.right - strip.right].map(Math.round);
+    })()"""
+    browser.resize(DESKTOP)
+    aligned = browser.value(inside)
+    check(aligned[0] > 20, f"the strip begins at the axis: {aligned}")
+    show = "[...document.querySelectorAll('table.map button')].find((one) => one.textContent === 'n02').click()"
+    for pressed, size in ((None, (900, 800)), (show, (700, 800)), (None, DESKTOP)):
+        if pressed:
+            browser.value(pressed)
+        browser.resize(size)
+        browser.value("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        now = browser.value(inside)
+        check(now == aligned, f"{size[0]} pixels, {'n02 alone' if pressed else 'as before'}: {now}, not {aligned}")
+    browser.value("document.querySelector('#one-node button').click()")
+    check(browser.value(inside) == aligned, "not aligned with all nodes")
+
+
 def check_choices(browser):
     """The intervals of one detector, and of one subsystem."""
     rows = ("[...document.querySelector('select[aria-label=Subsystem]').parentNode.querySelectorAll('tbody tr')]"
@@ -207,7 +229,8 @@ def main():
             page = pathlib.Path(folder, "many_nodes.html")
             browser.resize(DESKTOP)
             browser.open(page)
-            for one in (check_copy, check_filter, check_choices, check_without_eyes, check_zoom, check_marks, check_node):
+            for one in (check_copy, check_filter, check_choices, check_without_eyes, check_zoom, check_marks, check_node,
+                        check_strips):
                 one(browser)
             check_quiet(browser, page)
             browser.resize(PHONE)
