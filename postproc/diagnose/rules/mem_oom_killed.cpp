@@ -23,13 +23,27 @@ double largest(const RuleContext& context, std::string_view metric, const std::s
   return most;
 }
 
-/// A limit with a quarter more, in whole GiB.
+/// A limit with a quarter more, in whole GiB or parts of one.
 JobValues more_memory(double limit) {
+  constexpr double kLarge = 4 * kGiB;
   if (!(limit > 0)) return {};
-  return {{"memory_more", slurm_memory(std::ceil(limit * 1.25 / kGiB) * kGiB)}, {"memory_limit", slurm_memory(limit)}};
+  const double step = limit >= kLarge ? kGiB : kGiB / 16;
+  return {{"memory_more", slurm_memory(std::ceil(limit * 1.25 / step) * step)}, {"memory_limit", slurm_memory(limit)}};
 }
 
-/// " At that time, python3 (rank3) ended." If several ended, the killed one is unknown.
+/// The most that a process had in the interval in which it was killed. Within it, the slot may get another process.
+double last_memory_of(const RuleContext& context, const std::string& slot, Interval at) {
+  double last = kNaN;
+  for (const std::size_t channel : context.channels("process.rss", slot)) {
+    const auto series = context.telemetry.series(channel);
+    for (std::size_t t = 0; t < std::min(at.end, series.size()); ++t) {
+      if (!std::isnan(series[t])) last = t <= at.begin ? series[t] : std::fmax(last, series[t]);
+    }
+  }
+  return last;
+}
+
+/// " At that time, python3 (rank3) ended; it had 2 GiB resident, ..." If several ended, the killed one is unknown.
 std::string who_ended(const RuleContext& context, const EventCount& count, double killed) {
   constexpr double kSeenLateSeconds = 2;
   const TimeSpan span = context.span(count.at.begin, count.at.end);
@@ -40,7 +54,10 @@ std::string who_ended(const RuleContext& context, const EventCount& count, doubl
     slot = event.text;
   }
   if (slot.empty()) return "";
-  return fmt::format(" At that time, {} ended.", context.rank_name(slot));
+  const double held = last_memory_of(context, slot, count.at);
+  return fmt::format(
+      " At that time, {} ended{}.", context.rank_name(slot),
+      std::isnan(held) ? "" : "; it had " + quantity(held, "bytes") + " resident, with shared libraries");
 }
 
 std::string limit_in_words(const std::string& group, double limit, double peak) {
@@ -109,14 +126,18 @@ const RegisteredRule kRule{{
     .order = 10,
     .look_alikes = "mem.leak_oom_risk",
     .proof = Proof::real,
-    .user_remedy = {{"#SBATCH --mem={memory_more}   # of each node; the limit was {memory_limit}, the need is unknown: "
-                     "more than that",
-                     "job"}},
-    .advice = {{"Raise the memory limit of the job: it was {memory_limit}, and the job needs more.", "!job"},
-               "Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
-               {"With numactl --membind, a full NUMA node leads to kills although the machine has free memory: use "
-                "--preferred.",
-                "!memory_limit"}},
+    .user_remedy =
+        {{"#SBATCH --mem={memory_more}   # of each node: a quarter more than the limit of {memory_limit}; the "
+          "need was not measured",
+          "job"}},
+    .advice =
+        {{"Raise the memory limit of the job, for example to {memory_more}: a quarter more than {memory_limit}. The "
+          "need was not measured, because the kernel ended the process at the limit.",
+          "!job"},
+         "Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
+         {"With numactl --membind, a full NUMA node leads to kills although the machine has free memory: use "
+          "--preferred.",
+          "!memory_limit"}},
     .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # a job that uses too much memory ends itself, not its "
                       "neighbours",
                       "job,!memory_limit"}},
