@@ -60,28 +60,64 @@ void set_cost(const RuleContext& context, Finding& finding, const Waiting& waiti
   finding.confidence = own ? Confidence::likely : Confidence::possible;
 }
 
+double largest(std::span<const double> values) {
+  double most = kNaN;
+  for (const double value : values) most = std::fmax(most, value);
+  return most;
+}
+
+/// one + sign * other, as long as both are.
+std::vector<double> sum_of_levels(std::span<const double> one, std::span<const double> other, double sign = 1) {
+  std::vector<double> sum;
+  for (std::size_t t = 0; t < std::min(one.size(), other.size()); ++t) sum.push_back(one[t] + sign * other[t]);
+  return sum;
+}
+
+/// Empty where it was not measured.
+std::span<const double> level_of(const RuleContext& context, std::string_view metric, std::string_view instance = {}) {
+  const auto channels = context.channels(metric, instance);
+  return channels.empty() ? std::span<const double>() : context.telemetry.series(channels.front());
+}
+
+/// The level of the job's own control group; empty where it has none, or it was not measured.
+std::span<const double> level_of_job(const RuleContext& context, std::string_view metric) {
+  const auto channels = context.channels(metric, "job");
+  if (channels.empty() || context.telemetry.channels[channels.front()].role == "node") return {};
+  return context.telemetry.series(channels.front());
+}
+
 /// The memory that the job would have needed to keep all of it: the most that it had in memory and in swap at one time,
-/// and a fifth more.
+/// and a fifth more. Where its swap is not counted, the most in memory: it needs more than that.
 JobValues values_of(const RuleContext& context) {
   constexpr double kReserve = 1.2;
   constexpr double kGiB = 1024.0 * 1024 * 1024;
-  const auto memory = context.channels("group.memory", "job");
-  const auto swap = context.channels("group.swap", "job");
-  if (memory.empty() || swap.empty() || context.telemetry.channels[memory.front()].role == "node") return {};
-  const auto in_memory = context.telemetry.series(memory.front());
-  const auto in_swap = context.telemetry.series(swap.front());
-  double most = kNaN;
-  for (std::size_t t = 0; t < in_memory.size(); ++t) most = std::fmax(most, in_memory[t] + in_swap[t]);
-  if (std::isnan(most)) return {};
-  return {{"memory_more", slurm_memory(std::ceil(kReserve * most / kGiB) * kGiB)},
-          {"memory_used", quantity(most, "bytes")}};
+  const auto memory = level_of_job(context, "group.memory");
+  const double all = largest(sum_of_levels(memory, level_of_job(context, "group.swap")));
+  if (!std::isnan(all)) {
+    return {{"memory_more", slurm_memory(std::ceil(kReserve * all / kGiB) * kGiB)}, {"memory_used", slurm_memory(all)}};
+  }
+  const double resident = largest(memory);
+  if (std::isnan(resident)) return {};
+  return {{"memory_resident", slurm_memory(resident)}};
+}
+
+/// "; up to 124 MiB of the job's memory were in swap at one time", or of the node's where the job's is not counted.
+std::string most_in_swap(const RuleContext& context) {
+  const double of_job = largest(level_of_job(context, "group.swap"));
+  const bool counted = of_job > 0;
+  const double of_node =
+      largest(sum_of_levels(level_of(context, "mem.swap_total"), level_of(context, "mem.swap_free"), -1));
+  const double most = counted ? of_job : of_node;
+  if (!(most > 0)) return "";
+  return fmt::format("; up to {} of the {} memory were in swap at one time", quantity(most, "bytes"),
+                     counted ? "job's" : "node's");
 }
 
 Finding describe(const RuleContext& context, const MetricSeries& in, const Excursion& excursion,
                  std::span<const Interval> all) {
   const Waiting waiting = waiting_in(context, excursion.at, all);
   const bool of_others = is_of_others(context, waiting);
-  Finding finding = finding_at(context, excursion.at, of_others ? JobValues{} : values_of(context));
+  Finding finding = finding_at(context, excursion.at, of_others ? JobValues{{"others", ""}} : values_of(context));
   const double length = context.seconds(excursion.at.length());
   set_cost(context, finding, waiting, length);
   finding.evidence.push_back(evidence_of(context, in, excursion));
@@ -95,7 +131,7 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Excur
       fmt::format("{} were read back from swap on {} in {} ({}{}){}.", quantity(excursion.inside * length, "bytes"),
                   context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
                   std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"),
-                  of_others ? "; the job had nothing in swap, and hardly waited for memory" : "");
+                  of_others ? "; the job had nothing in swap, and hardly waited for memory" : most_in_swap(context));
   finding.runner_up = {"mem.leak_oom_risk", "a leak: its memory would only grow, and here pages were read back"};
   return finding;
 }
@@ -143,11 +179,16 @@ const RegisteredRule kRule{{
                     "the next run: how much of its memory is in swap"},
     .advice = {{"Ask for more than {memory_used} of memory: the job had so much in memory and in swap at one time.",
                 "memory_used"},
-               {"Ask for as much memory as the job uses.", "!memory_used"},
+               {"Ask for more than {memory_resident} of memory: the job had so much in memory at one time. Its part in "
+                "swap was not measured.",
+                "memory_resident"},
+               {"Ask for as much memory as the job uses.", "others"},
+               {"Ask for as much memory as the job uses: that was not measured.",
+                "!memory_used,!memory_resident,!others"},
                "Or use less memory at once: smaller batches, fewer workers."},
-    .admin_remedy =
-        {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"},
-         "sysctl vm.swappiness=1   # on {node}: the kernel then drops cached files before it swaps programs"},
+    .admin_remedy = {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"},
+                     "sysctl vm.swappiness=1   # changes {node} until its next boot: the kernel then drops cached "
+                     "files before it swaps programs"},
     .verify = "pswpin in /proc/vmstat does not grow while the job runs",
     .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cgroup.conf.html"},
     .check = check,

@@ -58,6 +58,27 @@ TEST(RuleSwap, AsksForTheMemoryThatTheJobHadInMemoryAndSwap) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.2 * 15, 0.5);
   ASSERT_FALSE(found[0].remedy.user.empty());
   EXPECT_TRUE(found[0].remedy.user[0].starts_with("#SBATCH --mem=14G ")) << found[0].remedy.user[0];
+  EXPECT_EQ(found[0].remedy.advice.at(0),
+            "Ask for more than 11444M of memory: the job had so much in memory and in swap at one time.");
+  EXPECT_NE(found[0].sentence.find("; up to 3.73 GiB of the job's memory were in swap at one time."), std::string::npos)
+      << found[0].sentence;
+}
+
+TEST(RuleSwap, SaysWhatWasSeenWhereTheSwapOfTheJobIsNotCounted) {
+  R node;
+  node.counter("vmstat.pswpin", "", R::event(0, kPages)).counter("pressure.memory_some", "", R::event(0, 0.4e9));
+  node.gauge("group.memory", "job", R::event(212e6, 121e6));
+  node.gauge("mem.swap_total", "", R::always(1e9), "node").gauge("mem.swap_free", "", R::event(1e9, 0.9e9), "node");
+  const auto found = node.findings("mem.swap_activity");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("; up to 95.4 MiB of the node's memory were in swap at one time."),
+            std::string::npos)
+      << found[0].sentence;
+  EXPECT_EQ(found[0].remedy.advice.at(0),
+            "Ask for more than 202M of memory: the job had so much in memory at one time. Its part in swap was not "
+            "measured.");
+  EXPECT_EQ(of(R::event(0, kPages)).at(0).remedy.advice.at(0),
+            "Ask for as much memory as the job uses: that was not measured.");
 }
 
 TEST(RuleSwap, DoesNotChargeTheJobWithTheSwappingOfOthers) {
@@ -71,6 +92,7 @@ TEST(RuleSwap, DoesNotChargeTheJobWithTheSwappingOfOthers) {
   EXPECT_NE(found[0].sentence.find("the job had nothing in swap, and hardly waited for memory"), std::string::npos)
       << found[0].sentence;
   for (const std::string& line : found[0].remedy.user) EXPECT_EQ(line.find("--mem"), std::string::npos) << line;
+  EXPECT_EQ(found[0].remedy.advice.at(0), "Ask for as much memory as the job uses.");
 }
 
 TEST(RuleSwap, TakesPagesThatOnlyLeaveForUnused) {
