@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -15,6 +16,12 @@ template <typename Enum>
   const auto at = std::find(names.begin(), names.end(), name);
   if (at == names.end()) return std::nullopt;
   return static_cast<Enum>(at - names.begin());
+}
+
+/// The other way round.
+template <typename Enum>
+[[nodiscard]] std::string_view name_in(std::span<const std::string_view> names, Enum value) noexcept {
+  return names[static_cast<std::size_t>(value)];
 }
 
 }  // namespace reveal

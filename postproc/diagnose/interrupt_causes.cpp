@@ -128,8 +128,10 @@ std::vector<int> sending_cpus(const RuleContext& context, const std::string& int
 }
 
 std::string line_for_senders(const std::string& interface, const std::vector<int>& cpus, const std::vector<int>& now) {
-  return fmt::format("for q in /sys/class/net/{}/queues/tx-*; do echo {} > $q/xps_cpus; done   # XPS; now: cpus {}",
-                     interface, mask_of_cpus(cpus), format_cpu_list(now));
+  return fmt::format(
+      "for q in /sys/class/net/{}/queues/tx-*; do echo {} > $q/xps_cpus; done   # changes the node until its next boot "
+      "(XPS); now: cpus {}",
+      interface, mask_of_cpus(cpus), format_cpu_list(now));
 }
 
 }  // namespace reveal

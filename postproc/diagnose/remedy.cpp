@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
+#include <utility>
 
 #include "hdf5schema/basics/program_name.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/words/lists.h"
+#include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 namespace {
@@ -190,7 +192,9 @@ void fill_again(std::vector<std::string>& lines, std::span<const RemedyLine> tab
 }
 
 Remedy remedy_for(const RuleSpec& rule, const JobValues& values) {
-  return {lines_for(rule.user_remedy, values), lines_for(rule.advice, values), lines_for(rule.admin_remedy, values),
+  std::vector<std::string> admin = lines_for(rule.admin_remedy, values);
+  looks_first(admin);
+  return {lines_for(rule.user_remedy, values), lines_for(rule.advice, values), std::move(admin),
           std::string(rule.verify)};
 }
 

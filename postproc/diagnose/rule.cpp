@@ -30,9 +30,21 @@ std::string_view process_of(const Event& event) {
 
 }  // namespace
 
+std::string_view name_of(Stated stated) noexcept {
+  constexpr std::string_view kNames[] = {"cause", "fact", "difference"};
+  return kNames[static_cast<std::size_t>(stated)];
+}
+
 std::string_view name_of(Proof proof) noexcept {
   constexpr std::string_view kNames[] = {"real", "guest", "recorded", "double"};
   return kNames[static_cast<std::size_t>(proof)];
+}
+
+std::string_view explanation_of(Stated stated) noexcept {
+  constexpr std::string_view kExplanations[] = {"the cause of what was measured",
+                                                "a fact, for which no cause is looked for",
+                                                "a difference whose cause is not known"};
+  return kExplanations[static_cast<std::size_t>(stated)];
 }
 
 std::string_view explanation_of(Proof proof) noexcept {

@@ -32,6 +32,15 @@ enum class Proof : std::uint8_t { real, guest, recorded, test_double };
 /// The meaning of the word, for readers of the table.
 [[nodiscard]] std::string_view explanation_of(Proof) noexcept;
 
+/// The statement of a rule's findings: `confidence` is how sure that is.
+enum class Stated : std::uint8_t {
+  cause,       // the reason for what was measured
+  fact,        // a state as it was measured, for which no reason is looked for
+  difference,  // something differed; the reason is not known
+};
+[[nodiscard]] std::string_view name_of(Stated) noexcept;
+[[nodiscard]] std::string_view explanation_of(Stated) noexcept;
+
 /// Everything a rule may look at on one node.
 class RuleContext;
 class JobProgress;
@@ -42,6 +51,7 @@ struct RuleSpec {
   std::string_view title;
   std::string_view looks_for;  // one sentence: the channels and the signal
   FindingKind kind = FindingKind::anomaly;
+  Stated states = Stated::cause;
   Subsystem subsystem = Subsystem::cpu;
   int order = 100;  // attribution order: configuration on the path before symptoms; lower wins and runs first
   std::string_view look_alikes;  // tested before it reports, comma separated: ids of rules, or words

@@ -40,7 +40,7 @@ std::string with_blanks(std::string_view list) {
 }
 
 std::string_view unit_in_words(std::string_view unit) {
-  return unit == "sd" ? "standard deviations" : unit;
+  return unit == "sd" ? "standard deviations" : unit == "s/s" ? "seconds each second" : unit;
 }
 
 std::vector<std::string> texts_of(const std::vector<RemedyLine>& lines) {
@@ -57,6 +57,7 @@ Json json_of(const RuleSpec& spec, const RuleSetting* setting) {
   rule["looks_for"] = spec.looks_for;
   rule["enabled"] = setting == nullptr || setting->enabled;
   rule["kind"] = name_of(spec.kind);
+  rule["states"] = name_of(spec.states);
   rule["subsystem"] = name_of(spec.subsystem);
   rule["checks_node"] = spec.checks_node;
   rule["order"] = spec.order;
@@ -90,10 +91,12 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
   if (setting != nullptr && !setting->enabled) text += "  switched off in reveal.conf\n";
   text += row("looks for", rule.looks_for, width);
   text += row("kind", fmt::format("{}, {}", name_of(rule.kind), name_of(rule.subsystem)), width);
+  text += row("states", explanation_of(rule.states), width);
   text += row("evaluated", rule.checks_node ? "in reports, and in reveal check of a node without a job" : "", width);
   text += row("rules out", with_blanks(rule.look_alikes), width);
-  text +=
-      remedy_as_text({texts_of(rule.user_remedy), texts_of(rule.advice), texts_of(rule.admin_remedy)}, kColumn, width);
+  std::vector<std::string> admin = texts_of(rule.admin_remedy);
+  looks_first(admin);
+  text += remedy_as_text({texts_of(rule.user_remedy), texts_of(rule.advice), std::move(admin), true}, kColumn, width);
   if (text.find('{') != std::string::npos)
     text += row("", "In braces: values that a report takes from its job.", width);
   text += row("verify", rule.verify, width);

@@ -7,6 +7,7 @@ namespace {
 /// Adds the fields that these rules share.
 RuleSpec rule_of_history(RuleSpec spec) {
   spec.kind = FindingKind::history;
+  spec.states = Stated::difference;
   spec.subsystem = Subsystem::process;
   spec.order = 500;
   spec.look_alikes = "another input or version of the program";

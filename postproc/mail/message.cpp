@@ -189,6 +189,13 @@ constexpr std::string_view kCaution =
     "Titles and steps come from reveal's rules. Numbers, nodes and sentences were computed as the job's owner from "
     "files that the owner can write: check the node before you act.";
 
+/// "  1. ipmitool sel list   # on n03: power brake": each on one line, to be copied.
+std::string numbered_steps(const std::vector<std::string>& steps) {
+  std::string text;
+  for (std::size_t i = 0; i < steps.size(); ++i) text += fmt::format("  {}. {}\n", i + 1, printable(steps[i], 800));
+  return text;
+}
+
 /// The part of the administrators, which comes before the text that the job's owner reads.
 MailHtml html_for_admins(const Report& report, const MailSettings& settings) {
   MailHtml mail{.heading = "For administrators: " + short_job(report.job)};
@@ -200,7 +207,7 @@ MailHtml html_for_admins(const Report& report, const MailSettings& settings) {
       mail.left_out = counted(static_cast<double>(findings.size() - kMostActions), "more finding") + " in the report";
       break;
     }
-    mail.actions.push_back({finding->title, finding->severity, finding->confidence, where_and_when(*finding),
+    mail.actions.push_back({finding->title, finding->severity, level_words(*finding), where_and_when(*finding),
                             finding->sentence, finding->remedy.admin});
   }
   return mail;
@@ -210,11 +217,10 @@ std::string text_for_admins(const Report& report, const MailHtml& mail, const Te
   const auto width = static_cast<std::size_t>(style.width);
   std::string text = mail.heading + "\n";
   for (const MailAction& action : mail.actions) {
-    text += fmt::format("\n{}, {}: {}\n", name_of(action.severity), name_of(action.confidence),
-                        printable(action.title, 200));
+    text += fmt::format("\n{}: {}\n", action.level, printable(action.title, 200));
     if (!action.where.empty()) text += folded("", action.where, 2, width);
     text += folded("", printable(action.sentence, 2000), 2, width);
-    for (const std::string& step : action.steps) text += "  - " + printable(step, 800) + "\n";
+    text += numbered_steps(action.steps);
   }
   if (!mail.left_out.empty()) text += "\n" + mail.left_out + "\n";
   return text + "\n" + folded("", kCaution, 0, width) +
@@ -467,11 +473,8 @@ std::string text_of_fault(const HardwareFault& fault) {
   std::string where = "on " + printable(fault.node, 100);
   if (const std::string devices = devices_of(finding); !devices.empty()) where += ": " + devices;
   if (!finding.intervals.empty()) where += "; " + date_and_time(finding.intervals.front().begin_utc_ns);
-  std::string text = fmt::format("{}, {}: {}\n", name_of(finding.severity), name_of(finding.confidence),
-                                 printable(finding.title, 200));
-  text += folded("", where, 2, kWidth);
-  for (const std::string& step : finding.remedy.admin) text += "  - " + printable(step, 800) + "\n";
-  return text + "\n";
+  std::string text = fmt::format("{}: {}\n", level_words(finding), printable(finding.title, 200));
+  return text + folded("", where, 2, kWidth) + numbered_steps(finding.remedy.admin) + "\n";
 }
 
 constexpr std::string_view kFaultsCaution =

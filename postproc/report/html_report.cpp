@@ -47,8 +47,15 @@ constexpr std::pair<std::string_view, std::string_view> kGlossary[] = {
     {"finding", "the result of a rule: cause, place, time, evidence, cost and remedy"},
     {"notice", "a finding that needs no action"},
     {"considered", "a cause with a similar signal, and the reason why it is not the one"},
-    {"cost", "estimated time that the job lost, and how it was estimated"},
-    {"likely, certain", "how well the evidence separates the cause from its look-alikes"},
+    {"cause likely",
+     "What a finding describes was measured. That the rule's cause is the reason is certain, likely "
+     "(look-alikes were tested and do not fit) or possible (another reason was not ruled out)."},
+    {"cause not known", "something differed, and no rule names the reason"},
+    {"measured fact", "a state for which no reason is looked for: a setting, an error, something unused"},
+    {"cost",
+     "time that the job lost, and how it was estimated: about (an estimate), at most (an upper bound), none seen "
+     "(nothing was slower), not known (with the reason)"},
+    {"steps", "in their order; those that only show something come first, and a step that changes a node says so"},
     {"expected", "the value in the rest of the job, on the other nodes or in earlier runs"},
     {"peers", "nodes of the job that do the same work"},
     {"straggler", "the node for which the others wait"},
@@ -94,6 +101,18 @@ std::string link(const Line& line) {
   return web ? fmt::format("<a rel=\"noopener noreferrer\" href=\"{}\">{}</a>", shown, shown) : shown;
 }
 
+/// A line to type is a block of its own, so that one that wraps is not taken for two. A sentence is in none: a user
+/// must not take it for something to run.
+std::string numbered_steps(const std::vector<Line>& steps) {
+  std::string items;
+  for (const Line& step : steps) {
+    items += is_typed(step) ? "<li><pre><code>" + html(text_of(step), kLongLine) + "</code></pre></li>"
+                            : "<li>" + markup(step) + "</li>";
+  }
+  const std::string_view list = steps.size() > 1 ? "ol" : "ul";
+  return fmt::format("<{0}>{1}</{0}>", list, items);
+}
+
 std::string description(const Row& row) {
   std::string text;
   switch (row.kind) {
@@ -101,10 +120,13 @@ std::string description(const Row& row) {
     case Row::Kind::aside:
     case Row::Kind::series:
       return markup(row.lines, "<br>");
-    case Row::Kind::steps:  // not in a command block: a user must not take it for something to run
+    case Row::Kind::list:
       text = "<ul><li>" + markup(row.lines, "</li><li>") + "</li></ul>";
       return row.lines.size() <= kLongList ? text : folded_away(fmt::format("All {}", row.lines.size()), text);
-    case Row::Kind::command:  // each line a block of its own, so that one that wraps is not taken for two
+    case Row::Kind::steps:
+      text = numbered_steps(row.lines);
+      return row.lines.size() <= kLongList ? text : folded_away(fmt::format("All {}", row.lines.size()), text);
+    case Row::Kind::command:
       return "<pre><code>" + markup(row.lines, "</code><code>") + "</code></pre>";
     case Row::Kind::links:
       for (const Line& line : row.lines) text += (text.empty() ? "" : "<br>") + link(line);
@@ -180,8 +202,7 @@ std::string lay_out(const Card& card, const Verdict& verdict) {
                          ? "<article class=\"card\"><header><h3>"
                          : fmt::format("<article class=\"card\" id=\"finding-{0}\"><header><h3>{0}. ", card.number);
   text += html(finding.title, 200) + "</h3>";
-  text += fmt::format("<span class=\"level {0}\">{0}, {1}</span></header>\n", name_of(finding.severity),
-                      name_of(finding.confidence));
+  text += fmt::format("<span class=\"level {}\">{}</span></header>\n", name_of(finding.severity), level_words(finding));
   const bool in_banner = verdict.sentence.size() <= kLongestBanner && repeats(verdict, finding.sentence);
   if (!finding.sentence.empty() && !in_banner) {
     text += "<p>" + html(finding.sentence, kLongLine) + "</p>\n";

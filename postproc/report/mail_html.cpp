@@ -92,12 +92,11 @@ std::string in_quiet(std::string_view markup) {
   return fmt::format("<div class=\"quiet\" style=\"{}font-size:13px\">{}</div>", kQuietInk, markup);
 }
 
-std::string level_of(Severity severity, Confidence confidence) {
+std::string level_of(Severity severity, std::string_view level) {
   const Tone tone = tone_of(severity);
   return fmt::format(
-      "<span class=\"{}-ink\" style=\"color:{};font-size:13px;font-weight:600;white-space:nowrap\">{}, "
-      "{}</span>",
-      tone.name, tone.ink, name_of(severity), name_of(confidence));
+      "<span class=\"{}-ink\" style=\"color:{};font-size:13px;font-weight:600;white-space:nowrap\">{}</span>",
+      tone.name, tone.ink, html(level));
 }
 
 std::string title_line(std::string_view text) {
@@ -115,12 +114,26 @@ std::string and_more(std::size_t left, const char* what) {
                    : in_quiet(counted(static_cast<double>(left), std::string("more ") + what) + " in the whole report");
 }
 
+std::string numbered(const std::vector<std::string>& items) {
+  std::string text = "<ol style=\"margin:2px 0;padding-left:22px\">";
+  for (const std::string& item : items) text += fmt::format("<li style=\"{}\">{}</li>", kBreaks, item);
+  return text + "</ol>";
+}
+
 std::string value_of(const Row& row) {
   const std::size_t most = row.kind == Row::Kind::series ? kMostIntervals : kMostLines;
   const std::size_t end = std::min(row.lines.size(), most);
   std::string text;
+  const bool steps = row.kind == Row::Kind::steps;
+  if (steps && row.lines.size() > 1) {
+    std::vector<std::string> items;
+    for (std::size_t i = 0; i < end; ++i) {
+      items.push_back(is_typed(row.lines[i]) ? typed_block(text_of(row.lines[i])) : marked_up(row.lines[i], kLongText));
+    }
+    return numbered(items) + and_more(row.lines.size() - end, "step");
+  }
   for (std::size_t i = 0; i < end; ++i) {
-    if (row.kind == Row::Kind::command) {
+    if (row.kind == Row::Kind::command || (steps && is_typed(row.lines[i]))) {
       text += typed_block(text_of(row.lines[i]));
     } else {
       text +=
@@ -249,17 +262,16 @@ std::string job_line(const Section& section) {
 }
 
 std::string action_block(const MailAction& one) {
-  std::string text = title_line(html(one.title, 200)) + level_of(one.severity, one.confidence);
+  std::string text = title_line(html(one.title, 200)) + level_of(one.severity, one.level);
   if (!one.where.empty()) text += in_quiet(html(one.where, 600));
-  text += "<p style=\"margin:6px 0\">" + html(one.sentence, kLongText) +
-          "</p><ul style=\"margin:6px 0;padding-left:20px\">";
+  text += "<p style=\"margin:6px 0\">" + html(one.sentence, kLongText) + "</p>";
   const std::size_t end = std::min(one.steps.size(), kMostLines);
+  std::vector<std::string> items;
   for (std::size_t i = 0; i < end; ++i) {
     const std::string& step = one.steps[i];
-    text += fmt::format("<li style=\"{}\">{}</li>", kBreaks,
-                        form_of(step) == LineForm::prose ? html(step, 800) : typed_block(step));
+    items.push_back(form_of(step) == LineForm::prose ? html(step, 800) : typed_block(step));
   }
-  return text + "</ul>" + and_more(one.steps.size() - end, "step");
+  return text + numbered(items) + and_more(one.steps.size() - end, "step");
 }
 
 void add_actions(const MailHtml& mail, MailPage& page) {
@@ -293,7 +305,7 @@ void add_tasks(const MailTasks& tasks, MailPage& page) {
 
 std::string card_of(const Card& card, const Report& report, const MailHtml& mail) {
   const Finding& finding = *card.finding;
-  std::string text = title_line(html(finding.title, 200)) + level_of(finding.severity, finding.confidence);
+  std::string text = title_line(html(finding.title, 200)) + level_of(finding.severity, level_words(finding));
   const bool read_above = std::any_of(mail.actions.begin(), mail.actions.end(),
                                       [&](const MailAction& action) { return action.sentence == finding.sentence; });
   if (!read_above && !repeats(report.verdict, finding.sentence)) {
@@ -314,17 +326,15 @@ std::string note_of(const Card& card) {
   const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
   const bool names_place = card.place.empty() || what.find(card.place) != std::string::npos;
-  std::string text = level_of(note.severity, note.confidence) + "<br>" +
+  std::string text = level_of(note.severity, level_words(note)) + "<br>" +
                      html((names_place ? "" : card.place + ": ") + what, kShortText);
-  for (const Part& part : card.parts) {
-    const Row* row = std::get_if<Row>(&part);
-    if (row == nullptr || (row->kind != Row::Kind::steps && row->kind != Row::Kind::command)) continue;
-    const std::string step = text_of(row->lines.front());
-    // A command without its label could be taken for one that the reader is to type.
-    return text + (row->kind == Row::Kind::command ? in_quiet(capitalised(row->label) + ":") + typed_block(step)
-                                                   : in_quiet(capitalised(row->label) + ": " + html(step, kShortText)));
-  }
-  return text;
+  const Row* row = first_step(card);
+  if (row == nullptr) return text;
+  const std::string step = text_of(row->lines.front());
+  // A command without its label could be taken for one that the reader is to type.
+  const bool typed = row->kind == Row::Kind::command || is_typed(row->lines.front());
+  return text + (typed ? in_quiet(capitalised(row->label) + ":") + typed_block(step)
+                       : in_quiet(capitalised(row->label) + ": " + html(step, kShortText)));
 }
 
 void add_notes(const Section& section, MailPage& page) {

@@ -19,7 +19,7 @@ inline constexpr std::size_t kLargestMailHtml = std::size_t{60} << 10;
 struct MailAction {
   std::string title;
   Severity severity = Severity::notice;
-  Confidence confidence = Confidence::possible;
+  std::string level;  // "warning, cause likely"
   std::string where, sentence;
   std::vector<std::string> steps;
 };

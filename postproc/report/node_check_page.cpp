@@ -19,7 +19,7 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kCheckColumn = 14;
+constexpr std::size_t kCheckColumn = 15;
 
 std::string_view upper_name_of(NodeStatus status) {
   constexpr std::string_view kNames[] = {"OK", "WARNING", "CRITICAL", "UNKNOWN"};
@@ -77,7 +77,7 @@ std::string finding_as_text(const Finding& finding, std::size_t width) {
                             kCheckColumn, width);
   text += folded("", finding.sentence, kCheckColumn, width);
   const Remedy& remedy = finding.remedy;
-  text += remedy_as_text({remedy.user, remedy.advice, remedy.admin}, kCheckColumn, width);
+  text += remedy_as_text({.user = remedy.user, .advice = remedy.advice, .admin = remedy.admin}, kCheckColumn, width);
   return text + folded("  verify", finding.remedy.verify, kCheckColumn, width);
 }
 

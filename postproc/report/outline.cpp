@@ -82,16 +82,18 @@ void add(std::vector<Part>& parts, std::string label, std::string text, RowKind 
   add(parts, std::move(label), {prose(std::move(text))}, kind, shown);
 }
 
-/// Commands and sentences, each as it is; the label stands before the first.
-void add_typed(std::vector<Part>& parts, const std::string& label, const std::vector<std::string>& lines) {
-  for (auto begin = lines.begin(); begin != lines.end();) {
-    const bool prose = form_of(*begin) == LineForm::prose;
-    const auto end = std::find_if(
-        begin, lines.end(), [prose](const std::string& line) { return (form_of(line) == LineForm::prose) != prose; });
-    add(parts, begin == lines.begin() ? label : "", lines_of(std::vector<std::string>(begin, end)),
-        prose ? RowKind::steps : RowKind::command);
-    begin = end;
-  }
+/// Commands and sentences, each as it is.
+void add_steps(std::vector<Part>& parts, std::string label, const std::vector<std::string>& lines) {
+  std::vector<Line> steps;
+  steps.reserve(lines.size());
+  for (const std::string& line : lines) steps.push_back(form_of(line) == LineForm::prose ? prose(line) : code(line));
+  add(parts, std::move(label), std::move(steps), RowKind::steps);
+}
+
+void add_typed(std::vector<Part>& parts, const std::vector<std::string>& lines, LineForm form) {
+  std::string label(heading_of(form));
+  if (is_step(form)) return add_steps(parts, std::move(label), lines);
+  add(parts, std::move(label), lines_of(lines), RowKind::command);
 }
 
 Section job_section(const Report& report) {
@@ -173,7 +175,7 @@ Section sources_section(const Report& report) {
   Section section{SectionId::sources, "Where these numbers come from", true};
   if (report.totals.empty()) return section;
   const JobTotals& whole = report.totals.front();
-  add(section.parts, "not known", lines_of(unknown(whole)), RowKind::steps, kInFull);
+  add(section.parts, "not known", lines_of(unknown(whole)), RowKind::list, kInFull);
   std::vector<std::string> sources;
   for (const auto& [key, member] : kTotalsNumbers) {
     const auto note = whole.notes.find(key);
@@ -181,7 +183,7 @@ Section sources_section(const Report& report) {
     std::replace(word.begin(), word.end(), '_', ' ');
     if ((whole.*member) && note != whole.notes.end()) sources.push_back(word + ": " + note->second);
   }
-  add(section.parts, "source", lines_of(sources), RowKind::steps, kInFull);
+  add(section.parts, "source", lines_of(sources), RowKind::list, kInFull);
   return section;
 }
 
@@ -245,20 +247,20 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
   for (const LineForm form : kTypedForms) {
     if (form == LineForm::run_under) add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
-    add_typed(parts, std::string(heading_of(form)), lines_with_form(finding.remedy.user, form));
+    add_typed(parts, lines_with_form(finding.remedy.user, form), form);
   }
   if (finding.remedy.user.empty() && finding.remedy.advice.empty() && !finding.remedy.admin.empty()) {
     add(parts, "for you", std::string(kNothingForUsers));
   }
-  add_typed(parts, "for admins", finding.remedy.admin);
+  add_steps(parts, "for admins", finding.remedy.admin);
   std::vector<Line> led_to;
   for (const Finding* effect : effects_of(finding, report.findings)) {
     led_to.push_back({{effect->id, true}, {": " + effect->sentence}});
   }
-  add(parts, "led to", led_to, RowKind::steps);
+  add(parts, "led to", led_to, RowKind::list);
   add(parts, "caused by", {code(finding.caused_by)});
   if (!finding.evidence.empty()) parts.emplace_back(evidence_table(finding, report));
-  add(parts, "python", lines_of(finding.main_threads), RowKind::steps);
+  add(parts, "python", lines_of(finding.main_threads), RowKind::list);
   if (!finding.runner_up.why_not.empty()) {
     const std::string& id = finding.runner_up.id;
     Line line{{finding.runner_up.why_not}};
@@ -601,10 +603,10 @@ Section measured_section(const Report& report) {
   } else {
     parts.emplace_back(coverage_table(report));
   }
-  add(parts, "not measured", lines_of(gaps(report)), RowKind::steps, kInFull);
-  add(parts, "muted", lines_of(muted_lines(report)), RowKind::steps);
-  add(parts, "feedback", lines_of(feedback_lines(report)), RowKind::steps);
-  add(parts, "not checked", not_checked_line(report), RowKind::prose, kPage);
+  add(parts, "not measured", lines_of(gaps(report)), RowKind::list, kInFull);
+  add(parts, "muted", lines_of(muted_lines(report)), RowKind::list);
+  add(parts, "feedback", lines_of(feedback_lines(report)), RowKind::list);
+  add(parts, "checked", checked_line(report), RowKind::prose, kPage);
   add(parts, "own cost", own_cost(report));
   add(parts, "privileges",
       fmt::format("{} privileges{}", report.privileged ? "with" : "without",
@@ -658,6 +660,18 @@ std::string text_of(const Line& line) {
   std::string text;
   for (const Span& span : line) text += span.text;
   return text;
+}
+
+bool is_typed(const Line& line) {
+  return !line.empty() && line.front().code;
+}
+
+const Row* first_step(const Card& card) {
+  for (const Part& part : card.parts) {
+    const Row* row = std::get_if<Row>(&part);
+    if (row != nullptr && (row->kind == RowKind::steps || row->kind == RowKind::command)) return row;
+  }
+  return nullptr;
 }
 
 std::string joined(const std::vector<Line>& lines, std::string_view separator) {

@@ -33,8 +33,9 @@ struct Row {
     prose,
     aside,    // a page may cut it
     series,   // short texts after one another
-    steps,    // for people to do, one below the other
-    command,  // to type
+    list,     // sentences, one below the other
+    steps,    // to be done in this order: sentences, and lines to type, which are code
+    command,  // lines to type that belong together, or replace each other
     links,
   };
   std::string label;
@@ -110,6 +111,10 @@ struct Section {
 [[nodiscard]] std::vector<Section> outline(const Report& report);
 
 [[nodiscard]] std::string text_of(const Line& line);
+/// A line of steps that is typed.
+[[nodiscard]] bool is_typed(const Line& line);
+/// The row that begins with the first step of a card. Null: it has none.
+[[nodiscard]] const Row* first_step(const Card& card);
 [[nodiscard]] std::string joined(const std::vector<Line>& lines, std::string_view separator);
 /// A row of a table that is no grid, from those of its columns that are shown.
 [[nodiscard]] std::string row_as_sentence(const Table& table, const std::vector<Cell>& cells, unsigned shown);

@@ -27,12 +27,14 @@ constexpr std::size_t kLongestLine = 2000;
 
 /// How much of each thing is shown.
 struct Limits {
-  std::size_t notes, times, steps;
+  std::size_t notes, times, lines;
+  std::size_t steps;  // one more is shown instead of a line that says so
   std::size_t commands;
   std::size_t sentence;  // characters of a sentence that is not the main one
 };
-constexpr Limits kOfPage{.notes = 3, .times = 2, .steps = 2, .commands = 3, .sentence = 220};
-constexpr Limits kOfAll{.notes = 100, .times = 20, .steps = 200, .commands = 200, .sentence = kLongestLine};
+constexpr Limits kOfPage{.notes = 3, .times = 2, .lines = 2, .steps = 3, .commands = 3, .sentence = 220};
+constexpr Limits kOfAll{
+    .notes = 100, .times = 20, .lines = 200, .steps = 200, .commands = 200, .sentence = kLongestLine};
 
 Ink ink_of(VerdictStatus status) {
   switch (status) {
@@ -202,13 +204,28 @@ unsigned wanted(const Page& page) {
   return page.all() ? kAll : kPage;
 }
 
-void print_steps(Page& page, const Row& row, std::size_t most) {
+void print_list(Page& page, const Row& row, std::size_t most) {
   const std::size_t end = std::min(row.lines.size(), most);
   for (std::size_t i = 0; i < end; ++i) {
     const bool cut = i + 1 == end && end < row.lines.size();
     page.row(i == 0 ? row.label : "",
              text_of(row.lines[i]) + (cut ? fmt::format(" ({} more)", row.lines.size() - end) : ""));
   }
+}
+
+void print_more(Page& page, std::size_t more, const char* what) {
+  if (more > 0) page.row("", counted(static_cast<double>(more), std::string("more ") + what) + " in full");
+}
+
+/// A single one needs no number.
+void print_steps(Page& page, const Row& row, std::size_t most) {
+  const std::size_t end = row.lines.size() > most + 1 ? most : row.lines.size();
+  for (std::size_t i = 0; i < end; ++i) {
+    const std::string label = step_label(i == 0 ? row.label : "", row.lines.size() > 1 ? i + 1 : 0, kLabel);
+    const std::string text = text_of(row.lines[i]);
+    is_typed(row.lines[i]) ? page.command(label, text) : page.row(label, text);
+  }
+  print_more(page, row.lines.size() - end, "step");
 }
 
 void print(Page& page, const Row& row) {
@@ -225,15 +242,17 @@ void print(Page& page, const Row& row) {
       page.row(row.label, listed(texts, page.limits().times, "; "));
       break;
     }
-    case Row::Kind::steps:
+    case Row::Kind::list:
     case Row::Kind::links:
+      print_list(page, row, page.limits().lines);
+      break;
+    case Row::Kind::steps:
       print_steps(page, row, page.limits().steps);
       break;
     case Row::Kind::command: {
       const std::size_t end = std::min(row.lines.size(), page.limits().commands);
       for (std::size_t i = 0; i < end; ++i) page.command(i == 0 ? row.label : "", text_of(row.lines[i]));
-      if (end < row.lines.size())
-        page.row("", counted(static_cast<double>(row.lines.size() - end), "more line") + " in full");
+      print_more(page, row.lines.size() - end, "line");
       break;
     }
   }
@@ -329,8 +348,7 @@ void print_verify(Page& page, const std::string& directory) {
 
 void print(Page& page, const Card& card, const Report& report) {
   const Finding& finding = *card.finding;
-  page.title(finding.title, fmt::format("{}, {}", name_of(finding.severity), name_of(finding.confidence)),
-             ink_of(finding.severity));
+  page.title(finding.title, level_words(finding), ink_of(finding.severity));
   if (page.style().part == TextPart::findings || !repeats(report.verdict, finding.sentence)) {
     page.row("what", finding.sentence);
   }
@@ -345,16 +363,14 @@ void print_note(Page& page, const Card& card) {
   const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
   const bool says_where = card.place.empty() || what.find(card.place) != std::string::npos;
-  const std::string text = fmt::format("[{}, {}] {}{}{}", name_of(note.severity), name_of(note.confidence),
-                                       says_where ? "" : card.place, says_where ? "" : ": ", what);
+  const std::string text =
+      fmt::format("[{}] {}{}{}", level_words(note), says_where ? "" : card.place, says_where ? "" : ": ", what);
   page.paragraph("  - ", 4, 4, shortened(text, page.limits().sentence));
-  for (const Part& part : card.parts) {
-    const Row* row = std::get_if<Row>(&part);
-    if (row == nullptr || (row->kind != Row::Kind::steps && row->kind != Row::Kind::command)) continue;
-    const std::string step = text_of(row->lines.front());
-    if (row->kind == Row::Kind::command) return page.command("  " + row->label, step);
-    return page.paragraph(4, row->label + ": " + shortened(step, page.limits().sentence));
-  }
+  const Row* row = first_step(card);
+  if (row == nullptr) return;
+  const std::string step = text_of(row->lines.front());
+  if (row->kind == Row::Kind::command || is_typed(row->lines.front())) return page.command("  " + row->label, step);
+  page.paragraph(4, row->label + ": " + shortened(step, page.limits().sentence));
 }
 
 void print_notes(Page& page, const Section& section) {

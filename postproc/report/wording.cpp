@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "hdf5schema/basics/enum_names.h"
 #include "postproc/diagnose/rule.h"
@@ -25,6 +26,20 @@ constexpr std::string_view kPhaseWords[] = {"computing", "computing on few cpus"
                                             "waiting",   "not measured"};
 constexpr std::string_view kHeadlines[] = {"Healthy", "Notice", "Finding", "Not enough data"};
 
+std::string certainty_words(const Finding& finding) {
+  const RuleSpec* rule = find_rule(finding.id);
+  const Stated states = rule == nullptr ? Stated::cause : rule->states;
+  if (states == Stated::difference) return "cause not known";
+  const bool fact = states == Stated::fact && finding.confidence == Confidence::certain;
+  return fact ? "measured fact" : fmt::format("cause {}", name_of(finding.confidence));
+}
+
+/// The beginning of a reason, without the explanation behind it.
+std::string short_reason(std::string_view reason) {
+  constexpr std::size_t kLongestReason = 40;
+  return shortened(reason.substr(0, std::min(reason.find(" ("), reason.find_first_of(",;"))), kLongestReason);
+}
+
 }  // namespace
 
 std::string when(const TimeSpan& span, const ReportJob& job) {
@@ -36,41 +51,41 @@ std::string when(const TimeSpan& span, const ReportJob& job) {
 }
 
 std::string_view name_of(Coverage::State state) noexcept {
-  return kCoverageStates[static_cast<std::size_t>(state)];
+  return name_in(kCoverageStates, state);
 }
 std::optional<Coverage::State> coverage_state_of(std::string_view name) noexcept {
   return enumerator_of<Coverage::State>(kCoverageStates, name);
 }
 
 std::string_view name_of(VerdictStatus status) noexcept {
-  return kStatuses[static_cast<std::size_t>(status)];
+  return name_in(kStatuses, status);
 }
 std::optional<VerdictStatus> verdict_status_of(std::string_view name) noexcept {
   return enumerator_of<VerdictStatus>(kStatuses, name);
 }
 
 std::string_view name_of(AnomalousTime::By by) noexcept {
-  return kAnomalousBy[static_cast<std::size_t>(by)];
+  return name_in(kAnomalousBy, by);
 }
 std::optional<AnomalousTime::By> anomalous_by_of(std::string_view name) noexcept {
   return enumerator_of<AnomalousTime::By>(kAnomalousBy, name);
 }
 
 std::string_view name_of(ReportMark::Kind kind) noexcept {
-  return kMarkKinds[static_cast<std::size_t>(kind)];
+  return name_in(kMarkKinds, kind);
 }
 std::optional<ReportMark::Kind> mark_kind_of(std::string_view name) noexcept {
   return enumerator_of<ReportMark::Kind>(kMarkKinds, name);
 }
 
 std::string_view name_of(JobPhase::Kind kind) noexcept {
-  return kPhaseKinds[static_cast<std::size_t>(kind)];
+  return name_in(kPhaseKinds, kind);
 }
 std::optional<JobPhase::Kind> phase_kind_of(std::string_view name) noexcept {
   return enumerator_of<JobPhase::Kind>(kPhaseKinds, name);
 }
 std::string_view words_of(JobPhase::Kind kind) noexcept {
-  return kPhaseWords[static_cast<std::size_t>(kind)];
+  return name_in(kPhaseWords, kind);
 }
 
 std::vector<PhaseTime> phase_times(const NodePhases& node) {
@@ -114,7 +129,7 @@ std::string phases_line(const NodePhases& node, const ReportJob& job) {
 
 std::string_view headline(const Verdict& verdict) noexcept {
   if (verdict.job_failed && verdict.status == VerdictStatus::healthy) return "Failed";
-  return kHeadlines[static_cast<std::size_t>(verdict.status)];
+  return name_in(kHeadlines, verdict.status);
 }
 
 std::string channel_name(std::string_view metric, std::string_view instance) {
@@ -202,6 +217,10 @@ std::vector<std::string> unknown(const JobTotals& totals) {
   return lines;
 }
 
+std::string level_words(const Finding& finding) {
+  return fmt::format("{}, {}", name_of(finding.severity), certainty_words(finding));
+}
+
 std::string cost_words(const Impact& cost) {
   const bool timed = cost.seconds.value_or(0) > 0;
   const bool shared = cost.percent.value_or(0) > 0;
@@ -252,19 +271,28 @@ std::vector<std::string> gaps(const Report& report) {
   return lines;
 }
 
-std::string not_checked_line(const Report& report) {
-  std::map<std::string_view, std::set<std::string_view>> reasons;
+/// The two most frequent reasons, and the number of rules with others: two lines of a terminal.
+std::string checked_line(const Report& report) {
+  constexpr std::size_t kShownReasons = 2;
+  std::map<std::string_view, std::size_t> rules_by_reason;
   std::set<std::string_view> all;
   for (const NotChecked& one : report.not_checked) {
-    reasons[one.reason].insert(one.rule);
-    all.insert(one.rule);
+    if (all.insert(one.rule).second) ++rules_by_reason[one.reason];
   }
   if (all.empty()) return "";
-  const auto most = std::max_element(reasons.begin(), reasons.end(), [](const auto& one, const auto& other) {
-    return one.second.size() < other.second.size();
-  });
-  return fmt::format("{} of {} rules; {} of these: {}", all.size(), std::max(rules().size(), all.size()),
-                     most->second.size(), most->first);
+  std::vector<std::pair<std::string_view, std::size_t>> reasons(rules_by_reason.begin(), rules_by_reason.end());
+  std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::vector<std::string> parts;
+  std::size_t others = all.size();
+  for (const auto& [reason, count] : reasons) {
+    // A reason of a single rule tells less than the number of them.
+    if (parts.size() == kShownReasons || (!parts.empty() && count == 1)) break;
+    parts.push_back(fmt::format("{} ({})", short_reason(reason), count));
+    others -= count;
+  }
+  if (others > 0) parts.push_back(fmt::format("others ({})", others));
+  const std::size_t known = std::max(rules().size(), all.size());
+  return fmt::format("{} of {} rules; rest: {}", known - all.size(), known, joined(parts, ", "));
 }
 
 std::vector<std::string> muted_lines(const Report& report) {

@@ -62,6 +62,10 @@ struct PhaseTime {
 [[nodiscard]] std::string amount(std::optional<double> bytes);
 [[nodiscard]] std::string waited(const JobTotals&);
 
+/// How severe a finding is, and how sure its cause: "warning, cause likely", "notice, cause not known" where the rule
+/// names none, "notice, measured fact" where it states a fact.
+[[nodiscard]] std::string level_words(const Finding&);
+
 /// "about 13.2 s (11 % of the run)", "at most 3 % of the run"; "" where no loss was measured.
 [[nodiscard]] std::string cost_words(const Impact&);
 /// Whether time may have been lost, of which the amount could not be measured.
@@ -88,8 +92,8 @@ inline constexpr std::string_view kNothingForUsers =
 /// "cpu.outsider on n03: Your feedback of 2026-11-24: my own download", for findings that the feedback made
 /// observations.
 [[nodiscard]] std::vector<std::string> feedback_lines(const Report& report);
-/// "9 of 85 rules; 6 of these: no NVIDIA GPU", "" if all were checked.
-[[nodiscard]] std::string not_checked_line(const Report&);
+/// "76 of 85 rules; rest: not measured: gpu.utilization (6), others (3)"; "" if all were checked.
+[[nodiscard]] std::string checked_line(const Report&);
 
 /// Rules that could not be checked, by the same reason: {"mem.a, mem.b", "no /proc/vmstat"}.
 [[nodiscard]] std::vector<NotChecked> by_reason(std::span<const NotChecked>);

@@ -31,6 +31,7 @@ constexpr MetricFact kFacts[] = {
     {.metric = "job.running", .peers = PeerMeaning::work},
     {.metric = "process.cpu_time", .words = "CPU time of the process", .unit = "cpus", .prune_rank = 6},
     {.metric = "outsider.cpu_time", .unit = "cpus"},
+    {.metric = "process.run_time", .words = "Exact CPU time of the process", .shown = "cpus"},
     {.metric = "process.wait_time", .words = "Time the process was ready but had no cpu", .shown = "threads waiting"},
     {.metric = "process.migrations", .words = "Migrations of the process between cpus"},
     {.metric = "process.threads", .peers = PeerMeaning::work},

@@ -31,8 +31,8 @@ constexpr Step kSteps[] = {
     {"ns", 1e3, 1e-3, "us"},
     {"ns", 0, 1, "ns"},
     // A time counter per second: cpu time, waiting time. 0.98 seconds in each second.
-    {"ns/s", 0, 1e-9, "s per s"},
-    {"s/s", 0, 1, "s per s"},
+    {"ns/s", 0, 1e-9, "s each second"},
+    {"s/s", 0, 1, "s each second"},
     {"s", 0.01, 1, "s"},
     {"s", 0, 1e3, "ms"},
     {"Hz", 1e9, 1e-9, "GHz"},

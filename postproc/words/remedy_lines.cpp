@@ -52,12 +52,14 @@ bool is_capital(char c) {
   return c >= 'A' && c <= 'Z';
 }
 
-/// Lines one below the other, the label before the first.
-std::string typed_lines(std::string_view label, const std::vector<std::string>& lines, std::size_t column,
+/// Lines one below the other, the label before the first; several `steps` have numbers.
+std::string typed_lines(std::string_view label, const std::vector<std::string>& lines, bool steps, std::size_t column,
                         std::size_t width) {
   std::string text;
-  for (const std::string& line : lines) {
-    const std::string first = text.empty() ? "  " + std::string(label) : "";
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string& line = lines[i];
+    const std::string first =
+        step_label(i == 0 ? "  " + std::string(label) : "", steps && lines.size() > 1 ? i + 1 : 0, column);
     if (form_of(line) == LineForm::prose) {
       text += folded(first, line, column, width);
       continue;
@@ -105,6 +107,28 @@ std::string_view heading_of(LineForm form) {
   return "to change";
 }
 
+bool is_step(LineForm form) {
+  return form == LineForm::run_under || form == LineForm::look;
+}
+
+bool is_change(std::string_view line) {
+  constexpr std::string_view kLooks[] = {"Check ", "Find ", "Look "};
+  if (form_of(line) != LineForm::prose) return typed_line(line).comment.starts_with("changes ");
+  return std::none_of(std::begin(kLooks), std::end(kLooks),
+                      [line](std::string_view look) { return line.starts_with(look); });
+}
+
+void looks_first(std::vector<std::string>& lines) {
+  std::stable_partition(lines.begin(), lines.end(), [](const std::string& line) { return !is_change(line); });
+}
+
+std::string step_label(std::string_view label, std::size_t number, std::size_t column) {
+  if (number == 0) return std::string(label);
+  const std::string digits = std::to_string(number);
+  const std::size_t room = column > digits.size() + 1 ? column - digits.size() - 1 : 0;
+  return fmt::format("{:<{}}{}", label, room, digits);
+}
+
 std::string commented(std::string_view label, std::string_view comment, std::size_t column, std::size_t width) {
   const std::string padded =
       fmt::format("{:<{}}#", label, label.empty() || label.size() < column ? column : label.size() + 1);
@@ -116,15 +140,16 @@ std::string commented(std::string_view label, std::string_view comment, std::siz
 std::string remedy_as_text(const RemedyTexts& remedy, std::size_t column, std::size_t width) {
   std::string text;
   for (const LineForm form : kTypedForms) {
-    text += typed_lines(heading_of(form), lines_with_form(remedy.user, form), column, width);
+    const bool steps = is_step(form) && !remedy.possible;
+    text += typed_lines(heading_of(form), lines_with_form(remedy.user, form), steps, column, width);
     if (form != LineForm::before_program) continue;
-    std::string_view label = heading_of(LineForm::prose);
-    for (const std::string& advice : remedy.advice) {
-      text += folded(label.empty() ? "" : "  " + std::string(label), advice, column, width);
-      label = "";
+    const bool several = remedy.advice.size() > 1 && !remedy.possible;
+    for (std::size_t i = 0; i < remedy.advice.size(); ++i) {
+      const std::string label = i == 0 ? "  " + std::string(heading_of(LineForm::prose)) : "";
+      text += folded(step_label(label, several ? i + 1 : 0, column), remedy.advice[i], column, width);
     }
   }
-  return text + typed_lines("for admins", remedy.admin, column, width);
+  return text + typed_lines("for admins", remedy.admin, !remedy.possible, column, width);
 }
 
 std::vector<std::string> lines_with_form(const std::vector<std::string>& lines, LineForm form) {

@@ -23,11 +23,25 @@ inline constexpr LineForm kTypedForms[] = {LineForm::job_script, LineForm::befor
 [[nodiscard]] bool is_launcher(std::string_view program);
 /// The text of a report before such a line for the job's owner: "job script", "start with", "run under", "look".
 [[nodiscard]] std::string_view heading_of(LineForm form);
+/// True for forms whose lines are steps, to be done in their order; those of a script or before a program belong
+/// together, or replace each other.
+[[nodiscard]] bool is_step(LineForm form);
+
+/// A line for administrators changes something: its comment begins with "changes", or it is a sentence that does not
+/// begin with "Check", "Find" or "Look". All others only show something.
+[[nodiscard]] bool is_change(std::string_view line);
+/// Puts the lines that only show something before those that change something.
+void looks_first(std::vector<std::string>& lines);
+
+/// "for admins 1": a label with the number of its step, which ends before the column at which the text begins. 0: the
+/// label alone.
+[[nodiscard]] std::string step_label(std::string_view label, std::size_t number, std::size_t column);
 
 struct RemedyTexts {
   std::vector<std::string> user;    // lines that the job's owner can type
   std::vector<std::string> advice;  // prose
   std::vector<std::string> admin;   // lines and prose for the site
+  bool possible = false;            // those that a finding may have: there is no order in which all are done
 };
 /// Each line under its label, from `column` on. A command stays on its line, because half a command is worse than a
 /// long line; its comment comes before it.

@@ -3,7 +3,7 @@
 in a look-alike. They were kept because that was right when they were recorded (tests/lab/keep.py).
 
 Each report is also read as a tired user reads it: the first screen of a terminal must name the node, the cause, the cost,
-the next step and how certain they are, and a report of one finding must fit on one page."""
+the next step and how sure the cause is, and a report of one finding must fit on one page."""
 import json
 import os
 import pathlib
@@ -20,6 +20,7 @@ from lab import judge  # noqa: E402
 RECORDINGS = sorted((SOURCE / "tests/data/traces/lab").glob("*.tar.xz"))
 LEAST_IOU = 0.5
 FIRST_SCREEN, PAGE, WIDTH = 24, 45, 80  # lines, lines, columns
+NO_CAUSE = "cause not known|measured fact"
 NEXT_STEP = r"^  (job script|start with|run under|to change|look|for you|for admins) "
 
 
@@ -41,12 +42,15 @@ def check_first_screen(name: str, job: pathlib.Path):
         check(len(lines) <= PAGE, f"{name}: {len(lines)} lines for {len(shown)} findings")
     wide = [line for line in lines if len(line) > WIDTH and " -printf " not in line]  # a command that cannot be split
     check(not wide, f"{name}: wider than a terminal: {wide}")
+    for at in (i for i, line in enumerate(lines) if line.startswith("  checked ")):
+        check(not lines[at + 2].startswith(" " * 15), f"{name}: more than two lines: {lines[at:at + 3]}")
     if not shown:
         return
     first, screen = shown[0], "\n".join(lines[:FIRST_SCREEN])
     answers = {"which node": any(node in screen for node in first["nodes"]), "what": first["title"] in screen,
                "how much": re.search("^  cost ", screen, re.M), "what to do": re.search(NEXT_STEP, screen, re.M),
-               "how certain": f"{first['severity']}, {first['confidence']}" in screen}
+               "how sure the cause is": re.search(f"{first['severity']}, (cause {first['confidence']}|{NO_CAUSE})$",
+                                                  screen, re.M)}
     missing = [question for question, answer in answers.items() if not answer]
     check(not missing, f"{name}: the first screen does not answer {missing}:\n{screen}")
 

@@ -228,10 +228,12 @@ const RegisteredRule kSource{{
     .advice =
         {"Tell the administrators; programs that read the clock often (tracers, profilers, loggers) suffer most."},
     .admin_remedy = {"journalctl -k | grep -i clocksource   # why the kernel rejected tsc",
-                     {"scontrol reboot ASAP nextstate=RESUME {nodes}   # if the slow clock source returns: firmware "
-                      "and microcode updates",
+                     {"scontrol reboot ASAP nextstate=RESUME {nodes}   # changes the node: Slurm reboots it after its "
+                      "jobs; if the slow clock source returns: firmware and microcode updates",
                       "job"},
-                     {"reboot   # with no job on the node; if it comes back: firmware and microcode updates", "!job"}},
+                     {"reboot   # changes the node, only without jobs; if the slow clock source returns: firmware and "
+                      "microcode updates",
+                      "!job"}},
     .verify = "current_clocksource is tsc on all nodes",
     .sources = {"https://docs.kernel.org/timers/timekeeping.html"},
     .check = check_source,
@@ -251,16 +253,29 @@ const RegisteredRule kFrequency{{
     .proof = Proof::guest,
     .checks_node = true,
     .user_remedy = {{"srun --cpu-freq=performance   # where the site allows it", "job"}},
-    .admin_remedy = {{"cpupower frequency-set -g performance", "cpu.governor,!cpus"},
-                     {"cpupower -c {cpus} frequency-set -g performance", "cpu.governor,cpus"},
-                     {"echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference",
-                      "cpu.energy_preference"},
-                     {"echo 1 > /sys/devices/system/cpu/cpufreq/boost", "cpu.boost"},
-                     {"echo 0 > /sys/devices/system/cpu/intel_pstate/no_turbo", "cpu.no_turbo"},
-                     {"cpupower frequency-set -u {most}   # kHz", "cpu.frequency_limit,!cpus"},
-                     {"cpupower -c {cpus} frequency-set -u {most}   # kHz", "cpu.frequency_limit,cpus"},
-                     {"echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct", "cpu.most_performance"},
-                     "tuned-adm profile hpc-compute   # if tuned runs: it restores these settings"},
+    .admin_remedy =
+        {{"cpupower frequency-set -g performance   # changes the node until its next boot: the governor",
+          "cpu.governor,!cpus"},
+         {"cpupower -c {cpus} frequency-set -g performance   # changes the node until its next boot: the governor",
+          "cpu.governor,cpus"},
+         {"echo performance | tee /sys/devices/system/cpu/cpufreq/policy*/energy_performance_preference   # changes "
+          "the node until its next boot: prefers speed to energy",
+          "cpu.energy_preference"},
+         {"echo 1 > /sys/devices/system/cpu/cpufreq/boost   # changes the node until its next boot: allows boost",
+          "cpu.boost"},
+         {"echo 0 > /sys/devices/system/cpu/intel_pstate/no_turbo   # changes the node until its next boot: allows "
+          "turbo",
+          "cpu.no_turbo"},
+         {"cpupower frequency-set -u {most}   # changes the node until its next boot: the highest clock, in kHz",
+          "cpu.frequency_limit,!cpus"},
+         {"cpupower -c {cpus} frequency-set -u {most}   # changes the node until its next boot: the highest clock, in "
+          "kHz",
+          "cpu.frequency_limit,cpus"},
+         {"echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct   # changes the node until its next boot: no "
+          "limit of the clock",
+          "cpu.most_performance"},
+         "tuned-adm profile hpc-compute   # changes the node, also after a boot: if tuned runs, it restores these "
+         "settings"},
     .verify = "governor, limits and boost are the same on all nodes, and the job runs faster",
     .sources = {"https://docs.kernel.org/admin-guide/pm/cpufreq.html",
                 "https://docs.kernel.org/admin-guide/pm/intel_pstate.html"},

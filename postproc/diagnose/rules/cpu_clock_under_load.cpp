@@ -275,8 +275,9 @@ const RegisteredRule kCap{{
     .admin_remedy =
         {"grep . /sys/class/powercap/intel-rapl:{package}/constraint_0_*_uw   # on all nodes",
          "cat /sys/class/powercap/intel-rapl:{package}/constraint_0_max_power_uw > "
-         "/sys/class/powercap/intel-rapl:{package}/constraint_0_power_limit_uw",
-         "ipmitool dcmi power get_limit   # a cap of the board's controller; ipmitool dcmi power deactivate"},
+         "/sys/class/powercap/intel-rapl:{package}/constraint_0_power_limit_uw   # changes the node until its next "
+         "boot: the nominal power as limit",
+         "ipmitool dcmi power get_limit   # a cap of the board's controller; ipmitool dcmi power deactivate lifts it"},
     .verify = "the limits are the same on all nodes, and the package no longer runs at a lowered one",
     .sources = {"https://docs.kernel.org/power/powercap/powercap.html"},
     .check = check_cap,
@@ -305,7 +306,8 @@ const RegisteredRule kOscillation{{
                    kMinLostPercent},
     .user_remedy = {{"srun --cpu-freq=performance   # where the site allows it", "job"}},
     .advice = {"Check first the metrics that rose at the same time: the clock follows them."},
-    .admin_remedy = {"tuned-adm profile hpc-compute   # no deep sleep states, no changes of the clock to save energy"},
+    .admin_remedy = {"tuned-adm profile hpc-compute   # changes the node, also after a boot: no deep sleep states, no "
+                     "changes of the clock to save energy"},
     .verify = "the clock is stable while the load is stable",
     .sources = {"https://arxiv.org/abs/2510.26008", "https://docs.kernel.org/admin-guide/pm/cpufreq.html"},
     .check = check_oscillation,

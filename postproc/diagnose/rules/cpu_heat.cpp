@@ -324,7 +324,9 @@ const RegisteredRule kRule{{
     .advice = {"Tell the administrators: a node that is too hot slows down every job on it."},
     .admin_remedy = {"ipmitool sdr type Temperature   # on {node}: inlet, heat sink",
                      "ipmitool sdr type Fan   # on {node}",
-                     {"scontrol update nodename={nodes} state=drain reason=heat", "job"}},
+                     {"scontrol update nodename={nodes} state=drain reason=heat   # changes the state in Slurm: no new "
+                      "job starts there",
+                      "job"}},
     .verify = "core_throttle_total_time_ms of all cpus no longer grows under the same load; on AMD the temperature "
               "stays below its limit",
     .sources = {"https://docs.kernel.org/admin-guide/thermal/intel_thermal_throttle.html",

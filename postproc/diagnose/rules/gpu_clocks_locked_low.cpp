@@ -108,8 +108,9 @@ const RegisteredRule kRule{{
                    {"min_seconds", 20, "s", "least time in which the GPU works"}},
     .user_remedy = {{"srun --gpu-freq=high   # or without --gpu-freq", "job"},
                     "nvidia-smi -i {gpu} -q -d CLOCK   # applications, max"},
-    .admin_remedy = {"nvidia-smi -i {gpu} -rgc   # on {node}, and in the site's epilog",
-                     "nvidia-smi -i {gpu} -rac   # on {node}, and in the site's epilog"},
+    .admin_remedy =
+        {"nvidia-smi -i {gpu} -rgc   # changes {node}: no locked clocks; also in the site's epilog",
+         "nvidia-smi -i {gpu} -rac   # changes {node}: default clocks of applications; also in the site's epilog"},
     .verify = "gpu.sm_clock comes near the highest clock under the same load",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
                 "https://slurm.schedmd.com/srun.html#OPT_gpu-freq"},

@@ -82,6 +82,7 @@ const RegisteredRule kEcc{{
         "Memory errors that were not corrected (gpu.ecc_uncorrected), and bad memory that waits to be replaced "
         "or cannot be (gpu.remap_pending, gpu.remap_failed, gpu.retired_pages_pending).",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::gpu,
     .order = 13,
     .look_alikes = "corrected errors alone",
@@ -90,14 +91,18 @@ const RegisteredRule kEcc{{
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the GPU was reset or replaced", "avoid_node"}},
     .advice = {{"After uncorrected errors, start again from a checkpoint that is older than the errors.",
                 "wrong_results"}},
-    .admin_remedy = {{"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "!amd"},
-                     {"amd-smi metric -g {gpu} --ecc-blocks   # on {node}", "amd"},
-                     {"amd-smi bad-pages -g {gpu}   # on {node}", "amd"},
-                     {"scontrol update nodename={nodes} state=drain reason=gpu-ecc", "avoid_node"},
-                     {"nvidia-smi -r -i {gpu}   # when nothing runs there: replaces pending memory; if that failed: "
-                      "RMA; with NVSwitch, omit -i to reset all GPUs together",
-                      "!amd"},
-                     {"amd-smi reset -g {gpu} --gpureset   # when nothing runs there; if errors return: RMA", "amd"}},
+    .admin_remedy =
+        {{"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "!amd"},
+         {"amd-smi metric -g {gpu} --ecc-blocks   # on {node}", "amd"},
+         {"amd-smi bad-pages -g {gpu}   # on {node}", "amd"},
+         {"scontrol update nodename={nodes} state=drain reason=gpu-ecc   # changes the state in Slurm: no new job "
+          "starts there",
+          "avoid_node"},
+         {"nvidia-smi -r -i {gpu}   # changes the GPU, only when nothing runs there: replaces pending memory; if that "
+          "failed: RMA; with NVSwitch, omit -i to reset all GPUs together",
+          "!amd"},
+         {"amd-smi reset -g {gpu} --gpureset   # changes the GPU, only when nothing runs there; if errors return: RMA",
+          "amd"}},
     .verify = "gpu.remap_pending is 0 after the reset, and gpu.ecc_uncorrected does not rise",
     .sources = {"https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
                 "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html",

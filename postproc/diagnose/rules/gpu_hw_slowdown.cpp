@@ -45,7 +45,9 @@ const RegisteredRule kRule{{
     .admin_remedy = {"ipmitool sel list   # on {node}: power brake",
                      "ipmitool sdr type 'Power Supply'   # on {node}",
                      "nvidia-smi -i {gpu} -q -d PERFORMANCE,POWER",
-                     {"scontrol update nodename={nodes} state=drain reason=gpu-power-brake", "job"}},
+                     {"scontrol update nodename={nodes} state=drain reason=gpu-power-brake   # changes the state in "
+                      "Slurm: no new job starts there",
+                      "job"}},
     .verify = "nvidia-smi -q -d PERFORMANCE shows no hardware slowdown under the same load",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html"},
     .check = check_hardware,

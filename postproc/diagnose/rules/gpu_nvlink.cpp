@@ -128,7 +128,9 @@ const RegisteredRule kNvlink{{
                     "nvidia-smi nvlink -s -i {gpu}   # on {node}"},
     .admin_remedy = {"nvidia-smi nvlink -e -i {gpu}   # on {node}: errors of each link",
                      "systemctl status nvidia-fabricmanager   # on {node}",
-                     {"scontrol update nodename={nodes} state=drain reason=nvlink", "avoid_node"}},
+                     {"scontrol update nodename={nodes} state=drain reason=nvlink   # changes the state in Slurm: no "
+                      "new job starts there",
+                      "avoid_node"}},
     .verify = "nvidia-smi nvlink -s shows all links of the GPU with their speed",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__NvLink.html",
                 "https://github.com/Azure/azurehpc-health-checks"},

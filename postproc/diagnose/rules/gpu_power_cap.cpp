@@ -60,9 +60,10 @@ const RegisteredRule kRule{{
     .advice = {"You cannot change this in the job: the administrators set the limit, perhaps on purpose for power or "
                "cooling."},
     .admin_remedy =
-        {{"nvidia-smi -i {gpu} -pl {usual}   # if the limit is not intended; also in the unit that sets it", "!amd"},
-         {"amd-smi set -g {gpu} --power-cap {usual}   # if the limit is not intended; also in the unit that "
-          "sets it",
+        {{"nvidia-smi -i {gpu} -pl {usual}   # changes the limit, if it is not intended; also in the unit that sets it",
+          "!amd"},
+         {"amd-smi set -g {gpu} --power-cap {usual}   # changes the limit, if it is not intended; also in the unit "
+          "that sets it",
           "amd"}},
     .verify = "the fact gpu.*.power_limit is the default limit",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",

@@ -54,7 +54,9 @@ const RegisteredRule kRule{{
                      {"amd-smi metric -g {gpu} --temperature --clock   # on {node}, under load", "amd"},
                      "ipmitool sdr type Fan   # on {node}",
                      "ipmitool sdr type Temperature   # on {node}: inlet",
-                     {"scontrol update nodename={nodes} state=drain reason=gpu-heat", "job"}},
+                     {"scontrol update nodename={nodes} state=drain reason=gpu-heat   # changes the state in Slurm: no "
+                      "new job starts there",
+                      "job"}},
     .verify = "gpu.reason_sw_thermal and gpu.reason_hw_thermal stay 0 under the same load",
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
                 "https://docs.kernel.org/gpu/amdgpu/thermal.html"},

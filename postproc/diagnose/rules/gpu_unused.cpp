@@ -79,6 +79,7 @@ const RegisteredRule kUnused{{
     .looks_for = "GPUs that Slurm, the devices cgroup or CUDA_VISIBLE_DEVICES gave to the job and that hardly worked "
                  "(gpu.utilization, gpu.memory_used).",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::gpu,
     .order = 96,
     .look_alikes = "gpu.starved_input,a step that ended while its allocation remained,divided GPUs (MIG)",

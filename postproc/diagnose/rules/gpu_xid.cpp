@@ -131,6 +131,7 @@ const RegisteredRule kXid{{
     .looks_for =
         "Xid errors of the job's GPUs, and GPUs that the driver lost: gpu.xid and the events with their numbers.",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::gpu,
     .order = 11,
     .look_alikes = "an error of the program (Xid 13; 31; 43; 45),memory that was replaced (Xid 63; 92)",
@@ -140,7 +141,8 @@ const RegisteredRule kXid{{
     .admin_remedy =
         {"dmesg -T | grep 'NVRM: Xid'   # the number and its process; NVIDIA's Xid catalogue lists the remedy",
          {"nvidia-smi -i {gpu} -q | grep -iE 'recovery|remap|pending'", "gpu_error"},
-         {"scontrol update nodename={nodes} state=drain reason=xid   # 79: the GPU is off the bus: power off and on",
+         {"scontrol update nodename={nodes} state=drain reason=xid   # changes the state in Slurm: no new job starts "
+          "there; Xid 79: the GPU is off the bus, power off and on",
           "avoid_node"}},
     .verify = "the same job runs without a line of NVRM: Xid in the kernel's log",
     .sources = {"https://docs.nvidia.com/deploy/xid-errors/index.html"},

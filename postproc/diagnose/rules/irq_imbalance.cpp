@@ -132,9 +132,10 @@ std::vector<std::string> lines_to_spread(const RuleContext& context, const Pile&
     const Room room = room_for(context, vector);
     if (room.cpus.empty()) continue;
     const int cpu = room.cpus[next[room.numa_node]++ % room.cpus.size()];
-    lines.push_back(fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # {}{}{}", cpu, vector.number, begin,
-                                vector.name.empty() ? "one of the vectors" : vector.name,
-                                room.numa_node.empty() ? "" : ", on NUMA node " + room.numa_node));
+    lines.push_back(
+        fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # changes the node until its next boot: {}{}{}", cpu,
+                    vector.number, begin, vector.name.empty() ? "one of the vectors" : vector.name,
+                    room.numa_node.empty() ? "" : ", on NUMA node " + room.numa_node));
     for (std::string& line : lines_for_senders(context, vector, room)) {
       if (std::find(of_senders.begin(), of_senders.end(), line) == of_senders.end()) {
         of_senders.push_back(std::move(line));
@@ -149,8 +150,10 @@ std::vector<std::string> lines_to_spread(const RuleContext& context, const Pile&
 Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
   const bool balanced = context.snapshot_value("irq.irqbalance") == "running";
   std::vector<std::string> admin = {
-      balanced ? "systemctl disable --now irqbalance             # it runs but did not spread them; set them by hand"
-               : "systemctl enable --now irqbalance              # it is not running on this node"};
+      balanced ? "systemctl disable --now irqbalance   # changes the node, also after a boot: it runs but did not "
+                 "spread them; "
+                 "set them by hand"
+               : "systemctl enable --now irqbalance   # changes the node, also after a boot: it is not running"};
   for (std::string& line : lines_to_spread(context, pile, balanced ? "" : "or by hand, without irqbalance: ")) {
     admin.push_back(std::move(line));
   }

@@ -239,8 +239,10 @@ const RegisteredRule kService{{
                    {"min_cpus", 4, "cpus", "least cpus of the node among which they could be spread"},
                    {"min_rate", 1000, "/s", "least rate of interrupts of the card, if there is a job"}},
     .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {node}: the same cpu in most lines"},
-    .admin_remedy = {"systemctl enable --now irqbalance   # cpus to exclude: IRQBALANCE_BANNED_CPULIST",
-                     "set_irq_affinity.sh {interface}   # or by hand, of mlnx-tools: one cpu for each vector"},
+    .admin_remedy = {"systemctl enable --now irqbalance   # changes the node, also after a boot: spreads interrupts; "
+                     "IRQBALANCE_BANNED_CPULIST excludes cpus",
+                     "set_irq_affinity.sh {interface}   # changes the node until its next boot: or by hand, of "
+                     "mlnx-tools: one cpu for each vector"},
     .verify = "effective_affinity_list of the card's vectors names different cpus",
     .sources = {"https://github.com/Irqbalance/irqbalance/blob/master/irqbalance.1",
                 "http://fasterdata.es.net/host-tuning/interrupt-binding"},
@@ -263,9 +265,10 @@ const RegisteredRule kDistance{{
                    {"min_share", 0.5, "ratio", "part of them on another NUMA node from which they are reported"}},
     .user_remedy = {"cat /sys/class/net/{interface}/device/numa_node   # on {node}: the card's NUMA node"},
     .advice = {"Place the ranks that communicate on the card's NUMA node."},
-    .admin_remedy =
-        {"set_irq_affinity_bynode.sh {numa_node} {interface}   # of mlnx-tools; irqbalance must not run then",
-         "echo {near_cpus} > /proc/irq/{irq}/smp_affinity_list   # by hand, for each vector of the card"},
+    .admin_remedy = {"set_irq_affinity_bynode.sh {numa_node} {interface}   # changes the node until its next boot: "
+                     "vectors to that NUMA node; of mlnx-tools; irqbalance must not run then",
+                     "echo {near_cpus} > /proc/irq/{irq}/smp_affinity_list   # changes the node until its next boot: "
+                     "or by hand, for each vector of the card"},
     .verify = "at least 90 % of the card's interrupts are served on its NUMA node",
     .sources = {"http://fasterdata.es.net/host-tuning/interrupt-binding",
                 "https://docs.kernel.org/core-api/irq/irq-affinity.html"},

@@ -13,6 +13,7 @@
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/job_progress.h"
 #include "postproc/words/quantity.h"
+#include "postproc/words/remedy_lines.h"
 
 namespace reveal::rule::irq_softirq {
 namespace {
@@ -163,7 +164,8 @@ void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& f
   for (const std::string& interface : interfaces) {
     if (online.empty()) break;
     lines.push_back(
-        fmt::format("for q in /sys/class/net/{}/queues/rx-*; do echo {} > $q/rps_cpus; done   # now: {} alone",
+        fmt::format("for q in /sys/class/net/{}/queues/rx-*; do echo {} > $q/rps_cpus; done   # changes the node until "
+                    "its next boot; now: {} alone",
                     interface, mask_of_cpus(online), cpu));
     const std::vector<int> senders = sending_cpus(context, interface);
     const bool alone = senders.size() == 1 && "cpu" + std::to_string(senders.front()) == cpu;
@@ -172,6 +174,7 @@ void name_the_cause(const RuleContext& context, std::string_view cpu, Finding& f
   finding.sentence +=
       fmt::format(" Packets of {} are steered only to this cpu (rps_cpus).", fmt::join(interfaces, ", "));
   finding.remedy.admin.insert(finding.remedy.admin.begin(), lines.begin(), lines.end());
+  looks_first(finding.remedy.admin);
 }
 
 /// The share is a mean over seconds, so its ends are known to one: the first drops may lie before them.
@@ -283,9 +286,12 @@ const RegisteredRule kRule{{
                      "nccl,!rdma"}},
     .admin_remedy =
         {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # if one bit is set everywhere, write the mask of all cpus",
-         {"systemctl enable --now irqbalance   # on {node}, if it does not run: it spreads interrupts", "!irqbalance"},
+         {"systemctl enable --now irqbalance   # changes {node}, also after a boot, if it does not run: it spreads "
+          "interrupts",
+          "!irqbalance"},
          "Give the interface more queues (ethtool -L).",
-         "sysctl net.core.netdev_max_backlog=10000   # absorbs bursts, but does not spread the load"},
+         "sysctl net.core.netdev_max_backlog=10000   # changes the node until its next boot: absorbs bursts, but does "
+         "not spread the load"},
     .verify = "softnet.dropped stays 0 and the busiest cpu takes no more than its usual share of softnet.processed",
     .sources = {"https://docs.kernel.org/networking/scaling.html",
                 "https://docs.kernel.org/admin-guide/sysctl/net.html"},

@@ -169,6 +169,7 @@ const RegisteredRule kRule{{
     .looks_for = "Jobs of ten minutes or more on one node without GPUs that never used half of the allocated memory "
                  "(group.memory_peak, page cache included) or cpu cores (job.cpu_time).",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::process,
     .order = 300,
     .look_alikes =

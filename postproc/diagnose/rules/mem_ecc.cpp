@@ -99,6 +99,7 @@ const RegisteredRule kRule{{
     .title = "The node's memory has errors",
     .looks_for = "Memory errors that the controllers counted: edac.corrected, edac.uncorrected.",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::memory,
     .order = 12,
     .proof = Proof::test_double,
@@ -108,7 +109,9 @@ const RegisteredRule kRule{{
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the module is replaced", "job"}},
     .advice = {"Tell the administrators, and check results of this run where an error was not corrected."},
     .admin_remedy = {"ras-mc-ctl --summary   # on {node}: which module",
-                     {"scontrol update nodename={nodes} state=drain reason=ecc", "job"}},
+                     {"scontrol update nodename={nodes} state=drain reason=ecc   # changes the state in Slurm: no new "
+                      "job starts there",
+                      "job"}},
     .verify = "ce_count and ue_count in /sys/devices/system/edac/mc no longer grow",
     .sources = {"https://docs.kernel.org/driver-api/edac.html"},
     .check = check,

@@ -79,6 +79,7 @@ const RegisteredRule kRule{{
     .looks_for = "Huge pages that were free and not reserved by a program during the whole run: hugepages.free, "
                  "hugepages.reserved.",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::memory,
     .order = 90,
     .look_alikes = "mem.leak_oom_risk",
@@ -87,9 +88,10 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_share", 0.02, "ratio", "least share of the node's memory"}},
     .user_remedy = {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on the node"},
     .advice = {"A program can use them: mmap with MAP_HUGETLB, or GLIBC_TUNABLES=glibc.malloc.hugetlb=2 (glibc 2.35)."},
-    .admin_remedy =
-        {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # frees them now",
-         "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # remove the settings that reserve them"},
+    .admin_remedy = {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # changes the node until its "
+                     "next boot: frees them now",
+                     "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # which settings reserve them "
+                     "at boot: remove those"},
     .verify = "Hugetlb in /proc/meminfo is 0, or as on the other nodes",
     .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html"},
     .check = check,

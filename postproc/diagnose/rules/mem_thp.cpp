@@ -231,10 +231,11 @@ const RegisteredRule kStalls{{
                     {"unset THP_MEM_ALLOC_ENABLE   # with it, PyTorch requests huge pages on the cpu", "asks_by_torch"},
                     "grep -E 'compact_stall|thp_fault' /proc/vmstat   # twice in the next run"},
     .advice = {"Allocate the large arrays before files fill the page cache."},
-    .admin_remedy =
-        {"echo {better_defrag} > /sys/kernel/mm/transparent_hugepage/defrag   # it is {defrag}",
-         {"echo 1 > /proc/sys/vm/compact_memory   # in the epilog of jobs: the next job finds contiguous memory",
-          "job"}},
+    .admin_remedy = {"echo {better_defrag} > /sys/kernel/mm/transparent_hugepage/defrag   # changes the node until its "
+                     "next boot: programs wait less for huge pages; it is {defrag}",
+                     {"echo 1 > /proc/sys/vm/compact_memory   # changes the node once, in the epilog of jobs: the next "
+                      "job finds contiguous memory",
+                      "job"}},
     .verify = "compact_stall in /proc/vmstat does not grow",
     .sources = {"https://docs.kernel.org/admin-guide/mm/transhuge.html", "https://docs.kernel.org/accounting/psi.html",
                 "https://numpy.org/doc/stable/reference/global_state.html"},
@@ -259,9 +260,9 @@ const RegisteredRule kNone{{
           "madvise"},
          {"export THP_MEM_ALLOC_ENABLE=1   # PyTorch's allocator on the cpu requests huge pages", "torch,madvise"},
          "grep AnonHugePages /proc/meminfo   # in the next run"},
-    .admin_remedy =
-        {{"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled   # programs that request huge pages get them",
-          "never"}},
+    .admin_remedy = {{"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled   # changes the node until its next "
+                      "boot: programs that request huge pages get them",
+                      "never"}},
     .verify = "AnonHugePages in /proc/meminfo is most of AnonPages, and the step time falls",
     .sources = {"https://docs.kernel.org/admin-guide/mm/transhuge.html",
                 "https://sourceware.org/glibc/manual/latest/html_node/Memory-Allocation-Tunables.html"},

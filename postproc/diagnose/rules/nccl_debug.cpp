@@ -95,6 +95,7 @@ const RegisteredRule kRule{{
     .title = "Debug settings are still in the job's environment",
     .looks_for = "Debug variables of NCCL, CUDA and PyTorch in the environment of a job that loaded the library.",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::network,
     .order = 45,
     .proof = Proof::real,

@@ -61,8 +61,9 @@ const RegisteredRule kGdr{{
     .look_alikes = "nccl.socket_fallback,the open kernel module with DMA-BUF,cards of other makers",
     .proof = Proof::test_double,
     .user_remedy = {"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # for one run: look for lines with GDRDMA"},
-    .admin_remedy = {"modprobe nvidia_peermem",
-                     "echo nvidia_peermem > /etc/modules-load.d/nvidia_peermem.conf   # at each boot"},
+    .admin_remedy = {"modprobe nvidia_peermem   # changes the node until its next boot: loads the module",
+                     "echo nvidia_peermem > /etc/modules-load.d/nvidia_peermem.conf   # changes the node: loads the "
+                     "module at each boot"},
     .verify = "NCCL's lines of NET/IB end in GDRDMA",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
                 "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"},

@@ -121,7 +121,7 @@ const RegisteredRule kRule{{
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
     .admin_remedy = {"tc -s qdisc show   # on {node}: drops of a shaper",
                      "Check the drops and the policer of the switch port of {node}.",
-                     "sysctl net.ipv4.tcp_ecn=1   # marks instead of drops, where the switches support it"},
+                     "sysctl net.ipv4.tcp_ecn=1   # changes the node until its next boot: marks instead of drops"},
     .verify = "net.rx_bytes of the node reaches the peaks of its peers and tcpext.TCPOFOQueue its usual level",
     .sources = {"https://man7.org/linux/man-pages/man8/tc-tbf.8.html", "https://www.rfc-editor.org/rfc/rfc5681",
                 "https://slurm.schedmd.com/sbatch.html#OPT_switches"},

@@ -139,10 +139,10 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"ip -s link show {interface}   # in the next run: dropped and overrun packets"},
     .advice = {"Leave the cpu that serves the interface free of ranks."},
-    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring, now {rx_ring} packets; may take the "
-                     "link down: only without jobs",
-                     {"ethtool -G {interface} rx 8192   # at most the value that ethtool -g {interface} shows; may "
-                      "take the link down: only without jobs",
+    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # changes the node, only without jobs: a longer ring, "
+                     "now {rx_ring} packets; may take the link down",
+                     {"ethtool -G {interface} rx 8192   # changes the node, only without jobs: at most the value that "
+                      "ethtool -g {interface} shows; may take the link down",
                       "!rx_ring"},
                      "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why"},
     .verify = "the drop counter of the interface does not grow",

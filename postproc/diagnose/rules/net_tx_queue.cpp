@@ -130,9 +130,12 @@ const RegisteredRule kRule{{
     .user_remedy =
         {"tc -s qdisc show dev {interface}   # in the next run: dropped, overlimits, and the rate of a shaper"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
-    .admin_remedy = {{"tc qdisc replace dev {interface} root fq   # instead of {qdisc}, if that limit is not needed",
+    .admin_remedy = {{"tc qdisc replace dev {interface} root fq   # changes the node until its next boot: instead of "
+                      "{qdisc}, if that limit is not needed",
                       "shaper"},
-                     {"ip link set dev {interface} txqueuelen 10000   # {qdisc} holds at most so many packets", "fifo"},
+                     {"ip link set dev {interface} txqueuelen 10000   # changes the node until its next boot: {qdisc} "
+                      "holds at most so many packets",
+                      "fifo"},
                      {"tc -d qdisc show dev {interface}   # {qdisc}: its limit, and those of the queues below it",
                       "qdisc,!shaper,!fifo"},
                      {"tc -d qdisc show dev {interface}   # its kind: a shaper (tbf, htb), or a queue that is short",

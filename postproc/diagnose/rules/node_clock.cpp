@@ -68,10 +68,10 @@ const RegisteredRule kRule{{
                    {"max_offset", 0.01, "s", "largest known offset of the clock that is not reported"}},
     .user_remedy =
         {"timedatectl | grep synchronized   # on {node}; the host may synchronise the clock of a virtual machine"},
-    .admin_remedy =
-        {"systemctl enable --now chronyd   # chrony on Debian",
-         "chronyc tracking   # then: Leap status must be Normal; with no job on the node, chronyc makestep corrects it "
-         "at once"},
+    .admin_remedy = {"systemctl enable --now chronyd   # changes the node, also after a boot: synchronises its clock; "
+                     "chrony on Debian",
+                     "chronyc tracking   # Leap status must be Normal, at the latest after the change; with no job on "
+                     "the node, chronyc makestep corrects it at once"},
     .verify = "chronyc tracking reports less than 1 ms, and the coverage table a small clock error",
     .sources = {"https://man7.org/linux/man-pages/man2/adjtimex.2.html",
                 "https://chrony-project.org/doc/4.6/chronyc.html"},

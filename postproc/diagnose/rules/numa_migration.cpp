@@ -381,7 +381,8 @@ const RegisteredRule kChurn{{
                    {"min_system", 0.05, "ratio", "least system time, as a part of the node's cpu time"}},
     .user_remedy = {"grep numa_ /proc/vmstat   # twice: hint_faults must not grow"},
     .advice = {"Tell the administrators: the setting applies to the whole node."},
-    .admin_remedy = {"sysctl kernel.numa_balancing=0   # if jobs are bound; permanent: a file in /etc/sysctl.d"},
+    .admin_remedy = {"sysctl kernel.numa_balancing=0   # changes the node until its next boot, if jobs are bound; "
+                     "permanent: a file in /etc/sysctl.d"},
     .verify = "numa_hint_faults in /proc/vmstat does not grow, and system time falls",
     .sources = {"https://docs.kernel.org/admin-guide/sysctl/kernel.html#numa-balancing"},
     .check = check_churn,

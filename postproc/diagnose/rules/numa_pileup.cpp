@@ -293,8 +293,8 @@ const RegisteredRule kRule{{
          {"mpirun --map-by numa --bind-to numa   # Open MPI", "cpus_of_node"},
          {"grep -E 'MemTotal|MemFree' /sys/devices/system/node/node*/meminfo   # on {node}: memory of each NUMA node",
           "memory"}},
-    .admin_remedy = {{"sysctl vm.zone_reclaim_mode=0   # it is {zone_reclaim}: the kernel reclaims memory of a full "
-                      "node before it uses another",
+    .admin_remedy = {{"sysctl vm.zone_reclaim_mode=0   # changes the node until its next boot; it is {zone_reclaim}: "
+                      "the kernel reclaims memory of a full node before it uses another",
                       "zone_reclaim"},
                      {"grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages   # spread them evenly",
                       "huge"}},

@@ -430,10 +430,11 @@ const RegisteredRule kRule{{
                     {"numactl --interleave=all   # for a process larger than a node: spreads its memory", "spilled"}},
     .advice = {{"Run fewer ranks on each NUMA node, or on more nodes: their memory does not fit into it.", "spilled"},
                {"Read less through the page cache: it filled the node before the program asked for memory.", "cache"}},
-    .admin_remedy =
-        {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # without it, --mem-bind has no effect", "job"},
-         {"echo 1 > /proc/sys/vm/drop_caches   # only in the prolog of whole nodes: page cache filled the node",
-          "cache"}},
+    .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # without it, --mem-bind has no effect",
+                      "job"},
+                     {"echo 1 > /proc/sys/vm/drop_caches   # changes the node once, only in the prolog of whole nodes: "
+                      "page cache filled the node",
+                      "cache"}},
     .verify = "the share given above stays below 10 %, and the step time falls",
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html", "https://slurm.schedmd.com/srun.html#OPT_mem-bind",
                 "https://docs.pytorch.org/docs/main/elastic/numa.html"},

@@ -209,6 +209,7 @@ const RegisteredRule kErrors{{
     .looks_for = "Errors that the kernel counted on the links of network, NVMe and graphics cards, or at their ports "
                  "(pci_state.*).",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::network,
     .order = 89,
     .look_alikes = "pcie.link_downtrained,errors while the node starts",

@@ -218,6 +218,7 @@ const RegisteredRule kRule{{
     .looks_for = "Calls of the job's processes into CUDA and NCCL that returned an error (stack.errors: --stack), with "
                  "the number of the error.",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::gpu,
     .order = 12,
     .look_alikes = "results that mean \"not ready yet\", the end of a program",

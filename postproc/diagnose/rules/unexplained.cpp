@@ -145,6 +145,7 @@ const RegisteredRule kRule{{
     .looks_for = "Intervals that the detectors found and no other rule explains, if the job's own pace, waiting or "
                  "traffic changed in them.",
     .kind = FindingKind::anomaly,
+    .states = Stated::difference,
     .subsystem = Subsystem::cpu,
     .order = 1000,
     .look_alikes = "",

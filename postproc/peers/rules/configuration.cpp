@@ -312,16 +312,19 @@ const RegisteredJobRule kHugePages(
         .title = "Huge pages are configured differently on the job's nodes",
         .looks_for = "Nodes whose settings of huge pages or transparent huge pages differ from most nodes of the job.",
         .kind = FindingKind::peer,
+        .states = Stated::fact,
         .subsystem = Subsystem::memory,
         .order = 93,
         .proof = Proof::real,
         .user_remedy = {{"#SBATCH --exclude={nodes}   # until the nodes have the same configuration", "job"},
                         "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages   # on {node} and on another node"},
         .admin_remedy =
-            {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # on {node}, as on the others",
+            {"echo {usual} > /sys/kernel/mm/hugepages/{size}/nr_hugepages   # changes {node} until its next boot, as "
+             "on the others",
              "On {node}, boot with hugepagesz=1G hugepages={gib_pages}, as on the others: a running node rarely has "
              "free memory in pieces of 1 GiB.",
-             "echo {usual_mode} > /sys/kernel/mm/transparent_hugepage/enabled   # on {node}, as on the others",
+             "echo {usual_mode} > /sys/kernel/mm/transparent_hugepage/enabled   # changes {node} until its next boot, "
+             "as on the others",
              "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {node}: where the setting comes "
              "from"},
         .verify = "the setting is the same on all nodes of the job",
@@ -337,11 +340,13 @@ const RegisteredJobRule kMtu(
         .looks_for =
             "Nodes whose interface has another MTU than the interface of that name on most of the job's nodes.",
         .kind = FindingKind::peer,
+        .states = Stated::fact,
         .subsystem = Subsystem::network,
         .order = 62,
         .proof = Proof::real,
         .user_remedy = {"tracepath -n {peer}   # on {node}: pmtu is the largest packet that the path allows"},
-        .admin_remedy = {"ip link set dev {interface} mtu {usual}   # on {node}, and in its network configuration",
+        .admin_remedy = {"ip link set dev {interface} mtu {usual}   # changes {node} until its next boot; also in its "
+                         "network configuration",
                          "ip link show   # on {node} and on {peer}: which value is intended"},
         .verify = "the MTU is the same on all nodes and switches between them",
         .sources = {"https://docs.kernel.org/networking/statistics.html"},
@@ -356,6 +361,7 @@ const RegisteredJobRule kDrifted(
         .looks_for = "Kernel, firmware, microcode, mitigations and system settings in which a few nodes differ from "
                      "most of the job, and whether the others wait for such a node.",
         .kind = FindingKind::peer,
+        .states = Stated::fact,
         .subsystem = Subsystem::process,
         .order = 95,
         .look_alikes = "another model of machine,a rank with more to do",

@@ -185,7 +185,9 @@ const RegisteredJobRule kRule(
         .user_remedy = {{"#SBATCH --exclude={nodes}   # until the link is repaired", "job"},
                         "ibstat | grep -E \"^CA|Rate|State\"   # on {node} and on another node"},
         .admin_remedy = {"mlxlink -d {device} -p {port}   # the link's best state, and the reason for its present one",
-                         {"scontrol update nodename={nodes} state=drain reason=fabric", "job"},
+                         {"scontrol update nodename={nodes} state=drain reason=fabric   # changes the state in Slurm: "
+                          "no new job starts there",
+                          "job"},
                          "Reseat, clean or replace the cable; check the switch port; compare the firmware of nodes."},
         .verify = "the rate is that of the other nodes and ib_write_bw reaches it",
         .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband"},

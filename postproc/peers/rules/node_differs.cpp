@@ -68,6 +68,7 @@ const RegisteredJobRule kDiffers(
         .looks_for =
             "A node whose channels differ from those of its peers by more than the peers differ from each other.",
         .kind = FindingKind::peer,
+        .states = Stated::difference,
         .subsystem = Subsystem::cpu,
         .order = 500,
         .look_alikes = "a rank with another role",

@@ -165,6 +165,7 @@ const RegisteredJobRule kPair(
         .looks_for = "Two nodes, without a third node for comparison, that do the same work but differ "
                      "throughout the job in clocks, stalls, retransmissions, disk latency or settings.",
         .kind = FindingKind::peer,
+        .states = Stated::difference,
         .subsystem = Subsystem::cpu,
         .order = 500,
         .look_alikes = "a rank with another role,a node with less to do,another model of machine",
@@ -173,7 +174,7 @@ const RegisteredJobRule kPair(
         .thresholds = {{"min_seconds", 60, "s", "shortest time in which both nodes were measured"},
                        {"min_time", 0.75, "ratio", "least part of the job in which they differ"}},
         .user_remedy = {{"#SBATCH --exclude={nodes}   # once: is it faster on other nodes", "job"}},
-        .admin_remedy = {"On {nodes}, check power and clock limits, cooling, leftover processes, cables, disks."},
+        .admin_remedy = {"Check on {nodes}: power and clock limits, cooling, leftover processes, cables, disks."},
         .verify = "run it on one of the two nodes and a third node: the abnormal node still differs",
         .sources = {"https://arxiv.org/abs/2510.26008"},
     });

@@ -74,6 +74,7 @@ const RegisteredJobRule kStraggler(
         .looks_for =
             "A node that computes longer than its peers while they wait for it, over the whole job or for some time.",
         .kind = FindingKind::peer,
+        .states = Stated::difference,
         .subsystem = Subsystem::process,
         .order = 500,
         .look_alikes = "a rank with more to do",
@@ -91,7 +92,7 @@ const RegisteredJobRule kStraggler(
                        {"warning_percent", 10, "percent",
                         "lost share of the run from which this is a warning, if the node's state differs, too"}},
         .user_remedy = {{"#SBATCH --exclude={nodes}   # once: is the time still lost", "job"}},
-        .admin_remedy = {"On {nodes}, check clock limits, throttling, memory and disk errors, leftover processes."},
+        .admin_remedy = {"Check on {nodes}: clock limits, throttling, memory and disk errors, leftover processes."},
         .verify = kFollowsTheNode,
         .sources = {"https://github.com/traceopt-ai/traceml/issues/252"},
     });

@@ -442,6 +442,7 @@ const RegisteredJobRule kSlowSteps(
                      "steps: --stack), and the rank that began them late. Without such a rank only where the cpu time "
                      "of a step is known not to have grown, and no GPU is there that may have had more to do.",
         .kind = FindingKind::peer,
+        .states = Stated::difference,
         .subsystem = Subsystem::process,
         .order = 600,
         .look_alikes = "steps with more to do, warm-up, checkpoints, validation",

@@ -45,7 +45,7 @@ TEST(NodeCheck, OfABadNodeTellsTheWorstFirstAndNamesTheRest) {
   EXPECT_NE(line.find("(mem.ecc_host); cpu.clocksource_not_tsc, node.clock_drift; "), std::string::npos) << line;
   EXPECT_EQ(line.find_first_of("|\n"), std::string::npos) << line;
   const std::string text = check_as_text(check, 80);
-  EXPECT_NE(text.find("for admins  ras-mc-ctl --summary"), std::string::npos) << text;
+  EXPECT_NE(text.find("for admins   ras-mc-ctl --summary"), std::string::npos) << text;
   EXPECT_NE(text.find("not possible  "), std::string::npos) << text;
 }
 

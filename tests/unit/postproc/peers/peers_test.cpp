@@ -462,16 +462,19 @@ TEST(ConfigurationFindings, ReserveLargePagesAtBootAndOthersOnARunningNode) {
     auto profiles = SpmdJob{}.record();
     for (NodeProfile& profile : profiles) profile.facts = {{key, profile.node == "n0003" ? odd : usual}};
     const auto findings = found_in(compared(profiles), {1, 2});
-    return findings.empty() ? "" : findings[0].remedy.admin.at(0);
+    return findings.empty() ? "" : findings[0].remedy.admin.at(1);  // behind the look
   };
   EXPECT_EQ(
       line("vm.hugepages-1048576kB", "0", "16"),
       "On n0003, boot with hugepagesz=1G hugepages=16, as on the others: a running node rarely has free memory in "
       "pieces of 1 GiB.");
   EXPECT_EQ(line("vm.hugepages-1048576kB", "16", "0"),
-            "echo 0 > /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages   # on n0003, as on the others");
-  EXPECT_EQ(line("vm.hugepages-2048kB", "0", "512"),
-            "echo 512 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages   # on n0003, as on the others");
+            "echo 0 > /sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages   # changes n0003 until its next "
+            "boot, as on the others");
+  EXPECT_EQ(
+      line("vm.hugepages-2048kB", "0", "512"),
+      "echo 512 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages   # changes n0003 until its next boot, as "
+      "on the others");
 }
 
 TEST(Peers, IgnoreMemoryThatEarlierJobsLeft) {

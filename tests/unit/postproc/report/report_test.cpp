@@ -11,7 +11,9 @@
 #include <sstream>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/rule.h"
 #include "postproc/report/assets.h"
+#include "postproc/report/mail_html.h"
 #include "postproc/report/wording.h"
 #include "postproc/words/sanitize.h"
 #include "report_samples.h"
@@ -426,10 +428,92 @@ TEST(ReportText, ColoursOnlyWhenAsked) {
   EXPECT_TRUE(coloured.starts_with("\x1b[1;31mFINDING\x1b[0m"));
 }
 
+/// With one finding of this rule.
+Report finding_of(const char* rule, Severity severity, Confidence confidence) {
+  Report report = samples::outsider(8);
+  report.findings.resize(1);
+  report.findings[0].id = rule;
+  report.findings[0].severity = severity;
+  report.findings[0].confidence = confidence;
+  return report;
+}
+
+TEST(Wording, SaysHowSureTheCauseIsAndNotTheEvent) {
+  struct Case {
+    const char* rule;
+    Severity severity;
+    Confidence confidence;
+    const char* words;
+  };
+  constexpr Case kCases[] = {
+      {"cpu.outsider", Severity::warning, Confidence::likely, "warning, cause likely"},
+      {"mem.oom_killed", Severity::critical, Confidence::certain, "critical, cause certain"},
+      {"a.rule_of_a_later_version", Severity::notice, Confidence::possible, "notice, cause possible"},
+      {"anomaly.unexplained", Severity::notice, Confidence::possible, "notice, cause not known"},
+      {"history.slower", Severity::warning, Confidence::likely, "warning, cause not known"},
+      {"job.over_requested", Severity::notice, Confidence::certain, "notice, measured fact"},
+      {"node.config_drift", Severity::warning, Confidence::possible, "warning, cause possible"},
+  };
+  for (const Case& one : kCases) {
+    const Report report = finding_of(one.rule, one.severity, one.confidence);
+    EXPECT_EQ(level_words(report.findings[0]), one.words);
+    EXPECT_NE(render_text(report).find(std::string("  ") + one.words + "\n"), std::string::npos) << one.words;
+    EXPECT_NE(render_html(report).find(std::string("\">") + one.words + "</span>"), std::string::npos) << one.words;
+    EXPECT_NE(render_mail_html(report, {}).find(std::string("\">") + one.words + "</span>"), std::string::npos)
+        << one.words;
+  }
+}
+
+TEST(ReportText, NumbersSeveralStepsInTheirOrder) {
+  Report report = samples::outsider(8);
+  report.findings.resize(1);
+  report.findings[0].remedy.admin = {
+      "cat /proc/net/softnet_stat   # on n01", "Check the switch port of n01.",
+      "sysctl vm.swappiness=1   # changes n01 until its next boot: the kernel then drops "
+      "cached files first",
+      "cgroup.conf: ConstrainCores=yes"};
+  EXPECT_NE(render_text(report).find("  for admins 1 cat /proc/net/softnet_stat   # on n01\n"
+                                     "             2 Check the switch port of n01.\n"
+                                     "             3 # changes n01 until its next boot: the kernel then drops cached\n"
+                                     "               # files first\n"
+                                     "               sysctl vm.swappiness=1\n"
+                                     "             4 cgroup.conf: ConstrainCores=yes\n"),
+            std::string::npos)
+      << render_text(report);
+  const std::string page = render_html(report);
+  EXPECT_NE(page.find("<ol><li><pre><code>cat /proc/net/softnet_stat"), std::string::npos);
+  EXPECT_NE(page.find("</li><li>Check the switch port of n01.</li><li><pre>"), std::string::npos);
+  EXPECT_NE(render_mail_html(report, {})
+                .find("</div></li><li style=\"word-break:break-word;overflow-wrap:anywhere;\">"
+                      "Check the switch port of n01.</li>"),
+            std::string::npos);
+  for (const char* more : {"cat /a", "cat /b"}) report.findings[0].remedy.admin.emplace_back(more);
+  EXPECT_NE(render_text(report).find("swappiness=1\n               3 more steps in full\n"), std::string::npos)
+      << render_text(report);
+  report.findings[0].remedy.admin = {"cat /a"};
+  EXPECT_NE(render_text(report).find("  for admins   cat /a\n"), std::string::npos) << render_text(report);
+}
+
+TEST(ReportText, CountsTheRulesThatWereCheckedAndTheReasonsWhyOthersWereNot) {
+  Report report = samples::outsider(8);
+  const std::size_t known = rules().size();
+  report.not_checked = {{"a.a", "no GPU (or it could not be read)"},
+                        {"a.b", "no GPU (or it could not be read)"},
+                        {"a.c", "no GPU (or it could not be read)"},
+                        {"a.d", "nodes of this job share one kernel, so processes cannot be told apart"},
+                        {"a.e", "nodes of this job share one kernel, so processes cannot be told apart"},
+                        {"a.e", "no GPU (or it could not be read)"},
+                        {"a.f", "no InfiniBand"}};
+  EXPECT_EQ(checked_line(report), std::to_string(known - 6) + " of " + std::to_string(known) +
+                                      " rules; rest: no GPU (3), nodes of this job share one kernel (2), others (1)");
+  report.not_checked = {};
+  EXPECT_EQ(checked_line(report), "");
+}
+
 TEST(ReportText, OffersAdministratorsLinesToNobodyElse) {
   const std::string text = render_text(samples::outsider(2));
   EXPECT_NE(text.find("  job script   #SBATCH --exclusive\n"), std::string::npos);
-  EXPECT_NE(text.find("  for admins   Find who ran there"), std::string::npos);
+  EXPECT_NE(text.find("  for admins 1 Find who ran there"), std::string::npos);
   EXPECT_NE(text.find("    for admins vm.dirty_background_bytes = 268435456\n"), std::string::npos);
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -631,7 +715,7 @@ TEST(ReportText, HasTheFindingBeforeTheTableOfNodes) {
 TEST(ReportText, HoldsTwoFindingsOnOnePage) {
   const Report report = samples::outsider(2);
   ASSERT_EQ(report.findings.size(), 2U);
-  EXPECT_LE(lines_of(render_text(report, {.directory = report.directory})).size(), 45U);
+  EXPECT_LE(lines_of(render_text(report, {.directory = report.directory})).size(), 46U);
 }
 
 TEST(ReportText, DrawsTheCourseOfEvidenceWhereTheLineHasRoom) {
@@ -806,8 +890,8 @@ TEST(Wording, PrintsQuantitiesInTheUnitOfTheirSize) {
   EXPECT_EQ(quantity(1536, "bytes"), "1.5 KiB");
   EXPECT_EQ(quantity(126'701'535'232.0, "bytes"), "118 GiB");
   EXPECT_EQ(quantity(-2'097'152.0, "bytes/s"), "-2 MiB/s");
-  EXPECT_EQ(quantity(471e6, "ns/s"), "0.471 s per s");
-  EXPECT_EQ(quantity(0.471, "s/s"), "0.471 s per s");
+  EXPECT_EQ(quantity(471e6, "ns/s"), "0.471 s each second");
+  EXPECT_EQ(quantity(0.471, "s/s"), "0.471 s each second");
   EXPECT_EQ(quantity(700e3, "ns"), "700 us");
   EXPECT_EQ(quantity(2.4e9, "Hz"), "2.4 GHz");
   EXPECT_EQ(quantity(98.25, "percent"), "98.2 %");

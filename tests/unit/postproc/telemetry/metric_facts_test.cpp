@@ -83,6 +83,7 @@ TEST(MetricFacts, ShowOneRateInOneUnit) {
   EXPECT_EQ(quantity_of("cpu.user", 0.98e9, "ns/s"), "0.98 cpus");
   EXPECT_EQ(quantity_of("process.wait_time", 0.98e9, "ns/s"), "0.98 threads waiting");
   EXPECT_EQ(quantity_of("process.wait_time", 0.98, "s/s"), "0.98 threads waiting");
+  EXPECT_EQ(quantity_of("process.run_time", 0.98, "s/s"), "0.98 cpus");
   EXPECT_EQ(quantity_of("pressure.io_some", 0.31, "s/s"), "31 % of the time");
   EXPECT_EQ(quantity_of("process.throttled_time", 0.75e9, "ns/s"), "0.75 cpus") << "as its rule calls it";
   EXPECT_EQ(quantity_of("cgroup.cpu_throttled_time", 0.75, "s/s"), "0.75 cpus");

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <set>
 
 #include "postproc/diagnose/rule.h"
@@ -52,6 +54,87 @@ TEST(RemedyLines, OfToolsFollowTheAdvice) {
             "  job script   export A=1\n"
             "  to change    Use larger batches.\n"
             "  run under    nsys profile -d 30\n");
+}
+
+TEST(RemedyLines, AreNumberedWhereTheyAreSteps) {
+  RemedyTexts remedy{.user = {"export A=1", "export B=1", "cat a   # on n3", "cat b"},
+                     .advice = {"Use less.", "Or ask for more."},
+                     .admin = {"cat c", "Reseat the card."}};
+  EXPECT_EQ(remedy_as_text(remedy, 15, 80),
+            "  job script   export A=1\n"
+            "               export B=1\n"
+            "  to change  1 Use less.\n"
+            "             2 Or ask for more.\n"
+            "  look       1 cat a   # on n3\n"
+            "             2 cat b\n"
+            "  for admins 1 cat c\n"
+            "             2 Reseat the card.\n");
+  remedy.possible = true;
+  EXPECT_NE(remedy_as_text(remedy, 15, 80).find("  for admins   cat c\n               Reseat the card.\n"),
+            std::string::npos);
+}
+
+TEST(RemedyLines, ForAdministratorsChangeSomethingOrOnlyShowIt) {
+  EXPECT_TRUE(is_change("sysctl vm.swappiness=1   # changes n3 until its next boot"));
+  EXPECT_TRUE(is_change("cgroup.conf: ConstrainCores=yes"));
+  EXPECT_TRUE(is_change("Reseat the card."));
+  EXPECT_FALSE(is_change("sysctl vm.swappiness   # it changes nothing"));
+  EXPECT_FALSE(is_change("Check the switch port of n3."));
+  EXPECT_FALSE(is_change("cat /proc/net/softnet_stat"));
+  std::vector<std::string> lines{"Reseat the card.", "cat a", "reboot   # changes the node", "Find the slow receiver."};
+  looks_first(lines);
+  EXPECT_EQ(lines, (std::vector<std::string>{"cat a", "Find the slow receiver.", "Reseat the card.",
+                                             "reboot   # changes the node"}));
+}
+
+/// A new command in the rule table that changes a node must say so.
+TEST(RemedyLines, ForAdministratorsSayIfTheyChangeTheNode) {
+  constexpr std::string_view kShow[] = {"amd-smi bad-pages ",
+                                        "amd-smi metric ",
+                                        "cat /",
+                                        "chronyc tracking ",
+                                        "diff <(",
+                                        "dmesg ",
+                                        "dmidecode ",
+                                        "ethtool -S ",
+                                        "find ",
+                                        "for vm in $(virsh list ",
+                                        "grep ",
+                                        "ibqueryerrors ",
+                                        "iotop ",
+                                        "ip link show ",
+                                        "ipmitool dcmi power get_limit ",
+                                        "ipmitool sdr ",
+                                        "ipmitool sel list ",
+                                        "journalctl ",
+                                        "lctl get_param ",
+                                        "lspci ",
+                                        "mlnx_qos -i {interface}   #",
+                                        "mlxlink ",
+                                        "nfsiostat ",
+                                        "nvidia-smi -i {gpu} -q ",
+                                        "nvidia-smi nvlink -e ",
+                                        "nvidia-smi topo ",
+                                        "perfquery -C ",
+                                        "ps ",
+                                        "ras-mc-ctl --summary ",
+                                        "smartctl -a ",
+                                        "systemctl list-timers ",
+                                        "systemctl status ",
+                                        "systemd-cgtop ",
+                                        "tc -d qdisc show ",
+                                        "tc -s qdisc show ",
+                                        "turbostat "};
+  for (const RuleSpec* rule : rules()) {
+    for (const RemedyLine& line : rule->admin_remedy) {
+      if (form_of(line.text) == LineForm::prose || is_change(line.text)) continue;
+      const std::string command = typed_line(line.text).command;
+      const bool only_shows = std::any_of(std::begin(kShow), std::end(kShow), [&](std::string_view begin) {
+        return (std::string(line.text) + ' ').starts_with(begin);
+      });
+      EXPECT_TRUE(only_shows && (command.find(" > ") == std::string::npos)) << rule->id << ": " << line.text;
+    }
+  }
 }
 
 TEST(RemedyLines, KeepTheirOrderWithinAForm) {

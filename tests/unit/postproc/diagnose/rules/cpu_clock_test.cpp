@@ -54,7 +54,8 @@ TEST(RuleGovernor, NamesTheCpusThatDiffer) {
             std::string::npos)
       << found[0].sentence;
   ASSERT_FALSE(found[0].remedy.admin.empty());
-  EXPECT_EQ(found[0].remedy.admin[0], "cpupower -c 4-5 frequency-set -g performance");
+  EXPECT_EQ(found[0].remedy.admin[0],
+            "cpupower -c 4-5 frequency-set -g performance   # changes the node until its next boot: the governor");
   EXPECT_TRUE(on("0-3", mixed).empty()) << "those of other jobs do not matter to this one";
   const auto all = on("4-7", mixed);
   ASSERT_EQ(all.size(), 1U);
@@ -77,7 +78,9 @@ TEST(RuleGovernor, ComparesEachCpuWithWhatItCanDo) {
             std::string::npos)
       << found[0].sentence;
   ASSERT_FALSE(found[0].remedy.admin.empty());
-  EXPECT_EQ(found[0].remedy.admin[0], "cpupower -c 7 frequency-set -u 3300000   # kHz");
+  EXPECT_EQ(
+      found[0].remedy.admin[0],
+      "cpupower -c 7 frequency-set -u 3300000   # changes the node until its next boot: the highest clock, in kHz");
   // A text that is longer than a fact ends in dots: its last part may lack its cpus.
   EXPECT_TRUE(with_limits("4500000 0-3; 33...", "4500000 0-3; 3300000 4-7").empty());
 }

@@ -48,8 +48,8 @@ TEST(RuleIrqImbalance, GivesEachVectorACpuOfItsOwn) {
   for (const char* vector : {"41", "42", "43", "44"}) {
     const auto lines = std::count_if(admin.begin() + 1, admin.begin() + 5, [&](const std::string& line) {
       return line.find(std::string("> /proc/irq/") + vector +
-                       "/smp_affinity_list   # or by hand, without irqbalance: " + "virtio3-input.") !=
-             std::string::npos;
+                       "/smp_affinity_list   # changes the node until its next boot: or by hand, without irqbalance: " +
+                       "virtio3-input.") != std::string::npos;
     });
     EXPECT_EQ(lines, 1) << vector;
   }

@@ -125,7 +125,8 @@ TEST(RuleRemoteNuma, TakesSendersAlongThatWereGivenTheQueuesFarAway) {
   R node = node_with({0, 1, 2, 4});
   node.begin.emplace_back("net.eth2.xps_cpus", "0:0-1 1:2");
   EXPECT_EQ(node.findings("irq.remote_numa").at(0).remedy.admin.back(),
-            "for q in /sys/class/net/eth2/queues/tx-*; do echo f0 > $q/xps_cpus; done   # XPS; now: cpus 0-2");
+            "for q in /sys/class/net/eth2/queues/tx-*; do echo f0 > $q/xps_cpus; done   # changes the node until its "
+            "next boot (XPS); now: cpus 0-2");
   node.begin.back().second = "0:0-1 1:4";
   EXPECT_EQ(node.findings("irq.remote_numa").at(0).remedy.admin.back().find("xps_cpus"), std::string::npos);
 }

@@ -94,20 +94,22 @@ TEST(RuleSoftirq, NamesTheSteeringThatCausesIt) {
   const auto found = node.findings("irq.softirq_saturation");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("eth0 are steered only to this cpu"), std::string::npos);
-  EXPECT_NE(found[0].remedy.admin.at(0).find("/eth0/queues/rx-*; do echo 3 >"), std::string::npos);
-  EXPECT_EQ(found[0].remedy.admin.at(1).find("xps_cpus"), std::string::npos) << "not known who sends";
+  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("grep . ")) << "a look before the changes";
+  EXPECT_NE(found[0].remedy.admin.at(1).find("/eth0/queues/rx-*; do echo 3 >"), std::string::npos);
+  EXPECT_EQ(found[0].remedy.admin.at(2).find("xps_cpus"), std::string::npos) << "not known who sends";
 }
 
 TEST(RuleSoftirq, OpensTheQueuesOfSendersThatWereGivenToTheSameCpu) {
-  const auto second_line = [](const char* senders) {
+  const auto second_change = [](const char* senders) {
     R node = piled_up(40);
     node.begin = {{"cpu.online", "0-1"}, {"net.eth0.rps_cpus", "1"}, {"net.eth0.xps_cpus", senders}};
-    return node.findings("irq.softirq_saturation").at(0).remedy.admin.at(1);
+    return node.findings("irq.softirq_saturation").at(0).remedy.admin.at(2);
   };
-  EXPECT_EQ(second_line("0-3:0"),
-            "for q in /sys/class/net/eth0/queues/tx-*; do echo 3 > $q/xps_cpus; done   # XPS; now: cpus 0");
+  EXPECT_EQ(second_change("0-3:0"),
+            "for q in /sys/class/net/eth0/queues/tx-*; do echo 3 > $q/xps_cpus; done   # changes the node until its "
+            "next boot (XPS); now: cpus 0");
   for (const char* others : {"0:0 1:1", "0-3:none", "", "0-3:0 ...", "nonsense"}) {
-    EXPECT_EQ(second_line(others).find("xps_cpus"), std::string::npos) << others;
+    EXPECT_EQ(second_change(others).find("xps_cpus"), std::string::npos) << others;
   }
 }
 

@@ -56,7 +56,9 @@ TEST(RuleThpStalls, AdvisesASettingThatTheNodeDoesNotHave) {
     const auto found = node_with(R::event(0, 400), R::event(0, 0.5e9), enabled, defrag).findings("mem.thp_stalls");
     return found.empty() ? "" : found[0].remedy.admin.at(0);
   };
-  const std::string rest = " > /sys/kernel/mm/transparent_hugepage/defrag   # it is ";
+  const std::string rest =
+      " > /sys/kernel/mm/transparent_hugepage/defrag   # changes the node until its next "
+      "boot: programs wait less for huge pages; it is ";
   EXPECT_EQ(advised("[always] madvise never", "[always] defer defer+madvise madvise never"),
             "echo defer+madvise" + rest + "always");
   EXPECT_EQ(advised("[always] madvise never", "always defer [defer+madvise] madvise never"),

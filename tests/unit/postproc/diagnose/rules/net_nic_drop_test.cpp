@@ -36,7 +36,10 @@ TEST(RuleNicDrop, AsksForALongerRingOnlyWhereThereIsOne) {
   };
   EXPECT_NE(asked({}).find("ethtool -G eth0 rx 8192 "), std::string::npos) << asked({});
   const Snapshot short_ring = {{"net.eth0.rx_ring", "256"}, {"net.eth0.rx_ring_most", "4096"}};
-  EXPECT_NE(asked(short_ring).find("ethtool -G eth0 rx 4096   # a longer ring, now 256 packets; "), std::string::npos)
+  EXPECT_NE(asked(short_ring)
+                .find("ethtool -G eth0 rx 4096   # changes the node, only without jobs: a "
+                      "longer ring, now 256 packets; "),
+            std::string::npos)
       << asked(short_ring);
   EXPECT_EQ(asked(short_ring).find("8192"), std::string::npos) << asked(short_ring);
   const Snapshot longest = {{"net.eth0.rx_ring", "4096"}, {"net.eth0.rx_ring_most", "4096"}};
@@ -73,7 +76,8 @@ TEST(RuleNicDrop, NamesTheInterfaceOfANamespaceAsItsCommandsDo) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"ns2/eth0"});
   EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("ip -s link show eth0 ")) << found[0].remedy.user.at(0);
-  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("ethtool -G eth0 rx 4096 ")) << found[0].remedy.admin.at(0);
+  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("ethtool -S eth0 ")) << found[0].remedy.admin.at(0);
+  EXPECT_TRUE(found[0].remedy.admin.at(1).starts_with("ethtool -G eth0 rx 4096 ")) << found[0].remedy.admin.at(1);
   EXPECT_EQ(found[0].evidence.back().metric, "net.eth0.rx_ring");
 }
 
