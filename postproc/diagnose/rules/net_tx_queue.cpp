@@ -111,9 +111,34 @@ MetricSeries without_gaps_at_ends(MetricSeries drops) {
   return drops;
 }
 
+/// A job sends in bursts, and so its queue drops in bursts: while it never stops to drop, that is one event.
+std::vector<Excursion> joined(std::span<const double> series, double least, std::vector<Excursion> found) {
+  std::sort(found.begin(), found.end(), [](const Excursion& a, const Excursion& b) { return a.at.begin < b.at.begin; });
+  std::vector<Excursion> events;
+  for (const Excursion& each : found) {
+    const bool goes_on = !events.empty() && (each.at.begin <= events.back().at.end ||
+                                             mean_inside(series, {events.back().at.end, each.at.begin}) >= least);
+    if (!goes_on) {
+      events.push_back(each);
+      continue;
+    }
+    Excursion& event = events.back();
+    event.at.end = std::max(event.at.end, each.at.end);
+    event.inside = mean_inside(series, event.at);
+    event.score = std::max(event.score, each.score);
+    event.recurring = false;
+  }
+  const std::vector<Interval> all = places(events);
+  for (Excursion& event : events) {
+    if (const double outside = mean_outside(series, all); !std::isnan(outside)) event.outside = outside;
+  }
+  return events;
+}
+
 std::vector<Excursion> intervals(const RuleContext& context, const QueueSignal& signal, const MetricSeries& series) {
   const double least = context.threshold(signal.min_rate);
-  auto found = excursions_of(context, series.values, least, context.threshold(kMinScore.name));
+  auto found =
+      joined(series.values, least, excursions_of(context, series.values, least, context.threshold(kMinScore.name)));
   std::erase_if(found, [](const Excursion& excursion) { return excursion.recurring; });
   // A shaper that always holds packets back has no baseline to compare with.
   return signal.of_shapers ? found : or_whole_run(context, series.values, least, std::move(found));

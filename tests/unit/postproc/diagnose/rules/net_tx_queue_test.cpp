@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
 
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
@@ -68,6 +69,22 @@ TEST(RuleTxQueue, FindsFewDropsOfLargePackets) {
   const auto found = of(dropped, 5'500, 5'000);
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(static_cast<double>(found[0].intervals.at(0).begin_utc_ns) * 1e-9, 50, 1);
+}
+
+TEST(RuleTxQueue, TakesTheBurstsOfOneShaperForOneEvent) {
+  // As measured, second by second, under a shaper of 30 s.
+  const auto dropped = [](double second) {
+    constexpr double kDrops[] = {111, 82, 158, 157, 174, 139, 13, 14,  11, 88, 59, 113, 132, 11,
+                                 185, 60, 248, 133, 48,  17,  7,  159, 67, 76, 16, 90,  19,  101};
+    const auto at = static_cast<std::ptrdiff_t>(second) - 50;
+    return at < 0 || at >= std::ssize(kDrops) ? 0.0 : kDrops[at];
+  };
+  const auto found = of(dropped, 3'500, 3'200);
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].intervals.size(), 1U);
+  EXPECT_NEAR(static_cast<double>(found[0].intervals[0].begin_utc_ns) * 1e-9, 50, 1);
+  EXPECT_NEAR(static_cast<double>(found[0].intervals[0].end_utc_ns) * 1e-9, 78, 1);
+  EXPECT_EQ(found[0].evidence.at(0).expected, 0);
 }
 
 TEST(RuleTxQueue, KnowsTheQueueOfAnInterfaceInANamespaceOfItsOwn) {
