@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """What the probe tcp_peers costs beside many connections: a job that holds them open, idle, in a network namespace of
-its own, and a collector with this probe only.
+its own, and a collector with this probe only. With --strangers, a process that is not the job's holds them.
 
-  tcp_sockets.py --build BUILD [--sockets 0,1000,10000,100000] [--seconds 60]
+  tcp_sockets.py --build BUILD [--sockets 0,1000,10000,100000] [--seconds 60] [--strangers]
 
 Prints the processor time of one look (sock_diag, both address families, and finding whose the sockets are), its rows,
 and the collector's with and without the probe, all children included. Needs root."""
@@ -60,7 +60,7 @@ def collect(args, probes: str, pid: int, folder: str) -> tuple[float, list[int]]
 def looks(recording: str) -> list[int]:
     """Nanoseconds of processor time of each look, as the child said."""
     text = (pathlib.Path(recording) / "ticks.rec").read_bytes().split(b"\n")
-    return [int(line.split()[1]) for line in text if line.startswith(b"ok ") and len(line.split()) == 5]
+    return [int(line.split()[1]) for line in text if line.startswith(b"ok ") and len(line.split()) >= 5]
 
 
 def main() -> int:
@@ -68,6 +68,7 @@ def main() -> int:
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("--sockets", default="0,1000,10000,100000")
     parser.add_argument("--seconds", type=int, default=60)
+    parser.add_argument("--strangers", action="store_true")
     parser.add_argument("--hold", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--number", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--job", type=int, help=argparse.SUPPRESS)
@@ -83,12 +84,14 @@ def main() -> int:
         subprocess.run(["ip", "-n", NAME, "link", "set", "lo", "up"], check=True)
         talker = subprocess.Popen(["ip", "netns", "exec", NAME, sys.executable, __file__, "--job", str(count)],
                                   stdout=subprocess.PIPE)
+        idle = subprocess.Popen(["ip", "netns", "exec", NAME, "sleep", "3600"])
+        pid = idle.pid if args.strangers else talker.pid
         try:
             talker.stdout.readline()
             with tempfile.TemporaryDirectory() as folder:
-                share, costs = collect(args, "tcp_peers", talker.pid, folder)
+                share, costs = collect(args, "tcp_peers", pid, folder)
             with tempfile.TemporaryDirectory() as folder:
-                without, _ = collect(args, "self", talker.pid, folder)
+                without, _ = collect(args, "self", pid, folder)
             ms = [cost / 1e6 for cost in costs]
             print(f"{count:9}{len(ms):7}{statistics.median(ms):11.2f}{min(ms):8.2f}{max(ms):8.2f}{share:13.2f}"
                   f"{without:9.2f}", flush=True)
@@ -97,6 +100,7 @@ def main() -> int:
             for pid in pids:
                 os.kill(int(pid), 9)
             talker.wait()
+            idle.wait()
             subprocess.run(["ip", "netns", "del", NAME], check=True)
     return 0
 

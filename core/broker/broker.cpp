@@ -302,7 +302,13 @@ class Broker {
     const auto first = signals_.stop() || job_gone_ ? UserCgroup::CpuShare::usual : UserCgroup::CpuShare::low;
     cgroup_.deny_devices();
     cgroup_.set_cpu_share(first);
-    if (keeps_ledger(options_.config)) ledger_lines_ = make_ledger_lines();
+    if (keeps_ledger(options_.config)) {
+      ledger_lines_ = make_ledger_lines();
+      if (!ledger_lines_) {
+        say(LOG_NOTICE, options_,
+            std::string("this job is not in the ledger of the node: memfd_create: ") + std::strerror(errno));
+      }
+    }
     const pid_t broker = ::getpid();
     ChildProcess child = fork_child([&] { return become_deliverer(broker, ready.write.get()); });
     if (!child) {
@@ -394,7 +400,12 @@ class Broker {
     limit_deliverer();
     offer_to_oom_killer();
     ::setpriority(PRIO_PROCESS, 0, kLowestPriority);
-    ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+    try {
+      become_user(0, 0);  // without root's capabilities: the ledger and its directory are root's
+    } catch (const std::exception& error) {
+      say(LOG_WARNING, options_, error.what());
+      return kSamplerFailed;
+    }
     end_with_parent(broker);
     if (::chdir("/") != 0 || ::dup2(ledger_lines_.get(), STDIN_FILENO) < 0) return kSamplerFailed;
     const std::filesystem::path own = own_path().parent_path() / "reveal";

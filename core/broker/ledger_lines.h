@@ -6,7 +6,7 @@
 
 namespace reveal {
 
-/// A file in memory of a fixed size, full of zeros. Empty where the kernel has none.
+/// A file in memory of a fixed size, full of zeros. Empty where the kernel refuses it: errno has the reason.
 /// https://man7.org/linux/man-pages/man2/memfd_create.2.html
 [[nodiscard]] Descriptor make_ledger_lines() noexcept;
 

@@ -13,21 +13,12 @@
 #include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
 
-/// Our programs that may run below the job's processes, by the names that the kernel has of them.
-struct OwnProgram {
-  std::string_view command;
-  ProgramOf program;
-  bool may_be_foreign = false;  // a program of the job may have this name, too
-};
-constexpr OwnProgram kOwnPrograms[] = {{"reveal-run", ProgramOf::reveal},
-                                       {"reveal-witness", ProgramOf::reveal},  // beside reveal-run, in the job's group
-                                       {"reveal", ProgramOf::reveal, true},
-                                       {"reveal-collect", ProgramOf::collector}};
 constexpr std::int64_t kPatience = 10 * kSecond;        // for the first launcher to appear
 constexpr std::int64_t kSlurmPatience = 600 * kSecond;  // between steps; the epilog ends the wait where there is one
 constexpr int kMostNameLooks = 20;                      // for the name of a step daemon, one each second
@@ -41,6 +32,7 @@ constexpr int kLateLooks[] = {1, 3, 10};  // ticks later, for a process that is 
 constexpr std::size_t kMostLate = 4096;
 constexpr std::size_t kReadEveryTick = 128;  // processes; more are read in turn
 constexpr std::size_t kFewProcesses = 16;    // no more: each of them is read each time
+constexpr std::uint64_t kFileLooks = 10;     // ticks; a program of the job may have the name of ours that executed it
 constexpr std::uint64_t kRest = 4;           // ticks from one reading to the next of a process that never ran
 constexpr std::size_t kMostProcesses = 65'536;
 // A sum that fell and stays low for this many updates lost a process without a wait() by its parent.
@@ -105,6 +97,7 @@ JobSource JobSource::parse(const std::string& argument) {
 
 Job::Job(KernelTree& fs, const Host& host, std::optional<JobSource> source, int own_pid)
     : fs_(fs),
+      own_programs_(fs, own_path().parent_path()),
       tick_ns_(host.tick_ns),
       source_(std::move(source)),
       own_pid_(own_pid),
@@ -258,7 +251,7 @@ JobProcess* Job::add(int pid, const ProcessStat& stat, int rank, KernelFile file
   process->read_at = ticks_;
   process->stat = stat;
   process->weighed = own_ticks(stat);
-  process->program = program_of(pid, stat.command);
+  process->program = own_programs_.program_of(pid, stat.command);
   process->launcher = process->program != ProgramOf::job;
   process->file = std::move(file);
   JobProcess* added = process.get();
@@ -268,26 +261,18 @@ JobProcess* Job::add(int pid, const ProcessStat& stat, int rank, KernelFile file
   return added;
 }
 
-ProgramOf Job::program_of(int pid, std::string_view command) {
-  for (const OwnProgram& own : kOwnPrograms) {
-    if (command != own.command) continue;
-    if (!own.may_be_foreign) return own.program;
-    const auto its = fs_.link(proc_path(pid, "exe"));
-    const auto ours = fs_.link("/proc/self/exe");
-    const auto folder = [](const std::string& file) { return file.substr(0, file.rfind('/')); };
-    if (its && ours && folder(*its) == folder(*ours)) return own.program;
-  }
-  return ProgramOf::job;
-}
-
 /// After an exec: time of which another part counts from now on counted as it did until then.
 void Job::rename(JobProcess& process, std::string_view command) {
+  const bool executed = process.command != command;
   process.command = command;
-  const ProgramOf program = program_of(process.pid, command);
-  if (program == process.program) return;
+  const ProgramOf program = own_programs_.program_of(process.pid, command);
+  // A step daemon of Slurm executes no other program.
+  const bool keeps_role = process.root && (of_slurm() || !executed);
+  const bool launcher = keeps_role ? process.launcher : program != ProgramOf::job;
+  if (program == process.program && launcher == process.launcher) return;
   const std::int64_t before = counted_ticks(process);
   process.program = program;
-  if (!process.root) process.launcher = program != ProgramOf::job;
+  process.launcher = launcher;
   if (counted_) base_ticks_ += before - counted_ticks(process);
   ++generation_;
 }
@@ -446,7 +431,8 @@ bool Job::read_processes(bool again) {
     process.read_at = ticks_;
     const auto stat = parse_process_stat(process.file.read());
     if (stat && stat->start_ticks == process.start_ticks) {
-      if (stat->command != process.command) rename(process, stat->command);
+      const bool may_be_other = process.program != ProgramOf::job && ticks_ % kFileLooks == 0;
+      if (may_be_other || stat->command != process.command) rename(process, stat->command);
       if (reaped_ticks(*stat) > reaped_ticks(process.stat)) {
         process.reaped_at = ticks_;
         reaped = true;

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/job/own_programs.h"
 #include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_tree.h"
 #include "core/sampler/host.h"
@@ -30,13 +31,6 @@ struct JobSource {
 
   /// Throws Error with one line about the mistake.
   static JobSource parse(const std::string& argument);
-};
-
-/// Programs of reveal may run below the job's own processes.
-enum class ProgramOf : std::uint8_t {
-  job,
-  reveal,     // its own work is not the job's; processes that it starts are
-  collector,  // nor are these
 };
 
 struct JobProcess {
@@ -109,7 +103,6 @@ class Job {
   [[nodiscard]] bool root_alive() const noexcept;
   [[nodiscard]] bool is_over(std::int64_t now_ns);
   JobProcess* add(int pid, const ProcessStat& stat, int rank, KernelFile file);
-  [[nodiscard]] ProgramOf program_of(int pid, std::string_view command);
   void rename(JobProcess& process, std::string_view command);
   bool read_processes(bool again);
   [[nodiscard]] bool may_rest(const JobProcess& process, std::size_t place) const noexcept;
@@ -124,6 +117,7 @@ class Job {
   void account();
 
   KernelTree& fs_;
+  OwnPrograms own_programs_;
   std::int64_t tick_ns_;
   std::optional<JobSource> source_;
   int own_pid_;

@@ -18,6 +18,10 @@ NetNamespaces::NetNamespaces(KernelTree& fs, const Job* job)
   list_.front().folder = "/proc/net";
 }
 
+std::string NetNamespaces::name_of(std::size_t place) {
+  return place == 0 ? "" : "ns" + std::to_string(place + 1);
+}
+
 void NetNamespaces::update(std::int64_t now_ns) {
   if (job_ == nullptr || now_ns < next_ns_ || (looked_ && !newcomers_ && generation_ == job_->generation())) return;
   looked_ = !job_->processes().empty();
@@ -59,10 +63,11 @@ std::optional<std::size_t> NetNamespaces::place_of(const std::string& inode) {
   if (member != nullptr) member->awaited = true;  // the job's own begin after the first look
   if (member == nullptr || !lasting_.admit(*member)) {
     newcomers_ = true;
+    overflowed_ = overflowed_ || lasting_.is_full();
     return std::nullopt;
   }
   const auto place = static_cast<std::size_t>(member->place);
-  if (place == list_.size()) list_.push_back({place == 0 ? "" : "ns" + std::to_string(place + 1), "", inode});
+  if (place == list_.size()) list_.push_back({name_of(place), "", inode});
   return place;
 }
 

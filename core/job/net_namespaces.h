@@ -28,9 +28,14 @@ class NetNamespaces {
   NetNamespaces(KernelTree& fs, const Job* job);
   void update(std::int64_t now_ns);
 
+  /// "" for the first, then "ns2", "ns3".
+  [[nodiscard]] static std::string name_of(std::size_t place);
+
   /// Only grows; the folder of one may change. A file opened below it keeps its namespace when the process ends, so it
   /// is to be closed when the folder becomes "": its counters then are not the job's.
   [[nodiscard]] const std::vector<NetNamespace>& list() const noexcept { return list_; }
+  /// The job was in more of them than have a place.
+  [[nodiscard]] bool overflowed() const noexcept { return overflowed_; }
 
  private:
   bool consider(int pid);
@@ -43,6 +48,7 @@ class NetNamespaces {
   LastingInstances lasting_{kLimits};
   std::bitset<kMost> inhabited_;
   bool newcomers_ = false;  // that may be admitted later
+  bool overflowed_ = false;
   std::int64_t next_ns_ = 0;
   std::uint64_t generation_ = 0;
   bool looked_ = false;

@@ -104,7 +104,6 @@ void TcpPeers::enter(std::uint64_t place) {
 
 void TcpPeers::see(const TcpSocket& socket_seen) {
   const Key key{entered_.back(), socket_seen.cookie};
-  const Seen seen = read(socket_seen.info);
   auto found = sockets_.find(key);
   if (found == sockets_.end()) {
     if (sockets_.size() >= kMostSockets) {
@@ -117,17 +116,20 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
   Socket& socket = found->second;
   if (socket.look == looks_) return;  // a list that changes while it is read may have one twice
   socket.look = looks_;
-  // The counters of a socket before its first look, or before it belonged to the job, are not part of this recording.
-  if (!socket.owned && !socket.born) socket.last = seen.counters;
-  const std::uint32_t inode = socket_seen.inode;
-  if (!socket.owned && inode != 0) {
-    if (std::binary_search(inodes_.begin(), inodes_.end(), inode)) {
-      own(socket, socket_seen.peer);
-    } else if (socket.asked_about != inode) {
-      strangers_.push_back({key, inode, socket_seen.peer, seen});
-    }
+  if (socket.owned) {
+    take(socket, read(socket_seen.info));
+    return;
   }
-  if (socket.owned) take(socket, seen);
+  // Most sockets of a busy node are not the job's: nothing but their inode is read.
+  const std::uint32_t inode = socket_seen.inode;
+  const bool is_of_job = inode != 0 && std::binary_search(inodes_.begin(), inodes_.end(), inode);
+  if (!is_of_job && (inode == 0 || socket.asked_about == inode)) return;
+  const Seen seen = read(socket_seen.info);
+  if (is_of_job) {
+    own(socket, socket_seen.peer, seen);
+  } else {
+    strangers_.push_back({key, inode, socket_seen.peer, seen});
+  }
 }
 
 void TcpPeers::introduce(std::vector<std::uint32_t> inodes) {
@@ -136,16 +138,18 @@ void TcpPeers::introduce(std::vector<std::uint32_t> inodes) {
     Socket& socket = sockets_.find(stranger.key)->second;
     socket.asked_about = stranger.inode;
     if (!std::binary_search(inodes_.begin(), inodes_.end(), stranger.inode)) continue;
-    own(socket, stranger.peer);
-    take(socket, stranger.seen);
+    own(socket, stranger.peer, stranger.seen);
   }
   strangers_.clear();
 }
 
-void TcpPeers::own(Socket& socket, const IpAddress& address) {
+void TcpPeers::own(Socket& socket, const IpAddress& address, const Seen& seen) {
   socket.owned = true;
+  // The counters of a socket before its first look, or before it belonged to the job, are not part of this recording.
+  if (!socket.born) socket.last = seen.counters;
   socket.peer = peer_at(address);
   peers_[socket.peer].now.opened += socket.born ? 1 : 0;
+  take(socket, seen);
 }
 
 void TcpPeers::take(Socket& socket, const Seen& seen) {

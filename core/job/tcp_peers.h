@@ -145,7 +145,7 @@ class TcpPeers {
   };
 
   static Seen read(std::span<const std::byte> info);
-  void own(Socket& socket, const IpAddress& address);
+  void own(Socket& socket, const IpAddress& address, const Seen& seen);
   void take(Socket& socket, const Seen& seen);
   [[nodiscard]] std::uint32_t peer_at(const IpAddress& address);
   void close_unseen();

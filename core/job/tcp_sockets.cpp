@@ -2,10 +2,8 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/inet_diag.h>
 #include <linux/sock_diag.h>
-#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -89,20 +87,6 @@ std::string text_of(const IpAddress& address) {
   std::array<char, INET6_ADDRSTRLEN> text{};
   ::inet_ntop(is_ipv4 ? AF_INET : AF_INET6, address.data() + (is_ipv4 ? kIpv4At : 0), text.data(), text.size());
   return text.data();
-}
-
-OpenedDiagnosis open_tcp_diagnosis() {
-  return open_netlink(NETLINK_SOCK_DIAG);
-}
-
-OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file) {
-  const Descriptor own(::open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC));
-  const Descriptor there(::open(namespace_file.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!own || !there || ::setns(there.get(), CLONE_NEWNET) != 0) return {Descriptor(), errno};
-  OpenedDiagnosis opened = open_tcp_diagnosis();
-  if (::setns(own.get(), CLONE_NEWNET) != 0)
-    ::_exit(1);  // the next requests of this process would reach another network
-  return opened;
 }
 
 std::string dump_tcp_sockets(int diagnosis, std::span<std::byte> buffer, const SeeSocket& see) {

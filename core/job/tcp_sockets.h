@@ -29,14 +29,8 @@ struct TcpSocket {
 
 using SeeSocket = std::function<void(const TcpSocket&)>;
 
-/// A socket that returns the state of connections in one network namespace.
-using OpenedDiagnosis = OpenedNetlink;
-[[nodiscard]] OpenedDiagnosis open_tcp_diagnosis();
-/// Goes into the namespace of that file and back; only for a process with one thread.
-/// https://man7.org/linux/man-pages/man2/setns.2.html
-[[nodiscard]] OpenedDiagnosis open_tcp_diagnosis_in(const std::string& namespace_file);
-
 /// Lists all connections that are not in TIME_WAIT, IPv4 and IPv6. Returns "" or why the list is incomplete.
+/// `diagnosis`: a socket of NETLINK_SOCK_DIAG.
 [[nodiscard]] std::string dump_tcp_sockets(int diagnosis, std::span<std::byte> buffer, const SeeSocket& see);
 
 /// One answer of the kernel: its sockets; true at the end of the list. `problem` gets why it is not whole.

@@ -47,7 +47,7 @@ bool read_dump(std::span<const std::byte> messages, const SeeMessage& see, std::
 }
 
 std::string receive_dump(int socket, std::span<const std::byte> request, std::span<std::byte> buffer,
-                         const SeeMessage& see) {
+                         const SeeMessage& see, std::size_t most_pieces) {
   if (::send(socket, request.data(), request.size(), 0) < 0) return std::strerror(errno);
   std::string problem;
   while (true) {
@@ -56,6 +56,7 @@ std::string receive_dump(int socket, std::span<const std::byte> request, std::sp
     if (got <= 0) return got == 0 ? "the kernel ended its answer" : std::strerror(errno);
     if (static_cast<std::size_t>(got) > buffer.size()) return "the kernel's answer was too long";
     if (read_dump(std::span(buffer).first(static_cast<std::size_t>(got)), see, problem)) return problem;
+    if (--most_pieces == 0) return "the list is too long";
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -60,9 +61,10 @@ using SeeMessage = std::function<void(std::uint16_t type, std::span<const std::b
 /// One answer to a request for a list; true at the end of the list. `problem` gets why it is not whole.
 [[nodiscard]] bool read_dump(std::span<const std::byte> messages, const SeeMessage& see, std::string& problem);
 
-/// Sends the request and reads the whole list. Returns "" or why it is incomplete. After a problem, close the socket:
-/// the rest of the list would be taken for the next answer.
+/// Sends the request and reads the whole list, in at most so many pieces. Returns "" or why it is incomplete. After a
+/// problem, close the socket: the rest of the list would be taken for the next answer.
 [[nodiscard]] std::string receive_dump(int socket, std::span<const std::byte> request, std::span<std::byte> buffer,
-                                       const SeeMessage& see);
+                                       const SeeMessage& see,
+                                       std::size_t most_pieces = std::numeric_limits<std::size_t>::max());
 
 }  // namespace reveal

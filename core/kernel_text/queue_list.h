@@ -37,7 +37,7 @@ struct InterfaceQueue {
   return kind;
 }
 
-/// One for each interface: that at its root has the sums of those below it.
+/// The queue of a message RTM_NEWQDISC if it is that at the root of an interface, which has the sums of those below it.
 [[nodiscard]] inline std::optional<InterfaceQueue> root_queue(std::span<const std::byte> body) {
   const auto message = head_of_message<tcmsg>(body);
   if (!message || message->tcm_parent != TC_H_ROOT) return std::nullopt;
@@ -46,24 +46,6 @@ struct InterfaceQueue {
       head_of_message<gnet_stats_queue>(attribute_of(attribute_of(attributes, TCA_STATS2), TCA_STATS_QUEUE));
   if (!counts) return std::nullopt;
   return InterfaceQueue{message->tcm_ifindex, kind_of_queue(attribute_of(attributes, TCA_KIND)), *counts};
-}
-
-enum class QueueList : std::uint8_t { goes_on, ended, broken };
-
-/// One answer of the kernel; `see` gets its queues.
-template <typename See>
-[[nodiscard]] QueueList read_queues(std::span<const std::byte> messages, const See& see) {
-  while (const auto header = head_of_message<nlmsghdr>(messages)) {
-    if (header->nlmsg_len < sizeof(nlmsghdr) || header->nlmsg_len > messages.size()) return QueueList::broken;
-    const auto body = messages.subspan(sizeof(nlmsghdr), header->nlmsg_len - sizeof(nlmsghdr));
-    if (header->nlmsg_type == NLMSG_ERROR || (header->nlmsg_flags & NLM_F_DUMP_INTR) != 0) return QueueList::broken;
-    if (header->nlmsg_type == NLMSG_DONE) {
-      return head_of_message<int>(body).value_or(0) < 0 ? QueueList::broken : QueueList::ended;
-    }
-    if (const auto queue = root_queue(body)) see(*queue);
-    messages = messages.subspan(std::min<std::size_t>(messages.size(), NLMSG_ALIGN(header->nlmsg_len)));
-  }
-  return messages.empty() ? QueueList::goes_on : QueueList::broken;
 }
 
 }  // namespace reveal

@@ -1,23 +1,22 @@
-// Speed of network interfaces, and how often their ports were paused: by a switch that could not take more (rx), or by
-// this node, which could not (tx). Read by a child process: a card answers from its firmware, under a lock of the
-// kernel's network configuration. Only interfaces with a device of their own in the collector's network namespace,
-// where the job lives there, too.
+// Speed of network interfaces, packets that the card or its driver dropped on arrival, and how often their ports were
+// paused: by a switch that could not take more (rx), or by this node, which could not (tx). Read in each network
+// namespace of the job by a child process: a card answers from its firmware, under a lock of the kernel's network
+// configuration. Only interfaces with a device of their own.
 // https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html
-#include <linux/ethtool.h>
-#include <linux/sockios.h>
-#include <net/if.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <ctime>
 #include <map>
 #include <optional>
+#include <span>
+#include <vector>
 
+#include "core/kernel_text/ethtool.h"
 #include "core/kernel_text/kernel_words.h"
+#include "core/kernel_text/link_list.h"
+#include "core/probes/namespace_answer.h"
 #include "core/sampler/asked_child.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal::probe::network_link {
@@ -36,6 +35,14 @@ constexpr MetricHelp kTime[] = {
     {"net.rx_pause_time", "Time for which sending was paused; with several priorities, the sum over the priorities."},
     {"net.tx_pause_time", "Time for which the other side was asked to pause."},
 };
+constexpr MetricHelp kDrops[] = {
+    {"net.rx_no_buffer",
+     "Packets dropped because the node had not given the card a free buffer for them, as the driver counts them; "
+     "net.rx_dropped may include them."},
+    {"net.rx_overrun",
+     "Packets dropped because they did not fit into the card's own memory, as the driver counts them; net.rx_dropped "
+     "may include them."},
+};
 constexpr MetricHelp kCarrier[] = {{"net.carrier_down", "Times the link went down."}};
 constexpr FamilyTable kFamilies[] = {
     {"network/speed", Kind::gauge, Unit::count, Scope::interface, Subsystem::network, "Speed of each interface",
@@ -46,10 +53,13 @@ constexpr FamilyTable kFamilies[] = {
      "Paused time of each interface", "ioctl SIOCETHTOOL, ETHTOOL_GSTATS", kTime},
     {"network/carrier", Kind::event, Unit::count, Scope::interface, Subsystem::network, "Links that went down",
      "/sys/class/net/*/carrier_down_count", kCarrier},
+    {"network/card_drops", Kind::event, Unit::count, Scope::interface, Subsystem::network,
+     "Packets that each card dropped on arrival", "ioctl SIOCETHTOOL, ETHTOOL_GSTATS", kDrops},
 };
 
-enum Column : std::size_t { speed, rx_frames, tx_frames, rx_time, tx_time, carrier_down };
-constexpr std::size_t kColumns = 6;
+enum Column : std::size_t { speed, rx_frames, tx_frames, rx_time, tx_time, carrier_down, no_buffer, overrun };
+constexpr std::size_t kColumns = 8;
+constexpr std::size_t kColumnsBeforeRing = 6;  // in an answer; earlier versions had no others
 constexpr std::int64_t kMegabit = 1'000'000;
 constexpr std::int64_t kMicrosecond = 1000;
 
@@ -59,9 +69,10 @@ struct Target {
   std::int64_t scale;
 };
 constexpr Target kTargets[kColumns] = {{0, 0, kMegabit},     {1, 0, 1}, {1, 1, 1}, {2, 0, kMicrosecond},
-                                       {2, 1, kMicrosecond}, {3, 0, 1}};
+                                       {2, 1, kMicrosecond}, {3, 0, 1}, {4, 0, 1}, {4, 1, 1}};
 
-/// A statistic of a driver; '#' is the number of a priority. All that a driver has are summed.
+/// A statistic of a driver; '#' is the number of a priority or of a queue. All that a driver has are summed. The names
+/// are those in the tables of strings of the drivers: https://github.com/torvalds/linux/tree/master/drivers/net
 struct Statistic {
   std::string_view name;
   Column column;
@@ -101,9 +112,25 @@ constexpr Statistic kStatistics[] = {
     {"link_xoff_tx.nic", tx_frames},
     {"rx_priority_#_xoff.nic", rx_frames},
     {"tx_priority_#_xoff.nic", tx_frames},
+    // rx_no_buffer_count of the Intel drivers is none of these: such a packet may still wait in the card's memory.
+    {"rx_out_of_buffer", no_buffer},  // mlx5
+    {"rx_discards_phy", overrun},
+    {"rx_no_dma_resources", no_buffer},    // ixgbe
+    {"rx_queue_#_drops", no_buffer},       // igb; virtio_net until Linux 6.9
+    {"rx#_drops", no_buffer},              // virtio_net
+    {"rx_total_discard_pkts", no_buffer},  // bnxt
+    {"rx_total_ring_discards", no_buffer},
+    {"port.rx_dropped", overrun},  // i40e
+    {"port.rx_discards", overrun},
+    {"rx_dropped.nic", overrun},  // ice
 };
-/// Statistics of mlx5 that count the same frames again; where flow control is off, only these count.
-constexpr Statistic kOtherwise[] = {{"rx_pause_ctrl_phy", rx_frames}, {"tx_pause_ctrl_phy", tx_frames}};
+/// Statistics that count the same again where a driver has one of those above.
+constexpr Statistic kOtherwise[] = {
+    {"rx_pause_ctrl_phy", rx_frames},  // mlx5, without flow control
+    {"tx_pause_ctrl_phy", tx_frames},
+    {"rx_missed_errors", overrun},  // e1000e, igb, ixgbe
+    {"rx_drops", no_buffer},        // ena
+};
 
 bool fits(std::string_view pattern, std::string_view name) noexcept {
   const std::size_t number = pattern.find('#');
@@ -143,89 +170,116 @@ void add_statistics(std::string_view text, Values& values) {
   }
 }
 
-/// One request to a driver; the layout is that of <linux/ethtool.h>.
-bool ethtool(int socket, const std::string& interface, void* request) {
-  ifreq command{};
-  if (interface.size() >= sizeof(command.ifr_name)) return false;
-  std::memcpy(command.ifr_name, interface.data(), interface.size());
-  command.ifr_data = static_cast<char*>(request);
-  return ::ioctl(socket, SIOCETHTOOL, &command) == 0;
+/// The line of an interface: its name, the columns and its ring; a dash is not known.
+std::string line_of(const std::string& name, const Values& values, std::optional<ReceiveRing> ring) {
+  std::string line = name;
+  const auto add = [&line](std::optional<std::int64_t> value) { line += value ? ' ' + std::to_string(*value) : " -"; };
+  for (std::size_t i = 0; i < kColumnsBeforeRing; ++i) add(values[i]);
+  add(ring ? std::optional<std::int64_t>(ring->now) : std::nullopt);
+  add(ring ? std::optional<std::int64_t>(ring->most) : std::nullopt);
+  for (std::size_t i = kColumnsBeforeRing; i < kColumns; ++i) add(values[i]);
+  return line + '\n';
 }
 
-template <typename Head>
-std::vector<std::byte> with_head(const Head& head, std::size_t size) {
-  std::vector<std::byte> buffer(sizeof(Head) + size);
-  std::memcpy(buffer.data(), &head, sizeof(Head));
-  return buffer;
-}
+// Runs in the child. Request: the lines of append_namespaces(). Answer: first_line_of(), and a line for each interface.
+class LinkWatch {
+ public:
+  explicit LinkWatch(const std::string& root) : fs_(root) {}
 
-/// The driver's counters, as add_statistics() reads them.
-std::string driver_statistics(int socket, const std::string& interface) {
-  constexpr std::uint32_t kMostStatistics = 65536;
-  ethtool_sset_info set{};
-  set.cmd = ETHTOOL_GSSET_INFO;
-  set.sset_mask = 1ULL << ETH_SS_STATS;
-  std::vector<std::byte> size = with_head(set, sizeof(std::uint32_t));
-  if (!ethtool(socket, interface, size.data())) return "";
-  std::uint32_t count = 0;
-  std::memcpy(&count, size.data() + sizeof(set), sizeof(count));
-  if (count == 0 || count > kMostStatistics) return "";
-  // The kernel writes as many as there are, also if there are more of them by now: queues are added at any time.
-  const std::size_t room = 2 * std::size_t{count} + 1024;
-  ethtool_gstrings strings{};
-  strings.cmd = ETHTOOL_GSTRINGS;
-  strings.string_set = ETH_SS_STATS;
-  strings.len = count;
-  std::vector<std::byte> names = with_head(strings, room * ETH_GSTRING_LEN);
-  ethtool_stats statistics{};
-  statistics.cmd = ETHTOOL_GSTATS;
-  statistics.n_stats = count;
-  std::vector<std::byte> values = with_head(statistics, room * sizeof(std::uint64_t));
-  if (!ethtool(socket, interface, names.data()) || !ethtool(socket, interface, values.data())) return "";
-  std::memcpy(&strings, names.data(), sizeof(strings));
-  std::memcpy(&statistics, values.data(), sizeof(statistics));
-  if (strings.len != statistics.n_stats || strings.len > room) return "";  // changed in between
-  std::string text;
-  for (std::size_t i = 0; i < strings.len; ++i) {
-    const char* name = reinterpret_cast<const char*>(names.data()) + sizeof(strings) + i * ETH_GSTRING_LEN;
-    std::uint64_t value = 0;
-    std::memcpy(&value, values.data() + sizeof(statistics) + i * sizeof(value), sizeof(value));
-    text.append(name, ::strnlen(name, ETH_GSTRING_LEN)).append(": ").append(std::to_string(value)).append(1, '\n');
+  std::string answer(std::string_view request) {
+    const std::int64_t begin = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+    static_cast<void>(sockets_.follow(request));
+    lines_.clear();
+    interfaces_ = 0;
+    const std::string why = sockets_.each([this](const NamespaceSockets::Space& space) { return list(space); });
+    const std::size_t omitted = interfaces_ - std::min(interfaces_, kMostInterfaces);
+    return first_line_of(read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin, sockets_, omitted, why) + lines_;
   }
-  return text;
-}
 
-/// Packets that the card can hold until the node takes them, and how many it could: "256 1024", or dashes.
-std::string receive_ring(int socket, const std::string& interface) {
-  ethtool_ringparam rings{};
-  rings.cmd = ETHTOOL_GRINGPARAM;
-  if (socket < 0 || !ethtool(socket, interface, &rings) || rings.rx_max_pending == 0) return "- -";
-  return std::to_string(rings.rx_pending) + ' ' + std::to_string(rings.rx_max_pending);
-}
+  /// In a copied tree, /ethtool/eth0 may hold the output of `ethtool -S eth0`.
+  std::string lines_of_tree() {
+    lines_.clear();
+    interfaces_ = 0;
+    for (const std::string& name : devices()) {
+      Values values = values_of_sysfs(name);
+      add_statistics(fs_.text("/ethtool/" + name).value_or(""), values);
+      if (++interfaces_ <= kMostInterfaces) lines_ += line_of(name, values, std::nullopt);
+    }
+    return lines_;
+  }
 
-/// The work of the child: a line for each interface: its name, the columns and its ring; a dash is not known. In a
-/// copied tree, /ethtool/eth0 may hold the output of `ethtool -S eth0`.
-std::string query_links(const std::string& root, std::string_view /*request*/) {
-  KernelTree fs(root);
-  const int socket = root.empty() ? ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
-  std::string text;
-  std::size_t interfaces = 0;
-  for (const std::string& name : fs.list(kFolder)) {
+ private:
+  std::string list(const NamespaceSockets::Space& space) {
+    if (space.folder != "/proc/net") return list_other(space);
+    for (const std::string& name : devices()) add(space, name, values_of_sysfs(name));
+    return "";
+  }
+
+  /// The speed of a virtual interface is a constant of its driver.
+  std::vector<std::string> devices() {
+    std::vector<std::string> names = fs_.list(kFolder);
+    std::erase_if(names, [this](const std::string& name) {
+      const std::string folder = std::string(kFolder) + '/' + name;
+      return fs_.list(folder + "/device").empty() && fs_.list(folder + "/bonding").empty();
+    });
+    return names;
+  }
+
+  Values values_of_sysfs(const std::string& name) {
     const std::string folder = std::string(kFolder) + '/' + name;
-    // The speed of a virtual interface is a constant of its driver.
-    if (fs.list(folder + "/device").empty() && fs.list(folder + "/bonding").empty()) continue;
-    if (++interfaces > kMostInterfaces) break;
     Values values;
     std::int64_t number = 0;
-    if (parse_counter(fs.word(folder + "/speed"), number) && number > 0) values[speed] = number;  // -1: not known
-    if (parse_counter(fs.word(folder + "/carrier_down_count"), number)) values[carrier_down] = number;
-    add_statistics(socket >= 0 ? driver_statistics(socket, name) : fs.text("/ethtool/" + name).value_or(""), values);
-    text += name;
-    for (const auto& value : values) text += value ? ' ' + std::to_string(*value) : " -";
-    text += ' ' + receive_ring(socket, name) + '\n';
+    if (parse_counter(fs_.word(folder + "/speed"), number) && number > 0) values[speed] = number;  // -1: not known
+    if (parse_counter(fs_.word(folder + "/carrier_down_count"), number)) values[carrier_down] = number;
+    return values;
   }
-  if (socket >= 0) ::close(socket);
-  return text;
+
+  /// /sys shows the interfaces of another namespace only where it was mounted in it.
+  std::string list_other(const NamespaceSockets::Space& space) {
+    const LinkRequest request = request_for_links();
+    std::vector<NetworkLink> links;
+    std::string why = receive_dump(
+        space.netlink.get(), std::as_bytes(std::span(&request, 1)), buffer_,
+        [&links](std::uint16_t, std::span<const std::byte> body) {
+          auto link = link_of_message(body);
+          if (link && is_device(*link)) links.push_back(*std::move(link));
+        },
+        kMostPieces);
+    if (!why.empty()) return why;
+    for (const NetworkLink& link : links) {
+      Values values;
+      values[speed] = link_speed(space.control.get(), link.name);
+      if (link.carrier_down) values[carrier_down] = *link.carrier_down;
+      add(space, link.name, values);
+    }
+    return "";
+  }
+
+  static bool is_device(const NetworkLink& link) {
+    constexpr std::string_view kKinds[] = {"", "bond", "ipoib"};
+    return !link.loopback && std::find(std::begin(kKinds), std::end(kKinds), link.kind) != std::end(kKinds);
+  }
+
+  void add(const NamespaceSockets::Space& space, const std::string& name, Values values) {
+    if (++interfaces_ > kMostInterfaces) return;
+    const int socket = space.control.get();
+    add_statistics(driver_statistics(socket, name), values);
+    lines_ += line_of(name_in(space, name), values, receive_ring(socket, name));
+  }
+
+  /// A user can make any number of interfaces in a namespace of his own.
+  static constexpr std::size_t kMostPieces = 64;  // a piece has 32 KiB
+
+  KernelTree fs_;
+  NamespaceSockets sockets_{NETLINK_ROUTE};
+  std::vector<std::byte> buffer_ = std::vector<std::byte>(1 << 16);
+  std::string lines_;
+  std::size_t interfaces_ = 0;
+};
+
+std::string query_links(const std::string& root, std::string_view request) {
+  static LinkWatch watch(root.empty() ? "/" : root);  // the child's, of which there is one
+  return root.empty() ? watch.answer(request) : watch.lines_of_tree();
 }
 
 class NetworkLinkProbe final : public Probe {
@@ -247,14 +301,14 @@ class NetworkLinkProbe final : public Probe {
 
   void sample() noexcept override {
     for (Family* family : families_) family->begin();
-    find_namespace();
-    take(child_.answer());
+    take(answered_.take(child_.answer(), child_));
     for (Family* family : families_) family->commit();
-    if (ours_ != nullptr) child_.ask("links");
+    if (child_.is_due() && is_readable()) ask();
   }
 
   [[nodiscard]] std::string caveat() const override {
-    return ours_ == nullptr ? "the job's network interfaces are in a namespace of its own" : "";
+    if (!is_readable()) return "the job's network interfaces are in a namespace of its own";
+    return answered_.caveat("cards", child_, context_);
   }
 
   [[nodiscard]] Snapshot facts() const override {
@@ -273,37 +327,41 @@ class NetworkLinkProbe final : public Probe {
     std::int64_t most = 0;
   };
 
-  /// A process can read a driver only in its own namespace.
-  void find_namespace() {
-    ours_ = nullptr;
-    for (const NetNamespace& space : context_.namespaces->list()) {
-      if (space.folder == "/proc/net") ours_ = &space;
-    }
+  /// A copied tree has the interfaces of the namespace in which it was copied.
+  [[nodiscard]] bool is_readable() const {
+    const std::vector<NetNamespace>& spaces = context_.namespaces->list();
+    return context_.fs.live() || context_.fs.recorded() ||
+           std::any_of(spaces.begin(), spaces.end(), [](const auto& space) { return space.folder == "/proc/net"; });
   }
 
-  void take(std::string_view answer) {
+  void ask() {
+    request_.clear();
+    append_namespaces(request_, context_.namespaces->list());
+    child_.ask(request_);
+  }
+
+  void take(std::string_view lines) {
     std::string_view line;
-    while (ours_ != nullptr && next_line(answer, line)) {
-      const std::string_view name = cut_word(line);
-      if (name.empty()) continue;
-      instance_ = ours_->name;
-      if (!instance_.empty()) instance_ += '/';
-      instance_ += name;
+    while (next_line(lines, line)) {
+      instance_ = cut_word(line);
+      if (instance_.empty()) continue;
       auto found = places_.find(instance_);
       if (found == places_.end()) {
         if (places_.size() == kMostInterfaces) continue;
         found = places_.emplace(instance_, Places()).first;
         found->second.fill(Family::kNoChannel);
       }
-      for (std::size_t i = 0; i < kColumns; ++i) set(i, found->second[i], cut_word(line));
+      for (std::size_t i = 0; i < kColumnsBeforeRing; ++i) set(i, found->second[i], cut_word(line));
       Ring ring;
-      if (parse_counter(cut_word(line), ring.now) && parse_counter(cut_word(line), ring.most)) remember(name, ring);
+      const bool is_known = parse_counter(cut_word(line), ring.now);
+      if (parse_counter(cut_word(line), ring.most) && is_known) remember(ring);
+      for (std::size_t i = kColumnsBeforeRing; i < kColumns; ++i) set(i, found->second[i], cut_word(line));
     }
   }
 
   /// Keeps the first answer: it is a setting, not a level.
-  void remember(std::string_view interface, const Ring& ring) {
-    if (rings_.find(interface) == rings_.end()) rings_.emplace(interface, ring);
+  void remember(const Ring& ring) {
+    if (rings_.find(instance_) == rings_.end()) rings_.emplace(instance_, ring);
   }
 
   void set(std::size_t column, std::int32_t& channel, std::string_view word) {
@@ -318,11 +376,12 @@ class NetworkLinkProbe final : public Probe {
 
   ProbeContext context_;
   AskedChild child_;
-  const NetNamespace* ours_ = nullptr;
+  NamespaceAnswer answered_;
+  std::string request_;  // kept, so that nothing is allocated
   std::array<Family*, std::size(kFamilies)> families_{};
   std::map<std::string, Places> places_;
-  std::map<std::string, Ring, std::less<>> rings_;
-  std::string instance_;  // kept, so that nothing is allocated
+  std::map<std::string, Ring> rings_;
+  std::string instance_;  // likewise
 };
 
 std::unique_ptr<Probe> open_network_link(const ProbeContext& context) {
@@ -330,12 +389,14 @@ std::unique_ptr<Probe> open_network_link(const ProbeContext& context) {
 }
 
 const RegisteredProbe entry{{.name = "network_link",
-                             .help = "Speed of network interfaces, pause frames, and links that went down",
+                             .help = "Speed of network interfaces, packets that cards dropped, pause frames, and links "
+                                     "that went down",
                              .period = 10s,
                              .may_block = true,
                              .families = kFamilies,
                              .open = open_network_link,
-                             .remedy = "containers: share the host's network (--network=host) and mount its /sys"}};
+                             .remedy = "containers: share the host's network (--network=host) and mount its /sys",
+                             .privilege = "cards in network namespaces of their own (CAP_SYS_ADMIN)"}};
 
 }  // namespace
 }  // namespace reveal::probe::network_link

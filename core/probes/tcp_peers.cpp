@@ -7,11 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <ctime>
 #include <vector>
 
+#include "core/job/namespace_sockets.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/sampler/asked_child.h"
 #include "core/sampler/pace.h"
@@ -112,7 +112,7 @@ static_assert(std::all_of(kPeerPlaces.begin(), kPeerPlaces.end(),
                           [](const PeerPlace& place) { return place.family < std::size(kPeerFamilies); }));
 
 // Runs in the child.
-// Request: a line for each network namespace, "0 /proc/net" or "1 /proc/4711/net", and "pids 4711 4712 ...".
+// Request: the lines of append_namespaces(), and "pids 4711 4712 ...".
 // Answer: "ok NANOSECONDS REFUSED UNREADABLE OVERFLOWED VANISHED", and a line for each row: its name and its numbers,
 // "-" where one is not known; or "gap NANOSECONDS WHY".
 class ConnectionWatch {
@@ -122,9 +122,9 @@ class ConnectionWatch {
     const std::string problem = look(request);
     const std::int64_t cost = read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin;
     if (!problem.empty()) return "gap " + std::to_string(cost) + ' ' + problem;
-    std::string text = "ok " + std::to_string(cost) + ' ' + std::to_string(refused_) + ' ' +
-                       std::to_string(unreadable_) + (peers_.overflowed() ? " 1 " : " 0 ") + std::to_string(vanished_) +
-                       '\n';
+    std::string text = "ok " + std::to_string(cost) + ' ' + std::to_string(sockets_.refused()) + ' ' +
+                       std::to_string(unreadable_) + (peers_.overflowed() ? " 1 " : " 0 ") +
+                       std::to_string(sockets_.vanished()) + '\n';
     for (const TcpPeers::Row& row : peers_.rows()) {
       text += row.name;
       for (const std::int64_t counter : row.sums.counters) append(text, counter);
@@ -136,78 +136,30 @@ class ConnectionWatch {
   }
 
  private:
-  struct Space {
-    std::uint64_t number = 0;
-    std::string folder;
-    Descriptor diagnosis;
-    bool listed = false;
-  };
-
   static void append(std::string& text, std::int64_t number) {
     text += number == kMissing ? " -" : ' ' + std::to_string(number);
   }
 
   std::string look(std::string_view request) {
-    list(request);
+    list_processes(sockets_.follow(request));
     // Now and then of all sockets: one may have been handed to the job after it was made.
     const bool query_all = looks_++ % kQueryAll == 0;
     peers_.begin(query_all ? inodes_of_job() : std::move(inodes_));
-    refused_ = vanished_ = 0;
-    std::string problem;
-    for (Space& space : spaces_) {
-      if (const int error = open(space); error != 0) {
-        const bool refused = error == EPERM || error == EACCES;
-        const bool vanished = error == ENOENT || error == ESRCH;  // the process has ended since
-        refused_ += refused ? 1 : 0;
-        vanished_ += vanished ? 1 : 0;
-        if (!refused && !vanished)
-          problem = std::string("a network namespace could not be entered: ") + std::strerror(error);
-        continue;
-      }
-      peers_.enter(space.number);
-      std::string why =
-          dump_tcp_sockets(space.diagnosis.get(), buffer_, [this](const TcpSocket& socket) { peers_.see(socket); });
-      if (why.empty()) continue;
-      problem = std::move(why);
-      space.diagnosis.close();  // the rest of this answer would be taken for the next one
-    }
+    const std::string problem = sockets_.each([this](const NamespaceSockets::Space& space) {
+      peers_.enter(space.place);
+      return dump_tcp_sockets(space.netlink.get(), buffer_, [this](const TcpSocket& socket) { peers_.see(socket); });
+    });
     if (peers_.has_strangers() && !query_all) peers_.introduce(inodes_of_job());
     inodes_ = peers_.end(problem.empty());
     return problem;
   }
 
-  void list(std::string_view request) {
-    for (Space& space : spaces_) space.listed = false;
+  void list_processes(std::string_view words) {
     pids_.clear();
-    std::string_view line;
-    while (next_line(request, line)) {
-      const std::string_view first = cut_word(line);
-      std::int64_t number = 0;
-      if (!parse_counter(first, number)) {
-        for (auto pid = cut_word(line); !pid.empty(); pid = cut_word(line)) pids_.emplace_back(pid);
-        continue;
-      }
-      const auto place = static_cast<std::uint64_t>(number);
-      auto known =
-          std::find_if(spaces_.begin(), spaces_.end(), [place](const Space& space) { return space.number == place; });
-      if (known == spaces_.end()) known = spaces_.insert(spaces_.end(), Space{.number = place});
-      known->folder = cut_word(line);
-      known->listed = true;
-    }
-    // An open socket would keep the network of a container that has ended.
-    std::erase_if(spaces_, [](const Space& space) { return !space.listed; });
+    words = words.substr(0, words.find('\n'));
+    static_cast<void>(cut_word(words));  // "pids"
+    for (auto pid = cut_word(words); !pid.empty(); pid = cut_word(words)) pids_.emplace_back(pid);
   }
-
-  static int open(Space& space) {
-    if (space.diagnosis) return 0;
-    const bool own = space.folder == "/proc/net";
-    auto opened = own ? open_tcp_diagnosis() : open_tcp_diagnosis_in(namespace_of(space.folder));
-    space.diagnosis = std::move(opened.socket);
-    return opened.error;
-  }
-
-  /// "/proc/4711/ns/net" of "/proc/4711/net".
-  static std::string namespace_of(const std::string& folder) { return folder.substr(0, folder.rfind('/')) + "/ns/net"; }
 
   std::vector<std::uint32_t> inodes_of_job() {
     std::vector<std::uint32_t> inodes;
@@ -221,14 +173,12 @@ class ConnectionWatch {
   static constexpr std::size_t kAnswer = 1 << 16;  // bytes; the kernel's are half as long
 
   TcpPeers peers_;
-  std::vector<Space> spaces_;
+  NamespaceSockets sockets_{NETLINK_SOCK_DIAG};
   std::vector<std::string> pids_;
   std::vector<std::uint32_t> inodes_;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(kAnswer);
   std::uint64_t looks_ = 0;
-  int refused_ = 0;
   int unreadable_ = 0;
-  int vanished_ = 0;
 };
 
 std::string query_connections(const std::string& /*root*/, std::string_view request) {
@@ -238,7 +188,7 @@ std::string query_connections(const std::string& /*root*/, std::string_view requ
 
 /// "" if connections can be read.
 std::string why_no_connections() {
-  const OpenedDiagnosis opened = open_tcp_diagnosis();
+  const OpenedNetlink opened = open_netlink(NETLINK_SOCK_DIAG);
   if (!opened.socket) return std::string("netlink is refused (") + std::strerror(opened.error) + ')';
   std::vector<std::byte> buffer(1 << 16);
   const std::string why = dump_tcp_sockets(opened.socket.get(), buffer, [](const TcpSocket&) {});
@@ -268,6 +218,9 @@ class TcpPeersProbe final : public Probe {
     if (refused_ > 0) {
       add("connections in " + std::to_string(refused_) +
           " network namespaces of the job are not measured: entering them needs CAP_SYS_ADMIN");
+    }
+    if (context_.namespaces->overflowed()) {
+      add("only " + std::to_string(context_.namespaces->list().size()) + " network namespaces of the job are measured");
     }
     if (unreadable_ > 0) {
       add("connections of " + std::to_string(unreadable_) +
@@ -301,12 +254,7 @@ class TcpPeersProbe final : public Probe {
 
   void ask() {
     request_.clear();
-    const std::vector<NetNamespace>& spaces = context_.namespaces->list();
-    for (std::size_t i = 0; i < spaces.size(); ++i) {
-      if (spaces[i].folder.empty()) continue;
-      append_number(i);
-      request_.append(1, ' ').append(spaces[i].folder).append(1, '\n');
-    }
+    append_namespaces(request_, context_.namespaces->list());
     request_ += "pids";
     std::size_t processes = 0;
     left_out_ = false;
@@ -314,20 +262,9 @@ class TcpPeersProbe final : public Probe {
       if (process->launcher) continue;
       left_out_ = ++processes > kMostProcesses;
       if (left_out_) break;
-      request_ += ' ';
-      append_number(static_cast<std::size_t>(process->pid));
+      request_.append(1, ' ').append(std::to_string(process->pid));  // short: it allocates nothing
     }
     child_.ask(request_);
-  }
-
-  void append_number(std::size_t number) {
-    std::array<char, 20> digits;
-    std::size_t begin = digits.size();
-    do {
-      digits[--begin] = static_cast<char>('0' + number % 10);
-      number /= 10;
-    } while (number > 0);
-    request_.append(digits.data() + begin, digits.size() - begin);
   }
 
   void take(std::string_view answer) {

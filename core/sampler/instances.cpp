@@ -1,6 +1,7 @@
 #include "core/sampler/instances.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "core/kernel_text/kernel_words.h"
 
@@ -41,7 +42,11 @@ void Instances::store(LastingInstances::Member& member, std::string_view name, D
     numbers_.push_back(number);
   }
   if (member.place == LastingInstances::kNoPlace) {
-    if (std::all_of(numbers_.begin(), numbers_.end(), [](std::int64_t number) { return number == 0; })) return;
+    if (std::all_of(numbers_.begin(), numbers_.end(), [](std::int64_t number) { return number == 0; })) {
+      member.idle = member.before.empty();
+      return;
+    }
+    const bool was_idle = std::exchange(member.idle, false);
     // Its increase since the last look belongs to the others; its own rows go on from here.
     if (name == kOther || !lasting_.admit(member)) {
       share(member);
@@ -49,7 +54,7 @@ void Instances::store(LastingInstances::Member& member, std::string_view name, D
     }
     if (!member.before.empty()) share(member);
     member.before = {};
-    add_rows(name, first_.emplace_back());
+    add_rows(name, first_.emplace_back(), was_idle ? 0 : kMissing);
   }
   const std::vector<std::int32_t>& first = first_[static_cast<std::size_t>(member.place)];
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
@@ -71,10 +76,11 @@ void Instances::share(LastingInstances::Member& member) {
   member.before = numbers_;
 }
 
-void Instances::add_rows(std::string_view instance, std::vector<std::int32_t>& first) {
+void Instances::add_rows(std::string_view instance, std::vector<std::int32_t>& first, std::int64_t before) {
   for (std::size_t i = 0; i < families_.size(); ++i) {
     first.push_back(static_cast<std::int32_t>(families_[i]->channels().size()));
-    for (const MetricHelp& metric : tables_[i].metrics) families_[i]->add(metric.name, instance);
+    const std::int64_t start = is_counted(tables_[i].kind) ? before : kMissing;
+    for (const MetricHelp& metric : tables_[i].metrics) families_[i]->add(metric.name, instance, "node", start);
   }
 }
 
@@ -85,6 +91,10 @@ void Instances::end() {
     const Column& column = columns_[i];
     families_[column.family]->set(other_[column.family] + column.metric, scaled(shared_[i], column.scale));
   }
+}
+
+void Instances::skip() noexcept {
+  for (Family* family : families_) family->begin();
 }
 
 void Instances::commit() noexcept {

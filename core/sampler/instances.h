@@ -35,13 +35,16 @@ class Instances {
   void store(LastingInstances::Member& member, std::string_view name, DiffedText& text,
              std::span<const std::string_view> words);
   void end();
+  /// Instead of these: nothing was read, and no instance is forgotten.
+  void skip() noexcept;
   void commit() noexcept;
 
   /// Where rows are shared: how many came later, and where their numbers are.
   [[nodiscard]] std::string caveat(std::string_view things) const;
 
  private:
-  void add_rows(std::string_view instance, std::vector<std::int32_t>& first);
+  /// `before`: the counters until now, if known.
+  void add_rows(std::string_view instance, std::vector<std::int32_t>& first, std::int64_t before = kMissing);
   void share(LastingInstances::Member& member);
   [[nodiscard]] bool is_level(const Column& column) const noexcept;
 

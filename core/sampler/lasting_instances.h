@@ -32,6 +32,7 @@ class LastingInstances {
     bool wanted = true;                // set by the probe
     bool awaited = false;              // likewise: admitted at once if a place is free
     int place = kNoPlace;              // place of an admitted one: 0, 1, 2; it keeps it when it goes
+    bool idle = false;                 // set by Instances: all its numbers were 0 until now
     std::vector<std::int64_t> before;  // numbers of a newcomer in the look before
   };
 
@@ -46,6 +47,8 @@ class LastingInstances {
   /// Forgets the newcomers that were not seen.
   void end_look() noexcept;
 
+  /// No place is left for those that came later.
+  [[nodiscard]] bool is_full() const noexcept { return look_ > 1 && places_ - places_at_first_ == limits_.later; }
   /// Counts all members that came after the first look.
   [[nodiscard]] std::uint64_t came_later() const noexcept { return came_later_; }
 

@@ -1,9 +1,11 @@
+#include <sys/syscall.h>
 #include <syslog.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
 
+#include "hdf5schema/basics/call_filter.h"
 #include "hdf5schema/basics/clocks.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/ledger/local_ledger.h"
@@ -14,6 +16,18 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostFromDeliverer = 1 << 20;  // bytes, as core/broker/ledger_lines.cpp has it
+
+/// Calls that reading lines and appending them do without.
+constexpr int kNotOfALedger[] = {SYS_execve, SYS_execveat, SYS_socket, SYS_connect, SYS_ptrace, SYS_kill,
+                                 SYS_mount,  SYS_unshare,  SYS_setns,  SYS_bpf,     SYS_keyctl};
+
+/// The lines are hostile input.
+void refuse_other_work() {
+  ::openlog("reveal", LOG_NDELAY, LOG_DAEMON);  // its socket is opened now
+  CallFilter filter;
+  filter.refuse(kNotOfALedger);
+  filter.install();  // a kernel without it: the capabilities are gone in any case
+}
 
 /// From the begin of standard input, wherever the process that wrote it has left its place.
 std::string lines_of_deliverer() {
@@ -40,6 +54,7 @@ class Ledger final : public Command {
 
   int run(const CommonOptions&) override {
     try {
+      refuse_other_work();
       job_.nodes = expand_node_list(nodes_);
       job_.owner = hash_of_owner(owner_);
       const std::int64_t now = utc_now_ns();

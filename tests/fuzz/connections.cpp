@@ -1,11 +1,23 @@
-// The kernel's answers about TCP connections, and their sums.
+// The kernel's answers about TCP connections, and their sums; and about interfaces and their queues.
 #include "core/job/tcp_peers.h"
+#include "core/kernel_text/link_list.h"
+#include "core/kernel_text/queue_list.h"
 #include "target.h"
 
 namespace reveal::fuzz {
 namespace {
 
+void read_interfaces(std::span<const std::byte> input) {
+  const SeeMessage see = [](std::uint16_t, std::span<const std::byte> body) {
+    if (const auto link = link_of_message(body)) require(!link->name.empty(), "an interface has a name");
+    static_cast<void>(root_queue(body));
+  };
+  std::string problem;
+  static_cast<void>(read_dump(input, see, problem));
+}
+
 void run(std::string_view input) {
+  read_interfaces(std::as_bytes(std::span(input)));
   TcpPeers peers;
   std::string problem;
   for (int look = 0; look < 3; ++look) {

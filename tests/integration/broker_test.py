@@ -64,6 +64,8 @@ open(out, "w").write(repr((tried, caught)) + "\n")
 # What a user could make of the deliverer: it lies in the lines for root's ledger, and does not end by itself.
 LIAR = """#!/usr/bin/python3
 import json, os, sys
+if sys.argv[1] == "ledger":
+    open(sys.argv[0] + ".status", "w").write(open("/proc/self/status").read())
 if sys.argv[1] != "deliver": os.execv(sys.argv[0] + ".true", sys.argv)
 line = {"schema": "reveal.ledger/1", "node": "n1", "job": "%s", "owner": "abc", "begin": "2026-01-02T10:00:00Z",
         "end": "2026-01-02T11:00:00Z", "job_nodes": 99, "findings": [{"rule": "mem.ecc_host", "severity": "critical",
@@ -274,6 +276,9 @@ sleep 0.2
             fail(f"the lies in the ledger: {lines()}")
         elif told["owner"] != lines()[0]["owner"] or told["findings"][0]["seconds"] != 3600:
             fail(f"root believes whose job it was, or how much it lost: {told}")
+        rights = dict(line.split(":\t") for line in open(f"{base}/liar/reveal.status").read().splitlines() if "Cap" in line)
+        if any(int(value, 16) for value in rights.values()):
+            fail(f"the program that reads these lines has capabilities: {rights}")
 
         # No room: nothing is recorded, and it counts as refused, not as a crash.
         with open(f"{base}/spool/100", "w") as file:

@@ -21,15 +21,44 @@ struct Drops {
   std::string interface;
 };
 
+double mean_rate(const MetricSeries& series) {
+  return mean_inside(series.values, {0, series.values.size()});
+}
+
+/// Adds one to the other, under the name of the larger one.
+void add(MetricSeries& sum, MetricSeries more) {
+  if (mean_rate(more) > mean_rate(sum)) sum.metric.swap(more.metric);
+  for (std::size_t t = 0; t < more.values.size(); ++t) sum.values[t] += more.values[t];
+}
+
+/// Packets that the driver counts under names of its own; nothing where it has no such counter.
+std::optional<MetricSeries> dropped_by_card(const RuleContext& context, const std::string& instance) {
+  std::optional<MetricSeries> sum;
+  for (const std::string_view metric : {"net.rx_no_buffer", "net.rx_overrun"}) {
+    for (const std::size_t channel : context.channels(metric, instance)) {
+      MetricSeries one = channel_rate(context, channel, 1, "packets/s");
+      if (sum) {
+        add(*sum, std::move(one));
+      } else {
+        sum = std::move(one);
+      }
+    }
+  }
+  return sum;
+}
+
 /// Packets that one interface dropped for lack of buffers. Some drivers also count unwanted packets here (an unknown
-/// protocol, a foreign VLAN): a few a second, next to nothing of the traffic.
-std::optional<Drops> dropped(const RuleContext& context, std::size_t channel) {
+/// protocol, a foreign VLAN): a few a second, next to nothing of the traffic. Others leave out packets that the card
+/// itself dropped, or a part of them.
+Drops dropped(const RuleContext& context, std::size_t channel) {
+  constexpr double kClearlyMore = 1.5;
   const std::string& instance = context.telemetry.channels[channel].instance;
   Drops drops{channel_rate(context, channel, 1, "packets/s"), instance, interface_name(instance)};
   for (const std::size_t overrun : context.channels("net.rx_fifo", instance)) {
-    const MetricSeries more = channel_rate(context, overrun, 1, "packets/s");
-    for (std::size_t t = 0; t < more.values.size(); ++t) drops.signal.values[t] += more.values[t];
+    add(drops.signal, channel_rate(context, overrun, 1, "packets/s"));
   }
+  auto by_card = dropped_by_card(context, instance);
+  if (by_card && mean_rate(*by_card) > kClearlyMore * mean_rate(drops.signal)) drops.signal = *std::move(by_card);
   return drops;
 }
 
@@ -38,8 +67,7 @@ struct Ring {
   std::optional<std::int64_t> now, most;
 };
 
-Ring receive_ring(const RuleContext& context, const std::string& interface) {
-  const std::string key = "net." + interface + ".rx_ring";
+Ring receive_ring(const RuleContext& context, const std::string& key) {
   return {parse_int(context.snapshot_value(key)), parse_int(context.snapshot_value(key + "_most"))};
 }
 
@@ -62,7 +90,8 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
   // On a quiet interface, packets that no program wanted are a large share.
   constexpr double kBusy = 1000;  // packets a second
   if (always && arrived < kBusy) return std::nullopt;
-  const Ring ring = receive_ring(context, drops.interface);
+  const std::string ring_key = interface_fact_key(context, drops.instance, "rx_ring");
+  const Ring ring = receive_ring(context, ring_key);
   JobValues values = {{"interface", drops.interface}};
   if (ring.now && ring.most) {
     values.emplace("rx_ring", std::to_string(*ring.now));
@@ -80,9 +109,8 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
   if (always) evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   if (ring.now && ring.most) {
-    finding.evidence.push_back(snapshot_fact(context, "net." + drops.interface + ".rx_ring", drops.instance,
-                                             static_cast<double>(*ring.now), static_cast<double>(*ring.most),
-                                             "packets"));
+    finding.evidence.push_back(snapshot_fact(context, ring_key, drops.instance, static_cast<double>(*ring.now),
+                                             static_cast<double>(*ring.most), "packets"));
   }
   finding.sentence = fmt::format(
       "{} of {} dropped {} packets a second {}: {} % of the packets that arrived{}.", drops.interface,
@@ -106,12 +134,12 @@ std::vector<Finding> check(const RuleContext& context) {
   if (channels.empty()) throw Unavailable("not measured: net.rx_dropped");
   std::vector<Finding> findings;
   for (const std::size_t channel : channels) {
-    const auto drops = dropped(context, channel);
-    const auto found = intervals(context, drops->signal);
+    const Drops drops = dropped(context, channel);
+    const auto found = intervals(context, drops.signal);
     const std::vector<Interval> all = places(found);
     for (const Excursion& excursion : found) {
       if (were_of_the_backlog(context, excursion)) continue;
-      if (auto finding = describe(context, *drops, excursion, all)) findings.push_back(*std::move(finding));
+      if (auto finding = describe(context, drops, excursion, all)) findings.push_back(*std::move(finding));
     }
   }
   return findings;
@@ -121,7 +149,8 @@ const RegisteredRule kRule{{
     .id = "net.nic_rx_drop",
     .title = "A network interface drops received packets",
     .looks_for = "Intervals in which an interface drops received packets for lack of buffers (net.rx_dropped, "
-                 "net.rx_fifo), or drops many throughout the run; and the length of its ring (net.*.rx_ring).",
+                 "net.rx_fifo; or the driver's own counters, net.rx_no_buffer and net.rx_overrun, where they are "
+                 "higher), or drops many throughout the run; and the length of its ring (net.*.rx_ring).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 63,

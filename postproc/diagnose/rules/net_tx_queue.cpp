@@ -1,5 +1,5 @@
-// The node's own queue in front of an interface dropped packets of the job. TCP notices it at once and sends less; it
-// does not count these packets as retransmitted.
+// The node's own queue in front of an interface dropped packets of the job, or a shaper there held them back. TCP
+// notices it at once and sends less; it does not count these packets as retransmitted.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -17,11 +17,22 @@
 namespace reveal::rule::net_tx_queue {
 namespace {
 
+/// An effect of the queue on packets, as the kernel counts it.
+struct QueueSignal {
+  std::string_view metric;
+  std::string_view unit;
+  std::string_view min_rate;   // names of thresholds
+  std::string_view min_share;  // share of the packets to be sent
+  bool of_shapers = false;
+};
+constexpr QueueSignal kDropped{"net.qdisc_drops", "packets/s", "min_rate", "min_share"};
+constexpr QueueSignal kHeld{"net.qdisc_overlimits", "/s", "min_held_rate", "min_held_share", true};
+
 /// The kind of the queue decides which line helps: a shaper limits the rate; only one kind holds as many packets as the
 /// interface's txqueuelen.
-JobValues values_of(const RuleContext& context, const std::string& interface) {
-  JobValues values{{"interface", interface}};
-  const std::string key = "net." + interface + ".qdisc";
+JobValues values_of(const RuleContext& context, const std::string& instance) {
+  JobValues values{{"interface", interface_name(instance)}};
+  const std::string key = interface_fact_key(context, instance, "qdisc");
   const auto at_end = fact_in(context.end, key);  // "fq tbf": replaced while the job ran
   const std::string kinds = at_end ? std::string(*at_end) : context.snapshot_value(key);
   std::string_view rest = kinds;
@@ -35,43 +46,57 @@ JobValues values_of(const RuleContext& context, const std::string& interface) {
 }
 
 /// Packets that never left the node are not counted as sent again; how many were, tells whether others were lost.
-RunnerUp runner_up(const std::optional<MetricSeries>& again, Interval at) {
+RunnerUp runner_up(const QueueSignal& signal, const std::optional<MetricSeries>& again, Interval at) {
   const double sent_again = again ? mean_inside(again->values, at) : kNaN;
-  return {"net.tcp_retrans_fault",
-          std::isnan(sent_again)
-              ? "these packets never left the node; segments sent again were not measured"
-              : fmt::format("these packets never left the node; {} segments/s were sent again", number(sent_again))};
+  const std::string_view fate =
+      signal.of_shapers ? "these packets were sent later" : "these packets never left the node";
+  return {"net.tcp_retrans_fault", std::isnan(sent_again)
+                                       ? fmt::format("{}; segments sent again were not measured", fate)
+                                       : fmt::format("{}; {} segments/s were sent again", fate, number(sent_again))};
 }
 
-std::optional<Finding> describe(const RuleContext& context, const std::string& instance, const MetricSeries& drops,
-                                const Excursion& excursion, std::span<const Interval> all) {
+std::string sentence_of(const RuleContext& context, const QueueSignal& signal, const std::string& interface,
+                        double share, const Excursion& excursion) {
+  const bool always = std::isnan(excursion.outside);
+  const std::string lasting = always ? "throughout the run" : "for " + duration(context.seconds(excursion.at.length()));
+  const std::string usual = always ? "" : number(std::max(0.0, excursion.outside));
+  if (signal.of_shapers) {
+    return fmt::format(
+        "The shaper of {} in front of {} held packets back {} times a second {} (usually {} a second): the node sent "
+        "more than its rate.",
+        context.telemetry.node, interface, number(excursion.inside), lasting, usual);
+  }
+  return fmt::format(
+      "The queue of {} in front of {} dropped {} packets a second {}, {} % of those to be sent{}: the node sent more "
+      "than the queue passes on.",
+      context.telemetry.node, interface, number(excursion.inside), lasting, number(100 * share),
+      always ? "" : fmt::format(" (usually {} a second)", usual));
+}
+
+std::optional<Finding> describe(const RuleContext& context, const QueueSignal& signal, const std::string& instance,
+                                const MetricSeries& series, const Excursion& excursion, std::span<const Interval> all) {
   const bool always = std::isnan(excursion.outside);
   const auto packets = context.channels("net.tx_packets", instance);
   if (packets.empty()) return std::nullopt;
   const double sent = mean_inside(channel_rate(context, packets.front(), 1, "packets/s").values, excursion.at);
   const double share = excursion.inside / (sent + excursion.inside);
-  if (!(share >= context.threshold(always ? "min_share_always" : "min_share"))) return std::nullopt;
-  const std::string interface = interface_name(instance);
-  Finding finding = finding_at(context, excursion.at, values_of(context, interface));
+  if (!(share >= context.threshold(always ? "min_share_always" : signal.min_share))) return std::nullopt;
+  const JobValues values = values_of(context, instance);
+  Finding finding = finding_at(context, excursion.at, values);
   finding.instances = {instance};
   finding.confidence = always ? Confidence::possible : Confidence::likely;
   set_loss_of_segments(context, finding,
                        inside_outside(context, rate(context, "tcp.OutSegs", 1, "segments/s"), excursion.at, all),
                        excursion.at, Segments::sent);
-  Evidence evidence = evidence_of(context, drops, excursion);
+  Evidence evidence = evidence_of(context, series, excursion);
   evidence.instance = instance;
   evidence.detectors = {Method::interval_search, Method::kernel_counter};
   if (always) evidence.detectors = {Method::kernel_counter};
   finding.evidence.push_back(std::move(evidence));
   const auto again = rate(context, "tcp.RetransSegs", 1, "segments/s");
   add_contrast(context, finding, again, excursion.at, all);
-  finding.sentence = fmt::format(
-      "The queue of {} in front of {} dropped {} packets a second {}, {} % of those to be sent{}: the node sent more "
-      "than the queue passes on.",
-      context.telemetry.node, interface, number(excursion.inside),
-      always ? "throughout the run" : "for " + duration(context.seconds(excursion.at.length())), number(100 * share),
-      always ? "" : fmt::format(" (usually {} a second)", number(std::max(0.0, excursion.outside))));
-  finding.runner_up = runner_up(again, excursion.at);
+  finding.sentence = sentence_of(context, signal, interface_name(instance), share, excursion);
+  finding.runner_up = runner_up(signal, again, excursion.at);
   return finding;
 }
 
@@ -86,24 +111,66 @@ MetricSeries without_gaps_at_ends(MetricSeries drops) {
   return drops;
 }
 
-std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries& drops) {
-  const double least = context.threshold("min_rate");
-  auto found = excursions_of(context, drops.values, least, context.threshold(kMinScore.name));
+/// A job sends in bursts, and so its queue drops in bursts: while it never stops to drop, that is one event.
+std::vector<Excursion> joined(std::span<const double> series, double least, std::vector<Excursion> found) {
+  std::sort(found.begin(), found.end(), [](const Excursion& a, const Excursion& b) { return a.at.begin < b.at.begin; });
+  std::vector<Excursion> events;
+  for (const Excursion& each : found) {
+    const bool goes_on = !events.empty() && (each.at.begin <= events.back().at.end ||
+                                             mean_inside(series, {events.back().at.end, each.at.begin}) >= least);
+    if (!goes_on) {
+      events.push_back(each);
+      continue;
+    }
+    Excursion& event = events.back();
+    event.at.end = std::max(event.at.end, each.at.end);
+    event.inside = mean_inside(series, event.at);
+    event.score = std::max(event.score, each.score);
+    event.recurring = false;
+  }
+  const std::vector<Interval> all = places(events);
+  for (Excursion& event : events) {
+    if (const double outside = mean_outside(series, all); !std::isnan(outside)) event.outside = outside;
+  }
+  return events;
+}
+
+std::vector<Excursion> intervals(const RuleContext& context, const QueueSignal& signal, const MetricSeries& series) {
+  const double least = context.threshold(signal.min_rate);
+  auto found =
+      joined(series.values, least, excursions_of(context, series.values, least, context.threshold(kMinScore.name)));
   std::erase_if(found, [](const Excursion& excursion) { return excursion.recurring; });
-  return or_whole_run(context, drops.values, least, std::move(found));
+  // A shaper that always holds packets back has no baseline to compare with.
+  return signal.of_shapers ? found : or_whole_run(context, series.values, least, std::move(found));
+}
+
+/// `told`: intervals of findings about this interface, to which those of this one are added.
+void add_findings(const RuleContext& context, const QueueSignal& signal, std::size_t channel,
+                  std::vector<Interval>& told, std::vector<Finding>& findings) {
+  const std::string& instance = context.telemetry.channels[channel].instance;
+  if (signal.of_shapers && !values_of(context, instance).contains("shaper")) return;
+  const MetricSeries series = without_gaps_at_ends(channel_rate(context, channel, 1, signal.unit));
+  const auto found = intervals(context, signal, series);
+  const std::vector<Interval> all = places(found);
+  for (const Excursion& excursion : found) {
+    const auto meets = [&excursion](const Interval& other) { return overlap(other, excursion.at) > 0; };
+    if (std::any_of(told.begin(), told.end(), meets)) continue;
+    auto finding = describe(context, signal, instance, series, excursion, all);
+    if (!finding) continue;
+    told.push_back(excursion.at);
+    findings.push_back(*std::move(finding));
+  }
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const auto channels = context.channels("net.qdisc_drops");
+  const auto channels = context.channels(kDropped.metric);
   if (channels.empty()) throw Unavailable("not measured: net.qdisc_drops");
   std::vector<Finding> findings;
   for (const std::size_t channel : channels) {
-    const MetricSeries drops = without_gaps_at_ends(channel_rate(context, channel, 1, "packets/s"));
-    const auto found = intervals(context, drops);
-    const std::vector<Interval> all = places(found);
-    for (const Excursion& excursion : found) {
-      auto finding = describe(context, context.telemetry.channels[channel].instance, drops, excursion, all);
-      if (finding) findings.push_back(*std::move(finding));
+    std::vector<Interval> told;
+    add_findings(context, kDropped, channel, told, findings);
+    for (const std::size_t held : context.channels(kHeld.metric, context.telemetry.channels[channel].instance)) {
+      add_findings(context, kHeld, held, told, findings);
     }
   }
   return findings;
@@ -111,18 +178,22 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "net.tx_queue_drop",
-    .title = "The node's own queue drops packets before they are sent",
-    .looks_for = "Intervals in which the queue in front of an interface drops packets (net.qdisc_drops), against what "
-                 "the interface sends (net.tx_packets), and the kind of that queue (net.*.qdisc).",
+    .title = "The node's own queue drops packets before they are sent, or holds them back",
+    .looks_for = "Intervals in which the queue in front of an interface drops packets (net.qdisc_drops), or a shaper "
+                 "holds them back (net.qdisc_overlimits), against what the interface sends (net.tx_packets), and the "
+                 "kind of that queue (net.*.qdisc).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::network,
     .order = 66,
     .look_alikes = "net.tcp_retrans_fault,net.congestion,a queue that always drops a little",
     .proof = Proof::real,
-    .thresholds = {{"min_rate", 20, "packets/s", "least rate of dropped packets, beyond the usual one"},
+    .thresholds = {{"min_rate", 5, "packets/s",
+                    "least rate of dropped packets, beyond the usual one; one of TCP may hold 64 KB"},
                    {"min_share", 0.0005, "ratio", "least share of the packets to be sent"},
                    {"min_share_always", 0.01, "ratio",
                     "the same share, if the queue drops packets throughout the run: some queues drop a few by design"},
+                   {"min_held_rate", 20, "/s", "least rate at which a shaper holds packets back, beyond the usual one"},
+                   {"min_held_share", 0.005, "ratio", "the same as a share of the packets to be sent"},
                    {"min_seconds", 2, "s", "shortest interval"},
                    kMinScore,
                    kMinLostSeconds,
@@ -140,7 +211,7 @@ const RegisteredRule kRule{{
                       "qdisc,!shaper,!fifo"},
                      {"tc -d qdisc show dev {interface}   # its kind: a shaper (tbf, htb), or a queue that is short",
                       "!qdisc"}},
-    .verify = "dropped of tc -s qdisc does not increase while the job runs",
+    .verify = "dropped and overlimits of tc -s qdisc do not increase while the job runs",
     .sources = {"https://man7.org/linux/man-pages/man8/tc.8.html",
                 "https://man7.org/linux/man-pages/man8/tc-tbf.8.html"},
     .check = check,

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -294,6 +295,14 @@ TEST(LedgerLines, TakeNoMoreThanAMegabyte) {
   ASSERT_EQ(::fstat(file.get(), &status), 0);
   EXPECT_EQ(status.st_size, 1'048'576);
   EXPECT_TRUE(has_ledger_lines(file));
+}
+
+TEST(LedgerLines, AreNeverExecuted) {
+  constexpr int kNeverExecuted = 0x20;  // F_SEAL_EXEC
+  const Descriptor other(::memfd_create("other", MFD_CLOEXEC | 8 /* MFD_NOEXEC_SEAL */));
+  if (!other) GTEST_SKIP() << "this kernel has no such files in memory (Linux 6.3)";
+  const Descriptor file = make_ledger_lines();
+  EXPECT_NE(::fcntl(file.get(), F_GET_SEALS) & kNeverExecuted, 0) << "refused where vm.memfd_noexec is 2";
 }
 
 TEST(SystemCallsOfASampler, StartNoProgramAndTraceAndMountNothing) {

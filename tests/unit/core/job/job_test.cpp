@@ -102,6 +102,37 @@ TEST_F(JobOnHost, KeepsAProgramOfItsOwnThatHasOurName) {
   EXPECT_EQ(job_->cpu_time_ns(), 308 * kTick);
 }
 
+TEST_F(JobOnHost, CountsAProgramThatTookTheNameOfTheCollector) {
+  host_.last_pid(900);
+  run_program(host_, "self", "/opt/reveal/bin/reveal-collect");
+  host_.process(500, 1, "bash", 1, 0);
+  host_.process(510, 500, "reveal-collect", 300, 0);
+  run_program(host_, "510", "/home/ada/bin/reveal-collect");
+  host_.process(511, 510, "worker", 20, 0);
+  run_program(host_, "520", "/opt/reveal/bin/reveal-run");
+  host_.process(520, 500, "reveal-run", 5, 0);
+  start({.pid = 500});
+  EXPECT_EQ(job_->cpu_time_ns(), 321 * kTick);
+  host_.remove("/proc/520/exe");
+  run_program(host_, "520", "/home/ada/bin/reveal-run");  // executed by ours; its name stays
+  step(10);
+  host_.process(520, 500, "reveal-run", 45, 0);
+  step();
+  EXPECT_EQ(job_->cpu_time_ns(), (321 + 40) * kTick);
+}
+
+TEST_F(JobOnHost, CountsARootThatExecutesAnotherProgram) {
+  host_.write("/run/rank.500", "0\n");
+  host_.last_pid(900);
+  host_.process(500, 1, "reveal-run", 100, 0);
+  start({.directory = host_.root() / "run"});
+  EXPECT_EQ(job_->cpu_time_ns(), 0);
+  host_.process(500, 1, "solver", 130, 0);
+  step();
+  EXPECT_EQ(job_->cpu_time_ns(), 30 * kTick);
+  EXPECT_FALSE(job_->find(500)->launcher);
+}
+
 TEST_F(JobOnHost, CountsTimeOfOurProgramsNeitherAfterTheirParentWaitedForThem) {
   host_.last_pid(900);
   host_.process(500, 1, "bash", 10, 0);

@@ -159,6 +159,27 @@ TEST(TcpPeers, LeaveOutTheSocketsOfOthers) {
   EXPECT_EQ(watched.peers().rows().size(), 2U);
 }
 
+TEST(TcpPeers, TakeASocketThatIsHandedToTheJobFromThenOn) {
+  TcpPeers peers;
+  tcp_info info{};
+  const auto look = [&](std::vector<std::uint32_t> of_job, std::uint32_t retransmits) {
+    info.tcpi_total_retrans = retransmits;
+    peers.begin(of_job);
+    peers.enter(0);
+    peers.see({.cookie = 9, .inode = 9, .peer = address(1), .info = std::as_bytes(std::span(&info, 1))});
+    if (peers.has_strangers()) peers.introduce(std::move(of_job));
+    static_cast<void>(peers.end(true));
+    return peers.rows().size();
+  };
+  EXPECT_EQ(look({}, 40), 1U) << "of another program";
+  EXPECT_EQ(look({}, 50), 1U);
+  EXPECT_EQ(look({9}, 60), 2U);
+  EXPECT_EQ(peers.rows()[1].sums.counters[counter("retransmits")], 0);
+  EXPECT_EQ(peers.rows()[1].sums.connections, 1);
+  EXPECT_EQ(look({9}, 63), 2U);
+  EXPECT_EQ(peers.rows()[1].sums.counters[counter("retransmits")], 3);
+}
+
 TEST(TcpPeers, TakeNothingForClosedWhereTheListWasNotWhole) {
   Watched watched({7});
   watched.look({{.cookie = 7}});

@@ -1,5 +1,18 @@
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "core/kernel_text/link_list.h"
+#include "core/sampler/ticker.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "tests/unit/core/test_host.h"
 
 namespace reveal::tests::network_link_test {
@@ -47,6 +60,45 @@ TEST(NetworkLink, KnowsTheNamesOfOtherDrivers) {
   EXPECT_EQ(frames("rx_pause_prio_0: 5\nrx_pause: 1\ntx_pause_prio_12: 1\ntx_pause_prio_x: 8\n"), Pair(6, 1));
 }
 
+struct DriverCase {
+  std::string_view driver;
+  std::string_view statistics;
+  std::int64_t no_buffer;
+  std::int64_t overrun;
+};
+
+TEST(NetworkLink, KnowsTheDropsThatEachDriverCountsUnderNamesOfItsOwn) {
+  constexpr DriverCase kDrivers[] = {
+      {"mlx5",
+       "     rx_packets: 900\n     rx_xdp_drop: 5\n     rx_steer_missed_packets: 6\n     rx_out_of_buffer: 12\n"
+       "     rx_discards_phy: 30\n     tx_discards_phy: 4\n     rx_prio0_discards: 30\n     rx_prio0_buf_discard: 1\n",
+       12, 30},
+      {"ixgbe", "     rx_no_buffer_count: 7\n     rx_missed_errors: 3\n     rx_no_dma_resources: 11\n", 11, 3},
+      {"igb",
+       "     rx_no_buffer_count: 7\n     rx_missed_errors: 3\n     rx_queue_0_drops: 1\n     rx_queue_1_drops: 2\n", 3,
+       3},
+      {"e1000e", "     rx_no_buffer_count: 7\n     rx_missed_errors: 3\n", kMissing, 3},
+      {"i40e", "     rx_dropped: 8\n     port.rx_dropped: 8\n     port.tx_dropped_link_down: 2\n", kMissing, 8},
+      {"i40e, later", "     rx_missed_errors: 8\n     port.rx_discards: 8\n", kMissing, 8},
+      {"ice", "     rx_dropped: 1\n     rx_dropped.nic: 9\n     tx_dropped_link_down.nic: 2\n", kMissing, 9},
+      {"bnxt", "     [0]: rx_discards: 4\n     rx_total_discard_pkts: 4\n     tx_total_discard_pkts: 1\n", 4, kMissing},
+      {"bnxt, later", "     rx_total_ring_discards: 4\n     rx_total_netpoll_discards: 3\n", 4, kMissing},
+      {"virtio_net until 6.9", "     rx_queue_0_drops: 2\n     rx_queue_0_xdp_drops: 5\n     rx_queue_1_drops: 1\n", 3,
+       kMissing},
+      {"virtio_net", "     rx_drops: 3\n     rx0_drops: 2\n     rx1_drops: 1\n     rx0_xdp_drops: 5\n", 3, kMissing},
+      {"ena", "     rx_drops: 6\n     tx_drops: 2\n     queue_0_rx_cnt: 7\n", 6, kMissing},
+  };
+  const TestHost host;
+  for (const DriverCase& each : kDrivers) {
+    interface(host, "eth0", "25000");
+    host.write("/ethtool/eth0", std::string(each.statistics));
+    ProbeBench bench(host, "network_link");
+    EXPECT_EQ(bench.answered("network/speed", "net.speed", "eth0"), 25'000'000'000) << each.driver;
+    EXPECT_EQ(bench.value("network/card_drops", "net.rx_no_buffer", "eth0"), each.no_buffer) << each.driver;
+    EXPECT_EQ(bench.value("network/card_drops", "net.rx_overrun", "eth0"), each.overrun) << each.driver;
+  }
+}
+
 TEST(NetworkLink, MeasuresNoSpeedThatIsNotOne) {
   const TestHost host;
   interface(host, "eth0", "-1");
@@ -91,6 +143,107 @@ TEST(NetworkLink, KnowsTheRingsForTheSnapshot) {
   sampler.look_first();
   sampler.sample({.time = *fs.next_tick(), .number = 0});
   EXPECT_EQ(sampler.facts(), (Snapshot{{"net.eth0.rx_ring", "512"}, {"net.eth0.rx_ring_most", "4096"}}));
+}
+
+TEST(NetworkLink, KeepsCardsOfOneNameInTwoNamespacesApart) {
+  const TestHost host;
+  const auto fact = [](const std::string& text) { return "$ 2 " + std::to_string(text.size()) + '\n' + text + '\n'; };
+  host.write("/ticks.rec",
+             "reveal recording 1\n+ 0 D/sys/class/net\n$ 0 5\neth0\n\n+ 1 D/sys/class/net/eth0/device\n$ 1 7\n"
+             "vendor\n\n+ 2 @@network_link\n= 1000000000 1000000000\n= 2000000000 2000000000\n" +
+                 fact("/ 40000 1 0 0\neth0 25000 - - - - 0 512 4096 3 4\nns2/eth0 100000 9 - - - 0 256 8192 - 7\n") +
+                 "= 3000000000 3000000000\n");
+  KernelTree fs(host.root());
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"network_link"}}, *fs.next_tick());
+  sampler.look_first();
+  sampler.sample({.time = *fs.next_tick(), .number = 0});
+  EXPECT_EQ(sink.find("network/speed")->value("net.speed", "ns2/eth0"), 100'000'000'000);
+  EXPECT_EQ(sink.find("network/pause_frames")->value("net.rx_pause", "ns2/eth0"), 9);
+  EXPECT_EQ(sink.find("network/card_drops")->value("net.rx_overrun", "ns2/eth0"), 7);
+  EXPECT_EQ(sink.find("network/card_drops")->value("net.rx_overrun", "eth0"), 4);
+  EXPECT_EQ(sink.find("network/card_drops")->value("net.rx_no_buffer", "eth0"), 3);
+  EXPECT_EQ(sampler.facts(), (Snapshot{{"net.eth0.rx_ring", "512"},
+                                       {"net.eth0.rx_ring_most", "4096"},
+                                       {"net.ns2/eth0.rx_ring", "256"},
+                                       {"net.ns2/eth0.rx_ring_most", "8192"}}));
+  EXPECT_EQ(sampler.coverage().front().reason,
+            "cards in 1 network namespaces of the job are not measured: entering them needs CAP_SYS_ADMIN");
+}
+
+/// A message RTM_NEWLINK of an interface of this kind; "": of a hardware device.
+std::vector<std::byte> link_message(const std::string& name, const std::string& kind, std::uint32_t carrier_down) {
+  std::vector<std::byte> bytes(sizeof(nlmsghdr) + sizeof(ifinfomsg));
+  const auto append = [&bytes](std::uint16_t type, std::span<const std::byte> value) {
+    const nlattr head{static_cast<std::uint16_t>(sizeof(nlattr) + value.size()), type};
+    const auto begin = std::as_bytes(std::span(&head, 1));
+    bytes.insert(bytes.end(), begin.begin(), begin.end());
+    bytes.insert(bytes.end(), value.begin(), value.end());
+    bytes.resize(NLA_ALIGN(bytes.size()));
+  };
+  append(IFLA_IFNAME, std::as_bytes(std::span(name.c_str(), name.size() + 1)));
+  append(IFLA_CARRIER_DOWN_COUNT, std::as_bytes(std::span(&carrier_down, 1)));
+  if (!kind.empty()) {
+    std::vector<std::byte> inner(sizeof(nlattr) + kind.size() + 1);
+    const nlattr head{static_cast<std::uint16_t>(inner.size()), IFLA_INFO_KIND};
+    std::memcpy(inner.data(), &head, sizeof head);
+    std::memcpy(inner.data() + sizeof head, kind.data(), kind.size());
+    append(IFLA_LINKINFO | NLA_F_NESTED, inner);
+  }
+  const nlmsghdr header{.nlmsg_len = static_cast<std::uint32_t>(bytes.size()),
+                        .nlmsg_type = RTM_NEWLINK,
+                        .nlmsg_flags = 0,
+                        .nlmsg_seq = 0,
+                        .nlmsg_pid = 0};
+  std::memcpy(bytes.data(), &header, sizeof header);
+  return bytes;
+}
+
+TEST(LinkMessages, AreReadThoughTheyMayBeCutOffAnywhere) {
+  const auto whole = link_message("eth0", "veth", 3);
+  const std::span<const std::byte> body = std::span(whole).subspan(sizeof(nlmsghdr));
+  const auto link = link_of_message(body);
+  ASSERT_TRUE(link.has_value());
+  EXPECT_EQ(link->name, "eth0");
+  EXPECT_EQ(link->kind, "veth");
+  EXPECT_FALSE(link->loopback);
+  EXPECT_EQ(link->carrier_down.value_or(0), 3U);
+  const auto card = link_message("ib0", "", 0);
+  EXPECT_EQ(link_of_message(std::span(card).subspan(sizeof(nlmsghdr)))->kind, "");
+  for (std::size_t size = 0; size < body.size(); ++size) {
+    const auto part = link_of_message(body.first(size));  // whole attributes may be missing
+    EXPECT_TRUE(!part || (part->name == "eth0" && (part->kind.empty() || part->kind == "veth"))) << size;
+  }
+}
+
+TEST(NetworkLink, ReadsTheLinksOfTheJobsOwnNamespace) {
+  if (::geteuid() != 0) GTEST_SKIP() << "a network namespace needs root";
+  Pipe told = open_pipe();
+  const int pid = ::fork();
+  if (pid == 0) {
+    if (::unshare(CLONE_NEWNET) != 0 || std::system("ip link add bond7 type bond 2>/dev/null") != 0) ::_exit(1);
+    if (::write(told.write.get(), "r", 1) != 1) ::_exit(1);
+    while (true) ::pause();
+  }
+  told.write.close();
+  char ready = 0;
+  const bool made = ::read(told.read.get(), &ready, 1) == 1;
+  KernelTree fs;
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"network_link"}, .job = JobSource{.pid = pid}, .own_pid = ::getpid()},
+                  SystemClock().now());
+  sampler.look_first();
+  const Coverage coverage = sampler.coverage().front();
+  const auto down = [&sink] { return sink.find("network/carrier")->value("net.carrier_down", "bond7"); };
+  for (int look = 0; made && coverage.state == Coverage::State::ok && look < 300 && down() == kMissing; ++look) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    sampler.sample({.time = SystemClock().now(), .number = 0});
+  }
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+  if (!made) GTEST_SKIP() << "no network namespace with a bond could be made (unshare, ip, the module bonding)";
+  if (coverage.state != Coverage::State::ok) GTEST_SKIP() << coverage.reason;
+  EXPECT_GE(down(), 0) << sampler.coverage().front().reason;
 }
 
 TEST(NetworkLink, IsAbsentWithoutARealInterface) {

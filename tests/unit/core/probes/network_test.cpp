@@ -49,5 +49,26 @@ TEST(Namespaces, MeasureEachNetworkOfTheJobOnce) {
   EXPECT_EQ(bench.value("network/bytes", "net.rx_bytes", "eth0"), 500);
 }
 
+TEST(Namespaces, ThatHaveNoPlaceAreNoticed) {
+  TestHost host;
+  host.last_pid(600);
+  for (int pid = 500; pid < 509; ++pid) {
+    host.process(pid, pid == 500 ? 1 : 500, "rank", 1, 0);
+    const std::filesystem::path folder = host.root() / "proc" / std::to_string(pid) / "ns";
+    std::filesystem::create_directories(folder);
+    std::filesystem::create_symlink("net:[" + std::to_string(pid) + ']', folder / "net");
+  }
+  KernelTree fs(host.root());
+  const Host machine = Host::look(fs);
+  Job job(fs, machine, JobSource{.pid = 500}, 1);
+  job.update({1'000'000'000, 0});
+  NetNamespaces namespaces(fs, &job);
+  EXPECT_EQ(namespaces.list().size(), 4U);
+  EXPECT_FALSE(namespaces.overflowed());
+  for (std::int64_t second = 2; second < 30; ++second) namespaces.update(second * 1'000'000'000);
+  EXPECT_EQ(namespaces.list().size(), 8U);
+  EXPECT_TRUE(namespaces.overflowed()) << "there are nine";
+}
+
 }  // namespace
 }  // namespace reveal::tests::network_test

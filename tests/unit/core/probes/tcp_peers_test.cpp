@@ -84,7 +84,7 @@ class TalkingJob {
 };
 
 TEST(TcpPeersProbe, CountsWhatTheJobMoved) {
-  const OpenedDiagnosis opened = open_tcp_diagnosis();
+  const OpenedNetlink opened = open_netlink(NETLINK_SOCK_DIAG);
   std::vector<std::byte> buffer(1 << 16);
   if (!opened.socket || !dump_tcp_sockets(opened.socket.get(), buffer, [](const TcpSocket&) {}).empty()) {
     GTEST_SKIP() << "this kernel does not tell the state of TCP connections";

@@ -197,6 +197,29 @@ TEST(Sampling, AllocatesNothingOnThisHostOnceEverythingWasSeen) {
   std::filesystem::remove(path);
 }
 
+TEST(Sampling, AllocatesNothingForQueuesAndCardsOnceTheirChildrenHaveAnswered) {
+  KernelTree fs;
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"qdisc", "network_link"}}, SystemClock().now());
+  sampler.look_first();
+  const Family* links = sink.find("network/carrier");
+  if (links == nullptr) GTEST_SKIP() << "no interface of this host belongs to a hardware device";
+  std::int64_t most = 0;
+  int answers = 0;
+  std::int64_t now = SystemClock().now().monotonic_ns;
+  for (int look = 0; look < 1'000'000 && answers < 40; ++look) {
+    now += kTenth;
+    allocations = 0;
+    counting = true;
+    sampler.sample({.time = {now, now}, .number = 0});
+    counting = false;
+    answers += !links->row().empty() && links->row().front() != kMissing ? 1 : 0;
+    if (answers > 10) most = std::max(most, allocations);
+  }
+  EXPECT_EQ(answers, 40);
+  EXPECT_EQ(most, 0);
+}
+
 TEST(Sampling, AllocatesNothingForAFabricOnceItsChildHasAnswered) {
   const TestHost host;
   const std::string port = "/sys/class/infiniband/mlx5_0/ports/1/";

@@ -81,6 +81,39 @@ TEST(RuleNicDrop, NamesTheInterfaceOfANamespaceAsItsCommandsDo) {
   EXPECT_EQ(found[0].evidence.back().metric, "net.eth0.rx_ring");
 }
 
+TEST(RuleNicDrop, FindsPacketsThatOnlyTheDriverCounts) {
+  const auto with_driver = [](const R::Course& own, const R::Course& no_buffer, const R::Course& overrun) {
+    R node;
+    node.counter("net.rx_dropped", "eth0", own, "node").counter("net.rx_fifo", "eth0", R::always(0), "node");
+    node.counter("net.rx_no_buffer", "eth0", no_buffer, "node").counter("net.rx_overrun", "eth0", overrun, "node");
+    node.counter("net.rx_packets", "eth0", R::always(20'000), "node");
+    return node.findings("net.nic_rx_drop");
+  };
+  const auto hidden = with_driver(R::always(0), R::event(0, 20), R::event(0, 300));
+  ASSERT_EQ(hidden.size(), 1U);
+  EXPECT_EQ(hidden[0].evidence.at(0).metric, "net.rx_overrun") << "most of them";
+  EXPECT_NEAR(hidden[0].evidence.at(0).observed.value_or(0), 320, 5);
+  const auto shown = with_driver(R::event(0, 300), R::event(0, 300), R::always(0));
+  ASSERT_EQ(shown.size(), 1U) << "no packet counts twice";
+  EXPECT_EQ(shown[0].evidence.at(0).metric, "net.rx_dropped");
+  EXPECT_NEAR(shown[0].evidence.at(0).observed.value_or(0), 300, 5);
+  EXPECT_TRUE(with_driver(R::always(0), R::always(0), R::always(2)).empty());
+}
+
+TEST(RuleNicDrop, KnowsTheRingOfACardInANamespaceOfItsOwn) {
+  R node;
+  node.end = {{"net.eth0.rx_ring", "4096"},
+              {"net.eth0.rx_ring_most", "4096"},
+              {"net.ns2/eth0.rx_ring", "256"},
+              {"net.ns2/eth0.rx_ring_most", "1024"}};
+  node.counter("net.rx_dropped", "ns2/eth0", R::event(0, 300), "node");
+  node.counter("net.rx_packets", "ns2/eth0", R::always(20'000), "node");
+  const auto found = node.findings("net.nic_rx_drop");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].evidence.back().metric, "net.ns2/eth0.rx_ring");
+  EXPECT_EQ(found[0].evidence.back().observed, 256);
+}
+
 TEST(RuleNicDrop, LeavesWhatACpusBacklogDroppedToOthers) {
   EXPECT_TRUE(of(R::event(0, 300), 20'000, {}, R::event(0, 320)).empty());
   EXPECT_EQ(of(R::event(0, 300), 20'000, {}, R::event(0, 20)).size(), 1U);

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <iterator>
 
 #include "hdf5schema/basics/error.h"
 #include "rule_recording.h"
@@ -57,6 +58,66 @@ TEST(RuleTxQueue, FindsTheDropsOfAQueueThatWasThereForAWhileOnly) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(static_cast<double>(found[0].intervals.at(0).begin_utc_ns) * 1e-9, 50, 1);
   EXPECT_EQ(found[0].evidence.at(0).expected, 0);
+}
+
+TEST(RuleTxQueue, FindsFewDropsOfLargePackets) {
+  // As measured: a shaper of 100 Mbit/s dropped 261 packets of TCP in 30 s, of several segments each.
+  const auto dropped = [](double second) {
+    if (second < 50 || second >= 80) return 0.0;
+    return second < 60 ? 9.4 : second < 70 ? 7.6 : 9.1;
+  };
+  const auto found = of(dropped, 5'500, 5'000);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(static_cast<double>(found[0].intervals.at(0).begin_utc_ns) * 1e-9, 50, 1);
+}
+
+TEST(RuleTxQueue, TakesTheBurstsOfOneShaperForOneEvent) {
+  // As measured, second by second, under a shaper of 30 s.
+  const auto dropped = [](double second) {
+    constexpr double kDrops[] = {111, 82, 158, 157, 174, 139, 13, 14,  11, 88, 59, 113, 132, 11,
+                                 185, 60, 248, 133, 48,  17,  7,  159, 67, 76, 16, 90,  19,  101};
+    const auto at = static_cast<std::ptrdiff_t>(second) - 50;
+    return at < 0 || at >= std::ssize(kDrops) ? 0.0 : kDrops[at];
+  };
+  const auto found = of(dropped, 3'500, 3'200);
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].intervals.size(), 1U);
+  EXPECT_NEAR(static_cast<double>(found[0].intervals[0].begin_utc_ns) * 1e-9, 50, 1);
+  EXPECT_NEAR(static_cast<double>(found[0].intervals[0].end_utc_ns) * 1e-9, 78, 1);
+  EXPECT_EQ(found[0].evidence.at(0).expected, 0);
+}
+
+TEST(RuleTxQueue, KnowsTheQueueOfAnInterfaceInANamespaceOfItsOwn) {
+  const Snapshot kinds = {{"net.eth0.qdisc", "fq"}, {"net.ns2/eth0.qdisc", "tbf"}};
+  const auto found = of(R::event(0, 140), 20'000, 14'000, kinds, "ns2/eth0");
+  EXPECT_TRUE(found.at(0).remedy.admin.at(0).starts_with("tc qdisc replace dev eth0 root fq   # instead of tbf"))
+      << found.at(0).remedy.admin.at(0);
+}
+
+TEST(RuleTxQueue, FindsAShaperThatHoldsPacketsBackAndDropsNone) {
+  // As measured: a shaper of 100 Mbit/s on an interface without a queue, in rows of 10 s.
+  const auto held = [](const std::string& kind, double rate, const R::Course& dropped) {
+    R node;
+    node.end = {{"net.eth0.qdisc", kind}};
+    node.counter("net.qdisc_drops", "eth0", dropped, "node");
+    node.counter("net.qdisc_overlimits", "eth0", R::event(0, rate), "node");
+    node.counter("net.tx_packets", "eth0", R::always(9'500), "node");
+    node.counter("tcp.OutSegs", "", R::event(9'500, 9'000));
+    return node.findings("net.tx_queue_drop");
+  };
+  const auto found = held("tbf", 159, R::always(0));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(static_cast<double>(found[0].intervals.at(0).begin_utc_ns) * 1e-9, 50, 1);
+  EXPECT_TRUE(found[0].sentence.find(" in front of eth0 held packets back 157 times a second for ") !=
+              std::string::npos)
+      << found[0].sentence;
+  EXPECT_EQ(found[0].evidence.at(0).metric, "net.qdisc_overlimits");
+  EXPECT_EQ(found[0].runner_up.why_not, "these packets were sent later; segments sent again were not measured");
+  EXPECT_TRUE(held("fq_codel", 159, R::always(0)).empty()) << "no shaper";
+  EXPECT_TRUE(held("tbf", 15, R::always(0)).empty()) << "a few bursts";
+  const auto worse = held("tbf", 159, R::event(0, 140));
+  ASSERT_EQ(worse.size(), 1U) << "one cause, one finding";
+  EXPECT_EQ(worse[0].evidence.at(0).metric, "net.qdisc_drops");
 }
 
 TEST(RuleTxQueue, ReadsHowManySegmentsWereSentAgain) {
