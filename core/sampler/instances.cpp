@@ -42,7 +42,8 @@ void Instances::store(LastingInstances::Member& member, std::string_view name, D
     numbers_.push_back(number);
   }
   if (member.place == LastingInstances::kNoPlace) {
-    if (!numbers_.empty() && std::all_of(numbers_.begin(), numbers_.end(), [](std::int64_t number) { return number == 0; })) {
+    if (!numbers_.empty() &&
+        std::all_of(numbers_.begin(), numbers_.end(), [](std::int64_t number) { return number == 0; })) {
       member.idle = member.before.empty();
       return;
     }

@@ -177,15 +177,16 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"ip -s link show {interface}   # in the next run: dropped and overrun packets"},
     .advice = {"Leave the cpu that serves the interface free of ranks."},
-    .admin_remedy = {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring, now {rx_ring} packets; may take the "
-                     "link down: only without jobs",
-                     {"ethtool -G {interface} rx 8192   # at most the value that ethtool -g {interface} shows; may "
-                      "take the link down: only without jobs",
-                      "!rx_ring"},
-                     "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why",
-                     {"Look in its namespace: lsns -t net names a process of it on {node}, nsenter -n -t with that number comes "
-                      "before ethtool -S.",
-                      "in_namespace"}},
+    .admin_remedy =
+        {"ethtool -G {interface} rx {rx_ring_most}   # a longer ring, now {rx_ring} packets; may take the "
+         "link down: only without jobs",
+         {"ethtool -G {interface} rx 8192   # at most the value that ethtool -g {interface} shows; may "
+          "take the link down: only without jobs",
+          "!rx_ring"},
+         "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why",
+         {"Look in its namespace: lsns -t net names a process of it on {node}, nsenter -n -t with that number comes "
+          "before ethtool -S.",
+          "in_namespace"}},
     .verify = "the drop counter of the interface does not grow",
     .sources = {"https://docs.kernel.org/networking/statistics.html"},
     .check = check,

@@ -201,16 +201,15 @@ const RegisteredRule kRule{{
     .user_remedy =
         {"tc -s qdisc show dev {interface}   # in the next run: dropped, overlimits, and the rate of a shaper"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
-    .admin_remedy = {{"tc qdisc replace dev {interface} root fq   # instead of {qdisc}, if that limit is not needed",
-                      "shaper"},
-                     {"ip link set dev {interface} txqueuelen 10000   # {qdisc} holds at most so many packets", "fifo"},
-                     {"tc -d qdisc show dev {interface}   # {qdisc}: its limit, and those of the queues below it",
-                      "qdisc,!shaper,!fifo"},
-                     {"tc -d qdisc show dev {interface}   # its kind: a shaper (tbf, htb), or a queue that is short",
-                      "!qdisc"},
-                     {"Look in its namespace: lsns -t net names a process of it on {node}, nsenter -n -t with that number comes "
-                      "before tc -s qdisc show.",
-                      "in_namespace"}},
+    .admin_remedy =
+        {{"tc qdisc replace dev {interface} root fq   # instead of {qdisc}, if that limit is not needed", "shaper"},
+         {"ip link set dev {interface} txqueuelen 10000   # {qdisc} holds at most so many packets", "fifo"},
+         {"tc -d qdisc show dev {interface}   # {qdisc}: its limit, and those of the queues below it",
+          "qdisc,!shaper,!fifo"},
+         {"tc -d qdisc show dev {interface}   # its kind: a shaper (tbf, htb), or a queue that is short", "!qdisc"},
+         {"Look in its namespace: lsns -t net names a process of it on {node}, nsenter -n -t with that number comes "
+          "before tc -s qdisc show.",
+          "in_namespace"}},
     .verify = "dropped and overlimits of tc -s qdisc do not increase while the job runs",
     .sources = {"https://man7.org/linux/man-pages/man8/tc.8.html",
                 "https://man7.org/linux/man-pages/man8/tc-tbf.8.html"},

@@ -90,17 +90,18 @@ TEST(Namespaces, AreReachedByAProcessThatIsThereHoweverManyThereAre) {
   Job job(fs, machine, JobSource{.pid = kFirst}, 1);
   job.update({1'000'000'000, 0});
   NetNamespaces namespaces(fs, &job);
-  std::int64_t second = 1;
+  std::int64_t second = 2;
   const auto look = [&] {
-    for (int i = 0; i < 4; ++i, ++second) namespaces.update(second * 1'000'000'000);
+    for (int i = 0; i < 8; ++i, ++second) {
+      job.update({second * 1'000'000'000, 0});
+      namespaces.update(second * 1'000'000'000);
+    }
   };
   look();
   ASSERT_EQ(namespaces.list().size(), 2U) << "the last two of 141 processes";
   EXPECT_EQ(namespaces.list()[1].folder, "/proc/639/net");
   host.remove("/proc/639/stat");
   host.remove("/proc/639/ns");
-  job.update({10'000'000'000, 0});
-  second = 10;
   look();
   EXPECT_EQ(namespaces.list()[1].folder, "/proc/640/net");
 }
