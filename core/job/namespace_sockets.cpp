@@ -74,6 +74,14 @@ std::string NamespaceSockets::open(Space& space) {
   return std::string("a network namespace could not be entered: ") + std::strerror(error);
 }
 
+void NamespaceSockets::close_others() {
+  for (Space& space : spaces_) {
+    if (space.folder == "/proc/net") continue;
+    space.netlink.close();
+    space.control.close();
+  }
+}
+
 int NamespaceSockets::open_here(Space& space) const {
   OpenedNetlink opened = open_netlink(protocol_);
   space.netlink = std::move(opened.socket);

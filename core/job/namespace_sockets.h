@@ -53,6 +53,8 @@ class NamespaceSockets {
     }
     return problem;
   }
+  /// Where requests are rare: an open socket keeps the network of a container that has ended, and its cards.
+  void close_others();
   /// Namespaces that each() was not allowed to enter, and those whose process had ended.
   [[nodiscard]] int refused() const noexcept { return refused_; }
   [[nodiscard]] int vanished() const noexcept { return vanished_; }

@@ -23,21 +23,36 @@ std::string NetNamespaces::name_of(std::size_t place) {
 }
 
 void NetNamespaces::update(std::int64_t now_ns) {
-  if (job_ == nullptr || now_ns < next_ns_ || (looked_ && !newcomers_ && generation_ == job_->generation())) return;
+  if (job_ == nullptr || now_ns < next_ns_) return;
+  if (position_ == 0 && looked_ && !newcomers_ && generation_ == job_->generation()) return;
+  next_ns_ = now_ns + kSecond;
+  if (position_ == 0) begin_round(now_ns);
+  const auto& processes = job_->processes();
+  for (std::size_t left = kProcessesPerSecond; left > 0 && position_ < processes.size(); ++position_) {
+    const JobProcess& process = *processes[position_];
+    if (process.launcher || process.stat.state == 'Z') continue;  // a zombie is nowhere
+    --left;
+    all_seen_ = consider(process.pid) && all_seen_;
+  }
+  if (position_ >= processes.size()) end_round();
+}
+
+void NetNamespaces::begin_round(std::int64_t now_ns) {
   looked_ = !job_->processes().empty();
   generation_ = job_->generation();
-  next_ns_ = now_ns + kSecond;
-  std::size_t left = kProcessesPerSecond;
-  inhabited_.reset();
   newcomers_ = false;
+  all_seen_ = true;
+  inhabited_.reset();
+  folder_lives_.reset();
   lasting_.begin_look(now_ns);
-  bool all_seen = true;
-  for (const auto& process : job_->processes()) {
-    if (process->launcher || process->stat.state == 'Z') continue;  // a zombie is nowhere
-    if (left-- == 0) return;
-    all_seen = consider(process->pid) && all_seen;
+}
+
+void NetNamespaces::end_round() {
+  position_ = 0;
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    if (inhabited_[i] && !folder_lives_[i]) list_[i].folder = other_folders_[i];
   }
-  if (!all_seen) return;
+  if (!all_seen_) return;
   lasting_.end_look();
   // An open file would keep the network of a container that has ended. Our own is there anyway.
   for (std::size_t i = 0; i < list_.size(); ++i) {
@@ -53,8 +68,10 @@ bool NetNamespaces::consider(int pid) {
   const std::optional<std::size_t> place = place_of(*inode);
   if (!place) return true;
   NetNamespace& known = list_[*place];
+  other_folders_[*place] = *inode == own_ ? "/proc/net" : folder + "/net";
+  if (known.folder.empty()) known.folder = other_folders_[*place];
   inhabited_.set(*place);
-  if (known.folder.empty()) known.folder = *inode == own_ ? "/proc/net" : folder + "/net";
+  if (known.folder == other_folders_[*place]) folder_lives_.set(*place);
   return true;
 }
 

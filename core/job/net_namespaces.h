@@ -2,6 +2,7 @@
 // https://man7.org/linux/man-pages/man7/network_namespaces.7.html
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstdint>
 #include <optional>
@@ -38,6 +39,8 @@ class NetNamespaces {
   [[nodiscard]] bool overflowed() const noexcept { return overflowed_; }
 
  private:
+  void begin_round(std::int64_t now_ns);
+  void end_round();
   bool consider(int pid);
   [[nodiscard]] std::optional<std::size_t> place_of(const std::string& inode);
 
@@ -46,7 +49,12 @@ class NetNamespaces {
   std::string own_;
   std::vector<NetNamespace> list_;  // by place
   LastingInstances lasting_{kLimits};
+  // Of the processes looked at since the round began.
+  std::size_t position_ = 0;
+  bool all_seen_ = true;
   std::bitset<kMost> inhabited_;
+  std::bitset<kMost> folder_lives_;  // the process of its folder is there
+  std::array<std::string, kMost> other_folders_;
   bool newcomers_ = false;  // that may be admitted later
   bool overflowed_ = false;
   std::int64_t next_ns_ = 0;

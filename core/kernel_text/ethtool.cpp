@@ -73,12 +73,23 @@ std::optional<ReceiveRing> receive_ring(int socket, const std::string& interface
 }
 
 std::optional<std::int64_t> link_speed(int socket, const std::string& interface) {
-  ethtool_cmd settings{};
-  settings.cmd = ETHTOOL_GSET;
-  if (!query_driver(socket, interface, &settings)) return std::nullopt;
-  const std::uint32_t speed = ethtool_cmd_speed(&settings);
-  if (speed == 0 || speed == static_cast<std::uint32_t>(SPEED_UNKNOWN)) return std::nullopt;
-  return speed;
+  // The first answer is only how many words each of the three masks has, negative. The older ETHTOOL_GSET has no such
+  // masks, and the kernel logs a warning for fast cards.
+  constexpr std::size_t kMostWords = 127;
+  ethtool_link_settings settings{};
+  settings.cmd = ETHTOOL_GLINKSETTINGS;
+  std::vector<std::byte> answer = with_head(settings, 3 * kMostWords * sizeof(std::uint32_t));
+  if (!query_driver(socket, interface, answer.data())) return std::nullopt;
+  std::memcpy(&settings, answer.data(), sizeof(settings));
+  if (settings.link_mode_masks_nwords >= 0) return std::nullopt;
+  ethtool_link_settings request{};
+  request.cmd = ETHTOOL_GLINKSETTINGS;
+  request.link_mode_masks_nwords = static_cast<std::int8_t>(-settings.link_mode_masks_nwords);
+  std::memcpy(answer.data(), &request, sizeof(request));
+  if (!query_driver(socket, interface, answer.data())) return std::nullopt;
+  std::memcpy(&settings, answer.data(), sizeof(settings));
+  if (settings.speed == 0 || settings.speed == static_cast<std::uint32_t>(SPEED_UNKNOWN)) return std::nullopt;
+  return settings.speed;
 }
 
 }  // namespace reveal

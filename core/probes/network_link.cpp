@@ -192,6 +192,7 @@ class LinkWatch {
     lines_.clear();
     interfaces_ = 0;
     const std::string why = sockets_.each([this](const NamespaceSockets::Space& space) { return list(space); });
+    sockets_.close_others();
     const std::size_t omitted = interfaces_ - std::min(interfaces_, kMostInterfaces);
     return first_line_of(read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin, sockets_, omitted, why) + lines_;
   }
@@ -247,6 +248,10 @@ class LinkWatch {
         kMostPieces);
     if (!why.empty()) return why;
     for (const NetworkLink& link : links) {
+      if (interfaces_ >= kMostInterfaces) {
+        ++interfaces_;
+        continue;
+      }
       Values values;
       values[speed] = link_speed(space.control.get(), link.name);
       if (link.carrier_down) values[carrier_down] = *link.carrier_down;
@@ -308,6 +313,9 @@ class NetworkLinkProbe final : public Probe {
 
   [[nodiscard]] std::string caveat() const override {
     if (!is_readable()) return "the job's network interfaces are in a namespace of its own";
+    if (places_.empty() && !is_in_own_namespace()) {
+      return "the job's network interfaces are in a namespace of its own, in which no card was found";
+    }
     return answered_.caveat("cards", child_, context_);
   }
 
@@ -329,9 +337,12 @@ class NetworkLinkProbe final : public Probe {
 
   /// A copied tree has the interfaces of the namespace in which it was copied.
   [[nodiscard]] bool is_readable() const {
+    return context_.fs.live() || context_.fs.recorded() || is_in_own_namespace();
+  }
+  /// Some process of the job is in the namespace of this one.
+  [[nodiscard]] bool is_in_own_namespace() const {
     const std::vector<NetNamespace>& spaces = context_.namespaces->list();
-    return context_.fs.live() || context_.fs.recorded() ||
-           std::any_of(spaces.begin(), spaces.end(), [](const auto& space) { return space.folder == "/proc/net"; });
+    return std::any_of(spaces.begin(), spaces.end(), [](const auto& space) { return space.folder == "/proc/net"; });
   }
 
   void ask() {

@@ -134,6 +134,7 @@ class QdiscProbe final : public Probe {
     const std::string_view lines = answered_.take(child_.answer(), child_);
     const bool repeats = text_.update(lines);
     if (lines.empty()) {
+      static_cast<void>(text_.parse());  // what follows is not compared with the text before
       queues_.skip();
     } else if (!repeats) {
       parse();

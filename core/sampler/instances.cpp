@@ -42,13 +42,15 @@ void Instances::store(LastingInstances::Member& member, std::string_view name, D
     numbers_.push_back(number);
   }
   if (member.place == LastingInstances::kNoPlace) {
-    if (std::all_of(numbers_.begin(), numbers_.end(), [](std::int64_t number) { return number == 0; })) {
+    if (!numbers_.empty() &&
+        std::all_of(numbers_.begin(), numbers_.end(), [](std::int64_t number) { return number == 0; })) {
       member.idle = member.before.empty();
       return;
     }
     const bool was_idle = std::exchange(member.idle, false);
     // Its increase since the last look belongs to the others; its own rows go on from here.
     if (name == kOther || !lasting_.admit(member)) {
+      if (was_idle) member.before.assign(numbers_.size(), 0);
       share(member);
       return;
     }

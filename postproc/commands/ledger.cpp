@@ -20,12 +20,16 @@ constexpr std::size_t kMostFromDeliverer = 1 << 20;  // bytes, as core/broker/le
 /// Calls that reading lines and appending them do without.
 constexpr int kNotOfALedger[] = {SYS_execve, SYS_execveat, SYS_socket, SYS_connect, SYS_ptrace, SYS_kill,
                                  SYS_mount,  SYS_unshare,  SYS_setns,  SYS_bpf,     SYS_keyctl};
+constexpr int kRings[] = {425};           // io_uring_setup, which opens sockets, too: newer than headers of build hosts
+constexpr int kOtherTable = 0x4000'0000;  // on x86, the same calls with 32-bit pointers
 
 /// The lines are hostile input.
 void refuse_other_work() {
   ::openlog("reveal", LOG_NDELAY, LOG_DAEMON);  // its socket is opened now
   CallFilter filter;
   filter.refuse(kNotOfALedger);
+  filter.refuse(kRings);
+  filter.refuse_newer(kOtherTable, {});
   filter.install();  // a kernel without it: the capabilities are gone in any case
 }
 

@@ -13,12 +13,16 @@ namespace reveal {
   return std::string(instance.substr(instance.rfind('/') + 1));
 }
 
-/// The key of a fact about an interface: "net.ns2/eth0.rx_ring". Recordings of earlier versions have it without the
-/// namespace.
-[[nodiscard]] inline std::string interface_fact_key(const RuleContext& context, const std::string& instance,
-                                                    std::string_view fact) {
-  const auto key = [fact](const std::string& name) { return "net." + name + '.' + std::string(fact); };
-  return context.snapshot_value(key(instance)).empty() ? key(interface_name(instance)) : key(instance);
+/// The key of a fact about an interface: "net.ns2/eth0.rx_ring".
+[[nodiscard]] inline std::string interface_fact_key(const std::string& instance, std::string_view fact) {
+  return "net." + instance + '.' + std::string(fact);
+}
+
+/// For the lines of a remedy: a command that is typed on the node acts on the interfaces of its own namespace, where
+/// another one may have the same name.
+[[nodiscard]] inline JobValues interface_values(const std::string& instance) {
+  const bool elsewhere = instance.find('/') != std::string::npos;
+  return {{elsewhere ? "in_namespace" : "interface", instance}};
 }
 
 }  // namespace reveal

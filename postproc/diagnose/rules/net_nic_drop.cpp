@@ -18,7 +18,6 @@ namespace {
 struct Drops {
   MetricSeries signal;   // packets/s
   std::string instance;  // "ns2/eth0", of its channels
-  std::string interface;
 };
 
 double mean_rate(const MetricSeries& series) {
@@ -31,12 +30,22 @@ void add(MetricSeries& sum, MetricSeries more) {
   for (std::size_t t = 0; t < more.values.size(); ++t) sum.values[t] += more.values[t];
 }
 
+/// The collector asks a card in one row and has its answer in the next one.
+MetricSeries earlier(const RuleContext& context, std::size_t channel, MetricSeries series) {
+  const std::size_t late = context.steps(context.telemetry.channels[channel].period_seconds);
+  std::vector<double>& values = series.values;
+  if (late == 0 || late >= values.size()) return series;
+  const auto begin = static_cast<std::ptrdiff_t>(late);
+  std::fill(std::move(values.begin() + begin, values.end(), values.begin()), values.end(), kNaN);
+  return series;
+}
+
 /// Packets that the driver counts under names of its own; nothing where it has no such counter.
 std::optional<MetricSeries> dropped_by_card(const RuleContext& context, const std::string& instance) {
   std::optional<MetricSeries> sum;
   for (const std::string_view metric : {"net.rx_no_buffer", "net.rx_overrun"}) {
     for (const std::size_t channel : context.channels(metric, instance)) {
-      MetricSeries one = channel_rate(context, channel, 1, "packets/s");
+      MetricSeries one = earlier(context, channel, channel_rate(context, channel, 1, "packets/s"));
       if (sum) {
         add(*sum, std::move(one));
       } else {
@@ -53,7 +62,7 @@ std::optional<MetricSeries> dropped_by_card(const RuleContext& context, const st
 Drops dropped(const RuleContext& context, std::size_t channel) {
   constexpr double kClearlyMore = 1.5;
   const std::string& instance = context.telemetry.channels[channel].instance;
-  Drops drops{channel_rate(context, channel, 1, "packets/s"), instance, interface_name(instance)};
+  Drops drops{channel_rate(context, channel, 1, "packets/s"), instance};
   for (const std::size_t overrun : context.channels("net.rx_fifo", instance)) {
     add(drops.signal, channel_rate(context, overrun, 1, "packets/s"));
   }
@@ -90,9 +99,9 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
   // On a quiet interface, packets that no program wanted are a large share.
   constexpr double kBusy = 1000;  // packets a second
   if (always && arrived < kBusy) return std::nullopt;
-  const std::string ring_key = interface_fact_key(context, drops.instance, "rx_ring");
+  const std::string ring_key = interface_fact_key(drops.instance, "rx_ring");
   const Ring ring = receive_ring(context, ring_key);
-  JobValues values = {{"interface", drops.interface}};
+  JobValues values = interface_values(drops.instance);
   if (ring.now && ring.most) {
     values.emplace("rx_ring", std::to_string(*ring.now));
     if (*ring.most > *ring.now) values.emplace("rx_ring_most", std::to_string(*ring.most));
@@ -113,7 +122,7 @@ std::optional<Finding> describe(const RuleContext& context, const Drops& drops, 
                                              static_cast<double>(*ring.most), "packets"));
   }
   finding.sentence = fmt::format(
-      "{} of {} dropped {} packets a second {}: {} % of the packets that arrived{}.", drops.interface,
+      "{} of {} dropped {} packets a second {}: {} % of the packets that arrived{}.", drops.instance,
       context.telemetry.node, number(excursion.inside),
       always ? "throughout the run" : "for " + duration(context.seconds(excursion.at.length())), number(100 * share),
       always ? "" : fmt::format(" (usually {} a second)", number(std::max(0.0, excursion.outside))));
@@ -173,7 +182,10 @@ const RegisteredRule kRule{{
                      {"ethtool -G {interface} rx 8192   # changes the node, only without jobs: at most the value that "
                       "ethtool -g {interface} shows; may take the link down",
                       "!rx_ring"},
-                     "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why"},
+                     "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why",
+                     {"Look in its namespace: lsns -t net names a process of it on {node}; type nsenter -n -t with its "
+                      "number before ethtool -S.",
+                      "in_namespace"}},
     .verify = "the drop counter of the interface does not grow",
     .sources = {"https://docs.kernel.org/networking/statistics.html"},
     .check = check,

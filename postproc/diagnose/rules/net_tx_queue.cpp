@@ -31,8 +31,8 @@ constexpr QueueSignal kHeld{"net.qdisc_overlimits", "/s", "min_held_rate", "min_
 /// The kind of the queue decides which line helps: a shaper limits the rate; only one kind holds as many packets as the
 /// interface's txqueuelen.
 JobValues values_of(const RuleContext& context, const std::string& instance) {
-  JobValues values{{"interface", interface_name(instance)}};
-  const std::string key = interface_fact_key(context, instance, "qdisc");
+  JobValues values = interface_values(instance);
+  const std::string key = interface_fact_key(instance, "qdisc");
   const auto at_end = fact_in(context.end, key);  // "fq tbf": replaced while the job ran
   const std::string kinds = at_end ? std::string(*at_end) : context.snapshot_value(key);
   std::string_view rest = kinds;
@@ -95,7 +95,7 @@ std::optional<Finding> describe(const RuleContext& context, const QueueSignal& s
   finding.evidence.push_back(std::move(evidence));
   const auto again = rate(context, "tcp.RetransSegs", 1, "segments/s");
   add_contrast(context, finding, again, excursion.at, all);
-  finding.sentence = sentence_of(context, signal, interface_name(instance), share, excursion);
+  finding.sentence = sentence_of(context, signal, instance, share, excursion);
   finding.runner_up = runner_up(signal, again, excursion.at);
   return finding;
 }
@@ -210,7 +210,10 @@ const RegisteredRule kRule{{
                      {"tc -d qdisc show dev {interface}   # {qdisc}: its limit, and those of the queues below it",
                       "qdisc,!shaper,!fifo"},
                      {"tc -d qdisc show dev {interface}   # its kind: a shaper (tbf, htb), or a queue that is short",
-                      "!qdisc"}},
+                      "!qdisc"},
+                     {"Look in its namespace: lsns -t net names a process of it on {node}; type nsenter -n -t with its "
+                      "number before tc -s qdisc show.",
+                      "in_namespace"}},
     .verify = "dropped and overlimits of tc -s qdisc do not increase while the job runs",
     .sources = {"https://man7.org/linux/man-pages/man8/tc.8.html",
                 "https://man7.org/linux/man-pages/man8/tc-tbf.8.html"},

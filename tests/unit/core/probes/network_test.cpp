@@ -70,5 +70,41 @@ TEST(Namespaces, ThatHaveNoPlaceAreNoticed) {
   EXPECT_TRUE(namespaces.overflowed()) << "there are nine";
 }
 
+TEST(Namespaces, AreReachedByAProcessThatIsThereHoweverManyThereAre) {
+  TestHost host;
+  constexpr int kFirst = 500;
+  constexpr int kLast = 640;
+  host.last_pid(kLast);
+  const auto move = [&host](int pid, int space) {
+    const std::filesystem::path folder = host.root() / "proc" / std::to_string(pid) / "ns";
+    std::filesystem::create_directories(folder);
+    std::filesystem::remove(folder / "net");
+    std::filesystem::create_symlink("net:[" + std::to_string(space) + ']', folder / "net");
+  };
+  for (int pid = kFirst; pid <= kLast; ++pid) {
+    host.process(pid, pid == kFirst ? 1 : kFirst, "rank", 1, 0);
+    move(pid, pid < kLast - 1 ? 1 : 2);
+  }
+  KernelTree fs(host.root());
+  const Host machine = Host::look(fs);
+  Job job(fs, machine, JobSource{.pid = kFirst}, 1);
+  job.update({1'000'000'000, 0});
+  NetNamespaces namespaces(fs, &job);
+  std::int64_t second = 2;
+  const auto look = [&] {
+    for (int i = 0; i < 8; ++i, ++second) {
+      job.update({second * 1'000'000'000, 0});
+      namespaces.update(second * 1'000'000'000);
+    }
+  };
+  look();
+  ASSERT_EQ(namespaces.list().size(), 2U) << "the last two of 141 processes";
+  EXPECT_EQ(namespaces.list()[1].folder, "/proc/639/net");
+  host.remove("/proc/639/stat");
+  host.remove("/proc/639/ns");
+  look();
+  EXPECT_EQ(namespaces.list()[1].folder, "/proc/640/net");
+}
+
 }  // namespace
 }  // namespace reveal::tests::network_test

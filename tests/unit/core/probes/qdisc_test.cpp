@@ -76,6 +76,16 @@ TEST(Qdisc, CountsDropsOfEachInterfaceAndLeavesOutIdleOnes) {
   EXPECT_EQ(queues.sampler().facts(), (Snapshot{{"net.eth0.qdisc", "fq_codel tbf"}})) << "ib0 has no queue";
 }
 
+TEST(Qdisc, ReadsCountersThatDidNotChangeWhileAnAnswerWasMissed) {
+  const std::string answer = "eth0 8 15 1 7 tbf\n";
+  RecordedQueues queues({answer, answer, "", answer});
+  for (int i = 0; i < 2; ++i) queues.next();
+  EXPECT_EQ(queues.drops("eth0"), kMissing);
+  queues.next();
+  EXPECT_EQ(queues.drops("eth0"), 8);
+  EXPECT_EQ(queues.value("network/qdisc_length", "net.qdisc_length", "eth0"), 7);
+}
+
 TEST(Qdisc, KeepsInterfacesOfOneNameInTwoNamespacesApart) {
   RecordedQueues queues({"/ 40000 0 0 0\neth0 3 10 0 0 fq_codel\nns2/eth0 0 0 0 0 noqueue\n",
                          "/ 50000 0 0 0\neth0 3 10 0 0 fq_codel\nns2/eth0 50 60 0 4 tbf\n"});
