@@ -83,6 +83,37 @@ HeldBack look_at(const RuleContext& context, const std::string& gpu, std::span<c
   return held;
 }
 
+/// Bytes a second of both counters of one direction.
+std::vector<double> through_network(const RuleContext& context, std::string_view of_interface,
+                                    std::string_view of_port) {
+  std::map<std::string, std::vector<double>> ways;
+  const auto moved_by = [&](std::size_t channel) {
+    std::vector<double> moved = channel_rate(context, channel, 1, "bytes/s").values;
+    for (double& value : moved) value = std::isnan(value) ? 0 : value;
+    return moved;
+  };
+  for (const std::size_t channel : context.channels(of_interface)) {
+    const std::string& instance = context.telemetry.channels[channel].instance;
+    if (instance.substr(instance.rfind('/') + 1) != "lo") ways[instance] = moved_by(channel);
+  }
+  for (const std::size_t channel : context.channels(of_port)) {
+    const std::string& port = context.telemetry.channels[channel].instance;  // "mlx5_0:1"
+    const std::vector<double> moved = moved_by(channel);
+    std::string key = "rdma." + port;
+    std::replace(key.begin(), key.end(), ':', '.');
+    const std::string interface = context.snapshot_value(key + ".interface");
+    std::vector<double>& way = ways[interface.empty() ? port : interface];
+    way.resize(moved.size(), 0);
+    for (std::size_t t = 0; t < moved.size(); ++t) way[t] = std::max(way[t], moved[t]);
+  }
+  std::vector<double> sum;
+  for (const auto& [name, moved] : ways) {
+    sum.resize(moved.size(), 0);
+    for (std::size_t t = 0; t < moved.size(); ++t) sum[t] += moved[t];
+  }
+  return sum;
+}
+
 }  // namespace
 
 bool is_gpu_of_job(const Snapshot& begin, const Snapshot& end, const std::string& gpu) {
@@ -152,11 +183,6 @@ Finding gpu_finding(const RuleContext& context, const std::string& gpu, const Jo
   finding.instances = {gpu};
   finding.intervals = {context.span(0, context.telemetry.samples)};
   return finding;
-}
-
-JobValues bad_for_jobs(const RuleContext& context, JobValues more) {
-  if (context.values().contains("job")) more["avoid_node"] = "yes";
-  return more;
 }
 
 Interval active_phase(std::span<const double> series, double level) {
@@ -284,6 +310,8 @@ Meanwhile meanwhile(const RuleContext& context, const Standstill& still) {
   auto wait = rate(context, "cgroup.io_some", 1e-9, "s/s");
   if (!wait) wait = rate(context, "pressure.io_some", 1e-9, "s/s");
   now.io_wait = wait ? mean_then(still, wait->values) : std::nan("");
+  const auto blocked = context.channels("job.blocked");
+  now.blocked = blocked.empty() ? std::nan("") : mean_then(still, context.telemetry.series(blocked.front()));
   return now;
 }
 
@@ -307,32 +335,11 @@ Evidence fact_then(const RuleContext& context, const Finding& finding, std::stri
 }
 
 std::vector<double> sent_away(const RuleContext& context) {
-  std::map<std::string, std::vector<double>> ways;
-  const auto sent_by = [&](std::size_t channel) {
-    std::vector<double> sent = channel_rate(context, channel, 1, "bytes/s").values;
-    for (double& value : sent) value = std::isnan(value) ? 0 : value;
-    return sent;
-  };
-  for (const std::size_t channel : context.channels("net.tx_bytes")) {
-    const std::string& instance = context.telemetry.channels[channel].instance;
-    if (instance.substr(instance.rfind('/') + 1) != "lo") ways[instance] = sent_by(channel);
-  }
-  for (const std::size_t channel : context.channels("ib.xmit_bytes")) {
-    const std::string& port = context.telemetry.channels[channel].instance;  // "mlx5_0:1"
-    const std::vector<double> sent = sent_by(channel);
-    std::string key = "rdma." + port;
-    std::replace(key.begin(), key.end(), ':', '.');
-    const std::string interface = context.snapshot_value(key + ".interface");
-    std::vector<double>& way = ways[interface.empty() ? port : interface];
-    way.resize(sent.size(), 0);
-    for (std::size_t t = 0; t < sent.size(); ++t) way[t] = std::max(way[t], sent[t]);
-  }
-  std::vector<double> sum;
-  for (const auto& [name, sent] : ways) {
-    sum.resize(sent.size(), 0);
-    for (std::size_t t = 0; t < sent.size(); ++t) sum[t] += sent[t];
-  }
-  return sum;
+  return through_network(context, "net.tx_bytes", "ib.xmit_bytes");
+}
+
+std::vector<double> came_in(const RuleContext& context) {
+  return through_network(context, "net.rx_bytes", "ib.rcv_bytes");
 }
 
 std::vector<double> mean_gpu_power(const RuleContext& context) {

@@ -40,8 +40,6 @@ namespace reveal {
 
 /// A fact about one GPU, of the whole run.
 [[nodiscard]] Finding gpu_finding(const RuleContext& context, const std::string& gpu, const JobValues& more = {});
-/// Adds the value by which remedies keep jobs of the batch system away from the node.
-[[nodiscard]] JobValues bad_for_jobs(const RuleContext& context, JobValues more = {});
 
 /// Returns the interval from the first to the last moment in which the series is above the level; empty if it never is.
 [[nodiscard]] Interval active_phase(std::span<const double> series, double level);
@@ -100,7 +98,8 @@ struct Meanwhile {
   double cpus_allowed = 0;  // that it has; 0: not known
   double busiest = 0;       // cpus, of its busiest process
   std::string process;
-  double io_wait = 0;  // part of the time in which a task waited for storage
+  double io_wait = 0;  // part of the time in which a task waited for storage; NaN: not measured
+  double blocked = 0;  // processes in uninterruptible sleep, which is mostly for storage; NaN likewise
 
   [[nodiscard]] bool cpus_full(double share) const { return cpus_allowed > 0 && cpus >= share * cpus_allowed; }
 };
@@ -108,6 +107,8 @@ struct Meanwhile {
 /// Bytes a second that left the node. An RDMA port and its network interface may count the same bytes: the larger
 /// number is taken.
 [[nodiscard]] std::vector<double> sent_away(const RuleContext& context);
+/// Bytes a second that came to the node, likewise.
+[[nodiscard]] std::vector<double> came_in(const RuleContext& context);
 
 /// Interval, cost (set_loss) and use of the GPUs.
 [[nodiscard]] Finding standstill_finding(const RuleContext& context, const Standstill& still, const JobValues& more);

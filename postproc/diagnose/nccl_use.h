@@ -17,6 +17,12 @@ namespace reveal {
   return has_word(libraries, "nccl") || has_word(libraries, "torch_cuda");
 }
 
+/// PyTorch's packages load both libraries on nodes without GPUs, too, and sockets are then of something else.
+[[nodiscard]] inline bool opened_gpus(const RuleContext& context) {
+  const std::string opened = context.snapshot_value("job.gpus_opened");
+  return !opened.empty() && opened != "none";
+}
+
 [[nodiscard]] inline bool on_one_node(const RuleContext& context) {
   return context.snapshot_value("env.SLURM_JOB_NUM_NODES") == "1";
 }

@@ -148,4 +148,9 @@ Severity severity_of_loss(double seconds, double percent, double min_seconds, do
   return Severity::notice;
 }
 
+JobValues bad_for_jobs(const RuleContext& context, JobValues more) {
+  if (context.values().contains("job")) more["avoid_node"] = "yes";
+  return more;
+}
+
 }  // namespace reveal

@@ -84,4 +84,7 @@ struct Confirmation {
 /// The materiality gate of all rules that estimate lost time: below it a true effect is a notice.
 [[nodiscard]] Severity severity_of_loss(double seconds, double percent, double min_seconds, double min_percent);
 
+/// Adds the value by which remedies keep jobs of the batch system away from the node.
+[[nodiscard]] JobValues bad_for_jobs(const RuleContext& context, JobValues more = {});
+
 }  // namespace reveal

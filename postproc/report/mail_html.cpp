@@ -325,9 +325,9 @@ std::string card_of(const Card& card, const Report& report, const MailHtml& mail
 std::string note_of(const Card& card) {
   const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
-  const bool names_place = card.place.empty() || what.find(card.place) != std::string::npos;
+  const bool says_where = names_place(*card.finding, what);
   std::string text = level_of(note.severity, level_words(note)) + "<br>" +
-                     html((names_place ? "" : card.place + ": ") + what, kShortText);
+                     html((says_where ? "" : card.place + ": ") + what, kShortText);
   const Row* row = first_step(card);
   if (row == nullptr) return text;
   const std::string step = text_of(row->lines.front());

@@ -646,6 +646,11 @@ Section not_checked_section(const Report& report) {
 
 }  // namespace
 
+bool names_place(const Finding& finding, std::string_view text) {
+  const auto has = [text](const std::string& part) { return text.find(part) != std::string_view::npos; };
+  return has(node_list(finding.nodes)) && (finding.instances.empty() || has(listed(finding.instances)));
+}
+
 std::vector<Section> outline(const Report& report) {
   std::vector<Section> sections{job_section(report), totals_section(report), sources_section(report)};
   add_findings(report, sections);

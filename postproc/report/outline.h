@@ -84,6 +84,9 @@ struct Card {
   std::vector<Part> parts = {};
 };
 
+/// The text has the names of its nodes and instances.
+[[nodiscard]] bool names_place(const Finding& finding, std::string_view text);
+
 struct Section {
   enum class Id : unsigned char {
     job,

@@ -362,7 +362,7 @@ void print(Page& page, const Card& card, const Report& report) {
 void print_note(Page& page, const Card& card) {
   const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
-  const bool says_where = card.place.empty() || what.find(card.place) != std::string::npos;
+  const bool says_where = names_place(*card.finding, what);
   const std::string text =
       fmt::format("[{}] {}{}{}", level_words(note), says_where ? "" : card.place, says_where ? "" : ": ", what);
   page.paragraph("  - ", 4, 4, shortened(text, page.limits().sentence));

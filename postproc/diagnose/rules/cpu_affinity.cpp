@@ -66,8 +66,9 @@ std::vector<Finding> check(const RuleContext& context) {
   if (std::isnan(used_cpus)) throw Unavailable("not measured: job.cpu_time");
   if (used_cpus < context.threshold("min_own_share") * allowed * busy_share) return {};
 
-  const bool binds =
-      !(context.snapshot_value("env.OMP_PROC_BIND") + context.snapshot_value("env.GOMP_CPU_AFFINITY")).empty();
+  const bool binds = !(context.snapshot_value("env.OMP_PROC_BIND") + context.snapshot_value("env.GOMP_CPU_AFFINITY") +
+                       context.snapshot_value("env.KMP_AFFINITY"))
+                          .empty();
   Finding finding = context.finding(binds ? JobValues{{"binds_threads", "yes"}} : JobValues{});
   finding.severity = Severity::warning;
   finding.confidence = Confidence::certain;
@@ -138,7 +139,7 @@ const RegisteredRule kRule{{
          {"srun --cpu-bind=none   # for a launcher that binds by itself", "job"},
          {"grep Cpus_allowed_list /proc/self/status   # in the shell that starts the job: the cpus it passes on",
           "!job"},
-         {"unset OMP_PROC_BIND GOMP_CPU_AFFINITY   # they bind the threads of this job", "binds_threads"}},
+         {"unset OMP_PROC_BIND GOMP_CPU_AFFINITY KMP_AFFINITY   # they bind the threads of this job", "binds_threads"}},
     .advice = {{"Start the job without taskset, or from a shell that may use more cpus.", "!job"}},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # masks that follow the allocation", "job"}},
     .verify = "job.cpus_allowed equals job.cpus_owned and no allowed cpu is above 90 % while others idle",

@@ -252,7 +252,9 @@ const RegisteredRule kFrequency{{
     .look_alikes = "cpu.thermal_throttle,cpu.power_cap",
     .proof = Proof::guest,
     .checks_node = true,
-    .user_remedy = {{"srun --cpu-freq=performance   # where the site allows it", "job"}},
+    .user_remedy = {{"srun --cpu-freq=performance   # where the site allows it", "job,cpu.governor"},
+                    {"srun --cpu-freq=performance   # where the site allows it",
+                     "job,cpu.energy_preference,!cpu.governor"}},
     .admin_remedy =
         {{"cpupower frequency-set -g performance   # changes the node until its next boot: the governor",
           "cpu.governor,!cpus"},
@@ -274,8 +276,9 @@ const RegisteredRule kFrequency{{
          {"echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct   # changes the node until its next boot: no "
           "limit of the clock",
           "cpu.most_performance"},
-         "tuned-adm profile hpc-compute   # changes the node, also after a boot: if tuned runs, it restores these "
-         "settings"},
+         "tuned-adm profile throughput-performance   # changes the node, also after a boot: if tuned runs, it keeps "
+         "the "
+         "governor"},
     .verify = "governor, limits and boost are the same on all nodes, and the job runs faster",
     .sources = {"https://docs.kernel.org/admin-guide/pm/cpufreq.html",
                 "https://docs.kernel.org/admin-guide/pm/intel_pstate.html"},

@@ -306,8 +306,8 @@ const RegisteredRule kOscillation{{
                    kMinLostPercent},
     .user_remedy = {{"srun --cpu-freq=performance   # where the site allows it", "job"}},
     .advice = {"Check first the metrics that rose at the same time: the clock follows them."},
-    .admin_remedy = {"tuned-adm profile hpc-compute   # changes the node, also after a boot: no deep sleep states, no "
-                     "changes of the clock to save energy"},
+    .admin_remedy = {"tuned-adm profile latency-performance   # changes the node, also after a boot: no deep sleep "
+                     "states and the full clock; takes more power"},
     .verify = "the clock is stable while the load is stable",
     .sources = {"https://arxiv.org/abs/2510.26008", "https://docs.kernel.org/admin-guide/pm/cpufreq.html"},
     .check = check_oscillation,

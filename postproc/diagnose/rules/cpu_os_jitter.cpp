@@ -86,7 +86,8 @@ const RegisteredRule kRule{{
          {"min_level", 0.05, "cpus", "services in short bursts: least cpu time"},
          {"min_busy", 0.9, "ratio",
           "services in short bursts: least utilisation of the job's cpus; on idle cpus the services cost nothing"}}),
-    .user_remedy = {{"#SBATCH --core-spec=1   # if the site allows it: reserves a core of each node for the system",
+    .user_remedy = {{"#SBATCH --core-spec=1   # if the site allows it: a core of each node for the system; takes and "
+                     "costs whole nodes",
                      "job"},
                     {"taskset -c {free_cpus}   # avoids the cpus that were used", "!job"}},
     .advice = {{"Leave one core free: run one thread fewer than the job has cpus.", "spare_core"}},
@@ -94,7 +95,9 @@ const RegisteredRule kRule{{
         {"systemctl status {unit}   # on {node}: the service that used most cpu time",
          "systemctl list-timers   # on {node}: which timers start at that time of day; mask those that a compute "
          "node does not need",
-         {"slurm.conf: CoreSpecCount=1   # in the node's line: a core for services", "job"}},
+         "systemctl set-property {unit} AllowedCPUs=0   # changes {node}, also after a boot: with control groups of "
+         "version 2, the service stays on cpu 0",
+         {"slurm.conf: CoreSpecCount=1   # in the node's line: jobs do not get that core", "job"}},
     .verify = "outsider.cpu_time of services stays below 0.2 % of the cpu time of the job",
     .sources = {"https://docs.kernel.org/trace/osnoise-tracer.html", "https://slurm.schedmd.com/core_spec.html"},
     .check = check,

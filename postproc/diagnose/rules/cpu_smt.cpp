@@ -167,7 +167,8 @@ const RegisteredRule kRule{{
                    {"min_own_share", 0.7, "ratio", "least part of the busy time that is the job's own"}},
     .user_remedy = {{"#SBATCH --hint=nomultithread   # one thread on each core", "job"},
                     {"srun --threads-per-core=1 --cpu-bind=cores   # or this, without --hint", "job"},
-                    "export OMP_PLACES=cores OMP_PROC_BIND=spread   # for programs with OpenMP"},
+                    "export OMP_PLACES=cores OMP_PROC_BIND=spread   # for programs with OpenMP; several ranks need "
+                    "masks of their own before it"},
     .verify =
         "busy threads are on different cores, and the run is shorter; if it is not shorter, sharing does no harm here",
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_hint",

@@ -123,7 +123,7 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {{"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/cpu.max   # quota and period, inside the job",
+        {{"grep -rs --include=cpu.max -v ^max /sys/fs/cgroup   # in the next run: groups with a quota, and its period",
           "!cgroup_v1"},
          {"cat /sys/fs/cgroup/cpu$(grep -E ':cpu[,:]' /proc/self/cgroup | cut -d: -f3)/cpu.cfs_quota_us   # inside the "
           "job; -1 means no quota",

@@ -102,9 +102,10 @@ std::vector<Finding> check_links(const RuleContext& context) {
       finding.impact.how = "none seen: the link sends damaged data again";
       finding.evidence.push_back(evidence_of(context, count));
       finding.evidence.back().detectors = {Method::driver_counter};
-      finding.sentence = fmt::format(
-          "NVLink {} on {} counted {} while {} ran.", instance, context.telemetry.node,
-          counted(count.total, metric == "nvlink.recoveries" ? "new training" : "checksum error"), context.watched());
+      finding.sentence =
+          fmt::format("NVLink {} on {} counted {} while {} ran.", instance, context.telemetry.node,
+                      counted(count.total, metric == "nvlink.recoveries" ? "restart of the link" : "checksum error"),
+                      context.watched());
       findings.push_back(std::move(finding));
       break;  // the worst of a kind
     }

@@ -106,7 +106,8 @@ const RegisteredRule kRule{{
                    {"max_memory_use", 15, "percent", "mean use of the memory bus"},
                    {"min_busy", 0.9, "cpus", "mean use of the busiest process"},
                    {"max_kernel", 100, "us", "mean GPU time of a kernel, where launches are counted (--stack)"}},
-    .user_remedy = {{"nsys profile -t cuda,nvtx -d 30   # how long kernels are, and the gaps between them"}},
+    .user_remedy = {{"nsys profile -t cuda,nvtx -y 120 -d 30 --kill=none   # from its third minute for 30 s, and the "
+                     "program runs on: how long kernels are, and the gaps between them"}},
     .advice =
         {{"In the program: torch.compile(model, mode=\"reduce-overhead\") launches many kernels as one CUDA graph.",
           "torch"},

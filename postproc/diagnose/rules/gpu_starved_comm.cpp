@@ -80,11 +80,15 @@ std::vector<Finding> check_collectives(const RuleContext& context) {
   const bool left = sent.has_value();
   if (!left) sent = burst(context, *waits, over_links);
   if (!sent) return {};
+  // Collectives receive about as much as they send; a checkpoint for a file server does not.
+  const double received = left ? mean_then(*waits, came_in(context)) : sent->then;
+  if (received * context.threshold("max_skew") < sent->then) return {};
   Finding finding = standstill_finding(context, *waits, gpu_values(context, waits->gpu));
   Evidence traffic = fact_then(context, finding, left ? "net.tx_bytes" : "nvlink.tx_bytes", "", sent->then,
                                std::isnan(sent->otherwise) ? std::nullopt : std::optional(sent->otherwise), "bytes/s");
   traffic.feature = left ? "mean while the GPUs waited, with RDMA" : "mean while the GPUs waited";
   finding.evidence.push_back(std::move(traffic));
+  if (std::isnan(now.io_wait) || std::isnan(received)) finding.confidence = Confidence::possible;
   finding.sentence =
       fmt::format("The job's GPUs on {} waited for each other for {} of {}: {}, while {} {} (otherwise {}).",
                   context.telemetry.node, duration(waits->seconds), duration(context.seconds(waits->phase.length())),
@@ -100,11 +104,13 @@ const RegisteredRule kRule{{
     .id = "gpu.starved_comm",
     .title = "GPUs wait for each other",
     .looks_for = "GPUs that are idle, or busy (gpu.utilization) at the power (gpu.power) of waiting GPUs, for much of "
-                 "the time, together with bursts of traffic (net.tx_bytes, ib.xmit_bytes, nvlink.tx_bytes).",
+                 "the time, together with bursts of traffic (net.tx_bytes, ib.xmit_bytes, nvlink.tx_bytes) in both "
+                 "directions.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::gpu,
     .order = 100,
-    .look_alikes = "gpu.starved_input,gpu.starved_io,phases of less power without traffic,a job with one GPU",
+    .look_alikes = "gpu.starved_input,gpu.starved_io,phases of less power without traffic,a checkpoint that goes to a "
+                   "file server,a job with one GPU",
     .proof = Proof::test_double,
     .thresholds = {kMinGpuIdle,
                    kMaxGpuUse,
@@ -115,6 +121,8 @@ const RegisteredRule kRule{{
                    {"max_io_wait", 0.3, "s/s", "waiting for storage from which gpu.starved_io applies instead"},
                    {"min_traffic", 50, "MB/s", "traffic while they wait"},
                    {"min_burst", 2, "ratio", "ratio of that traffic to the traffic at other times"},
+                   {"max_skew", 3, "ratio",
+                    "ratio of sent to received traffic above which it does not come from a collective"},
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
     .user_remedy = {{"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # once: which transport, how many channels",

@@ -106,7 +106,8 @@ const RegisteredRule kRule{{
                    kMinGpuLostPercent},
     .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # it had {own_cpus}; use one loader process fewer than "
                      "cpus",
-                     "job"}},
+                     "job"},
+                    {"export SRUN_CPUS_PER_TASK={more_cpus}   # since Slurm 22.05 srun does not inherit it", "job"}},
     .advice = {{"In the program: DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, "
                 "prefetch_factor=4).",
                 "torch"},

@@ -61,21 +61,25 @@ std::vector<Finding> check_unused(const RuleContext& context) {
     const auto use = gpu_series(context, "gpu.utilization", gpu);
     finding.evidence.push_back(fact(context, "gpu.utilization", gpu, "max", most_of(use), std::nullopt, "percent"));
   }
+  const bool idle = std::all_of(finding.evidence.begin(), finding.evidence.end(),
+                                [](const Evidence& evidence) { return evidence.observed == 0; });
+  if (!idle) finding.confidence = Confidence::likely;
   std::vector<std::string> names;
   names.reserve(unused.size());
   for (const std::string& gpu : unused) names.push_back(gpu_name(context, gpu));
-  finding.sentence = fmt::format("The job never used {} of its {} on {}: {} at most {} % busy within {}.",
-                                 unused.size() == asked_for ? "any" : std::to_string(unused.size()),
-                                 counted(static_cast<double>(asked_for), "GPU"), context.telemetry.node,
-                                 listed(names, 4) + (unused.size() == 1 ? " was" : " were"),
-                                 number(finding.evidence.front().observed.value_or(0)), duration(job_seconds(context)));
+  finding.sentence =
+      fmt::format("The job {} {} of its {} on {}: {} at most {} % busy within {}.", idle ? "never used" : "hardly used",
+                  unused.size() == asked_for ? (idle ? "any" : "all") : std::to_string(unused.size()),
+                  counted(static_cast<double>(asked_for), "GPU"), context.telemetry.node,
+                  listed(names, 4) + (unused.size() == 1 ? " was" : " were"),
+                  number(finding.evidence.front().observed.value_or(0)), duration(job_seconds(context)));
   finding.runner_up = {"gpu.starved_input", "a GPU that waits for data works now and then"};
   return {finding};
 }
 
 const RegisteredRule kUnused{{
     .id = "gpu.allocated_unused",
-    .title = "A GPU was allocated and never used",
+    .title = "A GPU was allocated and hardly used",
     .looks_for = "GPUs that Slurm, the devices cgroup or CUDA_VISIBLE_DEVICES gave to the job and that hardly worked "
                  "(gpu.utilization, gpu.memory_used).",
     .kind = FindingKind::audit,
@@ -89,11 +93,14 @@ const RegisteredRule kUnused{{
                    {"max_memory", 2, "GB", "most memory of an unused GPU; the driver keeps some for itself"},
                    {"min_cpu", 0.05, "cpus", "least cpu time of a running job"},
                    {"min_seconds", 120, "s", "shortest run"}},
-    .user_remedy = {{"#SBATCH --gpus={used}   # as many as the job used", "used"},
-                    {"torchrun --nproc_per_node={gpus}   # one process for each GPU", "gpus,torch"},
-                    {"{python} -c 'import torch; print(torch.cuda.is_available())'   # in the job's environment",
-                     "none_used"}},
-    .advice = {{"A container needs the GPUs: --nv (Apptainer), --gpus all (docker).", "none_used"}},
+    .user_remedy =
+        {{"#SBATCH --gpus={used}   # as many as the job used; in place of --gres=gpu and other lines for GPUs", "used"},
+         {"torchrun --nproc_per_node={gpus}   # one process for each GPU", "gpus,torch"},
+         {"{python} -c 'import torch; print(torch.cuda.is_available())'   # in the job's environment",
+          "none_used,torch"}},
+    .advice =
+        {{"A container needs the GPUs: --nv (Apptainer), --gpus with their numbers in CUDA_VISIBLE_DEVICES (docker).",
+          "none_used"}},
     .verify = "each GPU of the job has a gpu.utilization above 0",
     .sources = {"https://github.com/PrincetonUniversity/jobstats",
                 "https://github.com/guilbaults/slurm-job-exporter/issues/65"},

@@ -13,7 +13,13 @@
 namespace reveal::rule::gpu_xid {
 namespace {
 
-enum class XidSource : std::uint8_t { unknown, repaired, application, hardware };  // the highest of several counts
+enum class XidSource : std::uint8_t {
+  unknown,
+  ended,
+  repaired,
+  application,
+  hardware
+};  // the highest of several counts
 
 // https://docs.nvidia.com/deploy/xid-errors/index.html
 struct Xid {
@@ -25,7 +31,7 @@ constexpr std::array kXids = {
     Xid{13, XidSource::application, "a kernel failed, often because of an access outside its memory"},
     Xid{31, XidSource::application, "a kernel used memory that is not its own"},
     Xid{43, XidSource::application, "the driver stopped a process after an error of its own"},
-    Xid{45, XidSource::application, "the driver cleaned up after a process that was killed"},
+    Xid{45, XidSource::ended, "the driver cleaned up after a process that was killed or failed"},
     Xid{48, XidSource::hardware, "memory error that could not be corrected"},
     Xid{63, XidSource::repaired, "a page or row of memory was taken out of use"},
     Xid{64, XidSource::hardware, "a page or row of memory could not be taken out of use"},
@@ -101,12 +107,14 @@ std::vector<Finding> check_xid(const RuleContext& context) {
     }
     const bool application = xid.source == XidSource::application;
     const bool hardware = xid.source == XidSource::hardware;
+    const bool ended = xid.source == XidSource::ended;
     JobValues values;
     if (application) values["program_error"] = "yes";
     if (hardware) values = bad_for_jobs(context, {{"gpu_error", "yes"}});
     Finding finding = gpu_finding(context, gpu, values);
-    finding.severity = hardware ? Severity::critical : Severity::notice;
+    finding.severity = hardware ? Severity::critical : ended ? Severity::info : Severity::notice;
     finding.impact.how = application || hardware ? "not known: the work on the GPU at that time has usually failed"
+                         : ended                 ? "none of its own: it follows the end of a process"
                                                  : "not known: no failure was seen";
     if (reported.counted) finding.intervals = {context.span(reported.counted->at.begin, reported.counted->at.end)};
     finding.evidence.push_back(reported.counted ? evidence_of(context, *reported.counted)
@@ -119,6 +127,7 @@ std::vector<Finding> check_xid(const RuleContext& context) {
                     context.telemetry.node, xid.number > 0 ? fmt::format(", Xid {}", xid.number) : "",
                     xid.number > 0 ? xid.words : "the kernel log has its number");
     if (application) finding.runner_up = {"", "a broken GPU: this number usually follows an error of the program"};
+    if (ended) finding.runner_up = {"mem.oom_killed", "the end of the process has a cause of its own, as a time limit"};
     if (hardware) finding.runner_up = {"", "an error of the program: such errors have other numbers"};
     findings.push_back(std::move(finding));
   }
@@ -134,7 +143,8 @@ const RegisteredRule kXid{{
     .states = Stated::fact,
     .subsystem = Subsystem::gpu,
     .order = 11,
-    .look_alikes = "an error of the program (Xid 13; 31; 43; 45),memory that was replaced (Xid 63; 92)",
+    .look_alikes = "an error of the program (Xid 13; 31; 43),a process that was killed (Xid 45),memory that was "
+                   "replaced (Xid 63; 92)",
     .proof = Proof::test_double,
     .user_remedy = {{"compute-sanitizer   # finds the access; much slower", "program_error"},
                     {"#SBATCH --exclude={nodes}   # until the GPU has been checked", "avoid_node"}},

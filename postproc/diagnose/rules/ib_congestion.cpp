@@ -113,7 +113,9 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --switches=1@0:30:00   # nodes of one switch: wait half an hour for them at most", "job"},
+    .user_remedy = {{"#SBATCH --switches=1@0:30:00   # nodes of one switch, where the site has described its switches: "
+                     "wait half an hour for them at most",
+                     "job"},
                     {"unset NCCL_IB_ADAPTIVE_ROUTING   # it is 0 in this job; on InfiniBand 1 is the default",
                      "no_adaptive_routing"}},
     .admin_remedy = {"perfquery -C {device} -P {port}   # PortXmitWait here, then along the path: where does it begin",

@@ -72,8 +72,14 @@ std::size_t full_since(const RuleContext& context, std::size_t channel, const Le
   return read_at(context, channel, static_cast<std::size_t>(first - series.begin()));
 }
 
+JobValues values_of(const std::string& place) {
+  JobValues values{{"place", place}};
+  if (place == "/dev/shm") values["shared_memory"] = "yes";
+  return values;
+}
+
 Finding describe(const RuleContext& context, const std::string& place, const Least& least, bool files) {
-  Finding finding = context.finding({{"place", place}});
+  Finding finding = context.finding(values_of(place));
   finding.instances = {place};
   const std::size_t channel = context.channels(files ? "fs.files_free" : "fs.available", place).front();
   finding.intervals = {context.span(full_since(context, channel, least, files), context.telemetry.samples)};
@@ -135,11 +141,19 @@ const RegisteredRule kRule{{
                    {"min_files", 10000, "files", "free inodes below which it also counts as full"}},
     .user_remedy = {"df -h {place}   # on {node}: free space", "df -i {place}   # on {node}: free inodes",
                     "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},
-    .advice = {"Write to another file system: set TMPDIR, or the job's output and checkpoint directory.",
-               "Or delete files there, or ask the administrators for more space. The limit can be a quota: your site's "
-               "documentation names the command that shows it."},
+    .advice =
+        {{"Write to another file system: set TMPDIR, or the job's output and checkpoint directory.", "!shared_memory"},
+         {"Or delete files there, or ask the administrators for more space. The limit can be a quota: your site's "
+          "documentation names the command that shows it.",
+          "!shared_memory"},
+         {"Workers of a DataLoader pass their batches through /dev/shm: use fewer of them, or "
+          "torch.multiprocessing.set_sharing_strategy(\"file_system\").",
+          "shared_memory,torch"},
+         {"A container has a /dev/shm of its own: docker run --ipc=host, or --shm-size=16g.", "shared_memory"}},
     .admin_remedy =
-        {"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # files that earlier jobs left"},
+        {{"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # files that earlier jobs left",
+          "!shared_memory"},
+         {"find {place} -xdev -printf '%s %u %p\\n' | sort -n | tail   # files that ended jobs left", "shared_memory"}},
     .verify = "df shows free space for the directory at the end of the job",
     .sources = {"https://man7.org/linux/man-pages/man3/statvfs.3.html"},
     .check = check,

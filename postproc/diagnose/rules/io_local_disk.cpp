@@ -168,6 +168,17 @@ Loss loss_of(const RuleContext& context, const Saturation& seen, std::span<const
           fmt::format("the job used {} cpus instead of {} meanwhile", number(used->inside), number(used->outside))};
 }
 
+/// Others kept the disk busy, and detectors saw it: without a note their interval would stay unexplained.
+bool is_worth_a_note(const RuleContext& context, const Saturation& seen) {
+  return seen.requester == Requester::others && confirmed_by(context.detection, seen.excursion.at);
+}
+
+std::string no_loss_words(const RuleContext& context, const Saturation& seen, std::span<const Interval> all) {
+  const auto used = inside_outside(context, rate(context, "job.cpu_time", 1e-9, "cpus"), seen.excursion.at, all);
+  if (!used) return "not known: no part of the run was without it, or the job's cpu time was not measured";
+  return fmt::format("none seen: the job used {} cpus (usually {})", number(used->inside), number(used->outside));
+}
+
 std::string whose_words(const Saturation& seen) {
   switch (seen.requester) {
     case Requester::job:
@@ -206,8 +217,13 @@ Finding describe(const RuleContext& context, const Disk& disk, const Saturation&
   Finding finding = finding_at(context, at, values);
   finding.instances = {disk.name};
   finding.confidence = seen.requester == Requester::unknown ? Confidence::possible : Confidence::likely;
-  (loss.at_most ? set_most_loss : set_loss)(context, finding, *loss.share * length, loss.how);
-  set_severity(context, finding, seen);
+  if (loss.share) {
+    (loss.at_most ? set_most_loss : set_loss)(context, finding, *loss.share * length, loss.how);
+    set_severity(context, finding, seen);
+  } else {
+    finding.severity = Severity::notice;
+    finding.impact.how = no_loss_words(context, seen, all);
+  }
   Evidence busy = evidence_of(context, disk.busy, seen.excursion);
   busy.instance = disk.name;
   busy.detectors = seen_by(confirmed_by(context.detection, at));
@@ -262,7 +278,8 @@ std::vector<Finding> check(const RuleContext& context) {
       if (!is_slow(context, disk.name, seen.took, seen.usual)) continue;
       const auto same = [&](Interval at) { return overlap(at, excursion.at) > 0; };
       const Loss loss = loss_of(context, seen, all);
-      if (!loss.share || std::any_of(reported.begin(), reported.end(), same)) continue;
+      if (!loss.share && !is_worth_a_note(context, seen)) continue;
+      if (std::any_of(reported.begin(), reported.end(), same)) continue;
       reported.push_back(excursion.at);
       findings.push_back(describe(context, disk, seen, loss, all));
     }
@@ -275,7 +292,8 @@ const RegisteredRule kRule{{
     .title = "A disk of the node was overloaded",
     .looks_for =
         "Intervals in which a disk was busy nearly all the time (disk.io_time) and each request took many "
-        "times as long as usual (disk.read_time, disk.write_time), while the job made less progress. If it was busy "
+        "times as long as usual (disk.read_time, disk.write_time), while the job made less progress; without a loss, "
+        "only what others did and detectors saw is noted. If it was busy "
         "throughout the run, the kind of the disk decides (disk.*.rotational).",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::storage,
@@ -305,12 +323,14 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"iostat -x {disk} 5   # on {node}, in the next run: %util, r_await, w_await"},
-                    {"#SBATCH --exclusive   # job {job} then has the node to itself", "outsider"}},
+                    {"#SBATCH --exclusive   # the next run then has the node to itself; costs whole nodes",
+                     "outsider"}},
     .advice = {{"Read and write in larger blocks, and from fewer processes at a time.", "!outsider"},
                {"Keep frequently read files in memory: /dev/shm counts as memory of the job.", "!outsider"},
                {"torch.distributed.checkpoint.async_save writes checkpoints in the background.", "torch,!outsider"}},
     .admin_remedy = {"iotop -obn 3   # on {node}: which processes read and write",
-                     "smartctl -a /dev/{disk}   # nvme smart-log for NVMe: is the disk faulty or worn?",
+                     "lsblk -s /dev/{disk}   # on {node}: the disks below it",
+                     "smartctl -a /dev/{disk}   # of such a disk; nvme smart-log for NVMe: is it faulty or worn?",
                      "cat /sys/block/{disk}/queue/scheduler   # none or mq-deadline for flash"},
     .verify = "the time of a request is back at its usual level",
     .sources = {"https://docs.kernel.org/admin-guide/iostats.html", "https://docs.kernel.org/accounting/psi.html"},

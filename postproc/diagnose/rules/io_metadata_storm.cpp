@@ -219,8 +219,7 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"strace -c -f -e trace=%file   # in a short run, several times slower: which calls, how many",
-                    {"export PYTHONDONTWRITEBYTECODE=1", "python"}},
+    .user_remedy = {"strace -c -f -e trace=%file   # in a short run, several times slower: which calls, how many"},
     .advice = {"Pack many small files into few large ones (tar shards, HDF5, LMDB, squashfs) and read those.",
                "Copy the environment or the data to storage of the node when the job begins, as one archive.",
                "List a directory once and keep the list; do not search or stat in a loop."},
@@ -228,7 +227,7 @@ const RegisteredRule kRule{{
         {"nfsiostat 5 {mount}   # which requests, and how long they take",
          "Set nconnect=4,actimeo=60 for {mount} in fstab or the automount map; it takes effect when no mount of that "
          "server is left. Set actimeo only for files that do not change while jobs run.",
-         "lctl get_param llite.{lustre}-*.stats mdc.{lustre}-*.stats   # which calls, and how long"},
+         "lctl get_param 'llite.{lustre}-*.stats' 'mdc.{lustre}-*.stats'   # which calls, and how long"},
     .verify = "requests for names and attributes fall to a tenth",
     .sources = {"https://man7.org/linux/man-pages/man8/nfsiostat.8.html",
                 "https://man7.org/linux/man-pages/man5/nfs.5.html", "https://doc.lustre.org/lustre_manual.xhtml"},

@@ -126,9 +126,7 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy =
         {"nfsiostat 5 {mount}   # on {node}, in the next run: avg RTT is the server and the network",
-         {"lctl get_param llite.*.stats   # on {node}, in the next run: which calls, and how long", "lustre"},
-         {"cat /sys/fs/cgroup$(cut -d: -f3 /proc/self/cgroup | tail -1)/io.max   # inside the job: rbps=max means no "
-          "limit",
+         {"grep -rs --include=io.max . /sys/fs/cgroup   # on {node}, in the next run: no line means no limit",
           "!cgroup_v1"},
          {"cat /sys/fs/cgroup/blkio$(grep :blkio: /proc/self/cgroup | cut -d: -f3)/blkio.throttle.read_bps_device   # "
           "inside the job: no line means no limit",
@@ -139,9 +137,11 @@ const RegisteredRule kRule{{
           "the administrators what limited reads on {node} at that time.",
           "!mount"},
          {"More workers and a larger prefetch_factor of the DataLoader hide short waits.", "torch"}},
-    .admin_remedy = {"nfsiostat 5 {mount}   # on {node}: a slow server behind an idle disk",
-                     {"lctl get_param osc.*.stats   # on {node}", "lustre"},
-                     {"cat /sys/fs/cgroup{cgroup}/io.max   # on {node}: a limit left behind", "!cgroup_v1"}},
+    .admin_remedy =
+        {"nfsiostat 5 {mount}   # on {node}: a slow server behind an idle disk",
+         {"lctl get_param 'llite.*.stats' 'osc.*.stats'   # on {node}, in the next run: which calls, and how long",
+          "lustre"},
+         {"grep -rs --include=io.max . /sys/fs/cgroup   # on {node}: limits that are set", "!cgroup_v1"}},
     .verify = "pressure.io_some stays at its usual level and the job reads as fast as in the rest of its run",
     .sources = {"https://docs.kernel.org/accounting/psi.html",
                 "https://docs.kernel.org/admin-guide/cgroup-v2.html#io-interface-files"},

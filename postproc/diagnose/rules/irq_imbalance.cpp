@@ -150,10 +150,10 @@ std::vector<std::string> lines_to_spread(const RuleContext& context, const Pile&
 Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
   const bool balanced = context.snapshot_value("irq.irqbalance") == "running";
   std::vector<std::string> admin = {
-      balanced ? "systemctl disable --now irqbalance   # changes the node, also after a boot: it runs but did not "
-                 "spread them; "
-                 "set them by hand"
-               : "systemctl enable --now irqbalance   # changes the node, also after a boot: it is not running"};
+      balanced
+          ? "systemctl stop irqbalance   # changes the node until its next boot: it runs but did not spread them; set "
+            "them by hand"
+          : "systemctl enable --now irqbalance   # changes the node, also after a boot: it is not running"};
   for (std::string& line : lines_to_spread(context, pile, balanced ? "" : "or by hand, without irqbalance: ")) {
     admin.push_back(std::move(line));
   }

@@ -12,6 +12,7 @@
 #include "postproc/diagnose/interrupt_causes.h"
 #include "postproc/diagnose/interval_finding.h"
 #include "postproc/diagnose/job_progress.h"
+#include "postproc/diagnose/nccl_use.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/remedy_lines.h"
 
@@ -196,11 +197,13 @@ std::string in_words(const MetricSeries& signal, const InsideOutside& change) {
 
 /// Settings of NCCL's sockets change nothing for a job that opened RDMA devices, and irqbalance need not be started
 /// where it runs.
-JobValues values_of(const RuleContext& context) {
+JobValues values_of(const RuleContext& context, const std::string& cpu) {
   JobValues values;
   const std::string opened = context.snapshot_value("job.rdma_opened");
   if (!opened.empty() && opened != "none") values["rdma"] = "yes";
   if (context.snapshot_value("irq.irqbalance") == "running") values["irqbalance"] = "yes";
+  if (context.values().contains("nccl") && opened_gpus(context)) values["gpus"] = "yes";
+  if (!steered_to(context, cpu).empty()) values["steered"] = "yes";
   return values;
 }
 
@@ -220,7 +223,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const auto cost = cost_of(context, cpu, with_ends(context, excursion.at), wide);
     const auto lost = cost ? std::nullopt : slowed_by(context, all_packets, excursion.at, all);
     if (!cost && !lost) continue;
-    Finding finding = finding_at(context, excursion.at, values_of(context));
+    Finding finding = finding_at(context, excursion.at, values_of(context, cpu));
     const double length = context.seconds(excursion.at.length());
     finding.instances = {cpu};
     const auto segments = inside_outside(context, received, excursion.at, all);
@@ -283,7 +286,7 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"cat /proc/net/softnet_stat   # on {node}: the second column grows on one line",
                     {"export NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4   # more flows reach more queues",
-                     "nccl,!rdma"}},
+                     "gpus,!rdma,!steered"}},
     .admin_remedy =
         {"grep . /sys/class/net/*/queues/rx-*/rps_cpus   # if one bit is set everywhere, write the mask of all cpus",
          {"systemctl enable --now irqbalance   # changes {node}, also after a boot, if it does not run: it spreads "

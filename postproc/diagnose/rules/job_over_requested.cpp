@@ -179,8 +179,12 @@ const RegisteredRule kRule{{
                    {"min_seconds", 600, "s", "shortest run"},
                    {"min_memory", 4, "GB", "least unused memory"},
                    {"min_cpus", 2, "cpus", "least number of unused cores"}},
-    .user_remedy = {{"#SBATCH --mem={mem_mib}M   # peak use with page cache, plus 30 %", "job"},
-                    {"#SBATCH --cpus-per-task={cpus}   # the cores used in the busiest minute", "job"}},
+    .user_remedy = {{"#SBATCH --mem={mem_mib}M   # peak use with page cache, plus 30 %; in place of --mem-per-cpu or "
+                     "--mem-per-gpu",
+                     "job"},
+                    {"#SBATCH --cpus-per-task={cpus}   # the cores used in the busiest minute; srun does not inherit "
+                     "it since Slurm 22.05",
+                     "job"}},
     .advice = {{"Request fewer than {tasks} tasks, or fewer cpus per task.", "job"}},
     .verify = "the job runs as long as before, and is not killed for memory",
     .sources = {"https://github.com/PrincetonUniversity/jobstats", "https://slurm.schedmd.com/sbatch.html#OPT_mem"},

@@ -80,7 +80,7 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"ps -o pid,stat,wchan,cmd -u \"$USER\"   # on {node}, in the next run: T is stopped by a signal, t "
                     "by a debugger",
-                    "scontrol show job {job} | grep -E 'State|Suspend'   # whether Slurm suspended the job"},
+                    "sacct -X -j {job} -o JobID,State,Elapsed,Suspended   # more than 0: Slurm suspended the job"},
     .advice = {"If the administrators did not suspend the job, look for a program that sends SIGSTOP, or a debugger. "
                "kill -CONT with the "
                "number of a process that is still stopped lets it run again."},

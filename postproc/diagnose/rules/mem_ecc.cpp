@@ -6,6 +6,7 @@
 
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/event_count.h"
+#include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::mem_ecc {
@@ -38,6 +39,11 @@ double fact_of(const RuleContext& context, std::string_view key) {
   return value ? static_cast<double>(*value) : std::nan("");
 }
 
+/// Corrected errors cost nothing: no node is avoided for them.
+JobValues values_of(const RuleContext& context, bool fatal) {
+  return fatal ? bad_for_jobs(context) : JobValues{};
+}
+
 /// Findings on a node without a job: its errors are counted since it was started.
 std::vector<Finding> since_start(const RuleContext& context) {
   constexpr double kDay = 86'400;
@@ -46,7 +52,7 @@ std::vector<Finding> since_start(const RuleContext& context) {
   const double days = std::max(1.0, fact_of(context, "since_start.seconds") / kDay);
   const bool fatal = uncorrected > 0;
   if (!fatal && !(corrected / days >= context.threshold("min_corrected"))) return {};
-  Finding finding = context.finding();
+  Finding finding = context.finding(values_of(context, fatal));
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.confidence = Confidence::certain;
   finding.severity = fatal ? Severity::critical : Severity::notice;
@@ -80,7 +86,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const Errors& worst = fatal ? uncorrected : corrected;
   const EventCount& first = place(context, worst);
 
-  Finding finding = context.finding();
+  Finding finding = context.finding(values_of(context, fatal));
   finding.intervals = {context.span(first.at.begin, first.at.end)};
   finding.instances = {context.telemetry.channels[first.channel].instance};
   finding.confidence = Confidence::certain;
@@ -106,12 +112,13 @@ const RegisteredRule kRule{{
     .checks_node = true,
     .thresholds = {{"min_corrected", 10, "errors",
                     "corrected errors from which they are reported; on a node without a job, per day"}},
-    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the module is replaced", "job"}},
+    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the module is replaced", "avoid_node"}},
     .advice = {"Tell the administrators, and check results of this run where an error was not corrected."},
-    .admin_remedy = {"ras-mc-ctl --summary   # on {node}: which module",
+    .admin_remedy = {"grep -H . /sys/devices/system/edac/mc/mc*/dimm*/dimm_*   # on {node}: which module; with "
+                     "rasdaemon also ras-mc-ctl --summary",
                      {"scontrol update nodename={nodes} state=drain reason=ecc   # changes the state in Slurm: no new "
                       "job starts there",
-                      "job"}},
+                      "avoid_node"}},
     .verify = "ce_count and ue_count in /sys/devices/system/edac/mc no longer grow",
     .sources = {"https://docs.kernel.org/driver-api/edac.html"},
     .check = check,

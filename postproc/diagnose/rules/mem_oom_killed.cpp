@@ -24,9 +24,10 @@ double largest(const RuleContext& context, std::string_view metric, const std::s
 }
 
 /// A limit with a quarter more, in whole GiB or parts of one.
-JobValues more_memory(double limit) {
+JobValues more_memory(const std::string& group, double limit) {
   constexpr double kLarge = 4 * kGiB;
   if (!(limit > 0)) return {};
+  if (group != "job") return {{"memory_group", group}, {"memory_limit", slurm_memory(limit)}};
   const double step = limit >= kLarge ? kGiB : kGiB / 16;
   return {{"memory_more", slurm_memory(std::ceil(limit * 1.25 / step) * step)}, {"memory_limit", slurm_memory(limit)}};
 }
@@ -97,7 +98,7 @@ std::vector<Finding> of_groups(const RuleContext& context) {
   }
   const std::string& group = context.telemetry.channels[tightest->channel].instance;
   const double peak = std::fmax(largest(context, "group.memory_peak", group), largest(context, "group.memory", group));
-  Finding finding = describe(context, *tightest, limit_in_words(group, limit, peak), more_memory(limit));
+  Finding finding = describe(context, *tightest, limit_in_words(group, limit, peak), more_memory(group, limit));
   finding.instances = {group};
   finding.confidence = Confidence::certain;
   finding.runner_up = {"mem.leak_oom_risk", "a leak can be the cause; it is reported separately if memory grew"};
@@ -128,12 +129,15 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .user_remedy =
         {{"#SBATCH --mem={memory_more}   # of each node: a quarter more than the limit of {memory_limit}; the "
-          "need was not measured",
+          "need was not measured; in place of --mem-per-cpu or --mem-per-gpu",
           "job"}},
     .advice =
         {{"Raise the memory limit of the job, for example to {memory_more}: a quarter more than {memory_limit}. The "
           "need was not measured, because the kernel ended the process at the limit.",
           "!job"},
+         {"The limit of {memory_limit} is that of {memory_group}, not of the whole job: raise the --mem of that "
+          "srun, or the limit of the container.",
+          "memory_group"},
          "Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
          {"With numactl --membind, a full NUMA node leads to kills although the machine has free memory: use "
           "--preferred.",

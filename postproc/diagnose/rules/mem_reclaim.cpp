@@ -75,20 +75,14 @@ std::optional<Limit> limit_met(const RuleContext& context, Interval at) {
   return tightest;
 }
 
-/// The folder of the job's memory group: in version 1 below the controller's folder. Empty for the root group.
-std::string folder_of_memory(const RuleContext& context) {
-  for (const auto& [key, folder] : {std::pair("job.cgroup.memory", "/memory"), std::pair("job.cgroup", "")}) {
-    const std::string group = context.snapshot_value(key);
-    if (!group.empty() && group != "/") return folder + group;
-  }
-  return "";
-}
-
-JobValues values_of(const RuleContext& context, const std::optional<Limit>& limit) {
+JobValues values_of(const std::optional<Limit>& limit) {
   JobValues values;
-  if (const std::string folder = folder_of_memory(context); !folder.empty()) values["memory_folder"] = folder;
   if (!limit) return values;
-  values["memory_more"] = slurm_memory(std::ceil(2 * limit->bytes / kGiB) * kGiB);
+  if (limit->group == "job") {
+    values["memory_more"] = slurm_memory(std::ceil(2 * limit->bytes / kGiB) * kGiB);
+  } else {
+    values["memory_group"] = limit->group;
+  }
   values["memory_limit"] = slurm_memory(limit->bytes);
   return values;
 }
@@ -152,19 +146,19 @@ std::string why_short(const RuleContext& context, const Excursion& excursion, co
              : "the node had free memory, so a control group around the job was at its limit";
 }
 
-Finding describe(const RuleContext& context, const MetricSeries& again, const MetricSeries& wait,
+Finding describe(const RuleContext& context, const MetricSeries& again, const std::optional<MetricSeries>& wait,
                  const Excursion& excursion, const std::optional<WorkPace>& lost, std::span<const Interval> all) {
   const auto limit = limit_met(context, excursion.at);
-  Finding finding = finding_at(context, excursion.at, values_of(context, limit));
+  Finding finding = finding_at(context, excursion.at, values_of(limit));
   const double length = context.seconds(excursion.at.length());
   // The kernel frees memory on the time of the job, which does not count as waiting.
   if (lost) {
     set_loss(context, finding, lost->lost() * length, lost->words(context.watched()));
   } else {
-    set_cost(context, finding, wait, excursion, all);
+    set_cost(context, finding, *wait, excursion, all);
   }
   const bool own = again.metric.starts_with("memory_stat.");
-  const bool waited = mean_inside(wait.values, excursion.at) >= context.threshold("min_wait");
+  const bool waited = wait && mean_inside(wait->values, excursion.at) >= context.threshold("min_wait");
   finding.confidence = waited && (own || limit) ? Confidence::likely : Confidence::possible;
   if (limit) finding.instances = {limit->group};
   finding.evidence = {evidence_of(context, again, excursion)};
@@ -176,7 +170,7 @@ Finding describe(const RuleContext& context, const MetricSeries& again, const Me
     evidence.expected = change ? std::optional(change->outside) : std::nullopt;
     if (evidence.observed && *evidence.observed > 0) finding.evidence.push_back(std::move(evidence));
   };
-  add_mean(wait);
+  if (wait) add_mean(*wait);
   for (const MetricSeries& signal : reclaim(context)) add_mean(signal);
   if (const auto read = reads(context)) add_mean(*read);
   finding.sentence = fmt::format(
@@ -198,10 +192,12 @@ std::vector<Finding> check(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const Excursion& excursion : found) {
     if (is_something_else(context, again, excursion)) continue;
-    const MetricSeries wait = needed(longest_wait(context, excursion.at), "time in which work waited (PSI)");
+    const auto wait = longest_wait(context, excursion.at);
     const auto lost = slower_work(context, excursion.at);
+    if (!wait && !lost)
+      throw Unavailable("not measured: time in which work waited (PSI), and a fall of the job's pace");
     // Reading ahead hides it: no process waits, and the job is as fast as before.
-    if (!lost && !(mean_inside(wait.values, excursion.at) >= context.threshold("min_wait"))) continue;
+    if (!lost && !(mean_inside(wait->values, excursion.at) >= context.threshold("min_wait"))) continue;
     findings.push_back(describe(context, again, wait, excursion, lost, all));
   }
   return findings;
@@ -229,14 +225,21 @@ const RegisteredRule kRule{{
                     "least time in which some task waited for storage or memory, unless the job did less meanwhile"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}, which includes cached files",
+    .user_remedy = {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}, which includes cached files; "
+                     "in place of --mem-per-cpu or --mem-per-gpu",
                      "job"},
-                    "grep -E 'workingset_refault_file|^(total_)?(file|cache) ' "
-                    "/sys/fs/cgroup{memory_folder}/memory.stat   # while "
-                    "it runs",
+                    {"grep -E 'workingset_refault_file|^file ' /sys/fs/cgroup$(grep ^0:: /proc/self/cgroup | cut -d: "
+                     "-f3)/memory.stat   # inside the next run",
+                     "!cgroup_v1"},
+                    {"grep -E 'total_(workingset_refault_file|cache) ' /sys/fs/cgroup/memory$(grep :memory: "
+                     "/proc/self/cgroup | cut -d: -f3)/memory.stat   # inside the next run",
+                     "cgroup_v1"},
                     "grep workingset_refault_file /proc/vmstat   # twice in the next run: the number should not grow"},
     .advice = {{"Ask for more memory, for example twice the limit of {memory_limit}: cached files count toward it.",
-                "memory_limit,!job"},
+                "memory_more,!job"},
+               {"The limit of {memory_limit} is that of {memory_group}, not of the whole job: raise the --mem of that "
+                "srun, or the limit of the container. Cached files count toward it.",
+                "memory_group"},
                "Read each file once and in order, in shards of some 100 MB, instead of picking samples at random.",
                "Work on less data per node, or on more nodes: the files of one epoch then fit into memory.",
                {"Fewer workers and a smaller prefetch_factor of the DataLoader hold less in memory.", "torch"}},

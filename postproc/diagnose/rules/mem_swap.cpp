@@ -173,7 +173,9 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --mem={memory_more}   # the most that the job had in memory and swap, plus 20 %", "job"},
+    .user_remedy = {{"#SBATCH --mem={memory_more}   # the most that the job had in memory and swap, plus 20 %; in "
+                     "place of --mem-per-cpu or --mem-per-gpu",
+                     "job"},
                     "for p in $(pgrep -u \"$USER\" -x {process}); do grep -HE 'VmRSS|VmSwap' /proc/$p/status; done   # "
                     "on {node}, in "
                     "the next run: how much of its memory is in swap"},
@@ -186,9 +188,12 @@ const RegisteredRule kRule{{
                {"Ask for as much memory as the job uses: that was not measured.",
                 "!memory_used,!memory_resident,!others"},
                "Or use less memory at once: smaller batches, fewer workers."},
-    .admin_remedy = {{"cgroup.conf: ConstrainSwapSpace=yes AllowedSwapSpace=0", "job"},
-                     "sysctl vm.swappiness=1   # changes {node} until its next boot: the kernel then drops cached "
-                     "files before it swaps programs"},
+    .admin_remedy =
+        {{"cgroup.conf: ConstrainSwapSpace=yes", "job"},
+         {"cgroup.conf: AllowedSwapSpace=0   # a job that needs more memory is then killed instead of slowed down",
+          "job"},
+         "sysctl vm.swappiness=1   # changes {node} until its next boot: the kernel then drops cached files before it "
+         "swaps programs"},
     .verify = "pswpin in /proc/vmstat does not grow while the job runs",
     .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cgroup.conf.html"},
     .check = check,

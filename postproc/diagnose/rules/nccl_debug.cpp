@@ -29,10 +29,14 @@ constexpr std::array kSettings = {
     DebugSetting{"TORCH_DISTRIBUTED_DEBUG", "unset TORCH_DISTRIBUTED_DEBUG", "OFF INFO", "torch",
                  "every collective is checked against the other ranks"},
     DebugSetting{"NCCL_DEBUG", "unset NCCL_DEBUG", "NONE VERSION WARN INFO", "nccl", "every call is logged"},
-    DebugSetting{"NCCL_P2P_DISABLE", "unset NCCL_P2P_DISABLE", "0", "nccl",
-                 "GPUs of a node do not exchange data directly"},
-    DebugSetting{"NCCL_SHM_DISABLE", "unset NCCL_SHM_DISABLE", "0", "nccl",
-                 "ranks of a node exchange data over the network"},
+    DebugSetting{
+        "NCCL_P2P_DISABLE",
+        "unset NCCL_P2P_DISABLE   # if the job then hangs, set it again and tell the administrators: IOMMU or ACS", "0",
+        "nccl", "GPUs of a node do not exchange data directly"},
+    DebugSetting{
+        "NCCL_SHM_DISABLE",
+        "unset NCCL_SHM_DISABLE   # if the job then fails, set it again: /dev/shm of the container is too small", "0",
+        "nccl", "ranks of a node exchange data over the network"},
     DebugSetting{"NCCL_ALGO", "unset NCCL_ALGO", "", "nccl", "NCCL cannot choose the algorithm by size"},
     DebugSetting{"NCCL_PROTO", "unset NCCL_PROTO", "", "nccl", "NCCL cannot choose the protocol by size"},
     DebugSetting{"NCCL_BUFFSIZE", "unset NCCL_BUFFSIZE", "", "nccl",

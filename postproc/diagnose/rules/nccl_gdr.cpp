@@ -5,6 +5,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/gpu_signals.h"
+#include "postproc/diagnose/nccl_use.h"
 
 namespace reveal::rule::nccl_gdr {
 namespace {
@@ -31,20 +32,21 @@ std::vector<Finding> check_gdr(const RuleContext& context) {
   if (module.empty()) throw Unavailable("not known: the kernel module of the NVIDIA driver");
   const std::string opened = context.snapshot_value("job.rdma_opened");
   if (opened.empty()) throw Unavailable("not measured: the RDMA devices the job opened (job.rdma_opened)");
-  if (opened == "none" || context.snapshot_value("env.SLURM_JOB_NUM_NODES") == "1") return {};
+  if (opened == "none" || on_one_node(context)) return {};
   if (!context.values().contains("nccl") || !only_nvidia_cards(context)) return {};
   // The open kernel module gives its memory to the fabric by DMA-BUF, and needs no other one.
   const bool peermem = context.snapshot_value("gpu_driver.peer_memory") == "loaded";
   if (module == "open" || peermem) return {};
+  const bool by_slurm = other_nodes(context) == OtherNodes::by_slurm;
   Finding finding = context.finding();
   finding.severity = Severity::notice;
-  finding.confidence = Confidence::likely;
+  finding.confidence = by_slurm ? Confidence::likely : Confidence::possible;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.impact.how = "not known: the traffic through host memory was not measured";
   finding.evidence.push_back(fact(context, "gpu_driver.peer_memory", "", "modules that are loaded", 0, 1, "count"));
   finding.sentence = fmt::format(
       "NCCL cannot move data from the GPUs of {} directly to the fabric: nvidia_peermem is not loaded, and the "
-      "driver's kernel module is not the open one. All data goes through host memory.",
+      "driver's kernel module is not the open one. Data between nodes then goes through host memory.",
       context.telemetry.node);
   finding.runner_up = {"nccl.socket_fallback", "the job's processes have RDMA devices open: the fabric is used"};
   return {finding};
@@ -63,7 +65,9 @@ const RegisteredRule kGdr{{
     .user_remedy = {"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # for one run: look for lines with GDRDMA"},
     .admin_remedy = {"modprobe nvidia_peermem   # changes the node until its next boot: loads the module",
                      "echo nvidia_peermem > /etc/modules-load.d/nvidia_peermem.conf   # changes the node: loads the "
-                     "module at each boot"},
+                     "module at each boot",
+                     "If it does not load (RDMA drivers of the kernel itself): install the open kernel modules of the "
+                     "driver; they use DMA-BUF, from Linux 5.12 on."},
     .verify = "NCCL's lines of NET/IB end in GDRDMA",
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
                 "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"},

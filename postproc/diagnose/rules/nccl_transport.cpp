@@ -46,20 +46,22 @@ std::vector<Finding> check_fallback(const RuleContext& context) {
   const double skew = context.threshold("max_skew");
   if (received > skew * bytes || bytes > skew * received) return {};
   const bool by_slurm = other_nodes(context) == OtherNodes::by_slurm;
+  const bool on_gpus = opened_gpus(context);
 
   Finding finding = context.finding();
-  finding.severity = by_slurm ? Severity::warning : Severity::notice;
-  finding.confidence = by_slurm ? Confidence::likely : Confidence::possible;
+  finding.severity = by_slurm && on_gpus ? Severity::warning : Severity::notice;
+  finding.confidence = by_slurm && on_gpus ? Confidence::likely : Confidence::possible;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const RdmaPort& port : ports) finding.instances.push_back(port.name);
   finding.impact.how = "not known: the traffic over the fabric was not measured";
   finding.evidence.push_back(fact(context, "net.tx_bytes", "", "mean", bytes, std::nullopt, "bytes/s"));
   finding.evidence.push_back(fact(context, "net.rx_bytes", "", "mean", received, std::nullopt, "bytes/s"));
   finding.sentence = fmt::format(
-      "NCCL ran over TCP sockets on {}: {} left through network interfaces, and no process opened an RDMA device, "
-      "although {} of them {} up ({}).",
-      context.telemetry.node, quantity(bytes, "bytes/s"), ports.size(), ports.size() == 1 ? "is" : "are",
-      names_of(ports));
+      "{}: {} left through network interfaces, and no process opened an RDMA device, although {} of them {} up ({}).{}",
+      on_gpus ? "NCCL ran over TCP sockets on " + context.telemetry.node
+              : "The job communicated over TCP sockets on " + context.telemetry.node,
+      quantity(bytes, "bytes/s"), ports.size(), ports.size() == 1 ? "is" : "are", names_of(ports),
+      on_gpus ? "" : " NCCL was loaded, but no process opened a GPU: the traffic may be that of another library.");
   JobValues forced;  // by the job itself
   for (const auto& [name, bad] :
        {std::pair{"NCCL_IB_DISABLE", "1"}, std::pair{"NCCL_NET", "Socket"}, std::pair{"NCCL_NET", "socket"}}) {
@@ -308,11 +310,12 @@ const RegisteredRule kFallback{{
     .id = "nccl.socket_fallback",
     .title = "NCCL runs over TCP sockets although an RDMA fabric is up",
     .looks_for = "A job of several nodes that uses NCCL (job.libraries), sends much over sockets (net.tx_bytes) and "
-                 "has no RDMA device open (job.rdma_opened), although one is up.",
+                 "has no RDMA device open (job.rdma_opened), although one is up. Without open GPUs (job.gpus_opened) "
+                 "the traffic may be that of another library.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 40,
-    .look_alikes = "nccl.single_qp,a rendezvous",
+    .look_alikes = "nccl.single_qp,a rendezvous,gloo or Ray on nodes without GPUs",
     .proof = Proof::test_double,
     .thresholds = {{"min_sent", 10, "MB/s", "mean traffic above that of a rendezvous"},
                    {"max_skew", 3, "ratio",

@@ -115,7 +115,9 @@ const RegisteredRule kRule{{
                    {"min_at_limit", 0.3, "ratio", "least part of the time within 20 % of the limit"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --switches=1@0:30:00   # nodes of one switch: wait half an hour for them at most", "job"},
+    .user_remedy = {{"#SBATCH --switches=1@0:30:00   # nodes of one switch, where the site has described its switches: "
+                     "wait half an hour for them at most",
+                     "job"},
                     {"#SBATCH --exclude={nodes}   # if it is always the same port", "job"},
                     "grep -s . /sys/class/net/*/speed   # on {node}: does a link run at a lower speed?"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},

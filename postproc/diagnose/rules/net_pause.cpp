@@ -158,13 +158,14 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --switches=1@0:30:00   # nodes of one switch: wait half an hour for them at most",
+    .user_remedy = {{"#SBATCH --switches=1@0:30:00   # nodes of one switch, where the site has described its switches: "
+                     "wait half an hour for them at most",
                      "job"}},
     .advice = {{"Set NCCL_IB_TC only to the traffic class that the site has published.", "nccl"}},
-    .admin_remedy =
-        {"ethtool -S {interface} | grep -i -E 'pause|xoff|pfc'   # which priority, which direction",
-         "mlnx_qos -i {interface}   # flow control and trust must be the same on every node and switch port",
-         "Find the slow receiver first: check its PCI Express link, its interrupts, its ring."},
+    .admin_remedy = {"ethtool -S {interface} | grep -i -E 'pause|xoff|pfc'   # which priority, which direction",
+                     "mlnx_qos -i {interface}   # flow control and trust must be the same on every node and switch "
+                     "port; or: dcb pfc show dev {interface}",
+                     "Find the slow receiver first: check its PCI Express link, its interrupts, its ring."},
     .verify = "net.rx_pause_time and net.tx_pause_time grow by less than 0.1 % of the time",
     .sources = {"https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"},
     .check = check,

@@ -63,8 +63,7 @@ Finding describe(const RuleContext& context, const MetricSeries& queued, const M
     finding.evidence.push_back(evidence_of(context, *dropped, *change, excursion.at));
   }
   finding.sentence = fmt::format(
-      "The network lost packets to {} for {}: {} % of the TCP segments arrived out of order, as after a loss (usually "
-      "{} "
+      "Packets to {} were probably lost on the way for {}: {} % of the TCP segments arrived out of order (usually {} "
       "%).",
       context.telemetry.node, duration(length), number(100 * excursion.inside / segments.inside),
       number(100 * excursion.outside / segments.outside));
@@ -98,8 +97,8 @@ std::vector<Finding> all_along(const RuleContext& context, const MetricSeries& q
   };
   finding.evidence = {observed(queued, out_of_order), observed(received, arrived), observed(*twice, duplicates)};
   finding.sentence = fmt::format(
-      "The network lost packets to {} throughout the run: {} % of the TCP segments arrived out of order ({}/s of "
-      "{}/s).",
+      "Packets to {} were probably lost on the way throughout the run: {} % of the TCP segments arrived out of order "
+      "({}/s of {}/s).",
       context.telemetry.node, number(100 * out_of_order / arrived), number(out_of_order), number(arrived));
   locate_loss(context, finding, whole, {}, LossDirection::received, out_of_order);
   finding.runner_up = {"net.congestion", "a slow port cannot be ruled out: no part of the run was faster"};
@@ -135,7 +134,7 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "net.tcp_retrans_fault",
     .former_id = "net.tcp_loss",
-    .title = "Packets to a node of the job were lost",
+    .title = "Packets to a node of the job were probably lost",
     .looks_for =
         "Intervals in which segments arrived out of order at a node (tcpext.TCPOFOQueue against tcp.InSegs): "
         "earlier segments were lost on the path to it. tcp.peer.out_of_order shows the peer. If the sender is a "

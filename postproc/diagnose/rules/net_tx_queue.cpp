@@ -201,8 +201,8 @@ const RegisteredRule kRule{{
     .user_remedy =
         {"tc -s qdisc show dev {interface}   # in the next run: dropped, overlimits, and the rate of a shaper"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
-    .admin_remedy = {{"tc qdisc replace dev {interface} root fq   # changes the node until its next boot: instead of "
-                      "{qdisc}, if that limit is not needed",
+    .admin_remedy = {{"tc qdisc del dev {interface} root   # changes the node until its next boot: removes {qdisc}, "
+                      "and the default queues come back",
                       "shaper"},
                      {"ip link set dev {interface} txqueuelen 10000   # changes the node until its next boot: {qdisc} "
                       "holds at most so many packets",

@@ -112,12 +112,23 @@ std::string words_of(const Consequence& each, double mean) {
   return fmt::format("the kernel counted {} accesses to another node's memory per second", number(mean));
 }
 
+/// Waiting for a cpu of these ranks; of the whole job where that of each process is not measured.
+double waited_by(const RuleContext& context, const std::vector<Traveller>& ranks) {
+  double sum = 0;
+  for (const Traveller& rank : ranks) {
+    const auto channels = context.channels("process.wait_time", rank.process);
+    if (channels.empty()) return mean_rate(cpu_wait(context), context);
+    sum += mean_inside(channel_rate(context, channels.front(), 1e-9, "threads").values, all_of(context));
+  }
+  return sum;
+}
+
 /// With too few cpus threads go where one is free: that has its own rule and its own remedy.
-bool has_cpus_to_spare(const RuleContext& context, double ranks) {
-  const double waited = mean_rate(cpu_wait(context), context);
+bool has_cpus_to_spare(const RuleContext& context, const std::vector<Traveller>& ranks) {
+  const double waited = waited_by(context, ranks);
   const double ready = mean_rate(level(context, "job.running", "processes"), context);
   const double allowed = mean_rate(level(context, "job.cpus_allowed", "cpus"), context);
-  return !(waited > context.threshold("max_wait") * ranks) && !(ready > allowed);
+  return !(waited > context.threshold("max_wait") * static_cast<double>(ranks.size())) && !(ready > allowed);
 }
 
 Finding describe_travellers(const RuleContext& context, const NumaLayout& layout, const std::vector<Traveller>& found,
@@ -168,7 +179,7 @@ std::vector<Finding> check_unbound(const RuleContext& context) {
         number(context.telemetry.step_seconds)));
   }
   const auto found = travellers(context, layout);
-  if (found.empty() || !has_cpus_to_spare(context, static_cast<double>(found.size()))) return {};
+  if (found.empty() || !has_cpus_to_spare(context, found)) return {};
   const auto after = consequences(context);
   const bool measured =
       std::any_of(after.begin(), after.end(), [](const Consequence& each) { return each.signal.has_value(); });
@@ -338,13 +349,13 @@ const RegisteredRule kUnbound{{
     .subsystem = Subsystem::cpu,
     .order = 31,
     .look_alikes = "cpu.oversubscribed,a process wider than a node,an idle main thread",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .thresholds = {{"min_hops", 1, "1/s", "least changes of NUMA node of one main thread"},
                    {"min_used", 0.5, "cpus",
                     "least cpu time of the rank: the main thread of an idle rank wakes on any cpu"},
                    {"min_distance", 16, "SLIT",
                     "least distance of the nodes according to the firmware; 20 is another socket"},
-                   {"max_wait", 0.3, "s/s", "most waiting for a cpu per rank; above, the job has too few cpus"},
+                   {"max_wait", 0.3, "s/s", "most waiting for a cpu of such a rank; above, the job has too few cpus"},
                    {"min_moved", 10, "MB/s", "least memory that the kernel moved to the threads"},
                    {"min_remote_faults", 1000, "1/s", "least accesses to another node that the kernel counted"},
                    {"min_remote_share", 0.25, "ratio", "least accesses to another socket that the processors counted"}},
@@ -353,8 +364,9 @@ const RegisteredRule kUnbound{{
                     {"srun --cpu-bind=ldoms   # or: a rank may use all cpus of one NUMA node", "job"},
                     {"numactl --cpunodebind={home} --localalloc   # one process: all its threads on NUMA node {home}",
                      "!job"},
-                    "export OMP_PROC_BIND=close OMP_PLACES=cores   # threads of OpenMP",
-                    {"mpirun --bind-to core --map-by numa   # Open MPI", "!job"}},
+                    {"mpirun --map-by numa --bind-to numa   # Open MPI", "!job"},
+                    "export OMP_PROC_BIND=close OMP_PLACES=cores   # threads of OpenMP, only together with a line "
+                    "above: alone it puts all ranks on the same cores"},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity TaskPluginParam=autobind=cores", "job"}},
     .verify = "process.last_cpu stays on one node, and numa_pages_migrated in /proc/vmstat does not grow",
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_cpu-bind", "https://slurm.schedmd.com/mc_support.html"},
@@ -371,7 +383,7 @@ const RegisteredRule kChurn{{
     .subsystem = Subsystem::memory,
     .order = 33,
     .look_alikes = "numa.unbound_migrating,the first look at new memory",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .whole_machine = true,
     .thresholds = {{"min_faults", 10000, "1/s", "least page faults of balancing"},
                    {"min_time", 0.5, "ratio", "least part of the run with this rate"},

@@ -274,7 +274,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::memory,
     .order = 29,
     .look_alikes = "mem.leak_oom_risk,mem.hugepages_reserved_idle,page cache,cpu.affinity_too_narrow",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .whole_machine = true,
     .thresholds = {{"max_left", 0.05, "ratio", "most memory left on the full node, page cache included"},
                    {"min_left_elsewhere", 0.4, "ratio", "least memory left on another node"},

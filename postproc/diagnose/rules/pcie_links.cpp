@@ -54,8 +54,9 @@ double possible(const RuleContext& context, const std::string& address, const st
   return std::isnan(own) || std::isnan(port) ? std::nan("") : std::min(own, port);
 }
 
-Finding at_adapter(const RuleContext& context, const Adapter& adapter) {
-  Finding finding = context.finding({{"address", adapter.address}});
+Finding at_adapter(const RuleContext& context, const Adapter& adapter, bool bad = false) {
+  const JobValues values{{"address", adapter.address}};
+  Finding finding = context.finding(bad ? bad_for_jobs(context, values) : values);
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.instances = {adapter.address};
   return finding;
@@ -140,7 +141,7 @@ std::optional<Finding> uncorrected(const RuleContext& context, const Adapter& ad
   // Some are normal while a node starts and looks for its devices.
   if (!died && (context.without_job() || !nonfatal || nonfatal->count == 0)) return std::nullopt;
   const Errors& worst = died ? *fatal : *nonfatal;
-  Finding finding = at_adapter(context, adapter);
+  Finding finding = at_adapter(context, adapter, true);
   finding.severity = Severity::warning;
   finding.confidence = Confidence::certain;
   finding.impact.how = "not known: data in flight over this link may be lost";
@@ -194,7 +195,7 @@ const RegisteredRule kTraining{{
     .look_alikes = "a graphics card that saves power,a slot that is narrower than the card",
     .proof = Proof::test_double,
     .checks_node = true,
-    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the card is reseated", "job"}},
+    .advice = {"Tell the administrators; whether the job was slower for it was not measured."},
     .admin_remedy =
         {"lspci -vv -s {address} | grep -E 'LnkCap:|LnkSta:'   # look for (downgraded); check its port, too",
          "Reseat the card and its riser; check the slot's bifurcation and speed in the firmware."},
@@ -217,7 +218,8 @@ const RegisteredRule kErrors{{
     .checks_node = true,
     .thresholds = {{"min_errors", 10, "errors", "corrected errors from which it is reported"},
                    {"min_per_hour", 10, "/h", "least errors per hour, in addition"}},
-    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the card is reseated", "job"}},
+    .user_remedy = {{"#SBATCH --exclude={nodes}   # until the card is reseated", "avoid_node"}},
+    .advice = {{"Tell the administrators.", "!avoid_node"}},
     .admin_remedy = {"grep . /sys/bus/pci/devices/{address}/aer_dev_*   # which errors; check its port, too",
                      "Reseat or replace the card, its riser or its retimer; update the firmware."},
     .verify = "the counts in aer_dev_correctable of the card and of its port do not grow",

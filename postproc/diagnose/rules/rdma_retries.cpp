@@ -226,7 +226,8 @@ const RegisteredRule kRule{{
     .admin_remedy =
         {"grep . /sys/class/infiniband/{device}/ports/{port}/hw_counters/*   # which counters, and whether they grow",
          "ibqueryerrors   # InfiniBand: links with errors on the way",
-         "mlnx_qos -i {interface}   # RoCE: is its traffic in a lossless class, also on every switch"},
+         "mlnx_qos -i {interface}   # RoCE: is its traffic in a lossless class, also on every switch; or: dcb pfc show "
+         "dev {interface}"},
     .verify = "the counters in hw_counters of the port do not grow under load",
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
                 "https://git.zx2c4.com/linux-dev/commit/?id=d7fab916374c8f5488ca792c57ea8b72e8631213",

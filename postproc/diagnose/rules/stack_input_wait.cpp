@@ -123,9 +123,9 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the "
-                     "next run: what the workers of the loader do"}},
-    .advice = {"In the program: DataLoader(dataset, num_workers=8, persistent_workers=True, prefetch_factor=4, "
-               "pin_memory=True), with as many workers as the rank has cpus to spare.",
+                     "next run, with py-spy of PyPI: what the workers of the loader do"}},
+    .advice = {"In the program: DataLoader(dataset, num_workers=N, persistent_workers=True, prefetch_factor=4, "
+               "pin_memory=True), with N one less than the cpus of the rank.",
                "Prepare the data once, and keep it in few large files on the node's own disk."},
     .admin_remedy = {},
     .verify = "the lines of the main thread (python in report.json) no longer show the wait, and steps are shorter",

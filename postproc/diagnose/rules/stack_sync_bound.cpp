@@ -106,7 +106,8 @@ const RegisteredRule kRule{{
                    kMinAfterSeconds,
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
-    .user_remedy = {{"nsys profile -t cuda,osrt -d 30   # which calls wait, and the gaps after them"}},
+    .user_remedy = {{"nsys profile -t cuda,osrt -y 120 -d 30 --kill=none   # from its third minute for 30 s, and the "
+                     "program runs on: which calls wait, and the gaps after them"}},
     .advice = {{"In the program: torch.cuda.set_sync_debug_mode(\"warn\") names each line that waits for the GPU.",
                 "torch"},
                {"Read losses and metrics once in 100 steps: item(), cpu() and print() of a tensor wait for the GPU.",

@@ -184,7 +184,8 @@ const RegisteredJobRule kRule(
         .checks_node = true,
         .user_remedy = {{"#SBATCH --exclude={nodes}   # until the link is repaired", "job"},
                         "ibstat | grep -E \"^CA|Rate|State\"   # on {node} and on another node"},
-        .admin_remedy = {"mlxlink -d {device} -p {port}   # the link's best state, and the reason for its present one",
+        .admin_remedy = {"mlxlink -d {device} -p {port}   # the link's best state, and the reason for its present one; "
+                         "mstlink of mstflint does the same",
                          {"scontrol update nodename={nodes} state=drain reason=fabric   # changes the state in Slurm: "
                           "no new job starts there",
                           "job"},

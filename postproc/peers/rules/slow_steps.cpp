@@ -455,7 +455,7 @@ const RegisteredJobRule kSlowSteps(
                         "least distance from the usual step, in standard deviations of the steps"}},
         .user_remedy = {"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in "
                         "the next run, "
-                        "while the steps are slow: where the ranks wait"},
+                        "while the steps are slow, with py-spy of PyPI: where the ranks wait"},
         .advice = {"Look at what else was found at that time; a rank that is late keeps all others waiting."},
         .admin_remedy = {"Look at {nodes} in that interval: clocks, throttling, network, leftover processes."},
         .verify = "the time of each step (stack.step_time) stays as it was before",

@@ -45,7 +45,7 @@ TEST(NodeCheck, OfABadNodeTellsTheWorstFirstAndNamesTheRest) {
   EXPECT_NE(line.find("(mem.ecc_host); cpu.clocksource_not_tsc, node.clock_drift; "), std::string::npos) << line;
   EXPECT_EQ(line.find_first_of("|\n"), std::string::npos) << line;
   const std::string text = check_as_text(check, 80);
-  EXPECT_NE(text.find("for admins   ras-mc-ctl --summary"), std::string::npos) << text;
+  EXPECT_NE(text.find("grep -H . /sys/devices/system/edac/mc"), std::string::npos) << text;
   EXPECT_NE(text.find("not possible  "), std::string::npos) << text;
 }
 
@@ -120,7 +120,9 @@ TEST(NodeCheck, IsJsonWithFindingsAsInAReport) {
   EXPECT_EQ(json["node"], "n2");
   ASSERT_EQ(json["findings"].size(), 3U);
   EXPECT_EQ(json["findings"][0]["id"], "mem.ecc_host");
-  EXPECT_EQ(json["findings"][0]["remedy"]["admin"][0], "ras-mc-ctl --summary   # on n2: which module");
+  EXPECT_EQ(json["findings"][0]["remedy"]["admin"][0],
+            "grep -H . /sys/devices/system/edac/mc/mc*/dimm*/dimm_*   # on n2: which module; with rasdaemon also "
+            "ras-mc-ctl --summary");
   EXPECT_FALSE(json["not_checked"].empty());
   EXPECT_EQ(nlohmann::json::parse(unknown_as_json("why"))["exit_status"], 3);
 }

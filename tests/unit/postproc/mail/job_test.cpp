@@ -492,7 +492,7 @@ TEST_F(MailJobs, TellAdministratorsOfAFaultOfHardwareWithoutTheJob) {
   EXPECT_EQ(item.to, Words{"root@example.org"});
   EXPECT_EQ(item.message.subject, "[reveal] hydra critical: The node's memory has errors on n03");
   EXPECT_NE(item.message.text.find("on n03: mc0; 2025-11-20 10:33:07 UTC"), std::string::npos) << item.message.text;
-  EXPECT_NE(item.message.text.find("ras-mc-ctl --summary"), std::string::npos) << item.message.text;
+  EXPECT_NE(item.message.text.find("with rasdaemon also ras-mc-ctl --summary"), std::string::npos) << item.message.text;
   for (const char* owned : {"ada", "4711", "resnet50", "train"}) {
     EXPECT_EQ(item.message.mime.find(owned), std::string::npos) << owned << "\n" << item.message.mime;
   }

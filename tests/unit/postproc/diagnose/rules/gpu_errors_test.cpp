@@ -62,6 +62,10 @@ TEST(RuleGpuXid, TellsABrokenGpuFromABrokenProgram) {
   EXPECT_EQ(program[0].severity, Severity::notice);
   ASSERT_EQ(program[0].remedy.user.size(), 1U);
   EXPECT_TRUE(program[0].remedy.user[0].starts_with("compute-sanitizer "));
+  const auto ended = with_xid("45");
+  ASSERT_EQ(ended.size(), 1U);
+  EXPECT_EQ(ended[0].severity, Severity::info) << "a process that was killed";
+  EXPECT_TRUE(ended[0].remedy.user.empty());
   EXPECT_EQ(with_xid("999")[0].severity, Severity::notice) << "nothing is known of it";
 }
 

@@ -8,10 +8,12 @@ namespace {
 
 using R = RuleRecording;
 
-GpuTraining exchanging(double standing_use, double standing_power, double standing_bytes, int gpus = 2) {
+GpuTraining exchanging(double standing_use, double standing_power, double standing_bytes, int gpus = 2,
+                       double received = 1) {
   GpuTraining training = starving(2, 0.5, 0.01, gpus);
   training.set("gpu.utilization", then(standing_use, 97)).set("gpu.power", then(standing_power, 690));
   training.node.counter("net.tx_bytes", "eth0", then(standing_bytes, 10e6), "node");
+  training.node.counter("net.rx_bytes", "eth0", then(received * standing_bytes, 10e6), "node");
   training.node.counter("net.tx_bytes", "lo", R::always(5e9), "node");
   return training;
 }
@@ -27,6 +29,11 @@ TEST(RuleGpuStarvedComm, NamesGpusThatStandStillWhileOthersSend) {
   const auto found = exchanging(3, 100, 2e9).findings("gpu.starved_comm");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NE(found[0].sentence.find("they were idle"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleGpuStarvedComm, TakesNoCheckpointForACollective) {
+  EXPECT_TRUE(exchanging(3, 100, 2e9, 2, 0.01).findings("gpu.starved_comm").empty()) << "only sent";
+  EXPECT_EQ(exchanging(3, 100, 2e9, 2, 0.5).findings("gpu.starved_comm").size(), 1U);
 }
 
 TEST(RuleGpuStarvedComm, NeedsSomebodyToWaitFor) {

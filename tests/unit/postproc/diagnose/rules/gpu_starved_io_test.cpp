@@ -2,6 +2,7 @@
 
 #include "gpu_starving.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 
 namespace reveal::tests::gpu_starved_io_test {
 namespace {
@@ -13,6 +14,19 @@ TEST(RuleGpuStarvedIo, NamesStorageWhereCpusAreFree) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 0.8, 0.1);
   EXPECT_TRUE(starving(0.6, 0.2, 0.8).findings("gpu.starved_input").empty());
+}
+
+TEST(RuleGpuStarvedIo, CountsBlockedProcessesWhereTheKernelCountsNoWaiting) {
+  GpuTraining training = starving(0.6, 0.2, 0.8);
+  training.set("pressure.io_some", R::always(kNaN));
+  EXPECT_THROW(static_cast<void>(training.findings("gpu.starved_io")), Unavailable);
+  training.node.gauge("job.blocked", "", then(2, 0));
+  const auto found = training.findings("gpu.starved_io");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_EQ(found[0].evidence.at(1).metric, "job.blocked");
+  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("grubby ")) << found[0].remedy.admin.at(0);
+  EXPECT_TRUE(starving(0.6, 0.2, 0.8).findings("gpu.starved_io").at(0).remedy.admin.empty());
 }
 
 TEST(RuleGpuStarvedIo, IsSilentOnShortPausesAndWhereNothingIsFull) {

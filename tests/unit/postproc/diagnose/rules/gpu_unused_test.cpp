@@ -20,7 +20,8 @@ TEST(RuleGpuUnused, NamesTheGpuAndWhatToAskFor) {
   const auto found = with_idle_gpu(1).findings("gpu.allocated_unused");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu1"});
-  EXPECT_EQ(found[0].remedy.user.at(0), "#SBATCH --gpus=1   # as many as the job used");
+  EXPECT_EQ(found[0].remedy.user.at(0),
+            "#SBATCH --gpus=1   # as many as the job used; in place of --gres=gpu and other lines for GPUs");
   EXPECT_EQ(found[0].remedy.user.size(), 1U) << "torchrun is PyTorch's";
   EXPECT_EQ(found[0].confidence, Confidence::certain);
 }

@@ -146,6 +146,20 @@ TEST(RuleLocalDisk, IsSilentWhereTheJobLosesNothing) {
   EXPECT_TRUE(found_on({.waits = R::always(0.01)}).empty());
 }
 
+TEST(RuleLocalDisk, NotesWhatOthersDidWhereDetectorsSawIt) {
+  R node = record({.own = R::always(1e6), .used = R::always(1.8)});
+  EXPECT_TRUE(node.findings("io.local_disk_saturated").empty()) << "no episode would stay unexplained";
+  Episode seen;
+  seen.begin = 500;
+  seen.end = 650;
+  seen.tier = Tier::strong;
+  node.detection.episodes = {seen};
+  const auto found = node.findings("io.local_disk_saturated");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_TRUE(found[0].impact.how.starts_with("none seen: the job used 1.8 cpus")) << found[0].impact.how;
+}
+
 TEST(RuleLocalDisk, IsSilentOnCheckpoints) {
   const BusyDisk each_time{.busy = R::habit(0.05, 0.99),
                            .requests = R::habit(100, 400),

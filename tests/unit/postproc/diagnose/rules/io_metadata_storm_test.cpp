@@ -100,7 +100,7 @@ TEST(RuleMetadataStorm, OnlyNotesCallsOfLustreWhoseTimeIsNotCounted) {
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_FALSE(found[0].impact.seconds.has_value());
   EXPECT_EQ(found[0].remedy.admin.size(), 1U);
-  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("lctl get_param llite.scratch-*"));
+  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("lctl get_param 'llite.scratch-*.stats' "));
 }
 
 TEST(RuleMetadataStorm, SaysWhatItCouldNotMeasure) {

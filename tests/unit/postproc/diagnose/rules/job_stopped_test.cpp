@@ -35,7 +35,7 @@ TEST(RuleStopped, IsUrgentToNobodyAndBlamesNoScheduler) {
     EXPECT_GT(found[0].impact.percent.value_or(0), 25);
     EXPECT_TRUE(found[0].remedy.admin.empty());
     bool asks_slurm = false;
-    for (const std::string& line : found[0].remedy.user) asks_slurm |= line.starts_with("scontrol show job 4711");
+    for (const std::string& line : found[0].remedy.user) asks_slurm |= line.starts_with("sacct -X -j 4711 ");
     EXPECT_EQ(asks_slurm, slurm);
     EXPECT_EQ(found[0].sentence.find("1 processes"), std::string::npos);
   }

@@ -18,7 +18,7 @@ R training(double megabytes_sent, double megabytes_received) {
                 {"rdma.mlx5_0.1.link_layer", "InfiniBand"},
                 {"rdma.mlx5_0.1.rate", "200 Gb/sec (4X HDR)"},
                 {"rdma.mlx5_0.1.state", "ACTIVE"}};
-  node.end = {{"job.libraries", "cuda nccl"}, {"job.rdma_opened", "none"}};
+  node.end = {{"job.libraries", "cuda nccl"}, {"job.rdma_opened", "none"}, {"job.gpus_opened", "0 1"}};
   return node;
 }
 
@@ -45,6 +45,16 @@ TEST(RuleSocketFallback, NamesTheSettingThatAsksForIt) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].confidence, Confidence::certain);
   EXPECT_NE(found[0].remedy.user.at(0).find("unset NCCL_IB_DISABLE"), std::string::npos);
+}
+
+TEST(RuleSocketFallback, NamesNcclOnlyAsPossibleWhereNoGpuWasOpened) {
+  R node = training(400, 420);
+  set(node.end, "job.gpus_opened", "none");
+  const auto found = node.findings("nccl.socket_fallback");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  EXPECT_TRUE(found[0].sentence.starts_with("The job communicated over TCP sockets on ")) << found[0].sentence;
 }
 
 TEST(RuleSocketFallback, AccusesNoServerOnOneNode) {

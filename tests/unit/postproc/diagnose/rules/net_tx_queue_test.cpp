@@ -141,12 +141,9 @@ TEST(RuleTxQueue, PrintsTheOneLineThatFitsTheKindOfTheQueue) {
     EXPECT_EQ(found.at(0).remedy.admin.size(), 1U) << kind;
     return found.at(0).remedy.admin.at(0);
   };
-  EXPECT_TRUE(line("tbf").starts_with(
-      "tc qdisc replace dev eth0 root fq   # changes the node until its next boot: instead of tbf"))
-      << line("tbf");
-  EXPECT_TRUE(line("fq tbf").starts_with(
-      "tc qdisc replace dev eth0 root fq   # changes the node until its next boot: instead of tbf"))
-      << "for a while";
+  EXPECT_TRUE(line("tbf").starts_with("tc qdisc del dev eth0 root ")) << line("tbf");
+  EXPECT_TRUE(line("tbf").ends_with("removes tbf, and the default queues come back")) << line("tbf");
+  EXPECT_TRUE(line("fq tbf").ends_with("removes tbf, and the default queues come back")) << "for a while";
   EXPECT_TRUE(line("pfifo_fast").starts_with("ip link set dev eth0 txqueuelen 10000 ")) << line("pfifo_fast");
   EXPECT_TRUE(line("fq").starts_with("tc -d qdisc show dev eth0   # fq: ")) << "fq ignores txqueuelen: " << line("fq");
   EXPECT_TRUE(line("").starts_with("tc -d qdisc show dev eth0   # its kind: ")) << line("");

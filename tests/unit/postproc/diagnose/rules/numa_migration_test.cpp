@@ -107,6 +107,8 @@ TEST(RuleUnboundMigrating, LeavesTooFewCpusToTheirOwnRule) {
   R crowded = job_of({});
   crowded.counter("job.wait_time", "", R::always(0.8e9));
   EXPECT_TRUE(crowded.findings("numa.unbound_migrating").empty());
+  crowded.counter("process.wait_time", "rank0", R::always(0.02e9), "rank");
+  EXPECT_EQ(crowded.findings("numa.unbound_migrating").size(), 1U) << "other processes of the job waited";
 }
 
 TEST(RuleUnboundMigrating, IsSilentOnBoundJobsAndWithinASocket) {
