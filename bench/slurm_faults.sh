@@ -142,8 +142,12 @@ fault_disable_file() { touch "$dir/disable" && sleep "$moment" && rm "$dir/disab
 mapfile -t faults < <(declare -F | sed -n 's/^declare -f fault_//p')
 [ $# = 0 ] || faults=("$@")
 declare -A injected=()
-inject() { # inject FAULT
-  ! "fault_$1" || injected[$1]=$((${injected[$1]:-0} + 1))
+inject() { # inject FAULT: fails if nothing is there that it could break
+  "fault_$1" && injected[$1]=$((${injected[$1]:-0} + 1))
+}
+inject_some() {
+  local try
+  for try in 1 2 3; do ! inject "${faults[$((RANDOM % ${#faults[@]}))]}" || return 0; done
 }
 
 state() { scontrol show job -o "$1" 2>/dev/null | grep -oE ' (JobState|ExitCode)=[A-Z0-9_:]+' | cut -d= -f2 | sort | xargs; }
@@ -162,7 +166,7 @@ declare -A expected=()
 began=$SECONDS
 for number in $(seq "$jobs"); do
   submit "$number"
-  [ $((number % 2)) = 0 ] || inject "${faults[$((RANDOM % ${#faults[@]}))]}" || true
+  [ $((number % 2)) = 0 ] || inject_some
   [ $((number % 10)) != 0 ] || for spool in $(spools); do bash "$janitor" --reset-breaker "$spool" /dev/null >/dev/null || true; done
   while [ "$(squeue -h | wc -l)" -gt 12 ]; do sleep 0.5; done
 done
