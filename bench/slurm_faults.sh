@@ -69,7 +69,9 @@ configured() { # configured LINE...: in the site's file for a moment
   sleep "$moment"
   printf '%s\n' "[slurm]" "min_seconds = 1" >"$dir/reveal.conf"
 }
-a_file() { find "$dir"/spool/*/"$1" -type f 2>/dev/null | one_of; } # a_file GLOB: one of those below the spools
+# a_file GLOB: one of those below the spools
+# shellcheck disable=SC2086
+a_file() { find "$dir"/spool/*/$1 -type f 2>/dev/null | one_of; }
 
 fault_broker_killed() { signal_one KILL reveal-collect 0; }
 fault_broker_ended() { signal_one TERM reveal-collect 0; }
@@ -183,7 +185,7 @@ output=$(grep -lx 'done [0-9]*' "$dir"/home/out.* | wc -l)
 drained=$(sinfo -h -N -o '%N %T' | grep -cE 'drain|down|fail' || true)
 for fault in "${faults[@]}"; do echo "${fault//_/ }: ${injected[$fault]:-0} times"; done
 stopped=$({ processes reveal-collect 0 && processes reveal-collect "$uid" && processes reveal "$uid"; } |
-  xargs -r -I{} grep -l '^State:.T' /proc/{}/status 2>/dev/null | wc -l)
+  xargs -r -I{} grep -l '^State:.T' /proc/{}/status 2>/dev/null | wc -l || true)
 sleep 75 # a delivery that hangs is ended after 50 s
 left=$({ processes reveal-collect 0 && processes reveal-collect "$uid" && processes reveal "$uid"; } | wc -l)
 echo "$jobs jobs in $lasted s: status kept $kept, output kept $output, nodes drained $drained, reports delivered $reports," \
