@@ -25,7 +25,7 @@ rm -f "$build"/reveal*.deb
 } >"$build.log" 2>&1 || { tail -n 30 "$build.log" && exit 1; }
 
 ran=0 failed=0
-for guest in node hints fabric; do
+for guest in node hints fabric memory; do
   echo "== $guest"
   status=0
   bash "tests/guest/$guest.sh" "$build" "$dir" || status=$?
@@ -35,6 +35,6 @@ for guest in node hints fabric; do
     *) ran=$((ran + 1)) failed=$((failed + 1)) ;;
   esac
 done
-echo "guests: $ran of 3 ran, $failed failed"
+echo "guests: $ran of 4 ran, $failed failed"
 [ $ran -gt 0 ] || exit 77
 [ $failed = 0 ]

@@ -1,15 +1,15 @@
 // Programs that use memory in the ways that the guest of memory.sh examines; pages are small unless said otherwise.
 //
 //   memory_faults sweep MEGABYTES SECONDS      writes to each page in turn
+//   memory_faults share MEGABYTES SECONDS      the same with two threads: of a program with one, the kernel's automatic
+//                                              NUMA balancing leaves the pages alone that are where it runs
 //   memory_faults chase MEGABYTES MILLIONS     follows so many random pointers through huge pages: its run time is
 //                                              the time of the accesses
-//   memory_faults visit MEGABYTES SECONDS      sweeps, and takes its orders in turn from a process on each NUMA node:
-//                                              the kernel wakes it near the process that sent the order
-//   memory_faults fragment MEGABYTES SECONDS   leaves each second page free, then asks for huge pages, again and again
+//   memory_faults visit MEGABYTES SECONDS      sweeps, while other processes keep the cpus of each NUMA node busy in
+//                                              turn: the kernel moves it where cpus are free
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +23,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -46,12 +47,18 @@ std::span<char> mapped(std::size_t megabytes, int advice) {
 void write_pages(std::span<char> memory) {
   for (std::size_t at = 0; at < memory.size(); at += kPage) {
     volatile char& byte = memory[at];
-    byte = static_cast<char>(byte + 1);
+    byte = 1;
   }
 }
 
 void sweep(std::span<char> memory, Clock::time_point end) {
   while (Clock::now() < end) write_pages(memory);
+}
+
+void share(std::span<char> memory, Clock::time_point end) {
+  std::thread other(sweep, memory.first(memory.size() / 2), end);
+  sweep(memory.last(memory.size() / 2), end);
+  other.join();
 }
 
 /// One cycle through a word of each cache line, in random order (Sattolo's algorithm).
@@ -83,59 +90,25 @@ cpu_set_t cpus_of_node(int node) {
   return set;
 }
 
-struct Orderer {
-  int ask = -1;    // to it
-  int order = -1;  // from it
-};
-
-Orderer orderer_on(int node) {
-  int ask[2];
-  int order[2];
-  if (::pipe(ask) != 0 || ::pipe(order) != 0) std::exit(1);
-  if (::fork() == 0) {
+/// Keeps the cpus of a NUMA node busy for each second turn.
+void keep_busy(int node, Clock::time_point end) {
+  constexpr std::chrono::milliseconds kTurn(300);
+  const cpu_set_t cpus = cpus_of_node(node);
+  for (int i = 0; i < CPU_COUNT(&cpus); ++i) {
+    if (::fork() != 0) continue;
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const cpu_set_t cpus = cpus_of_node(node);
     if (::sched_setaffinity(0, sizeof cpus, &cpus) != 0) std::exit(1);
-    char token = 0;
-    while (::read(ask[0], &token, 1) == 1 && ::write(order[1], &token, 1) == 1) {
+    for (auto now = Clock::now(); now < end; now = Clock::now()) {
+      const auto turn = now.time_since_epoch() / kTurn;
+      if (turn % 2 != node) std::this_thread::sleep_until(Clock::time_point((turn + 1) * kTurn));
     }
     std::exit(0);
   }
-  return {ask[1], order[0]};
 }
 
 void visit(std::span<char> memory, Clock::time_point end) {
-  constexpr std::chrono::milliseconds kStay(300);
-  const Orderer orderers[] = {orderer_on(0), orderer_on(1)};
-  for (std::size_t turn = 0; Clock::now() < end; ++turn) {
-    const Orderer& orderer = orderers[turn % 2];
-    char token = 0;
-    if (::write(orderer.ask, &token, 1) != 1 || ::read(orderer.order, &token, 1) != 1) std::exit(1);
-    sweep(memory, std::min(end, Clock::now() + kStay));
-  }
-}
-
-/// A random half of the filling's pages is free in turn: hardly a free page has free neighbours when huge pages are
-/// asked for, and the kernel has to move pages first. A fixed half would lie together after the first time.
-void fragment(std::span<char> filling, Clock::time_point end) {
-  const std::size_t pages = filling.size() / kPage;
-  std::vector<bool> is_free(pages);
-  std::mt19937 draw(17);
-  write_pages(filling);
-  unsigned rounds = 0;
-  for (; Clock::now() < end; ++rounds) {
-    for (std::size_t page = 0; page < pages; ++page) {
-      is_free[page] = draw() % 2 == 0;
-      if (is_free[page]) static_cast<void>(::madvise(filling.data() + page * kPage, kPage, MADV_DONTNEED));
-    }
-    const std::span<char> huge = mapped(filling.size() / kMega / 3, MADV_NORMAL);
-    write_pages(huge);
-    ::munmap(huge.data(), huge.size());
-    for (std::size_t page = 0; page < pages; ++page) {
-      if (is_free[page]) write_pages(filling.subspan(page * kPage, kPage));
-    }
-  }
-  std::printf("%u rounds\n", rounds);
+  for (const int node : {0, 1}) keep_busy(node, end);
+  sweep(memory, end);
 }
 
 }  // namespace
@@ -153,10 +126,10 @@ int main(int argc, char** argv) {
   const std::span<char> memory = mapped(megabytes, MADV_NOHUGEPAGE);
   if (mode == "sweep")
     sweep(memory, end);
+  else if (mode == "share")
+    share(memory, end);
   else if (mode == "visit")
     visit(memory, end);
-  else if (mode == "fragment")
-    fragment(memory, end);
   else
     return 2;
   return 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The only program of the guest of memory.sh: runs as its first process.
-mine='numa.single_node_pileup|numa.unbound_migrating|numa.autobalancing_churn|numa.mem_remote|mem.thp_stalls'
+mine='numa.single_node_pileup|numa.unbound_migrating|numa.autobalancing_churn|numa.mem_remote'
 . /usr/local/sbin/first_process.sh
 export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 mount -t debugfs debugfs /sys/kernel/debug
@@ -17,7 +17,7 @@ counted() { # counted job NAME ...: and the kernel's own counters meanwhile
 }
 megabytes_free() { awk '/MemFree/ {printf "%d", $4 / 1024}' /sys/devices/system/node/node$1/meminfo; }
 
-# A rank that is woken in turn on each NUMA node, and one that may not follow.
+# A rank that has free cpus on each NUMA node in turn, and one that may not follow.
 counted job visit-control - taskset -c 0-1 memory_faults visit 256 50
 counted job migrating numa.unbound_migrating memory_faults visit 256 50
 
@@ -25,15 +25,17 @@ export REVEAL_INTERVAL=1s
 # The kernel looks at all memory of a process once in a scan period, which it prolongs up to a minute where the pages are
 # in place. On a node with 200 GB that are 800,000 faults a second; here as many pages are looked at in a shorter time.
 balancing=/sys/kernel/debug/sched/numa_balancing
-sweep_bound="taskset -c 0-1 memory_faults sweep 400 45" # without a policy for the memory, which the kernel respects
+sweep_bound="taskset -c 0-1 memory_faults share 400 45" # without a policy for the memory, which the kernel respects
 counted job churn-control - $sweep_bound
-usual=$(cat $balancing/scan_period_max_ms)
+usual=$(cat $balancing/scan_period_max_ms $balancing/scan_size_mb)
 echo 500 >$balancing/scan_period_max_ms
+echo 128 >$balancing/scan_size_mb # a second: what the emulator can do evenly
 counted job churn numa.autobalancing_churn $sweep_bound
 echo 0 >/proc/sys/kernel/numa_balancing
 counted job churn-off - $sweep_bound
 echo 1 >/proc/sys/kernel/numa_balancing
-echo $usual >$balancing/scan_period_max_ms
+echo ${usual%%$'\n'*} >$balancing/scan_period_max_ms
+echo ${usual##*$'\n'} >$balancing/scan_size_mb
 
 # Ranks on the cpus of one node beside a rank that has another node for itself and does little.
 busy="memory_faults sweep 8 45" light="numactl --cpunodebind=1 sleep 45"
@@ -50,18 +52,8 @@ say "a job of $large MB beside $(megabytes_free 1) MB on node 1"
 counted job full-control - numactl --cpunodebind=0 --preferred=0 memory_faults sweep $large 45
 counted job full numa.single_node_pileup numactl --cpunodebind=0 --membind=0 memory_faults sweep $large 45
 
-# Huge pages in memory whose free pages have no free neighbours.
 swapoff /dev/vdb
-settings=/sys/kernel/mm/transparent_hugepage
-echo always >$settings/enabled
 echo 3 >/proc/sys/vm/drop_caches
-filling=$(($(megabytes_free 0) - 200))
-pieces="numactl --cpunodebind=0 --membind=0 memory_faults fragment $filling 45"
-echo madvise >$settings/defrag
-counted job huge-control - $pieces
-echo always >$settings/defrag
-counted job huge mem.thp_stalls $pieces
-echo madvise >$settings/defrag
 
 # What the advised lines bring: for memory on the other node, and for the node that is too small.
 if chosen gain; then
