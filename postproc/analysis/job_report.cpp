@@ -469,6 +469,15 @@ std::vector<NodeSummary> summaries_of(const std::filesystem::path& directory, st
   return summaries;
 }
 
+/// Whether the directory has a report that is younger than these traces and their summaries.
+bool is_younger_than(std::span<const ListedTrace> traces, const std::filesystem::path& directory) {
+  const std::int64_t report = modified_ns(directory / kReportFile);
+  if (report == std::numeric_limits<std::int64_t>::min()) return false;
+  return std::all_of(traces.begin(), traces.end(), [report](const ListedTrace& trace) {
+    return trace.mtime_ns <= report && modified_ns(trace.path.parent_path() / summary_name(trace.path)) <= report;
+  });
+}
+
 std::string name_of(const std::filesystem::path& directory) {
   std::error_code error;
   return std::filesystem::canonical(directory, error).filename().string();
@@ -709,6 +718,20 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
   return report_of(directory, traces, summaries_of(directory, traces, options, problems), options, problems);
 }
 
+Report build_node_report(const std::filesystem::path& directory, const std::string& node, const ReportOptions& options,
+                         std::vector<InputProblem>& problems) {
+  const std::vector<ListedTrace> traces = traces_of_node(directory, node);
+  if (traces.empty()) throw Error("no trace of \"" + node + "\" in " + directory.string());
+  std::vector<NodeSummary> summaries = usable(outcomes_of(traces, {}, options), problems);
+  if (summaries.empty()) throw Error(problems.front().text);
+  drop_duplicates(summaries, problems);
+  Report report = merged_parts(summaries, problems, options);
+  report.directory = name_of(directory);
+  if (const auto record = read_slurm_job_record(directory)) apply(*record, report.job);
+  conclude(summaries, options.settings, {}, report);
+  return report;
+}
+
 std::vector<Report> try_settings(const std::filesystem::path& directory, Variants settings,
                                  const ReportOptions& options) {
   const std::vector<ListedTrace> traces = list_traces(directory);
@@ -761,13 +784,11 @@ void write_report(const std::filesystem::path& directory, const Report& report) 
 }
 
 bool report_is_fresh(const std::filesystem::path& directory) {
-  const std::int64_t report = modified_ns(directory / "report.json");
-  if (report == std::numeric_limits<std::int64_t>::min()) return false;
-  for (const ListedTrace& trace : list_traces(directory)) {
-    if (trace.mtime_ns > report) return false;
-    if (modified_ns(directory / summary_name(trace.path)) > report) return false;
-  }
-  return true;
+  return is_younger_than(list_traces(directory), directory);
+}
+
+bool report_is_fresh(const std::filesystem::path& directory, const std::string& node) {
+  return is_younger_than(traces_of_node(directory, node), directory);
 }
 
 }  // namespace reveal

@@ -110,6 +110,17 @@ std::vector<ListedTrace> traces_of_node(const std::filesystem::path& directory, 
   return traces;
 }
 
+bool has_more_traces_than(const std::filesystem::path& directory, std::size_t count) {
+  std::error_code error;
+  std::size_t found = 0;
+  for (std::filesystem::directory_iterator entry(directory, error), end; !error && entry != end && found <= count;
+       entry.increment(error)) {
+    const std::string_view name = entry->path().native();
+    if (name.ends_with(kTrace) || name.ends_with(kPart)) ++found;
+  }
+  return found > count;
+}
+
 std::vector<std::string> expand_node_list(std::string_view list) {
   Names names;
   while (!list.empty() && !names.full()) {

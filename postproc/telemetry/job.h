@@ -25,6 +25,9 @@ struct ListedTrace {
 /// The traces of one node, found by name: the directory is not read, because a job may have thousands of files in it.
 [[nodiscard]] std::vector<ListedTrace> traces_of_node(const std::filesystem::path& directory, const std::string& node);
 
+/// Whether the directory has more traces than `count`: reads no more than names, and no more of them than it needs.
+[[nodiscard]] bool has_more_traces_than(const std::filesystem::path& directory, std::size_t count);
+
 /// Nodes of the job as its environment names them (SLURM_JOB_NODELIST), folded; "" when unknown.
 [[nodiscard]] std::string expected_nodes(const Snapshot& snapshot);
 

@@ -252,6 +252,13 @@ expect 1 'report.json: not JSON' "$reveal" show torn
 expect 0 - "$reveal" show job --json
 json out "r['job']['nodes'] == ['n01']"
 expect 1 'did you mean "n01"?' "$reveal" show job --node n02
+expect 2 'is no name of a node' "$reveal" show job --node ../job/n01
+# A file of another node, younger than the report, is not a reason to make the report again.
+cp -rp job lone
+mkfifo lone/n02.h5
+expect 0 - "$reveal" show lone --node n01
+cmp -s lone/report.json job/report.json || fail "show --node n01 made the report of all nodes again"
+grep -q n02 err && fail "show --node n01 read a file of n02: $(cat err)"
 rm job/report.json
 expect 0 - "$reveal" show job
 [ -s job/report.json ] || fail "show does not build a missing report"
