@@ -18,6 +18,7 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/config.h"
+#include "hdf5schema/basics/delivery_times.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/private_files.h"
@@ -26,6 +27,7 @@
 #include "postproc/analysis/downsample_traces.h"
 #include "postproc/analysis/job_report.h"
 #include "postproc/analysis/slurm_job_record.h"
+#include "postproc/deliver/missing_nodes.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/publish.h"
 
@@ -38,21 +40,18 @@ using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kSmallFile = 64 << 10;
 constexpr int kMostRuns = 1000;                          // runs of one name
-constexpr std::chrono::milliseconds kFirstLook = 100ms;  // at a directory that a thousand nodes use: ever less often
-constexpr std::chrono::milliseconds kLongestLook = 2s;
 constexpr auto kSpread = 2ms;         // between the summaries of two nodes of a job, once their epilogs are over
 constexpr auto kLongestSpread = 10s;  // for all of them
+constexpr auto kSpreadInEpilog = 200us;       // the same for their traces, while the epilog waits
+constexpr auto kLongestSpreadInEpilog = 1s;
 constexpr double kShareOfLimit =
     0.6;  // share of an epilog's time for the analysis and for waiting; closing the trace needs some
-// Measured: 0.3 s for a trace of 1 MB; twice that, for a node under load.
-constexpr double kSecondsPerByte = 0.6e-6;
+constexpr double kUnderLoad = 2;  // relative to an idle cpu
 constexpr double kMostMergeAfterEpilog = 20;  // seconds of an idle cpu
 constexpr double kMostAnalysisAfterEpilog =
     300;                                // seconds of an idle cpu; the broker gives up after a quarter of an hour
 constexpr auto kWaitAfterEpilog = 30s;  // for the other nodes
-constexpr double kSecondsPerNode =
-    4e-3;                          // for its summary in the job's report; measured 2 s for 1,000, and twice under load
-constexpr double kThinning = 1.5;  // relative to the analysis; measured .5 s for 4 MB, with an analysis of 1.2 s
+constexpr double kSecondsPerNode = 2e-3;  // for its summary in the job's report; measured 1.6 s for 1,000
 
 std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
@@ -288,22 +287,29 @@ std::string move_all(const fs::path& spool, const Claimed& to, const std::string
 double analysis_seconds(const fs::path& spool, const DeliverSettings& settings) {
   double bytes = 0;
   for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
-  return bytes * kSecondsPerByte * (settings.downsample_traces ? kThinning : 1);
+  return kUnderLoad * settings.pace * expected_analysis_seconds(bytes, settings.downsample_traces);
+}
+
+double merge_seconds(std::size_t nodes, const DeliverSettings& settings) {
+  return kUnderLoad * settings.pace * kSecondsPerNode * static_cast<double>(nodes);
 }
 
 /// The same moment for thousands of nodes would be too much for one directory.
-void wait_for_turn(const std::string& node, const JobPlace& job) {
+void wait_for_turn(const std::string& node, const JobPlace& job, std::chrono::microseconds spread,
+                   std::chrono::microseconds longest) {
   const auto turn = std::find(job.nodes.begin(), job.nodes.end(), node) - job.nodes.begin();
-  std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(turn * kSpread, kLongestSpread));
+  std::this_thread::sleep_for(std::min(turn * spread, longest));
 }
 
 void wait_for_nodes(const fs::path& directory, const std::vector<std::string>& nodes, SteadyClock::time_point end) {
-  constexpr std::size_t kFewNodes = 64;
-  const auto longest = nodes.size() > kFewNodes ? kLongestLook : kFirstLook;
-  for (auto look = kFirstLook; !contains_all(delivered(directory), nodes) && SteadyClock::now() < end;
-       look = std::min(2 * look, longest)) {
-    std::this_thread::sleep_for(std::min<SteadyClock::duration>(look, end - SteadyClock::now()));
+  MissingNodes missing(directory, nodes, delivered(directory));
+  for (Looks looks(end); !missing.have_come() && looks.wait();) {
   }
+}
+
+bool has_report_job(const fs::path& directory) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(directory / kReportJobFile, ignored));
 }
 
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
@@ -323,7 +329,9 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
         if (lease.failure() != 0) throw system_error(directory.string(), lease.failure());
         return built;
       }
+      if (has_report_job(directory)) return built;  // a slower node has left the report to it
       wait_for_nodes(directory, nodes, end);
+      if (has_report_job(directory)) return built;
       reported = delivered(directory);
       if (!contains_all(reported, nodes)) let_epilog_go();
       ReportOptions options;
@@ -396,10 +404,20 @@ DeliverSettings deliver_settings(const Config& config) {
           .downsample_traces = config.text(config_key("slurm", "retain")) == "summary"};
 }
 
+EpilogLimits epilog_limits(double pace) {
+  const DeliverSettings settings{.pace = pace};
+  const double own = kUnderLoad * settings.pace * expected_analysis_seconds(1, false);
+  return {.nodes = static_cast<std::size_t>(std::llround(kMostMergeAfterEpilog / merge_seconds(1, settings))),
+          .trace_bytes = kMostAnalysisAfterEpilog / own};
+}
+
 bool take_marker(const fs::path& directory, const char* name) noexcept {
+  return take_marker(Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get(), name);
+}
+
+bool take_marker(int folder, const char* name) noexcept {
   return static_cast<bool>(
-      Descriptor(::openat(Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get(), name,
-                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)));
+      Descriptor(::openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)));
 }
 
 std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::string& request) {
@@ -438,12 +456,12 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
   Delivery delivery;
   delivery.directory = spool;
   const double own = analysis_seconds(spool, settings);
-  const double merge = static_cast<double>(place.watched.size()) * kSecondsPerNode;
+  const double merge = merge_seconds(place.watched.size(), settings);
   // A node analyses its own trace, wherever the report is built: one cpu could not do that for a thousand nodes.
   const bool analyses = settings.report != ReportWhen::lazy;
   const bool in_epilog = analyses && own <= settings.most_seconds;
-  const bool too_much = merge > kMostMergeAfterEpilog || own > kMostAnalysisAfterEpilog;
-  delivery.needs_job = settings.report == ReportWhen::job || (analyses && too_much);
+  const bool wants_job = settings.report == ReportWhen::job || (analyses && own > kMostAnalysisAfterEpilog);
+  delivery.needs_job = wants_job || (analyses && merge > kMostMergeAfterEpilog);
   if (!in_epilog) delivery.seconds_after_epilog = own;
   const bool merge_in_epilog = in_epilog && own + merge <= settings.most_seconds;
   const auto add_problem = [&why = delivery.why](const std::string& problem) {
@@ -455,12 +473,17 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     for (const std::string& problem : downsample_traces(directory, node)) add_problem(problem);
   };
   if (in_epilog) analyse(spool);
+  wait_for_turn(node, place, kSpreadInEpilog, kLongestSpreadInEpilog);
   for (const Candidate& candidate : delivery_candidates(job, request)) {
     Claimed claimed;
     try {
       claimed = claim_free(candidate, place);
       const fs::path& directory = claimed.directory;
       if (learn && !delivery.names) delivery.names = learn(directory);
+      // Nodes of different pace estimate the merge differently: the first ones decide. Before a summary is there, since
+      // the node that has all of them looks for the marker.
+      const bool decides = wants_job || claimed.fresh || delivery.names;
+      delivery.submits_job = delivery.needs_job && decides && take_marker(claimed.folder.get(), kReportJobFile);
       const JobNames& names = delivery.names ? *delivery.names : job.names;
       if (!names.state.empty())
         publish_file(directory, kSlurmJobRecordFile, render_slurm_job_record(record_of({place, names})));
@@ -471,6 +494,8 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       break;
     } catch (const std::exception& error) {
       add_problem(error.what());
+      if (delivery.submits_job) ::unlinkat(claimed.folder.get(), kReportJobFile, 0);
+      delivery.submits_job = false;
       if (claimed.fresh) withdraw(claimed.directory);
     }
   }
@@ -479,7 +504,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     DeliverSettings waiting = settings;
     if (!merge_in_epilog) {
       if (let_epilog_go) let_epilog_go(delivery);
-      wait_for_turn(node, place);
+      wait_for_turn(node, place, kSpread, kLongestSpread);
       if (!in_epilog) analyse(delivery.directory);
       waiting.wait_for_nodes = kWaitAfterEpilog + std::chrono::milliseconds(std::llround(own * 1e3));
     }

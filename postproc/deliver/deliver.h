@@ -23,6 +23,7 @@ struct DeliverSettings {
   ReportWhen report = ReportWhen::epilog;
   std::chrono::milliseconds wait_for_nodes{0};
   double most_seconds = 0;         // limit for the estimated analysis in the epilog
+  double pace = 1;                 // relative to estimates of earlier deliveries on this node
   bool downsample_traces = false;  // once they are analysed
 };
 
@@ -35,13 +36,23 @@ struct Delivery {
   std::string why;                  // the failures on the way, in one line
   bool report_built = false;
   bool needs_job = false;           // the merge is too much work for an epilog, or the site wants a job for it
+  bool submits_job = false;         // this node submits it, and no other one
   double seconds_after_epilog = 0;  // that this node analyses its trace for, of an idle cpu
   std::optional<JobNames> names;    // learnt on the way
   Descriptor folder;                // `directory`, also once another node has renamed it
 };
 
+/// The largest job whose report needs no job of its own, on a node of this pace.
+struct EpilogLimits {
+  std::size_t nodes = 0;
+  double trace_bytes = 0;  // of one node
+};
+[[nodiscard]] EpilogLimits epilog_limits(double pace);
+
 /// True for one caller only, of all nodes and runs that deliver there: O_EXCL.
 [[nodiscard]] bool take_marker(const std::filesystem::path& directory, const char* name) noexcept;
+/// The same in an open directory.
+[[nodiscard]] bool take_marker(int folder, const char* name) noexcept;
 
 struct Candidate {
   std::filesystem::path path;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/delivery_times.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
@@ -22,6 +23,7 @@
 #include "hdf5schema/basics/request.h"
 #include "postproc/deliver/array_end.h"
 #include "postproc/deliver/deliver.h"
+#include "postproc/deliver/missing_nodes.h"
 #include "postproc/deliver/report_job.h"
 #include "postproc/deliver/slurm_controller.h"
 #include "postproc/deliver/slurm_job.h"
@@ -37,7 +39,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kControllerLimit{3000};  // within the epilog's own
 constexpr std::chrono::seconds kReportLimit{60};             // for another node to build it
-constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file system
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
 constexpr std::chrono::seconds kRetryLimit{10};    // for mails of earlier jobs
@@ -75,7 +76,8 @@ class EndOfNode {
       expect_mail({job.place, names});
       return names;
     };
-    const DeliverSettings settings = deliver_settings(config_);
+    DeliverSettings settings = deliver_settings(config_);
+    settings.pace = bounded_pace(end_.pace);
     mail_settings_ = mail_settings(config_, mail_problems_);
     if (settings.report == ReportWhen::lazy) mail_settings_.enabled = false;
     if (alone) expect_mail(job);
@@ -120,9 +122,9 @@ class EndOfNode {
   }
 
  private:
-  /// While Slurm still knows the job. Only the first node does it.
-  void submit(const Delivery& delivery, const SlurmJob& job, const DeliverSettings& settings) const {
-    if (!delivery.needs_job || !take_marker(delivery.directory, kReportJobFile)) return;
+  /// While Slurm still knows the job. Only one node does it, once.
+  void submit(const Delivery& delivery, const SlurmJob& job, const DeliverSettings& settings) {
+    if (!delivery.submits_job || std::exchange(submitted_, true)) return;
     const ReportJobCommand command{.program = own_path().string(),
                                    .config = end_.config,
                                    .request = end_.request,
@@ -190,13 +192,12 @@ class EndOfNode {
     for (const std::string& problem : config_.problems_of({"mail"})) say(LOG_NOTICE, problem);
     for (const std::string& problem : mail_problems_) say(LOG_NOTICE, problem);
     if (!mail_settings_.enabled) return;
-    const auto end = std::chrono::steady_clock::now() + kReportLimit;
+    Looks looks(std::chrono::steady_clock::now() + kReportLimit);
     std::error_code ignored;
-    while (std::chrono::steady_clock::now() < end) {
+    do {
       const std::filesystem::path directory = delivered_to(delivery);
-      if (std::filesystem::exists(directory / "report.json", ignored)) return mail(directory, job);
-      std::this_thread::sleep_for(kReportLook);
-    }
+      if (std::filesystem::exists(directory / kReportFile, ignored)) return mail(directory, job);
+    } while (looks.wait());
     say(LOG_NOTICE, "no mail, because there is no report yet in " + delivery.directory.string());
     expected_.drop();
   }
@@ -267,6 +268,7 @@ class EndOfNode {
   std::vector<std::string> mail_problems_;
   ExpectedTask expected_;
   bool reported_ = false;
+  bool submitted_ = false;  // the report job
 };
 
 }  // namespace

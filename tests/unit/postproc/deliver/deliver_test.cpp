@@ -349,8 +349,43 @@ TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
   job_.place.nodes = job_.place.watched;
   const Delivery delivery = deliver_node("n01");
   EXPECT_TRUE(delivery.needs_job);
+  EXPECT_TRUE(delivery.submits_job);
   EXPECT_FALSE(delivery.report_built);
   EXPECT_TRUE(fs::exists(delivery.directory / "n01.summary.json")) << "each node analyses its own trace";
+  const Delivery second = deliver_node("n2");
+  EXPECT_TRUE(second.needs_job);
+  EXPECT_FALSE(second.submits_job) << "one job is enough";
+}
+
+TEST_F(Deliver, LeavesTheReportToTheJobThatASlowerNodeHasSubmitted) {
+  for (int node = 2; node <= 6000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  const Delivery slow = deliver_node("n01");
+  EXPECT_TRUE(slow.submits_job) << "6,000 nodes at the usual pace";
+  settings_.pace = 0.5;
+  const Delivery fast = deliver_node("n2");
+  EXPECT_FALSE(fast.needs_job) << "its estimate fits";
+  EXPECT_FALSE(fast.report_built);
+  EXPECT_FALSE(fs::exists(fast.directory / "report.json"));
+}
+
+TEST_F(Deliver, LetsTheFirstNodeDecideOnTheJob) {
+  for (int node = 2; node <= 6000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  settings_.report = ReportWhen::lazy;
+  const Delivery first = deliver_node("n2");
+  settings_.report = ReportWhen::epilog;
+  const Delivery slow = deliver_node("n01");
+  EXPECT_TRUE(slow.needs_job);
+  EXPECT_FALSE(slow.submits_job) << "the first one may have estimated less";
+  EXPECT_FALSE(fs::exists(first.directory / ".report-job"));
+}
+
+TEST_F(Deliver, EstimatesByThePaceOfTheNode) {
+  EXPECT_EQ(epilog_limits(1).nodes, 5000U);
+  EXPECT_NEAR(epilog_limits(1).trace_bytes, 500e6, 1);
+  EXPECT_EQ(epilog_limits(0.5).nodes, 10'000U);
+  EXPECT_NEAR(epilog_limits(4).trace_bytes, 125e6, 1);
 }
 
 TEST_F(Deliver, AnalysesItsTraceAfterTheEpilogIfAJobBuildsTheReport) {
