@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
@@ -80,15 +81,22 @@ std::vector<LedgerLine> lines_in(const fs::path& directory, const OwnerKey& owne
   return std::move(parsed.lines);
 }
 
-std::string standard_input() {
+/// Calls `use` with lines of standard input, about a megabyte at a time: those of 10,000 nodes need not fit into memory.
+void read_standard_input(const std::function<void(std::string_view lines)>& use) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
   std::string text;
   char part[65536];
-  for (std::size_t got = 1; got > 0 && text.size() <= kLargestLedger;) {
+  for (std::size_t got = 1; got > 0;) {
     got = std::fread(part, 1, sizeof part, stdin);
     text.append(part, got);
+    if (text.size() < kPiece) continue;
+    const std::size_t end = text.rfind('\n');
+    if (end == std::string::npos && text.size() > kLargestLedger) throw Error("standard input: it has no lines");
+    if (end == std::string::npos) continue;
+    use(std::string_view(text).substr(0, end + 1));
+    text.erase(0, end + 1);
   }
-  if (text.size() > kLargestLedger) throw Error("standard input: more than a ledger can have");
-  return text;
+  use(text);
 }
 
 std::int64_t option_ns(const std::string& text) {
@@ -110,6 +118,9 @@ class Nodes final : public Command {
            "--ledger", ledger_,
            "read this file as well, and add the results from the directories: a line for each node and job, without "
            "names of users, jobs and commands; \"-\": read the lines from standard input")
+        ->type_name("FILE");
+    app.add_option("--new-lines", new_lines_,
+                   "with --ledger FILE: append the lines that it did not have, or that have changed, to this file")
         ->type_name("FILE");
     app.add_option("--since", since_, "only jobs that ended in this time: 24h, 30d")
         ->check(no_duration)
@@ -141,6 +152,10 @@ class Nodes final : public Command {
       complain("--ledger - only reads: it cannot store results from directories");
       return kUsage;
     }
+    if (!new_lines_.empty() && (ledger_.empty() || ledger_ == kStandardInput)) {
+      complain("--new-lines needs --ledger FILE");
+      return kUsage;
+    }
     if (mail_ && !digest_.dry_run && ::geteuid() == 0) {
       throw Error(
           "reveal does not send mail as root; as a mailer account: reveal nodes --ledger - --mail, with the ledger as "
@@ -151,9 +166,10 @@ class Nodes final : public Command {
     NodeLedger ledger;
     const OwnerKey owners = owner_key();
     const bool known = read_ledger(now, owners, ledger, ranking.lines_refused);
+    const NodeLedger before = new_lines_.empty() ? NodeLedger() : ledger;
     std::size_t read = add_directories(now, owners, ledger, ranking.unread);
     if (collected_) read += add_lines_of_nodes(now, owners, ledger, ranking.lines_refused);
-    if (!ledger_.empty() && read > 0) write_ledger(now, ledger);
+    if (!ledger_.empty() && read > 0) write_ledger(now, ledger, before);
     if (!since_.empty()) ledger.keep_since(now - option_ns(since_));
     ranking_.own = owners.pseudonym(::geteuid());
     NodeRanking made = rank_nodes(ledger.lines(), ranking_);
@@ -179,12 +195,18 @@ class Nodes final : public Command {
   bool read_ledger(std::int64_t now, const OwnerKey& owners, NodeLedger& ledger, std::size_t& refused) const {
     std::error_code error;
     if (ledger_.empty() || (adds() && !fs::exists(ledger_, error))) return false;
-    ParsedLedger parsed = parse_ledger(
-        ledger_ == kStandardInput ? standard_input() : read_text_file(ledger_, kLargestLedger, FileOf::ours), now);
-    refused = parsed.refused;
-    for (LedgerLine& line : parsed.lines) {
-      if (owners.is_new() && !line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);
-      ledger.add(std::move(line));
+    const auto add = [&](std::string_view lines) {
+      ParsedLedger parsed = parse_ledger(lines, now);
+      refused += parsed.refused;
+      for (LedgerLine& line : parsed.lines) {
+        if (owners.is_new() && !line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);
+        ledger.add(std::move(line));
+      }
+    };
+    if (ledger_ == kStandardInput) {
+      read_standard_input(add);
+    } else {
+      add(read_text_file(ledger_, kLargestLedger, FileOf::ours));
     }
     return true;
   }
@@ -192,13 +214,17 @@ class Nodes final : public Command {
   /// The number of lines that were read. They name owners by a hash, which is the same on all nodes.
   static std::size_t add_lines_of_nodes(std::int64_t now, const OwnerKey& owners, NodeLedger& ledger,
                                         std::size_t& refused) {
-    ParsedLedger parsed = parse_ledger(standard_input(), now);
-    refused += parsed.refused;
-    for (LedgerLine& line : parsed.lines) {
-      if (!line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);
-      ledger.add(std::move(line));
-    }
-    return parsed.lines.size();
+    std::size_t read = 0;
+    read_standard_input([&](std::string_view lines) {
+      ParsedLedger parsed = parse_ledger(lines, now);
+      refused += parsed.refused;
+      read += parsed.lines.size();
+      for (LedgerLine& line : parsed.lines) {
+        if (!line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);
+        ledger.add(std::move(line));
+      }
+    });
+    return read;
   }
 
   /// The number of directories that were read.
@@ -216,11 +242,22 @@ class Nodes final : public Command {
     return read;
   }
 
-  void write_ledger(std::int64_t now, NodeLedger ledger) const {
+  /// The new lines first: after a crash in between they are new once more, and not lost.
+  void write_ledger(std::int64_t now, NodeLedger ledger, const NodeLedger& before) const {
     ledger.keep_since(now - option_ns(keep_));
-    const fs::path file = ledger_;
-    publish_file(file.has_parent_path() ? file.parent_path() : ".", file.filename(), render_ledger(ledger.lines()),
-                 Synced::yes);
+    if (!new_lines_.empty()) append_to(new_lines_, render_ledger(ledger.lines_since(before)));
+    write(ledger_, render_ledger(ledger.lines(), kLargestLedger));
+  }
+
+  static void append_to(const fs::path& file, const std::string& lines) {
+    std::error_code error;
+    if (lines.empty()) return;
+    const std::string earlier = fs::exists(file, error) ? read_text_file(file, kLargestLedger, FileOf::ours) : "";
+    write(file, earlier + lines);
+  }
+
+  static void write(const fs::path& file, const std::string& text) {
+    publish_file(file.has_parent_path() ? file.parent_path() : ".", file.filename(), text, Synced::yes);
   }
 
   int send(const NodeRanking& ranking, std::int64_t now, const CommonOptions& common) {
@@ -241,7 +278,7 @@ class Nodes final : public Command {
   bool collected_ = false;  // lines of nodes' ledgers come from standard input
   bool mail_ = false;
   NodeDigest digest_;
-  std::string ledger_, since_, keep_ = "90d";
+  std::string ledger_, new_lines_, since_, keep_ = "90d";
   RankingOptions ranking_;
   std::size_t limit_ = 20;
 };
@@ -254,6 +291,7 @@ const RegisteredCommand kNodesCommand{
          "  reveal nodes reveal-4711 reveal-4712\n"
          "  reveal nodes . --json\n"
          "  reveal nodes . --ledger nodes.jsonl --since 30d    also keep a line for each node and job\n"
+         "  reveal nodes . --ledger nodes.jsonl --new-lines new.jsonl    and the lines it did not have in a file\n"
          "  reveal nodes --ledger nodes.jsonl --since 24h      without the directories\n"
          "  reveal nodes --ledger - --since 24h --mail --dry-run < nodes.jsonl\n"
          "  clush -a -N cat /var/spool/reveal/nodes.jsonl | reveal nodes - --ledger nodes.jsonl\n"

@@ -187,6 +187,12 @@ std::string render_ledger(std::span<const LedgerLine> lines) {
   return text;
 }
 
+std::string render_ledger(std::span<const LedgerLine> lines, std::size_t most) {
+  std::string text = render_ledger(lines);
+  if (text.size() > most) text.erase(0, text.find('\n', text.size() - most - 1) + 1);
+  return text;
+}
+
 ParsedLedger parse_ledger(std::string_view text, std::int64_t now_utc_ns) {
   ParsedLedger parsed;
   for (std::string_view rest = text, words; next_line(rest, words);) {
@@ -217,6 +223,15 @@ std::vector<LedgerLine> NodeLedger::lines() const {
   std::vector<LedgerLine> lines;
   lines.reserve(lines_.size());
   for (const auto& [key, line] : lines_) lines.push_back(line);
+  return lines;
+}
+
+std::vector<LedgerLine> NodeLedger::lines_since(const NodeLedger& earlier) const {
+  std::vector<LedgerLine> lines;
+  for (const auto& [key, line] : lines_) {
+    const auto known = earlier.lines_.find(key);
+    if (known == earlier.lines_.end() || known->second != line) lines.push_back(line);
+  }
   return lines;
 }
 

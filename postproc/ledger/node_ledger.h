@@ -58,6 +58,8 @@ struct LedgerLine {
 
 /// A JSON object on each line.
 [[nodiscard]] std::string render_ledger(std::span<const LedgerLine> lines);
+/// The same without the first lines, where it would be longer than `most` bytes.
+[[nodiscard]] std::string render_ledger(std::span<const LedgerLine> lines, std::size_t most);
 
 struct ParsedLedger {
   std::vector<LedgerLine> lines;
@@ -73,6 +75,8 @@ class NodeLedger {
   /// Forgets jobs that ended earlier.
   void keep_since(std::int64_t utc_ns);
   [[nodiscard]] std::vector<LedgerLine> lines() const;
+  /// Lines that are not in an earlier ledger, or have changed since.
+  [[nodiscard]] std::vector<LedgerLine> lines_since(const NodeLedger& earlier) const;
 
  private:
   using Key = std::tuple<std::int64_t, std::string, std::string, std::string>;  // begin, owner, job, node

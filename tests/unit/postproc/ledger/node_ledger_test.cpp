@@ -180,5 +180,32 @@ TEST(NodeLedger, KeepsEachNodeOfAJobOnceButNotAcrossUsers) {
   EXPECT_TRUE(ledger.lines().empty());
 }
 
+TEST(NodeLedger, KnowsTheLinesThatAnEarlierOneLacks) {
+  NodeLedger ledger;
+  for (const LedgerLine& line : lines_of(job_of_four())) ledger.add(line);
+  const NodeLedger earlier = ledger;
+  EXPECT_TRUE(ledger.lines_since(earlier).empty());
+  EXPECT_EQ(ledger.lines_since({}).size(), 4U);
+  for (const LedgerLine& line : lines_of(job_of_four())) ledger.add(line);
+  EXPECT_TRUE(ledger.lines_since(earlier).empty()) << "they came twice";
+  Report report = job_of_four();
+  report.findings = {finding_of("mem.ecc_host", {"n02"}, 6)};
+  for (const LedgerLine& line : lines_of(report)) ledger.add(line);
+  ASSERT_EQ(ledger.lines_since(earlier).size(), 1U) << "the report was made again, with a finding";
+  EXPECT_EQ(ledger.lines_since(earlier)[0].node, "n02");
+}
+
+TEST(NodeLedger, IsRenderedWithoutItsFirstLinesWhereItIsTooLong) {
+  const std::vector<LedgerLine> lines = lines_of(job_of_four());
+  const std::string whole = render_ledger(lines);
+  EXPECT_EQ(render_ledger(lines, whole.size()), whole);
+  const std::string last = whole.substr(whole.rfind('\n', whole.size() - 2) + 1);
+  EXPECT_EQ(render_ledger(lines, last.size()), last);
+  EXPECT_EQ(render_ledger(lines, last.size() - 1), "");
+  const std::string without_first = render_ledger(lines, whole.size() - 1);
+  EXPECT_EQ(parse_ledger(without_first, kLater).lines.size(), 3U);
+  EXPECT_EQ(parse_ledger(without_first, kLater).refused, 0U);
+}
+
 }  // namespace
 }  // namespace reveal::tests::node_ledger_test
