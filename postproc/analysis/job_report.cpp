@@ -35,6 +35,7 @@
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job.h"
+#include "postproc/telemetry/node_folders.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -572,6 +573,18 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
   return report;
 }
 
+/// Traces of a large job lie in folders.
+void name_folders(std::span<const ListedTrace> traces, Report& report) {
+  std::map<std::string, std::filesystem::path> folders;  // by the name of the trace
+  for (const ListedTrace& trace : traces) {
+    const std::filesystem::path folder = trace.path.parent_path().filename();
+    if (is_node_folder(folder.native())) folders.emplace(trace.path.filename().string(), folder);
+  }
+  for (auto& [what, path] : report.files) {
+    if (const auto known = folders.find(path); known != folders.end()) path = (known->second / path).string();
+  }
+}
+
 /// The user's feedback about findings of such a run; empty if there is none.
 struct GivenFeedback {
   std::vector<Feedback> feedback;
@@ -666,6 +679,7 @@ Report report_of(const std::filesystem::path& directory, std::span<const ListedT
   void_where_kernel_is_shared(summaries);
 
   Report report = merged_parts(summaries, problems, options);
+  name_folders(traces, report);
   add_straggler_threads(traces, summaries, report.findings);
   report.directory = name_of(directory);
   report.job.exit_code = options.exit_code;
@@ -726,6 +740,7 @@ Report build_node_report(const std::filesystem::path& directory, const std::stri
   if (summaries.empty()) throw Error(problems.front().text);
   drop_duplicates(summaries, problems);
   Report report = merged_parts(summaries, problems, options);
+  name_folders(traces, report);
   report.directory = name_of(directory);
   if (const auto record = read_slurm_job_record(directory)) apply(*record, report.job);
   conclude(summaries, options.settings, {}, report);

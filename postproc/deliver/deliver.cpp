@@ -29,6 +29,7 @@
 #include "postproc/analysis/slurm_job_record.h"
 #include "postproc/deliver/missing_nodes.h"
 #include "postproc/telemetry/job.h"
+#include "postproc/telemetry/node_folders.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -71,7 +72,7 @@ Claim claim(const fs::path& directory, const JobPlace& job) {
     bool occupied = false;
     for (const auto& entry : fs::directory_iterator(directory)) {
       const std::string name = entry.path().filename().string();
-      occupied = occupied || name.ends_with(".h5") || name.ends_with(".h5.part");
+      occupied = occupied || name.ends_with(".h5") || name.ends_with(".h5.part") || is_node_folder(name);
     }
     if (!occupied && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
       return Claim::fresh;
@@ -112,7 +113,10 @@ void withdraw(const fs::path& directory) noexcept {
   constexpr std::string_view kOurs[] = {kClaimFile, kAskedFile, kSlurmJobRecordFile};
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    if (std::find(std::begin(kOurs), std::end(kOurs), entry->path().filename().native()) == std::end(kOurs)) return;
+    const std::string& name = entry->path().filename().native();
+    std::error_code not_empty;
+    if (is_node_folder(name) && fs::remove(entry->path(), not_empty)) continue;
+    if (std::find(std::begin(kOurs), std::end(kOurs), name) == std::end(kOurs)) return;
   }
   for (const std::string_view name : kOurs) fs::remove(directory / name, error);
   fs::remove(directory, error);
@@ -128,6 +132,37 @@ struct Claimed {
   Descriptor folder;  // the same, open
   bool fresh = false;
 };
+
+NodeFiles layout_of(const JobPlace& job) {
+  return job.nodes.size() > kMostNodesInADirectory ? NodeFiles::in_folders : NodeFiles::flat;
+}
+
+/// The files of one node in a job's directory.
+struct NodePlace {
+  fs::path directory;
+  Descriptor own;  // a folder in the job's directory
+  int folder = -1;
+};
+
+/// Throws Error.
+NodePlace place_of_node(const Claimed& claimed, const std::string& node, const JobPlace& job) {
+  if (layout_of(job) == NodeFiles::flat) return {claimed.directory, {}, claimed.folder.get()};
+  const std::string name = node_folder(node);
+  const auto open_folder = [&] {
+    return Descriptor(
+        ::openat(claimed.folder.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  };
+  NodePlace place{.directory = claimed.directory / name, .own = {}};
+  place.own = open_folder();
+  if (!place.own && errno == ENOENT) {
+    if (::mkdirat(claimed.folder.get(), name.c_str(), 0700) == 0) sync_directory(claimed.folder.get(), claimed.directory);
+    place.own = open_folder();
+  }
+  if (!place.own) throw system_error(place.directory.string(), errno);
+  require_private_directory(place.own.get(), place.directory.string(), Privacy::others_do_not_write);
+  place.folder = place.own.get();
+  return place;
+}
 
 Claimed claim_free(const Candidate& wanted, const JobPlace& job) {
   if (!wanted.make_parents && !fs::is_directory(wanted.path.parent_path())) {
@@ -149,10 +184,13 @@ Claimed claim_free(const Candidate& wanted, const JobPlace& job) {
 std::set<std::string> delivered(const fs::path& directory) {
   constexpr std::string_view kEnding = ".summary.json";
   std::set<std::string> nodes;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.ends_with(kEnding) && name.front() != '.') nodes.insert(name.substr(0, name.size() - kEnding.size()));
+  try {
+    visit_node_files(directory, [&nodes](const fs::path& path) {
+      const std::string name = path.filename().string();
+      if (name.ends_with(kEnding) && name.front() != '.') nodes.insert(name.substr(0, name.size() - kEnding.size()));
+      return true;
+    });
+  } catch (const Error&) {  // it was renamed, or the file system is away
   }
   return nodes;
 }
@@ -166,13 +204,12 @@ bool belongs_to(const std::string& name, const std::string& node) {
 }
 
 /// True if the file is under this name already: an earlier delivery was killed before it removed it from the spool.
-/// `taken`: the name is.
-bool stands_already(const fs::path& file, int folder, const std::string& name, bool& taken) {
+bool stands_already(const fs::path& file, int folder, const std::string& name) {
   struct stat ours {};
   struct stat there {};
-  taken = ::fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0;
-  return taken && ::lstat(file.c_str(), &ours) == 0 && ours.st_size == there.st_size &&
-         ours.st_mtim.tv_sec == there.st_mtim.tv_sec && ours.st_mtim.tv_nsec == there.st_mtim.tv_nsec;
+  return ::fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ::lstat(file.c_str(), &ours) == 0 &&
+         ours.st_size == there.st_size && ours.st_mtim.tv_sec == there.st_mtim.tv_sec &&
+         ours.st_mtim.tv_nsec == there.st_mtim.tv_nsec;
 }
 
 struct Waiting {
@@ -205,20 +242,14 @@ Waiting waiting_in(const fs::path& spool, const std::string& node) {
 /// Files go from the spool to the job's directory. They leave the spool once all of their new names are on the disk.
 class Move {
  public:
-  Move(const Claimed& to, const std::string& node) : to_(to), node_(node) {}
+  Move(const NodePlace& to, const std::string& node) : to_(to), node_(node) {}
 
   void trace(const fs::path& from) {
     const std::string own = from.filename().string();
     const std::string ending = own.ends_with(".part") ? ".h5.part" : ".h5";
     // A second collector of the same job on this node (the first one was ended in the middle) takes the next name.
     const auto name_of = [&](int number) { return number == 1 ? own : fmt::format("{}-{}{}", node_, number, ending); };
-    const int folder = to_.folder.get();
-    int number = 1;
-    bool taken = false;
-    while (!stands_already(from, folder, name_of(number), taken) && taken) ++number;
-    const std::string name =
-        taken ? name_of(number)
-              : copy_new(from, folder, to_.directory, [&](int attempt) { return name_of(number + attempt - 1); });
+    const std::string name = copied_or_there(from, name_of);
     placed_.push_back(from);
     if (!own.ends_with(".earlier") && name != own) new_names_[summary_name(from)] = name;
   }
@@ -227,7 +258,7 @@ class Move {
     const std::string own = from.filename().string();
     const auto renamed = new_names_.find(own);
     if (renamed == new_names_.end()) {
-      copy_over(from, to_.folder.get(), to_.directory, own);
+      copy_over(from, to_.folder, to_.directory, own);
     } else {
       publish_renamed(from, renamed->second);
     }
@@ -238,7 +269,7 @@ class Move {
   [[nodiscard]] std::string finish() {
     std::string left;
     try {
-      if (!placed_.empty()) sync_directory(to_.folder.get(), to_.directory);
+      if (!placed_.empty()) sync_directory(to_.folder, to_.directory);
     } catch (const Error& error) {  // they stay in the spool, too
       return error.what();
     }
@@ -251,6 +282,26 @@ class Move {
   }
 
  private:
+  struct IsThere {
+    std::string name;
+  };
+
+  /// The name of the file. It is looked for only where it cannot be new: nearly all of a thousand nodes come once.
+  std::string copied_or_there(const fs::path& from, const std::function<std::string(int)>& name_of) const {
+    const auto next_name = [&](int number) {
+      if (number > 1 && stands_already(from, to_.folder, name_of(number - 1))) throw IsThere{name_of(number - 1)};
+      return name_of(number);
+    };
+    try {
+      return copy_new(from, to_.folder, to_.directory, next_name);
+    } catch (const IsThere& there) {
+      return there.name;
+    } catch (const Error&) {  // no space for a second one
+      if (stands_already(from, to_.folder, name_of(1))) return name_of(1);
+      throw;
+    }
+  }
+
   void publish_renamed(const fs::path& from, const std::string& trace) const {
     std::optional<NodeSummary> theirs;
     try {
@@ -262,7 +313,7 @@ class Move {
     publish_summary(to_.directory / trace, *std::move(theirs), Synced::yes);
   }
 
-  const Claimed& to_;
+  const NodePlace& to_;
   const std::string& node_;
   std::vector<fs::path> placed_;
   std::map<std::string, std::string> new_names_;  // by the summary of each trace
@@ -270,7 +321,7 @@ class Move {
 
 /// Traces before summaries: a node that sees a summary may begin with the report. Files that were delivered before are
 /// not replaced. Returns why a delivered file is still in the spool, "" if there is none.
-std::string move_all(const fs::path& spool, const Claimed& to, const std::string& node) {
+std::string move_all(const fs::path& spool, const NodePlace& to, const std::string& node) {
   const Waiting waiting = waiting_in(spool, node);
   Move move(to, node);
   try {
@@ -301,8 +352,9 @@ void wait_for_turn(const std::string& node, const JobPlace& job, std::chrono::mi
   std::this_thread::sleep_for(std::min(turn * spread, longest));
 }
 
-void wait_for_nodes(const fs::path& directory, const std::vector<std::string>& nodes, SteadyClock::time_point end) {
-  MissingNodes missing(directory, nodes, delivered(directory));
+void wait_for_nodes(const fs::path& directory, NodeFiles layout, const std::vector<std::string>& nodes,
+                    SteadyClock::time_point end) {
+  MissingNodes missing(directory, layout, nodes, delivered(directory));
   for (Looks looks(end); !missing.have_come() && looks.wait();) {
   }
 }
@@ -330,7 +382,7 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
         return built;
       }
       if (has_report_job(directory)) return built;  // a slower node has left the report to it
-      wait_for_nodes(directory, nodes, end);
+      wait_for_nodes(directory, layout_of(job), nodes, end);
       if (has_report_job(directory)) return built;
       reported = delivered(directory);
       if (!contains_all(reported, nodes)) let_epilog_go();
@@ -487,7 +539,7 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       const JobNames& names = delivery.names ? *delivery.names : job.names;
       if (!names.state.empty())
         publish_file(directory, kSlurmJobRecordFile, render_slurm_job_record(record_of({place, names})));
-      add_problem(move_all(spool, claimed, node));
+      add_problem(move_all(spool, place_of_node(claimed, node, place), node));
       delivery.directory = directory;
       delivery.folder = std::move(claimed.folder);
       delivery.moved = true;

@@ -6,6 +6,8 @@
 #include <thread>
 #include <utility>
 
+#include "postproc/telemetry/node_folders.h"
+
 namespace reveal {
 
 std::chrono::milliseconds next_look(std::chrono::milliseconds waited) noexcept {
@@ -21,20 +23,25 @@ bool Looks::wait() const {
   return true;
 }
 
-MissingNodes::MissingNodes(std::filesystem::path directory, const std::vector<std::string>& nodes,
+MissingNodes::MissingNodes(std::filesystem::path directory, NodeFiles layout, const std::vector<std::string>& nodes,
                            const std::set<std::string>& delivered)
-    : directory_(std::move(directory)) {
+    : directory_(std::move(directory)), layout_(layout) {
   for (const std::string& node : nodes) {
     if (!delivered.contains(node)) missing_.push_back(node);
   }
 }
 
 bool MissingNodes::have_come() {
-  struct stat status {};
-  while (!missing_.empty() && ::lstat((directory_ / (missing_.back() + ".summary.json")).c_str(), &status) == 0) {
-    missing_.pop_back();
-  }
+  while (!missing_.empty() && has_come(missing_.back())) missing_.pop_back();
   return missing_.empty();
+}
+
+bool MissingNodes::has_come(const std::string& node) const {
+  struct stat status {};
+  const std::string name = node + ".summary.json";
+  const std::filesystem::path file =
+      layout_ == NodeFiles::in_folders ? directory_ / node_folder(node) / name : directory_ / name;
+  return ::lstat(file.c_str(), &status) == 0;
 }
 
 }  // namespace reveal

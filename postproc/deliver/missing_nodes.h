@@ -25,16 +25,21 @@ class Looks {
   Clock::time_point begin_ = Clock::now(), end_;
 };
 
+enum class NodeFiles { flat, in_folders };  // of a job of thousands of nodes, see postproc/telemetry/node_folders.h
+
 /// Nodes whose summary is not in the directory yet.
 class MissingNodes {
  public:
-  MissingNodes(std::filesystem::path directory, const std::vector<std::string>& nodes,
+  MissingNodes(std::filesystem::path directory, NodeFiles layout, const std::vector<std::string>& nodes,
                const std::set<std::string>& delivered);
   /// Looks for one of them, and for the next one only when that is there: one operation, and one for each that came.
   [[nodiscard]] bool have_come();
 
  private:
+  [[nodiscard]] bool has_come(const std::string& node) const;
+
   std::filesystem::path directory_;
+  NodeFiles layout_;
   std::vector<std::string> missing_;
 };
 

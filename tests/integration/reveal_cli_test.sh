@@ -263,6 +263,25 @@ rm job/report.json
 expect 0 - "$reveal" show job
 [ -s job/report.json ] || fail "show does not build a missing report"
 
+# --- the traces of more than 1,000 nodes lie in folders
+mkdir -p fan/nodes-06
+cp job/n01.h5 fan/nodes-06/
+expect 0 - "$reveal" report fan
+[ -s fan/nodes-06/n01.summary.json ] && [ ! -e fan/n01.summary.json ] || fail "the summary is not beside its trace: $(ls -R fan)"
+json fan/report.json "r['job']['nodes'] == ['n01'] and {'what': 'trace n01', 'path': 'nodes-06/n01.h5'} in r['files']"
+expect 0 - "$reveal" show fan --node n01
+expect 0 - "$reveal" show fan/nodes-06/n01.h5
+expect 0 - "$reveal" merge fan
+/usr/bin/python3 -c "import h5py; print(sorted(h5py.File('fan/job.h5')['nodes/n01']))" >out 2>err || fail "job.h5 has no node: $(cat err)"
+PYTHONPATH=$REVEAL_SOURCE/hdf5schema/python /usr/bin/python3 -c "import reveal; print(len(reveal.job('fan', 'cpu.user')))" >out 2>err ||
+  fail "reveal.job does not find the trace: $(cat err)"
+expect 0 - "$reveal" export fan --format csv
+if [ "$(id -u)" = 0 ]; then
+  chown nobody fan/nodes-06/n01.h5
+  expect 1 'n01.h5 belongs to nobody' "$reveal" merge fan
+  chown 0:0 fan/nodes-06/n01.h5
+fi
+
 # --- one good trace among bad ones: each bad one has a line, the good one its report
 cp job/n01.h5 job/n01.copy.h5
 head -c 3000 job/n01.h5 >job/n02.h5

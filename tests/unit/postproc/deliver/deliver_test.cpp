@@ -121,6 +121,46 @@ TEST_F(Deliver, ReplacesNothingThatWasDelivered) {
   EXPECT_TRUE(fs::exists(first.directory / "n01-2.h5"));
 }
 
+TEST_F(Deliver, SpreadsMoreThanAThousandNodesOverFolders) {
+  for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  settings_.report = ReportWhen::job;
+  const Delivery first = deliver_node("n01");
+  ASSERT_TRUE(first.moved);
+  EXPECT_TRUE(fs::exists(first.directory / "nodes-06/n01.h5"));
+  EXPECT_TRUE(fs::exists(first.directory / "nodes-06/n01.summary.json"));
+  EXPECT_FALSE(fs::exists(first.directory / "n01.h5"));
+  EXPECT_EQ(fs::status(first.directory / "nodes-06").permissions(), fs::perms::owner_all);
+  EXPECT_TRUE(deliver_node("n2").moved);
+  EXPECT_TRUE(fs::exists(first.directory / "nodes-39/n2.h5"));
+  EXPECT_TRUE(deliver_node("n01").moved);
+  EXPECT_TRUE(fs::exists(first.directory / "nodes-06/n01-2.h5")) << "nothing is replaced";
+
+  std::vector<InputProblem> problems;
+  const Report report = build_report(first.directory, {}, problems);
+  EXPECT_EQ(report.job.nodes, (std::vector<std::string>{"n01", "n2"}));
+  const auto is_second = [](const auto& file) { return file.first == "trace n2"; };
+  const auto file = std::find_if(report.files.begin(), report.files.end(), is_second);
+  ASSERT_NE(file, report.files.end());
+  EXPECT_EQ(file->second, "nodes-39/n2.h5");
+  write_report(first.directory, report);
+  EXPECT_TRUE(report_is_fresh(first.directory));
+  EXPECT_TRUE(report_is_fresh(first.directory, "n2"));
+}
+
+TEST_F(Deliver, DeliversThroughNoLinkInPlaceOfAFolder) {
+  for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  settings_.report = ReportWhen::lazy;
+  const Delivery first = deliver_node("n2");
+  fs::create_directory(base_ / "elsewhere");
+  fs::create_directory_symlink(base_ / "elsewhere", first.directory / "nodes-06");
+  const Delivery second = deliver_node("n01");
+  EXPECT_FALSE(second.moved);
+  EXPECT_TRUE(fs::is_empty(base_ / "elsewhere"));
+  EXPECT_TRUE(fs::exists(base_ / "spool-n01/n01.h5"));
+}
+
 TEST_F(Deliver, GoesOnWhereAnEarlierDeliveryWasKilled) {
   const fs::path trace = spool("n01") / "n01.h5";
   settings_.report = ReportWhen::lazy;

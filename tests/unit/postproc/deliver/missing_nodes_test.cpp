@@ -40,7 +40,7 @@ TEST(MissingNodes, AreLookedForOneAtATime) {
   const auto come = [&](const char* node) {
     std::ofstream(directory.path() / (std::string(node) + ".summary.json")) << "{}";
   };
-  MissingNodes missing(directory.path(), {"n1", "n2", "n3"}, {"n2", "other"});
+  MissingNodes missing(directory.path(), NodeFiles::flat, {"n1", "n2", "n3"}, {"n2", "other"});
   EXPECT_FALSE(missing.have_come());
   come("n1");
   EXPECT_FALSE(missing.have_come());
@@ -48,7 +48,17 @@ TEST(MissingNodes, AreLookedForOneAtATime) {
   EXPECT_TRUE(missing.have_come());
   std::filesystem::remove(directory.path() / "n3.summary.json");
   EXPECT_TRUE(missing.have_come()) << "a node that was there is not looked for again";
-  EXPECT_TRUE(MissingNodes(directory.path(), {"n2"}, {"n2"}).have_come());
+  EXPECT_TRUE(MissingNodes(directory.path(), NodeFiles::flat, {"n2"}, {"n2"}).have_come());
+}
+
+TEST(MissingNodes, OfALargeJobComeToTheirFolders) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory.path() / "nodes-4e");
+  MissingNodes missing(directory.path(), NodeFiles::in_folders, {"n0001"}, {});
+  std::ofstream(directory.path() / "n0001.summary.json") << "{}";
+  EXPECT_FALSE(missing.have_come());
+  std::ofstream(directory.path() / "nodes-4e/n0001.summary.json") << "{}";
+  EXPECT_TRUE(missing.have_come());
 }
 
 }  // namespace
