@@ -5,8 +5,8 @@
 
 Each node delivers a real trace of a few seconds with `reveal deliver` as the collector starts it, in the order of the
 nodes, the first one in the background: it waits for the others and builds the report. The others are traced with
-strace; counted are system calls with a path in that directory or relative to it. Reading and writing data is not
-counted. Needs strace."""
+strace; counted are system calls with a name in that directory, and openings of the directory itself. Calls on open files
+(reading, writing, times, syncing) are not counted. Needs strace."""
 import argparse
 import collections
 import os
@@ -33,7 +33,8 @@ def counted(log: pathlib.Path, directory: str) -> collections.Counter:
     calls = collections.Counter()
     for line in log.read_text(errors="replace").splitlines():
         match = CALL.match(line)
-        if match and directory in match[2] and not re.match(r"(read|write|close|fcntl|lseek|pread|pwrite)", match[1]):
+        named = match and re.search(r'"[^"]+"', match[2])  # not "", which is the open file itself
+        if named and directory in match[2] and not re.match(r"(read|write|close|fcntl|lseek|pread|pwrite)", match[1]):
             calls[match[1]] += 1
     return calls
 

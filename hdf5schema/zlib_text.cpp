@@ -11,7 +11,7 @@
 namespace reveal {
 namespace {
 
-constexpr char kZlib = 0x78;  // deflate with a window of 32 KiB: the only first byte that libdeflate writes
+constexpr char kZlib = 0x78;    // deflate with a window of 32 KiB: the only first byte that libdeflate writes
 constexpr int kSmallLevel = 9;  // a few milliseconds for a node's summary, which is read by name over a network
 constexpr int kFastLevel = 1;
 constexpr std::size_t kUsualRatio = 8;

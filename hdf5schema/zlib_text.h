@@ -8,7 +8,7 @@
 
 namespace reveal {
 
-enum class Deflating { small, fast };  // the smallest result, or a third larger in a tenth of the time
+enum class Deflating : std::uint8_t { small, fast };  // the smallest result, or a third larger in a tenth of the time
 
 /// A text in JSON, or any other that does not begin with an 'x', is told from it by its first byte.
 [[nodiscard]] std::string zlib_text(std::string_view text, Deflating how = Deflating::small);

@@ -388,8 +388,10 @@ class Broker {
   void keep_delivery_time(double expected, double cpu) const {
     try {
       DeliveryTimes times = DeliveryTimes::in_spool(options_.spool, utc_seconds_now());
-      times.add({.owner = options_.uid, .utc_seconds = utc_seconds_now(), .expected_seconds = expected, .cpu_seconds = cpu});
-      if (times.deliveries() > 0) times.keep_in_spool(options_.spool);
+      const std::string before = times.text();
+      times.add(
+          {.owner = options_.uid, .utc_seconds = utc_seconds_now(), .expected_seconds = expected, .cpu_seconds = cpu});
+      if (times.text() != before) times.keep_in_spool(options_.spool);
     } catch (const std::exception& error) {
       say(LOG_NOTICE, options_, std::string("the time of this delivery is not kept: ") + error.what());
     }
@@ -412,11 +414,10 @@ class Broker {
       if (::chdir("/") != 0) return kSamplerFailed;
       ::fcntl(ready, F_SETFD, 0);
       const std::filesystem::path own = own_path().parent_path() / "reveal";
-      std::vector<std::string> words{own.string(),        "deliver",    spool_.string(),       "--job",
-                                     options_.job,        "--node",     options_.node,         "--config",
-                                     options_.config,     "--ready-fd", std::to_string(ready), "--mail-state",
-                                     mail_state_.string(),
-                                     "--pace",           std::to_string(pace_)};
+      std::vector<std::string> words{own.string(),         "deliver",    spool_.string(),       "--job",
+                                     options_.job,         "--node",     options_.node,         "--config",
+                                     options_.config,      "--ready-fd", std::to_string(ready), "--mail-state",
+                                     mail_state_.string(), "--pace",     std::to_string(pace_)};
       if (options_.orphan) words.emplace_back("--orphan");
       if (ledger_lines_) {
         ::fcntl(ledger_lines_.get(), F_SETFD, 0);
@@ -486,7 +487,7 @@ class Broker {
   Descriptor call_requests_;  // likewise, to count calls: until the call server reads them
   ChildProcess call_server_;
   Descriptor ledger_lines_;  // lines of the deliverer; none where the site keeps no ledger
-  double pace_ = 1;          // of analyses on this node, see DeliveryTimes
+  double pace_ = 1;          // analyses on this node, see DeliveryTimes
   SteadyClock::time_point next_look_;
   bool job_gone_ = false;
   bool finished_ = false;

@@ -26,8 +26,8 @@ constexpr double kWithThinning = 1.5;
 constexpr double kMilli = 1e-3;
 
 bool is_sound(const DeliveryTime& time) {
-  return time.expected_seconds > kLeastExpected && time.expected_seconds <= kLongestDelivery &&
-         time.cpu_seconds > 0 && time.cpu_seconds <= kLongestDelivery;
+  return time.expected_seconds > kLeastExpected && time.expected_seconds <= kLongestDelivery && time.cpu_seconds > 0 &&
+         time.cpu_seconds <= kLongestDelivery;
 }
 
 /// OWNER SECONDS MILLISECONDS MILLISECONDS
@@ -50,7 +50,7 @@ std::string line_of(const DeliveryTime& time) {
          std::to_string(std::llround(time.cpu_seconds / kMilli)) + "\n";
 }
 
-/// Of an even number, the one of the two in the middle that is nearer to 1.
+/// Where two are in the middle, the one that is nearer to 1.
 double cautious_median(std::vector<double> paces) {
   std::sort(paces.begin(), paces.end());
   const double low = paces[(paces.size() - 1) / 2];

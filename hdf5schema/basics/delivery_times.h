@@ -1,6 +1,7 @@
-// What the end of earlier jobs cost on this node: the processor time of their deliverers beside the time that their
+// The cost of the end of earlier jobs on this node: the processor time of their deliverers beside the time that their
 // traces let expect. Root measures and keeps both, in a file of its own in the spool; a user can change no more than
-// how long his own deliverers compute. So the place of a report, the epilog or a job, is chosen by how fast the node is.
+// how long his own deliverers compute. So the place of a report, the epilog or a job, is chosen by how fast the node
+// is.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,8 @@ struct DeliveryTime {
 class DeliveryTimes {
  public:
   /// The times that are kept in the spool; none where there is no such file of this user, or no line of it is sound.
-  [[nodiscard]] static DeliveryTimes in_spool(const std::filesystem::path& spool, std::int64_t now_utc_seconds) noexcept;
+  [[nodiscard]] static DeliveryTimes in_spool(const std::filesystem::path& spool,
+                                              std::int64_t now_utc_seconds) noexcept;
   /// Lines that cannot be are left out: those of the future, of more than 90 days, and without a measured time.
   [[nodiscard]] static DeliveryTimes of_text(std::string_view text, std::int64_t now_utc_seconds);
 

@@ -57,8 +57,8 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
 [[nodiscard]] Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                                   std::vector<InputProblem>& problems);
 
-/// The report of one node alone: of its own trace or summary, and no file of another node. Without what only a comparison
-/// of nodes or runs shows. Throws Error when the node has no usable trace.
+/// The report of one node alone: of its own trace or summary, and no file of another node. Without what only a
+/// comparison of nodes or runs shows. Throws Error when the node has no usable trace.
 [[nodiscard]] Report build_node_report(const std::filesystem::path& directory, const std::string& node,
                                        const ReportOptions& options, std::vector<InputProblem>& problems);
 

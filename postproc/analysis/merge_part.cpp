@@ -98,7 +98,7 @@ std::string head_line(const std::string& config_hash, std::uint32_t checksum) {
   return fmt::format("{} {} {} {:08x}\n", kForm, REVEAL_VERSION, config_hash, checksum);
 }
 
-void refuse_damaged() {
+[[noreturn]] void refuse_damaged() {
   throw Error("it is damaged or cut off");
 }
 
@@ -152,7 +152,7 @@ class Frames {
   }
 
   std::string_view rest_;
-  std::size_t budget_ = kLargestPart;  // of all frames
+  std::size_t budget_ = kLargestPart;  // for all frames
 };
 
 /// One node's files, which tell whether the part has their content, and the size of its summary's bytes.
@@ -320,7 +320,7 @@ void write_part(const fs::path& directory, PartNumber part, const std::string& c
                 std::span<const PartNode> nodes) {
   PackedWriter writer;
   std::string frames;   // behind that of the texts, which are known at the end
-  std::string records;  // of the next frame
+  std::string records;  // records of the next frame
   std::size_t plain = 0;
   for (const PartNode& node : nodes) {
     writer.put(node.summary);

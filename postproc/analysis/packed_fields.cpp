@@ -5,7 +5,7 @@ namespace {
 
 constexpr unsigned kBitsOfByte = 7;  // each byte has so many bits of a number, the lowest first
 constexpr unsigned kByteGoesOn = 1U << kBitsOfByte;
-constexpr std::size_t kMostTexts = 1 << 21;  // of 10,000 nodes: an empty text takes one byte here, and 40 in memory
+constexpr std::size_t kMostTexts = 1 << 21;  // an empty text takes one byte here, and 40 in memory
 
 void append_packed(std::uint64_t number, std::string& bytes) {
   for (; number >= kByteGoesOn; number >>= kBitsOfByte)

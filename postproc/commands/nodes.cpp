@@ -81,7 +81,8 @@ std::vector<LedgerLine> lines_in(const fs::path& directory, const OwnerKey& owne
   return std::move(parsed.lines);
 }
 
-/// Calls `use` with lines of standard input, about a megabyte at a time: those of 10,000 nodes need not fit into memory.
+/// Calls `use` with lines of standard input, about a megabyte at a time: those of 10,000 nodes need not fit into
+/// memory.
 void read_standard_input(const std::function<void(std::string_view lines)>& use) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   std::string text;

@@ -40,18 +40,18 @@ using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kSmallFile = 64 << 10;
-constexpr int kMostRuns = 1000;                          // runs of one name
-constexpr auto kSpread = 2ms;         // between the summaries of two nodes of a job, once their epilogs are over
-constexpr auto kLongestSpread = 10s;  // for all of them
-constexpr auto kSpreadInEpilog = 200us;       // the same for their traces, while the epilog waits
+constexpr int kMostRuns = 1000;          // runs of one name
+constexpr auto kSpread = 2ms;            // between the summaries of two nodes of a job, once their epilogs are over
+constexpr auto kLongestSpread = 10s;     // for all of them
+constexpr auto kSpreadInEpilog = 200us;  // the same for their traces, while the epilog waits
 constexpr auto kLongestSpreadInEpilog = 1s;
 constexpr double kShareOfLimit =
     0.6;  // share of an epilog's time for the analysis and for waiting; closing the trace needs some
-constexpr double kUnderLoad = 2;  // relative to an idle cpu
+constexpr double kUnderLoad = 2;              // relative to an idle cpu
 constexpr double kMostMergeAfterEpilog = 20;  // seconds of an idle cpu
 constexpr double kMostAnalysisAfterEpilog =
-    300;                                // seconds of an idle cpu; the broker gives up after a quarter of an hour
-constexpr auto kWaitAfterEpilog = 30s;  // for the other nodes
+    300;                                  // seconds of an idle cpu; the broker gives up after a quarter of an hour
+constexpr auto kWaitAfterEpilog = 30s;    // for the other nodes
 constexpr double kSecondsPerNode = 2e-3;  // for its summary in the job's report; measured 1.6 s for 1,000
 
 std::string claim_of(const JobPlace& job) {
@@ -113,7 +113,7 @@ void withdraw(const fs::path& directory) noexcept {
   constexpr std::string_view kOurs[] = {kClaimFile, kAskedFile, kSlurmJobRecordFile};
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string& name = entry->path().filename().native();
+    const std::string name = entry->path().filename().string();
     std::error_code not_empty;
     if (is_node_folder(name) && fs::remove(entry->path(), not_empty)) continue;
     if (std::find(std::begin(kOurs), std::end(kOurs), name) == std::end(kOurs)) return;
@@ -149,13 +149,13 @@ NodePlace place_of_node(const Claimed& claimed, const std::string& node, const J
   if (layout_of(job) == NodeFiles::flat) return {claimed.directory, {}, claimed.folder.get()};
   const std::string name = node_folder(node);
   const auto open_folder = [&] {
-    return Descriptor(
-        ::openat(claimed.folder.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    return Descriptor(::openat(claimed.folder.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   };
   NodePlace place{.directory = claimed.directory / name, .own = {}};
   place.own = open_folder();
   if (!place.own && errno == ENOENT) {
-    if (::mkdirat(claimed.folder.get(), name.c_str(), 0700) == 0) sync_directory(claimed.folder.get(), claimed.directory);
+    if (::mkdirat(claimed.folder.get(), name.c_str(), 0700) == 0)
+      sync_directory(claimed.folder.get(), claimed.directory);
     place.own = open_folder();
   }
   if (!place.own) throw system_error(place.directory.string(), errno);
@@ -182,7 +182,7 @@ Claimed claim_free(const Candidate& wanted, const JobPlace& job) {
 
 /// Nodes with a summary, whether they were expected or not.
 std::set<std::string> delivered(const fs::path& directory) {
-  constexpr std::string_view kEnding = ".summary.json";
+  static constexpr std::string_view kEnding = ".summary.json";
   std::set<std::string> nodes;
   try {
     visit_node_files(directory, [&nodes](const fs::path& path) {

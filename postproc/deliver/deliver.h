@@ -45,7 +45,7 @@ struct Delivery {
 /// The largest job whose report needs no job of its own, on a node of this pace.
 struct EpilogLimits {
   std::size_t nodes = 0;
-  double trace_bytes = 0;  // of one node
+  double trace_bytes = 0;  // one node's
 };
 [[nodiscard]] EpilogLimits epilog_limits(double pace);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
@@ -25,7 +26,7 @@ class Looks {
   Clock::time_point begin_ = Clock::now(), end_;
 };
 
-enum class NodeFiles { flat, in_folders };  // of a job of thousands of nodes, see postproc/telemetry/node_folders.h
+enum class NodeFiles : std::uint8_t { flat, in_folders };  // see postproc/telemetry/node_folders.h
 
 /// Nodes whose summary is not in the directory yet.
 class MissingNodes {

@@ -33,8 +33,8 @@ constexpr std::string_view kOpenTraceEnding = ".h5.part";
 constexpr std::string_view kSchemaOfSummary = "reveal.summary/";
 constexpr std::size_t kMostOfSummary = 1 << 20;
 
-/// The directory itself, through no link to it; throws Error if it is another user's. `above`: the open directory that it
-/// is in.
+/// The directory itself, through no link to it; throws Error if it is another user's. `above`: the open directory that
+/// it is in.
 Descriptor open_own(int above, const fs::path& directory) {
   const fs::path name = above == AT_FDCWD ? directory : directory.filename();
   Descriptor folder(::openat(above, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));

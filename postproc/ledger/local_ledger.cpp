@@ -38,7 +38,8 @@ std::size_t fair_share(std::vector<std::size_t> needs, std::size_t most) {
   return most;
 }
 
-/// The newest lines of each owner as text of at most `most` bytes: a user with many short jobs does not push out others.
+/// The newest lines of each owner as text of at most `most` bytes: a user with many short jobs does not push out
+/// others.
 std::string fair_part(std::span<const LedgerLine> lines, std::size_t most) {
   std::vector<std::string> texts;
   std::map<std::string, std::size_t> needed;

@@ -17,14 +17,14 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kListDepth = 2;        // brackets around the entries: those of the report and of the list
-constexpr std::size_t kLongestKey = 64;      // of a list
+constexpr std::size_t kListDepth = 2;         // brackets around the entries: those of the report and of the list
+constexpr std::size_t kLongestKey = 64;       // name of a list
 constexpr std::string_view kFiles = "files";  // "trace n01" for each node, and the reports of the job
 constexpr std::string_view kTraceBegin = "\"trace ";
 
 /// Lists of a report in which narrow_to_node() keeps the entries that name the node.
-constexpr std::string_view kNodeLists[] = {"coverage", "totals", "overhead", "locality", "python",
-                                           "findings", "episodes", "phases", "timeline", kFiles};
+constexpr std::string_view kNodeLists[] = {"coverage", "totals",   "overhead", "locality", "python",
+                                           "findings", "episodes", "phases",   "timeline", kFiles};
 
 std::string quoted_in_json(const std::string& text) {
   return json_text(Json(text));
@@ -40,7 +40,7 @@ std::string NodeEntries::take() {
 }
 
 void NodeEntries::add(std::string_view piece) {
-  std::size_t begin = 0;  // of what is not copied yet
+  std::size_t begin = 0;  // begin of the part that is not copied yet
   const auto copy_until = [&](std::size_t end) {
     (in_list_ ? entry_ : kept_).append(piece.substr(begin, end - begin));
     begin = end;
@@ -92,7 +92,7 @@ void NodeEntries::close(char bracket) {
   if (in_list_ && depth_ == kListDepth) {
     if (bracket == ']') end_of_entry();
     in_list_ = false;
-    kept_ += std::exchange(entry_, {});  // of a list that does not end as it began: no JSON
+    kept_ += std::exchange(entry_, {});  // a list that does not end as it began is no JSON
   }
   if (depth_ > 0) --depth_;
 }

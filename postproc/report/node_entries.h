@@ -1,4 +1,5 @@
-// The part of report.json about one node: of 10,000 nodes, the file has 24 MB, and nearly all of it is about the others.
+// The part of report.json about one node: of 10,000 nodes, the file has 24 MB, and nearly all of it is about the
+// others.
 #pragma once
 
 #include <filesystem>

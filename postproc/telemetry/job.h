@@ -18,8 +18,8 @@ struct ListedTrace {
   std::int64_t mtime_ns = 0;
 };
 
-/// NODE.h5 and NODE.h5.part by name, and NODE.h5.earlier where the segment after it is missing; also those in folders of
-/// nodes (node_folders.h). Throws Error when `directory` cannot be read or holds no trace.
+/// NODE.h5 and NODE.h5.part by name, and NODE.h5.earlier where the segment after it is missing; also those in folders
+/// of nodes (node_folders.h). Throws Error when `directory` cannot be read or holds no trace.
 [[nodiscard]] std::vector<ListedTrace> list_traces(const std::filesystem::path& directory);
 
 /// The traces of one node, found by name: the directory is not read, because a job may have thousands of files in it.

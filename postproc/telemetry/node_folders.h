@@ -1,6 +1,6 @@
-// The files of a node lie in the job's directory itself. Of a job of more than 1,000 nodes they lie in 128 folders in it,
-// because file systems serve the names of one directory one after the other: "nodes-3f/n4711.h5". The folder follows
-// from the name of the node, so that a node is found without a list. Readers find both layouts.
+// The files of a node lie in the job's directory itself. Of a job of more than 1,000 nodes they lie in 128 folders in
+// it, because file systems serve the names of one directory one after the other: "nodes-3f/n4711.h5". The folder
+// follows from the name of the node, so that a node is found without a list. Readers find both layouts.
 #pragma once
 
 #include <cstddef>

@@ -60,8 +60,14 @@ TEST(DeliveryTimes, AreWithinAQuarterAndFour) {
 }
 
 TEST(DeliveryTimes, LeaveOutWhatSaysNothing) {
-  EXPECT_EQ(times_of({{1, kNow, 0.4, 1}, {1, kNow, 0, 1}, {1, kNow, 1, 0}, {1, kNow, -1, 1}, {1, kNow, 1, 1e9},
-                      {1, kNow, 1e9, 1}, {1, kNow, std::nan(""), 1}, {1, kNow, 1, std::nan("")}})
+  EXPECT_EQ(times_of({{1, kNow, 0.4, 1},
+                      {1, kNow, 0, 1},
+                      {1, kNow, 1, 0},
+                      {1, kNow, -1, 1},
+                      {1, kNow, 1, 1e9},
+                      {1, kNow, 1e9, 1},
+                      {1, kNow, std::nan(""), 1},
+                      {1, kNow, 1, std::nan("")}})
                 .deliveries(),
             0U);
 }
@@ -77,9 +83,10 @@ TEST(DeliveryTimes, AreReadBackAndRefuseWhatCannotBe) {
   const std::string text = times_of({{1000, kNow, 1.5, 3}, {1001, kNow - 5, 2, 0.25}}).text();
   EXPECT_EQ(text, "1000 1800000000 1500 3000\n1001 1799999995 2000 250\n");
   EXPECT_EQ(DeliveryTimes::of_text(text, kNow).text(), text);
-  for (const char* wrong : {"", "1000", "1000 1800000000 1500", "1000 1800000000 1500 3000 1", "-1 1800000000 1500 3000",
-                            "4294967296 1800000000 1500 3000", "1000 1800000001 1500 3000", "1000 1500000000 1500 3000",
-                            "1000 1800000000 99999999999999999999 1", "a b c d", "1000 1800000000 1.5 3"}) {
+  for (const char* wrong :
+       {"", "1000", "1000 1800000000 1500", "1000 1800000000 1500 3000 1", "-1 1800000000 1500 3000",
+        "4294967296 1800000000 1500 3000", "1000 1800000001 1500 3000", "1000 1500000000 1500 3000",
+        "1000 1800000000 99999999999999999999 1", "a b c d", "1000 1800000000 1.5 3"}) {
     EXPECT_EQ(DeliveryTimes::of_text(wrong, kNow).deliveries(), 0U) << wrong;
   }
   EXPECT_EQ(DeliveryTimes::of_text("nonsense\n" + text + "1000 18", kNow).text(), text) << "a damaged line is left out";

@@ -29,6 +29,7 @@ class NodeReport : public testing::Test {
     summary.expected_nodes = "n[01-03]";
     summary.part.job.begin_utc_ns = 1'700'000'000'000'000'000;
     summary.part.job.end_utc_ns = 1'700'000'060'000'000'000;
+    summary.profile.block_ns = summary.profile.sparkline_step_ns = 1'000'000'000;
     publish_summary(trace.path, summary);
   }
 

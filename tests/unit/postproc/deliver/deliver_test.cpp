@@ -391,7 +391,7 @@ TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
   EXPECT_TRUE(delivery.needs_job);
   EXPECT_TRUE(delivery.submits_job);
   EXPECT_FALSE(delivery.report_built);
-  EXPECT_TRUE(fs::exists(delivery.directory / "n01.summary.json")) << "each node analyses its own trace";
+  EXPECT_TRUE(fs::exists(delivery.directory / "nodes-06/n01.summary.json")) << "each node analyses its own trace";
   const Delivery second = deliver_node("n2");
   EXPECT_TRUE(second.needs_job);
   EXPECT_FALSE(second.submits_job) << "one job is enough";

@@ -62,9 +62,10 @@ TEST(NodeEntries, AreNoMoreOfThousandsOfNodesThanOfOne) {
 }
 
 TEST(NodeEntries, LeaveListsOfOtherThingsAndTextsAlone) {
-  EXPECT_EQ(about(R"({"tags":["n1","n2"],"job":{"totals":[{"node":"n2"},3]},"totals":[{"a":"n1"},{"a":"n2"},[["n1"]]]})",
-                  "n1"),
-            R"({"tags":["n1","n2"],"job":{"totals":[{"node":"n2"},3]},"totals":[{"a":"n1"},[["n1"]]]})");
+  EXPECT_EQ(
+      about(R"({"tags":["n1","n2"],"job":{"totals":[{"node":"n2"},3]},"totals":[{"a":"n1"},{"a":"n2"},[["n1"]]]})",
+            "n1"),
+      R"({"tags":["n1","n2"],"job":{"totals":[{"node":"n2"},3]},"totals":[{"a":"n1"},[["n1"]]]})");
   EXPECT_EQ(about(R"({"totals":[],"overhead":[ ],"x":"],[\"","episodes":[{"text":"]}\\"},{"n1":"n1,]\""}]})", "n1"),
             R"({"totals":[],"overhead":[],"x":"],[\"","episodes":[{"n1":"n1,]\""}]})");
 }

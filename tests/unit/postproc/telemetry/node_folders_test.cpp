@@ -56,8 +56,8 @@ class NodeFolders : public testing::Test {
 };
 
 TEST_F(NodeFolders, AreReadWithTheDirectoryItself) {
-  for (const char* file : {"nodes-06/n01.h5", "nodes-73/n02.h5.part", "n03.h5", "nodes-73/nodes-06/n04.h5", "deep/n05.h5",
-                           "nodes-73/n02.summary.json"}) {
+  for (const char* file : {"nodes-06/n01.h5", "nodes-73/n02.h5.part", "n03.h5", "nodes-73/nodes-06/n04.h5",
+                           "deep/n05.h5", "nodes-73/n02.summary.json"}) {
     write(file);
   }
   EXPECT_EQ(listed(), (std::vector<std::string>{"nodes-06/n01.h5", "nodes-73/n02.h5.part", "n03.h5"}));
