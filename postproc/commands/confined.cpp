@@ -315,13 +315,18 @@ std::optional<Foreign> foreign_entry(const fs::path& directory, uid_t me) {
 
 }  // namespace
 
-std::optional<Foreign> foreign_part(const std::vector<fs::path>& inputs) {
+std::optional<Foreign> foreign_part(const std::vector<fs::path>& inputs, bool entries) {
   if (g_foreign) return g_foreign;
   const uid_t me = ::geteuid();
   for (const fs::path& input : inputs) {
     struct stat status {};
-    if (::stat(input.c_str(), &status) != 0) continue;  // the command reports the missing file
+    const bool is_there = ::stat(input.c_str(), &status) == 0;
+    if (!is_there || !S_ISDIR(status.st_mode)) {
+      if (auto foreign = foreign_file(input, me)) return foreign;
+    }
+    if (!is_there) continue;  // the command reports the missing file
     if (status.st_uid != me) return Foreign{input, name_of_user(status.st_uid)};
+    if (!entries) continue;
     if (auto foreign = foreign_entry(input, me)) return foreign;
   }
   return std::nullopt;

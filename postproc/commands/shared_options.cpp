@@ -131,12 +131,6 @@ std::string newest_job_directory() {
   return newest;
 }
 
-std::string chosen_job_directory(const std::string& given) {
-  std::string directory = job_directory(given);
-  if (given.empty()) complain("no directory was given: this is the newest here, " + directory);
-  return directory;
-}
-
 std::string typed(const std::string& directory) {
   namespace fs = std::filesystem;
   std::error_code error;

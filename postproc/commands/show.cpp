@@ -17,7 +17,10 @@ class Show final : public Command {
     app.add_flag("--all", all_,
                  "print everything, also intervals without a known cause, and gaps in measurements and checks");
     app.add_flag("--episodes", episodes_, "only the anomalous intervals, with the detectors that found them");
-    app.add_option("--node", node_, "only results of this node, in full; files of other nodes are not read")
+    app.add_option(
+           "--node", node_,
+           "only results of this node, in full; files of other nodes are not read, unless the job is small and has no "
+           "report")
         ->type_name("NODE")
         ->check([](const std::string& name) {
           return name.find('/') == std::string::npos ? std::string() : "\"" + name + "\" is no name of a node";
@@ -26,7 +29,8 @@ class Show final : public Command {
   }
 
   int run(const CommonOptions& common) override {
-    directory_ = chosen_job_directory(directory_);
+    if (directory_.empty()) complain("no directory was given: this is the newest here, " + chosen_.directory);
+    directory_ = chosen_.directory;
     Report report = node_.empty() ? stored_or_new_report(directory_, common) : report_about_node(common);
     if (!node_.empty()) narrow_to_node(report, node_);
     if (!finding_.empty()) narrow_to_finding(report, finding_);
@@ -44,25 +48,29 @@ class Show final : public Command {
   }
 
   [[nodiscard]] Inputs inputs() const override {
-    const std::string directory = job_directory(directory_);
-    const std::filesystem::path report = std::filesystem::path(directory) / kReportFile;
-    return {.paths = {is_stored(directory) ? report : std::filesystem::path(directory)}};
+    chosen_.directory = job_directory(directory_);
+    chosen_.report_alone = !node_.empty() && has_report_about(chosen_.directory, node_);
+    const std::filesystem::path directory = chosen_.directory;
+    if (chosen_.report_alone) return {.paths = {directory, directory / kReportFile}, .entries = false};
+    return {.paths = {directory}};
   }
 
  private:
-  [[nodiscard]] bool is_stored(const std::string& directory) const {
-    return !node_.empty() && has_report_about(directory, node_);
-  }
-
   [[nodiscard]] Report report_about_node(const CommonOptions& common) const {
     try {
-      if (is_stored(directory_)) return stored_report_about(directory_, node_, common);
+      if (chosen_.report_alone) return stored_report_about(directory_, node_, common);
     } catch (const Error&) {  // damaged, or of another version: made again, where this process may read all of it
       if (foreign_part({directory_})) throw;
     }
     return new_report_about(directory_, node_, common);
   }
 
+  /// Decided once, by inputs(): the directory may change, and what was not checked must not be read.
+  struct Chosen {
+    std::string directory;
+    bool report_alone = false;  // nothing else is read
+  };
+  mutable Chosen chosen_;
   std::string directory_, node_, finding_;
   bool all_ = false;
   bool episodes_ = false;

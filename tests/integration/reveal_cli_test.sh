@@ -259,6 +259,12 @@ mkfifo lone/n02.h5
 expect 0 - "$reveal" show lone --node n01
 cmp -s lone/report.json job/report.json || fail "show --node n01 made the report of all nodes again"
 grep -q n02 err && fail "show --node n01 read a file of n02: $(cat err)"
+if [ "$(id -u)" = 0 ]; then # root's report in the directory of a user is read with his rights
+  cp -rp job planted
+  chmod 600 planted/report.json
+  chown nobody planted
+  expect 1 'planted/report.json: Permission denied' "$reveal" show planted --node n01
+fi
 rm job/report.json
 expect 0 - "$reveal" show job
 [ -s job/report.json ] || fail "show does not build a missing report"
