@@ -78,7 +78,7 @@ def main():
                   + ", ".join(f"{name} {count}" for name, count in calls.most_common()), flush=True)
             if args.list and node == nodes[-1]:
                 print("\n".join(line for line in log.read_text().splitlines() if f"{work}/reveal-4711" in line))
-        first.wait()
+        print("exit status of the node that builds the report:", first.wait())
         print("delivered:", ", ".join(sorted(path.name for path in (work / "reveal-4711").iterdir())))
     if args.most and most > args.most:
         sys.exit(f"a node needs {most} operations, more than {args.most}")

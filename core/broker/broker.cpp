@@ -364,7 +364,7 @@ class Broker {
       if (answered) signals_.wait(100ms);
     }
     if (!child.status()) say(LOG_WARNING, options_, "the delivery did not end in time; the rest stays in the spool");
-    const bool whole = child.status() && end_of(child) == 0;
+    const bool whole = child.status() && end_of(child) == 0;  // and not kWorkedForOthers
     if (whole) keep_delivery_time(expected, cpu_seconds_of_children() - before);
     child.signal_group(SIGKILL);
     static_cast<void>(wait_for(child, signals_, kKillLimit));

@@ -16,6 +16,10 @@ namespace reveal {
 /// Measured: .3 s for a trace of 1 MB; half as much again where it is thinned, .5 s for 4 MB with an analysis of 1.2 s.
 [[nodiscard]] double expected_analysis_seconds(double trace_bytes, bool thinned) noexcept;
 
+/// Exit status of a deliverer whose processor time says nothing about its node: it read results of other nodes or
+/// tasks.
+inline constexpr int kWorkedForOthers = 3;
+
 /// A node is at most so many times slower or faster than expected.
 inline constexpr double kLargestPace = 4;
 

@@ -52,6 +52,7 @@ constexpr double kMostMergeAfterEpilog = 20;  // seconds of an idle cpu
 constexpr double kMostAnalysisAfterEpilog =
     300;                                  // seconds of an idle cpu; the broker gives up after a quarter of an hour
 constexpr auto kWaitAfterEpilog = 30s;    // for the other nodes
+constexpr auto kSubmission = 60s;         // longest time from the marker of a report job to its submission
 constexpr double kSecondsPerNode = 2e-3;  // for its summary in the job's report; measured 1.6 s for 1,000
 
 std::string claim_of(const JobPlace& job) {
@@ -359,31 +360,29 @@ void wait_for_nodes(const fs::path& directory, NodeFiles layout, const std::vect
   }
 }
 
-bool has_report_job(const fs::path& directory) {
-  std::error_code ignored;
-  return fs::exists(fs::symlink_status(directory / kReportJobFile, ignored));
-}
+enum class ReportMaker : std::uint8_t { this_node, another_node, job };
 
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
 /// `let_epilog_go`: before the traces of nodes without a summary are analysed here.
-bool build_when_complete(const fs::path& directory, const std::string& node, const JobPlace& job,
-                         const DeliverSettings& settings, const AnalysisSettings& analysis,
-                         const std::function<void()>& let_epilog_go) {
+ReportMaker build_when_complete(const fs::path& directory, const std::string& node, const JobPlace& job,
+                                const DeliverSettings& settings, const AnalysisSettings& analysis,
+                                const std::function<void()>& let_epilog_go) {
   std::vector<std::string> nodes = job.watched;
   if (nodes.empty()) nodes.push_back(node);
   const auto end = SteadyClock::now() + settings.wait_for_nodes;
   bool built = false;
+  const auto maker = [&built](ReportMaker other) { return built ? ReportMaker::this_node : other; };
   std::set<std::string> reported;
   while (true) {
     {
       ReportLease lease(directory.string(), node);
       if (!lease.take()) {
         if (lease.failure() != 0) throw system_error(directory.string(), lease.failure());
-        return built;
+        return maker(ReportMaker::another_node);
       }
-      if (has_report_job(directory)) return built;  // a slower node has left the report to it
+      if (has_report_job(directory)) return maker(ReportMaker::job);  // a slower node has left the report to it
       wait_for_nodes(directory, layout_of(job), nodes, end);
-      if (has_report_job(directory)) return built;
+      if (has_report_job(directory)) return maker(ReportMaker::job);
       reported = delivered(directory);
       if (!contains_all(reported, nodes)) let_epilog_go();
       ReportOptions options;
@@ -397,7 +396,7 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
       write_report(directory, build_report(directory, options, problems));
       built = true;
     }
-    if (delivered(directory) == reported) return built;
+    if (delivered(directory) == reported) return ReportMaker::this_node;
   }
 }
 
@@ -472,6 +471,24 @@ bool take_marker(int folder, const char* name) noexcept {
       Descriptor(::openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)));
 }
 
+bool has_report_job(const fs::path& directory) noexcept try {
+  const Descriptor folder = open_as_it_is(directory);
+  struct stat marker {};
+  if (!folder || ::fstatat(folder.get(), kReportJobFile, &marker, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  if (marker.st_size > 0) return true;
+  std::error_code error;
+  const auto made = fs::last_write_time(directory / kReportJobFile, error);
+  return !error && file_time_now(directory.string()) - made < kSubmission;
+} catch (const std::exception&) {  // without memory
+  return false;
+}
+
+void confirm_report_job(const Delivery& delivery) noexcept {
+  constexpr std::string_view kSubmitted = "submitted\n";
+  const Descriptor marker(::openat(delivery.folder.get(), kReportJobFile, O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+  [[maybe_unused]] const auto written = ::write(marker.get(), kSubmitted.data(), kSubmitted.size());
+}
+
 std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::string& request) {
   std::vector<Candidate> candidates;
   const std::string restart = job.place.restart > 0 ? "-r" + std::to_string(job.place.restart) : "";
@@ -541,6 +558,8 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
         publish_file(directory, kSlurmJobRecordFile, render_slurm_job_record(record_of({place, names})));
       add_problem(move_all(spool, place_of_node(claimed, node, place), node));
       delivery.directory = directory;
+      // It came later, and the first ones make the report themselves.
+      if (delivery.needs_job && !decides) delivery.needs_job = has_report_job(directory);
       delivery.folder = std::move(claimed.folder);
       delivery.moved = true;
       break;
@@ -561,11 +580,15 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
       waiting.wait_for_nodes = kWaitAfterEpilog + std::chrono::milliseconds(std::llround(own * 1e3));
     }
     if (delivery.needs_job) return delivery;
-    delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis, [&] {
+    const ReportMaker maker = build_when_complete(delivery.directory, node, place, waiting, analysis, [&] {
       if (let_epilog_go) let_epilog_go(delivery);
     });
+    delivery.report_built = maker == ReportMaker::this_node;
+    delivery.of_other_nodes = delivery.report_built && place.watched.size() > 1;
+    delivery.needs_job = maker == ReportMaker::job;
   } catch (const Error& error) {  // the delivered files matter more than the report
     add_problem("no report: " + std::string(error.what()));
+    delivery.of_other_nodes = place.watched.size() > 1;
   }
   // Only when no other node can be on its way there.
   if (delivery.report_built && delivery.moved && contains_all(delivered(delivery.directory), place.nodes)) {

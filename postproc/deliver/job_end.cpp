@@ -106,7 +106,7 @@ class EndOfNode {
     }
     const bool comes = settings.report == ReportWhen::epilog && !delivery.needs_job;
     if (asked && comes) mail_report(delivery, job);
-    return 0;
+    return delivery.of_other_nodes || mails_array_ ? kWorkedForOthers : 0;
   }
 
   /// "*": for longer than a delivery takes.
@@ -133,7 +133,8 @@ class EndOfNode {
     const auto nodes_analyse = std::chrono::seconds(std::llround(kSlowNode * delivery.seconds_after_epilog));
     const std::string failure =
         submit_report_job(job, delivery.directory, shell_text(command, job, delivery.directory), nodes_analyse);
-    if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
+    if (failure.empty()) return confirm_report_job(delivery);
+    say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
   }
 
   /// From the node that has built the report. Root cannot read it: a directory of the user may be anywhere.
@@ -193,10 +194,11 @@ class EndOfNode {
     for (const std::string& problem : mail_problems_) say(LOG_NOTICE, problem);
     if (!mail_settings_.enabled) return;
     Looks looks(std::chrono::steady_clock::now() + kReportLimit);
-    std::error_code ignored;
     do {
       const std::filesystem::path directory = delivered_to(delivery);
-      if (std::filesystem::exists(directory / kReportFile, ignored)) return mail(directory, job);
+      const Descriptor folder = open_as_it_is(directory);
+      if (folder && has_name(folder.get(), kReportFile)) return mail(directory, job);
+      if (has_report_job(directory)) return;  // which mails it
     } while (looks.wait());
     say(LOG_NOTICE, "no mail, because there is no report yet in " + delivery.directory.string());
     expected_.drop();
@@ -219,6 +221,7 @@ class EndOfNode {
                  .host = host_name(),
                  .now_utc_ns = utc_now_ns()};
     mail.retry_after = kMailPause;
+    mails_array_ = !mail.array.empty();
     mail.request = {.asked = requested(end_.request, "mail"), .mail_user = job.names.mail_user, .user = job.place.user};
     const MailOutcome outcome = mail_job(mail, mail_settings_);
     log(outcome);
@@ -268,7 +271,8 @@ class EndOfNode {
   std::vector<std::string> mail_problems_;
   ExpectedTask expected_;
   bool reported_ = false;
-  bool submitted_ = false;  // the report job
+  bool submitted_ = false;    // the report job
+  bool mails_array_ = false;  // the reports of its other tasks were read
 };
 
 }  // namespace

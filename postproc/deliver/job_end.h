@@ -18,7 +18,8 @@ struct JobEnd {
   int ready_fd = -1;       // gets one byte when the epilog need not wait any longer; "*": there is much to do after it
 };
 
-/// Trace, report, mail. Never throws; failures are logged. The exit status of the program.
+/// Trace, report, mail. Never throws; failures are logged. The exit status of the program, which may be
+/// kWorkedForOthers (delivery_times.h).
 [[nodiscard]] int finish_job(const JobEnd& end) noexcept;
 
 }  // namespace reveal

@@ -17,6 +17,7 @@ def main():
                           capture_output=True, text=True, timeout=300, env=dict(os.environ))
     print(done.stdout)
     check(done.returncode == 0, f"operations of a node: {done.stdout}{done.stderr}")
+    check("builds the report: 3\n" in done.stdout, f"its time says nothing about its node: {done.stdout}")
     check("report.json" in done.stdout, f"the case is void, there is no report: {done.stdout}")
     end()
 

@@ -91,6 +91,7 @@ TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
   EXPECT_EQ(delivery.directory, base_ / "work/reveal-4711");
   EXPECT_TRUE(delivery.moved);
   EXPECT_TRUE(delivery.report_built);
+  EXPECT_FALSE(delivery.of_other_nodes);
   for (const char* file : {"n01.h5", "n01.summary.json", "report.json", "report.txt", "report.html"}) {
     EXPECT_TRUE(fs::exists(delivery.directory / file)) << file;
   }
@@ -109,6 +110,7 @@ TEST_F(Deliver, SaysWhichNodeIsMissingAndLetsItSupersedeLater) {
   const Delivery second = deliver_node("n02");
   EXPECT_EQ(second.directory, first.directory);
   EXPECT_TRUE(second.report_built);
+  EXPECT_TRUE(second.of_other_nodes) << "the time that this took is not learnt";
   EXPECT_EQ(read_text_file(first.directory / "report.json", 1 << 20).find("n02 has no trace"), std::string::npos);
 }
 
@@ -404,7 +406,7 @@ TEST_F(Deliver, LeavesTheReportToTheJobThatASlowerNodeHasSubmitted) {
   EXPECT_TRUE(slow.submits_job) << "6,000 nodes at the usual pace";
   settings_.pace = 0.5;
   const Delivery fast = deliver_node("n2");
-  EXPECT_FALSE(fast.needs_job) << "its estimate fits";
+  EXPECT_TRUE(fast.needs_job) << "its estimate fits, but there is a job";
   EXPECT_FALSE(fast.report_built);
   EXPECT_FALSE(fs::exists(fast.directory / "report.json"));
 }
@@ -415,10 +417,39 @@ TEST_F(Deliver, LetsTheFirstNodeDecideOnTheJob) {
   settings_.report = ReportWhen::lazy;
   const Delivery first = deliver_node("n2");
   settings_.report = ReportWhen::epilog;
+  settings_.most_seconds = 1000;
   const Delivery slow = deliver_node("n01");
-  EXPECT_TRUE(slow.needs_job);
   EXPECT_FALSE(slow.submits_job) << "the first one may have estimated less";
   EXPECT_FALSE(fs::exists(first.directory / ".report-job"));
+  EXPECT_TRUE(slow.report_built) << "else its summary is in no report";
+  EXPECT_FALSE(slow.needs_job);
+}
+
+TEST_F(Deliver, MakesTheReportWhereANodeEndedBeforeItSubmittedTheJob) {
+  settings_.report = ReportWhen::lazy;
+  const fs::path marker = deliver_node("n01").directory / ".report-job";
+  settings_.report = ReportWhen::epilog;
+  std::ofstream{marker};
+  EXPECT_TRUE(deliver_node("n01").needs_job) << "it may submit the job in this moment";
+  const auto two_minutes = std::chrono::minutes(2);
+  fs::last_write_time(marker, fs::last_write_time(marker) - two_minutes);
+  EXPECT_TRUE(deliver_node("n01").report_built);
+  const Delivery submitted = deliver_node("n01");
+  confirm_report_job(submitted);
+  fs::last_write_time(marker, fs::last_write_time(marker) - two_minutes);
+  EXPECT_FALSE(deliver_node("n01").report_built) << "the job may start tomorrow";
+}
+
+TEST_F(Deliver, LeavesNoDirectoryBehindWhereAFolderOfANodeCannotBeUsed) {
+  settings_.report = ReportWhen::lazy;
+  for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  const auto occupy = [](const fs::path& directory) -> std::optional<JobNames> {
+    fs::create_directory(directory / "nodes-39");  // another node's, still empty
+    throw Error("the disk is full");
+  };
+  EXPECT_FALSE(deliver(spool("n01"), "n01", job_, "", settings_, {}, occupy).moved);
+  EXPECT_FALSE(fs::exists(base_ / "work/reveal-4711"));
 }
 
 TEST_F(Deliver, EstimatesByThePaceOfTheNode) {

@@ -2,7 +2,10 @@
 #include "postproc/deliver/missing_nodes.h"
 
 #include <gtest/gtest.h>
+#include <sys/inotify.h>
+#include <unistd.h>
 
+#include <array>
 #include <fstream>
 
 #include "tests/unit/temporary_directory.h"
@@ -49,6 +52,18 @@ TEST(MissingNodes, AreLookedForOneAtATime) {
   std::filesystem::remove(directory.path() / "n3.summary.json");
   EXPECT_TRUE(missing.have_come()) << "a node that was there is not looked for again";
   EXPECT_TRUE(MissingNodes(directory.path(), NodeFiles::flat, {"n2"}, {"n2"}).have_come());
+}
+
+TEST(MissingNodes, AreAskedForByOpeningTheDirectoryEachTime) {
+  const TemporaryDirectory directory;
+  const Descriptor events(::inotify_init1(IN_NONBLOCK | IN_CLOEXEC));
+  ASSERT_GE(::inotify_add_watch(events.get(), directory.path().c_str(), IN_OPEN), 0);
+  MissingNodes missing(directory.path(), NodeFiles::flat, {"n1"}, {});
+  for (int look = 1; look <= 2; ++look) {
+    EXPECT_FALSE(missing.have_come());
+    std::array<char, 4096> event{};
+    EXPECT_GT(::read(events.get(), event.data(), event.size()), 0) << "NFS answers from what it knew, look " << look;
+  }
 }
 
 TEST(MissingNodes, OfALargeJobComeToTheirFolders) {
