@@ -1,3 +1,5 @@
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -8,6 +10,7 @@
 #include <functional>
 
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/host_name.h"
@@ -27,6 +30,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kArchivedReport = "report.json";
 constexpr std::string_view kStandardInput = "-";
+constexpr std::size_t kLargestUntold = std::size_t{64} << 20;
+constexpr std::int64_t kFirstDigest = std::int64_t{24} * 3600 * 1'000'000'000;  // it tells of so long
 
 bool has_report(const fs::path& directory) {
   struct stat status {};
@@ -81,8 +86,8 @@ std::vector<LedgerLine> lines_in(const fs::path& directory, const OwnerKey& owne
   return std::move(parsed.lines);
 }
 
-/// Calls `use` with lines of standard input, about a megabyte at a time: those of 10,000 nodes need not fit into
-/// memory.
+/// Calls `use` with lines of standard input, about a megabyte at a time. A line of more than that comes in parts, each
+/// of which is refused.
 void read_standard_input(const std::function<void(std::string_view lines)>& use) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   std::string text;
@@ -91,13 +96,19 @@ void read_standard_input(const std::function<void(std::string_view lines)>& use)
     got = std::fread(part, 1, sizeof part, stdin);
     text.append(part, got);
     if (text.size() < kPiece) continue;
-    const std::size_t end = text.rfind('\n');
-    if (end == std::string::npos && text.size() > kLargestLedger) throw Error("standard input: it has no lines");
-    if (end == std::string::npos) continue;
-    use(std::string_view(text).substr(0, end + 1));
-    text.erase(0, end + 1);
+    const std::size_t end = std::min(text.rfind('\n'), text.size() - 1) + 1;
+    use(std::string_view(text).substr(0, end));
+    text.erase(0, end);
   }
   use(text);
+}
+
+/// The lock of a ledger, until this process ends. LocalLedger takes the same one.
+Descriptor turn_of(const fs::path& ledger) {
+  const std::string name = ledger.string() + ".lock";
+  Descriptor turn(::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  if (!turn || ::flock(turn.get(), LOCK_EX) != 0) throw system_error(name, errno);
+  return turn;
 }
 
 std::int64_t option_ns(const std::string& text) {
@@ -120,9 +131,9 @@ class Nodes final : public Command {
            "read this file as well, and add the results from the directories: a line for each node and job, without "
            "names of users, jobs and commands; \"-\": read the lines from standard input")
         ->type_name("FILE");
-    app.add_option("--new-lines", new_lines_,
-                   "with --ledger FILE: append the lines that it did not have, or that have changed, to this file")
-        ->type_name("FILE");
+    app.add_flag("--untold", untold_,
+                 "with --ledger FILE: keep a second file, FILE.untold, with the lines that FILE did not have, or that "
+                 "have changed, first with those of the last 24 h; from then on it is kept without this option, too");
     app.add_option("--since", since_, "only jobs that ended in this time: 24h, 30d")
         ->check(no_duration)
         ->type_name("TIME");
@@ -153,8 +164,8 @@ class Nodes final : public Command {
       complain("--ledger - only reads: it cannot store results from directories");
       return kUsage;
     }
-    if (!new_lines_.empty() && (ledger_.empty() || ledger_ == kStandardInput)) {
-      complain("--new-lines needs --ledger FILE");
+    if (untold_ && (ledger_.empty() || ledger_ == kStandardInput)) {
+      complain("--untold needs --ledger FILE");
       return kUsage;
     }
     if (mail_ && !digest_.dry_run && ::geteuid() == 0) {
@@ -165,12 +176,13 @@ class Nodes final : public Command {
     const std::int64_t now = utc_now_ns();
     NodeRanking ranking;
     NodeLedger ledger;
+    const Descriptor turn = writes() ? turn_of(ledger_) : Descriptor();
     const OwnerKey owners = owner_key();
     const bool known = read_ledger(now, owners, ledger, ranking.lines_refused);
-    const NodeLedger before = new_lines_.empty() ? NodeLedger() : ledger;
+    const NodeLedger before = keeps_untold() ? ledger : NodeLedger();
     std::size_t read = add_directories(now, owners, ledger, ranking.unread);
     if (collected_) read += add_lines_of_nodes(now, owners, ledger, ranking.lines_refused);
-    if (!ledger_.empty() && read > 0) write_ledger(now, ledger, before);
+    if (writes() && read > 0) write_ledger(now, ledger, before);
     if (!since_.empty()) ledger.keep_since(now - option_ns(since_));
     ranking_.own = owners.pseudonym(::geteuid());
     NodeRanking made = rank_nodes(ledger.lines(), ranking_);
@@ -183,13 +195,18 @@ class Nodes final : public Command {
 
  private:
   [[nodiscard]] bool adds() const { return collected_ || !given_.empty(); }
+  [[nodiscard]] bool writes() const { return adds() && !ledger_.empty() && ledger_ != kStandardInput; }
+  [[nodiscard]] fs::path untold_file() const { return ledger_ + ".untold"; }
+  [[nodiscard]] bool keeps_untold() const {
+    std::error_code error;
+    return writes() && (untold_ || fs::exists(untold_file(), error));
+  }
 
   /// That of the ledger, unless there is none, or it comes from elsewhere.
   [[nodiscard]] OwnerKey owner_key() const {
     std::error_code error;
     const bool stored = !ledger_.empty() && ledger_ != kStandardInput;
-    const bool written = stored && adds();
-    return written || (stored && fs::exists(ledger_ + ".key", error)) ? OwnerKey::beside(ledger_) : OwnerKey();
+    return writes() || (stored && fs::exists(ledger_ + ".key", error)) ? OwnerKey::beside(ledger_) : OwnerKey();
   }
 
   /// Whether there is one.
@@ -207,7 +224,9 @@ class Nodes final : public Command {
     if (ledger_ == kStandardInput) {
       read_standard_input(add);
     } else {
-      add(read_text_file(ledger_, kLargestLedger, FileOf::ours));
+      const std::string text = read_text_file(ledger_, kLargestLedger, FileOf::ours);
+      add(text);
+      if (text.size() + kLongestLedgerLine > kLargestLedger) ledger.begin_here();  // the last call has cut it
     }
     return true;
   }
@@ -234,7 +253,7 @@ class Nodes final : public Command {
     std::size_t read = 0;
     for (const fs::path& directory : job_directories(given_, unread)) {
       try {
-        for (LedgerLine& line : lines_in(directory, owners, now)) ledger.add(std::move(line));
+        for (LedgerLine& line : lines_in(directory, owners, now)) ledger.replace(std::move(line));
         ++read;
       } catch (const Error& error) {
         unread.push_back({directory.string(), error.what()});
@@ -243,18 +262,29 @@ class Nodes final : public Command {
     return read;
   }
 
-  /// The new lines first: after a crash in between they are new once more, and not lost.
+  /// The untold lines first: after a crash in between they are untold once more, and not lost.
   void write_ledger(std::int64_t now, NodeLedger ledger, const NodeLedger& before) const {
     ledger.keep_since(now - option_ns(keep_));
-    if (!new_lines_.empty()) append_to(new_lines_, render_ledger(ledger.lines_since(before)));
+    if (keeps_untold()) write_untold(now, ledger, before);
     write(ledger_, render_ledger(ledger.lines(), kLargestLedger));
   }
 
-  static void append_to(const fs::path& file, const std::string& lines) {
+  void write_untold(std::int64_t now, const NodeLedger& ledger, const NodeLedger& before) const {
     std::error_code error;
-    if (lines.empty()) return;
-    const std::string earlier = fs::exists(file, error) ? read_text_file(file, kLargestLedger, FileOf::ours) : "";
-    write(file, earlier + lines);
+    if (!fs::exists(untold_file(), error)) {
+      NodeLedger first = ledger;
+      first.keep_since(now - kFirstDigest);
+      return write(untold_file(), render_ledger(first.lines(), kLargestUntold));
+    }
+    const std::vector<LedgerLine> more = ledger.lines_since(before);
+    if (more.empty()) return;
+    std::string text =
+        read_text_file(untold_file(), kLargestUntold, FileOf::ours) + render_ledger(more, kLargestUntold);
+    if (text.size() > kLargestUntold) {
+      text.erase(0, text.find('\n', text.size() - kLargestUntold - 1) + 1);
+      complain(untold_file().string() + ": the first lines are left out, because no digest was sent for long");
+    }
+    write(untold_file(), text);
   }
 
   static void write(const fs::path& file, const std::string& text) {
@@ -279,7 +309,8 @@ class Nodes final : public Command {
   bool collected_ = false;  // lines of nodes' ledgers come from standard input
   bool mail_ = false;
   NodeDigest digest_;
-  std::string ledger_, new_lines_, since_, keep_ = "90d";
+  bool untold_ = false;
+  std::string ledger_, since_, keep_ = "90d";
   RankingOptions ranking_;
   std::size_t limit_ = 20;
 };
@@ -292,7 +323,7 @@ const RegisteredCommand kNodesCommand{
          "  reveal nodes reveal-4711 reveal-4712\n"
          "  reveal nodes . --json\n"
          "  reveal nodes . --ledger nodes.jsonl --since 30d    also keep a line for each node and job\n"
-         "  reveal nodes . --ledger nodes.jsonl --new-lines new.jsonl    and the lines it did not have in a file\n"
+         "  reveal nodes . --ledger nodes.jsonl --untold       and its new lines in nodes.jsonl.untold\n"
          "  reveal nodes --ledger nodes.jsonl --since 24h      without the directories\n"
          "  reveal nodes --ledger - --since 24h --mail --dry-run < nodes.jsonl\n"
          "  clush -a -N cat /var/spool/reveal/nodes.jsonl | reveal nodes - --ledger nodes.jsonl\n"
