@@ -37,6 +37,7 @@ void PackedWriter::put_number(std::uint64_t number) {
 void PackedWriter::put_text(std::string_view text) {
   auto known = places_.find(text);
   if (known == places_.end()) {
+    if (texts_.size() >= kMostTexts) throw Error("too many nodes for one part: take more parts");
     known = places_.emplace(text, texts_.size()).first;
     texts_.push_back(&known->first);
   }
