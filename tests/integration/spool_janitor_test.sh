@@ -58,7 +58,9 @@ touch -d '-2 hours' spool/.nodes.jsonl.17.tmp spool/nodes.jsonl
 touch spool/.nodes.jsonl.18.tmp
 bash "$janitor" --dry-run spool conf >out
 [ -e spool/.nodes.jsonl.17.tmp ] || fail "--dry-run removed half a ledger"
+grep -qF 'would remove .nodes.jsonl.17.tmp' out || fail "--dry-run about half a ledger: $(cat out)"
 bash "$janitor" spool conf >out
+grep -qF 'removed .nodes.jsonl.17.tmp' out || fail "half a ledger is removed without a word: $(cat out)"
 [ "$(cd spool && ls -A -- .nodes* nodes*)" = ".nodes.jsonl.18.tmp
 nodes.jsonl" ] || fail "halves of ledgers: $(ls -A spool)"
 rm spool/.nodes.jsonl.18.tmp spool/nodes.jsonl
