@@ -1,12 +1,12 @@
 #!/usr/bin/python3
 """Counts the operations with names that the end of a Slurm job makes in the shared directory, for each of its nodes.
 
-  bench/delivery_operations.py [--bin DIR] [--nodes 4] [--list]
+  bench/delivery_operations.py [--bin DIR] [--nodes 4] [--list] [--most N]
 
 Each node delivers a real trace of a few seconds with `reveal deliver` as the collector starts it, in the order of the
 nodes, the first one in the background: it waits for the others and builds the report. The others are traced with
-strace; counted are system calls with a path in that directory or relative to it. Reading and writing data is not
-counted. Needs strace."""
+strace; counted are system calls with a name in that directory, and openings of the directory itself. Calls on open files
+(reading, writing, times, syncing) are not counted. Needs strace."""
 import argparse
 import collections
 import os
@@ -33,7 +33,8 @@ def counted(log: pathlib.Path, directory: str) -> collections.Counter:
     calls = collections.Counter()
     for line in log.read_text(errors="replace").splitlines():
         match = CALL.match(line)
-        if match and directory in match[2] and not re.match(r"(read|write|close|fcntl|lseek|pread|pwrite)", match[1]):
+        named = match and re.search(r'"[^"]+"', match[2])  # not "", which is the open file itself
+        if named and directory in match[2] and not re.match(r"(read|write|close|fcntl|lseek|pread|pwrite)", match[1]):
             calls[match[1]] += 1
     return calls
 
@@ -43,6 +44,7 @@ def main():
     parser.add_argument("--bin", default="build/gcc/bin")
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--list", action="store_true", help="the calls of the last node, in their order")
+    parser.add_argument("--most", type=int, help="exit status 1 if a node needs more operations")
     args = parser.parse_args()
     if not shutil.which("strace"):
         sys.exit("strace is not installed")
@@ -66,16 +68,20 @@ def main():
         while not (work / f"reveal-4711/{nodes[0]}.summary.json").exists():
             time.sleep(0.1)
         time.sleep(1)  # until it waits for the others
+        most = 0
         for node in nodes[1:]:
             log = base / f"{node}.strace"
             deliver(node, "strace", "-f", "-y", "-s", "4096", "-e", f"trace={NAMED}", "-o", str(log)).wait()
             calls = counted(log, f"{work}/reveal-4711")
+            most = max(most, sum(calls.values()))
             print(f"{node}: {sum(calls.values())} operations: "
                   + ", ".join(f"{name} {count}" for name, count in calls.most_common()), flush=True)
             if args.list and node == nodes[-1]:
                 print("\n".join(line for line in log.read_text().splitlines() if f"{work}/reveal-4711" in line))
-        first.wait()
+        print("exit status of the node that builds the report:", first.wait())
         print("delivered:", ", ".join(sorted(path.name for path in (work / "reveal-4711").iterdir())))
+    if args.most and most > args.most:
+        sys.exit(f"a node needs {most} operations, more than {args.most}")
 
 
 if __name__ == "__main__":

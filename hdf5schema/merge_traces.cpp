@@ -17,10 +17,10 @@ void write_text(H5::H5Object& object, const char* name, const std::string& text)
   object.createAttribute(name, type, H5::DataSpace(H5S_SCALAR)).write(type, text);
 }
 
-void link_into(H5::Group& nodes, const NodeFile& trace) {
+void link_into(H5::Group& nodes, const NodeFile& trace, const std::filesystem::path& directory) {
   // The name alone: HDF5 looks for it beside job.h5, wherever the directory is moved to.
-  check_hdf5(H5Lcreate_external(trace.path.filename().c_str(), "/", nodes.getId(), trace.node.c_str(), H5P_DEFAULT,
-                                H5P_DEFAULT),
+  const std::filesystem::path name = trace.path.lexically_relative(directory);
+  check_hdf5(H5Lcreate_external(name.c_str(), "/", nodes.getId(), trace.node.c_str(), H5P_DEFAULT, H5P_DEFAULT),
              "H5Lcreate_external");
 }
 
@@ -38,7 +38,7 @@ void begin_job_file(const std::filesystem::path& path, const std::vector<NodeFil
   write_text(root, "form", form == MergeForm::links ? "links" : "self-contained");
   H5::Group nodes = file.createGroup("nodes");
   if (form == MergeForm::self_contained) return;
-  for (const NodeFile& trace : traces) link_into(nodes, trace);
+  for (const NodeFile& trace : traces) link_into(nodes, trace, path.parent_path());
 }
 
 }  // namespace

@@ -11,8 +11,9 @@
 namespace reveal {
 namespace {
 
-constexpr char kZlib = 0x78;  // deflate with a window of 32 KiB: the only first byte that libdeflate writes
-constexpr int kLevel = 9;     // a few milliseconds for a node's summary, which is read by name over a network
+constexpr char kZlib = 0x78;    // deflate with a window of 32 KiB: the only first byte that libdeflate writes
+constexpr int kSmallLevel = 9;  // a few milliseconds for a node's summary, which is read by name over a network
+constexpr int kFastLevel = 1;
 constexpr std::size_t kUsualRatio = 8;
 
 struct Free {
@@ -22,8 +23,9 @@ struct Free {
 
 }  // namespace
 
-std::string zlib_text(std::string_view text) {
-  const std::unique_ptr<libdeflate_compressor, Free> compressor(libdeflate_alloc_compressor(kLevel));
+std::string zlib_text(std::string_view text, Deflating how) {
+  const int level = how == Deflating::small ? kSmallLevel : kFastLevel;
+  const std::unique_ptr<libdeflate_compressor, Free> compressor(libdeflate_alloc_compressor(level));
   if (!compressor) throw std::bad_alloc();
   std::string stored(libdeflate_zlib_compress_bound(compressor.get(), text.size()), '\0');
   stored.resize(libdeflate_zlib_compress(compressor.get(), text.data(), text.size(), stored.data(), stored.size()));

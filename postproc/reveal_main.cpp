@@ -55,7 +55,7 @@ std::vector<std::string> with_help_as_option(const CLI::App& app, std::vector<st
 }
 
 int run_where_it_is_safe(Command& command, Inputs inputs, const CommonOptions& common) {
-  const auto foreign = foreign_part(inputs.paths);
+  const auto foreign = foreign_part(inputs.paths, inputs.entries);
   if (!foreign) return command.run(common);
   if (!common.config.empty()) inputs.paths.emplace_back(common.config);
   CommonOptions confined = common;

@@ -32,6 +32,7 @@
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/config.h"
+#include "hdf5schema/basics/delivery_times.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/own_program.h"
@@ -126,6 +127,27 @@ Programs programs_of_deliverer(const std::string& file) {
 
 bool keeps_ledger(const std::string& file) {
   return site_by_now(file).truth(config_key("slurm", "ledger"));
+}
+
+/// Nothing where no node analyses its trace.
+std::optional<double> expected_delivery_seconds(const std::string& file, double trace_bytes) {
+  const Config site = site_by_now(file);
+  if (site.text(config_key("slurm", "report")) == "lazy") return std::nullopt;
+  return expected_analysis_seconds(trace_bytes, site.text(config_key("slurm", "retain")) == "summary");
+}
+
+std::int64_t utc_seconds_now() {
+  return utc_now_ns() / kSecond;
+}
+
+/// Processor time of the children that were waited for, and of theirs.
+double cpu_seconds_of_children() noexcept {
+  rusage usage{};
+  ::getrusage(RUSAGE_CHILDREN, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 bool may_count_calls(const std::string& file) {
@@ -257,10 +279,14 @@ class Broker {
     return kSamplerFailed;
   }
 
+  [[nodiscard]] std::string name_of_trace(int run) const {
+    return options_.node + (run > 1 ? "-" + std::to_string(run) : "");
+  }
+
   // One that was killed, or the same job before it was requeued, may have left a trace of this name.
   [[nodiscard]] std::filesystem::path free_trace() const {
     for (int run = 1;; ++run) {
-      std::filesystem::path trace = spool_ / (options_.node + (run > 1 ? "-" + std::to_string(run) : "") + ".h5");
+      std::filesystem::path trace = spool_ / (name_of_trace(run) + ".h5");
       std::error_code ignored;
       if (!std::filesystem::exists(trace, ignored) && !std::filesystem::exists(trace.string() + ".part", ignored)) {
         return trace;
@@ -309,6 +335,9 @@ class Broker {
             std::string("this job is not in the ledger of the node: memfd_create: ") + std::strerror(errno));
       }
     }
+    const double expected = expected_delivery_seconds(options_.config, trace_bytes()).value_or(0);
+    pace_ = DeliveryTimes::in_spool(options_.spool, utc_seconds_now()).pace_of(options_.uid);
+    const double before = cpu_seconds_of_children();
     const pid_t broker = ::getpid();
     ChildProcess child = fork_child([&] { return become_deliverer(broker, ready.write.get()); });
     if (!child) {
@@ -341,8 +370,37 @@ class Broker {
       if (answered) signals_.wait(100ms);
     }
     if (!child.status()) say(LOG_WARNING, options_, "the delivery did not end in time; the rest stays in the spool");
+    const bool whole = child.status() && end_of(child) == 0;  // and not kWorkedForOthers
+    if (whole) keep_delivery_time(expected, cpu_seconds_of_children() - before);
     child.signal_group(SIGKILL);
     static_cast<void>(wait_for(child, signals_, kKillLimit));
+  }
+
+  /// The size of this node's traces, by their names: the folder is the user's.
+  [[nodiscard]] double trace_bytes() const {
+    double bytes = 0;
+    for (int run = 1; run <= kMostSamplers; ++run) {
+      for (const char* ending : {".h5", ".h5.part"}) {
+        struct stat status {};
+        if (::lstat((spool_ / (name_of_trace(run) + ending)).c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
+          bytes += static_cast<double>(status.st_size);
+        }
+      }
+    }
+    return bytes;
+  }
+
+  // A node that learns nothing estimates as before.
+  void keep_delivery_time(double expected, double cpu) const {
+    try {
+      DeliveryTimes times = DeliveryTimes::in_spool(options_.spool, utc_seconds_now());
+      const std::string before = times.text();
+      times.add(
+          {.owner = options_.uid, .utc_seconds = utc_seconds_now(), .expected_seconds = expected, .cpu_seconds = cpu});
+      if (times.text() != before) times.keep_in_spool(options_.spool);
+    } catch (const std::exception& error) {
+      say(LOG_NOTICE, options_, std::string("the time of this delivery is not kept: ") + error.what());
+    }
   }
 
   [[nodiscard]] int become_deliverer(pid_t broker, int ready) const {
@@ -362,10 +420,10 @@ class Broker {
       if (::chdir("/") != 0) return kSamplerFailed;
       ::fcntl(ready, F_SETFD, 0);
       const std::filesystem::path own = own_path().parent_path() / "reveal";
-      std::vector<std::string> words{own.string(),        "deliver",    spool_.string(),       "--job",
-                                     options_.job,        "--node",     options_.node,         "--config",
-                                     options_.config,     "--ready-fd", std::to_string(ready), "--mail-state",
-                                     mail_state_.string()};
+      std::vector<std::string> words{own.string(),         "deliver",    spool_.string(),       "--job",
+                                     options_.job,         "--node",     options_.node,         "--config",
+                                     options_.config,      "--ready-fd", std::to_string(ready), "--mail-state",
+                                     mail_state_.string(), "--pace",     std::to_string(pace_)};
       if (options_.orphan) words.emplace_back("--orphan");
       if (ledger_lines_) {
         ::fcntl(ledger_lines_.get(), F_SETFD, 0);
@@ -440,6 +498,7 @@ class Broker {
   Descriptor call_requests_;  // likewise, to count calls: until the call server reads them
   ChildProcess call_server_;
   Descriptor ledger_lines_;  // lines of the deliverer; none where the site keeps no ledger
+  double pace_ = 1;          // analyses on this node, see DeliveryTimes
   SteadyClock::time_point next_look_;
   bool job_gone_ = false;
   bool finished_ = false;

@@ -163,10 +163,13 @@ class Trace:
 
 
 def _traces(directory):
-    """Closed traces before those still being recorded; neither the merged file nor a rewritten copy."""
-    closed = [path for path in sorted(directory.glob("*.h5"))
-              if path.name != "job.h5" and not path.name.endswith(".recovered.h5")]
-    traces = [path for path in closed + sorted(directory.glob("*.h5.part")) if not path.name.startswith(".")]
+    """Closed traces before those still being recorded; neither the merged file nor a rewritten copy. Those of more than
+    1,000 nodes are in folders, nodes-3f."""
+    def found(ending):
+        folders = "nodes-[0-9a-f][0-9a-f]/"
+        return sorted([*directory.glob("*" + ending), *directory.glob(folders + "*" + ending)], key=lambda path: path.name)
+    closed = [path for path in found(".h5") if path.name != "job.h5" and not path.name.endswith(".recovered.h5")]
+    traces = [path for path in closed + found(".h5.part") if not path.name.startswith(".")]
     if not traces:
         raise FileNotFoundError(f"no trace (NODE.h5 or NODE.h5.part) in {directory}")
     return traces

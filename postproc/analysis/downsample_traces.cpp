@@ -44,7 +44,7 @@ std::vector<std::string> downsample_traces(const fs::path& directory, const std:
     if (!summary || summary->downsampled) continue;
     // Another process that does the same has a file of its own.
     const fs::path smaller =
-        directory / ("." + trace.path.filename().string() + ".thinner" + std::to_string(::getpid()));
+        trace.path.parent_path() / ("." + trace.path.filename().string() + ".thinner" + std::to_string(::getpid()));
     try {
       downsample(trace, *std::move(summary), smaller);
     } catch (const std::exception& error) {

@@ -35,6 +35,7 @@
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job.h"
+#include "postproc/telemetry/node_folders.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -469,6 +470,15 @@ std::vector<NodeSummary> summaries_of(const std::filesystem::path& directory, st
   return summaries;
 }
 
+/// Whether the directory has a report that is younger than these traces and their summaries.
+bool is_younger_than(std::span<const ListedTrace> traces, const std::filesystem::path& directory) {
+  const std::int64_t report = modified_ns(directory / kReportFile);
+  if (report == std::numeric_limits<std::int64_t>::min()) return false;
+  return std::all_of(traces.begin(), traces.end(), [report](const ListedTrace& trace) {
+    return trace.mtime_ns <= report && modified_ns(trace.path.parent_path() / summary_name(trace.path)) <= report;
+  });
+}
+
 std::string name_of(const std::filesystem::path& directory) {
   std::error_code error;
   return std::filesystem::canonical(directory, error).filename().string();
@@ -561,6 +571,18 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
   report.files.emplace_back("report as text", "report.txt");
   report.files.emplace_back("report as a page", "report.html");
   return report;
+}
+
+/// Traces of a large job lie in folders.
+void name_folders(std::span<const ListedTrace> traces, Report& report) {
+  std::map<std::string, std::filesystem::path> folders;  // by the name of the trace
+  for (const ListedTrace& trace : traces) {
+    const std::filesystem::path folder = trace.path.parent_path().filename();
+    if (is_node_folder(folder.native())) folders.emplace(trace.path.filename().string(), folder);
+  }
+  for (auto& [what, path] : report.files) {
+    if (const auto known = folders.find(path); known != folders.end()) path = (known->second / path).string();
+  }
 }
 
 /// The user's feedback about findings of such a run; empty if there is none.
@@ -657,6 +679,7 @@ Report report_of(const std::filesystem::path& directory, std::span<const ListedT
   void_where_kernel_is_shared(summaries);
 
   Report report = merged_parts(summaries, problems, options);
+  name_folders(traces, report);
   add_straggler_threads(traces, summaries, report.findings);
   report.directory = name_of(directory);
   report.job.exit_code = options.exit_code;
@@ -707,6 +730,21 @@ Report build_report(const std::filesystem::path& directory, const ReportOptions&
                     std::vector<InputProblem>& problems) {
   const std::vector<ListedTrace> traces = list_traces(directory);
   return report_of(directory, traces, summaries_of(directory, traces, options, problems), options, problems);
+}
+
+Report build_node_report(const std::filesystem::path& directory, const std::string& node, const ReportOptions& options,
+                         std::vector<InputProblem>& problems) {
+  const std::vector<ListedTrace> traces = traces_of_node(directory, node);
+  if (traces.empty()) throw Error("no trace of \"" + node + "\" in " + directory.string());
+  std::vector<NodeSummary> summaries = usable(outcomes_of(traces, {}, options), problems);
+  if (summaries.empty()) throw Error(problems.front().text);
+  drop_duplicates(summaries, problems);
+  Report report = merged_parts(summaries, problems, options);
+  name_folders(traces, report);
+  report.directory = name_of(directory);
+  if (const auto record = read_slurm_job_record(directory)) apply(*record, report.job);
+  conclude(summaries, options.settings, {}, report);
+  return report;
 }
 
 std::vector<Report> try_settings(const std::filesystem::path& directory, Variants settings,
@@ -761,13 +799,11 @@ void write_report(const std::filesystem::path& directory, const Report& report) 
 }
 
 bool report_is_fresh(const std::filesystem::path& directory) {
-  const std::int64_t report = modified_ns(directory / "report.json");
-  if (report == std::numeric_limits<std::int64_t>::min()) return false;
-  for (const ListedTrace& trace : list_traces(directory)) {
-    if (trace.mtime_ns > report) return false;
-    if (modified_ns(directory / summary_name(trace.path)) > report) return false;
-  }
-  return true;
+  return is_younger_than(list_traces(directory), directory);
+}
+
+bool report_is_fresh(const std::filesystem::path& directory, const std::string& node) {
+  return is_younger_than(traces_of_node(directory, node), directory);
 }
 
 }  // namespace reveal

@@ -57,6 +57,11 @@ void write_summaries(const std::filesystem::path& directory, const std::string& 
 [[nodiscard]] Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                                   std::vector<InputProblem>& problems);
 
+/// The report of one node alone: of its own trace or summary, and no file of another node. Without what only a
+/// comparison of nodes or runs shows. Throws Error when the node has no usable trace.
+[[nodiscard]] Report build_node_report(const std::filesystem::path& directory, const std::string& node,
+                                       const ReportOptions& options, std::vector<InputProblem>& problems);
+
 /// The reports with each of the settings, which differ in rules only: a trace without a stored summary is read and
 /// searched once for all of them. Writes nothing; the options' own settings are not used. Throws as above.
 [[nodiscard]] std::vector<Report> try_settings(const std::filesystem::path& directory,
@@ -76,5 +81,7 @@ void write_report(const std::filesystem::path& directory, const Report& report);
 
 /// report.json is there and younger than every trace.
 [[nodiscard]] bool report_is_fresh(const std::filesystem::path& directory);
+/// The same for the files of one node, without a look at others.
+[[nodiscard]] bool report_is_fresh(const std::filesystem::path& directory, const std::string& node);
 
 }  // namespace reveal

@@ -35,9 +35,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kForm = "reveal.part/1";
+constexpr std::string_view kForm = "reveal.part/2";
 constexpr std::string_view kOf = "-of-";
 constexpr std::size_t kLargestPart = std::size_t{512} << 20;
+constexpr std::size_t kUsualFrame = std::size_t{1} << 20;  // records that are compressed together
+constexpr std::size_t kLargestFrame = std::size_t{64} << 20;
 constexpr std::size_t kLongestHead = 1024;
 constexpr std::size_t kLargestNode = 64 * kLargestSummary;  // memory
 constexpr std::size_t kQuoted = 40;
@@ -92,41 +94,66 @@ std::vector<PartNumber> parts_in(const fs::path& directory) {
 }
 
 /// The first line of a part, which a person can read.
-struct Head {
-  std::string tool_version, config_hash;
-  std::size_t texts = 0, nodes = 0;  // bytes
-  std::uint32_t checksum = 0;        // checksum of both
-};
-
-std::string head_line(const Head& head) {
-  return fmt::format("{} {} {} {} {} {:08x}\n", kForm, head.tool_version, head.config_hash, head.texts, head.nodes,
-                     head.checksum);
+std::string head_line(const std::string& config_hash, std::uint32_t checksum) {
+  return fmt::format("{} {} {} {:08x}\n", kForm, REVEAL_VERSION, config_hash, checksum);
 }
 
-void refuse_damaged() {
+[[noreturn]] void refuse_damaged() {
   throw Error("it is damaged or cut off");
 }
 
-/// Throws Error where this program cannot read the part.
-Head head_of(std::string_view line, const std::string& config_hash) {
+/// The checksum of the rest. Throws Error where this program cannot read the part.
+std::uint32_t checksum_in_head(std::string_view line, const std::string& config_hash) {
   if (next_word(line) != kForm) throw Error("it is no part of a merge");
-  Head head;
-  head.tool_version = next_word(line);
-  head.config_hash = next_word(line);
-  if (head.tool_version != REVEAL_VERSION) {
-    throw Error(fmt::format("reveal {} wrote it, and this is reveal {}", printable(head.tool_version, kQuoted),
-                            REVEAL_VERSION));
+  const std::string_view version = next_word(line);
+  if (version != REVEAL_VERSION) {
+    throw Error(fmt::format("reveal {} wrote it, and this is reveal {}", printable(version, kQuoted), REVEAL_VERSION));
   }
-  if (head.config_hash != config_hash) throw Error("it was written with other settings");
-  const auto texts = parse_int(next_word(line));
-  const auto nodes = parse_int(next_word(line));
+  if (next_word(line) != config_hash) throw Error("it was written with other settings");
   const std::string_view sum = next_word(line);
-  const auto read = std::from_chars(sum.data(), sum.data() + sum.size(), head.checksum, 16);
-  if (!texts || !nodes || *texts < 0 || *nodes < 0 || read.ec != std::errc() || !line.empty()) refuse_damaged();
-  head.texts = static_cast<std::size_t>(*texts);
-  head.nodes = static_cast<std::size_t>(*nodes);
-  return head;
+  std::uint32_t checksum = 0;
+  const auto read = std::from_chars(sum.data(), sum.data() + sum.size(), checksum, 16);
+  if (read.ec != std::errc() || !line.empty()) refuse_damaged();
+  return checksum;
 }
+
+/// Compressed bytes behind a line with their size before and after.
+std::string frame_of(std::string_view bytes) {
+  if (bytes.size() > kLargestFrame) throw Error("too many nodes for one part: take more parts");
+  const std::string stored = zlib_text(bytes, Deflating::fast);
+  return fmt::format("{} {}\n", bytes.size(), stored.size()) + stored;
+}
+
+/// The frames of a part, one after the other: a small file can be a large one, compressed.
+class Frames {
+ public:
+  explicit Frames(std::string_view content) : rest_(content) {}
+  [[nodiscard]] bool at_end() const { return rest_.empty(); }
+  /// Throws Error.
+  [[nodiscard]] std::string next() {
+    const std::size_t end = rest_.substr(0, kLongestHead).find('\n');
+    if (end == std::string_view::npos) refuse_damaged();
+    std::string_view line = rest_.substr(0, end);
+    rest_.remove_prefix(end + 1);
+    const std::size_t plain = size_in(line, std::min(kLargestFrame, budget_));
+    const std::size_t stored = size_in(line, rest_.size());
+    std::string bytes = plain_text(std::string(rest_.substr(0, stored)), plain);
+    rest_.remove_prefix(stored);
+    if (bytes.size() != plain) refuse_damaged();
+    budget_ -= plain;
+    return bytes;
+  }
+
+ private:
+  static std::size_t size_in(std::string_view& line, std::size_t most) {
+    const auto size = parse_int(next_word(line));
+    if (!size || *size < 0 || static_cast<std::uint64_t>(*size) > most) refuse_damaged();
+    return static_cast<std::size_t>(*size);
+  }
+
+  std::string_view rest_;
+  std::size_t budget_ = kLargestPart;  // for all frames
+};
 
 /// One node's files, which tell whether the part has their content, and the size of its summary's bytes.
 struct Record {
@@ -172,14 +199,16 @@ class Reading {
   void read(std::string_view content, ReadPart& part) {
     const std::size_t end = content.substr(0, kLongestHead).find('\n');
     if (end == std::string_view::npos) throw Error("it is no part of a merge");
-    const Head head = head_of(content.substr(0, end), config_hash_);
+    const std::uint32_t checksum = checksum_in_head(content.substr(0, end), config_hash_);
     content.remove_prefix(end + 1);
-    if (head.texts > content.size() || head.nodes != content.size() - head.texts ||
-        checksum_of(content) != head.checksum) {
-      refuse_damaged();
-    }
-    PackedTexts texts(content.substr(0, head.texts));
-    std::string_view rest = content.substr(head.texts);
+    if (checksum_of(content) != checksum) refuse_damaged();
+    Frames frames(content);
+    const std::string packed_texts = frames.next();
+    PackedTexts texts(packed_texts);
+    while (!frames.at_end()) read_records(frames.next(), texts, part);
+  }
+
+  void read_records(std::string_view rest, PackedTexts& texts, ReadPart& part) {
     while (!rest.empty()) {
       PackedReader reader(rest, texts, kLargestNode);
       Record record;
@@ -290,7 +319,9 @@ std::optional<FileState> state_of_summary(const ListedTrace& trace) {
 void write_part(const fs::path& directory, PartNumber part, const std::string& config_hash,
                 std::span<const PartNode> nodes) {
   PackedWriter writer;
-  std::string records;
+  std::string frames;   // behind that of the texts, which are known at the end
+  std::string records;  // records of the next frame
+  std::size_t plain = 0;
   for (const PartNode& node : nodes) {
     writer.put(node.summary);
     const std::string summary = writer.take();
@@ -300,14 +331,14 @@ void write_part(const fs::path& directory, PartNumber part, const std::string& c
                       .bytes = summary.size()});
     records += writer.take();
     records += summary;
-    if (records.size() > kLargestPart / 2) throw Error("too many nodes for one part: take more parts");
+    if (records.size() < kUsualFrame) continue;
+    plain += records.size();
+    frames += frame_of(std::exchange(records, {}));
+    if (plain > kLargestPart / 2) throw Error("too many nodes for one part: take more parts");
   }
-  std::string content = writer.texts();
-  Head head{
-      .tool_version = REVEAL_VERSION, .config_hash = config_hash, .texts = content.size(), .nodes = records.size()};
-  content += records;
-  head.checksum = checksum_of(content);
-  publish_file(directory, name_of_part(part), content.insert(0, head_line(head)));
+  if (!records.empty()) frames += frame_of(records);
+  frames.insert(0, frame_of(writer.texts()));
+  publish_file(directory, name_of_part(part), frames.insert(0, head_line(config_hash, checksum_of(frames))));
 }
 
 std::vector<std::optional<NodeSummary>> summaries_in_parts(const fs::path& directory,

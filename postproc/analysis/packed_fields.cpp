@@ -5,6 +5,7 @@ namespace {
 
 constexpr unsigned kBitsOfByte = 7;  // each byte has so many bits of a number, the lowest first
 constexpr unsigned kByteGoesOn = 1U << kBitsOfByte;
+constexpr std::size_t kMostTexts = 1 << 21;  // an empty text takes one byte here, and 40 in memory
 
 void append_packed(std::uint64_t number, std::string& bytes) {
   for (; number >= kByteGoesOn; number >>= kBitsOfByte)
@@ -36,6 +37,7 @@ void PackedWriter::put_number(std::uint64_t number) {
 void PackedWriter::put_text(std::string_view text) {
   auto known = places_.find(text);
   if (known == places_.end()) {
+    if (texts_.size() >= kMostTexts) throw Error("too many nodes for one part: take more parts");
     known = places_.emplace(text, texts_.size()).first;
     texts_.push_back(&known->first);
   }
@@ -54,7 +56,7 @@ std::string PackedWriter::texts() const {
 PackedTexts::PackedTexts(std::string_view packed) {
   while (!packed.empty()) {
     const std::uint64_t size = take_packed(packed);
-    if (size > packed.size()) refuse_packed();
+    if (size > packed.size() || texts_.size() >= kMostTexts) refuse_packed();
     texts_.push_back(packed.substr(0, static_cast<std::size_t>(size)));
     packed.remove_prefix(static_cast<std::size_t>(size));
   }

@@ -40,7 +40,8 @@ struct CommonOptions {
 };
 
 struct Inputs {
-  std::vector<std::filesystem::path> paths;
+  std::vector<std::filesystem::path> paths;    // the job directory first
+  bool entries = true;                         // the entries of its directories are read, too
   std::vector<std::filesystem::path> outputs;  // files that it writes, elsewhere
   Output how = Output::stream;                 // they are written
   bool followed = false;                       // until they end, whenever that is

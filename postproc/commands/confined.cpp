@@ -25,6 +25,7 @@
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/commands/terminal.h"
+#include "postproc/telemetry/node_folders.h"
 #include "postproc/telemetry/publish.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
@@ -300,19 +301,33 @@ std::optional<Foreign> foreign_file(const fs::path& path, uid_t me) {
   return Foreign{path, name_of_user(status.st_uid)};
 }
 
+/// In the directory, or in its folders of nodes.
+std::optional<Foreign> foreign_entry(const fs::path& directory, uid_t me) {
+  std::error_code error;
+  for (fs::directory_iterator entries(directory, error), none; !error && entries != none; entries.increment(error)) {
+    const fs::path& path = entries->path();
+    if (auto foreign = foreign_file(path, me)) return foreign;
+    if (!is_node_folder(path.filename().native()) || is_node_folder(directory.filename().native())) continue;
+    if (auto foreign = foreign_entry(path, me)) return foreign;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
-std::optional<Foreign> foreign_part(const std::vector<fs::path>& inputs) {
+std::optional<Foreign> foreign_part(const std::vector<fs::path>& inputs, bool entries) {
   if (g_foreign) return g_foreign;
   const uid_t me = ::geteuid();
   for (const fs::path& input : inputs) {
     struct stat status {};
-    if (::stat(input.c_str(), &status) != 0) continue;  // the command reports the missing file
-    if (status.st_uid != me) return Foreign{input, name_of_user(status.st_uid)};
-    std::error_code error;
-    for (fs::directory_iterator entries(input, error), none; !error && entries != none; entries.increment(error)) {
-      if (auto foreign = foreign_file(entries->path(), me)) return foreign;
+    const bool is_there = ::stat(input.c_str(), &status) == 0;
+    if (!is_there || !S_ISDIR(status.st_mode)) {
+      if (auto foreign = foreign_file(input, me)) return foreign;
     }
+    if (!is_there) continue;  // the command reports the missing file
+    if (status.st_uid != me) return Foreign{input, name_of_user(status.st_uid)};
+    if (!entries) continue;
+    if (auto foreign = foreign_entry(input, me)) return foreign;
   }
   return std::nullopt;
 }

@@ -19,8 +19,10 @@ struct Foreign {
   std::string owner;           // by name, where it has one
 };
 
-/// The first of these files and directories that belongs to another user, or holds files of one.
-[[nodiscard]] std::optional<Foreign> foreign_part(const std::vector<std::filesystem::path>& inputs);
+/// The first of these files and directories that belongs to another user, or where the entries of a directory are read
+/// holds files of one. A link to a file, or to nothing, belongs to its maker.
+[[nodiscard]] std::optional<Foreign> foreign_part(const std::vector<std::filesystem::path>& inputs,
+                                                  bool entries = true);
 
 /// Throws Error: nothing is written into a directory of somebody else's.
 void need_own_directory(const std::string& directory);

@@ -18,6 +18,7 @@ class Deliver final : public Command {
     app.add_option("--ready-fd", end_.ready_fd);
     app.add_option("--ledger-fd", end_.ledger_fd);
     app.add_option("--mail-state", end_.mail_state);
+    app.add_option("--pace", end_.pace);
     app.add_flag("--orphan", end_.orphan);
   }
 

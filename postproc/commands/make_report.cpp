@@ -1,17 +1,22 @@
 #include "postproc/commands/make_report.h"
 
 #include <filesystem>
+#include <utility>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/shell_word.h"
 #include "postproc/analysis/job_remedy.h"
 #include "postproc/analysis/job_report.h"
 #include "postproc/commands/confined.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/report/node_entries.h"
 #include "postproc/telemetry/job.h"
+#include "postproc/telemetry/job_files.h"
 #include "postproc/telemetry/publish.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -34,6 +39,19 @@ void write_if_ours(const std::string& directory, const Report& report) {
   } catch (const Error& error) {
     complain(error.what());  // reading it is what was asked for
   }
+}
+
+ReportOptions usual_options(const std::string& directory, const CommonOptions& common) {
+  ReportOptions options;
+  options.settings = common.settings();
+  options.publish = !foreign_part({directory});
+  options.now_utc_ns = utc_now_ns();
+  return options;
+}
+
+Report with_texts_of_rules(Report report, const CommonOptions& common) {
+  if (common.foreign) take_texts_of_rules(report);
+  return report;
 }
 
 Report stored_or_new(const std::string& directory, const CommonOptions& common) {
@@ -60,8 +78,7 @@ Report stored_or_new(const std::string& directory, const CommonOptions& common) 
 
 Report make_report(const ReportRequest& request, const CommonOptions& common) {
   need_directory(request.directory);
-  ReportOptions options;
-  options.settings = common.settings();
+  ReportOptions options = usual_options(request.directory, common);
   if (!request.pipeline.empty()) options.settings.pipeline = find_pipeline(request.pipeline).name;
   for (const std::string& list : request.expect) {
     for (std::string& node : expand_node_list(list)) options.expected_nodes.push_back(std::move(node));
@@ -70,11 +87,9 @@ Report make_report(const ReportRequest& request, const CommonOptions& common) {
   options.exit_code = request.exit_code;
   options.ran_seconds = request.ran_seconds;
   options.threads = request.threads;
-  options.publish = !foreign_part({request.directory});
   if (options.publish) options.history = history_options(options.settings);
   if (!options.publish) options.history = {.why_not = "the directory belongs to another user"};
   if (request.no_history) options.history = {.why_not = "--no-history was given"};
-  options.now_utc_ns = utc_now_ns();
   options.remark = complain;
   std::vector<InputProblem> problems;
   Report report;
@@ -86,15 +101,32 @@ Report make_report(const ReportRequest& request, const CommonOptions& common) {
     report = build_report(request.directory, options, problems);
   }
   for (const InputProblem& problem : problems) complain(problem.text);
-  if (common.foreign) take_texts_of_rules(report);
-  return report;
+  return with_texts_of_rules(std::move(report), common);
 }
 
 Report stored_or_new_report(const std::string& directory, const CommonOptions& common) {
   need_directory(directory);
-  Report report = stored_or_new(directory, common);
-  if (common.foreign) take_texts_of_rules(report);
-  return report;
+  return with_texts_of_rules(stored_or_new(directory, common), common);
+}
+
+bool has_report_about(const std::string& directory, const std::string& node) {
+  return report_is_fresh(directory, node);
+}
+
+Report stored_report_about(const std::string& directory, const std::string& node, const CommonOptions& common) {
+  return with_texts_of_rules(parse_report(read_report_about(fs::path(directory) / kReportFile, node)), common);
+}
+
+Report new_report_about(const std::string& directory, const std::string& node, const CommonOptions& common) {
+  need_directory(directory);
+  if (!has_more_traces_than(directory, kNodesOfPart)) return stored_or_new_report(directory, common);
+  const ReportOptions options = usual_options(directory, common);
+  std::vector<InputProblem> problems;
+  Report report = build_node_report(directory, node, options, problems);
+  for (const InputProblem& problem : problems) complain(problem.text);
+  complain("the job has no report, or an older one: these are the results of " + printable(node) +
+           " without the other nodes; to compare them: reveal report " + shell_word(typed(directory)));
+  return with_texts_of_rules(std::move(report), common);
 }
 
 }  // namespace reveal

@@ -27,4 +27,14 @@ struct ReportRequest {
 /// the directory is ours. Texts of somebody else's are those of the rule table. Throws Error.
 [[nodiscard]] Report stored_or_new_report(const std::string& directory, const CommonOptions& common);
 
+/// Whether stored_report_about() has something to read: a report that is not older than the files of this node.
+[[nodiscard]] bool has_report_about(const std::string& directory, const std::string& node);
+/// The part of report.json about one node. Opens no other file. Throws Error.
+[[nodiscard]] Report stored_report_about(const std::string& directory, const std::string& node,
+                                         const CommonOptions& common);
+/// The results of this node without its report: those of the whole job, which are made and kept; in a job of hundreds
+/// of nodes those of its own trace, which a line on stderr says.
+[[nodiscard]] Report new_report_about(const std::string& directory, const std::string& node,
+                                      const CommonOptions& common);
+
 }  // namespace reveal

@@ -1,3 +1,5 @@
+#include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -5,8 +7,10 @@
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/host_name.h"
@@ -26,6 +30,8 @@ namespace fs = std::filesystem;
 
 constexpr const char* kArchivedReport = "report.json";
 constexpr std::string_view kStandardInput = "-";
+constexpr std::size_t kLargestUntold = std::size_t{64} << 20;
+constexpr std::int64_t kFirstDigest = std::int64_t{24} * 3600 * 1'000'000'000;  // it tells of so long
 
 bool has_report(const fs::path& directory) {
   struct stat status {};
@@ -80,15 +86,29 @@ std::vector<LedgerLine> lines_in(const fs::path& directory, const OwnerKey& owne
   return std::move(parsed.lines);
 }
 
-std::string standard_input() {
+/// Calls `use` with lines of standard input, about a megabyte at a time. A line of more than that comes in parts, each
+/// of which is refused.
+void read_standard_input(const std::function<void(std::string_view lines)>& use) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
   std::string text;
   char part[65536];
-  for (std::size_t got = 1; got > 0 && text.size() <= kLargestLedger;) {
+  for (std::size_t got = 1; got > 0;) {
     got = std::fread(part, 1, sizeof part, stdin);
     text.append(part, got);
+    if (text.size() < kPiece) continue;
+    const std::size_t end = std::min(text.rfind('\n'), text.size() - 1) + 1;
+    use(std::string_view(text).substr(0, end));
+    text.erase(0, end);
   }
-  if (text.size() > kLargestLedger) throw Error("standard input: more than a ledger can have");
-  return text;
+  use(text);
+}
+
+/// The lock of a ledger, until this process ends. LocalLedger takes the same one.
+Descriptor turn_of(const fs::path& ledger) {
+  const std::string name = ledger.string() + ".lock";
+  Descriptor turn(::open(name.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600));
+  if (!turn || ::flock(turn.get(), LOCK_EX) != 0) throw system_error(name, errno);
+  return turn;
 }
 
 std::int64_t option_ns(const std::string& text) {
@@ -111,6 +131,9 @@ class Nodes final : public Command {
            "read this file as well, and add the results from the directories: a line for each node and job, without "
            "names of users, jobs and commands; \"-\": read the lines from standard input")
         ->type_name("FILE");
+    app.add_flag("--untold", untold_,
+                 "with --ledger FILE: keep a second file, FILE.untold, with the lines that FILE did not have, or that "
+                 "have changed, first with those of the last 24 h; from then on it is kept without this option, too");
     app.add_option("--since", since_, "only jobs that ended in this time: 24h, 30d")
         ->check(no_duration)
         ->type_name("TIME");
@@ -141,6 +164,10 @@ class Nodes final : public Command {
       complain("--ledger - only reads: it cannot store results from directories");
       return kUsage;
     }
+    if (untold_ && (ledger_.empty() || ledger_ == kStandardInput)) {
+      complain("--untold needs --ledger FILE");
+      return kUsage;
+    }
     if (mail_ && !digest_.dry_run && ::geteuid() == 0) {
       throw Error(
           "reveal does not send mail as root; as a mailer account: reveal nodes --ledger - --mail, with the ledger as "
@@ -149,11 +176,13 @@ class Nodes final : public Command {
     const std::int64_t now = utc_now_ns();
     NodeRanking ranking;
     NodeLedger ledger;
+    const Descriptor turn = writes() ? turn_of(ledger_) : Descriptor();
     const OwnerKey owners = owner_key();
     const bool known = read_ledger(now, owners, ledger, ranking.lines_refused);
+    const NodeLedger before = keeps_untold() ? ledger : NodeLedger();
     std::size_t read = add_directories(now, owners, ledger, ranking.unread);
     if (collected_) read += add_lines_of_nodes(now, owners, ledger, ranking.lines_refused);
-    if (!ledger_.empty() && read > 0) write_ledger(now, ledger);
+    if (writes() && read > 0) write_ledger(now, ledger, before);
     if (!since_.empty()) ledger.keep_since(now - option_ns(since_));
     ranking_.own = owners.pseudonym(::geteuid());
     NodeRanking made = rank_nodes(ledger.lines(), ranking_);
@@ -166,25 +195,38 @@ class Nodes final : public Command {
 
  private:
   [[nodiscard]] bool adds() const { return collected_ || !given_.empty(); }
+  [[nodiscard]] bool writes() const { return adds() && !ledger_.empty() && ledger_ != kStandardInput; }
+  [[nodiscard]] fs::path untold_file() const { return ledger_ + ".untold"; }
+  [[nodiscard]] bool keeps_untold() const {
+    std::error_code error;
+    return writes() && (untold_ || fs::exists(untold_file(), error));
+  }
 
   /// That of the ledger, unless there is none, or it comes from elsewhere.
   [[nodiscard]] OwnerKey owner_key() const {
     std::error_code error;
     const bool stored = !ledger_.empty() && ledger_ != kStandardInput;
-    const bool written = stored && adds();
-    return written || (stored && fs::exists(ledger_ + ".key", error)) ? OwnerKey::beside(ledger_) : OwnerKey();
+    return writes() || (stored && fs::exists(ledger_ + ".key", error)) ? OwnerKey::beside(ledger_) : OwnerKey();
   }
 
   /// Whether there is one.
   bool read_ledger(std::int64_t now, const OwnerKey& owners, NodeLedger& ledger, std::size_t& refused) const {
     std::error_code error;
     if (ledger_.empty() || (adds() && !fs::exists(ledger_, error))) return false;
-    ParsedLedger parsed = parse_ledger(
-        ledger_ == kStandardInput ? standard_input() : read_text_file(ledger_, kLargestLedger, FileOf::ours), now);
-    refused = parsed.refused;
-    for (LedgerLine& line : parsed.lines) {
-      if (owners.is_new() && !line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);
-      ledger.add(std::move(line));
+    const auto add = [&](std::string_view lines) {
+      ParsedLedger parsed = parse_ledger(lines, now);
+      refused += parsed.refused;
+      for (LedgerLine& line : parsed.lines) {
+        if (owners.is_new() && !line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);
+        ledger.add(std::move(line));
+      }
+    };
+    if (ledger_ == kStandardInput) {
+      read_standard_input(add);
+    } else {
+      const std::string text = read_text_file(ledger_, kLargestLedger, FileOf::ours);
+      add(text);
+      if (text.size() + kLongestLedgerLine > kLargestLedger) ledger.begin_here();  // the last call has cut it
     }
     return true;
   }
@@ -192,13 +234,17 @@ class Nodes final : public Command {
   /// The number of lines that were read. They name owners by a hash, which is the same on all nodes.
   static std::size_t add_lines_of_nodes(std::int64_t now, const OwnerKey& owners, NodeLedger& ledger,
                                         std::size_t& refused) {
-    ParsedLedger parsed = parse_ledger(standard_input(), now);
-    refused += parsed.refused;
-    for (LedgerLine& line : parsed.lines) {
-      if (!line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);
-      ledger.add(std::move(line));
-    }
-    return parsed.lines.size();
+    std::size_t read = 0;
+    read_standard_input([&](std::string_view lines) {
+      ParsedLedger parsed = parse_ledger(lines, now);
+      refused += parsed.refused;
+      read += parsed.lines.size();
+      for (LedgerLine& line : parsed.lines) {
+        if (!line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);
+        ledger.add(std::move(line));
+      }
+    });
+    return read;
   }
 
   /// The number of directories that were read.
@@ -207,7 +253,7 @@ class Nodes final : public Command {
     std::size_t read = 0;
     for (const fs::path& directory : job_directories(given_, unread)) {
       try {
-        for (LedgerLine& line : lines_in(directory, owners, now)) ledger.add(std::move(line));
+        for (LedgerLine& line : lines_in(directory, owners, now)) ledger.replace(std::move(line));
         ++read;
       } catch (const Error& error) {
         unread.push_back({directory.string(), error.what()});
@@ -216,11 +262,33 @@ class Nodes final : public Command {
     return read;
   }
 
-  void write_ledger(std::int64_t now, NodeLedger ledger) const {
+  /// The untold lines first: after a crash in between they are untold once more, and not lost.
+  void write_ledger(std::int64_t now, NodeLedger ledger, const NodeLedger& before) const {
     ledger.keep_since(now - option_ns(keep_));
-    const fs::path file = ledger_;
-    publish_file(file.has_parent_path() ? file.parent_path() : ".", file.filename(), render_ledger(ledger.lines()),
-                 Synced::yes);
+    if (keeps_untold()) write_untold(now, ledger, before);
+    write(ledger_, render_ledger(ledger.lines(), kLargestLedger));
+  }
+
+  void write_untold(std::int64_t now, const NodeLedger& ledger, const NodeLedger& before) const {
+    std::error_code error;
+    if (!fs::exists(untold_file(), error)) {
+      NodeLedger first = ledger;
+      first.keep_since(now - kFirstDigest);
+      return write(untold_file(), render_ledger(first.lines(), kLargestUntold));
+    }
+    const std::vector<LedgerLine> more = ledger.lines_since(before);
+    if (more.empty()) return;
+    std::string text =
+        read_text_file(untold_file(), kLargestUntold, FileOf::ours) + render_ledger(more, kLargestUntold);
+    if (text.size() > kLargestUntold) {
+      text.erase(0, text.find('\n', text.size() - kLargestUntold - 1) + 1);
+      complain(untold_file().string() + ": the first lines are left out, because no digest was sent for long");
+    }
+    write(untold_file(), text);
+  }
+
+  static void write(const fs::path& file, const std::string& text) {
+    publish_file(file.has_parent_path() ? file.parent_path() : ".", file.filename(), text, Synced::yes);
   }
 
   int send(const NodeRanking& ranking, std::int64_t now, const CommonOptions& common) {
@@ -241,6 +309,7 @@ class Nodes final : public Command {
   bool collected_ = false;  // lines of nodes' ledgers come from standard input
   bool mail_ = false;
   NodeDigest digest_;
+  bool untold_ = false;
   std::string ledger_, since_, keep_ = "90d";
   RankingOptions ranking_;
   std::size_t limit_ = 20;
@@ -254,6 +323,7 @@ const RegisteredCommand kNodesCommand{
          "  reveal nodes reveal-4711 reveal-4712\n"
          "  reveal nodes . --json\n"
          "  reveal nodes . --ledger nodes.jsonl --since 30d    also keep a line for each node and job\n"
+         "  reveal nodes . --ledger nodes.jsonl --untold       and its new lines in nodes.jsonl.untold\n"
          "  reveal nodes --ledger nodes.jsonl --since 24h      without the directories\n"
          "  reveal nodes --ledger - --since 24h --mail --dry-run < nodes.jsonl\n"
          "  clush -a -N cat /var/spool/reveal/nodes.jsonl | reveal nodes - --ledger nodes.jsonl\n"

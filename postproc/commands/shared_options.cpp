@@ -14,6 +14,7 @@
 #include "postproc/analysis/runs_of_job.h"
 #include "postproc/commands/terminal.h"
 #include "postproc/detect/pipeline.h"
+#include "postproc/telemetry/node_folders.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/sanitize.h"
 
@@ -103,7 +104,7 @@ std::string job_directory(const std::string& path) {
   std::error_code error;
   if (path.empty()) return newest_job_directory();
   if (!fs::is_regular_file(path, error)) return directory_of_number(path);
-  const std::string parent = fs::path(path).parent_path().string();
+  const std::string parent = job_directory_above(fs::path(path).parent_path()).string();
   return parent.empty() ? "." : parent;
 }
 
@@ -128,12 +129,6 @@ std::string newest_job_directory() {
                             kJobDirectory));
   }
   return newest;
-}
-
-std::string chosen_job_directory(const std::string& given) {
-  std::string directory = job_directory(given);
-  if (given.empty()) complain("no directory was given: this is the newest here, " + directory);
-  return directory;
 }
 
 std::string typed(const std::string& directory) {

@@ -32,8 +32,6 @@ void need_directory(const std::string& directory);
 
 /// The newest of the user's own job directories here: "reveal-4711". Throws Error where there is none.
 [[nodiscard]] std::string newest_job_directory();
-/// The directory that the user gave, or the newest, whose name is printed on stderr.
-[[nodiscard]] std::string chosen_job_directory(const std::string& given);
 
 /// The path as a user would type it: relative to the current directory, if it is below.
 [[nodiscard]] std::string typed(const std::string& directory);

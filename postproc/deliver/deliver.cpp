@@ -18,6 +18,7 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/config.h"
+#include "hdf5schema/basics/delivery_times.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/private_files.h"
@@ -26,7 +27,9 @@
 #include "postproc/analysis/downsample_traces.h"
 #include "postproc/analysis/job_report.h"
 #include "postproc/analysis/slurm_job_record.h"
+#include "postproc/deliver/missing_nodes.h"
 #include "postproc/telemetry/job.h"
+#include "postproc/telemetry/node_folders.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -37,22 +40,20 @@ using namespace std::chrono_literals;
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kSmallFile = 64 << 10;
-constexpr int kMostRuns = 1000;                          // runs of one name
-constexpr std::chrono::milliseconds kFirstLook = 100ms;  // at a directory that a thousand nodes use: ever less often
-constexpr std::chrono::milliseconds kLongestLook = 2s;
-constexpr auto kSpread = 2ms;         // between the summaries of two nodes of a job, once their epilogs are over
-constexpr auto kLongestSpread = 10s;  // for all of them
+constexpr int kMostRuns = 1000;          // runs of one name
+constexpr auto kSpread = 2ms;            // between the summaries of two nodes of a job, once their epilogs are over
+constexpr auto kLongestSpread = 10s;     // for all of them
+constexpr auto kSpreadInEpilog = 200us;  // the same for their traces, while the epilog waits
+constexpr auto kLongestSpreadInEpilog = 1s;
 constexpr double kShareOfLimit =
     0.6;  // share of an epilog's time for the analysis and for waiting; closing the trace needs some
-// Measured: 0.3 s for a trace of 1 MB; twice that, for a node under load.
-constexpr double kSecondsPerByte = 0.6e-6;
+constexpr double kUnderLoad = 2;              // relative to an idle cpu
 constexpr double kMostMergeAfterEpilog = 20;  // seconds of an idle cpu
 constexpr double kMostAnalysisAfterEpilog =
-    300;                                // seconds of an idle cpu; the broker gives up after a quarter of an hour
-constexpr auto kWaitAfterEpilog = 30s;  // for the other nodes
-constexpr double kSecondsPerNode =
-    4e-3;                          // for its summary in the job's report; measured 2 s for 1,000, and twice under load
-constexpr double kThinning = 1.5;  // relative to the analysis; measured .5 s for 4 MB, with an analysis of 1.2 s
+    300;                                  // seconds of an idle cpu; the broker gives up after a quarter of an hour
+constexpr auto kWaitAfterEpilog = 30s;    // for the other nodes
+constexpr auto kSubmission = 60s;         // longest time from the marker of a report job to its submission
+constexpr double kSecondsPerNode = 2e-3;  // for its summary in the job's report; measured 1.6 s for 1,000
 
 std::string claim_of(const JobPlace& job) {
   return job.cluster + " " + job.id + " " + std::to_string(job.restart) + "\n";
@@ -72,7 +73,7 @@ Claim claim(const fs::path& directory, const JobPlace& job) {
     bool occupied = false;
     for (const auto& entry : fs::directory_iterator(directory)) {
       const std::string name = entry.path().filename().string();
-      occupied = occupied || name.ends_with(".h5") || name.ends_with(".h5.part");
+      occupied = occupied || name.ends_with(".h5") || name.ends_with(".h5.part") || is_node_folder(name);
     }
     if (!occupied && ::write(file.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()))
       return Claim::fresh;
@@ -113,7 +114,10 @@ void withdraw(const fs::path& directory) noexcept {
   constexpr std::string_view kOurs[] = {kClaimFile, kAskedFile, kSlurmJobRecordFile};
   std::error_code error;
   for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    if (std::find(std::begin(kOurs), std::end(kOurs), entry->path().filename().native()) == std::end(kOurs)) return;
+    const std::string name = entry->path().filename().string();
+    std::error_code not_empty;
+    if (is_node_folder(name) && fs::remove(entry->path(), not_empty)) continue;
+    if (std::find(std::begin(kOurs), std::end(kOurs), name) == std::end(kOurs)) return;
   }
   for (const std::string_view name : kOurs) fs::remove(directory / name, error);
   fs::remove(directory, error);
@@ -129,6 +133,37 @@ struct Claimed {
   Descriptor folder;  // the same, open
   bool fresh = false;
 };
+
+NodeFiles layout_of(const JobPlace& job) {
+  return job.nodes.size() > kMostNodesInADirectory ? NodeFiles::in_folders : NodeFiles::flat;
+}
+
+/// The files of one node in a job's directory.
+struct NodePlace {
+  fs::path directory;
+  Descriptor own;  // a folder in the job's directory
+  int folder = -1;
+};
+
+/// Throws Error.
+NodePlace place_of_node(const Claimed& claimed, const std::string& node, const JobPlace& job) {
+  if (layout_of(job) == NodeFiles::flat) return {claimed.directory, {}, claimed.folder.get()};
+  const std::string name = node_folder(node);
+  const auto open_folder = [&] {
+    return Descriptor(::openat(claimed.folder.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  };
+  NodePlace place{.directory = claimed.directory / name, .own = {}};
+  place.own = open_folder();
+  if (!place.own && errno == ENOENT) {
+    if (::mkdirat(claimed.folder.get(), name.c_str(), 0700) == 0)
+      sync_directory(claimed.folder.get(), claimed.directory);
+    place.own = open_folder();
+  }
+  if (!place.own) throw system_error(place.directory.string(), errno);
+  require_private_directory(place.own.get(), place.directory.string(), Privacy::others_do_not_write);
+  place.folder = place.own.get();
+  return place;
+}
 
 Claimed claim_free(const Candidate& wanted, const JobPlace& job) {
   if (!wanted.make_parents && !fs::is_directory(wanted.path.parent_path())) {
@@ -148,12 +183,15 @@ Claimed claim_free(const Candidate& wanted, const JobPlace& job) {
 
 /// Nodes with a summary, whether they were expected or not.
 std::set<std::string> delivered(const fs::path& directory) {
-  constexpr std::string_view kEnding = ".summary.json";
+  static constexpr std::string_view kEnding = ".summary.json";
   std::set<std::string> nodes;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.ends_with(kEnding) && name.front() != '.') nodes.insert(name.substr(0, name.size() - kEnding.size()));
+  try {
+    visit_node_files(directory, [&nodes](const fs::path& path) {
+      const std::string name = path.filename().string();
+      if (name.ends_with(kEnding) && name.front() != '.') nodes.insert(name.substr(0, name.size() - kEnding.size()));
+      return true;
+    });
+  } catch (const Error&) {  // it was renamed, or the file system is away
   }
   return nodes;
 }
@@ -167,13 +205,12 @@ bool belongs_to(const std::string& name, const std::string& node) {
 }
 
 /// True if the file is under this name already: an earlier delivery was killed before it removed it from the spool.
-/// `taken`: the name is.
-bool stands_already(const fs::path& file, int folder, const std::string& name, bool& taken) {
+bool stands_already(const fs::path& file, int folder, const std::string& name) {
   struct stat ours {};
   struct stat there {};
-  taken = ::fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0;
-  return taken && ::lstat(file.c_str(), &ours) == 0 && ours.st_size == there.st_size &&
-         ours.st_mtim.tv_sec == there.st_mtim.tv_sec && ours.st_mtim.tv_nsec == there.st_mtim.tv_nsec;
+  return ::fstatat(folder, name.c_str(), &there, AT_SYMLINK_NOFOLLOW) == 0 && ::lstat(file.c_str(), &ours) == 0 &&
+         ours.st_size == there.st_size && ours.st_mtim.tv_sec == there.st_mtim.tv_sec &&
+         ours.st_mtim.tv_nsec == there.st_mtim.tv_nsec;
 }
 
 struct Waiting {
@@ -206,20 +243,14 @@ Waiting waiting_in(const fs::path& spool, const std::string& node) {
 /// Files go from the spool to the job's directory. They leave the spool once all of their new names are on the disk.
 class Move {
  public:
-  Move(const Claimed& to, const std::string& node) : to_(to), node_(node) {}
+  Move(const NodePlace& to, const std::string& node) : to_(to), node_(node) {}
 
   void trace(const fs::path& from) {
     const std::string own = from.filename().string();
     const std::string ending = own.ends_with(".part") ? ".h5.part" : ".h5";
     // A second collector of the same job on this node (the first one was ended in the middle) takes the next name.
     const auto name_of = [&](int number) { return number == 1 ? own : fmt::format("{}-{}{}", node_, number, ending); };
-    const int folder = to_.folder.get();
-    int number = 1;
-    bool taken = false;
-    while (!stands_already(from, folder, name_of(number), taken) && taken) ++number;
-    const std::string name =
-        taken ? name_of(number)
-              : copy_new(from, folder, to_.directory, [&](int attempt) { return name_of(number + attempt - 1); });
+    const std::string name = copied_or_there(from, name_of);
     placed_.push_back(from);
     if (!own.ends_with(".earlier") && name != own) new_names_[summary_name(from)] = name;
   }
@@ -228,7 +259,7 @@ class Move {
     const std::string own = from.filename().string();
     const auto renamed = new_names_.find(own);
     if (renamed == new_names_.end()) {
-      copy_over(from, to_.folder.get(), to_.directory, own);
+      copy_over(from, to_.folder, to_.directory, own);
     } else {
       publish_renamed(from, renamed->second);
     }
@@ -239,7 +270,7 @@ class Move {
   [[nodiscard]] std::string finish() {
     std::string left;
     try {
-      if (!placed_.empty()) sync_directory(to_.folder.get(), to_.directory);
+      if (!placed_.empty()) sync_directory(to_.folder, to_.directory);
     } catch (const Error& error) {  // they stay in the spool, too
       return error.what();
     }
@@ -252,6 +283,26 @@ class Move {
   }
 
  private:
+  struct IsThere {
+    std::string name;
+  };
+
+  /// The name of the file. It is looked for only where it cannot be new: nearly all of a thousand nodes come once.
+  std::string copied_or_there(const fs::path& from, const std::function<std::string(int)>& name_of) const {
+    const auto next_name = [&](int number) {
+      if (number > 1 && stands_already(from, to_.folder, name_of(number - 1))) throw IsThere{name_of(number - 1)};
+      return name_of(number);
+    };
+    try {
+      return copy_new(from, to_.folder, to_.directory, next_name);
+    } catch (const IsThere& there) {
+      return there.name;
+    } catch (const Error&) {  // no space for a second one
+      if (stands_already(from, to_.folder, name_of(1))) return name_of(1);
+      throw;
+    }
+  }
+
   void publish_renamed(const fs::path& from, const std::string& trace) const {
     std::optional<NodeSummary> theirs;
     try {
@@ -263,7 +314,7 @@ class Move {
     publish_summary(to_.directory / trace, *std::move(theirs), Synced::yes);
   }
 
-  const Claimed& to_;
+  const NodePlace& to_;
   const std::string& node_;
   std::vector<fs::path> placed_;
   std::map<std::string, std::string> new_names_;  // by the summary of each trace
@@ -271,7 +322,7 @@ class Move {
 
 /// Traces before summaries: a node that sees a summary may begin with the report. Files that were delivered before are
 /// not replaced. Returns why a delivered file is still in the spool, "" if there is none.
-std::string move_all(const fs::path& spool, const Claimed& to, const std::string& node) {
+std::string move_all(const fs::path& spool, const NodePlace& to, const std::string& node) {
   const Waiting waiting = waiting_in(spool, node);
   Move move(to, node);
   try {
@@ -288,42 +339,50 @@ std::string move_all(const fs::path& spool, const Claimed& to, const std::string
 double analysis_seconds(const fs::path& spool, const DeliverSettings& settings) {
   double bytes = 0;
   for (const ListedTrace& trace : list_traces(spool)) bytes += static_cast<double>(trace.bytes);
-  return bytes * kSecondsPerByte * (settings.downsample_traces ? kThinning : 1);
+  return kUnderLoad * settings.pace * expected_analysis_seconds(bytes, settings.downsample_traces);
+}
+
+double merge_seconds(std::size_t nodes, const DeliverSettings& settings) {
+  return kUnderLoad * settings.pace * kSecondsPerNode * static_cast<double>(nodes);
 }
 
 /// The same moment for thousands of nodes would be too much for one directory.
-void wait_for_turn(const std::string& node, const JobPlace& job) {
+void wait_for_turn(const std::string& node, const JobPlace& job, std::chrono::microseconds spread,
+                   std::chrono::microseconds longest) {
   const auto turn = std::find(job.nodes.begin(), job.nodes.end(), node) - job.nodes.begin();
-  std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(turn * kSpread, kLongestSpread));
+  std::this_thread::sleep_for(std::min(turn * spread, longest));
 }
 
-void wait_for_nodes(const fs::path& directory, const std::vector<std::string>& nodes, SteadyClock::time_point end) {
-  constexpr std::size_t kFewNodes = 64;
-  const auto longest = nodes.size() > kFewNodes ? kLongestLook : kFirstLook;
-  for (auto look = kFirstLook; !contains_all(delivered(directory), nodes) && SteadyClock::now() < end;
-       look = std::min(2 * look, longest)) {
-    std::this_thread::sleep_for(std::min<SteadyClock::duration>(look, end - SteadyClock::now()));
+void wait_for_nodes(const fs::path& directory, NodeFiles layout, const std::vector<std::string>& nodes,
+                    SteadyClock::time_point end) {
+  MissingNodes missing(directory, layout, nodes, delivered(directory));
+  for (Looks looks(end); !missing.have_come() && looks.wait();) {
   }
 }
 
+enum class ReportMaker : std::uint8_t { this_node, another_node, job };
+
 /// Until every node's summary is in a report: one that comes while another builds is seen by that one afterwards.
 /// `let_epilog_go`: before the traces of nodes without a summary are analysed here.
-bool build_when_complete(const fs::path& directory, const std::string& node, const JobPlace& job,
-                         const DeliverSettings& settings, const AnalysisSettings& analysis,
-                         const std::function<void()>& let_epilog_go) {
+ReportMaker build_when_complete(const fs::path& directory, const std::string& node, const JobPlace& job,
+                                const DeliverSettings& settings, const AnalysisSettings& analysis,
+                                const std::function<void()>& let_epilog_go) {
   std::vector<std::string> nodes = job.watched;
   if (nodes.empty()) nodes.push_back(node);
   const auto end = SteadyClock::now() + settings.wait_for_nodes;
   bool built = false;
+  const auto maker = [&built](ReportMaker other) { return built ? ReportMaker::this_node : other; };
   std::set<std::string> reported;
   while (true) {
     {
       ReportLease lease(directory.string(), node);
       if (!lease.take()) {
         if (lease.failure() != 0) throw system_error(directory.string(), lease.failure());
-        return built;
+        return maker(ReportMaker::another_node);
       }
-      wait_for_nodes(directory, nodes, end);
+      if (has_report_job(directory)) return maker(ReportMaker::job);  // a slower node has left the report to it
+      wait_for_nodes(directory, layout_of(job), nodes, end);
+      if (has_report_job(directory)) return maker(ReportMaker::job);
       reported = delivered(directory);
       if (!contains_all(reported, nodes)) let_epilog_go();
       ReportOptions options;
@@ -337,7 +396,7 @@ bool build_when_complete(const fs::path& directory, const std::string& node, con
       write_report(directory, build_report(directory, options, problems));
       built = true;
     }
-    if (delivered(directory) == reported) return built;
+    if (delivered(directory) == reported) return ReportMaker::this_node;
   }
 }
 
@@ -396,10 +455,38 @@ DeliverSettings deliver_settings(const Config& config) {
           .downsample_traces = config.text(config_key("slurm", "retain")) == "summary"};
 }
 
+EpilogLimits epilog_limits(double pace) {
+  const DeliverSettings settings{.pace = pace};
+  const double own = kUnderLoad * settings.pace * expected_analysis_seconds(1, false);
+  return {.nodes = static_cast<std::size_t>(std::llround(kMostMergeAfterEpilog / merge_seconds(1, settings))),
+          .trace_bytes = kMostAnalysisAfterEpilog / own};
+}
+
 bool take_marker(const fs::path& directory, const char* name) noexcept {
+  return take_marker(Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get(), name);
+}
+
+bool take_marker(int folder, const char* name) noexcept {
   return static_cast<bool>(
-      Descriptor(::openat(Descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)).get(), name,
-                          O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)));
+      Descriptor(::openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600)));
+}
+
+bool has_report_job(const fs::path& directory) noexcept try {
+  const Descriptor folder = open_as_it_is(directory);
+  struct stat marker {};
+  if (!folder || ::fstatat(folder.get(), kReportJobFile, &marker, AT_SYMLINK_NOFOLLOW) != 0) return false;
+  if (marker.st_size > 0) return true;
+  std::error_code error;
+  const auto made = fs::last_write_time(directory / kReportJobFile, error);
+  return !error && file_time_now(directory.string()) - made < kSubmission;
+} catch (const std::exception&) {  // without memory
+  return false;
+}
+
+void confirm_report_job(const Delivery& delivery) noexcept {
+  constexpr std::string_view kSubmitted = "submitted\n";
+  const Descriptor marker(::openat(delivery.folder.get(), kReportJobFile, O_WRONLY | O_NOFOLLOW | O_CLOEXEC));
+  [[maybe_unused]] const auto written = ::write(marker.get(), kSubmitted.data(), kSubmitted.size());
 }
 
 std::vector<Candidate> delivery_candidates(const SlurmJob& job, const std::string& request) {
@@ -438,12 +525,12 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
   Delivery delivery;
   delivery.directory = spool;
   const double own = analysis_seconds(spool, settings);
-  const double merge = static_cast<double>(place.watched.size()) * kSecondsPerNode;
+  const double merge = merge_seconds(place.watched.size(), settings);
   // A node analyses its own trace, wherever the report is built: one cpu could not do that for a thousand nodes.
   const bool analyses = settings.report != ReportWhen::lazy;
   const bool in_epilog = analyses && own <= settings.most_seconds;
-  const bool too_much = merge > kMostMergeAfterEpilog || own > kMostAnalysisAfterEpilog;
-  delivery.needs_job = settings.report == ReportWhen::job || (analyses && too_much);
+  const bool wants_job = settings.report == ReportWhen::job || (analyses && own > kMostAnalysisAfterEpilog);
+  delivery.needs_job = wants_job || (analyses && merge > kMostMergeAfterEpilog);
   if (!in_epilog) delivery.seconds_after_epilog = own;
   const bool merge_in_epilog = in_epilog && own + merge <= settings.most_seconds;
   const auto add_problem = [&why = delivery.why](const std::string& problem) {
@@ -455,22 +542,31 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     for (const std::string& problem : downsample_traces(directory, node)) add_problem(problem);
   };
   if (in_epilog) analyse(spool);
+  wait_for_turn(node, place, kSpreadInEpilog, kLongestSpreadInEpilog);
   for (const Candidate& candidate : delivery_candidates(job, request)) {
     Claimed claimed;
     try {
       claimed = claim_free(candidate, place);
       const fs::path& directory = claimed.directory;
       if (learn && !delivery.names) delivery.names = learn(directory);
+      // Nodes of different pace estimate the merge differently: the first ones decide. Before a summary is there, since
+      // the node that has all of them looks for the marker.
+      const bool decides = wants_job || claimed.fresh || delivery.names;
+      delivery.submits_job = delivery.needs_job && decides && take_marker(claimed.folder.get(), kReportJobFile);
       const JobNames& names = delivery.names ? *delivery.names : job.names;
       if (!names.state.empty())
         publish_file(directory, kSlurmJobRecordFile, render_slurm_job_record(record_of({place, names})));
-      add_problem(move_all(spool, claimed, node));
+      add_problem(move_all(spool, place_of_node(claimed, node, place), node));
       delivery.directory = directory;
+      // It came later, and the first ones make the report themselves.
+      if (delivery.needs_job && !decides) delivery.needs_job = has_report_job(directory);
       delivery.folder = std::move(claimed.folder);
       delivery.moved = true;
       break;
     } catch (const std::exception& error) {
       add_problem(error.what());
+      if (delivery.submits_job) ::unlinkat(claimed.folder.get(), kReportJobFile, 0);
+      delivery.submits_job = false;
       if (claimed.fresh) withdraw(claimed.directory);
     }
   }
@@ -479,16 +575,20 @@ Delivery deliver(const fs::path& spool, const std::string& node, const SlurmJob&
     DeliverSettings waiting = settings;
     if (!merge_in_epilog) {
       if (let_epilog_go) let_epilog_go(delivery);
-      wait_for_turn(node, place);
+      wait_for_turn(node, place, kSpread, kLongestSpread);
       if (!in_epilog) analyse(delivery.directory);
       waiting.wait_for_nodes = kWaitAfterEpilog + std::chrono::milliseconds(std::llround(own * 1e3));
     }
     if (delivery.needs_job) return delivery;
-    delivery.report_built = build_when_complete(delivery.directory, node, place, waiting, analysis, [&] {
+    const ReportMaker maker = build_when_complete(delivery.directory, node, place, waiting, analysis, [&] {
       if (let_epilog_go) let_epilog_go(delivery);
     });
+    delivery.report_built = maker == ReportMaker::this_node;
+    delivery.of_other_nodes = delivery.report_built && place.watched.size() > 1;
+    delivery.needs_job = maker == ReportMaker::job;
   } catch (const Error& error) {  // the delivered files matter more than the report
     add_problem("no report: " + std::string(error.what()));
+    delivery.of_other_nodes = place.watched.size() > 1;
   }
   // Only when no other node can be on its way there.
   if (delivery.report_built && delivery.moved && contains_all(delivered(delivery.directory), place.nodes)) {

@@ -23,6 +23,7 @@ struct DeliverSettings {
   ReportWhen report = ReportWhen::epilog;
   std::chrono::milliseconds wait_for_nodes{0};
   double most_seconds = 0;         // limit for the estimated analysis in the epilog
+  double pace = 1;                 // relative to estimates of earlier deliveries on this node
   bool downsample_traces = false;  // once they are analysed
 };
 
@@ -34,14 +35,31 @@ struct Delivery {
   bool moved = false;               // false: still in the spool, `why` has the reason
   std::string why;                  // the failures on the way, in one line
   bool report_built = false;
-  bool needs_job = false;           // the merge is too much work for an epilog, or the site wants a job for it
+  bool needs_job = false;           // a job makes the report: it is too much for an epilog, or the site wants that
+  bool of_other_nodes = false;      // their results may have been read for the report
+  bool submits_job = false;         // this node submits it, and no other one
   double seconds_after_epilog = 0;  // that this node analyses its trace for, of an idle cpu
   std::optional<JobNames> names;    // learnt on the way
   Descriptor folder;                // `directory`, also once another node has renamed it
 };
 
+/// The largest job whose report needs no job of its own, on a node of this pace.
+struct EpilogLimits {
+  std::size_t nodes = 0;
+  double trace_bytes = 0;  // one node's
+};
+[[nodiscard]] EpilogLimits epilog_limits(double pace);
+
 /// True for one caller only, of all nodes and runs that deliver there: O_EXCL.
 [[nodiscard]] bool take_marker(const std::filesystem::path& directory, const char* name) noexcept;
+/// The same in an open directory.
+[[nodiscard]] bool take_marker(int folder, const char* name) noexcept;
+
+/// Whether a job makes the report. The marker of a node that came to its end before it had submitted the job counts for
+/// a minute.
+[[nodiscard]] bool has_report_job(const std::filesystem::path& directory) noexcept;
+/// The job was submitted.
+void confirm_report_job(const Delivery& delivery) noexcept;
 
 struct Candidate {
   std::filesystem::path path;

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/delivery_times.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
@@ -22,6 +23,7 @@
 #include "hdf5schema/basics/request.h"
 #include "postproc/deliver/array_end.h"
 #include "postproc/deliver/deliver.h"
+#include "postproc/deliver/missing_nodes.h"
 #include "postproc/deliver/report_job.h"
 #include "postproc/deliver/slurm_controller.h"
 #include "postproc/deliver/slurm_job.h"
@@ -37,7 +39,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kControllerLimit{3000};  // within the epilog's own
 constexpr std::chrono::seconds kReportLimit{60};             // for another node to build it
-constexpr std::chrono::milliseconds kReportLook{500};        // on a shared file system
 constexpr std::chrono::seconds kSamplerLimit{3};             // to close its trace
 constexpr std::chrono::milliseconds kDeliveredLook{100};
 constexpr std::chrono::seconds kRetryLimit{10};    // for mails of earlier jobs
@@ -75,7 +76,8 @@ class EndOfNode {
       expect_mail({job.place, names});
       return names;
     };
-    const DeliverSettings settings = deliver_settings(config_);
+    DeliverSettings settings = deliver_settings(config_);
+    settings.pace = bounded_pace(end_.pace);
     mail_settings_ = mail_settings(config_, mail_problems_);
     if (settings.report == ReportWhen::lazy) mail_settings_.enabled = false;
     if (alone) expect_mail(job);
@@ -104,7 +106,7 @@ class EndOfNode {
     }
     const bool comes = settings.report == ReportWhen::epilog && !delivery.needs_job;
     if (asked && comes) mail_report(delivery, job);
-    return 0;
+    return delivery.of_other_nodes || mails_array_ ? kWorkedForOthers : 0;
   }
 
   /// "*": for longer than a delivery takes.
@@ -120,9 +122,9 @@ class EndOfNode {
   }
 
  private:
-  /// While Slurm still knows the job. Only the first node does it.
-  void submit(const Delivery& delivery, const SlurmJob& job, const DeliverSettings& settings) const {
-    if (!delivery.needs_job || !take_marker(delivery.directory, kReportJobFile)) return;
+  /// While Slurm still knows the job. Only one node does it, once.
+  void submit(const Delivery& delivery, const SlurmJob& job, const DeliverSettings& settings) {
+    if (!delivery.submits_job || std::exchange(submitted_, true)) return;
     const ReportJobCommand command{.program = own_path().string(),
                                    .config = end_.config,
                                    .request = end_.request,
@@ -131,7 +133,8 @@ class EndOfNode {
     const auto nodes_analyse = std::chrono::seconds(std::llround(kSlowNode * delivery.seconds_after_epilog));
     const std::string failure =
         submit_report_job(job, delivery.directory, shell_text(command, job, delivery.directory), nodes_analyse);
-    if (!failure.empty()) say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
+    if (failure.empty()) return confirm_report_job(delivery);
+    say(LOG_NOTICE, "no report job: " + failure + "; the first `reveal show` builds it");
   }
 
   /// From the node that has built the report. Root cannot read it: a directory of the user may be anywhere.
@@ -190,13 +193,13 @@ class EndOfNode {
     for (const std::string& problem : config_.problems_of({"mail"})) say(LOG_NOTICE, problem);
     for (const std::string& problem : mail_problems_) say(LOG_NOTICE, problem);
     if (!mail_settings_.enabled) return;
-    const auto end = std::chrono::steady_clock::now() + kReportLimit;
-    std::error_code ignored;
-    while (std::chrono::steady_clock::now() < end) {
+    Looks looks(std::chrono::steady_clock::now() + kReportLimit);
+    do {
       const std::filesystem::path directory = delivered_to(delivery);
-      if (std::filesystem::exists(directory / "report.json", ignored)) return mail(directory, job);
-      std::this_thread::sleep_for(kReportLook);
-    }
+      const Descriptor folder = open_as_it_is(directory);
+      if (folder && has_name(folder.get(), kReportFile)) return mail(directory, job);
+      if (has_report_job(directory)) return;  // which mails it
+    } while (looks.wait());
     say(LOG_NOTICE, "no mail, because there is no report yet in " + delivery.directory.string());
     expected_.drop();
   }
@@ -218,6 +221,7 @@ class EndOfNode {
                  .host = host_name(),
                  .now_utc_ns = utc_now_ns()};
     mail.retry_after = kMailPause;
+    mails_array_ = !mail.array.empty();
     mail.request = {.asked = requested(end_.request, "mail"), .mail_user = job.names.mail_user, .user = job.place.user};
     const MailOutcome outcome = mail_job(mail, mail_settings_);
     log(outcome);
@@ -267,6 +271,8 @@ class EndOfNode {
   std::vector<std::string> mail_problems_;
   ExpectedTask expected_;
   bool reported_ = false;
+  bool submitted_ = false;    // the report job
+  bool mails_array_ = false;  // the reports of its other tasks were read
 };
 
 }  // namespace

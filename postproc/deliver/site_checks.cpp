@@ -9,14 +9,18 @@
 #include <algorithm>
 #include <optional>
 
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/delivery_times.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/own_program.h"
 #include "hdf5schema/basics/run_program.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
+#include "postproc/deliver/deliver.h"
 #include "postproc/history/run_index.h"
 #include "postproc/mail/mail_settings.h"
 #include "postproc/telemetry/publish.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -90,6 +94,7 @@ class SiteChecks {
     plugin();
     controller(slurm);
     spool();
+    reports();
     switches();
     mail();
     return std::move(checks_);
@@ -242,6 +247,24 @@ class SiteChecks {
           fmt::format("read slurmd's log, then run {} --reset-breaker {}", REVEAL_JANITOR, spool.string()));
     }
     add("spool", Result::ok, spool.string() + "; the circuit breaker is closed");
+  }
+
+  void reports() {
+    if (::geteuid() != 0) return add("reports", Result::ok, "only root can read the times of earlier deliveries");
+    const fs::path spool = line_ ? line_->spool : PluginLine{}.spool;
+    const DeliveryTimes times = DeliveryTimes::in_spool(at(spool), utc_now_ns() / kSecond);
+    constexpr unsigned kAnyUser = ~0U;
+    const double pace = times.pace_of(kAnyUser);
+    const EpilogLimits limits = epilog_limits(pace);
+    const std::string known =
+        times.deliveries() == 0
+            ? "no delivery of more than half a second was measured here"
+            : fmt::format("analyses take {:.2g} times the expected processor time here (measured in {} of {})", pace,
+                          counted(static_cast<double>(times.deliveries()), "job"),
+                          counted(static_cast<double>(times.owners()), "user"));
+    add("reports", Result::ok,
+        fmt::format("{}; a report job is submitted for more than {}, or traces of more than {}", known,
+                    counted(static_cast<double>(limits.nodes), "node"), quantity(limits.trace_bytes, "bytes")));
   }
 
   void switches() {

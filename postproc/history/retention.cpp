@@ -17,6 +17,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/zlib_text.h"
 #include "postproc/telemetry/job_files.h"
+#include "postproc/telemetry/node_folders.h"
 
 namespace reveal {
 namespace {
@@ -32,17 +33,23 @@ constexpr std::string_view kOpenTraceEnding = ".h5.part";
 constexpr std::string_view kSchemaOfSummary = "reveal.summary/";
 constexpr std::size_t kMostOfSummary = 1 << 20;
 
-/// The directory itself, through no link to it; throws Error if it is another user's.
-Descriptor open_own(const fs::path& directory) {
-  Descriptor folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+/// The directory itself, through no link to it; throws Error if it is another user's. `above`: the open directory that
+/// it is in.
+Descriptor open_own(int above, const fs::path& directory) {
+  const fs::path name = above == AT_FDCWD ? directory : directory.filename();
+  Descriptor folder(::openat(above, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (folder.get() < 0 || ::fstat(folder.get(), &status) != 0) throw system_error(directory.string(), errno);
   if (status.st_uid != ::geteuid()) throw Error(directory.string() + " belongs to another user");
   return folder;
 }
 
+Descriptor open_own(const fs::path& directory) {
+  return open_own(AT_FDCWD, directory);
+}
+
 struct RunFile {
-  std::string name;
+  std::string name;  // in its folder
   std::uint64_t bytes = 0;
   bool ours = false;  // made by reveal for this user
   bool being_written = false;
@@ -97,52 +104,93 @@ void add_files_of_node(const std::string& node, std::set<std::string>& names) {
   for (const std::string_view ending : kNodeFileEndings) names.insert(node + std::string(ending));
 }
 
+/// The directory of a run, or a folder of nodes in it.
+struct RunFolder {
+  Descriptor folder;
+  fs::path path;
+  std::vector<RunFile> files;
+};
+
 /// results.h5 beside a report is the user's: a node's files are known by the summary of its analysis, or by a trace
 /// that was never analysed.
-void mark_ours(const Descriptor& folder, const fs::path& directory, std::vector<RunFile>& files) {
+void mark_ours(std::vector<RunFolder>& folders) {
   constexpr std::size_t kMostOfMerged = 1 << 20;
-  std::set<std::string> names(kReportFiles.begin(), kReportFiles.end());
-  names.insert(kDeliveryFiles.begin(), kDeliveryFiles.end());
-  bool merged = false;
-  const std::string links = begin_of(folder, std::string(kMergedTraces), kMostOfMerged);
-  for (const RunFile& file : files) {
-    if (!file.name.ends_with(kSummary) || !is_summary(begin_of(folder, file.name, kMostOfSummary))) continue;
-    const std::string node = file.name.substr(0, file.name.size() - kSummary.size());
-    add_files_of_node(node, names);
-    merged = merged || links.find(node + ".h5") != std::string::npos;
-  }
-  if (merged) names.emplace(kMergedTraces);
-  for (const RunFile& file : files) {
-    const std::string node = node_of_trace(file.name);
-    if (!node.empty() && file.ours && !names.contains(file.name) && !file.being_written &&
-        is_trace(directory / file.name)) {
-      add_files_of_node(node, names);
+  std::set<std::string> of_run(kReportFiles.begin(), kReportFiles.end());
+  of_run.insert(kDeliveryFiles.begin(), kDeliveryFiles.end());
+  std::set<std::string> of_nodes;
+  const std::string links = begin_of(folders.front().folder, std::string(kMergedTraces), kMostOfMerged);
+  for (const RunFolder& place : folders) {
+    for (const RunFile& file : place.files) {
+      if (!file.name.ends_with(kSummary) || !is_summary(begin_of(place.folder, file.name, kMostOfSummary))) continue;
+      const std::string node = file.name.substr(0, file.name.size() - kSummary.size());
+      add_files_of_node(node, of_nodes);
+      if (links.find(node + ".h5") != std::string::npos) of_run.emplace(kMergedTraces);
     }
   }
-  for (RunFile& file : files) {
-    file.ours = file.ours && (names.contains(file.name) || file.name.starts_with(kMergePartBegin));
+  for (const RunFolder& place : folders) {
+    for (const RunFile& file : place.files) {
+      const std::string node = node_of_trace(file.name);
+      const bool known = of_nodes.contains(file.name) || of_run.contains(file.name);
+      if (!node.empty() && file.ours && !known && !file.being_written && is_trace(place.path / file.name)) {
+        add_files_of_node(node, of_nodes);
+      }
+    }
+  }
+  for (RunFolder& place : folders) {
+    const bool first = &place == &folders.front();
+    for (RunFile& file : place.files) {
+      const bool run = first && (of_run.contains(file.name) || file.name.starts_with(kMergePartBegin));
+      file.ours = file.ours && (run || of_nodes.contains(file.name));
+    }
   }
 }
 
-std::vector<RunFile> files_in(const Descriptor& folder, const fs::path& directory) {
-  const int again = ::openat(folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+/// Lists the files of the folder at `here`. Those of the first one can be folders of nodes, which are appended.
+void list_files(std::size_t here, std::vector<RunFolder>& folders) {
+  const int again = ::openat(folders[here].folder.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   const auto close = [](DIR* stream) { ::closedir(stream); };
   const std::unique_ptr<DIR, decltype(close)> stream(again < 0 ? nullptr : ::fdopendir(again), close);
-  if (!stream) throw system_error(directory.string(), errno);
-  std::vector<RunFile> files;
+  if (!stream) throw system_error(folders[here].path.string(), errno);
   while (const dirent* entry = ::readdir(stream.get())) {
     const std::string_view name = entry->d_name;
     if (name == "." || name == "..") continue;
-    RunFile& file = files.emplace_back(RunFile{.name = std::string(name)});
+    const int folder = folders[here].folder.get();
     struct stat status {};
-    if (::fstatat(folder.get(), entry->d_name, &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    const bool known = ::fstatat(folder, entry->d_name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    if (here == 0 && known && S_ISDIR(status.st_mode) && is_node_folder(name)) {
+      fs::path path = folders[here].path / name;
+      Descriptor own = open_own(folder, path);
+      folders.push_back({.folder = std::move(own), .path = std::move(path), .files = {}});
+      continue;
+    }
+    RunFile& file = folders[here].files.emplace_back(RunFile{.name = std::string(name)});
+    if (!known) continue;
     file.bytes = static_cast<std::uint64_t>(status.st_blocks) * 512;
     file.ours = S_ISREG(status.st_mode) && status.st_uid == ::geteuid();
     file.changed_utc_ns = nanoseconds_of(status.st_mtim);
     file.being_written = name.ends_with(".h5.part") && utc_now_ns() - file.changed_utc_ns < kStillWritten;
   }
-  mark_ours(folder, directory, files);
-  return files;
+}
+
+/// The directory first, which is open, and then its folders of nodes. Throws Error.
+std::vector<RunFolder> folders_of_run(Descriptor folder, const fs::path& directory) {
+  std::vector<RunFolder> folders;
+  folders.push_back({.folder = std::move(folder), .path = directory, .files = {}});
+  for (std::size_t here = 0; here < folders.size(); ++here) list_files(here, folders);
+  mark_ours(folders);
+  return folders;
+}
+
+/// Throws Error.
+void delete_files(const RunFolder& place, Deletion& deletion) {
+  for (const RunFile& file : place.files) {
+    if (!file.ours) continue;
+    if (::unlinkat(place.folder.get(), file.name.c_str(), 0) != 0) {
+      throw system_error((place.path / file.name).string(), errno);
+    }
+    deletion.bytes += file.bytes;
+    ++deletion.files;
+  }
 }
 
 bool has_file(const Descriptor& folder, const char* name) {
@@ -160,12 +208,14 @@ void need_same_run(const Descriptor& folder, const RunRecord& record) {
 StoredRun look_at_run(const fs::path& directory, const RunRecord& record) {
   StoredRun run{.directory = directory, .record = record};
   try {
-    const Descriptor folder = open_own(directory);
+    Descriptor folder = open_own(directory);
     need_same_run(folder, record);
-    for (const RunFile& file : files_in(folder, directory)) {
-      if (file.being_written) run.why_not = "it is still being recorded";
-      run.bytes += file.ours ? file.bytes : 0;
-      ++(file.ours ? run.files : run.others);
+    for (const RunFolder& place : folders_of_run(std::move(folder), directory)) {
+      for (const RunFile& file : place.files) {
+        if (file.being_written) run.why_not = "it is still being recorded";
+        run.bytes += file.ours ? file.bytes : 0;
+        ++(file.ours ? run.files : run.others);
+      }
     }
   } catch (const Error& error) {
     run.why_not = error.what();
@@ -178,17 +228,19 @@ std::optional<StoredRun> look_at_unrecorded(const fs::path& directory) {
   const bool of_reveal = directory.filename().string().starts_with("reveal-");
   bool has_traces = false;
   try {
-    const Descriptor folder = open_own(directory);
+    Descriptor folder = open_own(directory);
     if (has_file(folder, kRunRecordFile) || (!of_reveal && !has_file(folder, kClaimFile))) return std::nullopt;
-    for (const RunFile& file : files_in(folder, directory)) {
-      if (!file.ours) {
-        ++run.others;
-        continue;
+    for (const RunFolder& place : folders_of_run(std::move(folder), directory)) {
+      for (const RunFile& file : place.files) {
+        if (!file.ours) {
+          ++run.others;
+          continue;
+        }
+        ++run.files;
+        run.bytes += file.bytes;
+        has_traces = has_traces || !node_of_trace(file.name).empty();
+        run.record.begin_utc_ns = std::max(run.record.begin_utc_ns, file.changed_utc_ns);
       }
-      ++run.files;
-      run.bytes += file.bytes;
-      has_traces = has_traces || !node_of_trace(file.name).empty();
-      run.record.begin_utc_ns = std::max(run.record.begin_utc_ns, file.changed_utc_ns);
     }
   } catch (const Error&) {
     return std::nullopt;  // a directory of another user, or not readable
@@ -229,24 +281,23 @@ std::vector<const StoredRun*> beyond_limits(const std::vector<StoredRun>& runs, 
 }
 
 Deletion delete_run(const StoredRun& run) {
-  const Descriptor folder = open_own(run.directory);
+  Descriptor folder = open_own(run.directory);
   need_same_run(folder, run.record);
-  std::vector<RunFile> files = files_in(folder, run.directory);
+  std::vector<RunFolder> folders = folders_of_run(std::move(folder), run.directory);
   if (run.record.run_id.empty()) {
     const auto now = look_at_unrecorded(run.directory);
     if (!now || !now->why_not.empty()) throw Error("it has changed meanwhile");
   }
-  if (std::ranges::any_of(files, &RunFile::being_written)) throw Error("it is still being recorded");
+  for (const RunFolder& place : folders) {
+    if (std::ranges::any_of(place.files, &RunFile::being_written)) throw Error("it is still being recorded");
+  }
   // As long as the record is there, an interrupted deletion can be repeated.
-  std::stable_partition(files.begin(), files.end(), [](const RunFile& file) { return file.name != kRunRecordFile; });
+  std::vector<RunFile>& own = folders.front().files;
+  std::stable_partition(own.begin(), own.end(), [](const RunFile& file) { return file.name != kRunRecordFile; });
   Deletion deletion;
-  for (const RunFile& file : files) {
-    if (!file.ours) continue;
-    if (::unlinkat(folder.get(), file.name.c_str(), 0) != 0) {
-      throw system_error((run.directory / file.name).string(), errno);
-    }
-    deletion.bytes += file.bytes;
-    ++deletion.files;
+  for (std::size_t i = folders.size(); i-- > 0;) {
+    delete_files(folders[i], deletion);
+    if (i > 0) ::unlinkat(folders.front().folder.get(), folders[i].path.filename().c_str(), AT_REMOVEDIR);
   }
   deletion.directory_gone = ::rmdir(run.directory.c_str()) == 0;
   return deletion;

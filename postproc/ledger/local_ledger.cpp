@@ -8,7 +8,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
@@ -23,6 +25,41 @@ namespace fs = std::filesystem;
 constexpr std::size_t kFirstPart = 128 << 10;                                  // longer than a line can be
 constexpr std::int64_t kOncePerDay = std::int64_t{24} * 3600 * 1'000'000'000;  // old lines go once a day at most
 constexpr int kNoLink = O_NOFOLLOW | O_CLOEXEC;
+
+/// So many bytes for each owner that all of them have at most `most`: what an owner does not need is left to others.
+std::size_t fair_share(std::vector<std::size_t> needs, std::size_t most) {
+  std::sort(needs.begin(), needs.end());
+  std::size_t left = most;
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    const std::size_t share = left / (needs.size() - i);
+    if (needs[i] > share) return share;
+    left -= needs[i];
+  }
+  return most;
+}
+
+/// The newest lines of each owner as text of at most `most` bytes: a user with many short jobs does not push out
+/// others.
+std::string fair_part(std::span<const LedgerLine> lines, std::size_t most) {
+  std::vector<std::string> texts;
+  std::map<std::string, std::size_t> needed;
+  for (const LedgerLine& line : lines) {
+    texts.push_back(render_ledger({&line, 1}));
+    needed[line.owner] += texts.back().size();
+  }
+  std::vector<std::size_t> needs;
+  for (const auto& [owner, bytes] : needed) needs.push_back(bytes);
+  const std::size_t share = fair_share(std::move(needs), most);
+  std::map<std::string, std::size_t> kept;
+  for (std::size_t i = lines.size(); i-- > 0;) {
+    std::size_t& bytes = kept[lines[i].owner];
+    bytes += texts[i].size();  // once it is too much, older lines are left out, too
+    if (bytes > share) texts[i].clear();
+  }
+  std::string text;
+  for (const std::string& one : texts) text += one;
+  return text;
+}
 
 class LocalLedger {
  public:
@@ -77,9 +114,10 @@ class LocalLedger {
   void write_anew(const std::string& more, std::int64_t now_utc_ns) const {
     ParsedLedger kept = parse_ledger(read_text_file(path_, kLargestLedger, FileOf::ours), now_utc_ns);
     std::erase_if(kept.lines, [&](const LedgerLine& line) { return line.end_utc_ns < now_utc_ns - limits_.age_ns; });
-    std::string text = render_ledger(kept.lines) + more;
-    if (text.size() > limits_.bytes) text.erase(0, text.find('\n', text.size() - limits_.bytes / 2) + 1);
-    publish_file(path_.parent_path(), name(), text);
+    std::string text = render_ledger(kept.lines);
+    const std::size_t half = limits_.bytes / 2;
+    if (text.size() + more.size() > limits_.bytes) text = fair_part(kept.lines, half - std::min(half, more.size()));
+    publish_file(path_.parent_path(), name(), text + more);
   }
 
   fs::path path_;

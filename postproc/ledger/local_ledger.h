@@ -29,8 +29,8 @@ struct LedgerLimits {
 };
 
 /// Appends the lines, one process after the other. A ledger with lines that are too old, or too large, is written anew:
-/// without them, and half as large as it may be. Throws Error; then no line is added in part. The directory must belong
-/// to this user and be writable by no other.
+/// without them, and half as large as it may be; owners with many lines then lose theirs first. Throws Error; then no
+/// line is added in part. The directory must belong to this user and be writable by no other.
 void append_lines(const std::filesystem::path& ledger, std::span<const LedgerLine> lines, std::int64_t now_utc_ns,
                   const LedgerLimits& limits = {});
 

@@ -21,7 +21,6 @@ namespace {
 constexpr std::string_view kLossNames[] = {"unknown", "estimated", "at_most", "in_cause"};  // in enumerators' order
 constexpr std::size_t kMostLedgerNodes = 100'000;
 constexpr std::size_t kMostLedgerFindings = 500;  // more than there are rules
-constexpr std::size_t kLongestLedgerLine = 128 << 10;
 constexpr double kLongestRunSeconds = 366.0 * 86400;
 
 /// The part of a report.json that the ledger needs: damage elsewhere in it does no harm.
@@ -113,6 +112,12 @@ void bound_findings(LedgerLine& line) {
   line.findings = std::move(bounded);
 }
 
+bool is_of_more(const LedgerLine& line, const LedgerLine& other) {
+  const auto size = [](const LedgerLine& of) { return std::pair(of.job_nodes, of.end_utc_ns); };
+  if (size(line) != size(other)) return size(line) > size(other);
+  return line != other && render_ledger({&line, 1}) > render_ledger({&other, 1});
+}
+
 LedgerLine parse_line(const std::string& text) {
   const Json json = parse_json(text, "a line");
   JsonReader reader(json, "a line");
@@ -187,6 +192,12 @@ std::string render_ledger(std::span<const LedgerLine> lines) {
   return text;
 }
 
+std::string render_ledger(std::span<const LedgerLine> lines, std::size_t most) {
+  std::string text = render_ledger(lines);
+  if (text.size() > most) text.erase(0, text.find('\n', text.size() - most - 1) + 1);
+  return text;
+}
+
 ParsedLedger parse_ledger(std::string_view text, std::int64_t now_utc_ns) {
   ParsedLedger parsed;
   for (std::string_view rest = text, words; next_line(rest, words);) {
@@ -204,9 +215,26 @@ ParsedLedger parse_ledger(std::string_view text, std::int64_t now_utc_ns) {
   return parsed;
 }
 
-void NodeLedger::add(LedgerLine line) {
+void NodeLedger::add(LedgerLine line, bool (*replaces)(const LedgerLine&, const LedgerLine&)) {
+  if (line.begin_utc_ns < first_begin_) return;
   Key key{line.begin_utc_ns, line.owner, line.job, line.node};
-  lines_.insert_or_assign(std::move(key), std::move(line));
+  const auto [known, is_new] = lines_.try_emplace(std::move(key), line);
+  if (!is_new && replaces(line, known->second)) known->second = std::move(line);
+  if (lines_.size() <= most_lines_) return;
+  lines_.erase(lines_.begin());
+  begin_here();
+}
+
+void NodeLedger::add(LedgerLine line) {
+  add(std::move(line), is_of_more);
+}
+
+void NodeLedger::replace(LedgerLine line) {
+  add(std::move(line), [](const LedgerLine&, const LedgerLine&) { return true; });
+}
+
+void NodeLedger::begin_here() {
+  if (!lines_.empty()) first_begin_ = std::get<0>(lines_.begin()->first);
 }
 
 void NodeLedger::keep_since(std::int64_t utc_ns) {
@@ -217,6 +245,15 @@ std::vector<LedgerLine> NodeLedger::lines() const {
   std::vector<LedgerLine> lines;
   lines.reserve(lines_.size());
   for (const auto& [key, line] : lines_) lines.push_back(line);
+  return lines;
+}
+
+std::vector<LedgerLine> NodeLedger::lines_since(const NodeLedger& earlier) const {
+  std::vector<LedgerLine> lines;
+  for (const auto& [key, line] : lines_) {
+    const auto known = earlier.lines_.find(key);
+    if (known == earlier.lines_.end() || known->second != line) lines.push_back(line);
+  }
   return lines;
 }
 

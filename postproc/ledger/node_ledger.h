@@ -18,6 +18,8 @@ namespace reveal {
 
 inline constexpr std::string_view kLedgerSchema = "reveal.ledger/1";
 inline constexpr std::size_t kLargestLedger = std::size_t{512} << 20;
+inline constexpr std::size_t kLongestLedgerLine = 128 << 10;
+inline constexpr std::size_t kMostLedgerLines = 1'000'000;  // a call with 300,000 took .54 GB
 
 /// How it is known what a finding cost.
 enum class LossKnown : std::uint8_t {
@@ -58,6 +60,8 @@ struct LedgerLine {
 
 /// A JSON object on each line.
 [[nodiscard]] std::string render_ledger(std::span<const LedgerLine> lines);
+/// The same without the first lines, where it would be longer than `most` bytes.
+[[nodiscard]] std::string render_ledger(std::span<const LedgerLine> lines, std::size_t most);
 
 struct ParsedLedger {
   std::vector<LedgerLine> lines;
@@ -69,13 +73,28 @@ struct ParsedLedger {
 /// Lines in order, each node of a job once. A user's report can replace only lines of his own.
 class NodeLedger {
  public:
+  NodeLedger() = default;
+  explicit NodeLedger(std::size_t most_lines) : most_lines_(most_lines) {}
+
+  /// A line of a ledger. Of two about a node of a job, that of the report with more nodes stays, whichever came first.
+  /// Where there are too many, those of the jobs that began first go, and no line of such a job is taken any more.
   void add(LedgerLine line);
+  /// A line of a report that was read itself.
+  void replace(LedgerLine line);
+  /// Takes no lines of jobs that began before the first one here: they were left out when this ledger was too large.
+  void begin_here();
   /// Forgets jobs that ended earlier.
   void keep_since(std::int64_t utc_ns);
   [[nodiscard]] std::vector<LedgerLine> lines() const;
+  /// Lines that are not in an earlier ledger, or have changed since.
+  [[nodiscard]] std::vector<LedgerLine> lines_since(const NodeLedger& earlier) const;
 
  private:
   using Key = std::tuple<std::int64_t, std::string, std::string, std::string>;  // begin, owner, job, node
+  void add(LedgerLine line, bool (*replaces)(const LedgerLine&, const LedgerLine&));
+
+  std::size_t most_lines_ = kMostLedgerLines;
+  std::int64_t first_begin_ = 0;
   std::map<Key, LedgerLine> lines_;
 };
 

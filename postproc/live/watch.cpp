@@ -17,6 +17,7 @@
 #include "postproc/live/hang_watch.h"
 #include "postproc/live/watch_output.h"
 #include "postproc/live/watched_node.h"
+#include "postproc/telemetry/node_folders.h"
 
 namespace reveal {
 namespace {
@@ -98,7 +99,7 @@ class Watch {
     for (const auto& entry : entries) {
       const std::string name = entry.path().filename().string();
       if (name.front() == '.') continue;
-      if (name.ends_with(kTrace)) ended_before_ = true;
+      if (name.ends_with(kTrace) || is_node_folder(name)) ended_before_ = true;
       if (!name.ends_with(kPart)) {
         holds_other_files_ = true;
         continue;

@@ -228,14 +228,11 @@
     };
   }
 
-  // The strips of phases have the axis of the charts that are shown.
+  // The strips of phases have the axis of the charts.
   const strips = Array.from(document.querySelectorAll('.phases .track'));
-  function alignStrips() {
-    const chart = charts.find(function (one) { return one.area.clientWidth > 0; });
-    if (!chart) return;
-    const area = chart.graph.getArea();
-    const [begin, end] = chart.graph.xAxisRange();
-    const right = chart.area.clientWidth - area.x - area.w;
+  function alignStrips(begin, end) {
+    const area = charts[0].graph.getArea();
+    const right = charts[0].area.clientWidth - area.x - area.w;
     for (const strip of strips) {
       const inside = strip.firstChild;
       const from = Number(inside.dataset.begin);
@@ -247,10 +244,10 @@
   }
 
   function zoom(begin, end) {
+    alignStrips.apply(null, begin === null ? data.window : [begin, end]);
     together(function () {
       for (const chart of charts) chart.graph.updateOptions({ dateWindow: begin === null ? data.window : [begin, end] });
     });
-    alignStrips();
   }
 
   function read(seconds) {
@@ -370,8 +367,7 @@
   document.getElementById('timeline-legend').hidden = false;
   document.getElementById('timeline-help').hidden = touch;
   data.channels.forEach(draw);
-  alignStrips();
-  window.addEventListener('resize', alignStrips);  // after the charts, which listen since they were drawn
+  alignStrips.apply(null, data.window);
 
   // The last chart that is shown has the axis.
   document.addEventListener('node', function () {
@@ -384,7 +380,6 @@
         chart.graph.resize();
       }
     });
-    alignStrips();
   });
 
   function recolour(onPaper) {

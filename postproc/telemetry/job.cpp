@@ -10,6 +10,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
+#include "postproc/telemetry/node_folders.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -84,30 +85,48 @@ std::optional<ListedTrace> listed_trace(const std::filesystem::path& path) {
                      .mtime_ns = nanoseconds_of(status.st_mtim)};
 }
 
+/// By the names of files, whichever folder they are in.
+bool by_name(const ListedTrace& a, const ListedTrace& b) {
+  const int order = a.path.filename().native().compare(b.path.filename().native());
+  return order != 0 ? order < 0 : a.path < b.path;
+}
+
 }  // namespace
 
 std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
-  std::error_code error;
-  std::filesystem::directory_iterator entries(directory, error);
-  if (error) throw Error(directory.string() + ": " + error.message());
   std::vector<ListedTrace> traces;
-  for (const auto& entry : entries) {
-    if (auto trace = listed_trace(entry.path())) traces.push_back(*std::move(trace));
-  }
+  visit_node_files(directory, [&traces](const std::filesystem::path& path) {
+    if (auto trace = listed_trace(path)) traces.push_back(*std::move(trace));
+    return true;
+  });
   if (traces.empty()) {
     throw Error("no trace (NODE.h5 or NODE.h5.part) in " + directory.string() +
                 ": the job ended before its first samples, or its traces are still on its nodes");
   }
-  std::sort(traces.begin(), traces.end(), [](const ListedTrace& a, const ListedTrace& b) { return a.path < b.path; });
+  std::sort(traces.begin(), traces.end(), by_name);
   return traces;
 }
 
 std::vector<ListedTrace> traces_of_node(const std::filesystem::path& directory, const std::string& node) {
   std::vector<ListedTrace> traces;
-  for (const std::string_view ending : {kTrace, kEarlier, kPart}) {
-    if (auto trace = listed_trace(directory / (node + std::string(ending)))) traces.push_back(*std::move(trace));
+  for (const std::filesystem::path& folder : {directory, directory / node_folder(node)}) {
+    std::error_code ignored;
+    if (folder != directory && std::filesystem::is_symlink(folder, ignored)) continue;
+    for (const std::string_view ending : {kTrace, kEarlier, kPart}) {
+      if (auto trace = listed_trace(folder / (node + std::string(ending)))) traces.push_back(*std::move(trace));
+    }
   }
   return traces;
+}
+
+bool has_more_traces_than(const std::filesystem::path& directory, std::size_t count) {
+  std::size_t found = 0;
+  visit_node_files(directory, [&](const std::filesystem::path& path) {
+    const std::string_view name = path.native();
+    if (name.ends_with(kTrace) || name.ends_with(kPart)) ++found;
+    return found <= count;
+  });
+  return found > count;
 }
 
 std::vector<std::string> expand_node_list(std::string_view list) {

@@ -18,12 +18,15 @@ struct ListedTrace {
   std::int64_t mtime_ns = 0;
 };
 
-/// NODE.h5 and NODE.h5.part by name, and NODE.h5.earlier where the segment after it is missing. Throws Error when
-/// `directory` cannot be read or holds no trace.
+/// NODE.h5 and NODE.h5.part by name, and NODE.h5.earlier where the segment after it is missing; also those in folders
+/// of nodes (node_folders.h). Throws Error when `directory` cannot be read or holds no trace.
 [[nodiscard]] std::vector<ListedTrace> list_traces(const std::filesystem::path& directory);
 
 /// The traces of one node, found by name: the directory is not read, because a job may have thousands of files in it.
 [[nodiscard]] std::vector<ListedTrace> traces_of_node(const std::filesystem::path& directory, const std::string& node);
+
+/// Whether the directory has more traces than `count`: reads nothing but names. Throws Error.
+[[nodiscard]] bool has_more_traces_than(const std::filesystem::path& directory, std::size_t count);
 
 /// Nodes of the job as its environment names them (SLURM_JOB_NODELIST), folded; "" when unknown.
 [[nodiscard]] std::string expected_nodes(const Snapshot& snapshot);

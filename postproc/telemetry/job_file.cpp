@@ -56,7 +56,7 @@ MergedJob merge_job_directory(const std::filesystem::path& directory, MergeForm 
         continue;
       }
       if (!complete) {
-        path = directory / (trace.node + ".recovered.h5");
+        path = trace.path.parent_path() / (trace.node + ".recovered.h5");
         const double seconds = recover_whole(trace.path, path);
         job.problems.push_back(fmt::format("{}: cut off; {:.1f} s of it are merged", trace.path.string(), seconds));
         if (form == MergeForm::self_contained) temporary.push_back(path);

@@ -2,6 +2,7 @@
 // in them end in a command that an administrator may type.
 #include <limits>
 
+#include "hdf5schema/basics/delivery_times.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/compare/backtest.h"
 #include "postproc/ledger/local_ledger.h"
@@ -28,6 +29,8 @@ void run_ledger(std::string_view input) {
   for (const char c : ranking_as_text(ranking, 20, {})) {
     require(c == '\n' || (c >= ' ' && c <= '~' && c != '$' && c != '`' && c != '|' && c != '<'), "a harmless page");
   }
+  const double pace = DeliveryTimes::of_text(input, kLater).pace_of(1000);
+  require(pace >= 1 / kLargestPace && pace <= kLargestPace, "no text makes a node absurdly fast or slow");
   try {
     const Backtest backtest{.changes = {}, .jobs = {parse_backtested(std::string(input))}, .totals = {}};
     require(backtest_as_text(backtest, {}).find('\x1b') == std::string::npos, "no escape reaches the terminal");

@@ -6,6 +6,8 @@
 #include "postproc/compare/comparison_page.h"
 #include "postproc/history/run_record.h"
 #include "postproc/report/fields.h"
+#include "postproc/report/narrowed.h"
+#include "postproc/report/node_entries.h"
 #include "postproc/report/report.h"
 #include "postproc/words/sanitize.h"
 #include "target.h"
@@ -13,7 +15,25 @@
 namespace reveal::fuzz {
 namespace {
 
+std::string entries_about(std::string_view node, std::string_view input, std::size_t piece) {
+  NodeEntries entries{std::string(node)};
+  for (std::size_t at = 0; at < input.size(); at += piece) entries.add(input.substr(at, piece));
+  return entries.take();
+}
+
+void run_on_one_node(std::string_view input) {
+  const std::string entries = entries_about("n1", input, input.size() + 1);
+  require(entries.size() <= input.size(), "entries of one node are not more than those of all");
+  require(entries_about("n1", input, 3) == entries, "the entries are the same in pieces");
+  try {
+    Report report = parse_report(entries);
+    narrow_to_node(report, "n1");
+  } catch (const Error&) {
+  }
+}
+
 void run(std::string_view input) {
+  run_on_one_node(input);
   const std::string json(input);
   try {
     const Report report = parse_report(json);

@@ -247,6 +247,10 @@ sleep 0.2
         started += [again.broker, again.step("0", "/bin/sleep", "100")]
         until(10, lambda: os.path.exists(f"{folder}/n1-2.h5.part")) or fail("a run after a sealed one records nothing")
         time.sleep(1.5)
+        # A trace whose analysis is expected to take 1.2 s: shorter ones say nothing about the pace of the node.
+        user_can("truncate", "-s", "4MB", f"{folder}/n1-3.h5.part")
+        if os.path.exists(f"{base}/spool/delivery-times"):
+            fail("times of short deliveries are kept")
         again.broker.terminate()
         again.broker.wait(30)
         if os.path.exists(folder):
@@ -255,6 +259,11 @@ sleep 0.2
             fail("the traces of both runs are not where they belong")
         if any(os.stat(path).st_uid != USER.pw_uid for path in glob.glob(f"{base}/work/reveal-4712/*")):
             fail("a delivered file is not the user's")
+
+        status = os.stat(f"{base}/spool/delivery-times")
+        owner, _, expected, used = map(int, open(f"{base}/spool/delivery-times").read().split())
+        if (status.st_uid, status.st_mode & 0o777, owner) != (0, 0o600, USER.pw_uid) or not 1200 <= expected < 2000 or used < 1:
+            fail(f"the time of a delivery: {status}, {owner} {expected} {used}")
 
         if len(lines()) != 1:
             fail(f"a ledger is kept that nobody wants: {lines()}")

@@ -3,6 +3,7 @@
 
     nodes_test.py             what they print, refuse and keep
     nodes_test.py --time N    seconds for N job directories with reports of this build's samples"""
+import fcntl
 import json
 import os
 import pathlib
@@ -109,6 +110,12 @@ def keep_ledger():
     os.symlink("nodes.jsonl", "link.jsonl")
     check("link.jsonl" in run("nodes", "--ledger", "link.jsonl", status=1).stderr, "a link is no ledger")
     check("nowhere.jsonl" in run("nodes", "--ledger", "nowhere.jsonl", status=1).stderr, "no ledger")
+    with open("nodes.jsonl.lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        other = subprocess.Popen([REVEAL, "nodes", "jobs", "--ledger", "nodes.jsonl", "--keep", "10000d"], stdout=subprocess.DEVNULL)
+        time.sleep(1)
+        check(other.poll() is None, "two calls write one ledger at the same time")
+    check(other.wait(60) == 0, "after the other call")
     if ROOT:
         os.chown("nodes.jsonl", STRANGERS[0], STRANGERS[0])
         check("belongs to another user" in run("nodes", "--ledger", "nodes.jsonl", status=1).stderr, "of somebody else")
@@ -190,6 +197,7 @@ def digest_unit():
         return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600 * hours))
     for name, owner in (("users/ada/reveal-1", STRANGERS[0]), ("users/bob/reveal-2", STRANGERS[1])):
         put(name, report(name[-1], ["n17"], finding(HARDWARE, ["n17"]), begin=ago(2), over=ago(1)), owner)
+    put("users/ada/reveal-9", report("9", ["n17"], begin=ago(72), over=ago(71)), STRANGERS[0])
     unit = (SOURCE / "site-config/systemd/reveal-digest.service.in").read_text()
     unit = unit.replace("@CMAKE_INSTALL_FULL_BINDIR@", os.path.dirname(REVEAL)).replace("/var/lib/reveal", str(work / "var"))
     (work / "var").mkdir()
@@ -205,29 +213,64 @@ def digest_unit():
     done = start(second, f"{work}/users/*/reveal-* {work}/nowhere/*")
     check(done.returncode == 0, f"with patterns: {done}")
     lines = [json.loads(line) for line in (work / "var/nodes.jsonl").read_text().splitlines()]
-    check(sorted(line["job"] for line in lines) == ["1", "2"], f"the ledger of the service: {lines}")
+    check(sorted(line["job"] for line in lines) == ["1", "2", "9"], f"the ledger of the service: {lines}")
     put("elsewhere/reveal-3", report("3", ["n18"], begin=ago(2), over=ago(1)))
     run("nodes", "elsewhere", "--ledger", "n18.jsonl")
     done = start(second, f"{work}/users/ada/*", f"cat {work}/n18.jsonl {work}/n18.jsonl")
     check(done.returncode == 0, f"with COLLECT: {done}")
     lines = [json.loads(line) for line in (work / "var/nodes.jsonl").read_text().splitlines()]
-    check(sorted(line["job"] for line in lines) == ["1", "2", "3"], f"the ledger with that of a node: {lines}")
+    check(sorted(line["job"] for line in lines) == ["1", "2", "3", "9"], f"the ledger with that of a node: {lines}")
     third = re.findall(r"^ExecStart=/bin/sh -c '(.*)'$", unit, re.MULTILINE)[0].replace("%%", "%")
     third = third.replace(f'runuser -u "$MAILER" -- {os.path.dirname(REVEAL)}/reveal', f"{work}/mailer")
     sent = work / "var/digest.sent"
+    day_before = lambda: os.utime(sent, (time.time() - 200_000,) * 2)
 
     def mail(status):
-        (work / "asked").unlink(missing_ok=True)
-        (work / "mailer").write_text(f'#!/bin/sh\necho "$@" >{work}/asked\nexit {status}\n')
+        """The jobs that the mail is about; None if there is none."""
+        for name in ("asked", "told"):
+            (work / name).unlink(missing_ok=True)
+        (work / "mailer").write_text(f'#!/bin/sh\necho "$@" >{work}/asked\ncat >{work}/told\nexit {status}\n')
         (work / "mailer").chmod(0o755)
         done = start(third, "")
         check(done.returncode == status, f"the mail of the service: {done}")
-        return int(re.search(r"--since (\d+)s --mail", (work / "asked").read_text()).group(1)) if (work / "asked").exists() else 0
-    check(mail(1) == 86400 and not sent.exists(), "the first mail is of a day, and one that failed leaves no mark")
-    check(mail(0) == 86400 and sent.exists(), "a mail that was sent leaves a mark")
-    os.utime(sent, (time.time() - 200_000,) * 2)
-    check(203_600 <= mail(1) <= 203_700 and 203_600 <= mail(0) <= 203_700, "the next one is of all since the last that was sent")
-    check(mail(0) == 0, "a day has one mail")
+        if not (work / "asked").exists():
+            return None
+        check((work / "asked").read_text() == "nodes --ledger - --mail\n", (work / "asked").read_text())
+        return sorted(json.loads(line)["job"] for line in (work / "told").read_text().splitlines() if line)
+
+    def collect():
+        check(start(second, f"{work}/users/*/reveal-*").returncode == 0, "the collection of the service")
+    check(mail(1) == ["1", "2", "3"] and not sent.exists(), "the first mail is of a day, and one that failed leaves no mark")
+    put("users/ada/reveal-7", report("7", ["n22"], begin=ago(50), over=ago(49)))
+    collect()
+    check(mail(0) == ["1", "2", "3", "7"] and sent.exists(), "it is sent again with what came meanwhile, and then leaves a mark")
+    check(mail(0) is None, "a day has one mail")
+    day_before()
+    put("users/ada/reveal-4", report("4", ["n19"], begin=ago(250), over=ago(249)))
+    collect()
+    check(mail(1) == ["4"], "a line that comes ten days late is told, and the others are not told again")
+    put("users/ada/reveal-5", report("5", ["n20"], begin=ago(2), over=ago(1)))
+    collect()
+    put("users/bob/reveal-8", report("8", ["n23"], begin=ago(2), over=ago(1)))
+    run("nodes", work / "users/bob", "--ledger", work / "var/nodes.jsonl")  # by hand, between two digests
+    collect()
+    check(mail(0) == ["4", "5", "8"], "a mail that failed is sent with the lines of the next day, each once")
+    day_before()
+    collect()
+    check(mail(0) == [], "what was told is not told again")
+    check(sorted(os.listdir(work / "var")) == ["digest.sent", "nodes.jsonl", "nodes.jsonl.key", "nodes.jsonl.lock",
+                                               "nodes.jsonl.untold"], os.listdir(work / "var"))
+    # The copy of new lines was interrupted: half a line is there, and then all of them once more.
+    day_before()
+    put("users/ada/reveal-6", report("6", ["n21"], begin=ago(2), over=ago(1)))
+    collect()
+    whole = (work / "var/nodes.jsonl.untold").read_text()
+    (work / "var/telling.jsonl").write_text("\n" + whole[:40])
+    (work / "mailer").write_text(f'#!/bin/sh\ncat >{work}/told\n')
+    check(start(third, "").returncode == 0, "after an interruption")
+    made = json.loads(subprocess.run([REVEAL, "nodes", "--ledger", "-", "--json"], input=(work / "told").read_text(),
+                                     capture_output=True, text=True, timeout=60).stdout)
+    check((made["jobs"], made["lines_refused"]) == (1, 1), f"after an interruption: {made}")
     (work / "var/nodes.jsonl").unlink()
     check(start(second, f"{work}/users/*/reveal-*").returncode == 0 and not (work / "var/nodes.jsonl").exists(),
           "and needs the directories once")
@@ -262,6 +305,7 @@ def programs_of_users():
 
 def usage():
     check("give job directories" in run("nodes", status=2).stderr, "without anything to read")
+    check("needs --ledger FILE" in run("nodes", "jobs", "--untold", status=2).stderr, "--untold")
     check("write 24h" in run("nodes", "jobs", "--since", "yesterday", status=2).stderr, "--since")
     check("no directory" in run("nodes", "nowhere/x", status=1).stderr, "no such directory")
 

@@ -252,9 +252,41 @@ expect 1 'report.json: not JSON' "$reveal" show torn
 expect 0 - "$reveal" show job --json
 json out "r['job']['nodes'] == ['n01']"
 expect 1 'did you mean "n01"?' "$reveal" show job --node n02
+expect 2 'is no name of a node' "$reveal" show job --node ../job/n01
+# A file of another node, younger than the report, is not a reason to make the report again.
+cp -rp job lone
+mkfifo lone/n02.h5
+expect 0 - "$reveal" show lone --node n01
+cmp -s lone/report.json job/report.json || fail "show --node n01 made the report of all nodes again"
+grep -q n02 err && fail "show --node n01 read a file of n02: $(cat err)"
+if [ "$(id -u)" = 0 ]; then # root's report in the directory of a user is read with his rights
+  cp -rp job planted
+  chmod 600 planted/report.json
+  chown nobody planted
+  expect 1 'planted/report.json: Permission denied' "$reveal" show planted --node n01
+fi
 rm job/report.json
 expect 0 - "$reveal" show job
 [ -s job/report.json ] || fail "show does not build a missing report"
+
+# --- the traces of more than 1,000 nodes lie in folders
+mkdir -p fan/nodes-06
+cp job/n01.h5 fan/nodes-06/
+expect 0 - "$reveal" report fan
+[ -s fan/nodes-06/n01.summary.json ] && [ ! -e fan/n01.summary.json ] || fail "the summary is not beside its trace: $(ls -R fan)"
+json fan/report.json "r['job']['nodes'] == ['n01'] and {'what': 'trace n01', 'path': 'nodes-06/n01.h5'} in r['files']"
+expect 0 - "$reveal" show fan --node n01
+expect 0 - "$reveal" show fan/nodes-06/n01.h5
+expect 0 - "$reveal" merge fan
+/usr/bin/python3 -c "import h5py; print(sorted(h5py.File('fan/job.h5')['nodes/n01']))" >out 2>err || fail "job.h5 has no node: $(cat err)"
+PYTHONPATH=$REVEAL_SOURCE/hdf5schema/python /usr/bin/python3 -c "import reveal; print(len(reveal.job('fan', 'cpu.user')))" >out 2>err ||
+  fail "reveal.job does not find the trace: $(cat err)"
+expect 0 - "$reveal" export fan --format csv
+if [ "$(id -u)" = 0 ]; then
+  chown nobody fan/nodes-06/n01.h5
+  expect 1 'n01.h5 belongs to nobody' "$reveal" merge fan
+  chown 0:0 fan/nodes-06/n01.h5
+fi
 
 # --- one good trace among bad ones: each bad one has a line, the good one its report
 cp job/n01.h5 job/n01.copy.h5

@@ -53,6 +53,18 @@ bash "$janitor" --reset-breaker spool conf >out || fail "exit status $?"
 grep -q 'deleted: 4 files' out || fail "--reset-breaker: $(cat out)"
 exec 8>&-
 
+# A ledger that root was replacing when it was interrupted; another one may be written just now.
+touch -d '-2 hours' spool/.nodes.jsonl.17.tmp spool/nodes.jsonl
+touch spool/.nodes.jsonl.18.tmp
+bash "$janitor" --dry-run spool conf >out
+[ -e spool/.nodes.jsonl.17.tmp ] || fail "--dry-run removed half a ledger"
+grep -qF 'would remove .nodes.jsonl.17.tmp' out || fail "--dry-run about half a ledger: $(cat out)"
+bash "$janitor" spool conf >out
+grep -qF 'removed .nodes.jsonl.17.tmp' out || fail "half a ledger is removed without a word: $(cat out)"
+[ "$(cd spool && ls -A -- .nodes* nodes*)" = ".nodes.jsonl.18.tmp
+nodes.jsonl" ] || fail "halves of ledgers: $(ls -A spool)"
+rm spool/.nodes.jsonl.18.tmp spool/nodes.jsonl
+
 mkdir -p spool/105
 ln -s spool link
 ! bash "$janitor" link conf >out || fail "a spool that is a link was taken"

@@ -320,6 +320,13 @@ T filled(Filler& filler) {
   return thing;
 }
 
+TEST(PackedFields, RefuseMoreTextsThanAReaderTakes) {
+  PackedWriter writer;
+  for (int i = 0; i < 1 << 21; ++i) writer.put(std::to_string(i));
+  EXPECT_NO_THROW(writer.put(std::string("1")));
+  EXPECT_THROW(writer.put(std::string("one more")), Error);
+}
+
 TEST(Fields, AreExplainedInTheDocumentOfTheirFormat) {
   using Words = std::set<std::string>;
   Filler filler;

@@ -1,12 +1,15 @@
 #include "postproc/analysis/merge_part.h"
 
 #include <gtest/gtest.h>
+#include <spdlog/fmt/fmt.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/version.h"
+#include "hdf5schema/zlib_text.h"
 #include "postproc/analysis/job_report.h"
 #include "postproc/analysis/node_analysis.h"
 #include "spmd_job.h"
@@ -183,6 +186,53 @@ TEST_F(MergePart, ThatIsDamagedIsNotUsed) {
   EXPECT_EQ(remarks_.size(), 1U);
 }
 
+TEST_F(MergePart, IsCompressed) {
+  write_parts(1);
+  const std::string part = file_text(part_file(1, 1).string());
+  EXPECT_EQ(part.find("not measured: no GPU"), std::string::npos);
+  std::istringstream frame(part.substr(part.find('\n') + 1));
+  std::size_t plain = 0;
+  std::size_t stored = 0;
+  frame >> plain >> stored;  // those of the texts, which come first
+  EXPECT_GT(plain, 1000U);
+  EXPECT_LT(stored, plain / 2);
+}
+
+TEST_F(MergePart, ThatWouldFillTheMemoryIsNotUsed) {
+  write_parts(1);
+  const std::string whole = file_text(part_file(1, 1).string());
+  const std::string head = whole.substr(0, whole.find('\n') - 8);
+  const auto with_frames = [&](const std::string& frames) {
+    return fmt::format("{}{:08x}\n{}", head, checksum_of(frames), frames);
+  };
+  const auto frame = [](std::size_t plain, const std::string& stored) {
+    return fmt::format("{} {}\n{}", plain, stored.size(), stored);
+  };
+  const std::string zeros = zlib_text(std::string(std::size_t{60} << 20, '\0'));
+  std::string many = frame(0, zlib_text(""));
+  for (int i = 0; i < 9; ++i) many += frame(std::size_t{60} << 20, zeros);
+  const std::string hostile[] = {
+      frame(std::size_t{65} << 20, zeros),  // larger than a frame is
+      many,                                 // all of them together
+      frame(10, zeros),                     // more than it says
+      frame(std::size_t{61} << 20, zeros),  // less
+      "10 18446744073709551615\nx",
+      "-1 3\nabc",
+      "3 3",
+      "\n",
+      "3 3\n",
+      "a b\n",
+      frame(3, "abc") + frame(3, "\xff\xff\xff"),       // not compressed: a text and a record that are none
+      frame(std::size_t{60} << 20, zeros) + "1 1\n\1",  // millions of empty texts
+  };
+  for (const std::string& frames : hostile) {
+    std::ofstream(part_file(1, 1), std::ios::binary | std::ios::trunc) << with_frames(frames);
+    EXPECT_EQ(nodes_in_parts(hash()), 0U) << frames.substr(0, 40);
+    ASSERT_EQ(remarks_.size(), 1U) << frames.substr(0, 40);
+    EXPECT_NE(remarks_[0].find("is not used, because"), std::string::npos) << remarks_[0];
+  }
+}
+
 TEST_F(MergePart, OfAnotherVersionOrWithOtherSettingsIsNotUsed) {
   write_parts(1);
   EXPECT_EQ(nodes_in_parts("0123"), 0U);
@@ -193,7 +243,7 @@ TEST_F(MergePart, OfAnotherVersionOrWithOtherSettingsIsNotUsed) {
   EXPECT_EQ(nodes_in_parts(hash()), 0U);
   ASSERT_EQ(remarks_.size(), 1U);
   EXPECT_NE(remarks_[0].find("because reveal 9"), std::string::npos) << remarks_[0];
-  change(part_file(1, 1), [](std::string& content) { content.replace(content.find("/1 "), 3, "/2 "); });
+  change(part_file(1, 1), [](std::string& content) { content.replace(content.find("/2 "), 3, "/1 "); });
   EXPECT_EQ(nodes_in_parts(hash()), 0U);
   EXPECT_NE(remarks_.at(0).find("because it is no part of a merge"), std::string::npos) << remarks_[0];
 }

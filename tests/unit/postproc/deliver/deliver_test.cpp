@@ -91,6 +91,7 @@ TEST_F(Deliver, MovesTheTraceAndBuildsTheReportOfTheWholeJob) {
   EXPECT_EQ(delivery.directory, base_ / "work/reveal-4711");
   EXPECT_TRUE(delivery.moved);
   EXPECT_TRUE(delivery.report_built);
+  EXPECT_FALSE(delivery.of_other_nodes);
   for (const char* file : {"n01.h5", "n01.summary.json", "report.json", "report.txt", "report.html"}) {
     EXPECT_TRUE(fs::exists(delivery.directory / file)) << file;
   }
@@ -109,6 +110,7 @@ TEST_F(Deliver, SaysWhichNodeIsMissingAndLetsItSupersedeLater) {
   const Delivery second = deliver_node("n02");
   EXPECT_EQ(second.directory, first.directory);
   EXPECT_TRUE(second.report_built);
+  EXPECT_TRUE(second.of_other_nodes) << "the time that this took is not learnt";
   EXPECT_EQ(read_text_file(first.directory / "report.json", 1 << 20).find("n02 has no trace"), std::string::npos);
 }
 
@@ -119,6 +121,46 @@ TEST_F(Deliver, ReplacesNothingThatWasDelivered) {
   EXPECT_EQ(second.directory, first.directory);
   EXPECT_EQ(fs::file_size(first.directory / "n01.h5"), size);
   EXPECT_TRUE(fs::exists(first.directory / "n01-2.h5"));
+}
+
+TEST_F(Deliver, SpreadsMoreThanAThousandNodesOverFolders) {
+  for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  settings_.report = ReportWhen::job;
+  const Delivery first = deliver_node("n01");
+  ASSERT_TRUE(first.moved);
+  EXPECT_TRUE(fs::exists(first.directory / "nodes-06/n01.h5"));
+  EXPECT_TRUE(fs::exists(first.directory / "nodes-06/n01.summary.json"));
+  EXPECT_FALSE(fs::exists(first.directory / "n01.h5"));
+  EXPECT_EQ(fs::status(first.directory / "nodes-06").permissions(), fs::perms::owner_all);
+  EXPECT_TRUE(deliver_node("n2").moved);
+  EXPECT_TRUE(fs::exists(first.directory / "nodes-39/n2.h5"));
+  EXPECT_TRUE(deliver_node("n01").moved);
+  EXPECT_TRUE(fs::exists(first.directory / "nodes-06/n01-2.h5")) << "nothing is replaced";
+
+  std::vector<InputProblem> problems;
+  const Report report = build_report(first.directory, {}, problems);
+  EXPECT_EQ(report.job.nodes, (std::vector<std::string>{"n01", "n2"}));
+  const auto is_second = [](const auto& file) { return file.first == "trace n2"; };
+  const auto file = std::find_if(report.files.begin(), report.files.end(), is_second);
+  ASSERT_NE(file, report.files.end());
+  EXPECT_EQ(file->second, "nodes-39/n2.h5");
+  write_report(first.directory, report);
+  EXPECT_TRUE(report_is_fresh(first.directory));
+  EXPECT_TRUE(report_is_fresh(first.directory, "n2"));
+}
+
+TEST_F(Deliver, DeliversThroughNoLinkInPlaceOfAFolder) {
+  for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  settings_.report = ReportWhen::lazy;
+  const Delivery first = deliver_node("n2");
+  fs::create_directory(base_ / "elsewhere");
+  fs::create_directory_symlink(base_ / "elsewhere", first.directory / "nodes-06");
+  const Delivery second = deliver_node("n01");
+  EXPECT_FALSE(second.moved);
+  EXPECT_TRUE(fs::is_empty(base_ / "elsewhere"));
+  EXPECT_TRUE(fs::exists(base_ / "spool-n01/n01.h5"));
 }
 
 TEST_F(Deliver, GoesOnWhereAnEarlierDeliveryWasKilled) {
@@ -349,8 +391,72 @@ TEST_F(Deliver, SubmitsAJobForTheReportOfManyNodes) {
   job_.place.nodes = job_.place.watched;
   const Delivery delivery = deliver_node("n01");
   EXPECT_TRUE(delivery.needs_job);
+  EXPECT_TRUE(delivery.submits_job);
   EXPECT_FALSE(delivery.report_built);
-  EXPECT_TRUE(fs::exists(delivery.directory / "n01.summary.json")) << "each node analyses its own trace";
+  EXPECT_TRUE(fs::exists(delivery.directory / "nodes-06/n01.summary.json")) << "each node analyses its own trace";
+  const Delivery second = deliver_node("n2");
+  EXPECT_TRUE(second.needs_job);
+  EXPECT_FALSE(second.submits_job) << "one job is enough";
+}
+
+TEST_F(Deliver, LeavesTheReportToTheJobThatASlowerNodeHasSubmitted) {
+  for (int node = 2; node <= 6000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  const Delivery slow = deliver_node("n01");
+  EXPECT_TRUE(slow.submits_job) << "6,000 nodes at the usual pace";
+  settings_.pace = 0.5;
+  const Delivery fast = deliver_node("n2");
+  EXPECT_TRUE(fast.needs_job) << "its estimate fits, but there is a job";
+  EXPECT_FALSE(fast.report_built);
+  EXPECT_FALSE(fs::exists(fast.directory / "report.json"));
+}
+
+TEST_F(Deliver, LetsTheFirstNodeDecideOnTheJob) {
+  for (int node = 2; node <= 6000; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  settings_.report = ReportWhen::lazy;
+  const Delivery first = deliver_node("n2");
+  settings_.report = ReportWhen::epilog;
+  settings_.most_seconds = 1000;
+  const Delivery slow = deliver_node("n01");
+  EXPECT_FALSE(slow.submits_job) << "the first one may have estimated less";
+  EXPECT_FALSE(fs::exists(first.directory / ".report-job"));
+  EXPECT_TRUE(slow.report_built) << "else its summary is in no report";
+  EXPECT_FALSE(slow.needs_job);
+}
+
+TEST_F(Deliver, MakesTheReportWhereANodeEndedBeforeItSubmittedTheJob) {
+  settings_.report = ReportWhen::lazy;
+  const fs::path marker = deliver_node("n01").directory / ".report-job";
+  settings_.report = ReportWhen::epilog;
+  std::ofstream{marker};
+  EXPECT_TRUE(deliver_node("n01").needs_job) << "it may submit the job in this moment";
+  const auto two_minutes = std::chrono::minutes(2);
+  fs::last_write_time(marker, fs::last_write_time(marker) - two_minutes);
+  EXPECT_TRUE(deliver_node("n01").report_built);
+  const Delivery submitted = deliver_node("n01");
+  confirm_report_job(submitted);
+  fs::last_write_time(marker, fs::last_write_time(marker) - two_minutes);
+  EXPECT_FALSE(deliver_node("n01").report_built) << "the job may start tomorrow";
+}
+
+TEST_F(Deliver, LeavesNoDirectoryBehindWhereAFolderOfANodeCannotBeUsed) {
+  settings_.report = ReportWhen::lazy;
+  for (int node = 2; node <= 1001; ++node) job_.place.watched.push_back("n" + std::to_string(node));
+  job_.place.nodes = job_.place.watched;
+  const auto occupy = [](const fs::path& directory) -> std::optional<JobNames> {
+    fs::create_directory(directory / "nodes-39");  // another node's, still empty
+    throw Error("the disk is full");
+  };
+  EXPECT_FALSE(deliver(spool("n01"), "n01", job_, "", settings_, {}, occupy).moved);
+  EXPECT_FALSE(fs::exists(base_ / "work/reveal-4711"));
+}
+
+TEST_F(Deliver, EstimatesByThePaceOfTheNode) {
+  EXPECT_EQ(epilog_limits(1).nodes, 5000U);
+  EXPECT_NEAR(epilog_limits(1).trace_bytes, 500e6, 1);
+  EXPECT_EQ(epilog_limits(0.5).nodes, 10'000U);
+  EXPECT_NEAR(epilog_limits(4).trace_bytes, 125e6, 1);
 }
 
 TEST_F(Deliver, AnalysesItsTraceAfterTheEpilogIfAJobBuildsTheReport) {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/version.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -89,6 +90,21 @@ TEST_F(SiteChecks, SayThatTheCircuitBreakerIsOpen) {
   ::chmod((places_.root / "var/spool/reveal").c_str(), 0711);
   if (::geteuid() != 0) GTEST_SKIP() << "not root, whom the spool belongs to";
   EXPECT_NE(check("spool").message.find("the circuit breaker is open"), std::string::npos);
+}
+
+TEST_F(SiteChecks, ShowHowFastReportsAreMadeHere) {
+  if (::geteuid() != 0) {
+    EXPECT_EQ(check("reports").message, "only root can read the times of earlier deliveries");
+    GTEST_SKIP() << "not root, whose file the times are in";
+  }
+  EXPECT_EQ(check("reports").message,
+            "no delivery of more than half a second was measured here; a report job is submitted for more than 5,000 "
+            "nodes, or traces of more than 477 MiB");
+  const std::string now = std::to_string(utc_now_ns() / kSecond - 60);
+  write("var/spool/reveal/delivery-times", "1000 " + now + " 10000 5000\n1001 " + now + " 10000 4000\n");
+  EXPECT_EQ(check("reports").message,
+            "analyses take 0.5 times the expected processor time here (measured in 2 jobs of 2 users); a report job is "
+            "submitted for more than 10,000 nodes, or traces of more than 954 MiB");
 }
 
 TEST_F(SiteChecks, LookForTheProgramThatSendsMail) {

@@ -77,6 +77,34 @@ TEST_F(Retention, DeletesTheDirectoryOfASlurmJob) {
   EXPECT_TRUE(delete_run(old).directory_gone);
 }
 
+TEST_F(Retention, DeletesFoldersOfNodes) {
+  const StoredRun old = run("reveal-1");
+  for (const char* folder : {"nodes-06", "nodes-73", "nodes-7f"}) fs::create_directory(old.directory / folder);
+  write(old.directory / "nodes-06/n01.h5");
+  write(old.directory / "nodes-06/n01.summary.json", "{\"schema\": \"reveal.summary/2\"}");
+  fs::copy(fs::path(TEST_DATA) / "traces/v1.h5", old.directory / "nodes-73/n02.h5");
+  const StoredRun run = look_at_run(old.directory, old.record);
+  EXPECT_EQ(run.files, 10U);
+  EXPECT_EQ(run.others, 0U);
+  EXPECT_TRUE(delete_run(run).directory_gone);
+}
+
+TEST_F(Retention, LeavesWhatTheUserPutIntoFoldersOfNodes) {
+  const StoredRun old = run("reveal-1");
+  fs::create_directories(old.directory / "nodes-06/nodes-07");
+  write(old.directory / "nodes-06/results.h5");
+  write(old.directory / "nodes-06/report.json");
+  write(old.directory / "nodes-06/nodes-07/n1.h5");
+  fs::create_directory(work_ / "precious");
+  write(work_ / "precious/n1.h5");
+  fs::create_directory_symlink(work_ / "precious", old.directory / "nodes-08");
+  EXPECT_FALSE(delete_run(look_at_run(old.directory, old.record)).directory_gone);
+  EXPECT_EQ(names_in(old.directory), (Names{"nodes-06", "nodes-08"}));
+  EXPECT_EQ(names_in(old.directory / "nodes-06"), (Names{"nodes-07", "report.json", "results.h5"}));
+  EXPECT_TRUE(fs::exists(old.directory / "nodes-06/nodes-07/n1.h5"));
+  EXPECT_TRUE(fs::exists(work_ / "precious/n1.h5"));
+}
+
 TEST_F(Retention, LeavesWhatTheUserPutThere) {
   const fs::path directory = run("reveal-1").directory;
   const Names theirs = {"model.pt", "results.h5", "job.h5", "model.summary.json", "deep"};

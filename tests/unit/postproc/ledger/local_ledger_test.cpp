@@ -47,8 +47,11 @@ class LocalLedger : public ::testing::Test {
     for (const LedgerLine& line : parsed.lines) jobs.push_back(line.job);
     return jobs;
   }
-  void append(const std::string& job, std::int64_t ended_ago = kHourNs, const LedgerLimits& limits = {}) const {
-    append_lines(ledger_, std::vector{line_of(job, "n1", ended_ago)}, kNow, limits);
+  void append(const std::string& job, std::int64_t ended_ago = kHourNs, const LedgerLimits& limits = {},
+              const std::string& owner = "abc") const {
+    LedgerLine line = line_of(job, "n1", ended_ago);
+    line.owner = owner;
+    append_lines(ledger_, std::vector{line}, kNow, limits);
   }
 
   TemporaryDirectory directory_;
@@ -100,6 +103,18 @@ TEST_F(LocalLedger, KeepsTheNewestHalfWhereItIsTooLarge) {
   EXPECT_EQ(jobs(), (Jobs{"100", "101", "102", "103", "104"}));
   append("105", kHourNs, limits);
   EXPECT_EQ(jobs(), (Jobs{"104", "105"}));
+}
+
+TEST_F(LocalLedger, LetsNoUserPushOutTheLinesOfOthers) {
+  append("100", kHourNs, {}, "bob");
+  const LedgerLimits limits{.bytes = 10 * text().size() + 10};
+  append("101", kHourNs, limits, "eve");
+  for (int job = 200; job < 300; ++job) append(std::to_string(job), kHourNs, limits);
+  const Jobs left = jobs();
+  ASSERT_GE(left.size(), 5U);
+  EXPECT_EQ(left[0], "100") << "bob's only line, the oldest one";
+  EXPECT_EQ(left[1], "101");
+  EXPECT_EQ(left.back(), "299");
 }
 
 TEST_F(LocalLedger, KeepsWhatComesFromTwoJobsAtOnce) {

@@ -173,11 +173,80 @@ TEST(NodeLedger, KeepsEachNodeOfAJobOnceButNotAcrossUsers) {
   ledger.add(line);
   EXPECT_EQ(ledger.lines().size(), 2U);
   line.owner = "a";  // a new report of the same job
-  ledger.add(line);
+  ledger.replace(line);
   ASSERT_EQ(ledger.lines().size(), 2U);
   EXPECT_TRUE(ledger.lines()[0].findings.empty() && ledger.lines()[1].findings.empty());
   ledger.keep_since(1061 * kSecond);
   EXPECT_TRUE(ledger.lines().empty());
+}
+
+TEST(NodeLedger, KnowsTheLinesThatAnEarlierOneLacks) {
+  NodeLedger ledger;
+  for (const LedgerLine& line : lines_of(job_of_four())) ledger.add(line);
+  const NodeLedger earlier = ledger;
+  EXPECT_TRUE(ledger.lines_since(earlier).empty());
+  EXPECT_EQ(ledger.lines_since({}).size(), 4U);
+  for (const LedgerLine& line : lines_of(job_of_four())) ledger.add(line);
+  EXPECT_TRUE(ledger.lines_since(earlier).empty()) << "they came twice";
+  Report report = job_of_four();
+  report.findings = {finding_of("mem.ecc_host", {"n02"}, 6)};
+  for (const LedgerLine& line : lines_of(report)) ledger.add(line);
+  ASSERT_EQ(ledger.lines_since(earlier).size(), 1U) << "the report was made again, with a finding";
+  EXPECT_EQ(ledger.lines_since(earlier)[0].node, "n02");
+}
+
+TEST(NodeLedger, IsTheSameInWhicheverOrderTheReportsOfAJobCome) {
+  LedgerLine partial = lines_of(job_of_four())[0];
+  LedgerLine whole = partial;
+  partial.job_nodes = 2;
+  partial.end_utc_ns += kSecond;
+  LedgerLine other = whole;
+  other.findings = {{.rule = "mem.ecc_host", .severity = Severity::warning, .seconds = {}}};
+  for (const auto& [first, second] : {std::pair(partial, whole), std::pair(whole, other)}) {
+    NodeLedger forward;
+    forward.add(first);
+    forward.add(second);
+    NodeLedger backward;
+    backward.add(second);
+    backward.add(first);
+    EXPECT_TRUE(forward.lines_since(backward).empty());
+    EXPECT_EQ(backward.lines().at(0), second);
+    const NodeLedger earlier = backward;
+    backward.add(first);
+    EXPECT_TRUE(backward.lines_since(earlier).empty()) << "nothing is told again";
+  }
+}
+
+TEST(NodeLedger, HoldsTheLinesOfTheJobsThatBeganLast) {
+  LedgerLine line = lines_of(job_of_four())[0];
+  const auto beginning = [&line](int second) {
+    line.begin_utc_ns = second * kSecond;
+    return line;
+  };
+  NodeLedger ledger(2);
+  for (const int second : {3, 1, 2, 1}) ledger.add(beginning(second));
+  ASSERT_EQ(ledger.lines().size(), 2U);
+  EXPECT_EQ(ledger.lines()[0].begin_utc_ns, 2 * kSecond);
+  NodeLedger cut(10);  // as it is read from a file at its limit
+  cut.add(beginning(2));
+  cut.begin_here();
+  cut.add(beginning(1));
+  EXPECT_EQ(cut.lines().size(), 1U) << "it would be told each time";
+  cut.add(beginning(2));
+  cut.add(beginning(3));
+  EXPECT_EQ(cut.lines().size(), 2U);
+}
+
+TEST(NodeLedger, IsRenderedWithoutItsFirstLinesWhereItIsTooLong) {
+  const std::vector<LedgerLine> lines = lines_of(job_of_four());
+  const std::string whole = render_ledger(lines);
+  EXPECT_EQ(render_ledger(lines, whole.size()), whole);
+  const std::string last = whole.substr(whole.rfind('\n', whole.size() - 2) + 1);
+  EXPECT_EQ(render_ledger(lines, last.size()), last);
+  EXPECT_EQ(render_ledger(lines, last.size() - 1), "");
+  const std::string without_first = render_ledger(lines, whole.size() - 1);
+  EXPECT_EQ(parse_ledger(without_first, kLater).lines.size(), 3U);
+  EXPECT_EQ(parse_ledger(without_first, kLater).refused, 0U);
 }
 
 }  // namespace
