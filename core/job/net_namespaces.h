@@ -49,8 +49,7 @@ class NetNamespaces {
   std::string own_;
   std::vector<NetNamespace> list_;  // by place
   LastingInstances lasting_{kLimits};
-  // Of the processes looked at since the round began.
-  std::size_t position_ = 0;
+  std::size_t position_ = 0;  // the next process to be looked at; 0: a round is complete
   bool all_seen_ = true;
   std::bitset<kMost> inhabited_;
   std::bitset<kMost> folder_lives_;  // the process of its folder is there

@@ -324,7 +324,7 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {{"iostat -x {disk} 5   # on {node}, in the next run: %util, r_await, w_await"},
                     {"#SBATCH --exclusive   # the next run then has the node to itself; costs whole nodes",
-                     "outsider"}},
+                     "job,outsider"}},
     .advice = {{"Read and write in larger blocks, and from fewer processes at a time.", "!outsider"},
                {"Keep frequently read files in memory: /dev/shm counts as memory of the job.", "!outsider"},
                {"torch.distributed.checkpoint.async_save writes checkpoints in the background.", "torch,!outsider"}},

@@ -201,7 +201,7 @@ const RegisteredRule kRule{{
     .user_remedy = {{"grep -E 'Dirty|Writeback' /proc/meminfo   # in the next run: pages waiting for the disk",
                      "outsider"},
                     {"#SBATCH --exclusive   # the next run then has the node to itself; costs whole nodes",
-                     "outsider"}},
+                     "job,outsider"}},
     .advice = {{"Write checkpoints from one rank, less often, or asynchronously.", "!outsider"},
                {"torch.distributed.checkpoint.async_save writes them in the background.", "torch,!outsider"},
                {"Write to storage of the node and copy the files later.", "!outsider"}},

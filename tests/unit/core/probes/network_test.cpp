@@ -100,7 +100,7 @@ TEST(Namespaces, AreReachedByAProcessThatIsThereHoweverManyThereAre) {
   look();
   ASSERT_EQ(namespaces.list().size(), 2U) << "the last two of 141 processes";
   EXPECT_EQ(namespaces.list()[1].folder, "/proc/639/net");
-  host.remove("/proc/639/stat");
+  host.write("/proc/639/stat", "");
   host.remove("/proc/639/ns");
   look();
   EXPECT_EQ(namespaces.list()[1].folder, "/proc/640/net");

@@ -35,10 +35,10 @@ TEST(RemedyLines, OfUsersAreAllTyped) {
 
 /// A new program in the rule table needs a form: a program that is not in remedy_lines.cpp only shows something.
 TEST(RemedyLines, HaveAKnownFirstWord) {
-  const std::set<std::string_view> shows{"amd-smi",    "cat",       "df",       "du",     "for",       "grep",
-                                         "ibstat",     "iostat",    "ip",       "lctl",   "nfsiostat", "nstat",
-                                         "nvidia-smi", "ps",        "scontrol", "squeue", "tc",        "timedatectl",
-                                         "timeout",    "tracepath", "{python}"};
+  const std::set<std::string_view> shows{"amd-smi",     "cat",     "df",        "du",       "for",       "grep",
+                                         "ibstat",      "iostat",  "ip",        "lctl",     "nfsiostat", "nstat",
+                                         "nvidia-smi",  "ps",      "sacct",     "scontrol", "squeue",    "tc",
+                                         "timedatectl", "timeout", "tracepath", "{python}"};
   for (const RuleSpec* rule : rules()) {
     for (const RemedyLine& line : rule->user_remedy) {
       const std::string_view word = line.text.substr(0, line.text.find(' '));
@@ -108,6 +108,7 @@ TEST(RemedyLines, ForAdministratorsSayIfTheyChangeTheNode) {
                                         "ipmitool sel list ",
                                         "journalctl ",
                                         "lctl get_param ",
+                                        "lsblk ",
                                         "lspci ",
                                         "mlnx_qos -i {interface}   #",
                                         "mlxlink ",
@@ -117,7 +118,6 @@ TEST(RemedyLines, ForAdministratorsSayIfTheyChangeTheNode) {
                                         "nvidia-smi topo ",
                                         "perfquery -C ",
                                         "ps ",
-                                        "ras-mc-ctl --summary ",
                                         "smartctl -a ",
                                         "systemctl list-timers ",
                                         "systemctl status ",

@@ -79,11 +79,13 @@ TEST(RuleSoftirq, DoesNotAdviseToStartWhatRunsOrToSetSocketsThatAreNotUsed) {
     }
     return all;
   };
-  const std::string sockets = lines({{"job.libraries", "nccl"}, {"job.rdma_opened", "none"}});
+  const std::string sockets = lines({{"job.libraries", "nccl"}, {"job.rdma_opened", "none"}, {"job.gpus_opened", "0"}});
   EXPECT_NE(sockets.find("NCCL_SOCKET_NTHREADS"), std::string::npos) << sockets;
   EXPECT_NE(sockets.find("enable --now irqbalance"), std::string::npos) << sockets;
-  const std::string fabric =
-      lines({{"irq.irqbalance", "running"}, {"job.libraries", "nccl"}, {"job.rdma_opened", "0"}});
+  const std::string gloo = lines({{"job.libraries", "nccl"}, {"job.rdma_opened", "none"}, {"job.gpus_opened", "none"}});
+  EXPECT_EQ(gloo.find("NCCL_SOCKET_NTHREADS"), std::string::npos) << "no GPU, so no NCCL";
+  const std::string fabric = lines(
+      {{"irq.irqbalance", "running"}, {"job.libraries", "nccl"}, {"job.rdma_opened", "0"}, {"job.gpus_opened", "0"}});
   EXPECT_EQ(fabric.find("NCCL_SOCKET_NTHREADS"), std::string::npos) << fabric;
   EXPECT_EQ(fabric.find("irqbalance"), std::string::npos) << fabric;
 }

@@ -25,7 +25,7 @@ R job_with(const R::Course& again, const R::Course& scanned, const R::Course& wa
 
 TEST(RuleReclaimThrash, FindsFilesThatWereDroppedAndReadAgain) {
   R node = job_with(R::event(0, kPages), R::event(0, kPages), R::event(0.02e9, 0.6e9));
-  node.gauge("group.memory", "job_7", R::always(3.95 * kGiB)).gauge("group.memory_limit", "job_7", R::always(4 * kGiB));
+  node.gauge("group.memory", "job", R::always(3.95 * kGiB)).gauge("group.memory_limit", "job", R::always(4 * kGiB));
   node.begin = {{"env.SLURM_JOB_ID", "7"}};
   const auto found = node.findings("mem.reclaim_thrash");
   ASSERT_EQ(found.size(), 1U);
@@ -33,12 +33,18 @@ TEST(RuleReclaimThrash, FindsFilesThatWereDroppedAndReadAgain) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 65, 1);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.58 * 15, 1);
   EXPECT_EQ(found[0].severity, Severity::warning);
-  EXPECT_NE(found[0].sentence.find(
-                "the memory limit of 4 GiB, which includes cached files, was reached (control group job_7)"),
-            std::string::npos)
+  EXPECT_NE(
+      found[0].sentence.find("the memory limit of 4 GiB, which includes cached files, was reached (control group job)"),
+      std::string::npos)
       << found[0].sentence;
   ASSERT_FALSE(found[0].remedy.user.empty());
   EXPECT_NE(found[0].remedy.user[0].find("--mem=8G"), std::string::npos) << found[0].remedy.user[0];
+  for (Channel& channel : node.telemetry.channels) {
+    if (channel.instance == "job") channel.instance = "step_0";
+  }
+  const Remedy of_step = node.findings("mem.reclaim_thrash").at(0).remedy;
+  EXPECT_TRUE(of_step.user.at(0).starts_with("grep ")) << "--mem of the job does not raise the limit of a step";
+  EXPECT_TRUE(of_step.advice.at(0).starts_with("The limit of 4G is that of step_0, ")) << of_step.advice.at(0);
 }
 
 TEST(RuleReclaimThrash, FindsAJobThatReadsMoreThanFitsFromItsBeginToItsEnd) {
