@@ -365,8 +365,8 @@ const RegisteredRule kUnbound{{
                     {"numactl --cpunodebind={home} --localalloc   # one process: all its threads on NUMA node {home}",
                      "!job"},
                     {"mpirun --map-by numa --bind-to numa   # Open MPI", "!job"},
-                    "export OMP_PROC_BIND=close OMP_PLACES=cores   # threads of OpenMP, only together with a line "
-                    "above: alone it puts all ranks on the same cores"},
+                    "export OMP_PROC_BIND=close OMP_PLACES=cores   # threads of OpenMP, only where each rank "
+                    "is bound, too: alone it puts all ranks on the same cores"},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity TaskPluginParam=autobind=cores", "job"}},
     .verify = "process.last_cpu stays on one node, and numa_pages_migrated in /proc/vmstat does not grow",
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_cpu-bind", "https://slurm.schedmd.com/mc_support.html"},
