@@ -29,7 +29,7 @@ constexpr std::string_view kHeadlines[] = {"Healthy", "Notice", "Finding", "Not 
 std::string certainty_words(const Finding& finding) {
   const RuleSpec* rule = find_rule(finding.id);
   const Stated states = rule == nullptr ? Stated::cause : rule->states;
-  if (states == Stated::difference) return "cause not known";
+  if (states == Stated::difference) return finding.caused_by.empty() ? "cause not known" : "cause found";
   const bool fact = states == Stated::fact && finding.confidence == Confidence::certain;
   return fact ? "measured fact" : fmt::format("cause {}", name_of(finding.confidence));
 }
@@ -271,28 +271,41 @@ std::vector<std::string> gaps(const Report& report) {
   return lines;
 }
 
+/// Rules about the whole job and its history are not among them: the report compares nodes and runs in lines of their
+/// own.
+bool is_about_a_node(const RuleSpec* rule) {
+  return rule == nullptr || rule->check != nullptr;  // null: a rule of another version
+}
+
+/// "... (on 1 of 4 nodes)": the rule was checked on the others.
+bool was_checked_elsewhere(std::string_view reason) {
+  return reason.ends_with(" nodes)") && reason.find(" (on ") != std::string_view::npos;
+}
+
 /// The two most frequent reasons, and the number of rules with others: two lines of a terminal.
 std::string checked_line(const Report& report) {
   constexpr std::size_t kShownReasons = 2;
-  std::map<std::string_view, std::size_t> rules_by_reason;
+  std::map<std::string, std::size_t> rules_by_reason;
   std::set<std::string_view> all;
   for (const NotChecked& one : report.not_checked) {
-    if (all.insert(one.rule).second) ++rules_by_reason[one.reason];
+    if (!is_about_a_node(find_rule(one.rule)) || was_checked_elsewhere(one.reason)) continue;
+    if (all.insert(one.rule).second) ++rules_by_reason[short_reason(one.reason)];
   }
   if (all.empty()) return "";
-  std::vector<std::pair<std::string_view, std::size_t>> reasons(rules_by_reason.begin(), rules_by_reason.end());
+  std::vector<std::pair<std::string, std::size_t>> reasons(rules_by_reason.begin(), rules_by_reason.end());
   std::stable_sort(reasons.begin(), reasons.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::vector<std::string> parts;
   std::size_t others = all.size();
   for (const auto& [reason, count] : reasons) {
     // A reason of a single rule tells less than the number of them.
     if (parts.size() == kShownReasons || (!parts.empty() && count == 1)) break;
-    parts.push_back(fmt::format("{} ({})", short_reason(reason), count));
+    parts.push_back(fmt::format("{} ({})", reason, count));
     others -= count;
   }
-  if (others > 0) parts.push_back(fmt::format("others ({})", others));
-  const std::size_t known = std::max(rules().size(), all.size());
-  return fmt::format("{} of {} rules; rest: {}", known - all.size(), known, joined(parts, ", "));
+  if (others > 0) parts.push_back(fmt::format("{} more", others));
+  const auto about_a_node = static_cast<std::size_t>(std::count_if(rules().begin(), rules().end(), is_about_a_node));
+  const std::size_t known = std::max(about_a_node, all.size());
+  return fmt::format("{} of {} node rules; rest: {}", known - all.size(), known, joined(parts, ", "));
 }
 
 std::vector<std::string> muted_lines(const Report& report) {

@@ -220,6 +220,7 @@ const RegisteredRule kSource{{
     .title = "The node uses a slow clock source",
     .looks_for = "A clock source that programs cannot read without a system call: kernel.clocksource.",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::cpu,
     .order = 92,
     .proof = Proof::guest,
@@ -247,6 +248,7 @@ const RegisteredRule kFrequency{{
                  "cpu.frequency_limit below cpu.frequency_most that neither heat (cooling.active) nor anything else "
                  "changes while the job runs (cpu.frequency_ceiling), cpu.most_performance, cpu.energy_preference.",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::cpu,
     .order = 91,
     .look_alikes = "cpu.thermal_throttle,cpu.power_cap",

@@ -132,6 +132,7 @@ const RegisteredRule kRule{{
         "as the size. Quotas of users and groups cannot be seen: writes fail (\"Disk quota exceeded\") although "
         "df shows free space.",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::storage,
     .order = 14,
     .proof = Proof::real,

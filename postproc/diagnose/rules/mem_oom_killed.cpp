@@ -6,6 +6,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/event_count.h"
 #include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
@@ -24,27 +25,34 @@ double largest(const RuleContext& context, std::string_view metric, const std::s
 }
 
 /// A limit with a quarter more, in whole GiB or parts of one.
-JobValues more_memory(const std::string& group, double limit) {
+JobValues more_memory(const RuleContext& context, const std::string& group, double limit) {
   constexpr double kLarge = 4 * kGiB;
   if (!(limit > 0)) return {};
   if (group != "job") return {{"memory_group", group}, {"memory_limit", slurm_memory(limit)}};
   const double step = limit >= kLarge ? kGiB : kGiB / 16;
-  return {{"memory_more", slurm_memory(std::ceil(limit * 1.25 / step) * step)}, {"memory_limit", slurm_memory(limit)}};
+  const double more = std::ceil(limit * 1.25 / step) * step;
+  const auto of_node = parse_int(context.snapshot_value("memory.total"));
+  if (of_node && more > static_cast<double>(*of_node)) return {{"memory_limit", slurm_memory(limit)}};
+  return {{"memory_more", slurm_memory(more)}, {"memory_limit", slurm_memory(limit)}};
 }
 
-/// The most that a process had in the interval in which it was killed. Within it, the slot may get another process.
+/// The most that a process had in the interval in which it was killed, or shortly before. The slot may have been that
+/// of another process earlier.
 double last_memory_of(const RuleContext& context, const std::string& slot, Interval at) {
+  constexpr double kOldestSeconds = 3;
+  const std::size_t begin = at.begin - std::min(at.begin, context.steps(kOldestSeconds));
   double last = kNaN;
   for (const std::size_t channel : context.channels("process.rss", slot)) {
     const auto series = context.telemetry.series(channel);
-    for (std::size_t t = 0; t < std::min(at.end, series.size()); ++t) {
+    for (std::size_t t = begin; t < std::min(at.end, series.size()); ++t) {
       if (!std::isnan(series[t])) last = t <= at.begin ? series[t] : std::fmax(last, series[t]);
     }
   }
   return last;
 }
 
-/// " At that time, python3 (rank3) ended; it had 2 GiB resident, ..." If several ended, the killed one is unknown.
+/// " At that time, python3 (rank3) ended; it was last seen with 2 GiB resident, ..." If several ended, the killed one
+/// is unknown.
 std::string who_ended(const RuleContext& context, const EventCount& count, double killed) {
   constexpr double kSeenLateSeconds = 2;
   const TimeSpan span = context.span(count.at.begin, count.at.end);
@@ -56,9 +64,10 @@ std::string who_ended(const RuleContext& context, const EventCount& count, doubl
   }
   if (slot.empty()) return "";
   const double held = last_memory_of(context, slot, count.at);
-  return fmt::format(
-      " At that time, {} ended{}.", context.rank_name(slot),
-      std::isnan(held) ? "" : "; it had " + quantity(held, "bytes") + " resident, with shared libraries");
+  return fmt::format(" At that time, {} ended{}.", context.rank_name(slot),
+                     std::isnan(held)
+                         ? ""
+                         : "; it was last seen with " + quantity(held, "bytes") + " resident, with shared libraries");
 }
 
 std::string limit_in_words(const std::string& group, double limit, double peak) {
@@ -98,7 +107,8 @@ std::vector<Finding> of_groups(const RuleContext& context) {
   }
   const std::string& group = context.telemetry.channels[tightest->channel].instance;
   const double peak = std::fmax(largest(context, "group.memory_peak", group), largest(context, "group.memory", group));
-  Finding finding = describe(context, *tightest, limit_in_words(group, limit, peak), more_memory(group, limit));
+  Finding finding =
+      describe(context, *tightest, limit_in_words(group, limit, peak), more_memory(context, group, limit));
   finding.instances = {group};
   finding.confidence = Confidence::certain;
   finding.runner_up = {"mem.leak_oom_risk", "a leak can be the cause; it is reported separately if memory grew"};
@@ -133,7 +143,7 @@ const RegisteredRule kRule{{
           "job"}},
     .advice =
         {{"Raise the memory limit of the job, for example to {memory_more}: a quarter more than {memory_limit}. The "
-          "need was not measured, because the kernel ended the process at the limit.",
+          "need was not measured.",
           "!job"},
          {"The limit of {memory_limit} is that of {memory_group}, not of the whole job: raise the --mem of that "
           "srun, or the limit of the container.",

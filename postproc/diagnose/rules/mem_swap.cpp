@@ -32,6 +32,10 @@ double more_than_usual(const Waiting& waiting) {
   return std::isnan(waiting.usual) ? waiting.inside : std::max(0.0, waiting.inside - waiting.usual);
 }
 
+bool counts_swap(const RuleContext& context) {
+  return !context.channels("group.swap", "job").empty();
+}
+
 bool job_has_swap(const RuleContext& context) {
   const auto swap = context.channels("group.swap", "job");
   if (swap.empty()) return false;
@@ -131,7 +135,9 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Excur
       fmt::format("{} were read back from swap on {} in {} ({}{}){}.", quantity(excursion.inside * length, "bytes"),
                   context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
                   std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"),
-                  of_others ? "; the job had nothing in swap, and hardly waited for memory" : most_in_swap(context));
+                  !of_others             ? most_in_swap(context)
+                  : counts_swap(context) ? "; the job had nothing in swap, and hardly waited for memory"
+                                         : "; the job hardly waited for memory, and its swap was not measured");
   finding.runner_up = {"mem.leak_oom_risk", "a leak: its memory would only grow, and here pages were read back"};
   return finding;
 }

@@ -58,6 +58,7 @@ const RegisteredRule kRule{{
     .looks_for = "A wall clock that is not synchronised according to the kernel (clock.synchronised, clock_state.*), "
                  "in jobs of several nodes.",
     .kind = FindingKind::audit,
+    .states = Stated::fact,
     .subsystem = Subsystem::process,
     .order = 94,
     .look_alikes = "cpu.clocksource_not_tsc,chrony without rtcsync",

@@ -496,16 +496,20 @@ TEST(ReportText, NumbersSeveralStepsInTheirOrder) {
 
 TEST(ReportText, CountsTheRulesThatWereCheckedAndTheReasonsWhyOthersWereNot) {
   Report report = samples::outsider(8);
-  const std::size_t known = rules().size();
+  const auto known = static_cast<std::size_t>(
+      std::count_if(rules().begin(), rules().end(), [](const RuleSpec* rule) { return rule->check != nullptr; }));
   report.not_checked = {{"a.a", "no GPU (or it could not be read)"},
                         {"a.b", "no GPU (or it could not be read)"},
                         {"a.c", "no GPU (or it could not be read)"},
                         {"a.d", "nodes of this job share one kernel, so processes cannot be told apart"},
                         {"a.e", "nodes of this job share one kernel, so processes cannot be told apart"},
                         {"a.e", "no GPU (or it could not be read)"},
-                        {"a.f", "no InfiniBand"}};
-  EXPECT_EQ(checked_line(report), std::to_string(known - 6) + " of " + std::to_string(known) +
-                                      " rules; rest: no GPU (3), nodes of this job share one kernel (2), others (1)");
+                        {"a.f", "no InfiniBand"},
+                        {"a.g", "no InfiniBand (on 1 of 4 nodes)"},
+                        {"node.straggler", "switched off in reveal.conf"}};
+  EXPECT_EQ(checked_line(report),
+            std::to_string(known - 6) + " of " + std::to_string(known) +
+                " node rules; rest: no GPU (3), nodes of this job share one kernel (2), 1 more");
   report.not_checked = {};
   EXPECT_EQ(checked_line(report), "");
 }
