@@ -235,6 +235,11 @@ std::string place_of(const Finding& finding) {
   return text;
 }
 
+bool only_shows(const std::vector<std::string>& lines) {
+  return std::all_of(lines.begin(), lines.end(),
+                     [](const std::string& line) { return form_of(line) == LineForm::look; });
+}
+
 Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   Card card{&finding, number, place_of(finding)};
   auto& parts = card.parts;
@@ -249,7 +254,7 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
     if (form == LineForm::run_under) add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
     add_typed(parts, lines_with_form(finding.remedy.user, form), form);
   }
-  if (finding.remedy.user.empty() && finding.remedy.advice.empty() && !finding.remedy.admin.empty()) {
+  if (only_shows(finding.remedy.user) && finding.remedy.advice.empty() && !finding.remedy.admin.empty()) {
     add(parts, "for you", std::string(kNothingForUsers));
   }
   add_steps(parts, "for admins", finding.remedy.admin);

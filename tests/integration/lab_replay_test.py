@@ -19,7 +19,7 @@ from lab import judge  # noqa: E402
 
 RECORDINGS = sorted((SOURCE / "tests/data/traces/lab").glob("*.tar.xz"))
 LEAST_IOU = 0.5
-FIRST_SCREEN, PAGE, WIDTH = 24, 45, 80  # lines, lines, columns
+FIRST_SCREEN, PAGE, WIDTH = 24, 46, 80  # lines, lines, columns
 NO_CAUSE = "cause not known|measured fact"
 NEXT_STEP = r"^  (job script|start with|run under|to change|look|for you|for admins) "
 
