@@ -42,12 +42,14 @@ std::size_t fair_share(std::vector<std::size_t> needs, std::size_t most) {
 /// others.
 std::string fair_part(std::span<const LedgerLine> lines, std::size_t most) {
   std::vector<std::string> texts;
+  texts.reserve(lines.size());
   std::map<std::string, std::size_t> needed;
   for (const LedgerLine& line : lines) {
     texts.push_back(render_ledger({&line, 1}));
     needed[line.owner] += texts.back().size();
   }
   std::vector<std::size_t> needs;
+  needs.reserve(needed.size());
   for (const auto& [owner, bytes] : needed) needs.push_back(bytes);
   const std::size_t share = fair_share(std::move(needs), most);
   std::map<std::string, std::size_t> kept;
