@@ -507,9 +507,8 @@ TEST(ReportText, CountsTheRulesThatWereCheckedAndTheReasonsWhyOthersWereNot) {
                         {"a.f", "no InfiniBand"},
                         {"a.g", "no InfiniBand (on 1 of 4 nodes)"},
                         {"node.straggler", "switched off in reveal.conf"}};
-  EXPECT_EQ(checked_line(report),
-            std::to_string(known - 6) + " of " + std::to_string(known) +
-                " node rules; rest: no GPU (3), nodes of this job share one kernel (2), 1 more");
+  EXPECT_EQ(checked_line(report), std::to_string(known - 6) + " of " + std::to_string(known) +
+                                      " node rules; rest: no GPU (3), nodes of this job share one kernel (2), 1 more");
   report.not_checked = {};
   EXPECT_EQ(checked_line(report), "");
 }
