@@ -88,4 +88,10 @@ std::string slurm_memory(double bytes) {
   return whole ? fmt::format("{:.0f}G", bytes / kGiB) : fmt::format("{:.0f}M", bytes / kMiB);
 }
 
+std::span<const double> level_of_job(const RuleContext& context, std::string_view metric) {
+  const auto channels = context.channels(metric, "job");
+  if (channels.empty() || context.telemetry.channels[channels.front()].role == "node") return {};
+  return context.telemetry.series(channels.front());
+}
+
 }  // namespace reveal

@@ -33,4 +33,7 @@ struct MemoryPicture {
 /// "2G", "1536M": as sbatch --mem takes it, which accepts no fractions.
 [[nodiscard]] std::string slurm_memory(double bytes);
 
+/// A level of the job's own control group; empty where it was not measured, or where others are in the group, too.
+[[nodiscard]] std::span<const double> level_of_job(const RuleContext& context, std::string_view metric);
+
 }  // namespace reveal

@@ -7,6 +7,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/core_threads.h"
+#include "postproc/diagnose/memory_signals.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/words/quantity.h"
 
@@ -61,22 +62,15 @@ double memory_asked(const RuleContext& context, std::size_t cpus) {
   return asked < kWholeNode * setting(context, "memory.total") ? asked : 0;
 }
 
-/// A channel of the job's own control group; nothing where others are in it, too.
-std::optional<std::span<const double>> of_job_group(const RuleContext& context, std::string_view metric) {
-  const auto channels = context.channels(metric, "job");
-  if (channels.empty() || context.telemetry.channels[channels.front()].role == "node") return std::nullopt;
-  return context.telemetry.series(channels.front());
-}
-
 /// Most memory that was charged to the job, page cache included: with less, the files it works on no longer fit.
 /// Kernels before 5.19 count no peak.
 Request memory_of_job(const RuleContext& context, double asked) {
   Request memory{"", "bytes", asked, std::nan("")};
   for (const char* metric : {"group.memory_peak", "group.memory"}) {
-    const auto series = of_job_group(context, metric);
-    if (!series || !std::isnan(memory.used)) continue;
+    const auto series = level_of_job(context, metric);
+    if (series.empty() || !std::isnan(memory.used)) continue;
     memory.metric = metric;
-    for (const double bytes : *series) memory.used = std::fmax(memory.used, bytes);
+    for (const double bytes : series) memory.used = std::fmax(memory.used, bytes);
   }
   return memory;
 }

@@ -83,13 +83,6 @@ std::span<const double> level_of(const RuleContext& context, std::string_view me
   return channels.empty() ? std::span<const double>() : context.telemetry.series(channels.front());
 }
 
-/// The level of the job's own control group; empty where it has none, or it was not measured.
-std::span<const double> level_of_job(const RuleContext& context, std::string_view metric) {
-  const auto channels = context.channels(metric, "job");
-  if (channels.empty() || context.telemetry.channels[channels.front()].role == "node") return {};
-  return context.telemetry.series(channels.front());
-}
-
 /// The memory that the job would have needed to keep all of it: the most that it had in memory and in swap at one time,
 /// and a fifth more. Where its swap is not counted, the most in memory: it needs more than that.
 JobValues values_of(const RuleContext& context) {
