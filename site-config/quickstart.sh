@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# From a fresh clone to a true report: installs what is missing, builds, watches a real job, prints what slowed it down.
+# From a fresh clone to a true report: installs what is missing, builds, profiles a job, prints what slowed it down.
 # Usage: bash site-config/quickstart.sh [--yes]      (--yes: install missing packages without asking)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -45,7 +45,7 @@ ninja -C $build reveal reveal-run reveal-collect training_job disturb
 
 job=build/quickstart-job
 rm -rf "$job" "$job"-*
-say "3/4 Watching a job: two ranks train for 60 s; at a random time another process takes half of one cpu"
+say "3/4 Profiling a job: two ranks train for 60 s; at a random time another process takes half of one cpu"
 echo "reveal-run --output $job -- training_job --ranks 2 --seconds 60"
 $build/bin/training_job --ranks 2 --seconds 60 --dir "$job-data" --log "$job-truth.jsonl" --disturb outsider:50 \
   --launcher "$build/bin/reveal-run --output $job --no-report --"
