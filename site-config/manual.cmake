@@ -178,6 +178,8 @@ page_of_format(reveal.status core/sampler/status.md "progress and cost of a runn
 
 execute_process(COMMAND ${PROGRAMS}/reveal-collect --list-probes OUTPUT_VARIABLE probes COMMAND_ERROR_IS_FATAL ANY)
 escape(probes "${probes}")
+execute_process(COMMAND awk -f ${SOURCE}/site-config/markdown_to_man.awk ${SOURCE}/core/probes/README.md
+  OUTPUT_VARIABLE explained COMMAND_ERROR_IS_FATAL ANY)
 write_page(reveal-probes 7 ".TH REVEAL-PROBES 7 \"\" \"${RELEASE}\" \"Probes\"
 .SH NAME
 reveal-probes \\- the probes of reveal and their metrics
@@ -190,7 +192,8 @@ prints the probes that work on this node.
 .PP
 .nf
 ${probes}.fi
-.SH \"SEE ALSO\"
+.SH EXPLANATIONS
+${explained}.SH \"SEE ALSO\"
 .BR reveal\\-collect (1),
 .BR reveal\\-probes (1),
 .BR reveal.h5 (5)
