@@ -16,7 +16,7 @@ constexpr std::array<std::string_view, 10> kByKind = {
     "cpu.", "firmware.", "gpu.", "gpu_driver.", "job.cpus_", "kernel.clocksource", "memory.", "numa.", "pci.", "rdma."};
 constexpr std::string_view kOfInterfaces = "net.";  // "net.eth0.speed"; "net.rmem_max" is a setting of the kernel
 
-std::string kind_of(const NodeProfile& node) {
+std::string models_of(const NodeProfile& node) {
   std::string kind;
   for (const std::string_view key : kModels) {
     kind += fact_in(node.facts, key).value_or("");
@@ -41,7 +41,7 @@ bool follows_the_kind(std::string_view key) noexcept {
 
 std::vector<std::vector<std::size_t>> hardware_kinds(const std::vector<const NodeProfile*>& nodes, std::size_t least) {
   std::map<std::string, std::vector<std::size_t>> by_kind;
-  for (std::size_t n = 0; n < nodes.size(); ++n) by_kind[kind_of(*nodes[n])].push_back(n);
+  for (std::size_t n = 0; n < nodes.size(); ++n) by_kind[models_of(*nodes[n])].push_back(n);
   std::vector<std::vector<std::size_t>> kinds;
   kinds.reserve(by_kind.size());
   for (auto& [kind, members] : by_kind) kinds.push_back(std::move(members));
