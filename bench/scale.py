@@ -1,12 +1,16 @@
 #!/usr/bin/python3
 """How `reveal report` grows with the nodes of a job whose summaries are there: bytes, time and memory.
 
-  bench/scale.py JOB [--bin DIR] [--nodes 16,256,1000,4000,10000] [--runs 1] [--parts 8]
+  bench/scale.py JOB [--bin DIR] [--nodes 16,256,1000,4000,10000] [--runs 1] [--parts 8] [--kinds 1]
 
 JOB is the directory of a real job with one trace or a few (`reveal-run`, or `tile_trace --nodes 4` of a recording).
 `reveal report` summarises them; each emulated node then gets a copy of one of these summaries under its own name, with
 its own boot id and addresses, the node list of the whole job, and values that are some tenths of a percent off, beside a
 link to the trace. Findings of single nodes are left out of nine copies in ten. The reports have no earlier runs.
+
+With --kinds 3, the nodes are of three kinds of hardware: racks of another model, whose other processors, links and
+firmware are in all their facts, and which do less or more of everything. Printed are the findings, too: none may be
+about a kind.
 
 With --parts, each report is made a second time, from parts: `reveal merge-part` for each of them, one after the other,
 because this machine has fewer cpus than a job has steps. Printed are the slowest part, the report from the parts, and
@@ -100,6 +104,22 @@ def vary(profile, chance):
         row[blocks] = [one if one is None else float(f"{one * factor:.4g}") for one in row[blocks]]
 
 
+SPEEDS = [1, 0.75, 1.3, 0.6, 1.6]  # of the kinds, in everything that is measured
+BY_KIND = ("cpu.", "firmware.", "machine.", "memory.", "numa.", "pci.")
+
+
+def of_kind(node, kind):
+    """Another model, and other values in whatever follows from that."""
+    facts = node["profile"]["facts"]
+    facts.setdefault("machine.model", "M")
+    for key in facts:
+        if key.startswith(BY_KIND):
+            facts[key] += f" of model {kind}"
+    columns = node["profile"]["columns"]
+    columns["means"] = [float(f"{mean * SPEEDS[kind]:.4g}") for mean in columns["means"]]
+    columns["blocks"] = ",".join(varied_blocks(blocks, SPEEDS[kind]) for blocks in columns["blocks"].split(","))
+
+
 def own_trend_only(text):
     """The text of a node of which no report asks more; one without a finding has a short timeline, too."""
     node = json.loads(text)
@@ -115,17 +135,19 @@ def own_trend_only(text):
     return json.dumps(node, separators=(",", ":"))
 
 
-def variant(summary, healthy, chance):
+def variant(summary, healthy, chance, kind):
     """The text of a node like this one."""
     node = copy.deepcopy(summary)
     vary(node["profile"], chance)
+    if kind is not None:
+        of_kind(node, kind)
     node["boot_id"], node["addresses"] = BOOT, [ADDRESS]
     if healthy:
         node["report"]["findings"] = node["report"]["episodes"] = []
     return json.dumps(node, separators=(",", ":")).replace(f'"{summary["node"]}"', f'"{NAME}"')
 
 
-def emulate(summaries, traces, folder, count):
+def emulate(summaries, traces, folder, count, kinds):
     names = [f"n{index:05}" for index in range(1, count + 1)]
     folded = f"n[{names[0][1:]}-{names[-1][1:]}]"
     chance = random.Random(1)
@@ -136,15 +158,17 @@ def emulate(summaries, traces, folder, count):
             summary["node_list"] = folded
         else:
             summary["expected_nodes"] = []
-        texts.append([variant(summary, number % 10 > 0, chance) for number in range(min(VARIANTS, count))])
+        texts.append([[variant(summary, number % 10 > 0, chance, kind if kinds > 1 else None)
+                       for number in range(min(VARIANTS, count))] for kind in range(kinds)])
     listed = '"expected_nodes":[' + ",".join(f'"{name}"' for name in names) + "]"
-    few = [[own_trend_only(text) for text in one] if compressed else one
-           for one, (_, compressed) in zip(texts, summaries)]
+    few = [[[own_trend_only(text) for text in one] if compressed else one for one in of_one]
+           for of_one, (_, compressed) in zip(texts, summaries)]
     total = 0
     for index, name in enumerate(names):
         which = index % len(summaries)
         summary, compressed = summaries[which]
-        text = (few if index % stride else texts)[which][index // len(summaries) % len(texts[which])]
+        alike = (few if index % stride else texts)[which][index * kinds // count]
+        text = alike[index // len(summaries) % len(alike)]
         text = text.replace(NAME, name).replace(summary["trace"]["file"], name + ".h5")
         text = text.replace(BOOT, f"boot-{index}").replace(ADDRESS, f"10.{index >> 16}.{index >> 8 & 255}.{index & 255}")
         text = text.replace('"expected_nodes":[]', listed)
@@ -181,6 +205,7 @@ def main():
     parser.add_argument("--bin", default="build/bin", metavar="DIR")
     parser.add_argument("--nodes", default="16,256,1000,4000,10000", metavar="LIST")
     parser.add_argument("--runs", type=int, default=1, help="the shortest of so many is printed")
+    parser.add_argument("--kinds", type=int, default=1, choices=range(1, len(SPEEDS) + 1), help="kinds of hardware")
     parser.add_argument("--parts", type=int, default=0, help="parts of a second report")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -201,12 +226,15 @@ def main():
         for count in map(int, options.nodes.split(",")):
             folder = base / f"nodes{count}"
             folder.mkdir()
-            size = emulate(copy.deepcopy(summaries), traces, folder, count)
+            size = emulate(copy.deepcopy(summaries), traces, folder, count, options.kinds)
             wall, cpu, peak = min(run([*report, folder], environment) for _ in range(options.runs))
             json_size, html_size = ((folder / f"report.{kind}").stat().st_size / 1e6 for kind in ("json", "html"))
             print(f"| {count:,} | {size / 1e6:.1f} | {size / count / 1e3:.1f} | {wall:.2f} | {cpu:.2f} | {peak:.0f} | "
                   f"{json_size:.2f} | {html_size:.2f} |", end="", flush=True)
             print(in_parts(report[0], folder, options.parts, report, environment) if options.parts else "", flush=True)
+            if options.kinds > 1:
+                for finding in json.loads((folder / "report.json").read_text())["findings"]:
+                    print(f"  {finding['severity']} {finding['id']}: {finding['sentence'][:300]}")
             shutil.rmtree(folder)
 
 

@@ -76,9 +76,10 @@ std::vector<float> centre_of(const ProfileTable& table, const std::vector<std::s
 using Groups = std::vector<std::vector<std::size_t>>;
 
 /// Every node goes to the nearest centre within reach, else it becomes a centre itself.
-Groups assign(const ProfileTable& table, std::vector<std::vector<float>> centres, Distance& distance) {
+Groups assign(const ProfileTable& table, const std::vector<std::size_t>& nodes, std::vector<std::vector<float>> centres,
+              Distance& distance) {
   Groups groups(centres.size());
-  for (std::size_t node = 0; node < table.nodes; ++node) {
+  for (const std::size_t node : nodes) {
     double nearest = std::numeric_limits<double>::infinity();
     std::size_t best = 0;
     for (std::size_t k = 0; k < centres.size(); ++k) {
@@ -152,9 +153,10 @@ ProfileTable tabulate(const std::vector<const NodeProfile*>& nodes) {
   return table;
 }
 
-std::vector<std::vector<std::size_t>> find_peer_groups(const ProfileTable& table) {
+std::vector<std::vector<std::size_t>> find_peer_groups(const ProfileTable& table,
+                                                       const std::vector<std::size_t>& nodes) {
   Distance distance(table);
-  Groups groups = assign(table, {}, distance);
+  Groups groups = assign(table, nodes, {}, distance);
   // The first node of a group need not be its typical one: a second round starts from the middles.
   std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
   std::vector<std::vector<float>> centres;
@@ -165,7 +167,7 @@ std::vector<std::vector<std::size_t>> find_peer_groups(const ProfileTable& table
     });
     if (!known) centres.push_back(std::move(centre));
   }
-  groups = assign(table, std::move(centres), distance);
+  groups = assign(table, nodes, std::move(centres), distance);
   std::stable_sort(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() > b.size(); });
   return groups;
 }

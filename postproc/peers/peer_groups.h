@@ -35,7 +35,8 @@ struct ProfileTable {
 /// log(1 + value/floor): ratios where there is something, differences near nothing.
 [[nodiscard]] double activity_of(double value, double floor);
 
-/// Groups of nodes, the largest first; linear in the number of nodes.
-[[nodiscard]] std::vector<std::vector<std::size_t>> find_peer_groups(const ProfileTable& table);
+/// Groups of these nodes of the table, the largest first; linear in their number.
+[[nodiscard]] std::vector<std::vector<std::size_t>> find_peer_groups(const ProfileTable& table,
+                                                                     const std::vector<std::size_t>& nodes);
 
 }  // namespace reveal

@@ -3,11 +3,13 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_map>
 
 #include "postproc/diagnose/effective_rule.h"
+#include "postproc/peers/hardware_kinds.h"
 #include "postproc/peers/peer_deviations.h"
 #include "postproc/peers/peer_groups.h"
 #include "postproc/peers/peer_statistic.h"
@@ -48,7 +50,12 @@ class Comparer {
 
   PeerComparison run(double least_percent) {
     out_.reason.clear();
-    for (const auto& members : find_peer_groups(table_)) out_.groups.push_back(compare_group(members));
+    for (const auto& kind : hardware_kinds(nodes_, kLeastNodes)) {
+      straggler_sought_ = false;
+      for (const auto& members : find_peer_groups(table_, kind)) out_.groups.push_back(compare_group(members));
+    }
+    std::stable_sort(out_.groups.begin(), out_.groups.end(),
+                     [](const PeerGroup& a, const PeerGroup& b) { return a.nodes.size() > b.nodes.size(); });
     out_.deviations = deviations_of(tests_, out_.tests, table_, nodes_, least_percent);
     out_.cells = cells_of(out_.deviations);  // the map has seen all of them; the list names the strongest
     out_.deviations_left_out = keep_strongest(out_.deviations);
@@ -92,7 +99,7 @@ class Comparer {
     }
     group.compared = true;
     test_peers(tests, variances, overlap.members.size());
-    if (out_.straggler.signal.empty()) out_.straggler = find_straggler(data, tests, straggling_);
+    if (!straggler_sought_) seek_straggler(data, tests);
     out_.tests += all;
     for (PeerTest& test : tests) {
       if (test.p > kPeerDiscoveryRate) continue;
@@ -102,10 +109,19 @@ class Comparer {
     return group;
   }
 
+  /// In the largest group of each kind of nodes; the first that is found counts, else the reason of the largest kind.
+  void seek_straggler(const GroupData& data, const std::vector<PeerTest>& tests) {
+    straggler_sought_ = true;
+    if (!out_.straggler.node.empty()) return;
+    Straggler found = find_straggler(data, tests, straggling_);
+    if (out_.straggler.signal.empty() || !found.node.empty()) out_.straggler = std::move(found);
+  }
+
   const std::vector<const NodeProfile*>& nodes_;
   const EffectiveRule& straggling_;
   ProfileTable table_;
   PeerComparison out_;
+  bool straggler_sought_ = false;
   std::vector<PeerTest> tests_;  // tests of all roles that may be discoveries; members are indices into nodes_
 };
 
@@ -128,20 +144,45 @@ std::map<SharedText, NodesByValue> facts_that_differ(const std::vector<const Nod
   return differing;
 }
 
+/// The same of some nodes only. Both lists are sorted.
+NodesByValue among(const NodesByValue& all, const std::vector<std::size_t>& nodes) {
+  NodesByValue some;
+  for (const auto& [value, with] : all) {
+    std::vector<std::size_t> both;
+    std::set_intersection(with.begin(), with.end(), nodes.begin(), nodes.end(), std::back_inserter(both));
+    if (!both.empty()) some.emplace(value, std::move(both));
+  }
+  return some;
+}
+
+/// Adds the values that are not the most frequent one, if at least so many nodes have that.
+void add_differences(const std::vector<const NodeProfile*>& nodes, const SharedText& key, const NodesByValue& by_value,
+                     double least, std::vector<FactDifference>& differences) {
+  const auto usual = std::max_element(by_value.begin(), by_value.end(),
+                                      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  if (usual == by_value.end() || static_cast<double>(usual->second.size()) < least) return;
+  for (auto at = by_value.begin(); at != by_value.end(); ++at) {
+    if (at == usual || differences.size() >= kMostFacts) continue;
+    FactDifference difference{key, {}, at->first, usual->first};
+    for (const std::size_t n : at->second) difference.nodes.push_back(nodes[n]->node);
+    differences.push_back(std::move(difference));
+  }
+}
+
 }  // namespace
 
 std::vector<FactDifference> fact_differences(const std::vector<const NodeProfile*>& nodes) {
   std::vector<FactDifference> differences;
   if (nodes.size() < kLeastNodes) return differences;
+  const auto kinds = hardware_kinds(nodes, kLeastNodes);
+  const auto most_of = [](std::size_t count) { return kMajority * static_cast<double>(count); };
   for (const auto& [key, by_value] : facts_that_differ(nodes)) {
-    const auto usual = std::max_element(by_value.begin(), by_value.end(),
-                                        [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
-    if (static_cast<double>(usual->second.size()) < kMajority * static_cast<double>(nodes.size())) continue;
-    for (auto at = by_value.begin(); at != by_value.end(); ++at) {
-      if (at == usual || differences.size() >= kMostFacts) continue;
-      FactDifference difference{key, {}, at->first, usual->first};
-      for (const std::size_t n : at->second) difference.nodes.push_back(nodes[n]->node);
-      differences.push_back(std::move(difference));
+    if (kinds.size() > 1 && names_the_kind(key)) {
+      add_differences(nodes, key, by_value, 0, differences);  // no kind need be the usual one
+    } else if (kinds.size() > 1 && follows_the_kind(key)) {
+      for (const auto& kind : kinds) add_differences(nodes, key, among(by_value, kind), most_of(kind.size()), differences);
+    } else {
+      add_differences(nodes, key, by_value, most_of(nodes.size()), differences);
     }
   }
   return differences;

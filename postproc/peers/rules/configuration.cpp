@@ -130,7 +130,7 @@ std::string in_words(const FactDifference& fact) {
   if (!mode.empty() && !usual_mode.empty()) {
     return fmt::format("transparent_hugepage of {} is {}, on the other nodes {}", nodes, mode, usual_mode);
   }
-  return fmt::format("{} {} {} = {}, the other nodes have {}", nodes, fact.nodes.size() == 1 ? "has" : "have", fact.key,
+  return fmt::format("{} {} {} = {}, other nodes have {}", nodes, fact.nodes.size() == 1 ? "has" : "have", fact.key,
                      fact.value, fact.usual);
 }
 
