@@ -3,11 +3,11 @@ workloads it makes sense for."""
 from dataclasses import dataclass
 from typing import Callable
 
-from faults import (away, beside, burst, busy, cold, congestion, environment, file_server, fill, flood, huge_pages,
-                    huge_pages_in_use, huge_pages_on_one, kill, leak, local_queue, loss, loss_and_quota, mapped_file,
-                    memory_group, memory_limit, mtu, nfs, no_answer, of_group, on_all, one_cpu, outsider, outsider_on,
-                    quota, receive_buffer, slow_all, slow_disk, slow_rank, small_disk, small_tmpdir, softirq,
-                    stat_storm, stop, swap, swap_out, threads, to_the_end, wide_port, written_file)
+from faults import (away, beside, burst, busy, cold, congestion, environment, file_server, fill, flood, garbage,
+                    huge_pages, huge_pages_in_use, huge_pages_on_one, kill, leak, local_queue, loss, loss_and_quota,
+                    mapped_file, memory_group, memory_limit, mtu, nfs, no_answer, of_group, on_all, one_cpu, outsider,
+                    outsider_on, quota, receive_buffer, slow_all, slow_disk, slow_rank, small_disk, small_tmpdir,
+                    softirq, stat_storm, stop, swap, swap_out, threads, to_the_end, wide_port, written_file)
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,16 @@ SCENARIOS = {
                       workloads=TORCH, least_seconds=100, stack=True),
     "validation": Scenario("look-alike of stall: one rank computes while the others wait", busy, workloads=TORCH,
                            least_seconds=100, stack=True),
+    "garbage": Scenario("one rank searches for garbage among a million objects in each step", garbage, 1, "process",
+                        ("network", "cpu"), "stack.gc_pauses", workloads=("mlp-train", "cnn-train", "encoder-train"),
+                        least_seconds=20, stack=True),
+    "garbage_little": Scenario("look-alike of garbage: among ten thousand objects", garbage, 0.01,
+                               workloads=("mlp-train", "cnn-train", "encoder-train"), stack=True),
+    "buckets": Scenario("an all-reduce for each parameter of the model", None, 0, "network", ("process",),
+                        "stack.small_messages", True, ("encoder-train",), 2, environment("BUCKET_MB", "0.001"),
+                        stack=True),
+    "buckets_large": Scenario("look-alike of buckets: the usual size", None, 0, None, (), None, True,
+                              ("encoder-train",), 2, environment("BUCKET_MB", "25"), stack=True),
     "stop": Scenario("one rank stands still 30 % of the time", stop, 30, "process", ("cpu", "network"), "job.stopped"),
     "quota": Scenario("one rank may use a quarter of a cpu", quota, 25, "cpu", ("process",), "cpu.cfs_throttled"),
     "quota_loose": Scenario("look-alike of quota: one rank may use two cpus", quota, 200),
