@@ -17,8 +17,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 guest_begin "$@"
 guest_root "${node_packages[@]}"
 install_scenario "$here/node_scenario.sh"
-# States of the cpus that the emulator does not have: the guest's acpi-cpufreq sets them, and nothing follows. And a zone
-# of heat with the cpus in it: its thermometer is the scratch register of the third serial line, which the guest writes.
+# States of the cpus that the emulator does not have: the guest's acpi-cpufreq sets them, and nothing follows.
 states=()
 if command -v iasl >/dev/null; then
   {
@@ -30,13 +29,7 @@ if command -v iasl >/dev/null; then
       echo 'Name (_PSS, Package () {'
       echo 'Package () {3500, 100000, 10, 10, 1, 1}, Package () {2000, 50000, 10, 10, 2, 2}, Package () {1200, 20000, 10, 10, 3, 3}})}'
     done
-    echo 'Scope (\_TZ) {ThermalZone (HEAT) {'
-    echo 'OperationRegion (LINE, SystemIO, 0x3EF, 1) Field (LINE, ByteAcc, NoLock, Preserve) {DEGR, 8}'
-    echo 'Method (_TMP) {Return (Add (Multiply (DEGR, 10), 2732))}'
-    echo 'Name (_PSV, 3432) Name (_CRT, 3932) Name (_TC1, 1) Name (_TC2, 1) Name (_TSP, 10) Name (_TZP, 10)'
-    echo 'Name (_PSL, Package () {'
-    for cpu in 0 1 2 3 4 5 6 7; do printf '%s' "\\_SB.CPUS.C00$cpu$([ $cpu = 7 ] || echo ,)"; done
-    echo '})}}}'
+    echo '}'
   } >"$dir/states.asl"
   iasl -p "$dir/states" "$dir/states.asl" >"$dir/iasl.log" 2>&1 || { cat "$dir/iasl.log" && die "the table of states is wrong"; }
   states=(-acpitable "file=$dir/states.aml")
@@ -65,7 +58,6 @@ machine=(-cpu max,vendor=GenuineIntel,family=6,model=106,stepping=6 -smp 8,socke
   -device pxb-pcie,id=far,bus=pcie.0,bus_nr=128,numa_node=1 -device pcie-root-port,id=slot0,bus=far,chassis=1,slot=1
   "${card[@]}" -device virtio-net-pci,bus=slot0,netdev=n0,romfile=,mq=on,vectors=10
   -netdev tap,id=n1,ifname=tap1,script=no,downscript=no,vhost=off -device rtl8139,bus=pcie.0,netdev=n1,romfile=
-  -serial null -serial null
   "${states[@]}")
 guest_boot 2700 "init=/usr/local/sbin/scenario tsc=reliable clocksource=tsc ${JOBS:+JOBS=$JOBS}" "${machine[@]}" || status=$?
 [ "$(cat "$dir/result/status" 2>/dev/null)" = 0 ] || status=1

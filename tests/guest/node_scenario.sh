@@ -2,7 +2,7 @@
 # The only program of the guest of node.sh: runs as its first process.
 mine='cpu.smt_shared|cpu.clocksource_not_tsc|cpu.governor_powersave|cpu.smi_noise|irq.remote_numa'
 mine+='|irq.imbalance|irq.softirq_saturation|net.nic_rx_drop|irq.balance_service_off'
-mine+='|cpu.thermal_throttle|cpu.freq_oscillation'
+mine+='|cpu.freq_oscillation'
 . /usr/local/sbin/first_process.sh
 export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 
@@ -79,7 +79,6 @@ job irq-one-cpu irq.balance_service_off bash -c packets
 spread 4 5
 grep virtio /proc/interrupts
 
-export REVEAL_INTERVAL=1s # nothing of what follows needs more
 if modprobe acpi_cpufreq; then
   governors=/sys/devices/system/cpu/cpufreq/policy*/scaling_governor
   modprobe -a cpufreq_powersave cpufreq_performance 2>/dev/null
@@ -105,26 +104,10 @@ if modprobe acpi_cpufreq; then
     wait
   }
   export -f ceiling restless
+  export REVEAL_INTERVAL=1s # with a busy cpu, too
   job clocks-steady - bash -c "restless ${most[0]} ${most[0]}"
   job clocks-restless cpu.freq_oscillation bash -c "restless ${most[-1]} ${most[0]}"
-
-  # From 70 C on, the kernel lowers the clocks of the cpus in that zone.
-  degrees() { printf "\\x$(printf %x $1)" | dd of=/dev/port bs=1 seek=$((0x3ef)) count=1 status=none; }
-  hot() { # hot DEGREES: for 20 of 50 s
-    degrees 45
-    sleep 15
-    degrees $1
-    sleep 20
-    degrees 45
-    sleep 15
-  }
-  export -f degrees hot
-  degrees 45
-  modprobe thermal
-  grep -H . /sys/class/thermal/thermal_zone*/{type,temp}
-  grep -h . /sys/class/thermal/cooling_device*/type | sort | uniq -c
-  job heat-control - bash -c 'hot 65'
-  job heat cpu.thermal_throttle bash -c 'hot 90'
+  export REVEAL_INTERVAL=250ms
 fi
 
 slow=$(tr ' ' '\n' <"${clock/current/available}" | grep -E 'hpet|acpi_pm' | head -n 1)

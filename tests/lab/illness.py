@@ -1,8 +1,8 @@
 """How a job of the laboratory is made to behave badly while it runs: what it finds in DIR/ill.RANK is obeyed from the
 next step on: "slow 2" (every step takes twice the work), "leak 50" (MB per second), "away 1" (no step is begun: the rank
 sleeps as long as the order stands), "busy 1" (the same, but it computes), "stat 1" (the same, but it asks for the
-attributes of the files in DIR/many), "map 80" (MB per second of DIR/mapped.RANK), "garbage 1" (each step ends with a
-search for garbage among so many million objects)."""
+attributes of the files in DIR/many), "map 80" (MB per second of DIR/mapped.RANK), "garbage 1" (each step begins with
+a search for garbage among so many million objects, or with none of them only among the youngest)."""
 import gc
 import mmap
 import os
@@ -47,7 +47,7 @@ class Illness:
     def search_for_garbage(self, objects: int):
         if not self.kept:
             self.kept = [[] for _ in range(objects)]
-        gc.collect()
+        gc.collect(2 if objects else 0)
 
     def step(self) -> int:
         """How often the step is to be taken."""

@@ -33,8 +33,10 @@ class Scenario:
 
 
 NETWORKED = ("*-train", "mpi-solver")
+FULL = ("*-train", "*-infer", "io-heavy", "compress")  # those that use all their cpus all the time
 OBEDIENT = ("mlp-*", "cnn-*", "encoder-*", "lora-*", "decoder-*", "io-heavy")
 TORCH = ("mlp-train", "cnn-train", "encoder-train", "lora-train")  # an all-reduce in each step
+WORKING = ("mlp-train", "cnn-train", "encoder-train", "lora-train", "*-infer", "io-heavy")  # of these, a slow rank is seen
 COLD = ("mlp-train", "cnn-train", "io-heavy")  # those that read from the disk all the time
 STEADY = ("blas", "stencil", "stream")         # one busy thread, always the same
 
@@ -59,13 +61,13 @@ SCENARIOS = {
     "softirq_idle": Scenario("look-alike of softirq: the same, while the job sends nothing", softirq, everywhere=True,
                              workloads=STEADY),
     "outsider100": Scenario("another process on a cpu of the job", outsider, 100, "cpu", ("process",), "cpu.outsider",
-                            nodes=1),
+                            nodes=1, workloads=FULL),
     "outsider30": Scenario("30 % of a cpu of the job", outsider, 30, "cpu", ("process",), "cpu.outsider",
-                           nodes=1),
+                           nodes=1, workloads=FULL),
     "outsider_beside": Scenario("look-alike of outsider100: another process on a cpu that the job does not use",
                                 outsider_on(beside), 100, workloads=STEADY, nodes=1, setting=one_cpu),
     "slow_rank": Scenario("one rank has twice the work", slow_rank, 2, "process", ("cpu", "network"), "node.straggler",
-                          workloads=OBEDIENT),
+                          workloads=WORKING),
     "slow_all": Scenario("look-alike of slow_rank: all ranks have twice the work", slow_all, 2, everywhere=True,
                          workloads=OBEDIENT),
     "never_enters": Scenario("one rank goes to sleep before a collective, until the job is terminated",
@@ -77,12 +79,12 @@ SCENARIOS = {
                            least_seconds=100, stack=True),
     "garbage": Scenario("one rank searches for garbage among a million objects in each step", garbage, 1, "process",
                         ("network", "cpu"), "stack.gc_pauses", workloads=("mlp-train", "cnn-train", "encoder-train"),
-                        least_seconds=20, stack=True),
-    "garbage_little": Scenario("look-alike of garbage: among ten thousand objects", garbage, 0.01,
-                               workloads=("mlp-train", "cnn-train", "encoder-train"), stack=True),
+                        least_seconds=100, stack=True),
+    "garbage_young": Scenario("look-alike of garbage: among the youngest objects only", garbage, 0,
+                              workloads=("mlp-train", "cnn-train", "encoder-train"), least_seconds=100, stack=True),
     "buckets": Scenario("an all-reduce for each parameter of the model", None, 0, "network", ("process",),
                         "stack.small_messages", True, ("encoder-train",), 2, environment("BUCKET_MB", "0.001"),
-                        stack=True),
+                        least_seconds=60, stack=True),
     "buckets_large": Scenario("look-alike of buckets: the usual size", None, 0, None, (), None, True,
                               ("encoder-train",), 2, environment("BUCKET_MB", "25"), stack=True),
     "stop": Scenario("one rank stands still 30 % of the time", stop, 30, "process", ("cpu", "network"), "job.stopped"),
