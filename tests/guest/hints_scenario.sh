@@ -2,6 +2,7 @@
 # The only program of the guest of hints.sh: runs as its first process. /result/scenario.txt says what was found,
 # /result/status is the number of failed checks, and is not there if the end was not reached.
 mine='numa.mem_remote|irq.imbalance|irq.softirq_saturation|nccl.socket_fallback|nccl.single_qp|io.nfs_slow_server'
+mine+='|io.metadata_storm'
 . /usr/local/sbin/first_process.sh
 
 eth=$(ls /sys/class/net | grep -v lo | head -n 1)
@@ -80,16 +81,32 @@ job nfs-work - bash -c nfs_work
 umount /mnt/files && mount_files timeo=10,retrans=1
 job nfs-away io.nfs_slow_server bash -c nfs_away
 umount /mnt/files
+
+# Attributes of many small files, without a cache of them: here, and of files on the node's own disk.
+export REVEAL_INTERVAL=1s # with four processes that ask, little time is left
+mkdir /srv/files/many /many
+touch {/srv/files,}/many/{1..500}
+attributes() { # attributes FOLDER: long after the start, of which a burst may be a part
+  sleep 75
+  for _ in 1 2 3 4; do timeout 50 bash -c "while :; do for file in $1/*; do [ -s \$file ]; done; done" & done
+  wait
+}
+export -f attributes
+mount_files timeo=600,noac
+job names-control - bash -c 'attributes /many'
+job names io.metadata_storm bash -c 'attributes /mnt/files/many'
+umount /mnt/files
 rpc.nfsd 0
 
 export SLURM_JOB_NUM_NODES=2
-rdma link add rxe0 type rxe netdev $eth
-both() { LD_PRELOAD=/usr/lib/libnccl.so.2 iperf3 --client 10.99.0.1 --bidir --bitrate 150M --time 45; }
-export -f both
+cpu=0
 for irq in $vectors; do
   echo $cpu >/proc/irq/$irq/smp_affinity_list
   cpu=$(((cpu + 1) % 4))
 done
+rdma link add rxe0 type rxe netdev $eth
+both() { LD_PRELOAD=/usr/lib/libnccl.so.2 iperf3 --client 10.99.0.1 --bidir --bitrate 150M --time 45; }
+export -f both
 job nccl-control - bash -c "stream"
 job nccl-sockets nccl.socket_fallback bash -c both
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The only program of the guest of node.sh: runs as its first process.
 mine='cpu.smt_shared|cpu.clocksource_not_tsc|cpu.governor_powersave|cpu.smi_noise|irq.remote_numa'
-mine+='|irq.imbalance|irq.softirq_saturation|net.nic_rx_drop'
+mine+='|irq.imbalance|irq.softirq_saturation|net.nic_rx_drop|irq.balance_service_off'
+mine+='|cpu.freq_oscillation'
 . /usr/local/sbin/first_process.sh
 export REVEAL_INTERVAL=250ms # an emulated processor does not keep up with ten samples a second
 
@@ -71,6 +72,11 @@ spread 4 5
 job irq-control - bash -c packets
 spread 0 1
 job irq-remote irq.remote_numa bash -c packets
+# Queues that were never used do not count.
+iperf3 --client 10.99.0.1 --reverse --parallel 16 --time 5 >/dev/null
+spread 4
+job irq-one-cpu irq.balance_service_off bash -c packets
+spread 4 5
 grep virtio /proc/interrupts
 
 if modprobe acpi_cpufreq; then
@@ -82,6 +88,26 @@ if modprobe acpi_cpufreq; then
   echo powersave | tee $governors >/dev/null
   job clocks-low cpu.governor_powersave sleep 35
   echo performance | tee $governors >/dev/null
+
+  # A limit of the clocks that something lowers and lifts again, beside steady work.
+  most=($(cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_available_frequencies))
+  ceiling() { echo $1 | tee /sys/devices/system/cpu/cpufreq/policy*/scaling_max_freq >/dev/null; }
+  restless() { # restless LOW HIGH: for 24 of 65 s
+    stress-ng --cpu 1 --cpu-method int64 --timeout 65 --quiet &
+    sleep 18
+    for _ in {1..8}; do
+      ceiling $1
+      sleep 1.5
+      ceiling $2
+      sleep 1.5
+    done
+    wait
+  }
+  export -f ceiling restless
+  export REVEAL_INTERVAL=1s # with a busy cpu, too
+  job clocks-steady - bash -c "restless ${most[0]} ${most[0]}"
+  job clocks-restless cpu.freq_oscillation bash -c "restless ${most[-1]} ${most[0]}"
+  export REVEAL_INTERVAL=250ms
 fi
 
 slow=$(tr ' ' '\n' <"${clock/current/available}" | grep -E 'hpet|acpi_pm' | head -n 1)

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """A real machine-learning job of Debian's PyTorch over gloo: one rank per process, as the environment of torchrun says
-(RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT).
+(RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); BUCKET_MB is the size of its all-reduces.
 
   ddp.py --model mlp|cnn|encoder|decoder|recommender --task train|infer|serve --seconds 60 --dir DIR --log phases.jsonl
 
@@ -169,7 +169,7 @@ def main():
     train = args.task == "train"
     if train:
         if world > 1:
-            model = DistributedDataParallel(model)
+            model = DistributedDataParallel(model, bucket_cap_mb=float(os.environ.get("BUCKET_MB", 25)))
         optimiser = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=1e-3, momentum=0.9)
     phase("prepare", 0, begin)
 

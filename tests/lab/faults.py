@@ -217,6 +217,10 @@ def busy(lab, victim: int, _amount: float):
     return ill(lab, victim, "busy 1")
 
 
+def garbage(lab, victim: int, millions: float):
+    return ill(lab, victim, f"garbage {millions:g}")
+
+
 def to_the_end(fault):
     """The job is terminated before the fault ends, as at a time limit."""
     @contextlib.contextmanager

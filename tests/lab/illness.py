@@ -1,7 +1,9 @@
 """How a job of the laboratory is made to behave badly while it runs: what it finds in DIR/ill.RANK is obeyed from the
 next step on: "slow 2" (every step takes twice the work), "leak 50" (MB per second), "away 1" (no step is begun: the rank
 sleeps as long as the order stands), "busy 1" (the same, but it computes), "stat 1" (the same, but it asks for the
-attributes of the files in DIR/many), "map 80" (MB per second of DIR/mapped.RANK)."""
+attributes of the files in DIR/many), "map 80" (MB per second of DIR/mapped.RANK), "garbage 1" (each step begins with
+a search for garbage among so many million objects, or with none of them only among the youngest)."""
+import gc
 import mmap
 import os
 import time
@@ -14,6 +16,7 @@ class Illness:
     def __init__(self, path):
         self.path, self.lost, self.last = path, [], time.monotonic()
         self.folder, self.mapped, self.touched = os.path.dirname(path), None, 0
+        self.kept: list = []
 
     def order(self) -> tuple[str, str]:
         try:
@@ -41,6 +44,11 @@ class Illness:
         sum(self.mapped[at] for at in range(self.touched, end, mmap.PAGESIZE))
         self.touched = end
 
+    def search_for_garbage(self, objects: int):
+        if not self.kept:
+            self.kept = [[] for _ in range(objects)]
+        gc.collect(2 if objects else 0)
+
     def step(self) -> int:
         """How often the step is to be taken."""
         now, before, self.last = time.monotonic(), self.last, time.monotonic()
@@ -53,4 +61,6 @@ class Illness:
             self.lost.append(bytearray(os.urandom(1)) * size)
         if kind == "map":
             self.read_more(int(float(amount) * 1e6 * (now - before)))
+        if kind == "garbage":
+            self.search_for_garbage(int(float(amount) * 1e6))
         return int(amount) if kind == "slow" else 1

@@ -3,11 +3,11 @@ workloads it makes sense for."""
 from dataclasses import dataclass
 from typing import Callable
 
-from faults import (away, beside, burst, busy, cold, congestion, environment, file_server, fill, flood, huge_pages,
-                    huge_pages_in_use, huge_pages_on_one, kill, leak, local_queue, loss, loss_and_quota, mapped_file,
-                    memory_group, memory_limit, mtu, nfs, no_answer, of_group, on_all, one_cpu, outsider, outsider_on,
-                    quota, receive_buffer, slow_all, slow_disk, slow_rank, small_disk, small_tmpdir, softirq,
-                    stat_storm, stop, swap, swap_out, threads, to_the_end, wide_port, written_file)
+from faults import (away, beside, burst, busy, cold, congestion, environment, file_server, fill, flood, garbage,
+                    huge_pages, huge_pages_in_use, huge_pages_on_one, kill, leak, local_queue, loss, loss_and_quota,
+                    mapped_file, memory_group, memory_limit, mtu, nfs, no_answer, of_group, on_all, one_cpu, outsider,
+                    outsider_on, quota, receive_buffer, slow_all, slow_disk, slow_rank, small_disk, small_tmpdir,
+                    softirq, stat_storm, stop, swap, swap_out, threads, to_the_end, wide_port, written_file)
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,10 @@ class Scenario:
 
 
 NETWORKED = ("*-train", "mpi-solver")
+FULL = ("*-train", "*-infer", "io-heavy", "compress")  # those that use all their cpus all the time
 OBEDIENT = ("mlp-*", "cnn-*", "encoder-*", "lora-*", "decoder-*", "io-heavy")
 TORCH = ("mlp-train", "cnn-train", "encoder-train", "lora-train")  # an all-reduce in each step
+WORKING = ("mlp-train", "cnn-train", "encoder-train", "lora-train", "*-infer", "io-heavy")  # of these, a slow rank is seen
 COLD = ("mlp-train", "cnn-train", "io-heavy")  # those that read from the disk all the time
 STEADY = ("blas", "stencil", "stream")         # one busy thread, always the same
 
@@ -59,13 +61,13 @@ SCENARIOS = {
     "softirq_idle": Scenario("look-alike of softirq: the same, while the job sends nothing", softirq, everywhere=True,
                              workloads=STEADY),
     "outsider100": Scenario("another process on a cpu of the job", outsider, 100, "cpu", ("process",), "cpu.outsider",
-                            nodes=1),
+                            nodes=1, workloads=FULL),
     "outsider30": Scenario("30 % of a cpu of the job", outsider, 30, "cpu", ("process",), "cpu.outsider",
-                           nodes=1),
+                           nodes=1, workloads=FULL),
     "outsider_beside": Scenario("look-alike of outsider100: another process on a cpu that the job does not use",
                                 outsider_on(beside), 100, workloads=STEADY, nodes=1, setting=one_cpu),
     "slow_rank": Scenario("one rank has twice the work", slow_rank, 2, "process", ("cpu", "network"), "node.straggler",
-                          workloads=OBEDIENT),
+                          workloads=WORKING),
     "slow_all": Scenario("look-alike of slow_rank: all ranks have twice the work", slow_all, 2, everywhere=True,
                          workloads=OBEDIENT),
     "never_enters": Scenario("one rank goes to sleep before a collective, until the job is terminated",
@@ -75,6 +77,16 @@ SCENARIOS = {
                       workloads=TORCH, least_seconds=100, stack=True),
     "validation": Scenario("look-alike of stall: one rank computes while the others wait", busy, workloads=TORCH,
                            least_seconds=100, stack=True),
+    "garbage": Scenario("one rank searches for garbage among a million objects in each step", garbage, 1, "process",
+                        ("network", "cpu"), "stack.gc_pauses", workloads=("mlp-train", "cnn-train", "encoder-train"),
+                        least_seconds=100, stack=True),
+    "garbage_young": Scenario("look-alike of garbage: among the youngest objects only", garbage, 0,
+                              workloads=("mlp-train", "cnn-train", "encoder-train"), least_seconds=100, stack=True),
+    "buckets": Scenario("an all-reduce for each parameter of the model", None, 0, "network", ("process",),
+                        "stack.small_messages", True, ("encoder-train",), 2, environment("BUCKET_MB", "0.001"),
+                        least_seconds=60, stack=True),
+    "buckets_large": Scenario("look-alike of buckets: the usual size", None, 0, None, (), None, True,
+                              ("encoder-train",), 2, environment("BUCKET_MB", "25"), stack=True),
     "stop": Scenario("one rank stands still 30 % of the time", stop, 30, "process", ("cpu", "network"), "job.stopped"),
     "quota": Scenario("one rank may use a quarter of a cpu", quota, 25, "cpu", ("process",), "cpu.cfs_throttled"),
     "quota_loose": Scenario("look-alike of quota: one rank may use two cpus", quota, 200),

@@ -294,7 +294,7 @@ const RegisteredRule kOscillation{{
     .subsystem = Subsystem::cpu,
     .order = 990,
     .look_alikes = "irq.imbalance,cpu.thermal_throttle,cpu.power_cap,io.slow_reads,the job's own phases",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .thresholds = {{"min_spread", 0.05, "ratio", "least change of the clock from second to second, beyond the usual"},
                    {"max_load_spread", 0.1, "ratio",
                     "most change of the job's own cpu time; above, the clock follows the load and is reported only "

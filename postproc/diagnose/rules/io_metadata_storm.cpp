@@ -207,7 +207,7 @@ const RegisteredRule kRule{{
     .subsystem = Subsystem::storage,
     .order = 82,
     .look_alikes = "io.nfs_slow_server,imports when the job begins,many files on a local disk",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .thresholds = {{"min_rate", 1000, "/s", "least rate of requests for names and attributes"},
                    {"min_per_data", 5, "ratio", "least number of them per data request"},
                    {"min_waiting", 0.3, "requests", "least number of them in progress on average"},

@@ -232,7 +232,7 @@ const RegisteredRule kService{{
     .subsystem = Subsystem::network,
     .order = 59,
     .look_alikes = "irq.imbalance,packet steering,cpus set aside for interrupts,vectors managed by the kernel",
-    .proof = Proof::test_double,
+    .proof = Proof::guest,
     .whole_machine = true,
     .checks_node = true,
     .thresholds = {{"min_vectors", 4, "vectors", "least vectors of a card on the same cpu"},
