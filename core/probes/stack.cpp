@@ -192,6 +192,7 @@ class StackProbe final : public Probe {
       if (what == "steps") take_step_count(line);
       if (what == "step") take_step(line);
       if (what == "communication") take_communication(line);
+      if (what == "standing") take_standing(line);
     }
     for (Clock& clock : clocks_) tell_step_time(clock);
     if (any) notes_.swap(new_notes_);
@@ -263,6 +264,13 @@ class StackProbe final : public Probe {
       known = communication_.emplace(process, channel).first;
     }
     families_[2]->set(known->second, time_ns);
+  }
+
+  void take_standing(std::string_view line) {
+    const std::string_view process = cut_word(line);
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (process.empty() || line.empty()) return;
+    context_.sink.event(std::string(process), std::string(kLastCollectives), std::string(line));
   }
 
   void tell_step_time(Clock& clock) {

@@ -31,6 +31,7 @@
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/metric_facts.h"
+#include "postproc/telemetry/last_collectives.h"
 #include "postproc/telemetry/python_samples.h"
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/lists.h"
@@ -338,7 +339,7 @@ NodeSummary measured(const NodeView& view) {
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.profile = profile_of(telemetry, compared_facts(trace));
   summary.retransmits = retransmits_of(telemetry);
-  summary.calls = call_history_of(telemetry, view.python, trace.utc_minus_monotonic_ns);
+  summary.calls = call_history_of(telemetry, view.python, trace.utc_minus_monotonic_ns, last_collectives(trace.events));
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);
