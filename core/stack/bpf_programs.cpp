@@ -146,6 +146,9 @@ constexpr const char* kThisCommunicator = "this communicator";
 constexpr const char* kNotRecorded = "not recorded";
 constexpr const char* kMembersKnown = "members known";
 constexpr const char* kNoId = "no id";
+constexpr const char* kThisCode = "this code";
+constexpr const char* kNextCode = "next code";
+constexpr const char* kCodeCounted = "code counted";
 
 // On the stack.
 constexpr std::int16_t kIndex = -8;     // index of the counts, a word of 32 bits
@@ -474,6 +477,25 @@ void begin_step(Assembler& code, const CallMaps& maps) {
   code.store_at(r0, kSteps + static_cast<std::int16_t>(offsetof(BegunStep, begin_ns)), r1);  // last: it is whole now
 }
 
+/// Counts the status r8, which is an error, by itself.
+void count_code(Assembler& code) {
+  for (std::size_t i = 0; i < CallCounts::kCodes; ++i) {
+    const auto place = static_cast<std::int16_t>(offsetof(CallCounts, codes) + i * sizeof(ErrorCode));
+    const auto status = static_cast<std::int16_t>(place + static_cast<std::int16_t>(offsetof(ErrorCode, status)));
+    code.load(r1, r6, status);
+    code.jump_if(BPF_JEQ, r1, r8, kThisCode);
+    code.jump_if(BPF_JNE, r1, 0, kNextCode);
+    code.claim(r6, status, r8);
+    code.jump_if(BPF_JEQ, r0, 0, kThisCode);
+    code.jump_if(BPF_JNE, r0, r8, kNextCode);  // another thread was faster
+    code.here(kThisCode);
+    code.count_one(r6, static_cast<std::int16_t>(place + static_cast<std::int16_t>(offsetof(ErrorCode, calls))));
+    code.jump(kCodeCounted);
+    code.here(kNextCode);
+  }
+  code.here(kCodeCounted);
+}
+
 /// Its communicator is one that is there, and stays.
 bool is_collective(const CallShape& shape) {
   return shape.communicator > 0 || shape.communicator == kInOptions;
@@ -593,6 +615,7 @@ std::vector<bpf_insn> return_program(const CallShape& shape, const CallMaps& map
   code.jump_if(BPF_JEQ, r8, shape.benign, Assembler::kEnd);
   code.store_at(r6, REVEAL_COUNT(last_error), r8);
   code.count_one(r6, REVEAL_COUNT(errors));
+  count_code(code);
   return code.finish();
 }
 

@@ -13,8 +13,15 @@
 
 namespace reveal {
 
+/// A status that is an error, and the number of calls that returned it.
+struct ErrorCode {
+  std::uint64_t status = 0;  // 0: a free place
+  std::uint64_t calls = 0;
+};
+
 /// The sums for one function of one process: a value of the array map, which is shared with the kernel.
 struct CallCounts {
+  static constexpr std::size_t kCodes = 4;
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
   std::uint64_t unsized = 0;   // calls without a size, by the rule
@@ -24,6 +31,7 @@ struct CallCounts {
   std::uint64_t errors = 0;
   std::uint64_t last_error = 0;
   std::uint64_t untimed = 0;  // calls that did not fit into the table of pending ones
+  ErrorCode codes[kCodes]{};  // the first ones; others are in `errors` only
 };
 
 /// One training step as it begins, with the process's waiting time and moved bytes until then.

@@ -392,6 +392,10 @@ CallCounts CallCounters::take(std::size_t index) noexcept {
   const auto read = [](std::uint64_t& number) { return std::atomic_ref(number).load(std::memory_order_relaxed); };
   // The count that a call adds first is read last: never more returns than calls.
   CallCounts counts;
+  for (std::size_t i = 0; i < CallCounts::kCodes; ++i) {
+    counts.codes[i].calls = read(shared.codes[i].calls);
+    counts.codes[i].status = read(shared.codes[i].status);
+  }
   counts.last_error = read(shared.last_error);
   counts.errors = read(shared.errors);
   counts.longest_ns = std::atomic_ref(shared.longest_ns).exchange(0, std::memory_order_relaxed);

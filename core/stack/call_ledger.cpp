@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <utility>
 
 #include "hdf5schema/basics/clocks.h"
@@ -16,7 +17,19 @@ constexpr std::size_t kMostWaiting = 4'096;  // calls of an instance that wait t
 constexpr std::size_t kMostStanding = 6;     // communicators of an instance
 constexpr std::size_t kForStanding = 1'536;  // bytes: for all of these
 
+void add_codes(CallCounts& sum, const CallCounts& more) {
+  for (const ErrorCode& code : more.codes) {
+    auto* const place = std::find_if(std::begin(sum.codes), std::end(sum.codes), [&code](const ErrorCode& each) {
+      return each.status == code.status || each.status == 0;
+    });
+    if (code.status == 0 || place == std::end(sum.codes)) continue;
+    place->status = code.status;
+    place->calls += code.calls;
+  }
+}
+
 void add_counts(CallCounts& sum, const CallCounts& more) {
+  add_codes(sum, more);
   sum.calls += more.calls;
   sum.bytes += more.bytes;
   sum.unsized += more.unsized;
@@ -255,6 +268,9 @@ void CallLedger::append_count(std::string& text, const std::string& name, std::s
   const bool tells_errors = row.timed && functions_[function].ending == Ending::returns_status;
   word(tells_errors, sum.errors);
   word(tells_errors, sum.last_error);
+  for (const ErrorCode& code : sum.codes) {
+    if (tells_errors && code.calls > 0) text += ' ' + std::to_string(code.status) + ':' + std::to_string(code.calls);
+  }
   text += '\n';
   if (functions_[function].part == PartOfStep::clock) text += "steps " + name + ' ' + std::to_string(sum.calls) + '\n';
   if (functions_[function].part == PartOfStep::communication && row.timed) {

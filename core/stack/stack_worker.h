@@ -12,7 +12,7 @@ namespace reveal {
 /// "calls", and a line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
 ///   "functions NAME ..."  functions that are counted somewhere
 ///   "note SENTENCE"       a missing measurement and its reason
-///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR"
+///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."
 ///   "steps INSTANCE COUNT"  training steps begun
 ///   "step INSTANCE NUMBER BEGIN DURATION WAITING BYTES"  one that ended, reported once
 ///   "standing INSTANCE comm=ORDER ..."  the newest collectives on one of its communicators, once no other has come
