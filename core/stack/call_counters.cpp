@@ -168,7 +168,7 @@ std::size_t processes_in(std::size_t places) {
   return whole_places(places) / stack_functions().size();
 }
 
-constexpr std::uint32_t kMostRanks = 1U << 22U;
+constexpr std::uint32_t kMostMembers = 1U << 22U;
 
 /// Nothing of an entry that is not written yet.
 std::optional<CallCounters::Communicator::Call> call_of(std::uint64_t entry) {
@@ -467,7 +467,7 @@ std::vector<CallCounters::Communicator> CallCounters::communicators(std::size_t 
     const auto ranks = static_cast<std::uint32_t>(members >> 32U);
     const auto rank = static_cast<std::uint32_t>(members);
     // Anything else is not what it is taken for: another version of gloo.
-    if (rank < ranks && ranks <= kMostRanks) {
+    if (rank < ranks && ranks <= kMostMembers) {
       known.ranks = ranks;
       known.rank = rank;
     }

@@ -362,7 +362,7 @@ NodeSummary with_findings(NodeSummary summary, const NodeView& view, const Analy
   const NodeTrace& trace = view.trace;
   const Telemetry& telemetry = view.overview.telemetry();
   summary.config_hash = config_hash(settings);
-  summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
+  summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings), view.python);
   Report& part = summary.part;
   RuleContext::Metrics asked_for;
   JobProgress progress;

@@ -28,9 +28,9 @@ bool add_sizes(std::string_view function, std::string_view sizes, std::vector<Si
     std::string_view size = sizes.substr(0, sizes.find(','));
     sizes.remove_prefix(std::min(sizes.size(), size.size() + 1));
     const std::size_t mark = size.find('x');
-    const auto times = mark == std::string_view::npos ? 1 : whole_number(size.substr(mark + 1));
+    const auto times = mark == std::string_view::npos ? std::optional<std::int64_t>(1) : whole_number(size.substr(mark + 1));
     size = size.substr(0, mark);
-    const auto bytes = size == "-" ? -1 : whole_number(size);
+    const auto bytes = size == "-" ? std::optional<std::int64_t>(-1) : whole_number(size);
     if (!times || !bytes) return false;
     for (std::int64_t i = 0; i < *times && calls.size() < kMostNewest; ++i) calls.push_back({name, *bytes});
   }
