@@ -106,7 +106,7 @@ class StackProbe final : public Probe {
  private:
   static constexpr std::size_t kExpected = 64;  // functions of processes
   static constexpr std::size_t kMostPlaces = 512;
-  static constexpr std::size_t kMostCodes = 16;  // of a function
+  static constexpr std::size_t kMostCodes = 16;  // errors of a function
 
   struct Place {
     std::string instance;
@@ -299,7 +299,8 @@ class StackProbe final : public Probe {
     const std::string_view last = cut_word(rest);
     const bool more = errors > std::exchange(place.errors, errors);
     const auto tell = [&](std::string_view status) {
-      context_.sink.event(std::string(process), "call_error", std::string(function).append(" returned ").append(status));
+      context_.sink.event(std::string(process), "call_error",
+                          std::string(function).append(" returned ").append(status));
     };
     bool by_status = false;
     for (std::string_view word = cut_word(rest); !word.empty(); word = cut_word(rest)) {

@@ -151,7 +151,7 @@ constexpr const char* kNextCode = "next code";
 constexpr const char* kCodeCounted = "code counted";
 
 // On the stack.
-constexpr std::int16_t kIndex = -8;     // index of the counts, a word of 32 bits
+constexpr std::int16_t kIndex = -8;             // index of the counts, a word of 32 bits
 constexpr std::int16_t kPending = -24;          // a PendingCall
 constexpr std::int16_t kThread = -40;           // its name, sixteen letters
 constexpr std::int16_t kElementsOnStack = -56;  // their number and their size

@@ -43,14 +43,14 @@ struct BegunStep {
 
 /// The collectives of one process on one communicator.
 struct CommunicatorCalls {
-  static constexpr std::size_t kNewest = 16;                 // a power of two
-  static constexpr unsigned kSizeShift = 8;                  // in the lower bits: number of the function, from 1
+  static constexpr std::size_t kNewest = 16;  // a power of two
+  static constexpr unsigned kSizeShift = 8;   // in the lower bits: number of the function, from 1
   static constexpr std::uint64_t kUnknownSize = 0xff'ffff'ffff'ffff;
-  std::uint64_t handle = 0;   // the lower half of its address, or of its number, in the process; 0: a free place
-  std::uint64_t members = 0;  // the own rank, and in the upper half the number of ranks; 0: not known
-  std::uint64_t id = 0;       // a hash of the id that its ranks share; 0: not known
-  std::uint64_t calls = 0;    // with an id, all calls of it; else all since they are counted
-  std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC: begin of the newest; without any, when it was made
+  std::uint64_t handle = 0;         // the lower half of its address, or of its number, in the process; 0: a free place
+  std::uint64_t members = 0;        // the own rank, and in the upper half the number of ranks; 0: not known
+  std::uint64_t id = 0;             // a hash of the id that its ranks share; 0: not known
+  std::uint64_t calls = 0;          // with an id, all calls of it; else all since they are counted
+  std::uint64_t begin_ns = 0;       // CLOCK_MONOTONIC: begin of the newest; without any, when it was made
   std::uint64_t newest[kNewest]{};  // functions and bytes, by number of the call modulo their count
 };
 

@@ -65,7 +65,7 @@ class CallCounters {
   [[nodiscard]] std::uint64_t communication_ns(std::size_t process) const noexcept;
   /// The collectives of a process on one communicator, when they were read.
   struct Communicator {
-    std::size_t order = 0;  // among those of the process, as they were seen
+    std::size_t order = 0;              // among those of the process, as they were seen
     std::uint32_t ranks = 0, rank = 0;  // their number and the own one; 0 ranks: not known
     std::uint64_t id = 0;               // equal on its ranks, and `calls` is complete; 0: not known
     std::uint64_t calls = 0;

@@ -24,7 +24,7 @@ constexpr double kInsideMost = 0.5;        // share of the quiet time
 constexpr double kSamePlace = 0.8;         // share of the samples
 constexpr std::size_t kFewestInPlace = 4;  // samples of the main thread
 constexpr std::size_t kMostCommunicators = 8;
-constexpr double kMostCounted = 4e18;      // ns: a trace may hold anything
+constexpr double kMostCounted = 4e18;  // ns: a trace may hold anything
 
 struct CalledFunction {
   std::string name;

@@ -61,9 +61,9 @@ CommunicatorCall call_on(const LastCollectives& last, const SizedCall& call, std
 }
 
 std::int64_t least_calls(const Members& members) {
-  return std::min_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
-           return a.last->calls < b.last->calls;
-         })->last->calls;
+  return std::min_element(members.begin(), members.end(),
+                          [](const Member& a, const Member& b) { return a.last->calls < b.last->calls; })
+      ->last->calls;
 }
 
 bool is_waiting(const Members& members, const Member& member) {
@@ -168,8 +168,8 @@ bool has_made(const LastCollectives& last, const SizedCall& call) {
 
 /// Enough calls are known to exclude that one of the two only made them in another order.
 bool are_apart(const LastCollectives& a, const LastCollectives& b) {
-  constexpr std::int64_t kLeastKnown = 4;
   const auto knows_enough = [](const LastCollectives& last) {
+    constexpr std::int64_t kLeastKnown = 4;
     return std::ssize(last.newest) >= std::min(kLeastKnown, last.calls);
   };
   return knows_enough(a) && knows_enough(b) && !has_made(a, b.newest.front()) && !has_made(b, a.newest.front());

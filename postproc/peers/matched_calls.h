@@ -1,5 +1,5 @@
-// Which collective the ranks of a job are in while they stand still, communicator by communicator: the rank that has not
-// made the call that the others wait for, and ranks that made it with another size.
+// The collectives of ranks that stand still, matched by communicator: finds the rank that has not made the call that
+// the others wait for, and ranks that made it with another size.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +27,8 @@ struct CommunicatorCall {
 
 struct MatchedCalls {
   std::vector<std::size_t> present, absent;  // indices of ranks
-  std::optional<CommunicatorCall> call;      // of those present; nothing where it was too long ago
-  std::optional<CommunicatorCall> others;    // of those absent, if they made another one instead
+  std::optional<CommunicatorCall> call;      // by those present; nothing where it was too long ago
+  std::optional<CommunicatorCall> others;    // by those absent, if they made another one instead
   std::vector<std::int64_t> calls;           // made on the communicator, by rank, if these differ; -1: not known
 };
 

@@ -250,9 +250,8 @@ class RankTrend {
 
   /// The index of the step in which the time lies; nothing before the first and behind the last.
   [[nodiscard]] std::optional<std::size_t> step_at(std::int64_t time_ns) const {
-    const auto next = std::upper_bound(steps_.begin(), steps_.end(), time_ns, [](std::int64_t time, const auto* step) {
-      return time < step->begin_ns;
-    });
+    const auto next = std::upper_bound(steps_.begin(), steps_.end(), time_ns,
+                                       [](std::int64_t time, const auto* step) { return time < step->begin_ns; });
     if (next == steps_.begin() || next == steps_.end()) return std::nullopt;
     return static_cast<std::size_t>(next - steps_.begin()) - 1;
   }

@@ -51,8 +51,8 @@ struct StepHistory {
   bool operator==(const StepHistory&) const = default;
 };
 
-/// `telemetry` is that of the trace, or the same with longer steps of the grid. `rule` is stack.slow_steps; `python` are
-/// the samples of the trace.
+/// `telemetry` is that of the trace, or the same with longer steps of the grid. `rule` is stack.slow_steps; `python`
+/// are the samples of the trace.
 [[nodiscard]] StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, const EffectiveRule& rule,
                                           std::span<const PythonSamples> python = {});
 

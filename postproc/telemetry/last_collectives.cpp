@@ -11,11 +11,11 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostProcessEvents = 4096;
-constexpr std::size_t kMostNewest = 64;            // calls of one event
+constexpr std::size_t kMostNewest = 64;             // calls of one event
 constexpr std::int64_t kMostCount = INT64_MAX / 4;  // numbers that can be added
 constexpr std::size_t kLongestFunction = 64;
 
-std::optional<std::int64_t> whole_number(std::string_view text) {
+std::optional<std::int64_t> known_count(std::string_view text) {
   const auto value = parse_int(text);
   return value && *value >= 0 && *value < kMostCount ? value : std::nullopt;
 }
@@ -28,9 +28,10 @@ bool add_sizes(std::string_view function, std::string_view sizes, std::vector<Si
     std::string_view size = sizes.substr(0, sizes.find(','));
     sizes.remove_prefix(std::min(sizes.size(), size.size() + 1));
     const std::size_t mark = size.find('x');
-    const auto times = mark == std::string_view::npos ? std::optional<std::int64_t>(1) : whole_number(size.substr(mark + 1));
+    const auto times =
+        mark == std::string_view::npos ? std::optional<std::int64_t>(1) : known_count(size.substr(mark + 1));
     size = size.substr(0, mark);
-    const auto bytes = size == "-" ? std::optional<std::int64_t>(-1) : whole_number(size);
+    const auto bytes = size == "-" ? std::optional<std::int64_t>(-1) : known_count(size);
     if (!times || !bytes) return false;
     for (std::int64_t i = 0; i < *times && calls.size() < kMostNewest; ++i) calls.push_back({name, *bytes});
   }
@@ -53,7 +54,7 @@ std::optional<LastCollectives> parse_last(std::string_view text) {
     bool is_number = false;
     for (const auto& [name, number] : numbers) {
       if (name != key) continue;
-      const auto known = whole_number(value);
+      const auto known = known_count(value);
       if (!known) return std::nullopt;
       *number = *known;
       is_number = true;

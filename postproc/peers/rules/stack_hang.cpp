@@ -187,13 +187,13 @@ struct Waiting {
   Kind kind = Kind::none_came_back;
   std::vector<std::size_t> absent;  // ranks for which the others wait
   std::vector<std::size_t> present;
-  bool counted = false;            // by their calls
-  bool gpu = false;                // they wait for their GPUs, which may work
-  std::string function;            // in which they wait; "": not known
-  std::string absent_is_ahead_in;  // calls that differ
-  bool matched = false;            // by communicators: the calls are known one by one
+  bool counted = false;                                    // by their calls
+  bool gpu = false;                                        // they wait for their GPUs, which may work
+  std::string function;                                    // in which they wait; "": not known
+  std::string absent_is_ahead_in;                          // calls that differ
+  bool matched = false;                                    // by communicators: the calls are known one by one
   std::optional<CommunicatorCall> call = {}, others = {};  // by those present; by those absent, if they differ
-  std::vector<std::int64_t> calls_made = {};  // on the communicator, by rank; empty or -1: not known
+  std::vector<std::int64_t> calls_made = {};               // on the communicator, by rank; empty or -1: not known
 };
 
 /// And not only when the job was ended.
@@ -371,8 +371,8 @@ double shortest_hang(const JobRuleContext& context, const EffectiveRule& rule, c
   // In a service, numbers of calls alone do not show that the ranks wait for each other.
   const bool waits = any_inside || trains(ranks);
   const bool sure = waiting.kind != Kind::calls_differ || waiting.matched;
-  const bool soon = context.goes_on && waiting.counted && waits && sure &&
-                    was_steady(last, live, rule.threshold("min_ratio"));
+  const bool soon =
+      context.goes_on && waiting.counted && waits && sure && was_steady(last, live, rule.threshold("min_ratio"));
   return soon ? live : shortest;
 }
 

@@ -80,7 +80,7 @@ struct Order {
   std::size_t bytes = 0;                     // to allocate
   std::size_t element_size = sizeof(float);  // that gloo moves
   std::size_t elements = kElements;
-  std::uintptr_t communicator = 0;  // of NCCL: also the nanoseconds that a reduction takes
+  std::uintptr_t communicator = 0;  // also the nanoseconds that a reduction takes
   int rank = 0, ranks = 0;          // to make a communicator
   unsigned char id = 0;             // the rest of its id
   /// Whose first byte is asked for.
@@ -239,7 +239,7 @@ class ToyProcess {
     return mapped == MAP_FAILED ? 1 : 0;
   }
 
-  /// Of the communicators, which are numbers here.
+  /// Communicators are numbers here.
   static int call_on_communicator(const Order& order, const Functions& functions) {
     void* communicator = reinterpret_cast<void*>(order.communicator);
     const auto reduce = [&] {
@@ -269,10 +269,9 @@ class ToyProcess {
         return functions.end_communicator(communicator);
       case Call::gloo_on: {
         const GlooContext context{.rank = order.rank, .size = order.ranks};
-        const GlooOptions options{.context = order.communicator == 0
-                                                 ? &context
-                                                 : reinterpret_cast<const GlooContext*>(order.communicator),
-                                  .elements = order.elements};
+        const GlooOptions options{
+            .context = order.communicator == 0 ? &context : reinterpret_cast<const GlooContext*>(order.communicator),
+            .elements = order.elements};
         functions.gloo(reinterpret_cast<const gloo::AllreduceOptions&>(options));
         return 0;
       }

@@ -62,13 +62,13 @@ class Attached {
   std::vector<CallLink> links_;
 };
 
-#define ATTACH_OR_SKIP(attached)                                                       \
-  if (is_filtered()) GTEST_SKIP() << "the test runs under a seccomp filter";           \
-  std::optional<Attached> attached;                                                    \
-  try {                                                                                \
-    attached.emplace();                                                                \
-  } catch (const Unavailable& why) {                                                   \
-    GTEST_SKIP() << why.what();                                                        \
+#define ATTACH_OR_SKIP(attached)                                             \
+  if (is_filtered()) GTEST_SKIP() << "the test runs under a seccomp filter"; \
+  std::optional<Attached> attached;                                          \
+  try {                                                                      \
+    attached.emplace();                                                      \
+  } catch (const Unavailable& why) {                                         \
+    GTEST_SKIP() << why.what();                                              \
   }
 
 /// "ncclAllReduce=2000,ncclReduce=-": the newest first.
@@ -89,7 +89,7 @@ TEST(Communicators, HaveTheirNewestCallsAndTheirRanks) {
   const auto before = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
   EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = 7, .rank = 2, .ranks = 4, .id = 1}), 0);
   EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 2, .communicator = 7}), 0);
-  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .type = 12, .communicator = 7}), 0);  // of an unknown size
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .type = 12, .communicator = 7}), 0);  // its size is not known
   EXPECT_EQ(toy.ask({.call = Call::reduce_to_one, .elements = 10, .communicator = 7}), 0);
   EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 20, .elements = 30, .communicator = 9}), 0);
   const auto all = attached->counters.communicators(0);
@@ -233,8 +233,8 @@ TEST(Communicators, AreToldOnceWhenNoOtherCallComes) {
   }
   const auto all = attached->counters.communicators(0);
   ASSERT_EQ(all.size(), 1U);
-  EXPECT_EQ(told, "standing rank0 comm=0 calls=5 begin=" + std::to_string(all[0].begin_ns) +
-                      " ncclAllReduce=2000x3,8x2\n");
+  EXPECT_EQ(told,
+            "standing rank0 comm=0 calls=5 begin=" + std::to_string(all[0].begin_ns) + " ncclAllReduce=2000x3,8x2\n");
   EXPECT_GE(static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC)) - all[0].begin_ns, 3'000'000'000U);
   EXPECT_EQ(standing(), "") << "once";
   ledger.ended("rank0");

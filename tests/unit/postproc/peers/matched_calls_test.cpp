@@ -77,7 +77,7 @@ TEST(MatchedCalls, TellTheFirstCallThatDiffers) {
 
 TEST(MatchedCalls, DoNotMatchCommunicatorsThatDoNotFitTogether) {
   const std::vector<std::vector<LastCollectives>> all[] = {
-      {{part(1, 2, 0, 10)}, {part(1, 3, 1, 9)}},                    // of different sizes
+      {{part(1, 2, 0, 10)}, {part(1, 3, 1, 9)}},                    // they have different sizes
       {{part(1, 2, 0, 10)}, {part(1, 2, 0, 9)}},                    // the same rank twice
       {{part(1, 2, 0, 10), part(1, 2, 1, 9)}, {}},                  // both in one process
       {{part(1, 0, 0, 10)}, {part(1, 0, 0, 9)}},                    // nothing is known of them

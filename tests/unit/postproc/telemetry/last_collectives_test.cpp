@@ -30,11 +30,11 @@ TEST(LastCollectives, AreReadFromEvents) {
 }
 
 TEST(LastCollectives, OfADamagedTraceAreLeftOut) {
-  for (const char* text :
-       {"", "comm=0", "comm=0 calls=1", "comm=-1 calls=1 begin=9", "comm=x calls=1 begin=9", "calls= begin=9",
-        "comm=0 ranks=4 rank=4 calls=1 begin=9", "comm=0 rank=2 calls=1 begin=9", "comm=0 calls=1 begin=9 f=",
-        "comm=0 calls=1 begin=9 f=x3", "comm=0 calls=1 begin=9 f=3x", "comm=0 calls=1 begin=9 f=3,,4",
-        "comm=0 calls=1 begin=9 =3", "comm=0 calls=99999999999999999999 begin=9", "comm=0 calls=1 begin=9 f=-5"}) {
+  for (const char* text : {"", "comm=0", "comm=0 calls=1", "comm=-1 calls=1 begin=9", "comm=x calls=1 begin=9",
+                           "calls= begin=9", "comm=0 ranks=4 rank=4 calls=1 begin=9", "comm=0 rank=2 calls=1 begin=9",
+                           "comm=0 calls=1 begin=9 f=", "comm=0 calls=1 begin=9 f=x3", "comm=0 calls=1 begin=9 f=3x",
+                           "comm=0 calls=1 begin=9 f=3,,4", "comm=0 calls=1 begin=9 =3",
+                           "comm=0 calls=99999999999999999999 begin=9", "comm=0 calls=1 begin=9 f=-5"}) {
     EXPECT_TRUE(read(text).empty() || read(text)[0].last.newest.empty()) << text;
   }
   EXPECT_TRUE(read("comm=0 calls=1 begin=9 f=3,,4").empty());

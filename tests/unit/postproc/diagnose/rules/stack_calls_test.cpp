@@ -62,7 +62,8 @@ TEST(RuleStackErrors, CountsEachErrorOfAFunctionByItself) {
   R node;
   fail(node, "rank0", "cudaMalloc", 50, 112, "");
   const auto returned = [&](double second, const std::string& code) {
-    node.events.push_back({static_cast<std::int64_t>(second * 1e9), "rank0", "call_error", "cudaMalloc returned " + code});
+    node.events.push_back(
+        {static_cast<std::int64_t>(second * 1e9), "rank0", "call_error", "cudaMalloc returned " + code});
   };
   returned(50, "2 (40 calls so far)");
   returned(50, "600 (5 calls so far)");

@@ -294,8 +294,10 @@ TEST(RuleSlowSteps, TellsThatTheMainThreadWaitedForItsData) {
   const auto named = found_in(late.record(), 0, of_rank);
   ASSERT_EQ(named.size(), 1U);
   EXPECT_EQ(named[0].instances, std::vector<std::string>{"rank3"});
-  EXPECT_NE(named[0].sentence.find(" ms later than usual. It waited at least 1"), std::string::npos) << named[0].sentence;
-  EXPECT_EQ(found_in(late.record(), 0, std::span(of_rank).last(1)).at(0).sentence.find("data loader"), std::string::npos);
+  EXPECT_NE(named[0].sentence.find(" ms later than usual. It waited at least 1"), std::string::npos)
+      << named[0].sentence;
+  EXPECT_EQ(found_in(late.record(), 0, std::span(of_rank).last(1)).at(0).sentence.find("data loader"),
+            std::string::npos);
 }
 
 TEST(RuleSlowSteps, TakesLongerWorkOfAGpuForTheJobsOwn) {

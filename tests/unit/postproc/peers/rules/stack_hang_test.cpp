@@ -405,8 +405,9 @@ TEST(RuleStackHang, TellsOfRanksThatCalledDifferentThings) {
 }
 
 TEST(RuleStackHang, NamesTheCallTheCommunicatorAndItsRanks) {
-  const auto standing =
-      standing_ranks([](std::size_t rank) { return collectives(rank == 3 ? 309 : 310, {4096, 4096, 4096}, 0); });
+  const auto standing = standing_ranks([](std::size_t rank) {
+    return collectives(rank == 3 ? 309 : 310, {4096, 4096, 4096}, 0);
+  });
   const auto found = found_in(histories_of(that_hangs().record(), {}, standing));
   ASSERT_EQ(found.size(), 1U);
   expect_in(
@@ -611,8 +612,9 @@ TEST(RuleStackHang, IsToldWithinFifteenSecondsWhileTheJobGoesOn) {
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_EQ(seen[0].instances, std::vector<std::string>{"rank3"});
   EXPECT_TRUE(found_in(job).empty()) << "the report's threshold is another";
-  const auto standing = standing_ranks(
-      [](std::size_t rank) { return collectives(310, {rank == 3 ? 1024 : 4096, 80, 80, 80}, 77); });
+  const auto standing = standing_ranks([](std::size_t rank) {
+    return collectives(310, {rank == 3 ? 1024 : 4096, 80, 80, 80}, 77);
+  });
   Job differs = job;
   differs.pauses[0].absent = {};
   const auto differing = seen_in(differs, standing);
