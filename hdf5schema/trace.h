@@ -64,6 +64,8 @@ struct ChannelKey {
 
 /// Code of the events with the positions of Python's main threads.
 inline constexpr std::string_view kPythonFrames = "python_frames";
+/// Code of the events with the newest collectives on each communicator of a process that begins no other one.
+inline constexpr std::string_view kLastCollectives = "last_collectives";
 
 struct Event {
   std::int64_t time_ns = 0;  // monotonic axis

@@ -106,11 +106,13 @@ class StackProbe final : public Probe {
  private:
   static constexpr std::size_t kExpected = 64;  // functions of processes
   static constexpr std::size_t kMostPlaces = 512;
+  static constexpr std::size_t kMostCodes = 16;  // errors of a function
 
   struct Place {
     std::string instance;
     std::array<std::int32_t, kColumns.size()> channels{};
     std::int64_t errors = 0;
+    std::map<std::int64_t, std::int64_t> codes = {};  // calls by status
   };
 
   /// The training steps of a process.
@@ -192,6 +194,7 @@ class StackProbe final : public Probe {
       if (what == "steps") take_step_count(line);
       if (what == "step") take_step(line);
       if (what == "communication") take_communication(line);
+      if (what == "standing") take_standing(line);
     }
     for (Clock& clock : clocks_) tell_step_time(clock);
     if (any) notes_.swap(new_notes_);
@@ -217,7 +220,7 @@ class StackProbe final : public Probe {
       // They are counted from the moment in which they were attached.
       if (channel == Family::kNoChannel) channel = family.add(kColumns[i].metric, place->instance, role_of(process), 0);
       family.set(channel, value);
-      if (i + 1 == kColumns.size()) tell_errors(*place, process, function, value, cut_word(line));
+      if (i + 1 == kColumns.size()) tell_errors(*place, process, function, value, line);
     }
   }
 
@@ -265,6 +268,13 @@ class StackProbe final : public Probe {
     families_[2]->set(known->second, time_ns);
   }
 
+  void take_standing(std::string_view line) {
+    const std::string_view process = cut_word(line);
+    line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
+    if (process.empty() || line.empty()) return;
+    context_.sink.event(std::string(process), std::string(kLastCollectives), std::string(line));
+  }
+
   void tell_step_time(Clock& clock) {
     if (clock.ended == 0) return;
     Family& family = *families_[3];
@@ -283,12 +293,29 @@ class StackProbe final : public Probe {
     return &clocks_.emplace_back(Clock{.instance = std::string(process)});
   }
 
+  /// `rest`: the last status, and the calls by status; recordings of earlier versions have only the last one.
   void tell_errors(Place& place, std::string_view process, std::string_view function, std::int64_t errors,
-                   std::string_view last) {
-    if (errors > place.errors) {
-      context_.sink.event(std::string(process), "call_error", std::string(function) + " returned " + std::string(last));
+                   std::string_view rest) {
+    const std::string_view last = cut_word(rest);
+    const bool more = errors > std::exchange(place.errors, errors);
+    const auto tell = [&](std::string_view status) {
+      context_.sink.event(std::string(process), "call_error",
+                          std::string(function).append(" returned ").append(status));
+    };
+    bool by_status = false;
+    for (std::string_view word = cut_word(rest); !word.empty(); word = cut_word(rest)) {
+      const std::size_t mark = std::min(word.find(':'), word.size());
+      std::int64_t status = 0;
+      std::int64_t calls = 0;
+      if (!parse_counter(word.substr(0, mark), status) || mark == word.size() ||
+          !parse_counter(word.substr(mark + 1), calls))
+        continue;
+      by_status = true;
+      if (place.codes.size() == kMostCodes && !place.codes.contains(status)) continue;
+      if (std::exchange(place.codes[status], calls) >= calls) continue;
+      tell(std::to_string(status) + " (" + std::to_string(calls) + " calls so far)");
     }
-    place.errors = errors;
+    if (more && !by_status) tell(last);
   }
 
   [[nodiscard]] std::string_view role_of(std::string_view process) const {

@@ -14,6 +14,7 @@ enum Register : std::uint8_t { r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, r10 };
 /// x86-64's struct pt_regs, the argument of such a program.
 constexpr std::array<std::int16_t, 6> kArgumentOffsets = {112, 104, 96, 88, 72, 64};  // di, si, dx, cx, r8, r9
 constexpr std::int16_t kResultOffset = 80;                                            // ax
+constexpr std::int16_t kStackOffset = 152;                                            // sp
 
 constexpr std::int32_t kGetAttachCookie = 174;  // BPF_FUNC_get_attach_cookie, since Linux 5.15
 constexpr std::int32_t kReadUser = 112;         // BPF_FUNC_probe_read_user, since Linux 5.5
@@ -28,10 +29,14 @@ constexpr std::uint64_t packed_sizes() {
 }
 
 static_assert(offsetof(PendingBegin, begin_ns) == 0 && offsetof(PendingBegin, depth) == 8);
+static_assert(offsetof(PendingBegin, address) == 16 && offsetof(PendingBegin, id) == 32);
 // The verifier needs this to prove that accesses are within the ring.
 static_assert((StepRing::kSteps & (StepRing::kSteps - 1)) == 0);
+static_assert((CommunicatorCalls::kNewest & (CommunicatorCalls::kNewest - 1)) == 0);
+static_assert(sizeof(StepRing) < 0x7fff, "offsets in instructions");
 
 #define REVEAL_COUNT(member) static_cast<std::int16_t>(offsetof(CallCounts, member))
+#define REVEAL_COMMUNICATOR(member) static_cast<std::int16_t>(offsetof(CommunicatorCalls, member))
 
 /// Instructions in the order in which they run; a jump names where it goes, and goes forward.
 class Assembler {
@@ -71,6 +76,11 @@ class Assembler {
   /// Afterwards, `what` has the value before. Since Linux 5.12.
   void exchange_sum(Register counts, std::int16_t member, Register what) {
     add(BPF_STX | BPF_ATOMIC | BPF_DW, counts, what, member, BPF_ADD | BPF_FETCH);
+  }
+  /// Takes `what` into a place that is 0; r0 has the value before. Since Linux 5.12.
+  void claim(Register place, std::int16_t member, Register what) {
+    set(r0, 0);
+    add(BPF_STX | BPF_ATOMIC | BPF_DW, place, what, member, BPF_CMPXCHG);
   }
   void count_one(Register counts, std::int16_t member) {
     set(r1, 1);
@@ -131,14 +141,30 @@ constexpr const char* kOutermost = "outermost";
 constexpr const char* kNotPending = "not pending";
 constexpr const char* kNoSuchRing = "no such ring";
 constexpr const char* kOthersGoOn = "others go on";
+constexpr const char* kNextCommunicator = "next communicator";
+constexpr const char* kThisCommunicator = "this communicator";
+constexpr const char* kNotRecorded = "not recorded";
+constexpr const char* kMembersKnown = "members known";
+constexpr const char* kNoId = "no id";
+constexpr const char* kThisCode = "this code";
+constexpr const char* kNextCode = "next code";
+constexpr const char* kCodeCounted = "code counted";
 
 // On the stack.
-constexpr std::int16_t kIndex = -8;     // index of the counts, a word of 32 bits
-constexpr std::int16_t kPending = -24;  // a PendingCall
-constexpr std::int16_t kBegin = -40;    // begin of the call: a PendingBegin
+constexpr std::int16_t kIndex = -8;             // index of the counts, a word of 32 bits
+constexpr std::int16_t kPending = -24;          // a PendingCall
+constexpr std::int16_t kThread = -40;           // its name, sixteen letters
+constexpr std::int16_t kElementsOnStack = -56;  // their number and their size
+constexpr std::int16_t kBegin = -96;            // begin of the call: a PendingBegin, up to kId
 constexpr std::int16_t kDepth = kBegin + 8;
-constexpr std::int16_t kThread = -56;           // its name, sixteen letters
-constexpr std::int16_t kElementsOnStack = -72;  // their number and their size
+constexpr std::int16_t kHandle = kBegin + 16;  // address of the communicator, or the address at which it will be stored
+constexpr std::int16_t kMembers = kBegin + 24;
+constexpr std::int16_t kId = kBegin + 32;
+constexpr std::int16_t kSize = -104;  // bytes of the call
+constexpr std::int16_t kResult = -112;
+constexpr std::int16_t kDuration = -120;
+constexpr std::int16_t kIdOnStack = -152;  // the begin of an id
+constexpr std::int32_t kIdBytes = 32;
 
 /// "pt_autog", as PyTorch names the threads in which it runs the passes of GPUs ("pt_autograd_0"): a pass that begins
 /// there is a part of another one, as with reentrant checkpointing.
@@ -212,6 +238,7 @@ void count_bytes(Assembler& code, const CallShape& shape) {
     code.alu(BPF_AND, r1, 0xf);
     code.alu(BPF_LSH, r8, r1);
   }
+  code.store(kSize, r8);
   code.add_atomically(r6, REVEAL_COUNT(bytes), r8);
   if (rule == ByteRule::plain) return;
   code.jump(kCounted);
@@ -280,6 +307,148 @@ void end_collective(Assembler& code, const CallMaps& maps) {
   code.here(kNoSuchRing);
 }
 
+/// The ids of NCCL have 128 bytes, which begin with a random number, or an address and a port. The trace has no need of
+/// the number itself. r6 has the registers of the process.
+void hash_id(Assembler& code) {
+  constexpr std::int32_t kFactor = 0x5bd1e995;  // a large odd number
+  code.set(r8, 0);
+  code.store(kId, r8);
+  code.set_stack(r1, kIdOnStack);
+  code.set(r2, kIdBytes);
+  code.load(r3, r6, kStackOffset);
+  code.alu(BPF_ADD, r3, 8);  // behind the return address
+  code.call(kReadUser);
+  code.jump_if(BPF_JNE, r0, 0, kNoId);
+  for (std::int32_t at = 0; at < kIdBytes; at += 8) {
+    code.load(r1, r10, static_cast<std::int16_t>(kIdOnStack + at));
+    code.add_to(r8, r1);
+    code.alu(BPF_MUL, r8, kFactor);
+    code.move(r1, r8);
+    code.alu(BPF_RSH, r1, 29);
+    code.alu(BPF_XOR, r8, r1);
+  }
+  code.alu(BPF_RSH, r8, 32);
+  code.store(kId, r8);
+  code.here(kNoId);
+}
+
+/// kHandle, kMembers and kId from the arguments, with r6 the registers of the process.
+void read_communicator(Assembler& code, const CallShape& shape) {
+  constexpr int kInRegisters = static_cast<int>(kArgumentOffsets.size());
+  code.set(r1, 0);
+  code.store(kHandle, r1);
+  code.store(kMembers, r1);
+  code.store(kId, r1);
+  if (shape.communicator > kInRegisters) {
+    code.load(r3, r6, kStackOffset);
+    code.alu(BPF_ADD, r3, 8 * (shape.communicator - kInRegisters));
+  } else {
+    code.load(r3, r6, kArgumentOffsets[shape.communicator > 0 ? static_cast<std::size_t>(shape.communicator - 1) : 0]);
+  }
+  if (shape.communicator == kInOptions || shape.communicator > kInRegisters) {
+    code.set_stack(r1, kHandle);
+    code.set(r2, 8);
+    code.call(kReadUser);  // a failure leaves zeros
+    return;
+  }
+  code.store(kHandle, r3);
+  if (shape.communicator != kMadeByCall) return;
+  code.load(r1, r6, kArgumentOffsets[1]);
+  code.alu(BPF_LSH, r1, 32);
+  code.load(r2, r6, kArgumentOffsets[2]);
+  code.move_low_half(r2, r2);
+  code.alu(BPF_OR, r1, r2);
+  code.store(kMembers, r1);
+  hash_id(code);
+}
+
+/// With r7 the index of the counts: r9 has the process's place of the communicator kHandle, or the program continues at
+/// kNotRecorded. r8 is lost.
+void find_communicator(Assembler& code, const CallMaps& maps) {
+  find_ring(code, maps, kNotRecorded);
+  code.move(r9, r0);
+  code.alu(BPF_ADD, r9, static_cast<std::int32_t>(offsetof(StepRing, communicators)));
+  code.load(r8, r10, kHandle);
+  code.move_low_half(r8, r8);  // MPI's may be an int, with anything in the upper half of the register
+  code.jump_if(BPF_JEQ, r8, 0, kNotRecorded);
+  for (std::size_t i = 0; i < StepRing::kCommunicators; ++i) {
+    code.load(r1, r9, REVEAL_COMMUNICATOR(handle));
+    code.jump_if(BPF_JEQ, r1, r8, kThisCommunicator);
+    code.jump_if(BPF_JNE, r1, 0, kNextCommunicator);
+    code.claim(r9, REVEAL_COMMUNICATOR(handle), r8);
+    code.jump_if(BPF_JEQ, r0, 0, kThisCommunicator);
+    code.jump_if(BPF_JEQ, r0, r8, kThisCommunicator);  // another thread was faster
+    code.here(kNextCommunicator);
+    code.alu(BPF_ADD, r9, static_cast<std::int32_t>(sizeof(CommunicatorCalls)));
+  }
+  code.jump(kNotRecorded);  // there are too many
+  code.here(kThisCommunicator);
+}
+
+/// A context of gloo has its rank and their number behind the address of its methods.
+void read_members_of_context(Assembler& code) {
+  constexpr std::int32_t kBehindMethods = 8;
+  code.load(r1, r9, REVEAL_COMMUNICATOR(members));
+  code.jump_if(BPF_JNE, r1, 0, kMembersKnown);
+  code.set_stack(r1, kMembers);
+  code.set(r2, 8);
+  code.load(r3, r10, kHandle);
+  code.alu(BPF_ADD, r3, kBehindMethods);
+  code.call(kReadUser);
+  code.load(r1, r10, kMembers);
+  code.store_at(r9, REVEAL_COMMUNICATOR(members), r1);
+  code.here(kMembersKnown);
+}
+
+/// Appends the call that begins now, of kSize bytes, to those of its communicator. r7 is kept, r8 and r9 are lost.
+void record_collective(Assembler& code, const CallShape& shape, const CallMaps& maps) {
+  find_communicator(code, maps);
+  if (shape.communicator == kInOptions) read_members_of_context(code);
+  code.call(BPF_FUNC_ktime_get_ns);
+  code.store_at(r9, REVEAL_COMMUNICATOR(begin_ns), r0);
+  code.move(r2, r7);
+  code.alu(BPF_MOD, r2, static_cast<std::int32_t>(stack_functions().size()));
+  code.alu(BPF_ADD, r2, 1);
+  code.load(r3, r10, kSize);
+  code.alu(BPF_LSH, r3, static_cast<std::int32_t>(CommunicatorCalls::kSizeShift));
+  code.alu(BPF_OR, r3, r2);
+  code.set(r1, 1);
+  code.exchange_sum(r9, REVEAL_COMMUNICATOR(calls), r1);
+  code.alu(BPF_AND, r1, static_cast<std::int32_t>(CommunicatorCalls::kNewest - 1));
+  code.alu(BPF_LSH, r1, 3);
+  code.add_to(r9, r1);
+  code.store_at(r9, REVEAL_COMMUNICATOR(newest), r3);
+  code.here(kNotRecorded);
+}
+
+/// The communicator kHandle begins anew, with kMembers and kId. r7 is kept, r8 and r9 are lost.
+void renew_communicator(Assembler& code, const CallMaps& maps) {
+  find_communicator(code, maps);
+  code.load(r1, r10, kMembers);
+  code.store_at(r9, REVEAL_COMMUNICATOR(members), r1);
+  code.load(r1, r10, kId);
+  code.store_at(r9, REVEAL_COMMUNICATOR(id), r1);
+  code.set(r1, 0);
+  code.store_at(r9, REVEAL_COMMUNICATOR(calls), r1);
+  code.call(BPF_FUNC_ktime_get_ns);
+  code.store_at(r9, REVEAL_COMMUNICATOR(begin_ns), r0);
+  code.here(kNotRecorded);
+}
+
+/// The call that returns has stored a communicator at the address kHandle, if it did not fail. r8 and r9 are kept.
+void record_made_communicator(Assembler& code, const CallMaps& maps) {
+  code.store(kResult, r8);
+  code.store(kDuration, r9);
+  code.load(r3, r10, kHandle);
+  code.set_stack(r1, kHandle);
+  code.set(r2, 8);
+  code.call(kReadUser);
+  code.jump_if(BPF_JNE, r0, 0, kNotRecorded);
+  renew_communicator(code, maps);
+  code.load(r8, r10, kResult);
+  code.load(r9, r10, kDuration);
+}
+
 /// Leaves out calls in PyTorch's own threads.
 void leave_out_parts_of_passes(Assembler& code) {
   code.set_stack(r1, kThread);
@@ -308,6 +477,30 @@ void begin_step(Assembler& code, const CallMaps& maps) {
   code.store_at(r0, kSteps + static_cast<std::int16_t>(offsetof(BegunStep, begin_ns)), r1);  // last: it is whole now
 }
 
+/// Counts the status r8, which is an error, by itself.
+void count_code(Assembler& code) {
+  for (std::size_t i = 0; i < CallCounts::kCodes; ++i) {
+    const auto place = static_cast<std::int16_t>(offsetof(CallCounts, codes) + i * sizeof(ErrorCode));
+    const auto status = static_cast<std::int16_t>(place + static_cast<std::int16_t>(offsetof(ErrorCode, status)));
+    code.load(r1, r6, status);
+    code.jump_if(BPF_JEQ, r1, r8, kThisCode);
+    code.jump_if(BPF_JNE, r1, 0, kNextCode);
+    code.claim(r6, status, r8);
+    code.jump_if(BPF_JEQ, r0, 0, kThisCode);
+    code.jump_if(BPF_JNE, r0, r8, kNextCode);  // another thread was faster
+    code.here(kThisCode);
+    code.count_one(r6, static_cast<std::int16_t>(place + static_cast<std::int16_t>(offsetof(ErrorCode, calls))));
+    code.jump(kCodeCounted);
+    code.here(kNextCode);
+  }
+  code.here(kCodeCounted);
+}
+
+/// Its communicator is one that is there, and stays.
+bool is_collective(const CallShape& shape) {
+  return shape.communicator > 0 || shape.communicator == kInOptions;
+}
+
 }  // namespace
 
 CallShape shape_of(const StackFunction& function, bool timed) noexcept {
@@ -320,6 +513,7 @@ CallShape shape_of(const StackFunction& function, bool timed) noexcept {
           .status = function.ending == Ending::returns_status,
           .marked = marked,
           .communicates = function.part == PartOfStep::communication,
+          .communicator = function.communicator,
           .offset = function.offset};
 }
 
@@ -335,9 +529,17 @@ std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps
     }
   }
   if (shape.clock) leave_out_parts_of_passes(code);
+  // Now, as the registers of the process are lost afterwards.
+  if (shape.communicator != 0) read_communicator(code, shape);
   find_counts(code, maps);
   code.count_one(r6, REVEAL_COUNT(calls));
+  if (is_collective(shape)) {
+    code.set_wide(r1, CommunicatorCalls::kUnknownSize);
+    code.store(kSize, r1);
+  }
   count_bytes(code, shape);
+  if (is_collective(shape)) record_collective(code, shape, maps);
+  if (shape.communicator == kNoLongerThere) renew_communicator(code, maps);
   if (shape.clock) begin_step(code, maps);
   if (shape.timed) {
     name_pending(code);
@@ -346,6 +548,12 @@ std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps
     code.store(kBegin, r0);
     code.set(r1, 1);
     code.store(kDepth, r1);
+    if (shape.communicator != kMadeByCall) {
+      code.set(r1, 0);
+      code.store(kHandle, r1);
+      code.store(kMembers, r1);
+      code.store(kId, r1);
+    }
     code.set_map(r1, maps.pending);
     code.set_stack(r2, kPending);
     code.set_stack(r3, kBegin);
@@ -381,6 +589,11 @@ std::vector<bpf_insn> return_program(const CallShape& shape, const CallMaps& map
     code.here(kOutermost);
   }
   code.load(r9, r0, 0);
+  for (const std::int16_t place : {kHandle, kMembers, kId}) {
+    if (shape.communicator != kMadeByCall) continue;
+    code.load(r1, r0, static_cast<std::int16_t>(place - kBegin));
+    code.store(place, r1);
+  }
   code.call(BPF_FUNC_ktime_get_ns);
   if (shape.communicates) code.move(r8, r0);
   code.subtract(r0, r9);
@@ -389,6 +602,7 @@ std::vector<bpf_insn> return_program(const CallShape& shape, const CallMaps& map
   code.set_stack(r2, kPending);
   code.call(BPF_FUNC_map_delete_elem);
   if (shape.communicates) end_collective(code, maps);
+  if (shape.communicator == kMadeByCall) record_made_communicator(code, maps);
   code.add_atomically(r6, REVEAL_COUNT(time_ns), r9);
   code.count_one(r6, REVEAL_COUNT(returned));
   code.load(r1, r6, REVEAL_COUNT(longest_ns));
@@ -401,9 +615,11 @@ std::vector<bpf_insn> return_program(const CallShape& shape, const CallMaps& map
   code.jump_if(BPF_JEQ, r8, shape.benign, Assembler::kEnd);
   code.store_at(r6, REVEAL_COUNT(last_error), r8);
   code.count_one(r6, REVEAL_COUNT(errors));
+  count_code(code);
   return code.finish();
 }
 
 #undef REVEAL_COUNT
+#undef REVEAL_COMMUNICATOR
 
 }  // namespace reveal

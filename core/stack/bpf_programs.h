@@ -13,8 +13,15 @@
 
 namespace reveal {
 
+/// A status that is an error, and the number of calls that returned it.
+struct ErrorCode {
+  std::uint64_t status = 0;  // 0: a free place
+  std::uint64_t calls = 0;
+};
+
 /// The sums for one function of one process: a value of the array map, which is shared with the kernel.
 struct CallCounts {
+  static constexpr std::size_t kCodes = 4;
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
   std::uint64_t unsized = 0;   // calls without a size, by the rule
@@ -24,6 +31,7 @@ struct CallCounts {
   std::uint64_t errors = 0;
   std::uint64_t last_error = 0;
   std::uint64_t untimed = 0;  // calls that did not fit into the table of pending ones
+  ErrorCode codes[kCodes]{};  // the first ones; others are in `errors` only
 };
 
 /// One training step as it begins, with the process's waiting time and moved bytes until then.
@@ -33,15 +41,30 @@ struct BegunStep {
   std::uint64_t bytes = 0;
 };
 
-/// The newest steps of one process, by number modulo their count, and the time in which it had a collective under way:
-/// a value of another array map that is shared.
+/// The collectives of one process on one communicator.
+struct CommunicatorCalls {
+  static constexpr std::size_t kNewest = 16;  // a power of two
+  static constexpr unsigned kSizeShift = 8;   // in the lower bits: number of the function, from 1
+  static constexpr std::uint64_t kUnknownSize = 0xff'ffff'ffff'ffff;
+  std::uint64_t handle = 0;         // the lower half of its address, or of its number, in the process; 0: a free place
+  std::uint64_t members = 0;        // the own rank, and in the upper half the number of ranks; 0: not known
+  std::uint64_t id = 0;             // a hash of the id that its ranks share; 0: not known
+  std::uint64_t calls = 0;          // with an id, all calls of it; else all since they are counted
+  std::uint64_t begin_ns = 0;       // CLOCK_MONOTONIC: begin of the newest; without any, when it was made
+  std::uint64_t newest[kNewest]{};  // functions and bytes, by number of the call modulo their count
+};
+
+/// The newest steps of one process, by number modulo their count, the time in which it had a collective under way, and
+/// its communicators in the order in which they were seen: a value of another array map that is shared.
 struct StepRing {
   static constexpr std::size_t kSteps = 256;  // a power of two
+  static constexpr std::size_t kCommunicators = 32;
   std::uint64_t count = 0;
   std::uint64_t collectives = 0;       // under way now, in threads beside each other
   std::uint64_t since_ns = 0;          // begin of the first of them
   std::uint64_t communication_ns = 0;  // until the last one of those before ended
   BegunStep steps[kSteps];
+  CommunicatorCalls communicators[kCommunicators];
 };
 
 /// A call under way: a key of the hash map.
@@ -54,6 +77,10 @@ struct PendingCall {
 struct PendingBegin {
   std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC
   std::uint64_t depth = 1;     // calls between marks within each other, as imports are
+  // A communicator that the call makes: the address at which it will be stored, and its ranks.
+  std::uint64_t address = 0;
+  std::uint64_t members = 0;
+  std::uint64_t id = 0;
 };
 
 /// The differences between programs. The cookie of the place where they are attached is the index of the counts; those
@@ -67,6 +94,7 @@ struct CallShape {
   bool status = true;   // its result shows whether it failed
   bool marked = false;  // it is between two marks
   bool communicates = false;
+  int communicator = 0;
   std::int32_t offset = 0;  // place of the number of elements
   auto operator<=>(const CallShape&) const = default;
 };

@@ -168,6 +168,18 @@ std::size_t processes_in(std::size_t places) {
   return whole_places(places) / stack_functions().size();
 }
 
+constexpr std::uint32_t kMostMembers = 1U << 22U;
+
+/// Nothing of an entry that is not written yet.
+std::optional<CallCounters::Communicator::Call> call_of(std::uint64_t entry) {
+  constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 48U;
+  const std::uint64_t number = entry & ((std::uint64_t{1} << CommunicatorCalls::kSizeShift) - 1);
+  const std::uint64_t bytes = entry >> CommunicatorCalls::kSizeShift;
+  if (number == 0 || number > stack_functions().size()) return std::nullopt;
+  return CallCounters::Communicator::Call{.function = static_cast<std::size_t>(number - 1),
+                                          .bytes = bytes < kMostBytes ? std::optional(bytes) : std::nullopt};
+}
+
 constexpr CallShape kEntryOnly{};
 constexpr CallShape kTimed{.timed = true};
 constexpr CallShape kClock{.clock = true};
@@ -380,6 +392,10 @@ CallCounts CallCounters::take(std::size_t index) noexcept {
   const auto read = [](std::uint64_t& number) { return std::atomic_ref(number).load(std::memory_order_relaxed); };
   // The count that a call adds first is read last: never more returns than calls.
   CallCounts counts;
+  for (std::size_t i = 0; i < CallCounts::kCodes; ++i) {
+    counts.codes[i].calls = read(shared.codes[i].calls);
+    counts.codes[i].status = read(shared.codes[i].status);
+  }
   counts.last_error = read(shared.last_error);
   counts.errors = read(shared.errors);
   counts.longest_ns = std::atomic_ref(shared.longest_ns).exchange(0, std::memory_order_relaxed);
@@ -437,6 +453,36 @@ std::vector<CallCounters::NumberedStep> CallCounters::take_steps(std::size_t pro
 
 std::uint64_t CallCounters::communication_ns(std::size_t process) const noexcept {
   return std::atomic_ref(steps_.values()[process].communication_ns).load(std::memory_order_relaxed);
+}
+
+std::vector<CallCounters::Communicator> CallCounters::communicators(std::size_t process) const {
+  const auto read = [](std::uint64_t& number) { return std::atomic_ref(number).load(std::memory_order_acquire); };
+  std::vector<Communicator> all;
+  for (std::size_t order = 0; order < StepRing::kCommunicators; ++order) {
+    CommunicatorCalls& shared = steps_.values()[process].communicators[order];
+    if (read(shared.handle) == 0) break;
+    Communicator known{.order = order, .id = read(shared.id), .calls = read(shared.calls), .newest = {}};
+    if (known.calls == 0 && known.id == 0) continue;  // it has ended
+    const std::uint64_t members = read(shared.members);
+    const auto ranks = static_cast<std::uint32_t>(members >> 32U);
+    const auto rank = static_cast<std::uint32_t>(members);
+    // Anything else is not what it is taken for: another version of gloo.
+    if (rank < ranks && ranks <= kMostMembers) {
+      known.ranks = ranks;
+      known.rank = rank;
+    }
+    for (std::uint64_t back = 1; back <= std::min<std::uint64_t>(known.calls, CommunicatorCalls::kNewest); ++back) {
+      if (const auto call = call_of(read(shared.newest[(known.calls - back) % CommunicatorCalls::kNewest]))) {
+        known.newest.push_back(*call);
+      } else {
+        break;  // it is being written
+      }
+    }
+    known.begin_ns = read(shared.begin_ns);
+    if (read(shared.calls) != known.calls) known.newest.clear();  // some may be later ones
+    all.push_back(std::move(known));
+  }
+  return all;
 }
 
 std::map<std::size_t, std::int64_t> CallCounters::pending() const {

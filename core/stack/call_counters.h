@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -62,6 +63,20 @@ class CallCounters {
   [[nodiscard]] std::vector<NumberedStep> take_steps(std::size_t process, std::uint64_t next);
   /// Time in which a process had a collective under way, of those that have ended.
   [[nodiscard]] std::uint64_t communication_ns(std::size_t process) const noexcept;
+  /// The collectives of a process on one communicator, when they were read.
+  struct Communicator {
+    std::size_t order = 0;              // among those of the process, as they were seen
+    std::uint32_t ranks = 0, rank = 0;  // their number and the own one; 0 ranks: not known
+    std::uint64_t id = 0;               // equal on its ranks, and `calls` is complete; 0: not known
+    std::uint64_t calls = 0;
+    std::uint64_t begin_ns = 0;  // begin of the newest; without any, when it was made
+    struct Call {
+      std::size_t function = 0;
+      std::optional<std::uint64_t> bytes;
+    };
+    std::vector<Call> newest;  // that one first
+  };
+  [[nodiscard]] std::vector<Communicator> communicators(std::size_t process) const;
   /// When the oldest call under way began, by index.
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <utility>
 
 #include "hdf5schema/basics/clocks.h"
@@ -13,8 +14,22 @@ namespace {
 constexpr std::size_t kMostNotes = 16;
 constexpr std::size_t kForANote = 100;       // bytes
 constexpr std::size_t kMostWaiting = 4'096;  // calls of an instance that wait to be reported
+constexpr std::size_t kMostStanding = 6;     // communicators of an instance
+constexpr std::size_t kForStanding = 1'536;  // bytes: for all of these
+
+void add_codes(CallCounts& sum, const CallCounts& more) {
+  for (const ErrorCode& code : more.codes) {
+    auto* const place = std::find_if(std::begin(sum.codes), std::end(sum.codes), [&code](const ErrorCode& each) {
+      return each.status == code.status || each.status == 0;
+    });
+    if (code.status == 0 || place == std::end(sum.codes)) continue;
+    place->status = code.status;
+    place->calls += code.calls;
+  }
+}
 
 void add_counts(CallCounts& sum, const CallCounts& more) {
+  add_codes(sum, more);
   sum.calls += more.calls;
   sum.bytes += more.bytes;
   sum.unsized += more.unsized;
@@ -28,6 +43,30 @@ void add_counts(CallCounts& sum, const CallCounts& more) {
 
 void append_number(std::string& text, std::optional<std::uint64_t> number) {
   text += number ? ' ' + std::to_string(*number) : " -";
+}
+
+/// "comm=0 ranks=4 rank=2 id=7994 calls=812 begin=5000 ncclAllReduce=4096x3,- ncclBroadcast=8": the newest call first.
+std::string words_of(const CallCounters::Communicator& one) {
+  constexpr std::size_t kLongest = 180;  // bytes: the text of an event has 192
+  std::string text = "comm=" + std::to_string(one.order);
+  if (one.ranks > 0) text += " ranks=" + std::to_string(one.ranks) + " rank=" + std::to_string(one.rank);
+  if (one.id != 0) text += " id=" + std::to_string(one.id);
+  text += " calls=" + std::to_string(one.calls) + " begin=" + std::to_string(one.begin_ns);
+  std::optional<std::size_t> function;
+  for (std::size_t i = 0; i < one.newest.size();) {
+    const CallCounters::Communicator::Call& call = one.newest[i];
+    std::size_t times = 0;
+    for (; i < one.newest.size() && one.newest[i].function == call.function && one.newest[i].bytes == call.bytes; ++i) {
+      ++times;
+    }
+    std::string more = function == call.function ? "," : ' ' + std::string(stack_functions()[call.function].name) + '=';
+    more += call.bytes ? std::to_string(*call.bytes) : "-";
+    if (times > 1) more += 'x' + std::to_string(times);
+    if (text.size() + more.size() > kLongest) break;
+    text += more;
+    function = call.function;
+  }
+  return text;
 }
 
 std::optional<std::uint64_t> grown(bool known, std::uint64_t from, std::uint64_t to) {
@@ -48,6 +87,7 @@ void CallLedger::attached(const std::string& instance, std::size_t function, std
   row.counted = true;
   row.index = process * functions_.size() + function;
   if (functions_[function].part == PartOfStep::clock) known.process = process;
+  if (functions_[function].communicator != 0) known.communicating = process;
   attached_.insert(function);
 }
 
@@ -59,6 +99,7 @@ void CallLedger::ended(const std::string& instance) {
   take_steps(its);
   if (its.begun) end_step(its, nullptr);
   its.process.reset();
+  its.communicating.reset();
   its.next_step = 0;
   its.delayed = its.partly_counted = its.partly_sized = false;
   its.unsized = 0;
@@ -150,8 +191,31 @@ std::string CallLedger::answer() {
   if (left_out > 0) {
     text += "note " + std::to_string(left_out) + " functions of processes are left out: there are too many\n";
   }
+  for (auto& [name, instance] : instances_) {
+    if (text.size() + kForStanding < room) append_standing(text, name, instance);
+  }
   append_steps(text);
   return text;
+}
+
+/// Once for each time in which no collective was begun for long, against such times before: what the newest ones were.
+void CallLedger::append_standing(std::string& text, const std::string& name, Instance& instance) const {
+  constexpr auto kShortest = static_cast<std::uint64_t>(3 * kSecond);
+  if (!instance.communicating) return;
+  std::vector<CallCounters::Communicator> all = counters_.communicators(*instance.communicating);
+  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.begin_ns > b.begin_ns; });
+  if (all.empty()) return;
+  if (all.front().begin_ns != instance.newest_ns) {
+    instance.longest_ns = std::max(instance.longest_ns, std::exchange(instance.age_ns, 0));
+    instance.newest_ns = all.front().begin_ns;
+    instance.told = false;
+  }
+  const auto now = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
+  instance.age_ns = now > instance.newest_ns ? now - instance.newest_ns : 0;
+  if (instance.told || instance.age_ns < std::max(kShortest, instance.longest_ns / 2 * 3)) return;
+  instance.told = true;
+  if (all.size() > kMostStanding) all.resize(kMostStanding);
+  for (const CallCounters::Communicator& one : all) text += "standing " + name + ' ' + words_of(one) + '\n';
 }
 
 void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const {
@@ -204,6 +268,9 @@ void CallLedger::append_count(std::string& text, const std::string& name, std::s
   const bool tells_errors = row.timed && functions_[function].ending == Ending::returns_status;
   word(tells_errors, sum.errors);
   word(tells_errors, sum.last_error);
+  for (const ErrorCode& code : sum.codes) {
+    if (tells_errors && code.calls > 0) text += ' ' + std::to_string(code.status) + ':' + std::to_string(code.calls);
+  }
   text += '\n';
   if (functions_[function].part == PartOfStep::clock) text += "steps " + name + ' ' + std::to_string(sum.calls) + '\n';
   if (functions_[function].part == PartOfStep::communication && row.timed) {

@@ -72,7 +72,12 @@ class CallLedger {
     bool partly_counted = false;                      // the step under way: not all was attached in all of it
     std::uint64_t unsized = 0;                        // calls without a size so far
     bool partly_sized = false;                        // the step under way, and those just ended: some had no size
+    std::optional<std::size_t> communicating;         // the process, if it may make collectives
+    std::uint64_t newest_ns = 0;                      // begin of its newest collective
+    std::uint64_t age_ns = 0;                         // its age at the last answer
+    bool told = false;                                // reported: no other one came
     // For all of them:
+    std::uint64_t longest_ns = 0;    // longest time between two collectives
     std::uint64_t steps_before = 0;  // steps of earlier processes
     std::vector<Step> steps;         // to be reported
   };
@@ -89,6 +94,7 @@ class CallLedger {
   [[nodiscard]] bool knows_waiting(const Instance& instance) const;
   [[nodiscard]] bool makes_collectives(const Instance& instance) const;
   [[nodiscard]] bool knows_bytes(const Instance& instance) const;
+  void append_standing(std::string& text, const std::string& name, Instance& instance) const;
   void append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const;
   [[nodiscard]] bool has_steps() const;
   void append_steps(std::string& text);

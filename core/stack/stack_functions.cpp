@@ -1,6 +1,7 @@
 #include "core/stack/stack_functions.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace reveal {
 namespace {
@@ -86,31 +87,37 @@ constexpr StackFunction kFunctions[] = {
 
     // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api.html The count of a gather is for the data that
     // each rank sends, that of a scatter for the data that each rank gets.
-    {"ncclAllReduce", kNccl, {"ncclAllReduce"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
-    {"ncclBroadcast", kNccl, {"ncclBroadcast"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
-    {"ncclReduce", kNccl, {"ncclReduce"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
-    {"ncclAllGather", kNccl, {"ncclAllGather"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
-    {"ncclReduceScatter", kNccl, {"ncclReduceScatter"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
-    {"ncclAlltoAll", kNccl, {"ncclAlltoAll"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
-    {"ncclGather", kNccl, {"ncclGather"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
-    {"ncclScatter", kNccl, {"ncclScatter"}, kStatus, kElements, 3, kNcclInProgress, kWaiting},
+    {"ncclAllReduce", kNccl, {"ncclAllReduce"}, kStatus, kElements, 3, kNcclInProgress, kWaiting, 6},
+    {"ncclBroadcast", kNccl, {"ncclBroadcast"}, kStatus, kElements, 3, kNcclInProgress, kWaiting, 6},
+    {"ncclReduce", kNccl, {"ncclReduce"}, kStatus, kElements, 3, kNcclInProgress, kWaiting, 7},
+    {"ncclAllGather", kNccl, {"ncclAllGather"}, kStatus, kElements, 3, kNcclInProgress, kWaiting, 5},
+    {"ncclReduceScatter", kNccl, {"ncclReduceScatter"}, kStatus, kElements, 3, kNcclInProgress, kWaiting, 6},
+    {"ncclAlltoAll", kNccl, {"ncclAlltoAll"}, kStatus, kElements, 3, kNcclInProgress, kWaiting, 5},
+    {"ncclGather", kNccl, {"ncclGather"}, kStatus, kElements, 3, kNcclInProgress, kWaiting, 6},
+    {"ncclScatter", kNccl, {"ncclScatter"}, kStatus, kElements, 3, kNcclInProgress, kWaiting, 6},
     {"ncclSend", kNccl, {"ncclSend"}, kStatus, kElements, 2, kNcclInProgress, kWaiting},
     {"ncclRecv", kNccl, {"ncclRecv"}, kStatus, kElements, 2, kNcclInProgress, kWaiting},
     {"ncclGroupStart", kNccl, {"ncclGroupStart"}, kStatus},
     {"ncclGroupEnd", kNccl, {"ncclGroupEnd"}, kStatus, kNoBytes, 0, kNcclInProgress, kWaiting},
-    {"ncclCommInitRank", kNccl, {"ncclCommInitRank"}, kStatus, kNoBytes, 0, kNcclInProgress},
-    {"ncclCommInitRankConfig", kNccl, {"ncclCommInitRankConfig"}, kStatus, kNoBytes, 0, kNcclInProgress},
+    {"ncclCommInitRank", kNccl, {"ncclCommInitRank"}, kStatus, kNoBytes, 0, kNcclInProgress, kNoPart, kMadeByCall},
+    {"ncclCommInitRankConfig",
+     kNccl,
+     {"ncclCommInitRankConfig"},
+     kStatus,
+     kNoBytes,
+     0,
+     kNcclInProgress,
+     kNoPart,
+     kMadeByCall},
     {"ncclCommInitAll", kNccl, {"ncclCommInitAll"}, kStatus, kNoBytes, 0, kNcclInProgress},
     {"ncclCommSplit", kNccl, {"ncclCommSplit"}, kStatus, kNoBytes, 0, kNcclInProgress},
     {"ncclCommFinalize", kNccl, {"ncclCommFinalize"}, kStatus, kNoBytes, 0, kNcclInProgress},
-    {"ncclCommDestroy", kNccl, {"ncclCommDestroy"}, kStatus, kNoBytes, 0, kNcclInProgress},
-    {"ncclCommAbort", kNccl, {"ncclCommAbort"}, kStatus, kNoBytes, 0, kNcclInProgress},
+    {"ncclCommDestroy", kNccl, {"ncclCommDestroy"}, kStatus, kNoBytes, 0, kNcclInProgress, kNoPart, kNoLongerThere},
+    {"ncclCommAbort", kNccl, {"ncclCommAbort"}, kStatus, kNoBytes, 0, kNcclInProgress, kNoPart, kNoLongerThere},
 
     // https://github.com/pytorch/gloo The options begin with the context. Those of an allreduce hold their buffers in
-    // two
-    // vectors, those of a broadcast and a reduce in two pointers; the number of elements and their size follow. Those
-    // of
-    // an allgather and an alltoall have other numbers there, which count as calls without a size.
+    // two vectors, those of a broadcast and a reduce in two pointers; the number of elements and their size follow.
+    // An allgather and an alltoall have other numbers there, which count as calls without a size.
     {"gloo.allreduce",
      kGloo,
      {"_ZN4gloo9allreduceERKNS_16AllreduceOptionsE", "_ZN4gloo9allreduceERNS_16AllreduceOptionsE"},
@@ -119,12 +126,49 @@ constexpr StackFunction kFunctions[] = {
      1,
      0,
      kNoPart,
+     kInOptions,
      80},
-    {"gloo.broadcast", kGloo, {"_ZN4gloo9broadcastERNS_16BroadcastOptionsE"}, kMayThrow, kOptions, 1, 0, kNoPart, 32},
-    {"gloo.barrier", kGloo, {"_ZN4gloo7barrierERNS_14BarrierOptionsE"}, kMayThrow},
-    {"gloo.allgather", kGloo, {"_ZN4gloo9allgatherERNS_16AllgatherOptionsE"}, kMayThrow, kOptions, 1, 0, kNoPart, 32},
-    {"gloo.reduce", kGloo, {"_ZN4gloo6reduceERNS_13ReduceOptionsE"}, kMayThrow, kOptions, 1, 0, kNoPart, 32},
-    {"gloo.alltoall", kGloo, {"_ZN4gloo8alltoallERNS_15AlltoallOptionsE"}, kMayThrow, kOptions, 1, 0, kNoPart, 32},
+    {"gloo.broadcast",
+     kGloo,
+     {"_ZN4gloo9broadcastERNS_16BroadcastOptionsE"},
+     kMayThrow,
+     kOptions,
+     1,
+     0,
+     kNoPart,
+     kInOptions,
+     32},
+    {"gloo.barrier", kGloo, {"_ZN4gloo7barrierERNS_14BarrierOptionsE"}, kMayThrow, kNoBytes, 0, 0, kNoPart, kInOptions},
+    {"gloo.allgather",
+     kGloo,
+     {"_ZN4gloo9allgatherERNS_16AllgatherOptionsE"},
+     kMayThrow,
+     kOptions,
+     1,
+     0,
+     kNoPart,
+     kInOptions,
+     32},
+    {"gloo.reduce",
+     kGloo,
+     {"_ZN4gloo6reduceERNS_13ReduceOptionsE"},
+     kMayThrow,
+     kOptions,
+     1,
+     0,
+     kNoPart,
+     kInOptions,
+     32},
+    {"gloo.alltoall",
+     kGloo,
+     {"_ZN4gloo8alltoallERNS_15AlltoallOptionsE"},
+     kMayThrow,
+     kOptions,
+     1,
+     0,
+     kNoPart,
+     kInOptions,
+     32},
 
     // https://pytorch.org/docs/stable/notes/autograd.html One call for each backward pass: a step of the training, or a
     // part of it.
@@ -175,26 +219,26 @@ constexpr StackFunction kFunctions[] = {
     {"MPI_Waitall", kMpi, {"MPI_Waitall"}, kMayThrow},
     {"MPI_Waitany", kMpi, {"MPI_Waitany"}, kMayThrow},
     {"MPI_Waitsome", kMpi, {"MPI_Waitsome"}, kMayThrow},
-    {"MPI_Barrier", kMpi, {"MPI_Barrier"}, kMayThrow},
-    {"MPI_Bcast", kMpi, {"MPI_Bcast"}, kMayThrow},
-    {"MPI_Reduce", kMpi, {"MPI_Reduce"}, kMayThrow},
-    {"MPI_Allreduce", kMpi, {"MPI_Allreduce"}, kMayThrow},
-    {"MPI_Allgather", kMpi, {"MPI_Allgather"}, kMayThrow},
-    {"MPI_Alltoall", kMpi, {"MPI_Alltoall"}, kMayThrow},
-    {"MPI_Reduce_scatter", kMpi, {"MPI_Reduce_scatter"}, kMayThrow},
-    {"MPI_Reduce_scatter_block", kMpi, {"MPI_Reduce_scatter_block"}, kMayThrow},
-    {"MPI_Gather", kMpi, {"MPI_Gather"}, kMayThrow},
-    {"MPI_Gatherv", kMpi, {"MPI_Gatherv"}, kMayThrow},
-    {"MPI_Scatter", kMpi, {"MPI_Scatter"}, kMayThrow},
-    {"MPI_Scatterv", kMpi, {"MPI_Scatterv"}, kMayThrow},
-    {"MPI_Allgatherv", kMpi, {"MPI_Allgatherv"}, kMayThrow},
-    {"MPI_Alltoallv", kMpi, {"MPI_Alltoallv"}, kMayThrow},
-    {"MPI_Scan", kMpi, {"MPI_Scan"}, kMayThrow},
-    {"MPI_Ibarrier", kMpi, {"MPI_Ibarrier"}, kMayThrow},
-    {"MPI_Ibcast", kMpi, {"MPI_Ibcast"}, kMayThrow},
-    {"MPI_Iallreduce", kMpi, {"MPI_Iallreduce"}, kMayThrow},
-    {"MPI_Iallgather", kMpi, {"MPI_Iallgather"}, kMayThrow},
-    {"MPI_Ialltoall", kMpi, {"MPI_Ialltoall"}, kMayThrow},
+    {"MPI_Barrier", kMpi, {"MPI_Barrier"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 1},
+    {"MPI_Bcast", kMpi, {"MPI_Bcast"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 5},
+    {"MPI_Reduce", kMpi, {"MPI_Reduce"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 7},
+    {"MPI_Allreduce", kMpi, {"MPI_Allreduce"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 6},
+    {"MPI_Allgather", kMpi, {"MPI_Allgather"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 7},
+    {"MPI_Alltoall", kMpi, {"MPI_Alltoall"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 7},
+    {"MPI_Reduce_scatter", kMpi, {"MPI_Reduce_scatter"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 6},
+    {"MPI_Reduce_scatter_block", kMpi, {"MPI_Reduce_scatter_block"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 6},
+    {"MPI_Gather", kMpi, {"MPI_Gather"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 8},
+    {"MPI_Gatherv", kMpi, {"MPI_Gatherv"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 9},
+    {"MPI_Scatter", kMpi, {"MPI_Scatter"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 8},
+    {"MPI_Scatterv", kMpi, {"MPI_Scatterv"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 9},
+    {"MPI_Allgatherv", kMpi, {"MPI_Allgatherv"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 8},
+    {"MPI_Alltoallv", kMpi, {"MPI_Alltoallv"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 9},
+    {"MPI_Scan", kMpi, {"MPI_Scan"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 6},
+    {"MPI_Ibarrier", kMpi, {"MPI_Ibarrier"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 1},
+    {"MPI_Ibcast", kMpi, {"MPI_Ibcast"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 5},
+    {"MPI_Iallreduce", kMpi, {"MPI_Iallreduce"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 6},
+    {"MPI_Iallgather", kMpi, {"MPI_Iallgather"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 7},
+    {"MPI_Ialltoall", kMpi, {"MPI_Ialltoall"}, kMayThrow, kNoBytes, 0, 0, kNoPart, 7},
     {"MPI_File_write", kMpi, {"MPI_File_write"}, kMayThrow},
     {"MPI_File_write_all", kMpi, {"MPI_File_write_all"}, kMayThrow},
     {"MPI_File_write_at", kMpi, {"MPI_File_write_at"}, kMayThrow},
@@ -202,6 +246,7 @@ constexpr StackFunction kFunctions[] = {
 };
 
 constexpr int kArgumentsInRegisters = 6;
+constexpr int kMostArguments = 9;
 
 constexpr bool is_whole(const StackFunction& function) {
   const int last = function.argument + (function.rule == kElements ? 1 : 0);
@@ -209,9 +254,11 @@ constexpr bool is_whole(const StackFunction& function) {
   return !function.name.empty() && function.name.find(' ') == std::string_view::npos &&
          !function.libraries[0].empty() && !function.symbols[0].empty() && counted == (function.argument > 0) &&
          last <= kArgumentsInRegisters && (function.rule == kOptions) == (function.offset > 0) &&
+         function.communicator >= kNoLongerThere && function.communicator <= kMostArguments &&
          (function.ending != Ending::between_marks || (!counted && !function.symbols[1].empty()));
 }
 static_assert(std::all_of(std::begin(kFunctions), std::end(kFunctions), is_whole));
+static_assert(std::size(kFunctions) < 256, "a number of a function has a byte (CommunicatorCalls)");
 
 constexpr bool is_clock(const StackFunction& function) {
   return function.part == PartOfStep::clock;

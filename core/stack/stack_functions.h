@@ -35,6 +35,13 @@ enum class PartOfStep : std::uint8_t {
   communication,  // a collective, which threads of a process carry out beside each other and beside the computing
 };
 
+/// The place of a call's communicator, if that is none of its arguments, which are numbered from 1.
+inline constexpr int kInOptions = -1;  // gloo: the first member of the options
+/// NCCL: the call stores it at the first argument. The second one is the number of ranks, then come the id that these
+/// share, which lies on the stack, and the own rank.
+inline constexpr int kMadeByCall = -2;
+inline constexpr int kNoLongerThere = -3;  // NCCL: the first argument, which the call destroys
+
 struct StackFunction {
   std::string_view name;                      // as its channels are called
   std::array<std::string_view, 2> libraries;  // file names that begin so; "": none
@@ -44,6 +51,7 @@ struct StackFunction {
   int argument = 0;         // from 1: of the bytes, the count or the options
   std::int32_t benign = 0;  // besides 0, a status that is no error
   PartOfStep part = PartOfStep::none;
+  int communicator = 0;     // the number of its argument, or one of the places above; 0: it is no collective
   std::int32_t offset = 0;  // place of the number of elements in the options
 };
 

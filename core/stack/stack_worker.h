@@ -12,9 +12,11 @@ namespace reveal {
 /// "calls", and a line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
 ///   "functions NAME ..."  functions that are counted somewhere
 ///   "note SENTENCE"       a missing measurement and its reason
-///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR"
+///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."
 ///   "steps INSTANCE COUNT"  training steps begun
 ///   "step INSTANCE NUMBER BEGIN DURATION WAITING BYTES"  one that ended, reported once
+///   "standing INSTANCE comm=ORDER ..."  the newest collectives on one of its communicators, once no other has come
+///       for long
 /// Returns for each instance the sums over all its processes; LONGEST since the last answer, IN_FLIGHT since when the
 /// oldest call is under way, times in nanoseconds; "-" where it is not measured. A step is reported when the next one
 /// has begun; if answers are full, in a later one. Attaching happens afterwards, while no caller waits.

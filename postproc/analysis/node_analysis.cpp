@@ -30,6 +30,7 @@
 #include "postproc/report/anomalous_time.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job.h"
+#include "postproc/telemetry/last_collectives.h"
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/telemetry/python_samples.h"
 #include "postproc/telemetry/snapshot_facts.h"
@@ -338,7 +339,7 @@ NodeSummary measured(const NodeView& view) {
   summary.expected_nodes = expected_nodes(trace.begin);
   summary.profile = profile_of(telemetry, compared_facts(trace));
   summary.retransmits = retransmits_of(telemetry);
-  summary.calls = call_history_of(telemetry, view.python, trace.utc_minus_monotonic_ns);
+  summary.calls = call_history_of(telemetry, view.python, trace.utc_minus_monotonic_ns, last_collectives(trace.events));
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);
@@ -361,7 +362,7 @@ NodeSummary with_findings(NodeSummary summary, const NodeView& view, const Analy
   const NodeTrace& trace = view.trace;
   const Telemetry& telemetry = view.overview.telemetry();
   summary.config_hash = config_hash(settings);
-  summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings));
+  summary.steps = step_history_of(trace, telemetry, EffectiveRule("stack.slow_steps", settings), view.python);
   Report& part = summary.part;
   RuleContext::Metrics asked_for;
   JobProgress progress;

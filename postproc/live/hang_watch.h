@@ -36,13 +36,19 @@ class HangWatch {
  private:
   const AnalysisSettings& settings_;
   std::chrono::steady_clock::time_point next_{};
+  std::chrono::steady_clock::time_point first_seen_{};
   std::string sentence_;
   bool has_calls_ = false;
   int missed_ = 0;  // looks in a row that saw no hang
 };
 
-/// The hang that lasts while these rows are the newest ones; "" while there is none, where calls are not measured, and
-/// where the rule is switched off or muted.
-[[nodiscard]] std::string hang_in(std::span<const LiveTrace* const> nodes, const AnalysisSettings& settings);
+struct SeenHang {
+  std::string sentence;
+  bool detailed = false;  // the newest collectives of all ranks are known
+};
+
+/// The hang that lasts while these rows are the newest ones; no sentence while there is none, where calls are not
+/// measured, and where the rule is switched off or muted.
+[[nodiscard]] SeenHang hang_in(std::span<LiveTrace* const> nodes, const AnalysisSettings& settings);
 
 }  // namespace reveal

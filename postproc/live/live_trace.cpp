@@ -112,9 +112,15 @@ void LiveTrace::read_process_events() {
   try {
     const TraceReader reader(path, TraceReader::Check::names);
     std::vector<Event> events = reader.events();
-    std::erase_if(events,
-                  [](const Event& event) { return event.code != "process_begin" && event.code != "process_end"; });
-    process_events_ = std::move(events);
+    process_events_.clear();
+    collective_events_.clear();
+    for (Event& event : events) {
+      if (event.code == kLastCollectives) {
+        collective_events_.push_back(std::move(event));
+      } else if (event.code == "process_begin" || event.code == "process_end") {
+        process_events_.push_back(std::move(event));
+      }
+    }
     events_written_ = written;
     for (const auto& family : reader.families()) {
       if (!family.time_ns.empty()) events_until_ns_ = std::max(events_until_ns_, family.time_ns.back());
@@ -122,6 +128,11 @@ void LiveTrace::read_process_events() {
   } catch (const Error&) {
     return;  // a flush may be under way: those read before are as good
   }
+}
+
+std::span<const Event> LiveTrace::collective_events() {
+  read_process_events();
+  return collective_events_;
 }
 
 void LiveTrace::name_programs(EventSpan at, std::span<Channel> channels) {

@@ -46,6 +46,9 @@ class LiveTrace {
   [[nodiscard]] const RowStore& rows() const { return rows_; }
   /// Sets the programs of channels of processes. Reads the events that were flushed: for rare news only.
   void name_programs(EventSpan at, std::span<Channel> channels);
+  /// The events with the newest collectives of processes (last_collectives.h). Reads the events that were flushed, too.
+  [[nodiscard]] std::span<const Event> collective_events();
+  [[nodiscard]] std::int64_t utc_minus_monotonic_ns() const { return offset_ns_; }
   [[nodiscard]] std::int64_t utc_of(std::int64_t monotonic_ns) const { return monotonic_ns + offset_ns_; }
   [[nodiscard]] std::optional<LiveBlock> block(std::int64_t until_ns = 0,
                                                std::span<const std::string_view> paths = {}) const {
@@ -73,6 +76,7 @@ class LiveTrace {
   std::string problem_;
   std::filesystem::file_time_type written_{};  // the .part's when it was read last; its size is reserved in advance
   std::vector<Event> process_events_;
+  std::vector<Event> collective_events_;
   std::int64_t events_until_ns_ = 0;  // monotonic; later ones were not flushed yet
   std::filesystem::file_time_type events_written_{};
   Time next_open_{};

@@ -29,6 +29,7 @@ class WatchedNode {
   [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, CpuBudget& budget);
 
   [[nodiscard]] const LiveTrace& trace() const { return trace_; }
+  [[nodiscard]] LiveTrace& trace() { return trace_; }
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] double silent_seconds() const { return silent_seconds_; }
   /// As a page shows it, with at most so many past values of each of the meters().

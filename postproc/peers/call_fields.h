@@ -11,6 +11,21 @@ void fields(auto& v, Visited<decltype(v), FunctionCalls>& function) {
   v("calls", function.calls);
 }
 
+void fields(auto& v, Visited<decltype(v), SizedCall>& call) {
+  v("function", call.function);
+  v("bytes", call.bytes);
+}
+
+void fields(auto& v, Visited<decltype(v), LastCollectives>& last) {
+  v("order", last.order);
+  v("ranks", last.ranks);
+  v("rank", last.rank);
+  v("id", last.id);
+  v("calls", last.calls);
+  v("begin_utc_ns", last.begin_ns);
+  v("newest", last.newest);
+}
+
 void fields(auto& v, Visited<decltype(v), QuietTime>& quiet) {
   v("begin_utc_ns", quiet.begin_utc_ns);
   v("end_utc_ns", quiet.end_utc_ns);
@@ -28,6 +43,7 @@ void fields(auto& v, Visited<decltype(v), QuietTime>& quiet) {
   v("calls", quiet.calls);
   v("before_utc_s", quiet.before_utc_s);
   v("before", quiet.before);
+  v("communicators", quiet.communicators);
 }
 
 void fields(auto& v, Visited<decltype(v), RankCalls>& rank) {

@@ -23,7 +23,8 @@ constexpr std::int64_t kSecondsBefore = 32;
 constexpr double kInsideMost = 0.5;        // share of the quiet time
 constexpr double kSamePlace = 0.8;         // share of the samples
 constexpr std::size_t kFewestInPlace = 4;  // samples of the main thread
-constexpr double kMostCounted = 4e18;      // ns: a trace may hold anything
+constexpr std::size_t kMostCommunicators = 8;
+constexpr double kMostCounted = 4e18;  // ns: a trace may hold anything
 
 struct CalledFunction {
   std::string name;
@@ -214,10 +215,14 @@ std::vector<double> cpu_time_beside(const std::map<std::string, RankChannels>& r
 class RankView {
  public:
   RankView(const std::string& name, const RankChannels& channels, const Telemetry& telemetry,
-           std::span<const double> beside, std::span<const PythonSamples> python, std::int64_t utc_minus_monotonic_ns)
+           std::span<const double> beside, std::span<const PythonSamples> python,
+           std::span<const StandingProcess> standing, std::int64_t utc_minus_monotonic_ns)
       : channels_(channels), telemetry_(telemetry), cpu_time_beside_(beside), utc_ns_(utc_minus_monotonic_ns) {
     for (const PythonSamples& process : python) {
       if (process.process == name) python_ = &process;
+    }
+    for (const StandingProcess& process : standing) {
+      if (process.process == name) standing_.push_back(&process);
     }
   }
 
@@ -246,6 +251,7 @@ class RankView {
       }
     }
     tell_before(at, quiet);
+    quiet.communicators = communicators_in(quiet);
     return quiet;
   }
 
@@ -312,6 +318,22 @@ class RankView {
     return "";
   }
 
+  /// The newest events in it, which are of one time.
+  [[nodiscard]] std::vector<LastCollectives> communicators_in(const QuietTime& quiet) const {
+    std::vector<LastCollectives> last;
+    std::int64_t time_ns = 0;
+    for (const StandingProcess* const one : standing_) {
+      const std::int64_t utc = one->time_ns + utc_ns_;
+      if (utc < quiet.begin_utc_ns || utc >= quiet.end_utc_ns) continue;
+      if (one->time_ns != time_ns) last.clear();
+      time_ns = one->time_ns;
+      if (last.size() == kMostCommunicators) continue;
+      last.push_back(one->last);
+      last.back().begin_ns += utc_ns_;
+    }
+    return last;
+  }
+
   void tell_before(Interval at, QuietTime& quiet) const {
     const std::int64_t begin_s = quiet.begin_utc_ns / kSecond;
     const std::int64_t first_s = std::max(begin_s - kSecondsBefore, telemetry_.begin_utc_ns / kSecond + 1);
@@ -338,12 +360,13 @@ class RankView {
   std::span<const double> cpu_time_beside_;
   std::int64_t utc_ns_;
   const PythonSamples* python_ = nullptr;
+  std::vector<const StandingProcess*> standing_;
 };
 
 }  // namespace
 
 CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSamples> python,
-                            std::int64_t utc_minus_monotonic_ns) {
+                            std::int64_t utc_minus_monotonic_ns, std::span<const StandingProcess> standing) {
   CallHistory history;
   const std::int64_t utc_ns = std::clamp(utc_minus_monotonic_ns, -PythonSamples::kFarthest, PythonSamples::kFarthest);
   if (!(telemetry.step_seconds > 0)) return history;
@@ -364,7 +387,7 @@ CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSa
         silent ? silence_of(name, channels, first, telemetry)
                : worth_keeping(quiet_steps(channels, telemetry.samples, telemetry.step_seconds));
     if (silent && kept.empty()) continue;
-    const RankView view(name, channels, telemetry, beside, python, utc_ns);
+    const RankView view(name, channels, telemetry, beside, python, standing, utc_ns);
     rank.quiet.reserve(kept.size());
     for (const Interval at : kept) rank.quiet.push_back(view.describe(at));
     for (QuietTime& quiet : rank.quiet) quiet.timed = quiet.timed || silent;

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "postproc/telemetry/last_collectives.h"
 #include "postproc/telemetry/python_samples.h"
 #include "postproc/telemetry/telemetry.h"
 
@@ -28,15 +29,16 @@ struct QuietTime {
   bool timed = false;                     // it is known in which calls it was meanwhile
   std::string inside;                     // the function in which a thread of it was for most of it; "": none
   double inside_seconds = 0;
-  std::string last;                  // the collective that it called last
-  std::optional<double> cpus;        // that it used, on average
-  std::optional<double> job_cpus;    // that processes of the job which are no ranks used on the node
-  std::optional<double> io_bytes;    // that it read and wrote
-  std::int64_t other_calls = 0;      // other calls of the software stack: kernels launched, memory copied ...
-  std::string place;                 // place of its main thread; "": not known, or not always the same
-  std::vector<FunctionCalls> calls;  // that wait for other ranks, from the begin of the job until then
-  std::int64_t before_utc_s = 0;     // the second of the first number in `before`
-  std::string before;                // calls of collectives so far, at each whole second before it
+  std::string last;                            // the collective that it called last
+  std::optional<double> cpus;                  // that it used, on average
+  std::optional<double> job_cpus;              // that processes of the job which are no ranks used on the node
+  std::optional<double> io_bytes;              // that it read and wrote
+  std::int64_t other_calls = 0;                // other calls of the software stack: kernels launched, memory copied ...
+  std::string place;                           // place of its main thread; "": not known, or not always the same
+  std::vector<FunctionCalls> calls;            // that wait for other ranks, from the begin of the job until then
+  std::int64_t before_utc_s = 0;               // the second of the first number in `before`
+  std::string before;                          // calls of collectives so far, at each whole second before it
+  std::vector<LastCollectives> communicators;  // the one that was called last comes first; times are UTC
   bool operator==(const QuietTime&) const = default;
 
   [[nodiscard]] double seconds() const { return static_cast<double>(end_utc_ns - begin_utc_ns) * 1e-9; }
@@ -55,9 +57,10 @@ struct CallHistory {
   bool operator==(const CallHistory&) const = default;
 };
 
-/// The offset is that of the times of `python`.
+/// The offset is that of the times of `python` and `standing`.
 [[nodiscard]] CallHistory call_history_of(const Telemetry& telemetry, std::span<const PythonSamples> python = {},
-                                          std::int64_t utc_minus_monotonic_ns = 0);
+                                          std::int64_t utc_minus_monotonic_ns = 0,
+                                          std::span<const StandingProcess> standing = {});
 
 /// Calls at whole seconds from `quiet.before_utc_s` on.
 [[nodiscard]] std::vector<std::int64_t> calls_before(const QuietTime& quiet);

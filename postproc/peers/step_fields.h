@@ -35,6 +35,10 @@ void fields(auto& v, Visited<decltype(v), SlowSteps>& slow) {
   constexpr const char* kWhyNoCollections = "the garbage collections of the process were not measured";
   v("gc", slow.gc, kWhyNoCollections);
   v("usual_gc", slow.usual_gc, kWhyNoCollections);
+  constexpr const char* kWhyNoInput = "the main thread of the process has too few samples";
+  v("input", slow.input, kWhyNoInput);
+  v("usual_input", slow.usual_input, kWhyNoInput);
+  v("input_error", slow.input_error, kWhyNoInput);
 }
 
 void fields(auto& v, Visited<decltype(v), StepHistory>& history) {

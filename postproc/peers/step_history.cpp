@@ -147,10 +147,27 @@ std::vector<double> cpus_of_rank(const Telemetry& telemetry, const std::string& 
   return may_use_gpu(telemetry) ? std::vector<double>() : rate_of(telemetry, "process.cpu_time", rank);
 }
 
+/// Samples of a main thread, in one kind of steps.
+struct LoaderWaits {
+  double waits = 0, samples = 0;
+
+  void add(bool waiting) {
+    samples += 1;
+    waits += waiting ? 1 : 0;
+  }
+  [[nodiscard]] double share() const { return waits / samples; }
+  /// Also where all of a few samples agree.
+  [[nodiscard]] double standard_error() const {
+    const double share = (waits + 1) / (samples + 2);
+    return std::sqrt(share * (1 - share) / (samples + 2));
+  }
+};
+
 /// A rank's steps with the data to find the slow ones.
 class RankTrend {
  public:
-  RankTrend(const std::string& rank, const RankSteps& steps, std::int64_t utc_ns, const Telemetry& telemetry)
+  RankTrend(const std::string& rank, const RankSteps& steps, std::int64_t utc_ns, const Telemetry& telemetry,
+            std::span<const PythonSamples> python)
       : rank_(rank),
         steps_(steps),
         utc_ns_(utc_ns),
@@ -158,6 +175,9 @@ class RankTrend {
         cpus_(cpus_of_rank(telemetry, rank)),
         communication_(rate_of(telemetry, "stack.communication", rank)),
         gc_(rate_of(telemetry, "stack.time", rank + "/python.gc")) {
+    for (const PythonSamples& process : python) {
+      if (process.process == rank) python_ = &process;
+    }
     seconds_.reserve(steps.size());
     waiting_.reserve(steps.size());
     for (const TrainingStep* step : steps) {
@@ -212,7 +232,10 @@ class RankTrend {
                    .communication = {},
                    .usual_communication = {},
                    .gc = {},
-                   .usual_gc = {}};
+                   .usual_gc = {},
+                   .input = {},
+                   .usual_input = {},
+                   .input_error = {}};
     const InAndOut waiting = medians(waiting_, excursion.at, all);
     if (!std::isnan(waiting.inside) && !std::isnan(waiting.outside)) {
       slow.waiting = waiting.inside;
@@ -221,7 +244,38 @@ class RankTrend {
     set_part(cpus_, excursion.at, took, all, slow.cpu, slow.usual_cpu);
     set_part(communication_, excursion.at, took, all, slow.communication, slow.usual_communication);
     set_part(gc_, excursion.at, took, all, slow.gc, slow.usual_gc);
+    set_input(excursion.at, took, all, slow);
     return slow;
+  }
+
+  /// The index of the step in which the time lies; nothing before the first and behind the last.
+  [[nodiscard]] std::optional<std::size_t> step_at(std::int64_t time_ns) const {
+    const auto next = std::upper_bound(steps_.begin(), steps_.end(), time_ns,
+                                       [](std::int64_t time, const auto* step) { return time < step->begin_ns; });
+    if (next == steps_.begin() || next == steps_.end()) return std::nullopt;
+    return static_cast<std::size_t>(next - steps_.begin()) - 1;
+  }
+
+  void set_input(Interval at, const InAndOut& took, std::span<const Interval> all, SlowSteps& slow) const {
+    constexpr double kFewest = 10;  // samples
+    if (python_ == nullptr) return;
+    LoaderWaits inside;
+    LoaderWaits usual;
+    for (const PythonSamples::Sample& sample : python_->samples) {
+      const auto step = step_at(sample.time_ns);
+      if (!step) continue;
+      const bool waits = sample.place != PythonSamples::kElsewhere &&
+                         waits_for_loader(python_->places[static_cast<std::size_t>(sample.place)]);
+      if (*step >= at.begin && *step < at.end) {
+        inside.add(waits);
+      } else if (!is_inside(*step, all)) {
+        usual.add(waits);
+      }
+    }
+    if (inside.samples < kFewest || usual.samples < kFewest) return;
+    slow.input = inside.share() * took.inside;
+    slow.usual_input = usual.share() * took.outside;
+    slow.input_error = std::hypot(inside.standard_error() * took.inside, usual.standard_error() * took.outside);
   }
 
   /// Time of each step out of a rate on the grid, inside and usually.
@@ -259,13 +313,15 @@ class RankTrend {
   const RankSteps& steps_;
   std::int64_t utc_ns_;
   const Telemetry& telemetry_;
+  const PythonSamples* python_ = nullptr;
   std::vector<double> cpus_, communication_, gc_;  // seconds per second, on the grid
   std::vector<double> seconds_, waiting_;          // by step
 };
 
 }  // namespace
 
-StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, const EffectiveRule& rule) {
+StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, const EffectiveRule& rule,
+                            std::span<const PythonSamples> python) {
   const std::map<std::string, RankSteps> ranks = steps_by_rank(trace.steps);
   const std::int64_t point_steps = point_steps_of(ranks);
   StepHistory history;
@@ -273,7 +329,7 @@ StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, 
   for (const auto& [rank, steps] : ranks) {
     history.ranks.push_back(trend_of(rank, steps, point_steps, trace.utc_minus_monotonic_ns));
     if (!rule.enabled()) continue;
-    const auto slow = RankTrend(rank, steps, trace.utc_minus_monotonic_ns, telemetry).slow(rule);
+    const auto slow = RankTrend(rank, steps, trace.utc_minus_monotonic_ns, telemetry, python).slow(rule);
     history.slow.insert(history.slow.end(), slow.begin(), slow.end());
   }
   return history;

@@ -10,6 +10,7 @@
 
 #include "postproc/diagnose/effective_rule.h"
 #include "postproc/telemetry/load.h"
+#include "postproc/telemetry/python_samples.h"
 
 namespace reveal {
 
@@ -35,6 +36,9 @@ struct SlowSteps {
   std::optional<double> cpu, usual_cpu;          // cpu time of the process, for each step
   std::optional<double> communication, usual_communication;  // time of each step with a collective of gloo under way
   std::optional<double> gc, usual_gc;                        // time of each step in Python's garbage collector
+  /// Time of each step in which the main thread waited for PyTorch's data loader, from its samples; the standard error
+  /// is that of the growth.
+  std::optional<double> input, usual_input, input_error;
   bool operator==(const SlowSteps&) const = default;
 
   [[nodiscard]] double steps() const { return static_cast<double>(last - first + 1); }
@@ -47,9 +51,10 @@ struct StepHistory {
   bool operator==(const StepHistory&) const = default;
 };
 
-/// `telemetry` is that of the trace, or the same with longer steps of the grid. `rule` is stack.slow_steps.
-[[nodiscard]] StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry,
-                                          const EffectiveRule& rule);
+/// `telemetry` is that of the trace, or the same with longer steps of the grid. `rule` is stack.slow_steps; `python`
+/// are the samples of the trace.
+[[nodiscard]] StepHistory step_history_of(const NodeTrace& trace, const Telemetry& telemetry, const EffectiveRule& rule,
+                                          std::span<const PythonSamples> python = {});
 
 /// Begins by point, in seconds UTC; NaN where they are not known. The first one is `trend.first_point`'s.
 [[nodiscard]] std::vector<double> begins_of(const StepTrend& trend);

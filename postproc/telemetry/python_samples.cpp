@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <map>
 #include <unordered_map>
 
@@ -72,6 +73,16 @@ std::vector<PythonSamples> python_samples(std::span<const Event> events) {
     all.push_back(std::move(each.samples));
   }
   return all;
+}
+
+bool waits_for_loader(std::string_view place) {
+  constexpr std::string_view kWaits[] = {
+      ", in select (selectors.py:", ", in wait (connection.py:",  ", in poll (connection.py:",
+      ", in _poll (connection.py:", ", in _recv (connection.py:", ", in get (queues.py:",
+      ", in wait (threading.py:",   ", in get (queue.py:",        ", in _try_get_data (dataloader.py:",
+  };
+  return std::any_of(std::begin(kWaits), std::end(kWaits),
+                     [place](std::string_view each) { return place.find(each) != std::string_view::npos; });
 }
 
 std::string shown_place(std::string_view place) {

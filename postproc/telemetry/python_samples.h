@@ -28,6 +28,11 @@ struct PythonSamples {
 /// Returns the samples of every process that has some, by name. Other and damaged events are skipped.
 [[nodiscard]] std::vector<PythonSamples> python_samples(std::span<const Event> events);
 
+/// Whether a main thread waits there for a worker of PyTorch's DataLoader, which it iterates: in Python's queues and
+/// selectors. Threads that only watch others wait like that, too.
+/// https://github.com/pytorch/pytorch/blob/main/torch/utils/data/dataloader.py
+[[nodiscard]] bool waits_for_loader(std::string_view place);
+
 /// "train(train.py:40)>wait(threading.py:320)" for people.
 [[nodiscard]] std::string shown_place(std::string_view place);
 

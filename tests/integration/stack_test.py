@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """What a whole run with --stack leaves in its trace, held against what the programs did: calls, bytes and errors of
 doubles of NCCL and CUDA; of PyTorch over gloo, where it is installed, the steps that each rank logged, and the rank that
-never entered a collective, which `reveal watch` reports meanwhile; and of MPI the calls that each rank logged."""
+never entered a collective, which `reveal watch` reports meanwhile; ranks that made a call with different sizes; and of MPI
+the calls that each rank logged."""
 import glob
 import json
 import os
@@ -38,6 +39,19 @@ for _ in range(30):
     cuda.cudaMalloc(null, ctypes.c_size_t(4096))
 time.sleep(2.5)  # an answer may come a row late
 sys.exit(7)
+"""
+SIZES = ATTACHED + """
+nccl = ctypes.CDLL(sys.argv[1] + "/libnccl.so.2")
+attached(nccl, "ncclCommInitRank"), attached(nccl, "ncclAllReduce")
+class UniqueId(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * 128)]
+rank, comm, null = int(os.environ["RANK"]), ctypes.c_void_p(), ctypes.c_void_p()
+nccl.ncclCommInitRank(ctypes.byref(comm), 2, UniqueId((ctypes.c_ubyte * 128)(9, *range(40))), rank)
+for step in range(60):
+    elements = int(sys.argv[2]) if rank == 1 and step == 59 else 512
+    nccl.ncclAllReduce(null, null, ctypes.c_size_t(elements), 7, 0, comm, null)
+    time.sleep(.1)
+time.sleep(600)
 """
 REAL = ATTACHED + """
 cuda, nccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
@@ -210,7 +224,32 @@ with tempfile.TemporaryDirectory() as name:
         expect(of(calls, "cudaMalloc") == [30] and of(moved, "cudaMalloc") == [30 * 4096], f"{calls} {moved}")
     failed = findings(folder / "toy").get("stack.errors", {}).get("sentence", "")
     print(failed)
-    expect(failed.startswith("10 calls of ncclAllReduce") and "NCCL result 4" in failed, f"10 errors are told as {failed!r}")
+    expect(failed.startswith("10 calls of ncclAllReduce") and "NCCL result 4, ncclInvalidArgument" in failed, f"10 errors are told as {failed!r}")
+
+    print("== ranks whose last call has different sizes")
+    (folder / "launch.py").write_text(TWO_RANKS)
+    (folder / "sizes.py").write_text(SIZES)
+    (folder / "reveal.conf").write_text('[rule."stack.hang"]\nmin_seconds = 12\n')
+    for elements in 256, 512:
+        ran = run(folder / f"sizes-{elements}", "timeout", "35", sys.executable, folder / "launch.py", folder / "sizes.py",
+                  DOUBLES, str(elements))
+        expect(ran.returncode == 124, f"sizes: exit status {ran.returncode} {ran.stderr}")
+        with h5py.File(folder / f"sizes-{elements}/here.h5") as trace:
+            events = trace["events"][:]
+        texts = [row["text"].decode() for row in events if row["code"] == b"last_collectives"]
+        print(texts)
+        parts = [dict(word.split("=", 1) for word in text.split()) for text in texts]
+        expect(sorted(part.get("rank", "") for part in parts) == ["0", "1"], f"ranks: {texts}")
+        expect(all(part["ranks"] == "2" and part["calls"] == "60" for part in parts), f"calls: {texts}")
+        expect(len({part.get("id") for part in parts}) == 1 and parts[0].get("id"), f"one communicator: {texts}")
+        hang = findings(folder / f"sizes-{elements}", "--config", folder / "reveal.conf").get("stack.hang")
+        print(hang and hang["sentence"])
+        if elements == 512:
+            expect(hang is None, f"the same size: {hang}")
+            continue
+        told = hang["sentence"] if hang else ""
+        for size in 2048, 1024:
+            expect(f"called ncclAllReduce ({size} bytes, call 60 on communicator 1 of 2 ranks)" in told, f"sizes: {told!r}")
 
     print("== the real libraries of CUDA and NCCL, with or without a driver")
     libraries = [sorted(glob.glob(f"/usr/local/cuda*/lib*/{name}") + glob.glob(f"/usr/lib/*/{name}"))
@@ -240,7 +279,6 @@ with tempfile.TemporaryDirectory() as name:
         print("skipped: PyTorch is not installed")
     else:
         (folder / "rank.py").write_text(RANK)
-        (folder / "launch.py").write_text(TWO_RANKS)
         ran = run(folder / "torch", sys.executable, folder / "launch.py", folder / "rank.py", BACKWARD, "200", folder)
         expect(ran.returncode == 0, f"the training failed: {ran.returncode} {ran.stderr}")
         logs = [json.loads((folder / f"steps.{rank}").read_text()) for rank in range(2)]
@@ -279,7 +317,6 @@ with tempfile.TemporaryDirectory() as name:
         expect(report["totals"][0]["steps"] == 201, f"the report counts {report['totals'][0]['steps']} steps")
 
         print("== a rank that never enters a collective")
-        (folder / "reveal.conf").write_text('[rule."stack.hang"]\nmin_seconds = 12\n')
         (folder / "away.py").write_text(AWAY)
         for rank_1, status in ("away", 124), ("there", 3):
             (folder / rank_1).mkdir(mode=0o700)
@@ -301,7 +338,8 @@ with tempfile.TemporaryDirectory() as name:
                 print(hang["sentence"], hang["main_threads"])
                 expect(len(hang["instances"]) == 1, f"the rank that was away: {hang['instances']}")
                 away = f"{hang['instances'][0]} on here"
-                expect(f"waited in gloo.allreduce for {away}, which did not enter it" in hang["sentence"], hang["sentence"])
+                awaited = f"waited in gloo.allreduce (32 bytes, on communicator 1 of 2 ranks) for {away}, which did not enter it"
+                expect(awaited in hang["sentence"], hang["sentence"])
                 expect(any(away in place and "load_data" in place for place in hang["main_threads"]),
                        f"where it was: {hang['main_threads']}")
 

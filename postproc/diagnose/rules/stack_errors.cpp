@@ -30,68 +30,110 @@ enum class Meaning : std::uint8_t {
 struct Code {
   std::int64_t number;
   Meaning meaning;
+  std::string_view name;  // "": not in the table
   std::string_view words;
 };
 
-// The runtime's and the driver's numbers are the same.
+// The runtime's and the driver's numbers are the same; the names are those of the runtime.
 constexpr Code kCudaCodes[] = {
-    {2, Meaning::no_memory, "no memory was left"},
-    {3, Meaning::failed, "CUDA could not be initialised, as after a fork"},
-    {4, Meaning::harmless, "the program was about to end"},
-    {35, Meaning::failed, "the driver is older than the CUDA library, or there is none"},
-    {46, Meaning::failed, "another process has the GPU for itself"},
-    {98, Meaning::failed, "the program was not compiled for this GPU"},
-    {100, Meaning::failed, "no GPU was found"},
-    {101, Meaning::failed, "there is no GPU of this number"},
-    {209, Meaning::failed, "the program was not compiled for this GPU"},
-    {214, Meaning::broken, "a memory error of the GPU that could not be corrected"},
-    {600, Meaning::harmless, "not ready yet"},
-    {700, Meaning::broken, "a kernel used memory that is not its own"},
-    {701, Meaning::failed, "a kernel needs more threads or registers than there are"},
-    {702, Meaning::broken, "a kernel ran for too long"},
-    {704, Meaning::harmless, "access to another GPU is enabled already"},
-    {709, Meaning::harmless, "the program was about to end"},
-    {710, Meaning::broken, "an assertion in a kernel failed"},
-    {715, Meaning::broken, "a kernel had an illegal instruction"},
-    {716, Meaning::broken, "a kernel used a misaligned address"},
-    {717, Meaning::broken, "a kernel used an address of the wrong kind"},
-    {718, Meaning::broken, "a kernel jumped out of its code"},
-    {719, Meaning::broken, "a kernel failed"},
-    {802, Meaning::failed, "the system of the GPUs is not ready: see the fabric manager"},
+    {1, Meaning::failed, "cudaErrorInvalidValue", "an argument is not valid"},
+    {2, Meaning::no_memory, "cudaErrorMemoryAllocation", "no memory was left"},
+    {3, Meaning::failed, "cudaErrorInitializationError", "CUDA could not be initialised, as after a fork"},
+    {4, Meaning::harmless, "cudaErrorCudartUnloading", "the program was about to end"},
+    {9, Meaning::failed, "cudaErrorInvalidConfiguration", "a kernel cannot have so many threads or blocks"},
+    {35, Meaning::failed, "cudaErrorInsufficientDriver", "the driver is older than the CUDA library, or there is none"},
+    {46, Meaning::failed, "cudaErrorDevicesUnavailable", "another process has the GPU for itself"},
+    {98, Meaning::failed, "cudaErrorInvalidDeviceFunction", "the program was not compiled for this GPU"},
+    {100, Meaning::failed, "cudaErrorNoDevice", "no GPU was found"},
+    {101, Meaning::failed, "cudaErrorInvalidDevice", "there is no GPU of this number"},
+    {209, Meaning::failed, "cudaErrorNoKernelImageForDevice", "the program was not compiled for this GPU"},
+    {214, Meaning::broken, "cudaErrorECCUncorrectable", "a memory error of the GPU that could not be corrected"},
+    {400, Meaning::failed, "cudaErrorInvalidResourceHandle", "a stream or an event is not valid"},
+    {600, Meaning::harmless, "cudaErrorNotReady", "not ready yet"},
+    {700, Meaning::broken, "cudaErrorIllegalAddress", "a kernel used memory that is not its own"},
+    {701, Meaning::failed, "cudaErrorLaunchOutOfResources", "a kernel needs more threads or registers than there are"},
+    {702, Meaning::broken, "cudaErrorLaunchTimeout", "a kernel ran for too long"},
+    {704, Meaning::harmless, "cudaErrorPeerAccessAlreadyEnabled", "access to another GPU is enabled already"},
+    {709, Meaning::harmless, "cudaErrorContextIsDestroyed", "the program was about to end"},
+    {710, Meaning::broken, "cudaErrorAssert", "an assertion in a kernel failed"},
+    {715, Meaning::broken, "cudaErrorIllegalInstruction", "a kernel had an illegal instruction"},
+    {716, Meaning::broken, "cudaErrorMisalignedAddress", "a kernel used a misaligned address"},
+    {717, Meaning::broken, "cudaErrorInvalidAddressSpace", "a kernel used an address of the wrong kind"},
+    {718, Meaning::broken, "cudaErrorInvalidPc", "a kernel jumped out of its code"},
+    {719, Meaning::broken, "cudaErrorLaunchFailure", "a kernel failed"},
+    {801, Meaning::failed, "cudaErrorNotSupported", "this GPU or driver does not support it"},
+    {802, Meaning::failed, "cudaErrorSystemNotReady", "the system of the GPUs is not ready: see the fabric manager"},
 };
 // https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html
 constexpr Code kNcclCodes[] = {
-    {1, Meaning::broken, "a call of CUDA failed inside NCCL"},
-    {2, Meaning::broken, "a call of the operating system failed: network, sockets, shared memory"},
-    {3, Meaning::broken, "an error inside NCCL"},
-    {4, Meaning::failed, "an argument is not valid"},
-    {5, Meaning::failed, "it was called in a wrong way"},
-    {6, Meaning::broken, "another rank has failed, or cannot be reached"},
-    {7, Meaning::harmless, "not ready yet"},
+    {1, Meaning::broken, "ncclUnhandledCudaError", "a call of CUDA failed inside NCCL"},
+    {2, Meaning::broken, "ncclSystemError", "a call of the operating system failed: network, sockets, shared memory"},
+    {3, Meaning::broken, "ncclInternalError", "an error inside NCCL"},
+    {4, Meaning::failed, "ncclInvalidArgument", "an argument is not valid"},
+    {5, Meaning::failed, "ncclInvalidUsage", "it was called in a wrong way"},
+    {6, Meaning::broken, "ncclRemoteError", "another rank has failed, or cannot be reached"},
+    {7, Meaning::harmless, "ncclInProgress", "not ready yet"},
 };
 
 Code code_of(bool nccl, std::int64_t number) {
   const std::span<const Code> codes = nccl ? std::span<const Code>(kNcclCodes) : std::span<const Code>(kCudaCodes);
   const auto known = std::find_if(codes.begin(), codes.end(), [&](const Code& one) { return one.number == number; });
-  return known == codes.end() ? Code{number, Meaning::failed, ""} : *known;
+  return known == codes.end() ? Code{number, Meaning::failed, "", ""} : *known;
 }
 
-/// The recorded error codes of a function of a process, each once.
-std::set<std::int64_t> codes_of(const RuleContext& context, std::string_view process, std::string_view function) {
-  std::set<std::int64_t> codes;
+/// The record of one error of a function.
+struct Recorded {
+  double calls = 0;              // 0: not counted, as in older traces
+  const Event* first = nullptr;  // it came up to a second before
+};
+using RecordedCodes = std::map<std::int64_t, Recorded>;
+constexpr std::size_t kCountedCodes = 4;  // errors of a function that a collector counts one by one
+
+/// "(3 calls so far)"; 0 where there is no number.
+double calls_so_far(std::string_view word) {
+  const auto calls = word.starts_with('(') ? parse_int(word.substr(1)) : std::nullopt;
+  return calls && *calls > 0 ? static_cast<double>(*calls) : 0;
+}
+
+/// The recorded error codes of a function of a process.
+RecordedCodes codes_of(const RuleContext& context, std::string_view process, std::string_view function) {
+  RecordedCodes codes;
   for (const Event& event : context.events) {
     if (event.code != "call_error" || event.object != process) continue;
     std::string_view rest = event.text;
     if (next_word(rest) != function || next_word(rest) != "returned") continue;
-    if (const auto number = parse_int(next_word(rest))) codes.insert(*number);
+    const auto number = parse_int(next_word(rest));
+    if (!number) continue;
+    Recorded& code = codes[*number];
+    const std::string_view word = next_word(rest);
+    const bool counted = next_word(rest) == "calls";
+    code.calls = std::max(code.calls, counted ? calls_so_far(word) : 0);
+    if (code.first == nullptr) code.first = &event;
   }
   return codes;
 }
 
+bool are_counted(const RecordedCodes& codes) {
+  return !codes.empty() &&
+         std::all_of(codes.begin(), codes.end(), [](const auto& each) { return each.second.calls > 0; });
+}
+
+/// The calls that returned one of the errors, from the row of the first event on.
+EventCount calls_with(const RuleContext& context, const EventCount& all, const Recorded& code) {
+  EventCount some = all;
+  some.total = code.calls;
+  for (std::size_t t = all.at.begin; t < all.at.end; ++t) {
+    if (!context.happened_in(*code.first, context.span(all.at.begin, t + 1))) continue;
+    some.at.begin = t;
+    break;
+  }
+  return some;
+}
+
 /// The code with the gravest meaning; nothing where none was recorded.
-std::optional<Code> gravest(bool nccl, const std::set<std::int64_t>& codes) {
+std::optional<Code> gravest(bool nccl, const RecordedCodes& codes) {
   std::optional<Code> worst;
-  for (const std::int64_t number : codes) {
+  for (const auto& [number, recorded] : codes) {
     const Code code = code_of(nccl, number);
     if (!worst || code.meaning > worst->meaning) worst = code;
   }
@@ -142,7 +184,8 @@ Finding describe(const RuleContext& context, const Errors& errors) {
   for (std::size_t i = 0; i < std::min(kMostCounts, errors.counts.size()); ++i)
     finding.evidence.push_back(evidence_of(context, errors.counts[i]));
   std::string what =
-      errors.code ? fmt::format("{} {}{}", errors.nccl ? "the NCCL result" : "the CUDA error", errors.code->number,
+      errors.code ? fmt::format("{} {}{}{}", errors.nccl ? "the NCCL result" : "the CUDA error", errors.code->number,
+                                errors.code->name.empty() ? "" : fmt::format(", {}", errors.code->name),
                                 errors.code->words.empty() ? "" : fmt::format(" ({})", errors.code->words))
                   : std::string("an error");
   if (!errors.others.empty()) {
@@ -175,7 +218,7 @@ std::set<std::pair<std::string, std::int64_t>> errors_of_the_runtime(const RuleC
     const std::string function = instance.substr(slash + 1);
     if (call_facts(function).library != CallLibrary::cuda) continue;
     const std::string process = instance.substr(0, slash);
-    for (const std::int64_t code : codes_of(context, process, function)) errors.emplace(process, code);
+    for (const auto& [code, recorded] : codes_of(context, process, function)) errors.emplace(process, code);
   }
   return errors;
 }
@@ -190,21 +233,35 @@ std::vector<Finding> check(const RuleContext& context) {
     if (slash == std::string::npos) continue;
     const std::string function = instance.substr(slash + 1);
     const std::string process = instance.substr(0, slash);
-    const std::set<std::int64_t> codes = codes_of(context, process, function);
+    const RecordedCodes codes = codes_of(context, process, function);
     const CallLibrary library = call_facts(function).library;
-    const bool passed_on = std::any_of(codes.begin(), codes.end(), [&](std::int64_t code) {
-      return of_runtime.contains({process, code});
+    const bool passed_on = std::any_of(codes.begin(), codes.end(), [&](const auto& each) {
+      return of_runtime.contains({process, each.first});
     });
     if (library == CallLibrary::cuda_driver && passed_on) continue;  // the runtime called the driver: one error
     const bool nccl = library == CallLibrary::nccl;
+    const auto add_to = [&](const std::optional<Code>& code, const EventCount& calls) -> Errors& {
+      Errors& errors = by_code[{nccl, code ? code->number : -1}];
+      errors.nccl = nccl;
+      errors.code = code;
+      add(context, calls, errors);
+      return errors;
+    };
+    if (are_counted(codes)) {
+      EventCount rest = count;
+      for (const auto& [number, recorded] : codes) {
+        const Code code = code_of(nccl, number);
+        if (code.meaning != Meaning::harmless) add_to(code, calls_with(context, count, recorded));
+        rest.total -= recorded.calls;
+      }
+      if (codes.size() >= kCountedCodes && rest.total >= 1) add_to(std::nullopt, rest);
+      continue;
+    }
     const std::optional<Code> code = gravest(nccl, codes);
     if (code && code->meaning == Meaning::harmless) continue;
-    Errors& errors = by_code[{nccl, code ? code->number : -1}];
-    errors.nccl = nccl;
-    errors.code = code;
-    errors.others.insert(codes.begin(), codes.end());
+    Errors& errors = add_to(code, count);
+    for (const auto& [number, recorded] : codes) errors.others.insert(number);
     if (code) errors.others.erase(code->number);
-    add(context, count, errors);
   }
   std::vector<Finding> findings;
   findings.reserve(by_code.size());
@@ -216,7 +273,7 @@ const RegisteredRule kRule{{
     .id = "stack.errors",
     .title = "Calls of CUDA or NCCL returned errors",
     .looks_for = "Calls of the job's processes into CUDA and NCCL that returned an error (stack.errors: --stack), with "
-                 "the number of the error.",
+                 "number and name of the error, the calls that returned it, and the first of them.",
     .kind = FindingKind::audit,
     .states = Stated::fact,
     .subsystem = Subsystem::gpu,

@@ -1,10 +1,8 @@
-// A training whose main thread waits for the next batch: PyTorch's DataLoader is iterated there, and waits for its
-// workers in Python's queues and selectors.
-// https://github.com/pytorch/pytorch/blob/main/torch/utils/data/dataloader.py
+// A training whose main thread waits for the next batch of PyTorch's DataLoader.
+// https://docs.pytorch.org/docs/stable/data.html
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -18,18 +16,6 @@
 
 namespace reveal::rule::stack_input_wait {
 namespace {
-
-/// The innermost frames of a main thread that waits for a worker of the loader.
-constexpr std::array<std::string_view, 9> kWaits = {
-    ", in select (selectors.py:", ", in wait (connection.py:",  ", in poll (connection.py:",
-    ", in _poll (connection.py:", ", in _recv (connection.py:", ", in get (queues.py:",
-    ", in wait (threading.py:",   ", in get (queue.py:",        ", in _try_get_data (dataloader.py:",
-};
-
-bool waits(std::string_view place) {
-  return std::any_of(kWaits.begin(), kWaits.end(),
-                     [place](std::string_view each) { return place.find(each) != std::string_view::npos; });
-}
 
 /// The samples of one process after the start-up.
 struct Waiting {
@@ -52,7 +38,7 @@ Waiting waiting_of(const RuleContext& context, const PythonSamples& process, con
     all.samples += 1;
     if (sample.place == PythonSamples::kElsewhere) continue;
     const std::string& place = process.places[static_cast<std::size_t>(sample.place)];
-    if (!waits(place)) continue;
+    if (!waits_for_loader(place)) continue;
     all.there += 1;
     const std::string line = place.substr(0, place.find(", in "));
     if (++lines[line] > all.of_line) {

@@ -287,13 +287,30 @@ std::optional<double> growth_in(const std::vector<Seen>& group, Part inside, Par
   return median_of(grown);
 }
 
+/// By how much the wait for the data loader grew at least: chance is left out.
+std::optional<double> input_growth(const SlowSteps& slow) {
+  constexpr double kChance = 2;  // standard errors
+  if (!slow.input || !slow.usual_input || !slow.input_error) return std::nullopt;
+  return *slow.input - *slow.usual_input - kChance * *slow.input_error;
+}
+
+/// The same of the middle rank; nothing where it is not known of most.
+std::optional<double> input_growth_in(const std::vector<Seen>& group) {
+  std::vector<double> grown;
+  for (const Seen& one : group) {
+    if (const auto growth = input_growth(*one.slow)) grown.push_back(*growth);
+  }
+  if (grown.empty() || 2 * grown.size() < group.size()) return std::nullopt;
+  return median_of(grown);
+}
+
 std::string milliseconds(double seconds) {
   return quantity(seconds * 1e9, "ns");
 }
 
 /// By how much the parts of a step grew, where that is known.
 struct Grown {
-  std::optional<double> waiting, cpu, communication, gc;
+  std::optional<double> waiting, cpu, communication, gc, input;
 
   [[nodiscard]] static bool is_most(std::optional<double> part, double extra) {
     constexpr double kWithin = 1.2;  // threads beside the training wait, too
@@ -301,8 +318,24 @@ struct Grown {
   }
 };
 
+/// " It waited at least 20 ms of that for its data loader."; "" where that is not known of one of the late ranks.
+std::string input_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late) {
+  double least = late.seconds;
+  for (const std::size_t rank : late.ranks) {
+    const auto its = std::find_if(group.begin(), group.end(), [&](const Seen& one) {
+      return one.node == ranks[rank].node() && one.slow->rank == ranks[rank].trend->rank;
+    });
+    const auto growth = its == group.end() ? std::nullopt : input_growth(*its->slow);
+    if (!Grown::is_most(growth, late.seconds)) return "";
+    least = std::min(least, *growth);
+  }
+  return fmt::format(" {} waited at least {} of that for {} data loader{}.", late.ranks.size() > 1 ? "They" : "It",
+                     milliseconds(least), late.ranks.size() > 1 ? "their" : "its", late.ranks.size() > 1 ? "s" : "");
+}
+
 /// The work on which the time was spent, as far as known.
-std::string part_words(const std::vector<Rank>& ranks, const Late& late, const Grown& grown, double extra) {
+std::string part_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
+                       const Grown& grown, double extra) {
   std::vector<std::string> names;
   names.reserve(late.ranks.size());
   for (const std::size_t rank : late.ranks) names.push_back(ranks[rank].name());
@@ -311,14 +344,19 @@ std::string part_words(const std::vector<Rank>& ranks, const Late& late, const G
                        number(late.passes));
   }
   if (!names.empty()) {
-    return fmt::format("The other ranks waited for {}, which began each backward pass {} later than usual.",
-                       listed(names, 3), milliseconds(late.seconds));
+    return fmt::format("The other ranks waited for {}, which began each backward pass {} later than usual.{}",
+                       listed(names, 3), milliseconds(late.seconds), input_words(ranks, group, late));
   }
   const auto of_this = [&](double part) {
     return fmt::format("{} {}", late.known ? "No rank was late; of this time," : "Of this time,",
                        milliseconds(std::min(part, extra)));
   };
   if (Grown::is_most(grown.gc, extra)) return of_this(*grown.gc) + " were spent in Python's garbage collector.";
+  if (Grown::is_most(grown.input, extra)) {
+    return fmt::format("{} at least {} were waits of the main thread for its data loader.",
+                       late.known ? "No rank was late; of this time," : "Of this time,",
+                       milliseconds(std::min(*grown.input, extra)));
+  }
   if (Grown::is_most(grown.waiting, extra)) {
     return of_this(*grown.waiting) + " were spent in calls that wait for other ranks.";
   }
@@ -365,6 +403,10 @@ void add_evidence(const std::vector<Seen>& group, Finding& finding) {
     if (slow.gc && slow.usual_gc && *slow.gc > *slow.usual_gc) {
       finding.evidence.push_back(
           evidence_of(group[i], "stack.time", "garbage collections in each step", *slow.gc, *slow.usual_gc));
+    }
+    if (slow.input && slow.usual_input && *slow.input > *slow.usual_input) {
+      finding.evidence.push_back(evidence_of(group[i], "python.samples", "time of a step in a wait for the data loader",
+                                             *slow.input, *slow.usual_input));
     }
     if (slow.cpu && slow.usual_cpu) {
       finding.evidence.push_back(
@@ -423,12 +465,14 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
     const Grown grown{.waiting = growth_in(group, &SlowSteps::waiting, &SlowSteps::usual_waiting),
                       .cpu = growth_in(group, &SlowSteps::cpu, &SlowSteps::usual_cpu),
                       .communication = growth_in(group, &SlowSteps::communication, &SlowSteps::usual_communication),
-                      .gc = growth_in(group, &SlowSteps::gc, &SlowSteps::usual_gc)};
+                      .gc = growth_in(group, &SlowSteps::gc, &SlowSteps::usual_gc),
+                      .input = input_growth_in(group)};
     // Every rank computes longer: the program has more to do in each step, as with longer sequences. Where that is not
     // known, it may be so.
     const bool computes_longer = !grown.cpu || *grown.cpu >= kMost * extra;
-    if (late.ranks.empty() && computes_longer && !Grown::is_most(grown.gc, extra)) continue;
-    findings.push_back(describe(context, rule, ranks, group, late, part_words(ranks, late, grown, extra)));
+    const bool known = Grown::is_most(grown.gc, extra) || Grown::is_most(grown.input, extra);
+    if (late.ranks.empty() && computes_longer && !known) continue;
+    findings.push_back(describe(context, rule, ranks, group, late, part_words(ranks, group, late, grown, extra)));
   }
   return findings;
 }
@@ -440,7 +484,9 @@ const RegisteredJobRule kSlowSteps(
         .title = "Training steps took longer for a while",
         .looks_for = "Intervals in which the training steps of most ranks took longer than the others (the table of "
                      "steps: --stack), and the rank that began them late. Without such a rank only where the cpu time "
-                     "of a step is known not to have grown, and no GPU is there that may have had more to do.",
+                     "of a step is known not to have grown, and no GPU is there that may have had more to do, or where "
+                     "most of it was in Python's garbage collector or in waits for PyTorch's data loader (the samples "
+                     "of the main thread).",
         .kind = FindingKind::peer,
         .states = Stated::difference,
         .subsystem = Subsystem::process,

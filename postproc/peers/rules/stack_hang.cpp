@@ -13,6 +13,7 @@
 
 #include "postproc/numerics/median.h"
 #include "postproc/peers/job_rule.h"
+#include "postproc/peers/matched_calls.h"
 #include "postproc/telemetry/call_facts.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
@@ -186,10 +187,13 @@ struct Waiting {
   Kind kind = Kind::none_came_back;
   std::vector<std::size_t> absent;  // ranks for which the others wait
   std::vector<std::size_t> present;
-  bool counted = false;            // by their calls
-  bool gpu = false;                // they wait for their GPUs, which may work
-  std::string function;            // in which they wait; "": not known
-  std::string absent_is_ahead_in;  // calls that differ
+  bool counted = false;                                    // by their calls
+  bool gpu = false;                                        // they wait for their GPUs, which may work
+  std::string function;                                    // in which they wait; "": not known
+  std::string absent_is_ahead_in;                          // calls that differ
+  bool matched = false;                                    // by communicators: the calls are known one by one
+  std::optional<CommunicatorCall> call = {}, others = {};  // by those present; by those absent, if they differ
+  std::vector<std::int64_t> calls_made = {};               // on the communicator, by rank; empty or -1: not known
 };
 
 /// And not only when the job was ended.
@@ -259,8 +263,23 @@ std::optional<Waiting> differing_calls(const Standstill& all) {
                  .absent_is_ahead_in = ahead[1].first};
 }
 
+Waiting waiting_by(MatchedCalls matched) {
+  const bool differ = matched.others.has_value();
+  return {.kind = differ ? Kind::calls_differ : Kind::rank_absent,
+          .absent = std::move(matched.absent),
+          .present = std::move(matched.present),
+          .counted = true,
+          .function = matched.call ? matched.call->function : "",
+          .absent_is_ahead_in = differ ? matched.others->function : "",
+          .matched = true,
+          .call = std::move(matched.call),
+          .others = std::move(matched.others),
+          .calls_made = std::move(matched.calls)};
+}
+
 /// The ranks for which the others wait; nothing if it is not known that they wait.
-std::optional<Waiting> waiting_in(const Standstill& all) {
+std::optional<Waiting> find_waiting(const Standstill& all) {
+  if (auto matched = match_numbered_calls(all.of_rank)) return waiting_by(*std::move(matched));
   const auto missing = missing_collectives(all);
   const bool any_inside =
       std::any_of(all.of_rank.begin(), all.of_rank.end(), [](const auto* each) { return is_inside(*each); });
@@ -289,8 +308,10 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
   const auto outside = [](const QuietTime* quiet) {
     return quiet->timed && !is_inside(*quiet) && call_facts(quiet->inside).role != CallRole::waits_for_gpu;
   };
-  if (missing && std::none_of(all.of_rank.begin(), all.of_rank.end(), outside)) {
-    if (auto differing = differing_calls(all)) return differing;
+  if (std::none_of(all.of_rank.begin(), all.of_rank.end(), outside)) {
+    auto differing = missing ? differing_calls(all) : std::nullopt;
+    if (differing) return differing;
+    if (auto matched = match_sizes(all.of_rank)) return waiting_by(*std::move(matched));
   }
   const auto inside_any = [](const QuietTime& quiet) {
     return is_inside(quiet) || call_facts(quiet.inside).role == CallRole::waits_for_gpu;
@@ -298,6 +319,14 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
   if (all.of_rank.size() < 2 || !all_present(inside_any)) return std::nullopt;
   waiting.gpu = !all_present(is_inside);
   waiting.function = waiting.gpu ? all.of_rank.front()->inside : awaited(all, waiting.present, {});
+  return waiting;
+}
+
+std::optional<Waiting> waiting_in(const Standstill& all) {
+  auto waiting = find_waiting(all);
+  if (!waiting || waiting->matched || waiting->kind == Kind::calls_differ) return waiting;
+  auto call = common_call(all.of_rank, waiting->present);
+  if (call && (waiting->gpu || call->function == waiting->function)) waiting->call = std::move(call);
   return waiting;
 }
 
@@ -341,8 +370,9 @@ double shortest_hang(const JobRuleContext& context, const EffectiveRule& rule, c
       std::any_of(last.of_rank.begin(), last.of_rank.end(), [](const QuietTime* quiet) { return is_inside(*quiet); });
   // In a service, numbers of calls alone do not show that the ranks wait for each other.
   const bool waits = any_inside || trains(ranks);
-  const bool soon = context.goes_on && waiting.counted && waits && waiting.kind != Kind::calls_differ &&
-                    was_steady(last, live, rule.threshold("min_ratio"));
+  const bool sure = waiting.kind != Kind::calls_differ || waiting.matched;
+  const bool soon =
+      context.goes_on && waiting.counted && waits && sure && was_steady(last, live, rule.threshold("min_ratio"));
   return soon ? live : shortest;
 }
 
@@ -381,26 +411,40 @@ class Words {
     return listed(names, kMostNames);
   }
 
-  /// "rank0 on n1 waited in gloo.allreduce for rank1 on n2, which did not enter it and used 0.01 cpus."
+  /// "rank0 on n1 waited in gloo.allreduce (80 bytes, on communicator 1 of 2 ranks) for rank1 on n2, which did not
+  /// enter it and used 0.01 cpus."
   [[nodiscard]] std::string whom() const {
-    const std::string call = waiting_.function.empty() ? "a collective" : waiting_.function;
+    const std::string call = named_call();
     switch (waiting_.kind) {
       case Kind::calls_differ:
-        return fmt::format("{} called {}, and {} called {}: each waits for the others", names(waiting_.present), call,
-                           names(waiting_.absent), waiting_.absent_is_ahead_in);
+        return fmt::format("{} called {}, and {} called {}{}: each waits for the others", names(waiting_.present), call,
+                           names(waiting_.absent), waiting_.absent_is_ahead_in,
+                           waiting_.others ? details_of(*waiting_.others) : "");
       case Kind::rank_absent:
         return fmt::format("{} waited in {} for {}, {}", names(waiting_.present), call, names(waiting_.absent),
                            about_absent());
       case Kind::none_came_back:
         break;
     }
-    if (unrecorded_.empty()) return fmt::format("all {} ranks were in {}, and it did not end", ranks_.size(), call);
-    return fmt::format("all {} recorded ranks were in {}, and it did not end; {} not recorded", ranks_.size(), call,
+    const std::string last =
+        waiting_.gpu && waiting_.call
+            ? fmt::format("; their last collective was {}{}", waiting_.call->function, details_of(*waiting_.call))
+            : "";
+    if (unrecorded_.empty())
+      return fmt::format("all {} ranks were in {}, and it did not end{}", ranks_.size(), call, last);
+    return fmt::format("all {} recorded ranks were in {}, and it did not end{}; {} not recorded", ranks_.size(), call,
+                       last,
                        unrecorded_.size() == 1 ? "the ranks of " + unrecorded_.front() + " were"
                                                : "those of " + node_list(unrecorded_) + " were");
   }
 
  private:
+  [[nodiscard]] std::string named_call() const {
+    if (waiting_.function.empty()) return "a collective";
+    const bool known = waiting_.call && waiting_.call->function == waiting_.function;
+    return waiting_.function + (known ? details_of(*waiting_.call) : "");
+  }
+
   [[nodiscard]] std::string about_absent() const {
     std::vector<const QuietTime*> ended;
     std::vector<const QuietTime*> there;
@@ -459,13 +503,23 @@ Evidence evidence_of(const Rank& rank, const Standstill& all, std::string metric
 }
 
 void add_evidence(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting, Finding& finding) {
-  const auto calls = [&](std::size_t rank) { return static_cast<double>(collectives_of(*all.of_rank[rank])); };
+  const auto made = [&](std::size_t rank) { return rank < waiting.calls_made.size() ? waiting.calls_made[rank] : -1; };
+  const bool numbered = !waiting.absent.empty() && made(waiting.absent.front()) >= 0;
+  const auto calls = [&](std::size_t rank) {
+    return static_cast<double>(numbered ? made(rank) : collectives_of(*all.of_rank[rank]));
+  };
+  const std::string of_calls = numbered ? "calls on the communicator until then" : "collectives until then";
   for (std::size_t i = 0; i < std::min(kMostNames, waiting.absent.size()); ++i) {
     const std::size_t rank = waiting.absent[i];
     const QuietTime& quiet = *all.of_rank[rank];
-    finding.evidence.push_back(evidence_of(ranks[rank], all, "stack.calls", ranks[rank].of->rank,
-                                           "collectives until then", calls(rank), calls(waiting.present.front()),
-                                           "count"));
+    const std::string& name = ranks[rank].of->rank;
+    if (waiting.others && waiting.others->bytes >= 0 && waiting.call->bytes >= 0) {
+      finding.evidence.push_back(evidence_of(ranks[rank], all, "stack.bytes", name + '/' + waiting.others->function,
+                                             "bytes of the call", static_cast<double>(waiting.others->bytes),
+                                             static_cast<double>(waiting.call->bytes), "bytes"));
+    }
+    finding.evidence.push_back(evidence_of(ranks[rank], all, "stack.calls", name, of_calls, calls(rank),
+                                           calls(waiting.present.front()), "count"));
     if (quiet.cpus && !process_ended(all, quiet)) {
       finding.evidence.push_back(evidence_of(ranks[rank], all, "process.cpu_time", ranks[rank].of->rank, "mean",
                                              four_digits(*quiet.cpus), std::nullopt, "cpus"));
@@ -475,7 +529,7 @@ void add_evidence(const std::vector<Rank>& ranks, const Standstill& all, const W
     const Rank& rank = ranks[waiting.present[i]];
     const QuietTime& quiet = *all.of_rank[waiting.present[i]];
     if (quiet.inside.empty()) {
-      finding.evidence.push_back(evidence_of(rank, all, "stack.calls", rank.of->rank, "collectives until then",
+      finding.evidence.push_back(evidence_of(rank, all, "stack.calls", rank.of->rank, of_calls,
                                              calls(waiting.present[i]), std::nullopt, "count"));
     } else {
       finding.evidence.push_back(evidence_of(rank, all, "stack.in_flight", rank.of->rank + '/' + quiet.inside,
@@ -594,8 +648,9 @@ const RegisteredJobRule kHang(
         .id = "stack.hang",
         .title = "Ranks waited for each other until the job ended",
         .looks_for = "The last time of a job that did not end well, if no rank called anything that waits for other "
-                     "ranks (stack.calls: --stack), and it is known that some did wait: by the collectives that each "
-                     "rank has made, by calls that did not return (stack.in_flight), or because a process ended.",
+                     "ranks (stack.calls: --stack), and it is known that some did wait: by the number of collectives "
+                     "that each rank has made, on each communicator if these are known, by sizes that differ, by calls "
+                     "that did not return (stack.in_flight), or because a process ended.",
         .kind = FindingKind::peer,
         .subsystem = Subsystem::process,
         .order = 20,

@@ -19,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/sample_until.h"
@@ -35,9 +36,14 @@ inline constexpr int kBfloat16 = 9;
 inline constexpr std::int64_t kPause = 20'000'000;  // ns
 
 /// As the double of gloo has them.
+struct GlooContext {
+  const void* methods = nullptr;
+  int rank = 0, size = 0;
+};
 struct GlooOptions {
+  const GlooContext* context = nullptr;
   bool fails = false;
-  char context_and_buffers[79]{};
+  char buffers[71]{};
   std::size_t elements = kElements;
   std::size_t element_size = sizeof(float);
 };
@@ -59,6 +65,12 @@ struct Order {
     work_side_by_side,
     step,
     step_within,
+    make_communicator,
+    reduce_on,
+    reduce_on_by_threads,
+    reduce_to_one,
+    end_communicator,
+    gloo_on,
     first_byte
   };
   Call call = Call::load;
@@ -67,6 +79,10 @@ struct Order {
   int type = kBfloat16;                      // type of the elements
   std::size_t bytes = 0;                     // to allocate
   std::size_t element_size = sizeof(float);  // that gloo moves
+  std::size_t elements = kElements;
+  std::uintptr_t communicator = 0;  // also the nanoseconds that a reduction takes
+  int rank = 0, ranks = 0;          // to make a communicator
+  unsigned char id = 0;             // the rest of its id
   /// Whose first byte is asked for.
   enum class Function : std::uint8_t { reduce, allocate, gloo, work, backward };
   Function function = Function::reduce;
@@ -128,6 +144,12 @@ class ToyProcess {
 
  private:
   using Reduce = int (*)(const void*, void*, std::size_t, int, int, void*, void*);
+  struct UniqueId {
+    unsigned char bytes[128];
+  };
+  using ReduceToOne = int (*)(const void*, void*, std::size_t, int, int, int, void*, void*);
+  using MakeCommunicator = int (*)(void**, int, UniqueId, int);
+  using EndCommunicator = int (*)(void*);
   using Allocate = int (*)(void**, std::size_t);
   using Gloo = void (*)(const gloo::AllreduceOptions&);
   using Work = void (*)(std::int64_t);
@@ -138,6 +160,9 @@ class ToyProcess {
     Gloo gloo = nullptr;
     Work work = nullptr;
     Backward backward = nullptr;
+    ReduceToOne reduce_to_one = nullptr;
+    MakeCommunicator make_communicator = nullptr;
+    EndCommunicator end_communicator = nullptr;
   };
 
   static void* symbol(const char* library, const char* name) {
@@ -170,7 +195,10 @@ class ToyProcess {
                      reinterpret_cast<Backward>(symbol(
                          "libtorch_cpu.so",
                          "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_"
-                         "EEbbbS7_"))};
+                         "EEbbbS7_")),
+                     reinterpret_cast<ReduceToOne>(symbol("libnccl.so.2", "ncclReduce")),
+                     reinterpret_cast<MakeCommunicator>(symbol("libnccl.so.2", "ncclCommInitRank")),
+                     reinterpret_cast<EndCommunicator>(symbol("libnccl.so.2", "ncclCommDestroy"))};
       }
       int answer = order.call == Call::first_byte ? first_byte(functions, order.function) : 0;
       for (int i = 0; i < order.times; ++i) answer += call(order, functions);
@@ -209,6 +237,47 @@ class ToyProcess {
     const void* const mapped = ::mmap(nullptr, kPage, PROT_READ | PROT_EXEC, MAP_PRIVATE, file, 0);
     ::close(file);
     return mapped == MAP_FAILED ? 1 : 0;
+  }
+
+  /// Communicators are numbers here.
+  static int call_on_communicator(const Order& order, const Functions& functions) {
+    void* communicator = reinterpret_cast<void*>(order.communicator);
+    const auto reduce = [&] {
+      return functions.reduce(nullptr, nullptr, order.elements, order.type, 0, communicator, nullptr);
+    };
+    switch (order.call) {
+      case Call::make_communicator: {
+        UniqueId id{};
+        id.bytes[0] = static_cast<unsigned char>(order.communicator);
+        id.bytes[8] = order.id;
+        return functions.make_communicator(&communicator, order.ranks, id, order.rank);
+      }
+      case Call::reduce_on:
+        return reduce();
+      case Call::reduce_on_by_threads: {
+        constexpr int kThreads = 8;
+        std::vector<std::thread> threads;
+        for (int i = 0; i < kThreads; ++i) {
+          threads.emplace_back([&] { static_cast<void>(reduce()); });
+        }
+        for (std::thread& thread : threads) thread.join();
+        return 0;
+      }
+      case Call::reduce_to_one:
+        return functions.reduce_to_one(nullptr, nullptr, order.elements, order.type, 0, 0, communicator, nullptr);
+      case Call::end_communicator:
+        return functions.end_communicator(communicator);
+      case Call::gloo_on: {
+        const GlooContext context{.rank = order.rank, .size = order.ranks};
+        const GlooOptions options{
+            .context = order.communicator == 0 ? &context : reinterpret_cast<const GlooContext*>(order.communicator),
+            .elements = order.elements};
+        functions.gloo(reinterpret_cast<const gloo::AllreduceOptions&>(options));
+        return 0;
+      }
+      default:
+        return 0;
+    }
   }
 
   static int call(const Order& order, const Functions& functions) {
@@ -260,6 +329,13 @@ class ToyProcess {
         return 0;
       case Call::map_header:
         return map_header();
+      case Call::make_communicator:
+      case Call::reduce_on:
+      case Call::reduce_on_by_threads:
+      case Call::reduce_to_one:
+      case Call::end_communicator:
+      case Call::gloo_on:
+        return call_on_communicator(order, functions);
       case Call::load:
       case Call::first_byte:
         break;

@@ -123,6 +123,13 @@ class CrowdedJob {
   }
 
   [[nodiscard]] const Coverage& coverage() const { return coverage_; }
+  [[nodiscard]] std::vector<Event> events_of(std::string_view code) const {
+    std::vector<Event> some;
+    for (const Event& event : events_) {
+      if (event.code == code) some.push_back(event);
+    }
+    return some;
+  }
   [[nodiscard]] std::vector<std::string> why_steps_are_missing() const {
     std::vector<std::string> why;
     for (const Event& event : events_) {
@@ -189,6 +196,17 @@ TEST(StackOfACrowdedJob, SaysThatItHasMoreFunctionsThanAreMeasured) {
   };
   EXPECT_EQ(CrowdedJob(counts(512)).coverage().reason, "");
   EXPECT_EQ(CrowdedJob(counts(513)).coverage().reason, "only the first 512 functions of processes are measured");
+}
+
+TEST(StackOfACrowdedJob, KeepsTheNewestCollectivesOfARankThatStandsStill) {
+  const CrowdedJob job([](int second) {
+    return kClockOnly + std::string(second == 5 ? "standing rank0 comm=0 calls=3 begin=5 ncclAllReduce=8x3\n" : "") +
+           (second == 6 ? "standing\nstanding rank0\nstanding rank0 \n" : "");
+  });
+  const std::vector<Event> events = job.events_of("last_collectives");
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0].object, "rank0");
+  EXPECT_EQ(events[0].text, "comm=0 calls=3 begin=5 ncclAllReduce=8x3");
 }
 
 TEST(Stack, SaysThatStepsWereMissedSinceTheirCountingWasDetached) {

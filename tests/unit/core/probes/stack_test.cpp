@@ -6,13 +6,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <thread>
 
 #include "core/stack/elf_symbols.h"
+#include "hdf5schema/trace_reader.h"
 #include "tests/unit/core/python_process.h"
 #include "tests/unit/core/toy_process.h"
 #include "tests/unit/temporary_directory.h"
@@ -71,6 +74,36 @@ TEST(Stack, CountsCallsBytesAndErrorsExactly) {
   EXPECT_EQ(bench.value("stack.bytes", "cudaMalloc"), 10 * 4096 + (std::int64_t{1} << 40));
   EXPECT_EQ(bench.value("stack.errors", "cudaMalloc"), 1);
   EXPECT_EQ(bench.coverage().reason, "");
+}
+
+TEST(Stack, CountsEveryErrorByItself) {
+  const TemporaryDirectory directory;
+  TraceWriter trace(directory.path() / "t.h5", {.node = "n01", .interval = std::chrono::seconds(1)});
+  {
+    const ToyProcess toy;
+    StackBench bench(toy.pid(), &trace);
+    SKIP_WITHOUT_BPF(bench);
+    trace.start();
+    ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+    ASSERT_TRUE(bench.attached(toy, "ncclAllReduce")) << bench.coverage().reason;
+    EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 3, .status = 5}), 0);
+    EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 4, .status = 2}), 0);
+    EXPECT_EQ(toy.ask({.call = Call::reduce, .times = 2, .status = 5}), 0);
+    for (int status = 10; status < 16; ++status) EXPECT_EQ(toy.ask({.call = Call::reduce, .status = status}), 0);
+    ASSERT_TRUE(bench.until([&] { return bench.value("stack.errors", "ncclAllReduce") == 15; }));
+    bench.sample();
+    trace.close();
+  }
+  std::set<std::string> texts;
+  for (const Event& event : TraceReader(directory.path() / "t.h5").events()) {
+    if (event.code == "call_error") texts.insert(event.object + ": " + event.text);
+  }
+  EXPECT_TRUE(texts.contains("rank0: ncclAllReduce returned 5 (5 calls so far)"));
+  EXPECT_TRUE(texts.contains("rank0: ncclAllReduce returned 2 (4 calls so far)"));
+  EXPECT_TRUE(texts.contains("rank0: ncclAllReduce returned 11 (1 calls so far)"));
+  EXPECT_TRUE(std::none_of(texts.begin(), texts.end(), [](const std::string& text) {
+    return text.find("returned 12") != std::string::npos;
+  })) << "there is room for four";
 }
 
 TEST(Stack, FindsFunctionsInEveryPartOfAFileThatIsCode) {

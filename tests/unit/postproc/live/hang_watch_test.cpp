@@ -18,7 +18,7 @@ constexpr std::int64_t kTick = 100'000'000;
 constexpr std::int64_t kTicks = 1000;
 
 /// Two ranks reduce something on each tick; from `stops` on, rank 1 calls nothing and rank 0 waits for it.
-std::string seen_in(std::int64_t stops, std::string_view configuration = "") {
+SeenHang hang_seen_in(std::int64_t stops, std::string_view configuration = "", const std::vector<Event>& events = {}) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory.path() / "n01.h5";
   {
@@ -34,6 +34,7 @@ std::string seen_in(std::int64_t stops, std::string_view configuration = "") {
     writer.add_channel(job, {.metric = "job.cpu_time"});
     writer.start();
     writer.append_clock({kSecond, 2 * kSecond, 0});
+    for (const Event& event : events) writer.append_event(event);
     for (std::int64_t tick = 0; tick < kTicks; ++tick) {
       const std::int64_t time = kSecond + tick * kTick;
       const std::int64_t last = std::min(tick, stops);
@@ -47,8 +48,12 @@ std::string seen_in(std::int64_t stops, std::string_view configuration = "") {
   }
   LiveTrace trace(path, kLiveBlock);
   trace.poll(std::chrono::steady_clock::time_point(std::chrono::hours(1)));
-  const LiveTrace* const nodes[] = {&trace};
+  LiveTrace* const nodes[] = {&trace};
   return hang_in(nodes, analysis_settings(config_of(configuration)));
+}
+
+std::string seen_in(std::int64_t stops, std::string_view configuration = "") {
+  return hang_seen_in(stops, configuration).sentence;
 }
 
 TEST(HangWatch, NamesTheRankThatNeverEntered) {
@@ -58,6 +63,22 @@ TEST(HangWatch, NamesTheRankThatNeverEntered) {
                     "cpus meanwhile."),
       std::string::npos)
       << sentence;
+}
+
+TEST(HangWatch, NamesTheCallOnceItIsWrittenToTheTrace) {
+  EXPECT_FALSE(hang_seen_in(500).detailed);
+  std::vector<Event> events;
+  for (const char* rank : {"rank0", "rank1"}) {
+    const std::string text =
+        "comm=0 ranks=2 rank=" + std::string(1, rank[4]) + " calls=500 begin=5 gloo.allreduce=4096x9";
+    events.push_back({kSecond + 540 * kTick, rank, "last_collectives", text});
+  }
+  const SeenHang seen = hang_seen_in(500, "", events);
+  EXPECT_TRUE(seen.detailed);
+  EXPECT_NE(seen.sentence.find("rank0 on n01 waited in gloo.allreduce (4096 bytes, on communicator 1 of 2 ranks) for "
+                               "rank1 on n01"),
+            std::string::npos)
+      << seen.sentence;
 }
 
 TEST(HangWatch, IsSilentWhileRanksGoOn) {

@@ -32,8 +32,9 @@ TEST(RuleStackErrors, NamesTheFirstOfTheCallsThatFailed) {
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].confidence, Confidence::certain);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank1"});
-  EXPECT_NE(found[0].sentence.find("of cudaFree, cudaStreamSynchronize by rank1 on n2 returned the CUDA error 700 (a "
-                                   "kernel used memory that is not its own), first cudaStreamSynchronize at "),
+  EXPECT_NE(found[0].sentence.find("of cudaFree, cudaStreamSynchronize by rank1 on n2 returned the CUDA error 700, "
+                                   "cudaErrorIllegalAddress (a kernel used memory that is not its own), first "
+                                   "cudaStreamSynchronize at "),
             std::string::npos)
       << found[0].sentence;
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 70.2, 0.2);
@@ -49,12 +50,38 @@ TEST(RuleStackErrors, JudgesByTheGravestOfAFunctionsErrors) {
   node.events.push_back({60'000'000'000, "rank0", "call_error", "cudaEventQuery returned 719"});
   const auto found = node.findings("stack.errors");
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_NE(found[0].sentence.find("returned errors: the gravest is the CUDA error 700 (a kernel used memory that is "
-                                   "not its own), the others are 2; first cudaMalloc at "),
+  EXPECT_NE(found[0].sentence.find("returned errors: the gravest is the CUDA error 700, cudaErrorIllegalAddress (a "
+                                   "kernel used memory that is not its own), the others are 2; first cudaMalloc at "),
             std::string::npos)
       << found[0].sentence;
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_NE(found[1].sentence.find("the CUDA error 719"), std::string::npos) << found[1].sentence;
+}
+
+TEST(RuleStackErrors, CountsEachErrorOfAFunctionByItself) {
+  R node;
+  fail(node, "rank0", "cudaMalloc", 50, 112, "");
+  const auto returned = [&](double second, const std::string& code) {
+    node.events.push_back(
+        {static_cast<std::int64_t>(second * 1e9), "rank0", "call_error", "cudaMalloc returned " + code});
+  };
+  returned(50, "2 (40 calls so far)");
+  returned(50, "600 (5 calls so far)");
+  returned(60, "2 (101 calls so far)");
+  returned(60, "700 (1 calls so far) (3 before it left out)");
+  const auto found = node.findings("stack.errors");
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_NE(found[0].sentence.find("101 calls of cudaMalloc by rank0 on n2 returned the CUDA error 2, "
+                                   "cudaErrorMemoryAllocation (no memory was left), first cudaMalloc at "),
+            std::string::npos)
+      << found[0].sentence;
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_NE(found[1].sentence.find("1 call of cudaMalloc by rank0 on n2 returned the CUDA error 700, "
+                                   "cudaErrorIllegalAddress (a kernel used memory that is not its own) at "),
+            std::string::npos)
+      << found[1].sentence;
+  EXPECT_EQ(found[1].severity, Severity::warning);
+  EXPECT_EQ(found[1].evidence.at(0).observed.value_or(0), 1);
 }
 
 TEST(RuleStackErrors, TellsErrorsOfNcclFromThoseOfCuda) {
@@ -63,9 +90,12 @@ TEST(RuleStackErrors, TellsErrorsOfNcclFromThoseOfCuda) {
   fail(node, "rank0", "cudaMalloc", 50, 1, "2");
   const auto found = node.findings("stack.errors");
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_NE(found[0].sentence.find("the CUDA error 2 (no memory was left)"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("the CUDA error 2, cudaErrorMemoryAllocation (no memory was left)"),
+            std::string::npos)
+      << found[0].sentence;
   EXPECT_EQ(found[0].severity, Severity::notice) << "an allocator tries again";
-  EXPECT_NE(found[1].sentence.find("the NCCL result 2 (a call of the operating system failed"), std::string::npos)
+  EXPECT_NE(found[1].sentence.find("the NCCL result 2, ncclSystemError (a call of the operating system failed"),
+            std::string::npos)
       << found[1].sentence;
   EXPECT_EQ(found[1].severity, Severity::warning);
 }
@@ -90,6 +120,8 @@ TEST(RuleStackErrors, InventsNoNumber) {
   fail(node, "rank0", "cudaMemcpy", 60, 1, "4711");
   node.events.push_back({1, "rank0", "call_error", "cudaMalloc returned"});
   node.events.push_back({1, "rank0", "call_error", "cudaMalloc returned x"});
+  node.events.push_back({1, "rank0", "call_error", "cudaMalloc returned x (7 calls so far)"});
+  node.events.push_back({1, "rank0", "call_error", "cudaMemcpy returned 4711 (-7 calls so far)"});
   const auto found = node.findings("stack.errors");
   ASSERT_EQ(found.size(), 2U);
   EXPECT_NE(found[0].sentence.find("returned an error at "), std::string::npos) << found[0].sentence;

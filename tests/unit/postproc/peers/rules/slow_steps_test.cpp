@@ -103,12 +103,13 @@ class Training {
   }
 };
 
-std::vector<Finding> found_in(const std::vector<NodeTrace>& traces, double clock_error = 0) {
+std::vector<Finding> found_in(const std::vector<NodeTrace>& traces, double clock_error = 0,
+                              std::span<const PythonSamples> python = {}) {
   constexpr std::string_view kRules[] = {kRule};
   std::deque<StepHistory> histories;
   std::vector<NodeSteps> steps;
   for (const NodeTrace& trace : traces) {
-    histories.push_back(step_history_of(trace, trace.telemetry, EffectiveRule(kRule, {})));
+    histories.push_back(step_history_of(trace, trace.telemetry, EffectiveRule(kRule, {}), python));
     steps.push_back({trace.telemetry.node, histories.back(), "", clock_error});
   }
   const TimeSpan job{kUtc, kUtc + 160 * kSecond};
@@ -246,6 +247,57 @@ std::vector<NodeTrace> with_channel(std::vector<NodeTrace> traces, const std::st
     trace.telemetry.values.insert(trace.telemetry.values.end(), trace.telemetry.samples, 0.0);
   }
   return traces;
+}
+
+/// Ten samples of a rank's main thread in each second, from the begin to the end. `waits`: share of them that wait for
+/// the loader, usually and in the slow steps.
+PythonSamples main_thread(const std::string& rank, double usual, double slow) {
+  PythonSamples python{.process = rank,
+                       .places = {"train (train.py:40), in select (selectors.py:415)", "train (train.py:44)"},
+                       .samples = {},
+                       .unread = {}};
+  double due = 0;
+  for (std::int64_t tick = 20; tick < 1500; ++tick) {
+    const double second = static_cast<double>(tick) / 10 - 2;
+    due += second > 399 * kUsual && second < 399 * kUsual + 200 * (kUsual + 2 * kUsual) ? slow : usual;
+    python.samples.push_back({.time_ns = tick * kSecond / 10, .place = due >= 1 ? 0 : 1});
+    due -= due >= 1 ? 1 : 0;
+  }
+  return python;
+}
+
+TEST(RuleSlowSteps, TellsThatTheMainThreadWaitedForItsData) {
+  Training job;
+  job.took = Training::slow_from_400_to_600(2 * kUsual);
+  job.ranks_of_node = job.nodes = 1;
+  EXPECT_TRUE(found_in(job).empty()) << "more to do";
+  const auto with = [&](const std::vector<NodeTrace>& traces, double usual, double slow) {
+    const PythonSamples python[] = {main_thread("rank0", usual, slow)};
+    return found_in(traces, 0, python);
+  };
+  const auto found = with(job.record(), 0.02, 0.66);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("f this time, at least 1"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find(" ms were waits of the main thread for its data loader."), std::string::npos)
+      << found[0].sentence;
+  EXPECT_TRUE(std::any_of(found[0].evidence.begin(), found[0].evidence.end(), [](const Evidence& each) {
+    return each.metric == "python.samples" && std::abs(each.observed.value_or(0) - 198e6) < 15e6 &&
+           std::abs(each.expected.value_or(0) - 2e6) < 2e6;
+  }));
+  EXPECT_EQ(with(with_channel(job.record(), "gpu.power", "gpu0"), 0.02, 0.66).size(), 1U) << "it does not compute then";
+  EXPECT_TRUE(with(job.record(), 0.3, 0.3).empty()) << "it waits as it always does, and has more to do";
+  EXPECT_TRUE(with(job.record(), 0.02, 0.2).empty()) << "a small part of it";
+  Training late = with_a_late_rank(3);
+  late.took = Training::slow_from_400_to_600(2 * kUsual);
+  late.later = [](std::size_t rank, int step) { return rank == 3 && is_slow(step) ? 2 * kUsual : 0; };
+  const PythonSamples of_rank[] = {main_thread("rank3", 0, 0.66), main_thread("rank0", 0, 0)};
+  const auto named = found_in(late.record(), 0, of_rank);
+  ASSERT_EQ(named.size(), 1U);
+  EXPECT_EQ(named[0].instances, std::vector<std::string>{"rank3"});
+  EXPECT_NE(named[0].sentence.find(" ms later than usual. It waited at least 1"), std::string::npos)
+      << named[0].sentence;
+  EXPECT_EQ(found_in(late.record(), 0, std::span(of_rank).last(1)).at(0).sentence.find("data loader"),
+            std::string::npos);
 }
 
 TEST(RuleSlowSteps, TakesLongerWorkOfAGpuForTheJobsOwn) {

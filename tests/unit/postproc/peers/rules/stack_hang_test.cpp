@@ -148,13 +148,33 @@ class Job {
   }
 };
 
-std::vector<CallHistory> histories_of(const std::vector<NodeTrace>& traces,
-                                      std::span<const PythonSamples> python = {}) {
+std::vector<CallHistory> histories_of(const std::vector<NodeTrace>& traces, std::span<const PythonSamples> python = {},
+                                      std::span<const StandingProcess> standing = {}) {
   std::vector<CallHistory> histories;
   histories.reserve(traces.size());
   for (const NodeTrace& trace : traces)
-    histories.push_back(call_history_of(trace.telemetry, python, trace.utc_minus_monotonic_ns));
+    histories.push_back(call_history_of(trace.telemetry, python, trace.utc_minus_monotonic_ns, standing));
   return histories;
+}
+
+/// The events of four ranks at 84 s, each with one communicator of all of them.
+std::vector<StandingProcess> standing_ranks(const std::function<LastCollectives(std::size_t rank)>& last) {
+  std::vector<StandingProcess> all;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    all.push_back({"rank" + std::to_string(rank), 84 * kSecond, last(rank)});
+    all.back().last.ranks = 4;
+    all.back().last.rank = static_cast<std::int64_t>(rank);
+    all.back().last.begin_ns = 80 * kSecond;
+  }
+  return all;
+}
+
+/// So many calls, the last ones with these sizes: the newest first.
+LastCollectives collectives(std::int64_t calls, const std::vector<std::int64_t>& bytes, std::int64_t id,
+                            const std::string& function = "gloo.allreduce") {
+  LastCollectives last{.id = id, .calls = calls, .newest = {}};
+  for (const std::int64_t each : bytes) last.newest.push_back({function, each});
+  return last;
 }
 
 std::vector<Finding> found_in(const std::vector<CallHistory>& histories, double seconds = 150,
@@ -173,9 +193,9 @@ std::vector<Finding> found_in(const std::vector<CallHistory>& histories, double 
 }
 
 /// What `reveal watch` is told of, when these are the newest rows.
-std::vector<Finding> seen_in(const Job& job) {
+std::vector<Finding> seen_in(const Job& job, std::span<const StandingProcess> standing = {}) {
   constexpr std::string_view kRules[] = {"stack.hang"};
-  const std::vector<CallHistory> histories = histories_of(job.record());
+  const std::vector<CallHistory> histories = histories_of(job.record(), {}, standing);
   std::deque<std::string> names;
   std::vector<NodeCalls> calls;
   for (const CallHistory& history : histories) {
@@ -384,6 +404,103 @@ TEST(RuleStackHang, TellsOfRanksThatCalledDifferentThings) {
   }));
 }
 
+TEST(RuleStackHang, NamesTheCallTheCommunicatorAndItsRanks) {
+  const auto standing = standing_ranks([](std::size_t rank) {
+    return collectives(rank == 3 ? 309 : 310, {4096, 4096, 4096}, 0);
+  });
+  const auto found = found_in(histories_of(that_hangs().record(), {}, standing));
+  ASSERT_EQ(found.size(), 1U);
+  expect_in(
+      "rank2 on n2 waited in gloo.allreduce (4096 bytes, on communicator 1 of 4 ranks) for rank3 on n2, which did not "
+      "enter it",
+      found[0].sentence);
+}
+
+TEST(RuleStackHang, NamesTheRankThatIsBehindOnACommunicatorByTheNumberOfItsCalls) {
+  const auto standing = standing_ranks([](std::size_t rank) {
+    LastCollectives last =
+        rank == 3 ? collectives(309, {8, 8}, 77, "ncclAllReduce") : collectives(311, {8, 4096, 8}, 77, "ncclAllReduce");
+    last.order = 1;
+    return last;
+  });
+  Job job = that_hangs();
+  job.timed = false;
+  std::vector<NodeTrace> traces = job.record();
+  for (std::size_t i = 0; i < traces[1].telemetry.channels.size(); ++i) {  // a pipeline: totals say nothing
+    const Channel& channel = traces[1].telemetry.channels[i];
+    if (channel.metric != "stack.calls" || channel.instance != "rank3/gloo.allreduce") continue;
+    for (double& value : traces[1].telemetry.series(i)) value *= 1.5;
+  }
+  ASSERT_TRUE(found_in(histories_of(traces)).empty());
+  const auto found = found_in(histories_of(traces, {}, standing));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  EXPECT_EQ(found[0].confidence, Confidence::likely);
+  expect_in(
+      "rank2 on n2 waited in ncclAllReduce (4096 bytes, call 310 on communicator 2 of 4 ranks) for rank3 on n2, which "
+      "did not enter it",
+      found[0].sentence);
+  ASSERT_FALSE(found[0].evidence.empty());
+  EXPECT_EQ(found[0].evidence[0].feature, "calls on the communicator until then");
+  EXPECT_EQ(found[0].evidence[0].observed.value_or(0), 309);
+  EXPECT_EQ(found[0].evidence[0].expected.value_or(0), 311);
+  auto before = standing_ranks([](std::size_t rank) { return collectives(rank == 3 ? 9 : 10, {8}, 77); });
+  for (StandingProcess& one : before) one.time_ns = 40 * kSecond;
+  EXPECT_TRUE(found_in(histories_of(traces, {}, before)).empty()) << "another time";
+}
+
+TEST(RuleStackHang, TellsOfRanksThatCalledWithDifferentSizes) {
+  Job job = that_hangs();
+  job.pauses[0].absent = {};
+  job.inside = "cudaStreamSynchronize";  // which has nothing to wait for but the collectives
+  const auto found_with = [&](std::int64_t bytes, std::int64_t id) {
+    const auto standing = standing_ranks([&](std::size_t rank) {
+      return collectives(310, {512, rank == 3 ? bytes : 4096, 512}, id, "ncclAllReduce");
+    });
+    return found_in(histories_of(job.record(), {}, standing));
+  };
+  const auto found = found_with(1024, 77);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_EQ(found[0].nodes, (std::vector<std::string>{"n1", "n2"}));
+  expect_in(
+      "rank0 on n1, rank1 on n1, rank2 on n2 called ncclAllReduce (4096 bytes, call 309 on communicator 1 of 4 ranks), "
+      "and rank3 on n2 called ncclAllReduce (1024 bytes, call 309 on communicator 1 of 4 ranks): each waits for the "
+      "others.",
+      found[0].sentence);
+  ASSERT_FALSE(found[0].evidence.empty());
+  EXPECT_EQ(found[0].evidence[0].metric, "stack.bytes");
+  EXPECT_EQ(found[0].evidence[0].instance, "rank3/ncclAllReduce");
+  EXPECT_EQ(found[0].evidence[0].observed.value_or(0), 1024);
+  EXPECT_EQ(found[0].evidence[0].expected.value_or(0), 4096);
+  EXPECT_TRUE(found_with(4096, 77).empty()) << "their GPUs may compute";
+  EXPECT_TRUE(found_with(-1, 77).empty()) << "a size that is not known";
+}
+
+TEST(RuleStackHang, TellsSizesApartWhereCallsHaveNoNumbers) {
+  Job job = that_hangs();
+  job.pauses[0].absent = {};
+  const auto sentence_with = [&](const std::vector<std::int64_t>& of_3, std::int64_t calls = 310) {
+    const auto standing = standing_ranks([&](std::size_t rank) {
+      return rank == 3 ? collectives(calls, of_3, 0) : collectives(310, {4096, 80, 4096, 80}, 0);
+    });
+    const auto found = found_in(histories_of(job.record(), {}, standing));
+    EXPECT_EQ(found.size(), 1U);
+    return found.empty() ? "" : found[0].sentence;
+  };
+  expect_in(
+      "rank2 on n2 called gloo.allreduce (4096 bytes, on communicator 1 of 4 ranks), and rank3 on n2 called "
+      "gloo.allreduce (1024 bytes, on communicator 1 of 4 ranks): each waits for the others.",
+      sentence_with({1024, 80, 2048, 80}));
+  expect_in("all 4 ranks were in gloo.allreduce (4096 bytes, on communicator 1 of 4 ranks), and it did not end.",
+            sentence_with({4096, 80, 4096, 80}));
+  // Two threads of a rank reduce two parts of the gradients in either order.
+  expect_in("all 4 ranks were in gloo.allreduce, and it did not end.", sentence_with({80, 4096, 80, 4096}));
+  expect_in("all 4 ranks were in gloo.allreduce, and it did not end.", sentence_with({1024, 4096, 80, 4096}));
+  expect_in("all 4 ranks were in gloo.allreduce, and it did not end.", sentence_with({1024, 80}));
+  expect_in("rank3 on n2 called gloo.allreduce (1024 bytes, ", sentence_with({1024, 80}, 2));
+}
+
 TEST(RuleStackHang, SaysThatARankMayBeMissingOfWhichNothingWasRecorded) {
   Job job = that_hangs();
   job.pauses[0].absent = {};
@@ -495,6 +612,14 @@ TEST(RuleStackHang, IsToldWithinFifteenSecondsWhileTheJobGoesOn) {
   ASSERT_EQ(seen.size(), 1U);
   EXPECT_EQ(seen[0].instances, std::vector<std::string>{"rank3"});
   EXPECT_TRUE(found_in(job).empty()) << "the report's threshold is another";
+  const auto standing = standing_ranks([](std::size_t rank) {
+    return collectives(310, {rank == 3 ? 1024 : 4096, 80, 80, 80}, 77);
+  });
+  Job differs = job;
+  differs.pauses[0].absent = {};
+  const auto differing = seen_in(differs, standing);
+  ASSERT_EQ(differing.size(), 1U);
+  expect_in("and rank3 on n2 called gloo.allreduce (1024 bytes, call 310 on", differing[0].sentence);
   job.seconds = 88;
   EXPECT_TRUE(seen_in(job).empty()) << "some seconds";
   job.seconds = 91;
@@ -612,6 +737,15 @@ TEST(RuleStackHang, BelievesNoSummary) {
     static_cast<void>(found_in(histories));
     quiet.begin_utc_ns = quiet.end_utc_ns = number;
     EXPECT_TRUE(found_in(histories).empty());
+    for (std::int64_t LastCollectives::*const field :
+         {&LastCollectives::order, &LastCollectives::ranks, &LastCollectives::rank, &LastCollectives::id,
+          &LastCollectives::calls, &LastCollectives::begin_ns}) {
+      histories = good;
+      LastCollectives last = collectives(5, {number, 8}, 7);
+      last.*field = number;
+      for (RankCalls& rank : histories[0].ranks) rank.quiet[0].communicators = {last, last};
+      static_cast<void>(found_in(histories));
+    }
   }
 }
 
@@ -674,11 +808,13 @@ TEST(CallHistory, IsKeptInTheSummaryOfTheNode) {
   EXPECT_TRUE(absent.quiet[0].timed);
   EXPECT_EQ(absent.quiet[0].inside, "");
   EXPECT_EQ(summary.calls.ranks[0].quiet.at(0).inside, "c10d.work");
+  summary.calls.ranks[0].quiet[0].communicators = {collectives(310, {4096, -1}, 77)};
   const NodeSummary again = parse_summary(render_summary(summary));
   EXPECT_EQ(again.calls.ranks.size(), 2U);
   EXPECT_EQ(again.calls.ranks[1].quiet[0].calls, absent.quiet[0].calls);
   EXPECT_EQ(again.calls.ranks[1].quiet[0].before, absent.quiet[0].before);
   EXPECT_EQ(again.calls.ranks[1].quiet[0].begin_utc_ns, absent.quiet[0].begin_utc_ns);
+  EXPECT_EQ(again.calls.ranks[0].quiet[0].communicators, summary.calls.ranks[0].quiet[0].communicators);
 }
 
 TEST(CallHistory, TakesALongGapInTheRowsForNoQuietTime) {

@@ -1,0 +1,245 @@
+// Collectives by communicator, as the kernel records them in processes with exactly known calls. Without the privilege
+// for BPF these tests are skipped.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/stack/call_counters.h"
+#include "core/stack/call_ledger.h"
+#include "core/stack/elf_symbols.h"
+#include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/error.h"
+#include "tests/unit/core/toy_process.h"
+
+namespace reveal::tests::communicators_test {
+namespace {
+
+using namespace toy;
+using Communicator = CallCounters::Communicator;
+
+constexpr int kProcesses = 2;
+
+std::size_t number_of(std::string_view name) {
+  const auto functions = stack_functions();
+  const auto function =
+      std::find_if(functions.begin(), functions.end(), [name](const auto& each) { return each.name == name; });
+  return static_cast<std::size_t>(function - functions.begin());
+}
+
+/// Counters that are attached to functions of toys.
+class Attached {
+ public:
+  Attached() : counters(kProcesses * stack_functions().size()) {}
+
+  void attach(const ToyProcess& toy, const char* library, std::string_view name, std::size_t process = 0) {
+    const Descriptor file(::open((std::string(STACK_DOUBLES) + '/' + library).c_str(), O_RDONLY | O_CLOEXEC));
+    const StackFunction& function = stack_functions()[number_of(name)];
+    const FoundFunctions found = find_functions(reader_of(file.get()), std::span(function.symbols).first(1));
+    const CallCounters::Point point{.offset = found.offsets.at(0),
+                                    .index = process * stack_functions().size() + number_of(name)};
+    CallCounters::Attached attached =
+        counters.attach(file.get(), toy.pid(), shape_of(function, true), std::span(&point, 1));
+    ASSERT_EQ(attached.error, 0) << name;
+    std::move(attached.links.begin(), attached.links.end(), std::back_inserter(links_));
+  }
+  void attach_nccl(const ToyProcess& toy, std::size_t process = 0) {
+    for (const char* name : {"ncclAllReduce", "ncclReduce", "ncclCommInitRank", "ncclCommDestroy"}) {
+      attach(toy, "libnccl.so.2", name, process);
+    }
+  }
+
+  CallCounters counters;
+
+ private:
+  std::vector<CallLink> links_;
+};
+
+#define ATTACH_OR_SKIP(attached)                                             \
+  if (is_filtered()) GTEST_SKIP() << "the test runs under a seccomp filter"; \
+  std::optional<Attached> attached;                                          \
+  try {                                                                      \
+    attached.emplace();                                                      \
+  } catch (const Unavailable& why) {                                         \
+    GTEST_SKIP() << why.what();                                              \
+  }
+
+/// "ncclAllReduce=2000,ncclReduce=-": the newest first.
+std::string words_of(const Communicator& one) {
+  std::string text;
+  for (const Communicator::Call& call : one.newest) {
+    text += (text.empty() ? "" : ",") + std::string(stack_functions()[call.function].name) + '=' +
+            (call.bytes ? std::to_string(*call.bytes) : "-");
+  }
+  return text;
+}
+
+TEST(Communicators, HaveTheirNewestCallsAndTheirRanks) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  const auto before = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
+  EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = 7, .rank = 2, .ranks = 4, .id = 1}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 2, .communicator = 7}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .type = 12, .communicator = 7}), 0);  // its size is not known
+  EXPECT_EQ(toy.ask({.call = Call::reduce_to_one, .elements = 10, .communicator = 7}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 20, .elements = 30, .communicator = 9}), 0);
+  const auto all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[0].order, 0U);
+  EXPECT_EQ(all[0].ranks, 4U);
+  EXPECT_EQ(all[0].rank, 2U);
+  EXPECT_NE(all[0].id, 0U);
+  EXPECT_EQ(all[0].calls, 4U);
+  EXPECT_EQ(words_of(all[0]), "ncclReduce=20,ncclAllReduce=-,ncclAllReduce=2000,ncclAllReduce=2000");
+  EXPECT_GT(all[0].begin_ns, before);
+  EXPECT_EQ(all[1].order, 1U);
+  EXPECT_EQ(all[1].ranks, 0U) << "nobody knows";
+  EXPECT_EQ(all[1].id, 0U);
+  EXPECT_EQ(all[1].calls, 20U);
+  EXPECT_EQ(all[1].newest.size(), 16U);
+  EXPECT_GT(all[1].begin_ns, all[0].begin_ns);
+  EXPECT_TRUE(attached->counters.communicators(1).empty());
+}
+
+TEST(Communicators, HaveTheSameIdInAllProcesses) {
+  const ToyProcess one;
+  const ToyProcess other;
+  ASSERT_EQ(one.ask({.call = Call::load}) + other.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(one, 0);
+  attached->attach_nccl(other, 1);
+  constexpr unsigned char kIds[] = {1, 2};
+  for (const unsigned char id : kIds) {
+    const auto number = static_cast<std::uintptr_t>(20 + id);
+    for (const ToyProcess* toy : {&one, &other}) {
+      EXPECT_EQ(toy->ask({.call = Call::make_communicator, .communicator = number, .ranks = 2, .id = id}), 0);
+    }
+  }
+  const auto of_one = attached->counters.communicators(0);
+  const auto of_other = attached->counters.communicators(1);
+  ASSERT_EQ(of_one.size(), 2U);
+  ASSERT_EQ(of_other.size(), 2U);
+  EXPECT_EQ(of_one[0].id, of_other[0].id);
+  EXPECT_EQ(of_one[1].id, of_other[1].id);
+  EXPECT_NE(of_one[0].id, of_one[1].id);
+  EXPECT_EQ(of_one[0].calls, 0U);
+  EXPECT_GT(of_one[0].begin_ns, 0U) << "a rank that never made a call is seen, too";
+}
+
+TEST(Communicators, BeginAnewWhereOneEnded) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = 7, .ranks = 4, .id = 1}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 5, .communicator = 7}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::end_communicator, .communicator = 7}), 0);
+  EXPECT_TRUE(attached->counters.communicators(0).empty());
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = 7}), 0);  // made in a way that is not seen
+  auto all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].id, 0U);
+  EXPECT_EQ(all[0].ranks, 0U);
+  EXPECT_EQ(all[0].calls, 1U);
+  EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = 7, .ranks = 2, .id = 3}), 0);
+  all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].ranks, 2U);
+  EXPECT_EQ(all[0].calls, 0U);
+  EXPECT_NE(all[0].id, 0U);
+  EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = 0, .ranks = -1}), 4) << "it fails";
+  EXPECT_EQ(attached->counters.communicators(0).size(), 1U);
+  attached->counters.reset(0, stack_functions().size());
+  EXPECT_TRUE(attached->counters.communicators(0).empty());
+}
+
+TEST(Communicators, AreCountedOnceByThreadsThatBeginTogether) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  for (std::uintptr_t number = 1; number <= 20; ++number) {
+    EXPECT_EQ(toy.ask({.call = Call::reduce_on_by_threads, .times = 5, .communicator = number}), 0);
+  }
+  const auto all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 20U);
+  for (const Communicator& one : all) EXPECT_EQ(one.calls, 40U) << one.order;
+}
+
+TEST(Communicators, AreLeftOutWhereThereAreTooMany) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  for (std::uintptr_t number = 1; number <= 40; ++number) {
+    EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = number}), 0);
+  }
+  EXPECT_EQ(attached->counters.communicators(0).size(), 32U);
+  EXPECT_EQ(attached->counters.calls(number_of("ncclAllReduce")), 40U);
+}
+
+TEST(Communicators, OfGlooTellTheirRanks) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach(toy, "libgloo.so.0", "gloo.allreduce");
+  EXPECT_EQ(toy.ask({.call = Call::gloo_on, .times = 3, .elements = 5, .rank = 6, .ranks = 8}), 0);
+  auto all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].ranks, 8U);
+  EXPECT_EQ(all[0].rank, 6U);
+  EXPECT_EQ(all[0].calls, 3U);
+  EXPECT_EQ(words_of(all[0]), "gloo.allreduce=20,gloo.allreduce=20,gloo.allreduce=20");
+  // An address that cannot be read, as of another version, has no ranks; nor has one with numbers that cannot be right.
+  EXPECT_EQ(toy.ask({.call = Call::gloo_on, .communicator = 16}), 0);
+  all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 2U);
+  EXPECT_EQ(all[1].ranks, 0U);
+  attached->counters.reset(0, stack_functions().size());
+  EXPECT_EQ(toy.ask({.call = Call::gloo_on, .rank = 9, .ranks = 8}), 0);
+  all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].ranks, 0U);
+}
+
+TEST(Communicators, AreToldOnceWhenNoOtherCallComes) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  CallLedger ledger(attached->counters, 32768);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  const auto standing = [&ledger] {
+    const std::string answer = ledger.answer();
+    const std::size_t at = answer.find("standing ");
+    return at == std::string::npos ? "" : answer.substr(at);
+  };
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 2, .elements = 4, .communicator = 7}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 3, .communicator = 7}), 0);
+  EXPECT_EQ(standing(), "");
+  std::string told;
+  for (int i = 0; i < 200 && told.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    told = standing();
+  }
+  const auto all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(told,
+            "standing rank0 comm=0 calls=5 begin=" + std::to_string(all[0].begin_ns) + " ncclAllReduce=2000x3,8x2\n");
+  EXPECT_GE(static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC)) - all[0].begin_ns, 3'000'000'000U);
+  EXPECT_EQ(standing(), "") << "once";
+  ledger.ended("rank0");
+  EXPECT_EQ(standing(), "");
+}
+
+}  // namespace
+}  // namespace reveal::tests::communicators_test
