@@ -21,6 +21,13 @@ std::string change_of(const std::vector<JobLoad>& before, const std::vector<JobL
   return text;
 }
 
+bool helped(const std::vector<JobLoad>& before, const std::vector<JobLoad>& after) {
+  const double used = mean_of(before, &JobLoad::used);
+  const double gain = mean_of(after, &JobLoad::used) - used;
+  const double relief = mean_of(before, &JobLoad::waiting) - mean_of(after, &JobLoad::waiting);
+  return gain >= (Trials::kLeastGain - 1) * used && relief >= Trials::kLeastRelief * gain;
+}
+
 }  // namespace
 
 Trials::Trials(const InterventionContext& context, std::span<const std::string> rules, RecordEvent record)
@@ -92,10 +99,7 @@ void Trials::measure(Trial& trial, std::int64_t now_ns, const std::optional<JobL
   if (trial.after.size() < kAfter) return;
   const std::string effect = "waiting " + change_of(trial.before, trial.after, &JobLoad::waiting) + ", cpus used " +
                              change_of(trial.before, trial.after, &JobLoad::used);
-  const bool helped =
-      mean_of(trial.after, &JobLoad::used) >= kLeastGain * mean_of(trial.before, &JobLoad::used) &&
-      mean_of(trial.after, &JobLoad::waiting) <= kMostWaiting * mean_of(trial.before, &JobLoad::waiting);
-  if (!helped) return take_back(trial, effect);
+  if (!helped(trial.before, trial.after)) return take_back(trial, effect);
   record_(trial.rule, "intervention_kept", effect);
   under_way_ = nullptr;
   trial.before.clear();

@@ -87,6 +87,13 @@ TEST_F(TrialsTest, KeepAChangeThatHelped) {
   EXPECT_EQ(counter.undos, 0);
 }
 
+TEST_F(TrialsTest, KeepAChangeThatHelpedFewOfManyThreads) {
+  open();
+  seconds(10, 99, 1);
+  seconds(12, 98, 2);
+  EXPECT_EQ(events_.back(), "test.counting intervention_kept: waiting 99.00 -> 98.00, cpus used 1.00 -> 2.00");
+}
+
 TEST_F(TrialsTest, TakeAChangeBackThatDidNotHelpAndTryItNoMore) {
   open();
   crowded(10);
