@@ -9,6 +9,8 @@
 #include <limits>
 #include <utility>
 
+#include "core/intervention/ownership.h"
+#include "core/intervention/trials.h"
 #include "core/job/loaded_libraries.h"
 #include "core/job/opened_devices.h"
 #include "core/job/sub_cgroups.h"
@@ -153,6 +155,7 @@ class Collection {
       sink.event("reveal", "metrics_selected", sampler.selection().source());
     }
     if (missing) sink.event("reveal", "metrics_missing", *missing);
+    allow_interventions(sampler, sink);
     {
       UsualRanges ranges(sink);
       const StatusFile status(options_.output, header.node, progress_, writer, ranges);
@@ -205,6 +208,7 @@ class Collection {
     const auto look = [&](const Tick& tick) {
       sampler.sample(tick);
       if (sampler.job() != nullptr) read_job_facts(tick.time.monotonic_ns, sampler, sink);
+      intervene(tick.time.monotonic_ns, sampler, sink);
       count(tick, sampler, sink);
       ranges.look(tick.time, sampler.slots());
     };
@@ -238,6 +242,30 @@ class Collection {
       progress_.iterations_planned = planned_.look(now_ns, *sampler.job());
     } catch (const std::exception& error) {
       sink.event("reveal", "job_look_failed", error.what());
+    }
+  }
+
+  // Never on a copied tree: its process ids are those of another machine.
+  void allow_interventions(const Sampler& sampler, TraceSink& sink) {
+    if (sampler.job() == nullptr || options_.interventions.empty() || !fs_.live()) return;
+    trials_.emplace(
+        InterventionContext{.fs = fs_,
+                            .job = *sampler.job(),
+                            .host = sampler.host(),
+                            .masks = thread_masks_,
+                            .user = ::geteuid(),
+                            .batch_system = !options_.header.job_id.empty() || in_batch_system()},
+        options_.interventions,
+        [&sink](const std::string& rule, const char* code, const std::string& text) { sink.event(rule, code, text); });
+  }
+
+  void intervene(std::int64_t now_ns, const Sampler& sampler, TraceSink& sink) noexcept {
+    if (!trials_) return;
+    try {
+      trials_->look(now_ns, {.waiting_ns = sampler.slots()->wait_ns(), .used_ns = sampler.job()->cpu_time_ns()});
+    } catch (const std::exception& error) {
+      sink.event("reveal", "interventions_failed", error.what());
+      trials_.reset();
     }
   }
 
@@ -299,6 +327,8 @@ class Collection {
   LoadedLibraries libraries_{fs_};
   SubCgroups groups_{fs_};
   PlannedIterations planned_{fs_};
+  KernelThreadMasks thread_masks_;
+  std::optional<Trials> trials_;  // if the site allows any
   TickTime start_;
   Progress progress_;
   std::int64_t last_tick_ns_ = 0;

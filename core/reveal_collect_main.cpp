@@ -93,6 +93,7 @@ struct CommandLine {
   std::string duration;
   std::string retain;
   std::string probes;
+  std::string interventions;
   std::vector<std::string> tags;
   bool list = false;
   bool check = false;
@@ -115,6 +116,8 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_flag(
       "--stack", collect.stack,
       "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root); record the lines that Python programs execute");
+  app.add_option("--intervene", line.interventions,
+                 "Rules on whose findings it may act, separated by commas: [intervention] of reveal.conf");
   app.add_option("--gpu-library", collect.gpu_library, "NVIDIA's management library (default libnvidia-ml.so.1)");
   app.add_option("--metrics", collect.metrics_file,
                  "File with the metrics to record (default: all) and further text files to read; see below");
@@ -202,6 +205,7 @@ void finish(CommandLine& line) {
     collect.retention = *retention;
   }
   collect.probes = split_names(line.probes);
+  collect.interventions = split_names(line.interventions);
   if (collect.stack && !collect.probes.empty()) collect.probes.insert(collect.probes.end(), {"stack", "python"});
   try {
     static_cast<void>(select_probes(collect.probes));
@@ -270,6 +274,7 @@ int serve_slurm(CommandLine& line) {
     line.collect.stack_forbidden = sampling.stack_forbidden;
     line.interval = sampling.interval;
     line.probes = sampling.probes;
+    line.interventions = sampling.interventions;
     line.collect.gpu_library = sampling.gpu_library;
     finish(line);
     return sample_slurm_job(line.collect, sampling, stop_requested);

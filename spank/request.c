@@ -10,8 +10,13 @@ struct Key {
 };
 
 static const struct Key kKeys[] = {
-    {"interval", "1s", false},       {"output", "out/%j", false}, {"mail", "me@example.org", true},
-    {"probes", "cpu+memory", false}, {"stack", "on", true},       {"off", NULL, true},
+    {"interval", "1s", false},
+    {"output", "out/%j", false},
+    {"mail", "me@example.org", true},
+    {"probes", "cpu+memory", false},
+    {"stack", "on", true},
+    {"intervene", "off", false},
+    {"off", NULL, true},
 };
 
 enum { kKeyCount = sizeof kKeys / sizeof kKeys[0], kLongestQuote = 60 };
@@ -64,10 +69,11 @@ static bool part_problem(const char* part, size_t length, char* message, size_t 
     snprintf(message, size, "reveal: unknown key \"%.*s\" in --reveal is ignored; did you mean \"%s\"?", quoted, part,
              near);
   } else {
-    snprintf(
-        message, size,
-        "reveal: unknown key \"%.*s\" in --reveal is ignored; known are interval, output, mail, probes, stack, off",
-        quoted, part);
+    snprintf(message, size,
+             "reveal: unknown key \"%.*s\" in --reveal is ignored; known are interval, output, mail, probes, stack, "
+             "intervene, "
+             "off",
+             quoted, part);
   }
   return true;
 }

@@ -28,7 +28,7 @@ static struct spank_option option = {
     .arginfo = "[key=value,...]",
     .usage =
         "[reveal] profile the job's nodes and report what slowed it down; keys: interval=1s, output=DIR, "
-        "mail[=ADDRESS], probes=A+B, stack=on, off",
+        "mail[=ADDRESS], probes=A+B, stack=on, intervene=off, off",
     .has_arg = kOptionalValue,
     .cb = remember_option,
 };

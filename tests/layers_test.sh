@@ -35,7 +35,7 @@ for folder in core postproc wrapper hdf5schema; do
 done
 
 # The layers of core, lowest first: none includes a higher one, except for three headers that `job` includes.
-core_layers=(kernel_text job sampler snapshot pmu gpu stack python probes broker)
+core_layers=(kernel_text job sampler intervention snapshot pmu gpu stack python probes broker)
 for ((i = 0; i < ${#core_layers[@]}; ++i)); do
   above=$(IFS='|'; echo "${core_layers[*]:i+1}")
   [ -d "core/${core_layers[i]}" ] || complain "no folder core/${core_layers[i]}"

@@ -11,11 +11,11 @@ import sys
 
 SOURCE = pathlib.Path(os.environ.get("REVEAL_SOURCE", pathlib.Path(__file__).parents[1])).resolve()
 # Words after "reveal" that continue a sentence of which reveal is the subject or the object.
-PROSE = set("""a across after again alone also and are as asks at be because before begins beside but by can cannot
-    could did do does each ended for from gave had has have if in inside instead into is it itself itself's job kept
-    knows later leaves left may missed must needs never not of off on once only or over package ran read recorded
-    recording releases runs s saw says sees should since so still than that the then to too took under until used was
-    were what when where which while who will with without would wrote""".split())
+PROSE = set("""a across act after again alone also and are as asks at be because before begins beside bind but by can
+    cannot change changed could did do does each ended for from gave had has have if in inside instead into is it
+    itself itself's job kept knows later leaves left made may missed must needs never not of off on once only or over
+    package ran read recorded recording releases runs s saw says sees should since so still than that the then to too
+    took under until used was were what when where which while who will with without would wrote""".split())
 
 # Where the arguments of a command end: at the end of what is quoted or said, at those of another command.
 END = re.compile(r"[`;|&#()]|[.,:](?=\s|$)|\s--(?=\s|$)|(?<![\w./-])(?:reveal|reveal-run|reveal-collect|srun|sbatch) "

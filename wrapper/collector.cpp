@@ -135,6 +135,7 @@ std::vector<std::string> collector_command(const RunSettings& settings, const La
   add("--probes", settings.probes);
   add("--metrics", settings.metrics);
   add("--gpu-library", settings.gpu_library);
+  add("--intervene", settings.interventions);
   if (settings.stack) words.emplace_back("--stack");
   // A summary is made by the report, which needs all rows.
   if (settings.retain != kRetainSummary) add("--retain", settings.retain);

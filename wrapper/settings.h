@@ -27,6 +27,7 @@ struct RunSettings {
   std::string retain;                                                 // "rolling=30min", "summary"; "": everything
   std::chrono::milliseconds report_limit = std::chrono::seconds(20);  // from the end of the command to the prompt
   std::vector<std::pair<std::string, std::string>> tags;
+  std::string interventions;  // rules on whose findings the collector may act, "a,b"; "": none
   bool stack = false;
   bool report = true;
   bool quiet = false;

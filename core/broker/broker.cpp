@@ -108,7 +108,8 @@ void set_nice(ChildProcess& child, int nice) {
 Config read_site(const BrokerOptions& options) {
   Config config;
   config.read_file(options.config, ConfigOwner::site);
-  for (const std::string& problem : config.problems_of({"slurm", "gpu"})) say(LOG_NOTICE, options, problem);
+  for (const std::string& problem : config.problems_of({"slurm", "gpu", "intervention"}))
+    say(LOG_NOTICE, options, problem);
   return config;
 }
 

@@ -105,6 +105,12 @@ bool is_stack_wanted(const std::string& site, const std::string& request, const 
   return parse_truth(environment).value_or(site == "on");
 }
 
+/// The user can only refuse, and does so by any word that does not allow it.
+bool refuses_interventions(const std::string& request) {
+  const std::string word = requested(request, "intervene");
+  return !word.empty() && !parse_truth(word).value_or(false);
+}
+
 }  // namespace
 
 CpuSet cpus_for_sampler(const JobCpus& cpus) {
@@ -134,6 +140,7 @@ SlurmSampling read_sampling(const std::string& file, const std::string& request,
   const std::string site_stack = config.text(config_key("slurm", "stack"));
   sampling.stack = is_stack_wanted(site_stack, request, stack);
   sampling.stack_forbidden = site_stack == "never";
+  if (!refuses_interventions(request)) sampling.interventions = config.text(config_key("intervention", "rules"));
   sampling.min_seconds = static_cast<double>(config.whole(config_key("slurm", "min_seconds")));
   sampling.max_bytes = config.size(config_key("slurm", "spool_max"));
   // The report reads every row: it reduces the trace to a summary afterwards.

@@ -14,6 +14,7 @@ struct SlurmSampling {
   std::string interval;
   std::string probes;  // "cpu,memory"; "": all
   std::string gpu_library;
+  std::string interventions;  // rules on whose findings it may act; "": none
   bool stack = false;
   bool stack_forbidden = false;  // by the site: requests only show in the coverage
   double min_seconds = 0;        // least length of a recording that is kept

@@ -2,9 +2,21 @@
 
 #include <sched.h>
 
+#include <array>
+#include <cerrno>
+#include <vector>
+
 #include "core/kernel_text/kernel_words.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
+namespace {
+
+// As sched_setaffinity(2) takes them: a cpu_set_t has room for 1,024 only.
+constexpr std::size_t kBitsOfWord = 8 * sizeof(unsigned long);
+using KernelCpus = std::array<unsigned long, CpuSet::kMost / kBitsOfWord>;
+
+}  // namespace
 
 CpuSet CpuSet::of_list(std::string_view list) noexcept {
   CpuSet set;
@@ -26,16 +38,32 @@ CpuSet CpuSet::of_list(std::string_view list) noexcept {
   return set;
 }
 
-void CpuSet::bind_this_process() const noexcept {
-  cpu_set_t* cpus = members_.any() ? CPU_ALLOC(kMost) : nullptr;
-  if (cpus == nullptr) return;
-  const std::size_t size = CPU_ALLOC_SIZE(kMost);
-  CPU_ZERO_S(size, cpus);
+std::string CpuSet::list() const {
+  std::vector<int> cpus;
   for (std::size_t cpu = 0; cpu < kMost; ++cpu) {
-    if (members_[cpu]) CPU_SET_S(cpu, size, cpus);
+    if (members_[cpu]) cpus.push_back(static_cast<int>(cpu));
   }
-  ::sched_setaffinity(0, size, cpus);
-  CPU_FREE(cpus);
+  return format_cpu_list(cpus);
+}
+
+int CpuSet::bind_thread(int tid) const noexcept {
+  if (members_.none()) return EINVAL;
+  KernelCpus words{};
+  for (std::size_t cpu = 0; cpu < kMost; ++cpu) {
+    if (members_[cpu]) words[cpu / kBitsOfWord] |= 1UL << (cpu % kBitsOfWord);
+  }
+  return ::sched_setaffinity(tid, sizeof words, reinterpret_cast<const cpu_set_t*>(words.data())) == 0 ? 0 : errno;
+}
+
+std::optional<CpuSet> CpuSet::of_thread(int tid) noexcept {
+  KernelCpus words{};
+  if (::sched_getaffinity(tid, sizeof words, reinterpret_cast<cpu_set_t*>(words.data())) != 0) return std::nullopt;
+  CpuSet set;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (std::size_t bit = 0; words[i] != 0 && bit < kBitsOfWord; ++bit)
+      set.members_[i * kBitsOfWord + bit] = (words[i] >> bit & 1UL) != 0;
+  }
+  return set;
 }
 
 }  // namespace reveal

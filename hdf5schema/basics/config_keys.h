@@ -56,6 +56,7 @@ inline constexpr ConfigSection kConfigSections[] = {
     {"rule", ConfigOwner::user, "rule",
      "Rules are set by their id; `reveal rules` prints all of them with their thresholds."},
     {"gpu", ConfigOwner::site, "", "Access of the collector to the GPUs of a node."},
+    {"intervention", ConfigOwner::site, "", "Changes that reveal itself may make to a running job."},
     {"slurm", ConfigOwner::site, "",
      "Settings of jobs started with --reveal. They are read as root on the nodes, from the site's file only. Settings "
      "of the plugin itself (selection of jobs, place of the spool) follow its name in plugstack.conf."},
@@ -82,6 +83,8 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "Count the calls of the job's processes into CUDA, NCCL, gloo, MPI and PyTorch: steps, collectives, copies. Needs "
      "root, or CAP_BPF and CAP_PERFMON; it takes about a microsecond per call and at most .5 % of the cpu time. Also "
      "records, once a second, the line that each Python program executes; this part needs no privilege"},
+    {"run", "intervene", ConfigForm::truth, "true",
+     "Let reveal change the running job where the site allows it ([intervention])"},
     {"run", "report", ConfigForm::truth, "true", "Analyse the run and print the report when it ends"},
     {"run", "report_limit", ConfigForm::time, "20s",
      "Longest time from the end of the command to the prompt: for closing and copying the trace and for the report",
@@ -109,6 +112,16 @@ inline constexpr ConfigKey kConfigKeys[] = {
     // A name is looked for as the dynamic linker does.
     {"gpu", "library", ConfigForm::text, "libnvidia-ml.so.1",
      "NVIDIA's management library (NVML), a name or a full path; loaded in a separate process"},
+
+    {"intervention", "rules", ConfigForm::names, "",
+     "Rules on whose findings reveal may act in all jobs but those with --reveal=intervene=off or "
+     "REVEAL_INTERVENE=off. "
+     "It then changes processes of the job only, as the job's user, measures the effect for 10 s, takes the change "
+     "back "
+     "if it did not help, and reports it. Default: none.\n"
+     "\"cpu.affinity_too_narrow\": threads that crowd on a part of the cpus that the job owns, while others of these "
+     "are "
+     "idle, may run on all of them (taskset)"},
 
     {"slurm", "min_seconds", ConfigForm::whole, "10", "Jobs that are shorter than this many seconds leave no files",
      "0", "86400"},

@@ -37,6 +37,9 @@ constexpr MarkedEvent kEvents[] = {
     {"not_answering", MarkKind::service, "does not answer:"},
     {"answering", MarkKind::service, "answers again:"},
     {"clock_step", MarkKind::service, "wall clock set by"},
+    {"intervention_tried", MarkKind::configuration, "acted on: reveal"},
+    {"intervention_kept", MarkKind::configuration, "kept:"},
+    {"intervention_undone", MarkKind::configuration, "undone: reveal"},
     {"step_begin", MarkKind::step, "begins"},
     {"step_end", MarkKind::step, "ends"},
 };

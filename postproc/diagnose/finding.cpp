@@ -11,6 +11,7 @@ namespace {
 constexpr std::string_view kSeverities[] = {"info", "notice", "warning", "critical"};
 constexpr std::string_view kConfidences[] = {"possible", "likely", "certain"};
 constexpr std::string_view kFindingKinds[] = {"anomaly", "audit", "peer", "history"};
+constexpr std::string_view kOutcomes[] = {"kept", "undone", "not_known", "refused"};
 
 }  // namespace
 
@@ -48,6 +49,9 @@ std::string_view name_of(Confidence confidence) noexcept {
 std::string_view name_of(FindingKind kind) noexcept {
   return kFindingKinds[static_cast<std::size_t>(kind)];
 }
+std::string_view name_of(InterventionResult::Outcome outcome) noexcept {
+  return kOutcomes[static_cast<std::size_t>(outcome)];
+}
 
 std::optional<Severity> severity_of(std::string_view name) noexcept {
   return enumerator_of<Severity>(kSeverities, name);
@@ -57,6 +61,9 @@ std::optional<Confidence> confidence_of(std::string_view name) noexcept {
 }
 std::optional<FindingKind> finding_kind_of(std::string_view name) noexcept {
   return enumerator_of<FindingKind>(kFindingKinds, name);
+}
+std::optional<InterventionResult::Outcome> intervention_outcome_of(std::string_view name) noexcept {
+  return enumerator_of<InterventionResult::Outcome>(kOutcomes, name);
 }
 
 }  // namespace reveal

@@ -62,6 +62,24 @@ struct Remedy {
   bool operator==(const Remedy&) const = default;
 };
 
+/// A number of the job before and after a change of reveal's, and the 95 % interval of their difference.
+struct InterventionEffect {
+  std::string metric, unit;
+  std::optional<double> mean_before, mean_after, change_low, change_high;
+  bool operator==(const InterventionEffect&) const = default;
+};
+
+/// A change that reveal made to the running job because of a finding, or refused to make.
+struct InterventionResult {
+  enum class Outcome : std::uint8_t { kept, undone, not_known, refused };
+  std::string node;
+  TimeSpan span;  // from the change to the decision about it
+  Outcome outcome = Outcome::not_known;
+  std::string sentence;
+  std::vector<InterventionEffect> effects;  // those that were measured
+  bool operator==(const InterventionResult&) const = default;
+};
+
 struct Finding {
   std::string id;  // rule id: "cpu.outsider"
   std::string fingerprint;
@@ -77,7 +95,8 @@ struct Finding {
   Impact impact;
   std::vector<Evidence> evidence;         // at least one
   std::vector<std::string> main_threads;  // sentences: where Python stood meanwhile; for the job's owner only
-  std::string feedback;                   // the owner's feedback on an earlier one: "Your feedback of 2026-11-24: ..."
+  std::vector<InterventionResult> interventions;
+  std::string feedback;  // the owner's feedback on an earlier one: "Your feedback of 2026-11-24: ..."
   RunnerUp runner_up;
   std::string caused_by;    // id of the finding that led to this one; "" for one that stands for itself
   std::string first_cause;  // id of the one with which the chain begins and which describes it; "" likewise
@@ -105,8 +124,10 @@ inline constexpr std::string_view kUnexplained = "anomaly.unexplained";
 [[nodiscard]] std::string_view name_of(Severity) noexcept;
 [[nodiscard]] std::string_view name_of(Confidence) noexcept;
 [[nodiscard]] std::string_view name_of(FindingKind) noexcept;
+[[nodiscard]] std::string_view name_of(InterventionResult::Outcome) noexcept;
 [[nodiscard]] std::optional<Severity> severity_of(std::string_view) noexcept;
 [[nodiscard]] std::optional<Confidence> confidence_of(std::string_view) noexcept;
 [[nodiscard]] std::optional<FindingKind> finding_kind_of(std::string_view) noexcept;
+[[nodiscard]] std::optional<InterventionResult::Outcome> intervention_outcome_of(std::string_view) noexcept;
 
 }  // namespace reveal

@@ -179,6 +179,11 @@ Finding finding_of(const RuleSpec& rule, std::vector<std::string> nodes) {
   return finding;
 }
 
+double RuleContext::second_of(const Event& event) const {
+  const auto begin_ns = static_cast<double>(telemetry.begin_utc_ns);
+  return (static_cast<double>(utc_minus_monotonic_ns_) - begin_ns + static_cast<double>(event.time_ns)) * 1e-9;
+}
+
 bool RuleContext::happened_in(const Event& event, const TimeSpan& span, double late_seconds) const {
   const std::int64_t utc_ns = event.time_ns + utc_minus_monotonic_ns_;
   return utc_ns >= span.begin_utc_ns && utc_ns <= span.end_utc_ns + static_cast<std::int64_t>(late_seconds * 1e9);

@@ -130,6 +130,8 @@ class RuleContext {
   [[nodiscard]] std::size_t steps(double seconds) const;
   [[nodiscard]] double seconds(std::size_t steps) const { return static_cast<double>(steps) * telemetry.step_seconds; }
   [[nodiscard]] TimeSpan span(std::size_t begin_sample, std::size_t end_sample) const;
+  /// Seconds from the first sample to the event.
+  [[nodiscard]] double second_of(const Event& event) const;
   /// Whether the event happened in the span, or within `late_seconds` after it.
   [[nodiscard]] bool happened_in(const Event& event, const TimeSpan& span, double late_seconds = 0) const;
   [[nodiscard]] std::string snapshot_value(std::string_view key) const;  // "" when unknown

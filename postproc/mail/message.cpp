@@ -355,10 +355,13 @@ Report with_steps_above(Report report, const MailSettings& settings) {
   return report;
 }
 
-/// Removes the names in the job's program: they are its owner's business.
-Report without_main_threads(Report report) {
+/// Removes the names in the job's program, which are its owner's business, and sentences out of the job's events.
+Report without_words_of_the_job(Report report) {
   report.python.clear();
-  for (Finding& finding : report.findings) finding.main_threads.clear();
+  for (Finding& finding : report.findings) {
+    finding.main_threads.clear();
+    finding.interventions.clear();
+  }
   return report;
 }
 
@@ -439,7 +442,7 @@ void set_headers_of_report(MimeMessage& message, const Report& report, const Mai
 
 /// The report as its reader may see it.
 Report for_reader(const Report& report, const MailSettings& settings, const MailContext& context) {
-  if (context.audience != Audience::user) return with_texts_of_rules(without_main_threads(report));
+  if (context.audience != Audience::user) return with_texts_of_rules(without_words_of_the_job(report));
   return context.admins_notified ? without_admin_steps(report, settings) : report;
 }
 

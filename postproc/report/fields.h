@@ -144,6 +144,23 @@ void fields(auto& v, Visited<decltype(v), Remedy>& remedy) {
   v("verify", remedy.verify);
 }
 
+void fields(auto& v, Visited<decltype(v), InterventionEffect>& effect) {
+  v("metric", effect.metric);
+  v("unit", effect.unit);
+  v("mean_before", effect.mean_before, "not measured");
+  v("mean_after", effect.mean_after, "not measured");
+  v("change_low", effect.change_low, "too few seconds were measured");
+  v("change_high", effect.change_high, "too few seconds were measured");
+}
+
+void fields(auto& v, Visited<decltype(v), InterventionResult>& result) {
+  v("node", result.node);
+  v.inlined(result.span);
+  v.name("outcome", result.outcome, intervention_outcome_of);
+  v("sentence", result.sentence);
+  v("effects", result.effects);
+}
+
 void fields(auto& v, Visited<decltype(v), Finding>& finding) {
   v("id", finding.id);
   v("fingerprint", finding.fingerprint);
@@ -159,6 +176,7 @@ void fields(auto& v, Visited<decltype(v), Finding>& finding) {
   v("impact", finding.impact);
   v("evidence", finding.evidence);
   if_any(v, "main_threads", finding.main_threads);
+  if_any_known(v, "interventions", finding.interventions);
   if_any(v, "feedback", finding.feedback);
   v.maybe("runner_up", finding.runner_up, !finding.runner_up.id.empty() || !finding.runner_up.why_not.empty());
   v.word("caused_by", finding.caused_by);

@@ -45,6 +45,7 @@ void narrow_to_node(Report& report, const std::string& node) {
   const auto listed = [](const auto& item) { return item.nodes; };
   const auto single = [](const auto& item) { return std::vector<std::string>{item.node}; };
   keep_node(report.findings, node, listed);
+  for (Finding& finding : report.findings) keep_node(finding.interventions, node, single);
   keep_node(report.coverage, node, listed);
   keep_node(report.episodes, node, single);
   keep_node(report.overhead, node, single);

@@ -258,6 +258,9 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
     add(parts, "for you", std::string(kNothingForUsers));
   }
   add_steps(parts, "for admins", finding.remedy.admin);
+  std::vector<std::string> tried;
+  for (const InterventionResult& one : finding.interventions) tried.push_back(one.sentence);
+  add(parts, "tried", lines_of(tried), RowKind::list);
   std::vector<Line> led_to;
   for (const Finding* effect : effects_of(finding, report.findings)) {
     led_to.push_back({{effect->id, true}, {": " + effect->sentence}});

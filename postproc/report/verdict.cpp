@@ -88,6 +88,7 @@ Finding merged(std::vector<Finding> same) {
     append(whole.intervals, std::move(same[i].intervals));
     append(whole.evidence, std::move(same[i].evidence));
     append(whole.main_threads, std::move(same[i].main_threads));
+    append(whole.interventions, std::move(same[i].interventions));
   }
   unite(whole.nodes);
   unite(whole.instances);
@@ -110,6 +111,7 @@ Finding merged(std::vector<Finding> same) {
   }
   if (whole.evidence.size() > kMostEvidence) whole.evidence.resize(kMostEvidence);
   if (whole.main_threads.size() > kMostEvidence) whole.main_threads.resize(kMostEvidence);
+  if (whole.interventions.size() > kMostEvidence) whole.interventions.resize(kMostEvidence);
   std::string identity = whole.id;
   for (const std::string& node : whole.nodes) identity += "\n" + node;
   for (const std::string& instance : whole.instances) identity += "\n" + instance;

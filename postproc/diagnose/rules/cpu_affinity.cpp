@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/interventions.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/numerics/median.h"
@@ -14,8 +16,9 @@
 namespace reveal::rule::cpu_affinity {
 namespace {
 
-/// Means over whole seconds of the busiest cpu the job may use, 0..1; NaN where no allowed cpu was measured.
-std::vector<double> busiest_allowed(const RuleContext& context) {
+/// Means over whole seconds of the busiest cpu the job may use, 0..1, without those in which reveal had changed that;
+/// NaN where no allowed cpu was measured.
+std::vector<double> busiest_allowed(const RuleContext& context, const std::vector<Interval>& changed) {
   const std::size_t second = context.steps(1);
   std::vector<double> busiest(context.telemetry.samples / second, std::nan(""));
   for (const std::size_t member : context.channels("job.cpu_allowed")) {
@@ -34,7 +37,25 @@ std::vector<double> busiest_allowed(const RuleContext& context) {
       if (!std::isnan(mean)) busiest[i] = std::isnan(busiest[i]) ? mean : std::max(busiest[i], mean);
     }
   }
-  return busiest;
+  std::vector<double> unchanged;
+  for (std::size_t i = 0; i < busiest.size(); ++i) {
+    const Interval at{i * second, (i + 1) * second};
+    const auto overlaps = [&at](Interval one) { return overlap(at, one) > 0; };
+    if (std::none_of(changed.begin(), changed.end(), overlaps)) unchanged.push_back(busiest[i]);
+  }
+  return unchanged;
+}
+
+/// The rest of the run.
+std::vector<TimeSpan> spans_outside(const RuleContext& context, const std::vector<Interval>& intervals) {
+  std::vector<TimeSpan> spans;
+  std::size_t begin = 0;
+  for (const Interval& interval : intervals) {
+    if (begin < interval.begin) spans.push_back(context.span(begin, interval.begin));
+    begin = std::max(begin, interval.end);
+  }
+  if (begin < context.telemetry.samples) spans.push_back(context.span(begin, context.telemetry.samples));
+  return spans;
 }
 
 /// One of the values: cpus are whole.
@@ -45,25 +66,32 @@ double usual_of(std::vector<double> values) {
 
 std::vector<Finding> check(const RuleContext& context) {
   const Interval whole{0, context.telemetry.samples};
-  const double allowed = usual_of(context.total("job.cpus_allowed"));
+  const std::vector<Interval> changed = changed_by_reveal(context);
+  const auto mean_of_job = [&](std::vector<double> series) {
+    return mean_inside(outside_of(std::move(series), changed), whole);
+  };
+  const double allowed = usual_of(outside_of(context.total("job.cpus_allowed"), changed));
   const double owned = usual_of(context.total("job.cpus_owned"));
   if (!(allowed >= 1) || !(owned >= 1)) throw Unavailable("not measured: job.cpus_allowed and job.cpus_owned");
   if (allowed >= context.threshold("max_share") * owned) return {};
 
-  const double running = mean_inside(context.total("job.running"), whole);
-  const std::vector<double> busiest = busiest_allowed(context);
+  const double running = mean_of_job(context.total("job.running"));
+  const std::vector<double> busiest = busiest_allowed(context, changed);
   if (busiest.empty()) throw Unavailable("not measured: busy time per cpu the job may use");
   const auto busy_seconds =
       std::count_if(busiest.begin(), busiest.end(), [&](double busy) { return busy > context.threshold("min_busy"); });
   const double busy_share = static_cast<double>(busy_seconds) / static_cast<double>(busiest.size());
   if (static_cast<double>(busy_seconds) < context.threshold("min_seconds")) return {};
   if (busy_share < context.threshold("min_busy_share")) return {};
-  // One busy thread fills one cpu and needs no second one: narrow, but not too narrow.
-  if (running < allowed + context.threshold("min_more_runnable")) return {};
-  // The narrow cpus must be busy with the job: with an outsider's work there, wider masks are not the first remedy.
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
-  const double used_cpus = used ? mean_inside(used->values, whole) : std::nan("");
+  const double used_cpus = used ? mean_of_job(used->values) : std::nan("");
   if (std::isnan(used_cpus)) throw Unavailable("not measured: job.cpu_time");
+  // job.running counts processes by their main thread; a process may have more threads that run, or wait for a cpu.
+  const auto waiting = rate(context, "job.wait_time", 1e-9, "threads");
+  const double ready = std::fmax(running, waiting ? used_cpus + mean_of_job(waiting->values) : std::nan(""));
+  // One busy thread fills one cpu and needs no second one: narrow, but not too narrow.
+  if (ready < allowed + context.threshold("min_more_runnable")) return {};
+  // The narrow cpus must be busy with the job: with an outsider's work there, wider masks are not the first remedy.
   if (used_cpus < context.threshold("min_own_share") * allowed * busy_share) return {};
 
   const bool binds = !(context.snapshot_value("env.OMP_PROC_BIND") + context.snapshot_value("env.GOMP_CPU_AFFINITY") +
@@ -72,17 +100,22 @@ std::vector<Finding> check(const RuleContext& context) {
   Finding finding = context.finding(binds ? JobValues{{"binds_threads", "yes"}} : JobValues{});
   finding.severity = Severity::warning;
   finding.confidence = Confidence::certain;
-  finding.intervals = {context.span(whole.begin, whole.end)};
+  finding.intervals = spans_outside(context, changed);
+  finding.interventions = interventions_of(context);
   for (const int cpu : parse_cpu_list(context.snapshot_value("job.cpus_allowed"))) {
     finding.instances.push_back("cpu" + std::to_string(cpu));
   }
 
-  const double useful = std::min(running, owned);
-  finding.impact.seconds = job_seconds(context) * busy_share * (1 - allowed / useful);
+  const double useful = std::min(ready, owned);
+  double seconds = 0;
+  for (const TimeSpan& span : finding.intervals) {
+    seconds += static_cast<double>(span.end_utc_ns - span.begin_utc_ns) * 1e-9;
+  }
+  finding.impact.seconds = seconds * busy_share * (1 - allowed / useful);
   finding.impact.percent = 100 * *finding.impact.seconds / job_seconds(context);
   finding.impact.how =
-      fmt::format("{} processes were ready to run on average; while the cpus were busy, they could use {} of {} cpus",
-                  number(running), number(allowed), number(owned));
+      fmt::format("{} threads were ready to run on average; while the cpus were busy, they could use {} of {} cpus",
+                  number(ready), number(allowed), number(owned));
   finding.impact.at_most = true;
 
   const auto fact = [&](std::string_view metric, double observed, std::optional<double> expected,
@@ -99,18 +132,19 @@ std::vector<Finding> check(const RuleContext& context) {
   };
   finding.evidence.push_back(fact("job.cpus_allowed", allowed, owned, "cpus"));
   finding.evidence.back().feature = "level";
-  finding.evidence.push_back(fact("job.running", running, allowed, "processes"));
+  if (running >= allowed) finding.evidence.push_back(fact("job.running", running, allowed, "processes"));
   finding.evidence.push_back(fact("job.cpu_time", used_cpus, useful, "cpus"));
   if (const auto wait = cpu_wait(context)) {
-    const double waited = mean_inside(wait->values, whole);
+    const double waited = mean_of_job(wait->values);
     if (!std::isnan(waited)) finding.evidence.push_back(fact(wait->metric, waited, 0, wait->unit));
   }
 
+  const bool is_over = !changed.empty() && changed.back().end == whole.end;
   finding.sentence = fmt::format(
-      "The job's processes may use only {} of the {} cpus the job owns on {}, and {} of them were ready to run on "
-      "average; "
-      "the cpu they share was full for {:.0f} % of the time.",
-      number(allowed), number(owned), context.telemetry.node, number(running), 100 * busy_share);
+      "The job's processes {} use only {} of the {} cpus the job owns on {}, and {} threads were ready to run on "
+      "average; the cpu they share was full for {:.0f} % of the time.",
+      is_over ? "could" : "may", number(allowed), number(owned), context.telemetry.node, number(ready),
+      100 * busy_share);
   finding.runner_up = {
       "", fmt::format("too many threads: the job could never use {} of {} cpus, so the cpu mask limits it first",
                       number(owned - allowed), number(owned))};
@@ -121,7 +155,7 @@ const RegisteredRule kRule{{
     .id = "cpu.affinity_too_narrow",
     .title = "The job is confined to fewer cpus than it owns",
     .looks_for = "Processes that may run on fewer cpus than the job owns (job.cpus_allowed against job.cpus_owned), "
-                 "while the allowed cpus are full and more processes are ready to run (job.running).",
+                 "while the allowed cpus are full and more threads are ready to run (job.running, job.wait_time).",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 30,

@@ -58,6 +58,18 @@ TEST(RunSettings, ReadsTheEnvironment) {
   EXPECT_EQ(settings.tags[1], std::make_pair(std::string("b"), std::string("2=3")));
 }
 
+TEST(RunSettings, LetTheSiteAllowInterventionsAndTheUserRefuseThem) {
+  const auto interventions = [](ConfigOwner owner, const Environment& environment) {
+    Config config;
+    config.read("[intervention]\nrules = [\"a.b\", \"c.d\"]\n", "reveal.conf", owner);
+    config.read_environment(environment);
+    return settings_of(config).interventions;
+  };
+  EXPECT_EQ(interventions(ConfigOwner::site, with({})), "a.b,c.d");
+  EXPECT_EQ(interventions(ConfigOwner::site, with({{"REVEAL_INTERVENE", "off"}})), "");
+  EXPECT_EQ(interventions(ConfigOwner::user, with({{"REVEAL_INTERVENE", "on"}})), "");
+}
+
 TEST(RunSettings, AreTheDefaultsOfTheKeys) {
   const RunSettings read = settings_of(Config());
   const RunSettings settings;
@@ -67,7 +79,7 @@ TEST(RunSettings, AreTheDefaultsOfTheKeys) {
   EXPECT_EQ(read.report, settings.report);
   EXPECT_EQ(read.quiet, settings.quiet);
   EXPECT_EQ(read.retain, settings.retain);
-  EXPECT_EQ(read.output + read.node + read.mail + read.name + read.probes + read.metrics, "");
+  EXPECT_EQ(read.output + read.node + read.mail + read.name + read.probes + read.metrics + read.interventions, "");
   EXPECT_TRUE(read.tags.empty());
 }
 

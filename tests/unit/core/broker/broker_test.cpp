@@ -104,6 +104,18 @@ TEST_F(Site, LetsUsersChooseWhetherCallsAreCounted) {
   EXPECT_TRUE(read_sampling(never, "probes=python").stack_forbidden);
 }
 
+TEST_F(Site, AloneAllowsInterventionsWhichUsersMayRefuse) {
+  EXPECT_EQ(read_sampling(config(""), "").interventions, "");
+  EXPECT_EQ(read_sampling(config(""), "intervene=on").interventions, "");
+  EXPECT_EQ(read_sampling(config("[run]\nintervene = true\n"), "").interventions, "");
+  EXPECT_EQ(read_sampling(config("[intervention]\nrules = [\"cpu.outsider\"]\n"), "").interventions, "");
+  const std::string allowed = config("[intervention]\nrules = [\"cpu.affinity_too_narrow\"]\n");
+  EXPECT_EQ(read_sampling(allowed, "interval=1s").interventions, "cpu.affinity_too_narrow");
+  EXPECT_EQ(read_sampling(allowed, "intervene=on").interventions, "cpu.affinity_too_narrow");
+  EXPECT_EQ(read_sampling(allowed, "intervene=off").interventions, "");
+  EXPECT_EQ(read_sampling(allowed, "intervene=never").interventions, "");
+}
+
 TEST_F(Site, BoundsATraceAlsoWhereItSaysNothing) {
   EXPECT_EQ(read_sampling(config(""), "").max_bytes, 2'000'000'000U);
   EXPECT_EQ(read_sampling(config("[slurm]\nspool_max = \"1MB\"\n"), "").max_bytes, 1'000'000U);

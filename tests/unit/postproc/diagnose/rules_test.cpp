@@ -1,6 +1,8 @@
 // cpu.outsider on nodes with every cpu second accounted for: one that has an outsider, and others that only look so.
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "hdf5schema/basics/error.h"
 #include "postproc/analysis/node_analysis.h"
 #include "postproc/diagnose/run_rules.h"
@@ -266,6 +268,22 @@ TEST(RuleAffinity, LeavesASingleThreadAlone) {
   EXPECT_TRUE(findings_of(telemetry, "cpu.affinity_too_narrow").empty());
 }
 
+TEST(RuleAffinity, CountsAllThreadsOfAProcess) {
+  SyntheticNode node;
+  node.cpus_allowed = 1;
+  node.runnable_more = 3;
+  auto telemetry = node.record(60, [](double, Demand& demand) { demand.job[0] = 1; });
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    if (telemetry.channels[i].metric != "job.running") continue;
+    for (double& value : telemetry.series(i)) value = 0;  // its main thread waits for the others
+  }
+  const auto found = findings_of(telemetry, "cpu.affinity_too_narrow");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find(" threads were ready to run on average"), std::string::npos) << found[0].sentence;
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 30, 2);  // both cpus would have been busy
+  for (const Evidence& evidence : found[0].evidence) EXPECT_NE(evidence.metric, "job.running");
+}
+
 TEST(RuleAffinity, LeavesAWideMaskAlone) {
   SyntheticNode node;
   node.runnable_more = 3;
@@ -282,6 +300,108 @@ TEST(RuleAffinity, BlamesNoMaskForAnOutsidersWork) {
     demand.outsider[0] = 0.6;
   });
   EXPECT_TRUE(findings_of(telemetry, "cpu.affinity_too_narrow").empty());
+}
+
+/// A job of three threads on one of two cpus until `wide_from`, on both of them until `narrow_from`.
+Telemetry widened_job(double wide_from, double narrow_from) {
+  SyntheticNode node;
+  node.cpus_allowed = 1;
+  node.runnable_more = 2;
+  Telemetry telemetry = node.record(60, [](double, Demand& demand) { demand.job[0] = 1; });
+  const std::map<std::string, double> wide{{"job.cpus_allowed", 2},  {"job.running", 3},  {"job.cpu_time", 0.2e9},
+                                           {"job.wait_time", 0.1e9}, {"cpu.user", 0.1e9}, {"job.cpu_allowed", 1}};
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    const auto value = wide.find(telemetry.channels[i].metric);
+    if (value == wide.end()) continue;
+    for (auto t = static_cast<std::size_t>(wide_from * 10); t < static_cast<std::size_t>(narrow_from * 10); ++t) {
+      telemetry.series(i)[t] = value->second;
+    }
+  }
+  return telemetry;
+}
+
+Event intervention(const Telemetry& telemetry, double second, const char* code, const char* text) {
+  return {telemetry.begin_utc_ns + static_cast<std::int64_t>(second * 1e9), "cpu.affinity_too_narrow", code, text};
+}
+
+TEST(RuleAffinity, TellsWhatRevealChangedAndWhatThatBrought) {
+  const Telemetry telemetry = widened_job(20, 60);
+  const std::vector<Event> events{
+      intervention(telemetry, 20, "intervention_tried", "widened the cpus of 1 process (3 threads) from 0 to 0-1"),
+      intervention(telemetry, 32, "intervention_kept", "waiting 2.00 -> 1.00, cpus used 1.00 -> 2.00")};
+  EXPECT_TRUE(findings_of(telemetry, "cpu.affinity_too_narrow").empty()) << "most of the time it had both cpus";
+  const auto found = findings_of(telemetry, "cpu.affinity_too_narrow", {}, {}, events);
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].intervals.size(), 1U);
+  expect_span(telemetry, found[0], 0, 20, 1e-6);
+  EXPECT_GT(found[0].impact.seconds.value_or(0), 5);
+  EXPECT_LE(found[0].impact.seconds.value_or(99), 10.1);
+  EXPECT_TRUE(found[0].sentence.starts_with("The job's processes could use only 1 of the 2 cpus"));
+  EXPECT_FALSE(found[0].remedy.advice.empty()) << "the next run needs it";
+  ASSERT_EQ(found[0].interventions.size(), 1U);
+  const InterventionResult& result = found[0].interventions[0];
+  EXPECT_EQ(result.node, "n01");
+  EXPECT_EQ(result.outcome, InterventionResult::Outcome::kept);
+  EXPECT_EQ(result.span.end_utc_ns - result.span.begin_utc_ns, 12'000'000'000);
+  ASSERT_EQ(result.effects.size(), 2U);
+  EXPECT_EQ(result.effects[0].metric, "job.wait_time");
+  EXPECT_EQ(result.effects[0].unit, "threads");
+  EXPECT_NEAR(result.effects[0].mean_before.value_or(0), 2, 0.05);
+  EXPECT_NEAR(result.effects[0].mean_after.value_or(0), 1, 1e-9);
+  EXPECT_NEAR(result.effects[0].change_low.value_or(0), -1, 0.05);
+  EXPECT_LT(result.effects[0].change_low.value_or(0), result.effects[0].change_high.value_or(0));
+  EXPECT_EQ(result.effects[1].metric, "job.cpu_time");
+  EXPECT_NEAR(result.effects[1].change_high.value_or(0), 1, 0.05);
+  EXPECT_TRUE(
+      result.sentence.starts_with("At 22:13:40 UTC, reveal widened the cpus of 1 process (3 threads) from 0 to "
+                                  "0-1 on n01: threads without a cpu "))
+      << result.sentence;
+  EXPECT_NE(result.sentence.find(" before and 1.00 after (95 % interval of the change: -"), std::string::npos)
+      << result.sentence;
+  EXPECT_TRUE(result.sentence.ends_with("). This helped, so it stays until the job ends.")) << result.sentence;
+}
+
+TEST(RuleAffinity, LeavesOutTheTimeInWhichATrialWasMade) {
+  const Telemetry telemetry = widened_job(20, 32);
+  const std::vector<Event> events{
+      intervention(telemetry, 20, "intervention_tried", "widened the cpus of 1 process (3 threads) from 0 to 0-1"),
+      intervention(telemetry, 32, "intervention_undone", "gave 3 threads cpus 0 again")};
+  const auto found = findings_of(telemetry, "cpu.affinity_too_narrow", {}, {}, events);
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].intervals.size(), 2U);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals[1].begin_utc_ns), 32, 1e-6);
+  EXPECT_TRUE(found[0].sentence.starts_with("The job's processes may use only 1 of the 2 cpus"));
+  ASSERT_EQ(found[0].interventions.size(), 1U);
+  EXPECT_EQ(found[0].interventions[0].outcome, InterventionResult::Outcome::undone);
+  EXPECT_TRUE(found[0].interventions[0].sentence.ends_with("This did not help, so it was undone."));
+}
+
+TEST(RuleAffinity, TellsWhyRevealChangedNothing) {
+  const Telemetry telemetry = widened_job(60, 60);
+  const std::vector<Event> events{intervention(telemetry, 20, "intervention_refused", "its user refused")};
+  const auto found = findings_of(telemetry, "cpu.affinity_too_narrow", {}, {}, events);
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].interventions.size(), 1U);
+  EXPECT_EQ(found[0].interventions[0].sentence, "reveal changed nothing on n01: its user refused.");
+  EXPECT_TRUE(found[0].interventions[0].effects.empty());
+}
+
+TEST(RuleAffinity, SurvivesImpossibleInterventions) {
+  const Telemetry telemetry = widened_job(60, 60);
+  std::vector<Event> events{intervention(telemetry, 5, "intervention_kept", ""),
+                            {INT64_MAX, "cpu.affinity_too_narrow", "intervention_tried", ""},
+                            {INT64_MIN, "cpu.affinity_too_narrow", "intervention_undone", ""}};
+  for (int i = 0; i < 1000; ++i) {
+    events.push_back(intervention(telemetry, 59 - i, "intervention_tried", "widened"));
+    events.push_back(intervention(telemetry, i, "intervention_refused", "no"));
+  }
+  try {
+    for (const Finding& finding : findings_of(telemetry, "cpu.affinity_too_narrow", {}, {}, events)) {
+      EXPECT_LE(finding.interventions.size(), 8U);
+      EXPECT_GT(finding.impact.seconds.value_or(0), 0);
+    }
+  } catch (const Unavailable&) {  // nothing is left to judge
+  }
 }
 
 TEST(RuleWriteback, FindsAnOutsidersFloodThatBlocksTheJob) {

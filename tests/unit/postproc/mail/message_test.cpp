@@ -262,6 +262,7 @@ TEST(MailMessage, TellsNoAdministratorWhereTheProgramStood) {
   report.python.clear();
   report.findings[0].main_threads.clear();
   const MailMessage without = compose_mail(report, site(), to_admins());
+  report.findings[0].interventions = {{.node = "n01", .sentence = "reveal: call 555 0100", .effects = {}}};
   report.findings[0].main_threads = {"the main thread of rank1 was in secret_load (data.py:88) in 27 of 30 samples"};
   report.python = {{.node = "n01", .process = "rank1", .samples = 120, .places = {{"secret_step (train.py:40)", 90}}}};
   EXPECT_EQ(compose_mail(report, site(), to_admins()).mime, without.mime);  // the attached page, too

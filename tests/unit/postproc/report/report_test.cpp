@@ -278,6 +278,22 @@ TEST(ReportText, SaysWhereThePythonOfTheJobStood) {
   EXPECT_EQ(back.findings[0].main_threads, report.findings[0].main_threads);
 }
 
+TEST(ReportText, TellsWhatRevealChangedBelowTheLinesToType) {
+  Report report = samples::outsider(8);
+  report.findings[0].interventions = {{.node = "n01",
+                                       .outcome = InterventionResult::Outcome::kept,
+                                       .sentence = "At 12:01:05 UTC, reveal widened the cpus of 4 processes.",
+                                       .effects = {{"job.cpu_time", "cpus", 1.0, 1.98, 0.96, std::nullopt}}}};
+  const std::string page = render_text(report);
+  const std::size_t told = page.find("  tried        At 12:01:05 UTC, reveal widened the cpus of 4 processes.");
+  EXPECT_NE(told, std::string::npos) << page;
+  EXPECT_LT(page.find("  for admins"), told);
+  EXPECT_NE(render_html(report).find("reveal widened the cpus of 4 processes"), std::string::npos);
+  const std::string json = render_json(report);
+  EXPECT_NE(json.find("\"change_high_reason\""), std::string::npos);
+  EXPECT_EQ(parse_report(json).findings[0].interventions, report.findings[0].interventions);
+}
+
 TEST(ReportText, ShowsAFindingInFullAndNothingElse) {
   Report report = samples::outsider(2);
   report.findings.resize(1);

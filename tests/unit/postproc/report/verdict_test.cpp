@@ -36,12 +36,14 @@ std::string judged(Report& report, const NotJudged& not_judged = {}) {
 TEST(Verdict, NamesTheNodesOfThreadsOnSeveral) {
   Finding first = finding_of("net.slow", Severity::notice, 3);
   first.main_threads = {"the main thread of slot3 was in load"};
+  first.interventions = {{.node = "n01", .sentence = "reveal widened cpus.", .effects = {}}};
   Finding second = first;
   second.nodes = {"n02"};
   const std::vector<Finding> merged = merge_findings({first, second});
   ASSERT_EQ(merged.size(), 1U);
   EXPECT_EQ(merged[0].main_threads, (std::vector<std::string>{"n01: the main thread of slot3 was in load",
                                                               "n02: the main thread of slot3 was in load"}));
+  EXPECT_EQ(merged[0].interventions.size(), 2U);
   EXPECT_EQ(merge_findings({first}).at(0).main_threads, first.main_threads);
 }
 

@@ -1,0 +1,69 @@
+#include "core/intervention/job_threads.h"
+
+#include <algorithm>
+#include <iterator>
+#include <string>
+
+#include "core/job/process_stat.h"
+#include "hdf5schema/basics/text.h"
+
+namespace reveal {
+namespace {
+
+std::string task_folder(int pid) {
+  return "/proc/" + std::to_string(pid) + "/task";
+}
+
+std::optional<JobThread> read_thread(KernelTree& fs, int pid, int tid) {
+  const std::string text = fs.text(task_folder(pid) + '/' + std::to_string(tid) + "/stat").value_or("");
+  const auto stat = parse_process_stat(text);
+  if (!stat || stat->state == 'Z' || stat->state == 'X') return std::nullopt;
+  return JobThread{pid, tid, stat->start_ticks, stat->user_ticks + stat->system_ticks};
+}
+
+bool works(const Job& job, const JobProcess& process) {
+  return !process.launcher && process.program == ProgramOf::job && process.weight > 0 && process.stat.state != 'Z' &&
+         !job.is_keeper(process);
+}
+
+}  // namespace
+
+std::vector<JobThread> threads_of(KernelTree& fs, int pid) {
+  std::vector<JobThread> threads;
+  for (const std::string& name : fs.list(task_folder(pid))) {
+    const auto tid = parse_int(name);
+    const auto thread = tid ? read_thread(fs, pid, static_cast<int>(*tid)) : std::nullopt;
+    if (thread) threads.push_back(*thread);
+  }
+  return threads;
+}
+
+bool is_there(KernelTree& fs, const JobThread& thread) {
+  const auto now = read_thread(fs, thread.pid, thread.tid);
+  return now && now->start_ticks == thread.start_ticks;
+}
+
+std::optional<std::vector<ThreadGroup>> thread_groups(const InterventionContext& context) {
+  std::int64_t expected = 0;
+  for (const auto& process : context.job.processes()) {
+    if (works(context.job, *process)) expected += process->stat.threads;
+  }
+  if (expected > kMostThreads) return std::nullopt;
+  std::vector<ThreadGroup> groups;
+  for (const auto& process : context.job.processes()) {
+    if (!works(context.job, *process)) continue;
+    for (const JobThread& thread : threads_of(context.fs, process->pid)) {
+      const auto cpus = context.masks.read(thread.tid);
+      if (!cpus) continue;
+      auto group = std::find_if(groups.begin(), groups.end(), [&](const auto& other) { return other.cpus == *cpus; });
+      if (group == groups.end()) {
+        groups.push_back({*cpus, {}});
+        group = std::prev(groups.end());
+      }
+      group->threads.push_back(thread);
+    }
+  }
+  return groups;
+}
+
+}  // namespace reveal

@@ -1,0 +1,275 @@
+// A job of four workers on a node of four cpus: which crowds may use more of them, and which are left alone.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <map>
+#include <optional>
+
+#include "core/intervention/intervention.h"
+#include "job_on_host.h"
+
+namespace reveal::tests::narrow_affinity_test {
+namespace {
+
+constexpr int kLauncher = 500;
+constexpr JobLoad kCrowded{.seconds = 1, .waiting = 3, .used = 1};
+
+class MaskTable final : public ThreadMasks {
+ public:
+  [[nodiscard]] std::optional<CpuSet> read(int tid) const override {
+    const auto found = cpus.find(tid);
+    return found == cpus.end() ? std::nullopt : std::optional(found->second);
+  }
+  [[nodiscard]] int write(int tid, const CpuSet& wanted) override {
+    if (refusal == 0) cpus[tid] = wanted;
+    return refusal;
+  }
+
+  std::map<int, CpuSet> cpus;
+  int refusal = 0;
+};
+
+std::string stat_of(int id, int ticks, int start) {
+  return std::to_string(id) + " (worker) R 500 1 1 0 -1 4194304 11 0 22 0 " + std::to_string(ticks) +
+         " 0 0 0 20 0 1 0 " + std::to_string(start) +
+         " 1000000 50 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n";
+}
+
+class NarrowAffinityTest : public JobOnHost {
+ protected:
+  NarrowAffinityTest() {
+    host_.write("/sys/devices/system/cpu/online", "0-3\n");
+    host_.write("/run/rank.500", "0\n");
+    host_.last_pid(900);
+    host_.process(kLauncher, 1, "reveal-run", 0, 0);
+    put_cpus_of_launcher("0-3");
+    for (int i = 1; i <= 4; ++i) {
+      Worker& worker = workers_[kLauncher + i];
+      masks_.cpus[kLauncher + i] = CpuSet::of_list("0");
+      put_status(kLauncher + i, 1000);
+      put_environment(kLauncher + i, "HOME=/home/ada");
+      put_times(kLauncher + i, worker);
+    }
+    put_idle();
+  }
+
+  void open() {
+    start({.directory = host_.root() / "run"});
+    kind_ = find_intervention("cpu.affinity_too_narrow")
+                ->open({.fs = *fs_,
+                        .job = *job_,
+                        .host = machine_,
+                        .masks = masks_,
+                        .user = 1000,
+                        .batch_system = batch_system_});
+  }
+  /// A second in which each worker uses as much as before; what its look shows.
+  SeenFinding second(const JobLoad& load = kCrowded) {
+    for (auto& [id, worker] : workers_) {
+      worker.ticks += worker.per_second;
+      put_times(id, worker);
+    }
+    for (int& ticks : idle_) ticks += idle_per_second_;
+    put_idle();
+    step(10);
+    return kind_->look(load);
+  }
+  SeenFinding seen() {
+    open();
+    second();  // their times are compared with those of the look before
+    second();
+    return second();
+  }
+  Change applied() {
+    const SeenFinding sight = seen();
+    EXPECT_TRUE(sight.finding);
+    EXPECT_EQ(sight.refused, "");
+    return kind_->apply();
+  }
+  void bind(const std::map<int, const char*>& lists) {
+    for (const auto& [id, list] : lists) masks_.cpus[id] = CpuSet::of_list(list);
+  }
+  std::string cpus_of(int id) const { return masks_.cpus.at(id).list(); }
+
+  void put_cpus_of_launcher(const std::string& list) {
+    host_.write("/proc/500/status", "Name:\treveal-run\nUid:\t1000\t1000\nCpus_allowed_list:\t" + list + "\n");
+  }
+  void put_status(int id, int user) {
+    host_.write("/proc/" + std::to_string(id) + "/status", "Name:\tworker\nUid:\t" + std::to_string(user) + "\t0\n");
+  }
+  void put_environment(int id, const std::string& variable) {
+    host_.write("/proc/" + std::to_string(id) + "/environ", variable + '\0');
+  }
+  void put_group(int id, const std::string& path) {
+    host_.write("/proc/" + std::to_string(id) + "/cgroup", "0::" + path + "\n");
+  }
+
+  struct Worker {
+    int ticks = 100;
+    int per_second = 25;
+    int start = 200;
+  };
+  void put_times(int id, const Worker& worker) {
+    const std::string text = stat_of(id, worker.ticks, worker.start);
+    host_.write("/proc/" + std::to_string(id) + "/stat", text);
+    host_.write("/proc/" + std::to_string(id) + "/task/" + std::to_string(id) + "/stat", text);
+  }
+  void put_idle() {
+    std::string text = "cpu  1 2 3 4 5 6 7 0 0 0\n";
+    for (std::size_t cpu = 0; cpu < std::size(idle_); ++cpu) {
+      text += "cpu" + std::to_string(cpu) + " 1 2 3 " + std::to_string(idle_[cpu]) + " 5 6 7 0 0 0\n";
+    }
+    host_.write("/proc/stat", text + "intr 4711 0\n");
+  }
+
+  MaskTable masks_;
+  std::map<int, Worker> workers_;
+  int idle_[4] = {0, 0, 0, 0};
+  int idle_per_second_ = 90;
+  bool batch_system_ = false;
+  std::unique_ptr<Intervention> kind_;
+};
+
+TEST_F(NarrowAffinityTest, GivesACrowdTheOtherCpusOfItsJobAndTakesThemBack) {
+  const Change change = applied();
+  EXPECT_EQ(change.threads, 4U);
+  EXPECT_EQ(change.text, "widened the cpus of 4 processes (4 threads) from 0 to 0-3");
+  for (const int id : {501, 502, 503, 504}) EXPECT_EQ(cpus_of(id), "0-3");
+  EXPECT_FALSE(second({.seconds = 1, .waiting = 0, .used = 2}).finding);
+  const Change undone = kind_->undo();
+  EXPECT_EQ(undone.threads, 4U);
+  EXPECT_EQ(undone.text, "gave 4 threads cpus 0 again");
+  for (const int id : {501, 502, 503, 504}) EXPECT_EQ(cpus_of(id), "0");
+}
+
+TEST_F(NarrowAffinityTest, SeesNoCrowdInThreadsThatHaveACpuEach) {
+  bind({{501, "0"}, {502, "1"}, {503, "2"}, {504, "3"}});
+  for (auto& [id, worker] : workers_) worker.per_second = 99;
+  EXPECT_FALSE(seen().finding);
+}
+
+TEST_F(NarrowAffinityTest, LeavesThreadsAloneThatAreBoundToPartsOfTheNode) {
+  bind({{501, "0"}, {502, "0"}, {503, "1"}, {504, "1"}});
+  for (auto& [id, worker] : workers_) worker.per_second = 50;
+  const SeenFinding sight = seen();
+  EXPECT_TRUE(sight.finding);
+  EXPECT_EQ(sight.refused, "its busy threads are bound to different cpus");
+}
+
+TEST_F(NarrowAffinityTest, SeesNoCrowdWhereNobodyWaits) {
+  open();
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(second({.seconds = 1, .waiting = 0.3, .used = 1}).finding);
+}
+
+TEST_F(NarrowAffinityTest, SeesNoCrowdOnMostOfTheCpus) {
+  bind({{501, "0-2"}, {502, "0-2"}, {503, "0-2"}, {504, "0-2"}});
+  for (auto& [id, worker] : workers_) worker.per_second = 75;
+  EXPECT_FALSE(seen().finding);
+}
+
+TEST_F(NarrowAffinityTest, SeesNoCrowdOnACpuThatOthersFill) {
+  for (auto& [id, worker] : workers_) worker.per_second = 12;
+  EXPECT_FALSE(seen().finding);
+}
+
+TEST_F(NarrowAffinityTest, LeavesACrowdAloneWhereTheOtherCpusAreBusy) {
+  idle_per_second_ = 10;
+  EXPECT_EQ(seen().refused, "the other cpus that the job owns were not idle");
+}
+
+TEST_F(NarrowAffinityTest, GivesNoMoreCpusThanTheLauncherWasGiven) {
+  put_cpus_of_launcher("0-1");
+  EXPECT_EQ(applied().text, "widened the cpus of 4 processes (4 threads) from 0 to 0-1");
+  EXPECT_EQ(cpus_of(504), "0-1");
+}
+
+TEST_F(NarrowAffinityTest, TakesNoNodeOfABatchSystemForTheJobs) {
+  batch_system_ = true;
+  EXPECT_EQ(seen().refused, "no cpuset confines the job, so that the cpus that it owns are not known");
+  EXPECT_EQ(cpus_of(501), "0");
+}
+
+TEST_F(NarrowAffinityTest, GivesAJobOfABatchSystemTheCpusOfItsCpuset) {
+  batch_system_ = true;
+  host_.write("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+  for (const int id : {501, 502, 503, 504}) put_group(id, "/job_4711/task_0");
+  host_.write("/sys/fs/cgroup/job_4711/task_0/cpuset.cpus.effective", "0,2\n");
+  host_.write("/sys/fs/cgroup/job_4711/task_0/cpuset.cpus", "\n");
+  EXPECT_NE(seen().refused, "") << "the cpus of the whole node, as far as this group shows";
+  host_.write("/sys/fs/cgroup/job_4711/task_0/cpuset.cpus", "0,2\n");
+  EXPECT_EQ(second().refused, "");
+  EXPECT_EQ(kind_->apply().text, "widened the cpus of 4 processes (4 threads) from 0 to 0,2");
+}
+
+TEST_F(NarrowAffinityTest, LeavesProcessesOfOtherUsersAlone) {
+  put_status(503, 1001);
+  EXPECT_EQ(applied().text, "process 503 belongs to another user");
+  for (const int id : {501, 502, 503, 504}) EXPECT_EQ(cpus_of(id), "0");
+}
+
+TEST_F(NarrowAffinityTest, LeavesProcessesInOtherControlGroupsAlone) {
+  for (const int id : {501, 502, 504}) put_group(id, "/user/job");
+  put_group(503, "/user/jobs_of_others");
+  EXPECT_EQ(applied().text, "process 503 is in another control group than the job");
+  EXPECT_EQ(cpus_of(501), "0");
+}
+
+TEST_F(NarrowAffinityTest, LeavesAJobAloneThatBindsItsThreadsItself) {
+  put_environment(502, "OMP_PROC_BIND=close");
+  EXPECT_EQ(applied().text, "the job binds its threads itself (OMP_PROC_BIND)");
+  put_environment(502, "OMP_PROC_BIND=false");
+  EXPECT_EQ(kind_->apply().threads, 4U);
+}
+
+TEST_F(NarrowAffinityTest, LeavesAJobAloneWhoseUserRefused) {
+  put_environment(504, "REVEAL_INTERVENE=off");
+  EXPECT_EQ(applied().text, "its user refused (REVEAL_INTERVENE)");
+  put_environment(504, "REVEAL_INTERVENE=certainly not");
+  EXPECT_EQ(kind_->apply().threads, 0U);
+  host_.remove("/proc/504/environ");
+  EXPECT_EQ(kind_->apply().text, "the environment of process 504 cannot be read");
+  put_environment(504, "REVEAL_INTERVENE=on");
+  EXPECT_EQ(kind_->apply().threads, 4U);
+}
+
+TEST_F(NarrowAffinityTest, SaysWhyTheKernelRefused) {
+  masks_.refusal = EPERM;
+  const Change change = applied();
+  EXPECT_EQ(change.threads, 0U);
+  EXPECT_EQ(change.text, "the kernel refused it: Operation not permitted");
+}
+
+TEST_F(NarrowAffinityTest, TakesNothingBackThatTheJobChangedOrThatIsNoLongerThere) {
+  applied();
+  bind({{501, "2"}});         // it chose that itself
+  workers_[502].start = 900;  // another process with its number
+  host_.remove("/proc/503");  // it ended
+  put_times(502, workers_[502]);
+  const Change undone = kind_->undo();
+  EXPECT_EQ(undone.text, "gave 1 thread cpus 0 again");
+  EXPECT_EQ(cpus_of(501), "2");
+  EXPECT_EQ(cpus_of(502), "0-3");
+  EXPECT_EQ(cpus_of(504), "0");
+}
+
+TEST_F(NarrowAffinityTest, TakesCpusBackFromThreadsThatInheritedThem) {
+  applied();
+  bind({{601, "0-3"}, {602, "1-2"}});
+  host_.write("/proc/501/task/601/stat", stat_of(601, 0, 800));
+  host_.write("/proc/501/task/602/stat", stat_of(602, 0, 800));
+  EXPECT_EQ(kind_->undo().threads, 5U);
+  EXPECT_EQ(cpus_of(601), "0");
+  EXPECT_EQ(cpus_of(602), "1-2");
+}
+
+TEST_F(NarrowAffinityTest, ChangesNoThreadThatHadOtherCpus) {
+  bind({{601, "3"}});
+  host_.write("/proc/501/task/601/stat", stat_of(601, 0, 200));
+  EXPECT_EQ(applied().threads, 4U);
+  EXPECT_EQ(cpus_of(601), "3");
+  kind_->undo();
+  EXPECT_EQ(cpus_of(601), "3");
+}
+
+}  // namespace
+}  // namespace reveal::tests::narrow_affinity_test
