@@ -14,6 +14,8 @@ constexpr RunOption kRunOptions[] = {
     {config_key("run", "name"), "--name", "TEXT"},
     {config_key("run", "tag"), "--tag", "KEY=VALUE"},
     {config_key("run", "stack"), "--stack", "", OptionForm::turns_on},
+    {config_key("run", "faster_reading"), "--no-faster-reading", "", OptionForm::turns_off,
+     "Read no probe more often while something is unusual"},
     {config_key("run", "report"), "--no-report", "", OptionForm::turns_off, "Record only, analyse later"},
     {config_key("run", "report_limit"), "--report-limit", "TIME"},
     {config_key("run", "quiet"), "--quiet", "", OptionForm::turns_on},
@@ -50,6 +52,7 @@ RunSettings settings_of(const Config& config) {
     settings.tags.emplace_back(tag.substr(0, equals), tag.substr(equals + 1));
   }
   settings.stack = config.truth(config_key("run", "stack"));
+  settings.faster_reading = config.truth(config_key("run", "faster_reading"));
   settings.report = config.truth(config_key("run", "report"));
   settings.quiet = config.truth(config_key("run", "quiet"));
   return settings;

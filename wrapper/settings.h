@@ -28,6 +28,7 @@ struct RunSettings {
   std::chrono::milliseconds report_limit = std::chrono::seconds(20);  // from the end of the command to the prompt
   std::vector<std::pair<std::string, std::string>> tags;
   bool stack = false;
+  bool faster_reading = true;
   bool report = true;
   bool quiet = false;
 };

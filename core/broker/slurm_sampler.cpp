@@ -134,6 +134,7 @@ SlurmSampling read_sampling(const std::string& file, const std::string& request,
   const std::string site_stack = config.text(config_key("slurm", "stack"));
   sampling.stack = is_stack_wanted(site_stack, request, stack);
   sampling.stack_forbidden = site_stack == "never";
+  sampling.faster_reading = config.truth(config_key("slurm", "faster_reading"));
   sampling.min_seconds = static_cast<double>(config.whole(config_key("slurm", "min_seconds")));
   sampling.max_bytes = config.size(config_key("slurm", "spool_max"));
   // The report reads every row: it reduces the trace to a summary afterwards.

@@ -104,6 +104,11 @@ TEST_F(Site, LetsUsersChooseWhetherCallsAreCounted) {
   EXPECT_TRUE(read_sampling(never, "probes=python").stack_forbidden);
 }
 
+TEST_F(Site, DecidesWhetherProbesAreReadFaster) {
+  EXPECT_TRUE(read_sampling(config(""), "").faster_reading);
+  EXPECT_FALSE(read_sampling(config("[slurm]\nfaster_reading = false\n"), "").faster_reading);
+}
+
 TEST_F(Site, BoundsATraceAlsoWhereItSaysNothing) {
   EXPECT_EQ(read_sampling(config(""), "").max_bytes, 2'000'000'000U);
   EXPECT_EQ(read_sampling(config("[slurm]\nspool_max = \"1MB\"\n"), "").max_bytes, 1'000'000U);
