@@ -51,6 +51,7 @@ Sampler::Options sampler_options(const CollectOptions& options) {
   sampler.gpu_library = options.gpu_library;
   sampler.stack = options.stack;
   sampler.stack_forbidden = options.stack_forbidden;
+  sampler.faster_reading = options.faster_reading;
   sampler.perf_broker = options.perf_broker;
   sampler.call_broker = options.call_broker;
   return sampler;

@@ -43,14 +43,19 @@ std::string_view remedy_of(std::string_view probe) {
   return "";
 }
 
-std::string period_text(std::chrono::nanoseconds period) {
-  if (period <= kDefaultInterval) return "tick (100 ms)";  // whatever the interval
+std::string time_text(std::chrono::nanoseconds period) {
   const auto milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(period).count();
   return milliseconds % 1000 == 0 ? std::to_string(milliseconds / 1000) + " s" : std::to_string(milliseconds) + " ms";
 }
 
-/// "1 s", or "tick (100 ms) to 2 s" where hosts of more cpus are read less often.
+std::string period_text(std::chrono::nanoseconds period) {
+  return period <= kDefaultInterval ? "tick (100 ms)" : time_text(period);  // a tick, whatever the interval
+}
+
+/// "1 s", "1 s, at times 100 ms", or "tick (100 ms) to 2 s" where hosts of more cpus are read less often.
 std::string periods_of(const ProbeSpec& spec) {
+  const bool faster = spec.faster_while_unusual.count() > 0;
+  if (faster) return period_text(spec.period) + ", at times " + time_text(spec.faster_while_unusual);
   if (spec.period_on == nullptr) return period_text(spec.period);
   const std::string small = period_text(period_on(spec, kSmallHost));
   const std::string large = period_text(period_on(spec, kLargeHost));

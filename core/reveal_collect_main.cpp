@@ -118,6 +118,9 @@ void describe(CLI::App& app, CommandLine& line) {
       "Count calls into CUDA, NCCL, gloo, MPI and PyTorch (needs root); record the lines that Python programs execute");
   app.add_option("--intervene", line.interventions,
                  "Rules on whose findings it may act, separated by commas: [intervention] of reveal.conf");
+  app.add_flag_callback(
+      "--no-faster-reading", [&collect] { collect.faster_reading = false; },
+      "Do not read TCP connections, NUMA maps and Python programs more often while something is unusual");
   app.add_option("--gpu-library", collect.gpu_library, "NVIDIA's management library (default libnvidia-ml.so.1)");
   app.add_option("--metrics", collect.metrics_file,
                  "File with the metrics to record (default: all) and further text files to read; see below");
@@ -272,6 +275,7 @@ int serve_slurm(CommandLine& line) {
         read_sampling(line.broker.config, line.broker.request, process_environment("SPANK_REVEAL_STACK"));
     line.collect.stack = sampling.stack;
     line.collect.stack_forbidden = sampling.stack_forbidden;
+    line.collect.faster_reading = sampling.faster_reading;
     line.interval = sampling.interval;
     line.probes = sampling.probes;
     line.interventions = sampling.interventions;

@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/layout.h"
+#include "hdf5schema/regular_rows.h"
 #include "hdf5schema/trace_file.h"
 
 namespace reveal {
@@ -71,6 +72,7 @@ std::span<const Aggregate> aggregates_of(Kind kind) {
 FamilySpec spec_of(const FamilySpec& spec, const Aggregate& aggregate) {
   FamilySpec minutes = spec;
   minutes.period = kMinute;
+  minutes.faster = {};
   minutes.real = spec.real || (aggregate.fractions && !stored_as_real(spec.kind, spec.unit));
   if (*aggregate.suffix == '\0') return minutes;
   minutes.path += std::string("_") + aggregate.suffix;
@@ -100,6 +102,8 @@ class Summary {
     for (const TraceReader::Family& family : trace.families()) {
       if (!family.time_ns.empty()) begin_ = std::min(begin_, family.time_ns.front());
     }
+    const std::vector<ClockPair> clocks = trace.clocks();
+    if (!clocks.empty()) utc_minus_monotonic_ns_ = clocks.front().utc_ns - clocks.front().monotonic_ns;
   }
 
   std::vector<TraceFile::Written> write() {
@@ -196,11 +200,14 @@ class Summary {
     std::size_t minute = 0;
     for (std::size_t first = 0; first < family.time_ns.size(); first += kRowsAtOnce) {
       const std::size_t count = std::min(kRowsAtOnce, family.time_ns.size() - first);
-      const std::vector<double> values = trace_.read(family, first, count);
-      for (std::size_t row = 0; row < count; ++row) {
-        while (family.time_ns[first + row] > times[minute]) ++minute;
+      const std::span<const std::int64_t> read = family.time_ns.subspan(first, count);
+      std::vector<std::int64_t> rows(read.begin(), read.end());
+      std::vector<double> values = trace_.read(family, first, count);
+      merge_extra_rows(family.spec, utc_minus_monotonic_ns_, rows, values);
+      for (std::size_t row = 0; row < rows.size(); ++row) {
+        while (rows[row] > times[minute]) ++minute;
         for (std::size_t channel = 0; channel < channels; ++channel)
-          minutes[channel * times.size() + minute].take(values[channel * count + row]);
+          minutes[channel * times.size() + minute].take(values[channel * rows.size() + row]);
       }
     }
     for (const Aggregate& aggregate : aggregates_of(family.spec.kind)) {
@@ -242,6 +249,7 @@ class Summary {
   std::vector<Event> events_;
   TraceFile file_;
   std::int64_t begin_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t utc_minus_monotonic_ns_ = 0;
   std::map<std::string, Axis> axes_;
 };
 

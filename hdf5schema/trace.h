@@ -49,6 +49,9 @@ struct FamilySpec {
   std::string clock = {};
   /// float64 although its unit counts whole things: a mean of them.
   bool real = false;
+  /// The period of additional rows while the collector found the node unusual, a part of `period`; 0: there are none.
+  /// Needs a clock of its own.
+  std::chrono::nanoseconds faster = {};
 };
 
 /// One row of a family. `metric` ("mem.dirty"), `instance` ("cpu3", "vda", "" for the whole node),

@@ -61,6 +61,7 @@ void describe(const H5::DataSet& values, const FamilySpec& spec, const std::stri
   set_attribute(values, "stored", is_counted(spec.kind) ? "increments" : "levels");
   set_attribute(values, "time", "time_" + axis);
   if (!spec.clock.empty()) set_attribute(values, "clock", spec.clock);
+  if (spec.faster.count() > 0) set_attribute(values, "faster_period", static_cast<double>(spec.faster.count()) / 1e9);
   if (stored_as_real(spec))
     set_attribute(values, "_FillValue", kNotANumber);
   else

@@ -446,6 +446,10 @@ void TraceReader::Impl::read_family(const std::string& family_path) {
   if (!real && (stored_as_real(family.spec) || !checked.holds_int64())) throw Error("its values have the wrong type");
   family.spec.period = seconds_attribute(dataset, "period");
   if (family.spec.period <= std::chrono::nanoseconds(0)) throw Error("has no period");
+  const std::chrono::nanoseconds faster = seconds_attribute(dataset, "faster_period");
+  const bool divides =
+      faster.count() > 0 && faster < family.spec.period && family.spec.period % faster == faster.zero();
+  if (divides) family.spec.faster = faster;
   if (checked.chunk().size() != 2) throw Error("is not [channel, time] in chunks");
   if (!checked.has_checksums()) throw Error("has no checksums");
 

@@ -221,7 +221,8 @@ std::size_t TraceWriter::Impl::axis_of(const FamilySpec& spec) {
     if (axes[i]->name == name) return i;
   }
   const auto per_chunk = std::max<std::int64_t>(1, std::chrono::nanoseconds(kChunkTime) / spec.period);
-  axes.push_back(std::make_unique<Axis>(name, spec.period, static_cast<std::size_t>(per_chunk)));
+  const std::chrono::nanoseconds shortest = spec.faster.count() > 0 ? spec.faster : spec.period;
+  axes.push_back(std::make_unique<Axis>(name, shortest, static_cast<std::size_t>(per_chunk)));
   return axes.size() - 1;
 }
 

@@ -137,6 +137,7 @@ std::vector<std::string> collector_command(const RunSettings& settings, const La
   add("--gpu-library", settings.gpu_library);
   add("--intervene", settings.interventions);
   if (settings.stack) words.emplace_back("--stack");
+  if (!settings.faster_reading) words.emplace_back("--no-faster-reading");
   // A summary is made by the report, which needs all rows.
   if (settings.retain != kRetainSummary) add("--retain", settings.retain);
   for (const auto& [key, value] : settings.tags) {

@@ -16,6 +16,8 @@ constexpr RunOption kRunOptions[] = {
     {config_key("run", "stack"), "--stack", "", OptionForm::turns_on},
     {config_key("run", "intervene"), "--no-intervene", "", OptionForm::turns_off,
      "Change nothing in the running job, also where the site allows it"},
+    {config_key("run", "faster_reading"), "--no-faster-reading", "", OptionForm::turns_off,
+     "Read no probe more often while something is unusual"},
     {config_key("run", "report"), "--no-report", "", OptionForm::turns_off, "Record only, analyse later"},
     {config_key("run", "report_limit"), "--report-limit", "TIME"},
     {config_key("run", "quiet"), "--quiet", "", OptionForm::turns_on},
@@ -54,6 +56,7 @@ RunSettings settings_of(const Config& config) {
   settings.stack = config.truth(config_key("run", "stack"));
   if (config.truth(config_key("run", "intervene")))
     settings.interventions = config.text(config_key("intervention", "rules"));
+  settings.faster_reading = config.truth(config_key("run", "faster_reading"));
   settings.report = config.truth(config_key("run", "report"));
   settings.quiet = config.truth(config_key("run", "quiet"));
   return settings;

@@ -29,6 +29,7 @@ struct RunSettings {
   std::vector<std::pair<std::string, std::string>> tags;
   std::string interventions;  // rules on whose findings the collector may act, "a,b"; "": none
   bool stack = false;
+  bool faster_reading = true;
   bool report = true;
   bool quiet = false;
 };

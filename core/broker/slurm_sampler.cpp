@@ -141,6 +141,7 @@ SlurmSampling read_sampling(const std::string& file, const std::string& request,
   sampling.stack = is_stack_wanted(site_stack, request, stack);
   sampling.stack_forbidden = site_stack == "never";
   if (!refuses_interventions(request)) sampling.interventions = config.text(config_key("intervention", "rules"));
+  sampling.faster_reading = config.truth(config_key("slurm", "faster_reading"));
   sampling.min_seconds = static_cast<double>(config.whole(config_key("slurm", "min_seconds")));
   sampling.max_bytes = config.size(config_key("slurm", "spool_max"));
   // The report reads every row: it reduces the trace to a summary afterwards.

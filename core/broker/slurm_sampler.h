@@ -17,7 +17,8 @@ struct SlurmSampling {
   std::string interventions;  // rules on whose findings it may act; "": none
   bool stack = false;
   bool stack_forbidden = false;  // by the site: requests only show in the coverage
-  double min_seconds = 0;        // least length of a recording that is kept
+  bool faster_reading = true;
+  double min_seconds = 0;  // least length of a recording that is kept
   std::uint64_t max_bytes = 0;
   Retention retention;
 };

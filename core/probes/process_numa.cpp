@@ -113,16 +113,19 @@ class PlacementProbe final : public Probe {
   explicit PlacementProbe(const ProbeContext& context)
       : context_(context),
         child_(context, query_placement, {.probe = "process_numa", .recorded_as = "numa_maps"}),
-        bytes_(context.family(kFamilies[0])),
-        walks_(context.family(kFamilies[1])) {}
+        bytes_(context.faster_family(kFamilies[0])),
+        walks_(context.faster_family(kFamilies[1])) {}
 
   void sample() noexcept override {
     bytes_.begin();
     walks_.begin();
-    take(child_.answer());
-    bytes_.commit();
-    walks_.commit();
-    if (context_.sink.now() >= next_ns_) ask();
+    const std::string_view answer = child_.answer();
+    take(answer);
+    if (!answer.empty() || !context_.is_extra()) {
+      bytes_.commit();
+      walks_.commit();
+    }
+    if (context_.sink.now() >= (context_.is_faster() ? paced_ns_ : next_ns_)) ask();
   }
 
  private:
@@ -162,7 +165,9 @@ class PlacementProbe final : public Probe {
     std::string_view line;
     while (next_line(answer, line)) total = std::min(total + std::min(take_process(line), kLongest), kLongest);
     if (total == 0) return;
-    next_ns_ = context_.sink.now() + std::max(kPeriod, static_cast<std::int64_t>(static_cast<double>(total) / kShare));
+    const auto pause = static_cast<std::int64_t>(static_cast<double>(total) / kShare);
+    paced_ns_ = context_.sink.now() + pause;
+    next_ns_ = context_.sink.now() + std::max(kPeriod, pause);
   }
 
   std::int64_t take_process(std::string_view line) {
@@ -209,6 +214,7 @@ class PlacementProbe final : public Probe {
   std::vector<Place> places_;
   double cost_ = kFirstGuess;
   std::int64_t next_ns_ = 0;
+  std::int64_t paced_ns_ = 0;  // not before, also if something is unusual
   bool reported_ = false;
 };
 
@@ -230,7 +236,8 @@ const RegisteredProbe entry{{.name = "process_numa",
                              .open = open_placement,
                              .remedy =
                                  "run the command under reveal-run or srun --reveal; not needed on a machine with one "
-                                 "NUMA node"}};
+                                 "NUMA node",
+                             .faster_while_unusual = 1s}};
 
 }  // namespace
 }  // namespace reveal::probe::process_numa

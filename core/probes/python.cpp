@@ -1,6 +1,7 @@
 // Where the main threads of the job's Python processes stand: function, file and line, read once a second out of their
-// memory: of those that are measured one by one, since a script or a launcher may lie between the rank and its Python.
-// Nothing is attached, and the process is never stopped. Off unless requested.
+// memory, and up to ten times a second while something on the node is unusual: of those that are measured one by one,
+// since a script or a launcher may lie between the rank and its Python. Nothing is attached, and the process is never
+// stopped. Off unless requested.
 // https://man7.org/linux/man-pages/man2/process_vm_readv.2.html
 #include <algorithm>
 #include <chrono>
@@ -10,6 +11,7 @@
 #include "core/kernel_text/kernel_words.h"
 #include "core/python/python_worker.h"
 #include "core/sampler/asked_child.h"
+#include "core/sampler/pace.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/layout.h"
 
@@ -41,17 +43,19 @@ class PythonProbe final : public Probe {
   explicit PythonProbe(const ProbeContext& context)
       : context_(context),
         child_(context, query_python, {.probe = "python"}),
-        period_(period_name(context.period)),
+        period_(context.period),
         family_(context.family(kFamilies[0])) {
     for (const MetricHelp& metric : kSamples) family_.add(metric.name, {}, "node", 0);
   }
 
   void sample() noexcept override try {
+    if (context_.is_extra() && !is_time()) return;
     family_.begin();
     const std::string_view late = child_.answer();
     if (unanswered_ < kOld) take(late, Late::yes);
     for (Row& row : rows_) add_letter(row, row.due ? std::string(1, kNotMeasured) : "");
     fill_gap();
+    if (!context_.is_extra()) choose_period();
     for (Row& row : rows_) {
       if (row.letters.size() >= kLetters || room_in(row) < kLeastRoom) write(row);
     }
@@ -60,7 +64,7 @@ class PythonProbe final : public Probe {
     if (asked) take(child_.answer_within(kForPlaces), Late::no);
     family_.set(0, samples_);
     family_.set(1, unread_);
-    family_.commit();
+    if (!context_.is_extra()) family_.commit();
   } catch (const std::exception& error) {  // no memory
     gap_ = error.what();
   }
@@ -118,6 +122,7 @@ class PythonProbe final : public Probe {
     while (next_line(answer, line)) {
       const std::string_view what = cut_word(line);
       const std::string instance(cut_word(line));
+      if (what == "cost" && parse_counter(instance, cost_ns_)) continue;
       if (instance.empty() || instance.size() >= sizeof EventRecord::object) continue;
       line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
       if (what == "why") {
@@ -153,9 +158,36 @@ class PythonProbe final : public Probe {
     return letter;
   }
 
+  /// Whether a sample is due that comes between two usual ones.
+  [[nodiscard]] bool is_time() const {
+    const std::int64_t tick = context_.faster.count();
+    const std::int64_t since = context_.sink.now() - usual_ns_;
+    return period_ < context_.period && (since + tick / 2) % period_.count() < tick;
+  }
+
+  /// A row has one period: where that changes, the next row begins.
+  void choose_period() {
+    usual_ns_ = context_.sink.now();
+    const std::chrono::nanoseconds period = context_.is_faster() ? faster_period() : context_.period;
+    if (period == period_) return;
+    for (Row& row : rows_) write(row);
+    period_ = period;
+  }
+
+  /// The shortest one in which a sample takes no more than its share of a core.
+  [[nodiscard]] std::chrono::nanoseconds faster_period() const {
+    for (const int times : {1, 2, 5}) {
+      const std::chrono::nanoseconds period = times * context_.faster;
+      const double share = static_cast<double>(cost_ns_) / static_cast<double>(period.count());
+      const bool fits = period < context_.period && context_.period % period == period.zero();
+      if (fits && cost_ns_ > 0 && share <= kShareOfACore) return period;
+    }
+    return context_.period;
+  }
+
   /// For more letters, or a place.
   [[nodiscard]] std::size_t room_in(const Row& row) const {
-    std::size_t used = period_.size() + 1 + row.letters.size();
+    std::size_t used = period_name(period_).size() + 1 + row.letters.size();
     for (const std::string& each : row.places) used += kBeforePlace + each.size();
     return kText - std::min(kText, used);
   }
@@ -168,7 +200,7 @@ class PythonProbe final : public Probe {
   // Ticks that were missed: nothing is known of them.
   void fill_gap() {
     const std::int64_t now = context_.sink.now();
-    const std::int64_t period = context_.period.count();
+    const std::int64_t period = period_.count();
     const std::int64_t missed = last_ns_ == 0 ? 0 : (now - last_ns_ + period / 2) / period - 1;
     last_ns_ = now;
     for (Row& row : rows_) {
@@ -184,7 +216,7 @@ class PythonProbe final : public Probe {
   /// The last letter is of the tick before the event.
   void write(Row& row) {
     if (row.letters.find_first_not_of(kNotMeasured) != std::string::npos) {
-      std::string text = period_ + ' ' + row.letters;
+      std::string text = period_name(period_) + ' ' + row.letters;
       for (std::size_t i = 0; i < row.places.size(); ++i) {
         text.append(1, ' ').append(1, static_cast<char>('a' + i)).append(1, '=').append(row.places[i]);
       }
@@ -195,7 +227,7 @@ class PythonProbe final : public Probe {
 
   ProbeContext context_;
   AskedChild child_;
-  std::string period_;
+  std::chrono::nanoseconds period_;  // each letter of the rows stands for so long
   Family& family_;
   std::vector<Row> rows_;
   std::map<std::string, std::string, std::less<>> why_not_;  // by instance
@@ -203,6 +235,8 @@ class PythonProbe final : public Probe {
   std::string gap_;
   int unanswered_ = 0;
   std::int64_t last_ns_ = 0;
+  std::int64_t usual_ns_ = 0;  // time of the last usual reading
+  std::int64_t cost_ns_ = 0;   // processor time of the last sample
   std::int64_t samples_ = 0;
   std::int64_t unread_ = 0;
 };
@@ -227,7 +261,8 @@ const RegisteredProbe entry{
      .families = kFamilies,
      .open = open_python,
      .remedy = "reveal-run --stack -- COMMAND or srun --reveal=stack=on, on x86-64; Python 3.8 to 3.13, "
-               "kernel.yama.ptrace_scope = 0"}};
+               "kernel.yama.ptrace_scope = 0",
+     .faster_while_unusual = 100ms}};
 
 }  // namespace
 }  // namespace reveal::probe::python

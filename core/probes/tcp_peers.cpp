@@ -9,6 +9,7 @@
 #include <array>
 #include <cstring>
 #include <ctime>
+#include <limits>
 #include <vector>
 
 #include "core/job/namespace_sockets.h"
@@ -200,15 +201,16 @@ class TcpPeersProbe final : public Probe {
   explicit TcpPeersProbe(const ProbeContext& context)
       : context_(context), child_(context, query_connections, {.probe = "tcp_peers"}) {
     for (std::size_t i = 0; i < families_.size(); ++i) {
-      families_[i] = &context.family(kPeerFamilies[i]);
+      families_[i] = &context.faster_family(kPeerFamilies[i]);
       families_[i]->expect(TcpPeers::kSlots / 2 * kPeerFamilies[i].metrics.size());
     }
   }
 
   void sample() noexcept override {
     for (Family* family : families_) family->begin();
-    take(child_.answer());
-    for (Family* family : families_) family->commit();
+    const std::string_view answer = child_.answer();
+    take(answer);
+    commit(!answer.empty());
     if (child_.is_due()) ask();
   }
 
@@ -243,6 +245,17 @@ class TcpPeersProbe final : public Probe {
   }
 
  private:
+  /// Rows count up to one period before their time, also those of a faster reading: otherwise the first of these would
+  /// have the events of two periods.
+  void commit(bool answered) {
+    const bool early = context_.is_extra() || asked_early_;
+    const std::int64_t now = context_.sink.now();
+    const std::int64_t time = answered && early ? std::max(now, child_.asked_ns() + context_.period.count()) : now;
+    if ((!answered && context_.is_extra()) || (context_.faster.count() > 0 && time <= row_ns_)) return;
+    row_ns_ = time;
+    for (Family* family : families_) family->commit_at(time);
+  }
+
   static constexpr std::size_t kMostProcesses = 768;  // processes that fit into a request
   // Seconds, three times the period: beyond it, the time of the events is not known, and the report leaves them out.
   static constexpr std::int64_t kLongestReported = 3;
@@ -265,6 +278,7 @@ class TcpPeersProbe final : public Probe {
       request_.append(1, ' ').append(std::to_string(process->pid));  // short: it allocates nothing
     }
     child_.ask(request_);
+    if (child_.asked_ns() == context_.sink.now()) asked_early_ = context_.is_extra();
   }
 
   void take(std::string_view answer) {
@@ -325,7 +339,9 @@ class TcpPeersProbe final : public Probe {
   AskedChild child_;
   std::array<Family*, std::size(kPeerFamilies)> families_{};
   std::vector<Place> places_;
-  std::string request_;  // kept, so that nothing is allocated
+  std::string request_;       // kept, so that nothing is allocated
+  bool asked_early_ = false;  // by a reading between two usual ones
+  std::int64_t row_ns_ = std::numeric_limits<std::int64_t>::min();
   std::int64_t refused_ = 0;
   std::int64_t unreadable_ = 0;
   std::int64_t not_entered_ = 0;
@@ -353,7 +369,8 @@ const RegisteredProbe entry{{.name = "tcp_peers",
                              .open = open_tcp_peers,
                              .remedy = "run the command under reveal-run or srun --reveal, on a kernel with "
                                        "CONFIG_INET_DIAG",
-                             .privilege = "connections in network namespaces of their own (CAP_SYS_ADMIN)"}};
+                             .privilege = "connections in network namespaces of their own (CAP_SYS_ADMIN)",
+                             .faster_while_unusual = 100ms}};
 
 }  // namespace
 }  // namespace reveal::probe::tcp_peers

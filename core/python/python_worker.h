@@ -12,6 +12,7 @@ namespace reveal {
 ///   "torn INSTANCE"         it could not be read this time
 ///   "idle INSTANCE"         it runs no Python function
 ///   "why INSTANCE SENTENCE" it is not measured, because ...; without a sentence: it is no Python
+///   "cost NANOSECONDS"      processor time of this answer; the last line
 [[nodiscard]] std::string query_python(const std::string& root, std::string_view request);
 
 }  // namespace reveal

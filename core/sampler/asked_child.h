@@ -30,7 +30,8 @@ class AskedChild : public WorkerProcess {
       : WorkerProcess(context.fs, std::string(words.recorded_as.empty() ? words.probe : words.recorded_as), work,
                       words.kept),
         sink_(context.sink),
-        words_(words) {}
+        words_(words),
+        replays_(context.fs.recorded()) {}
 
   /// Throws Unavailable where there is no child process.
   void need() const {
@@ -45,13 +46,15 @@ class AskedChild : public WorkerProcess {
   }
 
   bool ask(std::string_view request) noexcept {
-    if (!WorkerProcess::ask(request)) return false;
-    asked_ns_ = sink_.now();
-    return true;
+    const bool sent = WorkerProcess::ask(request);
+    const bool was_sent = replays_ && !std::exchange(replay_waits_, true);  // by the recorded collector
+    if (sent || was_sent) asked_ns_ = sink_.now();
+    return sent;
   }
   [[nodiscard]] std::string_view answer() {
     if (!opening_.empty()) return current_ = std::exchange(opening_, {});
     const std::string_view text = WorkerProcess::answer();
+    if (!text.empty()) replay_waits_ = false;
     if (was_lost()) sink_.event("probe " + std::string(words_.probe), "probe_lost", std::string(words_.lost));
     return text;
   }
@@ -63,6 +66,8 @@ class AskedChild : public WorkerProcess {
     next_ns_ = std::max(next_ns_, asked_ns_ + pause);
     longest_pause_ns_ = std::max(longest_pause_ns_, pause);
   }
+  /// The time of the last request that was sent.
+  [[nodiscard]] std::int64_t asked_ns() const noexcept { return asked_ns_; }
   [[nodiscard]] bool is_due() const noexcept { return sink_.now() >= next_ns_; }
   [[nodiscard]] std::int64_t longest_pause_ns() const noexcept { return longest_pause_ns_; }
 
@@ -95,6 +100,8 @@ class AskedChild : public WorkerProcess {
  private:
   TraceSink& sink_;
   AskedChildWords words_;
+  bool replays_;
+  bool replay_waits_ = false;  // for the answer to a request
   std::string opening_, current_, gap_;
   std::int64_t gaps_ = 0;
   std::int64_t asked_ns_ = 0;

@@ -42,6 +42,12 @@ struct SelfMeasurement {
   std::vector<std::int64_t> part_ns;  // elapsed in each part so far, same order
 };
 
+/// How the probes are read on this tick.
+struct ReadingPace {
+  bool faster = false;  // those with `faster_while_unusual` are read faster
+  bool extra = false;   // this reading is between two of the probe's usual ones
+};
+
 /// Everything a probe may look at. `job` and the members that depend on it are null without a job.
 struct ProbeContext {
   KernelTree& fs;
@@ -57,10 +63,19 @@ struct ProbeContext {
   std::string_view gpu_library = {};           // NVML, a name or a path
   bool stack = false;                          // requested: the probes "stack" and "python"
   bool stack_forbidden = false;                // by the site, whoever requests it
-  int perf_broker = -1;  // a socket of the process that opens counters of the job's cgroup (perf_broker.h)
-  int call_broker = -1;  // a socket, for the probe "stack", of the process that counts calls (call_server.h)
+  int perf_broker = -1;         // a socket of the process that opens counters of the job's cgroup (perf_broker.h)
+  int call_broker = -1;         // a socket, for the probe "stack", of the process that counts calls (call_server.h)
+  std::string_view probe = {};  // its name
+  std::chrono::nanoseconds faster = {};  // its period while something is unusual; 0: the usual one
+  const ReadingPace* pace = nullptr;
 
   Family& family(const FamilyTable& table) const { return sink.add_family(table, period); }
+  /// One that also gets rows from the readings in between: on an axis of its own.
+  Family& faster_family(const FamilyTable& table) const {
+    return sink.add_family(table, period, faster, faster.count() > 0 ? probe : std::string_view());
+  }
+  [[nodiscard]] bool is_faster() const noexcept { return pace != nullptr && pace->faster && faster.count() > 0; }
+  [[nodiscard]] bool is_extra() const noexcept { return pace != nullptr && pace->extra; }
   [[nodiscard]] std::string_view role_of_cpu(int cpu) const;
 };
 
@@ -111,6 +126,9 @@ struct ProbeSpec {
   Absence absence = Absence::not_here;
   /// The privilege that a user needs to see all of it; "": none.
   std::string_view privilege = {};
+  /// The period while something on the node is unusual (faster_reading.h), if it divides the usual one; 0: none. The
+  /// probe keeps to its share of a core: it may leave readings out.
+  std::chrono::nanoseconds faster_while_unusual = {};
 };
 
 /// All registered probes by name.

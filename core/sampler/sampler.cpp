@@ -24,6 +24,13 @@ std::int64_t ticks_of(std::chrono::nanoseconds period, std::chrono::nanoseconds 
   return period <= kDefaultInterval ? 1 : std::max<std::int64_t>(1, (period + interval / 2) / interval);
 }
 
+/// The same while something is unusual; 0: as usual.
+std::int64_t faster_ticks_of(std::chrono::nanoseconds faster, std::int64_t every, std::chrono::nanoseconds interval) {
+  if (faster.count() <= 0) return 0;
+  const std::int64_t ticks = std::max<std::int64_t>(1, (faster + interval / 2) / interval);
+  return ticks < every && every % ticks == 0 ? ticks : 0;
+}
+
 bool is_named(std::string_view probe, const std::vector<std::string>& names) {
   return std::find(names.begin(), names.end(), probe) != names.end();
 }
@@ -82,7 +89,19 @@ Sampler::Sampler(KernelTree& fs, TraceSink& sink, Options options, TickTime now)
                .stack = options_.stack || is_named("stack", options_.probes) || is_named("python", options_.probes),
                .stack_forbidden = options_.stack_forbidden,
                .perf_broker = options_.perf_broker,
-               .call_broker = options_.call_broker});
+               .call_broker = options_.call_broker,
+               .pace = &pace_});
+  begin_faster_reading(now);
+}
+
+void Sampler::begin_faster_reading(TickTime now) {
+  constexpr std::chrono::nanoseconds kWindow{kSecond};
+  std::string names;
+  for (const Opened& each : opened_) {
+    if (each.faster_every > 0) names += (names.empty() ? "" : " ") + coverage_[each.coverage].probe;
+  }
+  const std::int64_t window_ticks = std::max<std::int64_t>(1, kWindow / options_.interval);
+  if (!names.empty()) faster_.emplace(fs_, sink_, std::move(names), window_ticks, now);
 }
 
 void Sampler::look_first() {
@@ -101,7 +120,11 @@ void Sampler::open_probes(const ProbeContext& common) {
     ProbeContext context = common;
     const std::chrono::nanoseconds period = spec.period_on != nullptr ? spec.period_on(host_) : spec.period;
     const std::int64_t every = ticks_of(period, options_.interval);
+    const std::int64_t faster_every =
+        options_.faster_reading ? faster_ticks_of(spec.faster_while_unusual, every, options_.interval) : 0;
+    context.probe = spec.name;
     context.period = every * options_.interval;
+    context.faster = faster_every * options_.interval;
     Coverage fact{.probe = std::string(spec.name)};
     Absence absence = spec.absence;
     const auto selected = [this](const FamilyTable& family) { return selection_.meets(family); };
@@ -109,7 +132,7 @@ void Sampler::open_probes(const ProbeContext& common) {
       if (std::none_of(spec.families.begin(), spec.families.end(), selected)) {
         throw Absent("none of its metrics was selected (--metrics)", Absence::off);
       }
-      opened_.push_back({spec.open(context), every, coverage_.size()});
+      opened_.push_back({spec.open(context), every, faster_every, coverage_.size()});
       self_.parts.push_back(spec.name);
     } catch (const Unavailable& why) {
       fact.state = Coverage::State::absent;
@@ -151,18 +174,24 @@ void Sampler::sample(const Tick& tick) noexcept {
     slots_->update(tick.time.monotonic_ns);
     namespaces_->update(tick.time.monotonic_ns);
   }
+  pace_.faster = faster_ && faster_->look(tick);
   std::int64_t after = read_clock(CLOCK_MONOTONIC);
   self_.part_ns[0] += after - before;
   for (std::size_t i = 0; i < opened_.size(); ++i) {
-    if (tick.number % opened_[i].every != 0) continue;
+    const Opened& each = opened_[i];
+    pace_.extra = tick.number % each.every != 0;
+    const bool due = !pace_.extra || (pace_.faster && each.faster_every > 0 && tick.number % each.faster_every == 0);
+    if (!due) continue;
     before = after;
-    opened_[i].probe->sample();
+    each.probe->sample();
     after = read_clock(CLOCK_MONOTONIC);
     self_.part_ns[i + 1] += after - before;
+    if (pace_.extra) faster_->count(after - before);
   }
 }
 
 void Sampler::close() noexcept {
+  if (faster_) faster_->close();
   for (const Opened& each : opened_) each.probe->close();
 }
 

@@ -11,6 +11,7 @@
 #include "core/job/job.h"
 #include "core/job/net_namespaces.h"
 #include "core/job/process_slots.h"
+#include "core/sampler/faster_reading.h"
 #include "core/sampler/metric_selection.h"
 #include "core/sampler/probe.h"
 #include "core/sampler/ticker.h"
@@ -29,6 +30,7 @@ class Sampler {
     std::string metrics_file;         // the selection of metrics, and metrics of the site's own; "": everything, none
     bool stack = false;               // the probes "stack" and "python" are on; also if they are among `probes`
     bool stack_forbidden = false;     // see ProbeContext
+    bool faster_reading = true;       // see FasterReading
     int own_pid = 0;
     int perf_broker = -1;  // see ProbeContext
     int call_broker = -1;  // likewise
@@ -61,9 +63,11 @@ class Sampler {
  private:
   struct Opened {
     std::unique_ptr<Probe> probe;
-    std::int64_t every = 1;    // ticks
-    std::size_t coverage = 0;  // its place there
+    std::int64_t every = 1;         // ticks
+    std::int64_t faster_every = 0;  // ticks while something is unusual; 0: as usual
+    std::size_t coverage = 0;       // its place there
   };
+  void begin_faster_reading(TickTime now);
   void open_probes(const ProbeContext& context);
   void find_job_cpus();
 
@@ -77,6 +81,8 @@ class Sampler {
   std::unique_ptr<NetNamespaces> namespaces_;
   std::vector<int> job_cpus_;
   SelfMeasurement self_;
+  ReadingPace pace_;
+  std::optional<FasterReading> faster_;  // where probes can be read faster
   std::vector<Opened> opened_;
   std::vector<Coverage> coverage_;
   std::vector<Absence> absences_;              // one for each entry of coverage_

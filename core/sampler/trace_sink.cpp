@@ -76,6 +76,10 @@ void Family::begin() noexcept {
 }
 
 void Family::commit() noexcept {
+  commit_at(sink_.now_ns_);
+}
+
+void Family::commit_at(std::int64_t time_ns) noexcept {
   if (sink_.writer_ == nullptr || sink_.muted_ || stored_.empty()) return;
   if (is_counted(spec_.kind)) notice_resets();
   std::span<const std::int64_t> row(row_);
@@ -84,8 +88,8 @@ void Family::commit() noexcept {
                    [this](std::int32_t place) { return row_[static_cast<std::size_t>(place)]; });
     row = stored_row_;
   }
-  if (!sink_.writer_->append_row(id_, sink_.now_ns_, row)) ++sink_.rows_lost_;
-  if (sink_.publisher_ != nullptr) sink_.publisher_->publish(id_, sink_.now_ns_, row);
+  if (!sink_.writer_->append_row(id_, time_ns, row)) ++sink_.rows_lost_;
+  if (sink_.publisher_ != nullptr) sink_.publisher_->publish(id_, time_ns, row);
 }
 
 void Family::notice_resets() noexcept {
@@ -112,7 +116,8 @@ std::int64_t Family::value(std::string_view metric, std::string_view instance) c
   return kMissing;
 }
 
-Family& TraceSink::add_family(const FamilyTable& table, std::chrono::nanoseconds period) {
+Family& TraceSink::add_family(const FamilyTable& table, std::chrono::nanoseconds period,
+                              std::chrono::nanoseconds faster, std::string_view clock) {
   FamilySpec spec;
   spec.path = table.path;
   spec.kind = table.kind;
@@ -122,6 +127,8 @@ Family& TraceSink::add_family(const FamilyTable& table, std::chrono::nanoseconds
   spec.long_name = table.long_name;
   spec.source = table.source;
   spec.period = period;
+  spec.faster = faster;
+  spec.clock = clock;
   return families_.emplace_back(*this, spec);
 }
 

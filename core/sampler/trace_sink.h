@@ -64,6 +64,8 @@ class Family {
   }
   /// A counter that fell has no increment; that it did is an event.
   void commit() noexcept;
+  /// The same for a row of another time, which is after the last one's.
+  void commit_at(std::int64_t time_ns) noexcept;
 
   [[nodiscard]] const FamilySpec& spec() const noexcept { return spec_; }
   using Channels = std::vector<std::reference_wrapper<const ChannelKey>>;
@@ -97,7 +99,9 @@ class TraceSink {
   TraceSink(const TraceSink&) = delete;
   TraceSink& operator=(const TraceSink&) = delete;
 
-  Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period);
+  /// `faster`, `clock`: see FamilySpec.
+  Family& add_family(const FamilyTable& table, std::chrono::nanoseconds period, std::chrono::nanoseconds faster = {},
+                     std::string_view clock = {});
   /// Writes at most 512 events of one code at once, then one every ten seconds, which has the number of those left out.
   /// For a code with a fixed number of objects, such as ranks, each object may have as many.
   enum class Budget : std::uint8_t { of_code, of_object };

@@ -20,9 +20,11 @@ constexpr int kLeast = 6;                      // counters
 constexpr int kShortest = 2;                   // windows; a single one is often a coincidence
 constexpr int kLongest = 40;                   // windows; a longer change is the program's next phase
 
-// Levels are left out: after a disturbance, that of the page cache, for example, stays where it is.
+// Levels are left out: after a disturbance, that of the page cache, for example, stays where it is. So are families
+// that are read faster because of this check.
 bool is_watched(const FamilySpec& spec) noexcept {
-  return is_counted(spec.kind) && spec.subsystem != Subsystem::self && spec.period <= kSlowest;
+  return is_counted(spec.kind) && spec.subsystem != Subsystem::self && spec.period <= kSlowest &&
+         spec.faster.count() == 0;
 }
 
 double width_of(double low, double high) noexcept {
@@ -46,7 +48,8 @@ double distance(double value, double low, double high) noexcept {
 
 }  // namespace
 
-UsualRanges::UsualRanges(const TraceSink& sink) {
+UsualRanges::UsualRanges(const TraceSink& sink, Windows windows)
+    : window_ns_(windows == Windows::of_detectors ? kWindow : 0) {
   for (const Family& family : sink.families()) {
     if (is_watched(family.spec())) families_.push_back({&family, {}});
   }
@@ -59,7 +62,7 @@ void UsualRanges::Range::take(double value, bool first) noexcept {
 
 void UsualRanges::look(const TickTime& time, const ProcessSlots* slots) {
   const bool first = window_begin_.monotonic_ns == 0;
-  if (!first && time.monotonic_ns < window_begin_.monotonic_ns + kWindow) return;
+  if (!first && time.monotonic_ns < window_begin_.monotonic_ns + window_ns_) return;
   for (WatchedFamily& watched : families_) watched.channels.resize(watched.family->row().size());
   const Window window = judge_window(static_cast<double>(time.monotonic_ns - window_begin_.monotonic_ns) / kSecond);
   if (!first) follow(window, time, slots);

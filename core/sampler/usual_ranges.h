@@ -1,6 +1,6 @@
 // Intervals in which the rates of many counters of a node were outside the ranges that they had had before: a rough
-// check with subtractions and comparisons only, for NODE.status.json while the job runs. The report has detectors for
-// it.
+// check with subtractions and comparisons only, for NODE.status.json while the job runs, and for the pace of dear
+// probes (faster_reading.h). The report has detectors for it.
 #pragma once
 
 #include <array>
@@ -30,12 +30,17 @@ class UsualRanges {
  public:
   static constexpr std::size_t kKept = 8;
 
-  /// The sink has all its families.
-  explicit UsualRanges(const TraceSink& sink);
+  /// The length of a window: three seconds, or the time between two calls of look().
+  enum class Windows : std::uint8_t { of_detectors, by_call };
 
-  /// Call it after each tick, from the thread that samples. Allocates for new channels only. `slots` as they are after
-  /// that tick; null without a job.
+  /// The sink has all its families.
+  explicit UsualRanges(const TraceSink& sink, Windows windows = Windows::of_detectors);
+
+  /// Call it after each tick, or after each window, from the thread that samples. Allocates for new channels only.
+  /// `slots` as they are after that tick; null without a job.
   void look(const TickTime& time, const ProcessSlots* slots = nullptr);
+  /// Whether the last window was unusual; for the thread that samples.
+  [[nodiscard]] bool is_unusual() const noexcept { return unusual_windows_ > 0; }
 
   struct Closed {
     std::vector<UnusualInterval> newest;  // at most kKept, the oldest first
@@ -80,6 +85,7 @@ class UsualRanges {
   void accept_ranges() noexcept;
 
   std::vector<WatchedFamily> families_;
+  std::int64_t window_ns_;
   TickTime window_begin_;
   int unusual_windows_ = 0;  // in a row
   int began_with_ = 0;       // counters outside in the first of them

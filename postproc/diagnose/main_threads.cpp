@@ -16,14 +16,14 @@ namespace {
 constexpr std::size_t kThreadsOfNode = 64;  // threads of a node
 constexpr std::size_t kPlacesOfThread = 5;
 constexpr std::size_t kSentencesOfFinding = 4;
-constexpr double kFewestSamples = 8;    // while the finding lasted
-constexpr double kMostlyThere = 0.5;    // share of the samples in one place
-constexpr double kAlways = 0.9;         // where there is no other time
-constexpr double kMoreThanElse = 0.25;  // than of those at other times
-constexpr double kClear = 3;            // standard errors, so that chance does not look like a difference
+constexpr std::size_t kFewestSamples = 8;  // while the finding lasted
+constexpr double kMostlyThere = 0.5;       // share of the samples in one place
+constexpr double kAlways = 0.9;            // where there is no other time
+constexpr double kMoreThanElse = 0.25;     // than of those at other times
+constexpr double kClear = 3;               // standard errors, so that chance does not look like a difference
 constexpr double kMostUnread = 1.0 / 3;
 
-/// Samples by place; the last one counts those without a name.
+/// Weights of the samples by place; the last one is of those without a name.
 using SamplesByPlace = std::vector<double>;
 
 std::size_t index_of(const PythonSamples& process, std::int32_t place) {
@@ -46,7 +46,8 @@ bool lasted_at(const std::vector<TimeSpan>& spans, std::int64_t utc_ns) {
   return after != spans.begin() && utc_ns < std::prev(after)->end_utc_ns;
 }
 
-/// Whether a place has a larger part of these samples than of those at other times, beyond chance.
+/// Whether a place has a larger part of these samples than of those at other times, beyond chance. Samples that follow
+/// each other fast are no more independent for that: a second of them counts as one.
 bool is_more(double there, double all, double elsewhere_there, double elsewhere) {
   if (elsewhere == 0) return there >= kAlways * all;
   const double both = (there + elsewhere_there) / (all + elsewhere);
@@ -59,14 +60,24 @@ struct StandingTogether {
   std::vector<std::string> processes;
   double there = 0;
   double all = 0;
+  std::size_t read = 0;  // samples, of whatever weight
 };
+
+/// "27 of 30 samples", or "82 % of the time (66 samples)" where they do not weigh the same.
+std::string part_of_samples(const StandingTogether& group) {
+  constexpr double kRounding = 1e-6;
+  if (std::abs(group.all - static_cast<double>(group.read)) < kRounding) {
+    return fmt::format("{} of {} samples", number(group.there), number(group.all));
+  }
+  return fmt::format("{:.0f} % of the time ({} samples)", 100 * group.there / group.all, group.read);
+}
 
 std::string group_sentence(const std::pair<std::string, std::string>& places, const StandingTogether& group) {
   const auto& [inside, outside] = places;
   const bool several = group.processes.size() > 1;
   std::string sentence =
-      fmt::format("the main thread{} of {} {} in {} in {} of {} samples", several ? "s" : "",
-                  node_list(group.processes), several ? "were" : "was", inside, number(group.there), number(group.all));
+      fmt::format("the main thread{} of {} {} in {} in {}", several ? "s" : "", node_list(group.processes),
+                  several ? "were" : "was", inside, part_of_samples(group));
   if (!outside.empty()) sentence += fmt::format("; at other times mostly in {}", outside);
   return sentence;
 }
@@ -80,13 +91,18 @@ std::vector<std::string> place_sentences(std::span<const PythonSamples> processe
     if (process.places.empty()) continue;
     SamplesByPlace inside(process.places.size() + 1, 0);
     SamplesByPlace outside = inside;
-    for (const PythonSamples::Sample& sample : process.samples)
-      ++(lasts(sample.time_ns) ? inside : outside)[index_of(process, sample.place)];
+    std::size_t read = 0;
+    for (const PythonSamples::Sample& sample : process.samples) {
+      const bool is_inside = lasts(sample.time_ns);
+      (is_inside ? inside : outside)[index_of(process, sample.place)] += sample.weight;
+      read += is_inside ? 1 : 0;
+    }
     const auto unread = static_cast<double>(std::count_if(process.unread.begin(), process.unread.end(), lasts));
     const std::size_t place = most_frequent(inside);
     const double samples = inside[place];
     const double all = samples_in(inside);
-    if (all < kFewestSamples || samples < kMostlyThere * all || unread > kMostUnread * (all + unread)) continue;
+    const bool mostly_read = unread <= kMostUnread * (static_cast<double>(read) + unread);
+    if (read < kFewestSamples || samples <= 0 || samples < kMostlyThere * all || !mostly_read) continue;
     if (!is_more(samples, all, outside[place], samples_in(outside))) continue;
     const std::size_t elsewhere = most_frequent(outside);
     const bool known = outside[elsewhere] > 0 && elsewhere != place;
@@ -94,6 +110,7 @@ std::vector<std::string> place_sentences(std::span<const PythonSamples> processe
     group.processes.push_back(process.process);
     group.there += samples;
     group.all += all;
+    group.read += read;
   }
   std::vector<std::pair<double, std::string>> ordered;
   ordered.reserve(groups.size());
@@ -112,9 +129,9 @@ std::vector<PythonThread> python_threads(std::span<const PythonSamples> processe
   std::vector<PythonThread> threads;
   for (const PythonSamples& process : processes.first(std::min(processes.size(), kThreadsOfNode))) {
     SamplesByPlace counts(process.places.size() + 1, 0);
-    for (const PythonSamples::Sample& sample : process.samples) ++counts[index_of(process, sample.place)];
-    PythonThread thread{
-        .node = node, .process = process.process, .samples = static_cast<double>(process.samples.size()), .places = {}};
+    for (const PythonSamples::Sample& sample : process.samples)
+      counts[index_of(process, sample.place)] += sample.weight;
+    PythonThread thread{.node = node, .process = process.process, .samples = samples_in(counts), .places = {}};
     while (thread.places.size() < std::min(kPlacesOfThread, process.places.size())) {
       const std::size_t place = most_frequent(counts);
       if (counts[place] == 0) break;

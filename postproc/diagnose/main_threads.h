@@ -13,8 +13,8 @@
 namespace reveal {
 
 struct PythonPlace {
-  std::string place;  // "load (data.py:88)"
-  double samples = 0;
+  std::string place;   // "load (data.py:88)"
+  double samples = 0;  // at the usual pace: see PythonSamples::Sample::weight
   bool operator==(const PythonPlace&) const = default;
 };
 

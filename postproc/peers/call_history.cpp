@@ -302,17 +302,19 @@ class RankView {
 
   [[nodiscard]] std::string place_in(const QuietTime& quiet) const {
     if (python_ == nullptr) return "";
-    std::map<std::int32_t, std::size_t> samples;
-    std::size_t all = 0;
+    std::map<std::int32_t, double> samples;
+    double all = 0;
+    std::size_t read = 0;
     for (const PythonSamples::Sample& sample : python_->samples) {
       const std::int64_t utc = sample.time_ns + utc_ns_;
       if (utc < quiet.begin_utc_ns || utc >= quiet.end_utc_ns) continue;
-      ++samples[sample.place];
-      ++all;
+      samples[sample.place] += sample.weight;
+      all += sample.weight;
+      ++read;
     }
-    for (const auto& [place, count] : samples) {
-      const bool mostly = static_cast<double>(count) >= kSamePlace * static_cast<double>(all);
-      if (all >= kFewestInPlace && mostly && place != PythonSamples::kElsewhere)
+    for (const auto& [place, weight] : samples) {
+      const bool mostly = weight >= kSamePlace * all;
+      if (read >= kFewestInPlace && mostly && place != PythonSamples::kElsewhere)
         return python_->places.at(static_cast<std::size_t>(place));
     }
     return "";

@@ -404,7 +404,7 @@ Table python_table(const Report& report) {
       places.push_back(fmt::format("{} {:.0f} %", place.place, share));
     }
     table.rows.push_back({cell(thread.node), cell(thread.process, " "),
-                          cell(number(thread.samples), ", of ", " samples"),
+                          cell(number(std::round(thread.samples)), ", of ", " samples"),
                           cell(listed(places, places.size(), "; "), ": ")});
   }
   return table;

@@ -209,12 +209,6 @@ std::int64_t ticks_in_step(std::chrono::nanoseconds interval) {
   return rounded_up_quotient(kFinestStep.count(), interval.count());
 }
 
-std::int64_t wall_step(std::int64_t monotonic_ns, std::int64_t utc_minus_monotonic_ns,
-                       std::chrono::nanoseconds interval) {
-  return rounded_up_quotient(rounded_quotient(monotonic_ns + utc_minus_monotonic_ns, interval.count()),
-                             ticks_in_step(interval));
-}
-
 Grid::Grid(std::int64_t first_ns, std::int64_t last_ns, std::int64_t utc_minus_monotonic_ns,
            std::chrono::nanoseconds interval)
     : offset_ns_(utc_minus_monotonic_ns),

@@ -16,9 +16,6 @@ namespace reveal {
 /// How many ticks one step of the analysis takes: one, or so many that it is not below 100 ms. The kernel accounts cpu
 /// time in ticks of up to 10 ms, and detectors and rules were measured at 100 ms.
 [[nodiscard]] std::int64_t ticks_in_step(std::chrono::nanoseconds interval);
-/// Index, since 1970, of the wall-clock step that ends at or after `monotonic_ns`.
-[[nodiscard]] std::int64_t wall_step(std::int64_t monotonic_ns, std::int64_t utc_minus_monotonic_ns,
-                                     std::chrono::nanoseconds interval);
 
 /// The grid: wall-aligned multiples of a step. Sample i covers the one that ends at begin + i + 1 steps; the first tick
 /// is only the base of counters. One offset (the median of the clock pairs) serves the whole trace, so that a wall

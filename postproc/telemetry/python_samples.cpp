@@ -19,6 +19,7 @@ constexpr std::size_t kLongestPlace = 192;
 
 struct Known {
   PythonSamples samples;
+  std::vector<std::int64_t> periods;  // one for each sample
   std::unordered_map<std::string, std::int32_t> places;
 
   std::int32_t number_of(std::string_view place) {
@@ -52,6 +53,22 @@ void add_samples(const Event& event, Known& known) {
     const auto place = places.find(letters[i]);
     known.samples.samples.push_back(
         {.time_ns = time, .place = place == places.end() ? PythonSamples::kElsewhere : place->second});
+    known.periods.push_back(period->count());
+  }
+}
+
+/// A sample stands for the time to the next one, but for no more than its own period: samples that were taken faster
+/// weigh less, so that shares are those of the time.
+void weigh(Known& known) {
+  std::vector<PythonSamples::Sample>& samples = known.samples.samples;
+  const auto [shortest, longest] = std::minmax_element(known.periods.begin(), known.periods.end());
+  if (samples.empty() || *shortest == *longest) return;
+  const auto usual = static_cast<double>(*longest);
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i].weight = static_cast<double>(known.periods[i]) / usual;
+  std::stable_sort(samples.begin(), samples.end(), [](const auto& a, const auto& b) { return a.time_ns < b.time_ns; });
+  for (std::size_t i = 0; i + 1 < samples.size(); ++i) {
+    const auto until_next = static_cast<double>(samples[i + 1].time_ns - samples[i].time_ns);
+    samples[i].weight = std::min(samples[i].weight, until_next / usual);
   }
 }
 
@@ -70,6 +87,7 @@ std::vector<PythonSamples> python_samples(std::span<const Event> events) {
   for (auto& [process, each] : known) {
     if (each.samples.samples.empty()) continue;
     each.samples.process = process;
+    weigh(each);
     all.push_back(std::move(each.samples));
   }
   return all;

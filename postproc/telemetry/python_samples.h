@@ -18,10 +18,11 @@ struct PythonSamples {
   struct Sample {
     std::int64_t time_ns = 0;  // on the axis of the events
     std::int32_t place = kElsewhere;
+    double weight = 1;  // the part of the usual period for which it stands
   };
   std::string process;               // "rank0"
   std::vector<std::string> places;   // "load (data.py:88)", "train (train.py:40), in wait (threading.py:320)"
-  std::vector<Sample> samples;       // in the order of the events
+  std::vector<Sample> samples;       // in the order of the events; of time, where they were taken faster at times
   std::vector<std::int64_t> unread;  // times at which nothing could be read
 };
 

@@ -6,6 +6,7 @@
 
 #include "hdf5schema/basics/not_measured.h"
 #include "hdf5schema/layout.h"
+#include "hdf5schema/regular_rows.h"
 #include "hdf5schema/row_buffer.h"
 #include "postproc/telemetry/derived.h"
 #include "postproc/telemetry/load.h"
@@ -48,6 +49,7 @@ std::size_t RowStore::learn(const FamilySpec& spec, const std::vector<ChannelKey
     StoredFamily& family = families_.emplace_back();
     family.spec = spec;
     family.utc_minus_monotonic_ns = utc_minus_monotonic_ns;
+    family.finer = spec.faster;
     if (const std::int64_t ticks = ticks_in_step(spec.period); ticks > 1) {
       family.finer = spec.period;
       family.spec.period = ticks * spec.period;
@@ -84,7 +86,9 @@ void RowStore::make_room(StoredFamily& family, std::size_t rows) const {
 }
 
 std::size_t RowStore::place_of(StoredFamily& family, std::int64_t time_ns) const {
-  const auto step = [&family](std::int64_t at) { return wall_step(at, family.utc_minus_monotonic_ns, family.finer); };
+  const auto step = [&family](std::int64_t at) {
+    return wall_period(at, family.utc_minus_monotonic_ns, family.spec.period, family.finer);
+  };
   const bool together = family.finer.count() > 0 && !family.times.empty() && step(family.times.back()) == step(time_ns);
   if (together) {
     family.times.back() = time_ns;
@@ -199,7 +203,11 @@ std::optional<std::int64_t> RowStore::count_of(std::string_view metric) const {
 
 std::int64_t RowStore::newest_ns() const {
   std::int64_t newest = 0;
-  for (std::size_t i = 0; i < families_.size(); ++i) newest = std::max(newest, newest_ns(i));
+  for (std::size_t i = 0; i < families_.size(); ++i) {
+    // Rows of a faster reading are up to a period ahead of their reading.
+    const bool ahead = families_[i].spec.faster.count() > 0;
+    newest = std::max(newest, newest_ns(i) - (ahead ? families_[i].spec.period.count() : 0));
+  }
   return newest;
 }
 

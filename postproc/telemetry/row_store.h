@@ -33,7 +33,8 @@ class RowStore {
   explicit RowStore(std::chrono::nanoseconds keep) : keep_(keep) {}
 
   /// The family's place; for known families, only new channels and ended ones are noted. If rows are closer than the
-  /// analysed steps of the wall clock, one is kept for each step.
+  /// analysed steps of the wall clock, one is kept for each step; of a family that is read faster at times, one for
+  /// each of its periods.
   std::size_t learn(const FamilySpec& spec, const std::vector<ChannelKey>& channels,
                     std::int64_t utc_minus_monotonic_ns = 0);
   [[nodiscard]] std::optional<std::size_t> find(const std::string& path) const;
@@ -85,7 +86,7 @@ class RowStore {
   struct StoredFamily {
     FamilySpec spec;  // its period is that of the rows kept
     std::vector<ChannelKey> channels;
-    std::chrono::nanoseconds finer{0};  // the period of the rows that come, if it is another
+    std::chrono::nanoseconds finer{0};  // the shortest period of the rows that come, if it is another
     std::int64_t utc_minus_monotonic_ns = 0;
     std::size_t width = 0;  // channels with values; the trace may name them later
     std::vector<std::int64_t> times;

@@ -11,6 +11,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/joined_trace.h"
+#include "hdf5schema/regular_rows.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/derived.h"
 #include "postproc/telemetry/programs.h"
@@ -132,7 +133,8 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   }
 }
 
-/// Returns the rows that can fill samples [begin, begin + count), and one more on either side.
+/// Returns the rows that can fill samples [begin, begin + count), and one more on either side: one for each period, so
+/// that windows of a time in which the collector read faster can be compared with the others.
 void TraceStream::Impl::read_around(std::size_t index, std::size_t begin, std::size_t count) {
   const JoinedFamily& family = source->families()[index];
   const std::span<const std::int64_t> time_ns = family.times();
@@ -159,6 +161,7 @@ void TraceStream::Impl::read_around(std::size_t index, std::size_t begin, std::s
       if (!std::isnan(values[row])) first_row[c] = first + row;
     }
   }
+  merge_extra_rows(around.spec, trace.utc_minus_monotonic_ns, around.time_ns, around.values);
 }
 
 TraceStream::TraceStream(const std::filesystem::path& path) : impl_(std::make_unique<Impl>(path)) {

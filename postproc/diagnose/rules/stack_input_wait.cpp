@@ -35,13 +35,13 @@ Waiting waiting_of(const RuleContext& context, const PythonSamples& process, con
   for (const PythonSamples::Sample& sample : process.samples) {
     const bool inside = context.happened_in({sample.time_ns, {}, {}, {}}, span);
     if (!inside) continue;
-    all.samples += 1;
+    all.samples += sample.weight;
     if (sample.place == PythonSamples::kElsewhere) continue;
     const std::string& place = process.places[static_cast<std::size_t>(sample.place)];
     if (!waits_for_loader(place)) continue;
-    all.there += 1;
+    all.there += sample.weight;
     const std::string line = place.substr(0, place.find(", in "));
-    if (++lines[line] > all.of_line) {
+    if ((lines[line] += sample.weight) > all.of_line) {
       all.of_line = lines[line];
       all.line = line;
     }
@@ -87,7 +87,7 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.sentence = fmt::format(
       "The main thread of {} on {} waited for its next batch in {:.0f} % of {} samples ({:.0f} to {:.0f} %), mostly in "
       "{}.",
-      context.rank_name(worst->process), context.telemetry.node, 100 * share, number(worst->samples),
+      context.rank_name(worst->process), context.telemetry.node, 100 * share, number(std::round(worst->samples)),
       100 * std::max(0.0, share - error), 100 * std::min(1.0, share + error), worst->line);
   finding.runner_up = {"", "a thread that only watches others: this one makes the backward passes"};
   return {finding};

@@ -47,6 +47,7 @@ TEST(RunSettings, ReadsTheEnvironment) {
                                 {"REVEAL_REPORT", "no"},
                                 {"REVEAL_QUIET", "1"},
                                 {"REVEAL_TAG", "a=1,b=2=3"},
+                                {"REVEAL_FASTER_READING", "off"},
                                 {"REVEAL_STACK", "on"}}));
   EXPECT_TRUE(config.problems().empty());
   const RunSettings settings = settings_of(config);
@@ -54,6 +55,7 @@ TEST(RunSettings, ReadsTheEnvironment) {
   EXPECT_FALSE(settings.report);
   EXPECT_TRUE(settings.quiet);
   EXPECT_TRUE(settings.stack);
+  EXPECT_FALSE(settings.faster_reading);
   ASSERT_EQ(settings.tags.size(), 2U);
   EXPECT_EQ(settings.tags[1], std::make_pair(std::string("b"), std::string("2=3")));
 }
@@ -74,6 +76,7 @@ TEST(RunSettings, AreTheDefaultsOfTheKeys) {
   const RunSettings read = settings_of(Config());
   const RunSettings settings;
   EXPECT_EQ(read.stack, settings.stack);
+  EXPECT_EQ(read.faster_reading, settings.faster_reading);
   EXPECT_EQ(read.interval, settings.interval);
   EXPECT_EQ(read.report_limit, settings.report_limit);
   EXPECT_EQ(read.report, settings.report);

@@ -116,6 +116,11 @@ TEST_F(Site, AloneAllowsInterventionsWhichUsersMayRefuse) {
   EXPECT_EQ(read_sampling(allowed, "intervene=never").interventions, "");
 }
 
+TEST_F(Site, DecidesWhetherProbesAreReadFaster) {
+  EXPECT_TRUE(read_sampling(config(""), "").faster_reading);
+  EXPECT_FALSE(read_sampling(config("[slurm]\nfaster_reading = false\n"), "").faster_reading);
+}
+
 TEST_F(Site, BoundsATraceAlsoWhereItSaysNothing) {
   EXPECT_EQ(read_sampling(config(""), "").max_bytes, 2'000'000'000U);
   EXPECT_EQ(read_sampling(config("[slurm]\nspool_max = \"1MB\"\n"), "").max_bytes, 1'000'000U);

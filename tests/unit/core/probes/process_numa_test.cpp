@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "hdf5schema/basics/clocks.h"
 #include "tests/unit/core/test_host.h"
 
 namespace reveal::tests::process_numa_test {
@@ -21,6 +26,72 @@ TEST(ProcessNuma, SumsThePagesOfAProcessOnEachNode) {
   ASSERT_EQ(coverage.state, Coverage::State::ok) << coverage.reason;
   EXPECT_EQ(bench.answered("process/numa", "process.numa_bytes", "rank0/node0"), 3 * 4096);
   EXPECT_EQ(bench.value("process/numa", "process.numa_bytes", "rank0/node1"), 4096 + 2 * 2'097'152);
+}
+
+/// The probe at a pace that the test sets.
+class PacedProbe {
+ public:
+  explicit PacedProbe(const TestHost& host) : fs_(host.root()) {
+    job_.update({kSecond, kSecond});
+    slots_.update(kSecond);
+    for (const ProbeSpec& spec : probes()) {
+      if (spec.name == "process_numa") probe_ = spec.open(context_);
+    }
+  }
+  /// Bytes of the solver on node 0 as soon as a child has answered; kMissing if it is not asked at this time.
+  std::int64_t value_at(std::int64_t second, ReadingPace pace, int looks) {
+    pace_ = pace;
+    sink_.set_now(second * kSecond);
+    for (int look = 0; look < looks; ++look) {
+      probe_->sample();
+      const std::int64_t value = sink_.find("process/numa")->value("process.numa_bytes", "rank0/node0");
+      if (value != kMissing) return value;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return kMissing;
+  }
+  /// Seconds until the next reading keeps to a thousandth of a core.
+  [[nodiscard]] std::int64_t pause() const {
+    return sink_.find("process/numa_walk")->value("process.numa_walk", "rank0") / 1'000'000 + 1;
+  }
+  [[nodiscard]] const FamilySpec& spec() const { return sink_.find("process/numa")->spec(); }
+
+ private:
+  KernelTree fs_;
+  TraceSink sink_;
+  Host constants_ = Host::look(fs_);
+  Job job_{fs_, constants_, JobSource{.pid = 50}, 0};
+  ProcessSlots slots_{fs_, job_, sink_};
+  ReadingPace pace_;
+  ProbeContext context_{.fs = fs_,
+                        .host = constants_,
+                        .sink = sink_,
+                        .period = std::chrono::seconds(10),
+                        .job = &job_,
+                        .slots = &slots_,
+                        .probe = "process_numa",
+                        .faster = std::chrono::seconds(1),
+                        .pace = &pace_};
+  std::unique_ptr<Probe> probe_;
+};
+
+TEST(ProcessNuma, IsReadBeforeItsPeriodIsOverWhileSomethingIsUnusual) {
+  constexpr int kPatience = 2000;
+  TestHost host;
+  host.write("/sys/devices/system/node/node0/numastat", "numa_hit 1\n");
+  host.write("/sys/devices/system/node/node1/numastat", "numa_hit 1\n");
+  host.process(50, 1, "solver", 10, 5);
+  host.last_pid(50);
+  host.write("/proc/50/numa_maps", "00600000 default anon=3 dirty=3 N0=3 kernelpagesize_kB=4\n");
+  PacedProbe probe(host);
+  EXPECT_EQ(probe.spec().faster, std::chrono::seconds(1));
+  EXPECT_EQ(probe.spec().clock, "process_numa");
+  ASSERT_EQ(probe.value_at(10, {}, kPatience), 3 * 4096);
+  const std::int64_t paced = 10 + probe.pause();
+  if (paced >= 40) GTEST_SKIP() << "this machine is too busy: one reading took 30 ms";
+  host.write("/proc/50/numa_maps", "00600000 default anon=5 dirty=5 N0=5 kernelpagesize_kB=4\n");
+  EXPECT_EQ(probe.value_at(paced, {}, 20), kMissing);
+  EXPECT_EQ(probe.value_at(paced, {.faster = true, .extra = true}, kPatience), 5 * 4096);
 }
 
 TEST(ProcessNuma, IsAbsentWhereThereIsNothingToPlace) {

@@ -6,14 +6,19 @@
 #include <unistd.h>
 
 #include <array>
+#include <map>
+#include <optional>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "core/job/tcp_sockets.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor.h"
+#include "hdf5schema/trace_reader.h"
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
+#include "tests/unit/hdf5schema/sample_trace.h"
 
 namespace reveal::tests::tcp_peers_test {
 namespace {
@@ -131,10 +136,17 @@ TEST(TcpPeersProbe, IsAbsentWhereNoConnectionCanBeAskedFor) {
   EXPECT_EQ(ProbeBench(host, "tcp_peers").coverage().reason, "no job was named (--job)");
 }
 
+/// An answer of the child; a change of the pace with it, "on" or "off".
+struct Recorded {
+  std::string answer;
+  std::string faster = {};
+};
+
 /// A recording in which the child's answers are these, one in each tick.
 class RecordedAnswers {
  public:
-  explicit RecordedAnswers(const std::vector<std::string>& answers) {
+  explicit RecordedAnswers(const std::vector<std::string>& answers) : RecordedAnswers(ticks_of(answers), kSecond) {}
+  RecordedAnswers(const std::vector<Recorded>& ticks, std::int64_t interval) {
     std::string text = "reveal recording 1\n";
     std::size_t next = 0;
     std::map<std::string, std::size_t> numbers;
@@ -147,12 +159,13 @@ class RecordedAnswers {
     put("@@job/roots", "4711");
     std::int64_t time = kSecond;
     const auto tick = [&] {
-      time += kSecond;
+      time += interval;
       text += "= " + std::to_string(time) + ' ' + std::to_string(time) + '\n';
     };
-    for (const std::string& answer : answers) {
+    for (const Recorded& each : ticks) {
       tick();
-      put("@@tcp_peers", answer);
+      put("@@tcp_peers", each.answer);
+      if (!each.faster.empty()) put("@@sampler/faster", each.faster);
     }
     tick();
     host_.write("/ticks.rec", text);
@@ -160,6 +173,12 @@ class RecordedAnswers {
   [[nodiscard]] const TestHost& host() const { return host_; }
 
  private:
+  static std::vector<Recorded> ticks_of(const std::vector<std::string>& answers) {
+    std::vector<Recorded> ticks;
+    for (const std::string& answer : answers) ticks.push_back({answer});
+    return ticks;
+  }
+
   TestHost host_;
 };
 
@@ -203,6 +222,67 @@ TEST(TcpPeersProbe, SaysWhatItLeftOut) {
   EXPECT_NE(reason.find("in 1 readings a network namespace was omitted"), std::string::npos) << reason;
   EXPECT_NE(reason.find("only every 4 s at times, because reading all of them takes 12 ms"), std::string::npos)
       << reason;
+}
+
+/// Ten ticks a second from 2 s to 9 s. The peer's counter is ten times the time of the request. From 4 s to 6 s, each
+/// tick reads; otherwise each second.
+RecordedAnswers recorded_with_faster_readings() {
+  std::vector<Recorded> ticks;
+  int asked = 0;
+  for (int tick = 11; tick <= 90; ++tick) {
+    const bool faster = tick >= 40 && tick < 60;
+    Recorded& recorded = ticks.emplace_back();
+    if (tick == 20 || tick == 40 || tick == 60) recorded.faster = faster ? "on" : "off";
+    if (tick < 20 || (!faster && tick % 10 != 0)) continue;
+    if (asked > 0) recorded.answer = answer("10.0.0.2", asked);
+    asked = tick;
+  }
+  return {ticks, kSecond / 10};
+}
+
+/// Time and value of each row, in tenths, of a replay.
+std::vector<std::pair<std::int64_t, std::int64_t>> replayed_rows(bool faster_reading) {
+  const RecordedAnswers recorded = recorded_with_faster_readings();
+  const TemporaryDirectory folder;
+  const auto path = folder.path() / "n01.h5";
+  {
+    KernelTree fs(recorded.host().root());
+    TraceWriter writer(path, sample_header(), {.waits = true});
+    TraceSink sink(&writer);
+    std::optional<TickTime> time = fs.next_tick();
+    while (time && time->monotonic_ns < 2 * kSecond) time = fs.next_tick();
+    Sampler sampler(fs, sink, {.probes = {"tcp_peers"}, .faster_reading = faster_reading}, *time);
+    sampler.look_first();
+    writer.start();
+    while ((time = fs.next_tick())) sampler.sample({.time = *time, .number = time->monotonic_ns * 10 / kSecond});
+    sampler.close();
+    EXPECT_EQ(sink.rows_lost(), 0U);
+    writer.close();
+  }
+  const TraceReader reader(path);
+  for (const TraceReader::Family& family : reader.families()) {
+    if (family.spec.path != "network/peer_segments") continue;
+    EXPECT_EQ(family.spec.faster, std::chrono::milliseconds(faster_reading ? 100 : 0));
+    EXPECT_EQ(family.channels.front().metric, "tcp.peer.retransmits");
+    const std::vector<std::int64_t> values = reader.read_absolute(family);
+    std::vector<std::pair<std::int64_t, std::int64_t>> rows;
+    for (std::size_t row = 0; row < family.time_ns.size(); ++row)
+      rows.emplace_back(family.time_ns[row] * 10 / kSecond, values[row]);
+    return rows;
+  }
+  return {};
+}
+
+TEST(TcpPeersProbe, IsReadFasterWhileSomethingIsUnusualAndCountsUpToOneSecondBeforeEachRow) {
+  const auto rows = replayed_rows(true);
+  ASSERT_EQ(rows.size(), 25U);  // at 3 s, 4 s, each tenth from 5 s to 6.9 s, and at 7, 8 and 9 s
+  for (const auto& [time, value] : rows) EXPECT_EQ(value, time - 10) << time;
+}
+
+TEST(TcpPeersProbe, IsReadEachSecondWhereFasterReadingIsOff) {
+  std::vector<std::int64_t> times;
+  for (const auto& [time, value] : replayed_rows(false)) times.push_back(time);
+  EXPECT_EQ(times, (std::vector<std::int64_t>{30, 40, 50, 60, 70, 80, 90}));
 }
 
 }  // namespace

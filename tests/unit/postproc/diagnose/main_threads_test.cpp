@@ -108,6 +108,25 @@ TEST(MainThreads, OfAJobThatHungFromTheBeginStoodInOnePlace) {
             std::vector<std::string>{"the main thread of rank0 was in init (train.py:9) in 115 of 120 samples"});
 }
 
+TEST(MainThreads, ThatWereReadFasterHaveTheSameSharesAndMoreSamples) {
+  Finding brief = finding();
+  brief.intervals.front().end_utc_ns = brief.intervals.front().begin_utc_ns + 6 * kSecond;
+  PythonSamples rank = process("rank1", "load (data.py:88)", "step (train.py:40)");
+  for (std::size_t i = 56; i < 80; ++i) rank.samples[i].place = 1;
+  EXPECT_TRUE(sentences({rank}, brief).empty()) << "six samples are too few";
+  for (std::size_t i = 50; i < 56; ++i) rank.samples[i].weight = 0.1;
+  for (std::int64_t tenth = 500; tenth < 560; ++tenth) {
+    if (tenth % 10 == 0) continue;
+    rank.samples.push_back({.time_ns = tenth * kSecond / 10, .place = tenth < 551 ? 0 : 1, .weight = 0.1});
+  }
+  EXPECT_EQ(sentences({rank}, brief),
+            std::vector<std::string>{"the main thread of rank1 was in load (data.py:88) in 85 % of the time (60 "
+                                     "samples); at other times mostly in step (train.py:40)"});
+  const PythonThread thread = python_threads(std::vector{rank}, "n1").at(0);
+  EXPECT_NEAR(thread.samples, 120, 1e-9);
+  EXPECT_NEAR(thread.places.at(1).samples, 5.1, 1e-9);
+}
+
 TEST(MainThreads, HaveTheirMostFrequentPlacesInTheReport) {
   const std::vector<PythonSamples> processes = {process("rank0", "load (data.py:88)", "step (train.py:40)")};
   const std::vector<PythonThread> expected = {{.node = "n1",

@@ -37,6 +37,47 @@ TEST(PythonSamples, AreALetterForEachSecondBeforeTheEvent) {
   }
 }
 
+/// Two minutes of one second in "load" after another in "step", and from 60 s to 70 s only "load". These ten seconds
+/// are a letter each, or a letter each tenth.
+std::vector<Event> two_minutes(bool faster) {
+  std::string usual(60, 'a');
+  for (std::size_t i = 1; i < usual.size(); i += 2) usual[i] = 'b';
+  const std::string places = " a=load(data.py:88) b=step(train.py:40)";
+  std::vector<Event> events = {row(60, "rank0", "1s " + usual + places)};
+  if (faster) {
+    events.push_back(row(65, "rank0", "100ms " + std::string(50, 'a') + places));
+    events.push_back(row(70, "rank0", "100ms " + std::string(50, 'a') + places));
+  } else {
+    events.push_back(row(70, "rank0", "1s aaaaaaaaaa" + places));
+  }
+  events.push_back(row(120, "rank0", "1s " + usual.substr(0, 50) + places));
+  return events;
+}
+
+TEST(PythonSamples, WeighAsMuchAsTheTimeForWhichTheyStand) {
+  for (const bool faster : {false, true}) {
+    const std::vector<PythonSamples> found = python_samples(two_minutes(faster));
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].samples.size(), faster ? 210U : 120U);
+    double load = 0;
+    double all = 0;
+    for (const PythonSamples::Sample& sample : found[0].samples) {
+      all += sample.weight;
+      if (sample.place == 0) load += sample.weight;
+    }
+    EXPECT_NEAR(all, 120, 1e-9) << faster;
+    EXPECT_NEAR(load, 65, 1e-9) << faster;
+  }
+}
+
+TEST(PythonSamples, ThatFollowEachOtherFastWeighNoMoreThanTheTimeToTheNext) {
+  const auto found = python_samples(
+      std::vector<Event>{row(10, "rank0", "1s aaa a=f(x.py:1)"), row(10, "rank0", "500ms a- a=f(x.py:1)")});
+  ASSERT_EQ(found.at(0).samples.size(), 4U);
+  const double weights[] = {1, 1, 0, 0.5};  // at 7 s, 8 s, 9 s and 9 s
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(found[0].samples[i].weight, weights[i]) << i;
+}
+
 TEST(PythonSamples, OfADamagedTraceAreLeftOut) {
   for (const char* text : {"", "1s", "a a=f(x.py:1)", "0s a a=f(x.py:1)", "-1s a a=f(x.py:1)", "100h a a=f(x.py:1)",
                            "1s ---", "1s - a=f(x.py:1)"}) {

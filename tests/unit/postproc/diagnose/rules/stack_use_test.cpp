@@ -149,6 +149,21 @@ TEST(RuleStackInputWait, NamesTheLineThatWaitsForTheLoader) {
   EXPECT_NE(found[0].sentence.find("mostly in train (train.py:40)."), std::string::npos) << found[0].sentence;
 }
 
+TEST(RuleStackInputWait, WeighsSamplesByTheirTime) {
+  R node = training(15);  // a quarter of the time
+  node.events.pop_back();
+  samples(node, "rank0", 290, minute(15).substr(0, 50));
+  for (const double until : {296.0, 300.0}) {  // all of ten seconds, read ten times a second
+    node.events.push_back(
+        {static_cast<std::int64_t>(until * 1e9), "rank0", "python_frames",
+         "100ms " + std::string(until == 296.0 ? 60 : 40, 'w') + " w=train(train.py:40)>select(selectors.py:416)"});
+  }
+  const auto found = node.findings("stack.input_wait");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("waited for its next batch in 28 % of 240 samples"), std::string::npos)
+      << found[0].sentence;
+}
+
 TEST(RuleStackInputWait, IsSilentOnWhatJobsDo) {
   EXPECT_TRUE(training(6).findings("stack.input_wait").empty()) << "little more than nothing";
   R starts = training(1);
