@@ -60,7 +60,12 @@ TEST(RuleStackErrors, JudgesByTheGravestOfAFunctionsErrors) {
 
 TEST(RuleStackErrors, CountsEachErrorOfAFunctionByItself) {
   R node;
-  fail(node, "rank0", "cudaMalloc", 50, 112, "");
+  node.counter(
+      "stack.errors", "rank0/cudaMalloc",
+      [](double second) { return std::abs(second - 50) < 0.05   ? 450
+                                 : std::abs(second - 60) < 0.05 ? 620
+                                                                : 0; },
+      "rank");
   const auto returned = [&](double second, const std::string& code) {
     node.events.push_back(
         {static_cast<std::int64_t>(second * 1e9), "rank0", "call_error", "cudaMalloc returned " + code});
@@ -71,17 +76,19 @@ TEST(RuleStackErrors, CountsEachErrorOfAFunctionByItself) {
   returned(60, "700 (1 calls so far) (3 before it left out)");
   const auto found = node.findings("stack.errors");
   ASSERT_EQ(found.size(), 2U);
-  EXPECT_NE(found[0].sentence.find("101 calls of cudaMalloc by rank0 on n2 returned the CUDA error 2, "
+  EXPECT_NE(found[0].sentence.find("101 calls of cudaMalloc by the job's process on n2 returned the CUDA error 2, "
                                    "cudaErrorMemoryAllocation (no memory was left), first cudaMalloc at "),
             std::string::npos)
       << found[0].sentence;
   EXPECT_EQ(found[0].severity, Severity::notice);
-  EXPECT_NE(found[1].sentence.find("1 call of cudaMalloc by rank0 on n2 returned the CUDA error 700, "
+  EXPECT_NE(found[1].sentence.find("1 call of cudaMalloc by the job's process on n2 returned the CUDA error 700, "
                                    "cudaErrorIllegalAddress (a kernel used memory that is not its own) at "),
             std::string::npos)
       << found[1].sentence;
   EXPECT_EQ(found[1].severity, Severity::warning);
   EXPECT_EQ(found[1].evidence.at(0).observed.value_or(0), 1);
+  EXPECT_NEAR(node.second_of(found[0].intervals.at(0).begin_utc_ns), 50, 0.3);
+  EXPECT_NEAR(node.second_of(found[1].intervals.at(0).begin_utc_ns), 60, 0.3);
 }
 
 TEST(RuleStackErrors, TellsErrorsOfNcclFromThoseOfCuda) {
