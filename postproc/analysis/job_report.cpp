@@ -76,15 +76,22 @@ void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
 /// A rule that could be checked on one node counts as checked; the reason of the others still gets a line.
 std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summaries) {
   std::map<std::pair<std::string, std::string>, std::size_t> nodes;
+  std::map<std::string, std::set<std::string>> unchecked_on;
   for (const NodeSummary& summary : summaries) {
-    for (const NotChecked& unchecked : summary.part.not_checked) ++nodes[{unchecked.rule, unchecked.reason}];
+    for (const NotChecked& unchecked : summary.part.not_checked) {
+      ++nodes[{unchecked.rule, unchecked.reason}];
+      unchecked_on[unchecked.rule].insert(summary.node);
+    }
   }
   std::vector<NotChecked> merged;
   merged.reserve(nodes.size());
   for (const auto& [what, count] : nodes) {
-    merged.push_back({what.first, count == summaries.size()
-                                      ? what.second
-                                      : fmt::format("{} (on {} of {} nodes)", what.second, count, summaries.size())});
+    const auto& [rule, reason] = what;
+    const bool everywhere = count == summaries.size();
+    merged.push_back(
+        {.rule = rule,
+         .reason = everywhere ? reason : fmt::format("{} (on {} of {} nodes)", reason, count, summaries.size()),
+         .checked_elsewhere = unchecked_on[rule].size() < summaries.size()});
   }
   return merged;
 }
