@@ -1,5 +1,6 @@
 #!/usr/bin/python3
-"""Every line of a remedy that is typed is one that a shell takes: filled with values, bash reads it without an error.
+"""Every line of a remedy that is typed, and each command that verifies one, is one that a shell takes: filled with
+values, bash reads it without an error.
 
 What is not typed is left out: sentences, and settings of a configuration file ("cgroup.conf: ConstrainCores=yes")."""
 import json
@@ -25,7 +26,8 @@ def main():
     typed = 0
     failures = 0
     for rule in rules["rules"]:
-        for text in rule["remedy"]["user"] + rule["remedy"]["admin"]:
+        verify = re.findall("`([^`]+)`", rule["remedy"]["verify"])
+        for text in rule["remedy"]["user"] + rule["remedy"]["admin"] + verify:
             if not is_typed(text):
                 continue
             line = re.sub(r"\{([a-zA-Z_]+)\}", lambda blank: VALUES.get(blank.group(1), "1"), text)

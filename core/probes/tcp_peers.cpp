@@ -14,6 +14,7 @@
 
 #include "core/job/namespace_sockets.h"
 #include "core/kernel_text/kernel_words.h"
+#include "core/probes/namespace_answer.h"
 #include "core/sampler/asked_child.h"
 #include "core/sampler/pace.h"
 #include "hdf5schema/basics/clocks.h"
@@ -215,33 +216,21 @@ class TcpPeersProbe final : public Probe {
   }
 
   [[nodiscard]] std::string caveat() const override {
-    std::string text;
-    const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
-    if (refused_ > 0) {
-      add("connections in " + std::to_string(refused_) +
-          " network namespaces of the job are not measured: entering them needs CAP_SYS_ADMIN");
-    }
-    if (context_.namespaces->overflowed()) {
-      add("only " + std::to_string(context_.namespaces->list().size()) + " network namespaces of the job are measured");
-    }
+    std::vector<std::string> sentences;
+    readings_.add_gaps("connections", context_, sentences);
     if (unreadable_ > 0) {
-      add("connections of " + std::to_string(unreadable_) +
-          " processes cannot be distinguished from those of others: their descriptors cannot be read");
+      sentences.push_back("connections of " + std::to_string(unreadable_) +
+                          " processes cannot be distinguished from those of others: their descriptors cannot be read");
     }
-    if (left_out_)
-      add("only the connections of the job's first " + std::to_string(kMostProcesses) + " processes are measured");
-    if (overflowed_) add("only " + std::to_string(TcpPeers::kMostSockets) + " connections are measured");
-    if (not_entered_ > 0) {
-      add("in " + std::to_string(not_entered_) +
-          " readings a network namespace was omitted, because the process that identified it had ended");
+    if (left_out_) {
+      sentences.push_back("only the connections of the job's first " + std::to_string(kMostProcesses) +
+                          " processes are measured");
     }
-    if (child_.longest_pause_ns() > kLongestReported * kSecond) {
-      add("connections were read only every " + std::to_string(child_.longest_pause_ns() / kSecond) +
-          " s at times, because reading all of them takes " + std::to_string(longest_cost_ns_ / 1'000'000) +
-          " ms: values counted over more than " + std::to_string(kLongestReported) + " s are not in the report");
+    if (overflowed_) {
+      sentences.push_back("only " + std::to_string(TcpPeers::kMostSockets) + " connections are measured");
     }
-    if (const std::string gaps = child_.gaps(); !gaps.empty()) add(gaps);
-    return text;
+    readings_.add_pauses("connections", child_, context_, sentences);
+    return as_caveat(sentences);
   }
 
  private:
@@ -257,8 +246,6 @@ class TcpPeersProbe final : public Probe {
   }
 
   static constexpr std::size_t kMostProcesses = 768;  // processes that fit into a request
-  // Seconds, three times the period: beyond it, the time of the events is not known, and the report leaves them out.
-  static constexpr std::int64_t kLongestReported = 3;
 
   struct Place {
     std::string name;
@@ -288,19 +275,19 @@ class TcpPeersProbe final : public Probe {
     std::int64_t cost = 0;
     if (!parse_counter(cut_word(line), cost)) return;
     child_.pause(static_cast<double>(cost) / kShareOfACore);
-    longest_cost_ns_ = std::max(longest_cost_ns_, cost);
+    readings_.longest_cost_ns = std::max(readings_.longest_cost_ns, cost);
     if (verdict != "ok") {
       child_.note_gap(line);
       return;
     }
     std::int64_t overflowed = 0;
-    if (!parse_counter(cut_word(line), refused_) || !parse_counter(cut_word(line), unreadable_) ||
+    if (!parse_counter(cut_word(line), readings_.refused) || !parse_counter(cut_word(line), unreadable_) ||
         !parse_counter(cut_word(line), overflowed)) {
       return;
     }
     overflowed_ = overflowed != 0;
     std::int64_t vanished = 0;  // not in recordings of earlier versions
-    if (parse_counter(cut_word(line), vanished) && vanished > 0) ++not_entered_;
+    if (parse_counter(cut_word(line), vanished) && vanished > 0) ++readings_.not_entered;
     while (next_line(answer, line)) take_row(line);
   }
 
@@ -342,10 +329,8 @@ class TcpPeersProbe final : public Probe {
   std::string request_;       // kept, so that nothing is allocated
   bool asked_early_ = false;  // by a reading between two usual ones
   std::int64_t row_ns_ = std::numeric_limits<std::int64_t>::min();
-  std::int64_t refused_ = 0;
+  NamespaceReadings readings_;
   std::int64_t unreadable_ = 0;
-  std::int64_t not_entered_ = 0;
-  std::int64_t longest_cost_ns_ = 0;
   bool left_out_ = false;
   bool overflowed_ = false;
 };

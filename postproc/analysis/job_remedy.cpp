@@ -55,7 +55,7 @@ void take_texts_of_rules(Report& report) {
     keep(remedy.user, rule->user_remedy);
     keep(remedy.advice, rule->advice);
     keep(remedy.admin, rule->admin_remedy);
-    remedy.verify = rule->verify;
+    remedy.verify = verify_words(*rule);
     if (remedy.user.empty() && remedy.advice.empty() && remedy.admin.empty()) {
       remedy = remedy_for(*rule, job_values(finding, remedy_names(report.job)));
     }

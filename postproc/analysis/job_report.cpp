@@ -76,15 +76,22 @@ void merge_job(const std::vector<NodeSummary>& summaries, ReportJob& job) {
 /// A rule that could be checked on one node counts as checked; the reason of the others still gets a line.
 std::vector<NotChecked> merge_not_checked(const std::vector<NodeSummary>& summaries) {
   std::map<std::pair<std::string, std::string>, std::size_t> nodes;
+  std::map<std::string, std::set<std::string>> unchecked_on;
   for (const NodeSummary& summary : summaries) {
-    for (const NotChecked& unchecked : summary.part.not_checked) ++nodes[{unchecked.rule, unchecked.reason}];
+    for (const NotChecked& unchecked : summary.part.not_checked) {
+      ++nodes[{unchecked.rule, unchecked.reason}];
+      unchecked_on[unchecked.rule].insert(summary.node);
+    }
   }
   std::vector<NotChecked> merged;
   merged.reserve(nodes.size());
   for (const auto& [what, count] : nodes) {
-    merged.push_back({what.first, count == summaries.size()
-                                      ? what.second
-                                      : fmt::format("{} (on {} of {} nodes)", what.second, count, summaries.size())});
+    const auto& [rule, reason] = what;
+    const bool everywhere = count == summaries.size();
+    merged.push_back(
+        {.rule = rule,
+         .reason = everywhere ? reason : fmt::format("{} (on {} of {} nodes)", reason, count, summaries.size()),
+         .checked_elsewhere = unchecked_on[rule].size() < summaries.size()});
   }
   return merged;
 }
@@ -273,7 +280,8 @@ void add_problems(const std::vector<InputProblem>& problems, Report& report) {
       report.job.nodes_missing.push_back(problem.node);
     }
     const auto [known, added] = coverage_of.try_emplace(problem.node, report.coverage.size());
-    if (added) report.coverage.emplace_back().nodes = {problem.node};
+    if (added) report.coverage.emplace_back();
+    if (added && !problem.node.empty()) report.coverage.back().nodes = {problem.node};
     std::string& note = report.coverage[known->second].note;
     note += (note.empty() ? "" : "; ") + problem.text;
   }
@@ -314,8 +322,9 @@ void drop_duplicates(std::vector<NodeSummary>& summaries, std::vector<InputProbl
   }
 }
 
+/// Adds the expected nodes without a trace; an unread folder for which no node was expected stands for itself.
 void note_missing_nodes(const std::vector<NodeSummary>& summaries, const ReportOptions& options,
-                        std::vector<InputProblem>& problems) {
+                        const std::vector<UnreadFolder>& unread, std::vector<InputProblem>& problems) {
   std::set<std::string> present;
   std::set<std::string> expected(options.expected_nodes.begin(), options.expected_nodes.end());
   std::set<std::string_view> lists;  // the same one on most nodes
@@ -327,9 +336,23 @@ void note_missing_nodes(const std::vector<NodeSummary>& summaries, const ReportO
   for (const InputProblem& problem : problems) {
     if (problem.unusable) present.insert(problem.node);  // its file is there and has its own line
   }
+  std::map<std::string_view, std::string_view> why_unread;
+  for (const UnreadFolder& folder : unread) why_unread.emplace(folder.name, folder.why);
+  std::set<std::string> explained;
   for (const std::string& node : expected) {
-    if (present.count(node) == 0)
-      problems.push_back({node, node + " has no trace: its collector did not deliver one", true});
+    if (present.count(node) > 0) continue;
+    const std::string folder = node_folder(node);
+    const auto why = why_unread.find(folder);
+    problems.push_back({node,
+                        why == why_unread.end() ? node + " has no trace: its collector did not deliver one"
+                                                : fmt::format("{} was not read: {}: {}", node, folder, why->second),
+                        true});
+    if (why != why_unread.end()) explained.insert(folder);
+  }
+  for (const UnreadFolder& folder : unread) {
+    if (!explained.contains(folder.name)) {
+      problems.push_back({"", fmt::format("the nodes in {} were not read: {}", folder.name, folder.why), true});
+    }
   }
 }
 
@@ -574,11 +597,11 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
 }
 
 /// Traces of a large job lie in folders.
-void name_folders(std::span<const ListedTrace> traces, Report& report) {
+void name_folders(const std::filesystem::path& directory, std::span<const ListedTrace> traces, Report& report) {
   std::map<std::string, std::filesystem::path> folders;  // by the name of the trace
   for (const ListedTrace& trace : traces) {
-    const std::filesystem::path folder = trace.path.parent_path().filename();
-    if (is_node_folder(folder.native())) folders.emplace(trace.path.filename().string(), folder);
+    const std::filesystem::path folder = trace.path.lexically_relative(directory).parent_path();
+    if (!folder.empty()) folders.emplace(trace.path.filename().string(), folder);
   }
   for (auto& [what, path] : report.files) {
     if (const auto known = folders.find(path); known != folders.end()) path = (known->second / path).string();
@@ -671,15 +694,15 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
 
 /// The report from the summaries of a job's nodes.
 Report report_of(const std::filesystem::path& directory, std::span<const ListedTrace> traces,
-                 std::vector<NodeSummary> summaries, const ReportOptions& options,
-                 std::vector<InputProblem>& problems) {
+                 std::vector<NodeSummary> summaries, const ReportOptions& options, std::vector<InputProblem>& problems,
+                 const std::vector<UnreadFolder>& unread = {}) {
   if (summaries.empty()) throw Error(problems.front().text);
   drop_duplicates(summaries, problems);
-  note_missing_nodes(summaries, options, problems);
+  note_missing_nodes(summaries, options, unread, problems);
   void_where_kernel_is_shared(summaries);
 
   Report report = merged_parts(summaries, problems, options);
-  name_folders(traces, report);
+  name_folders(directory, traces, report);
   add_straggler_threads(traces, summaries, report.findings);
   report.directory = name_of(directory);
   report.job.exit_code = options.exit_code;
@@ -728,8 +751,9 @@ Report merge_summaries(const std::vector<NodeSummary>& summaries, const std::vec
 
 Report build_report(const std::filesystem::path& directory, const ReportOptions& options,
                     std::vector<InputProblem>& problems) {
-  const std::vector<ListedTrace> traces = list_traces(directory);
-  return report_of(directory, traces, summaries_of(directory, traces, options, problems), options, problems);
+  std::vector<UnreadFolder> unread;
+  const std::vector<ListedTrace> traces = list_traces(directory, &unread);
+  return report_of(directory, traces, summaries_of(directory, traces, options, problems), options, problems, unread);
 }
 
 Report build_node_report(const std::filesystem::path& directory, const std::string& node, const ReportOptions& options,
@@ -740,7 +764,7 @@ Report build_node_report(const std::filesystem::path& directory, const std::stri
   if (summaries.empty()) throw Error(problems.front().text);
   drop_duplicates(summaries, problems);
   Report report = merged_parts(summaries, problems, options);
-  name_folders(traces, report);
+  name_folders(directory, traces, report);
   report.directory = name_of(directory);
   if (const auto record = read_slurm_job_record(directory)) apply(*record, report.job);
   conclude(summaries, options.settings, {}, report);
@@ -799,7 +823,8 @@ void write_report(const std::filesystem::path& directory, const Report& report) 
 }
 
 bool report_is_fresh(const std::filesystem::path& directory) {
-  return is_younger_than(list_traces(directory), directory);
+  std::vector<UnreadFolder> unread;  // the report names them
+  return is_younger_than(list_traces(directory, &unread), directory);
 }
 
 bool report_is_fresh(const std::filesystem::path& directory, const std::string& node) {

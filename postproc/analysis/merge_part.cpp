@@ -35,7 +35,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kForm = "reveal.part/2";
+constexpr std::string_view kForm = "reveal.part/3";
 constexpr std::string_view kOf = "-of-";
 constexpr std::size_t kLargestPart = std::size_t{512} << 20;
 constexpr std::size_t kUsualFrame = std::size_t{1} << 20;  // records that are compressed together
@@ -135,8 +135,10 @@ class Frames {
     if (end == std::string_view::npos) refuse_damaged();
     std::string_view line = rest_.substr(0, end);
     rest_.remove_prefix(end + 1);
-    const std::size_t plain = size_in(line, std::min(kLargestFrame, budget_));
-    const std::size_t stored = size_in(line, rest_.size());
+    const std::size_t plain = size_in(line);
+    const std::size_t stored = size_in(line);
+    if (plain > std::min(kLargestFrame, budget_)) throw Error("it would need too much memory");
+    if (stored > rest_.size()) refuse_damaged();
     std::string bytes = plain_text(std::string(rest_.substr(0, stored)), plain);
     rest_.remove_prefix(stored);
     if (bytes.size() != plain) refuse_damaged();
@@ -145,9 +147,9 @@ class Frames {
   }
 
  private:
-  static std::size_t size_in(std::string_view& line, std::size_t most) {
+  static std::size_t size_in(std::string_view& line) {
     const auto size = parse_int(next_word(line));
-    if (!size || *size < 0 || static_cast<std::uint64_t>(*size) > most) refuse_damaged();
+    if (!size || *size < 0) refuse_damaged();
     return static_cast<std::size_t>(*size);
   }
 

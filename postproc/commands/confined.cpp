@@ -301,14 +301,16 @@ std::optional<Foreign> foreign_file(const fs::path& path, uid_t me) {
   return Foreign{path, name_of_user(status.st_uid)};
 }
 
+enum class Below : std::uint8_t { nothing, node_folders };
+
 /// In the directory, or in its folders of nodes.
-std::optional<Foreign> foreign_entry(const fs::path& directory, uid_t me) {
+std::optional<Foreign> foreign_entry(const fs::path& directory, uid_t me, Below below) {
   std::error_code error;
   for (fs::directory_iterator entries(directory, error), none; !error && entries != none; entries.increment(error)) {
     const fs::path& path = entries->path();
     if (auto foreign = foreign_file(path, me)) return foreign;
-    if (!is_node_folder(path.filename().native()) || is_node_folder(directory.filename().native())) continue;
-    if (auto foreign = foreign_entry(path, me)) return foreign;
+    if (below == Below::nothing || !is_node_folder(path.filename().native())) continue;
+    if (auto foreign = foreign_entry(path, me, Below::nothing)) return foreign;
   }
   return std::nullopt;
 }
@@ -327,7 +329,7 @@ std::optional<Foreign> foreign_part(const std::vector<fs::path>& inputs, bool en
     if (!is_there) continue;  // the command reports the missing file
     if (status.st_uid != me) return Foreign{input, name_of_user(status.st_uid)};
     if (!entries) continue;
-    if (auto foreign = foreign_entry(input, me)) return foreign;
+    if (auto foreign = foreign_entry(input, me, Below::node_folders)) return foreign;
   }
   return std::nullopt;
 }

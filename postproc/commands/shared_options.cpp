@@ -104,7 +104,7 @@ std::string job_directory(const std::string& path) {
   std::error_code error;
   if (path.empty()) return newest_job_directory();
   if (!fs::is_regular_file(path, error)) return directory_of_number(path);
-  const std::string parent = job_directory_above(fs::path(path).parent_path()).string();
+  const std::string parent = job_directory_of(path).string();
   return parent.empty() ? "." : parent;
 }
 

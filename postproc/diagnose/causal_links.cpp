@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "hdf5schema/basics/clocks.h"
+#include "postproc/diagnose/rule.h"
 #include "postproc/words/lists.h"
 
 namespace reveal {
@@ -343,7 +344,9 @@ void describe_chains(std::vector<Finding>& findings) {
       if (!is_said) chain.push_back(words);
       take_over(*effect, first);
     }
-    if (!chain.empty()) first.sentence += fmt::format(" This led to {}.", joined(chain, ", then "));
+    if (chain.empty()) continue;
+    const std::string_view led = is_only_possible(first) ? "may have led" : "led";
+    first.sentence += fmt::format(" This {} to {}.", led, joined(chain, ", then "));
   }
 }
 

@@ -109,6 +109,7 @@ struct Finding {
 struct NotChecked {
   std::string rule;
   std::string reason;
+  bool checked_elsewhere = false;  // on at least one other node of the job
   bool operator==(const NotChecked&) const = default;
 };
 

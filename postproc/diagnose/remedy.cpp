@@ -8,7 +8,6 @@
 #include "hdf5schema/basics/program_name.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/words/lists.h"
-#include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 namespace {
@@ -164,6 +163,27 @@ std::vector<JobValues> one_at_a_time(const RemedyLine& row, const JobValues& val
   return {values};
 }
 
+/// `follows`: something stands before the list, to which its first line may be an alternative.
+std::vector<RemedyStep> steps_in(const std::vector<std::string>& lines, std::span<const RemedyLine> table,
+                                 bool follows) {
+  std::vector<RemedyStep> steps;
+  steps.reserve(lines.size());
+  for (const std::string& line : lines) {
+    const auto row = std::find_if(table.begin(), table.end(),
+                                  [&](const RemedyLine& one) { return values_in(line, one).has_value(); });
+    const StepKind kind = row == table.end() ? StepKind::next : row->kind;
+    // A change is none to a look.
+    const bool has_other = steps.empty() ? follows : is_change(steps.back().text) == is_change(line);
+    steps.emplace_back(line, kind == StepKind::alternative && !has_other ? StepKind::next : kind);
+  }
+  return steps;
+}
+
+bool changes_the_job(const std::string& line) {
+  const LineForm form = form_of(line);
+  return form == LineForm::job_script || form == LineForm::before_program;
+}
+
 }  // namespace
 
 bool is_one_of(std::string_view line, std::span<const RemedyLine> lines) {
@@ -194,8 +214,19 @@ void fill_again(std::vector<std::string>& lines, std::span<const RemedyLine> tab
 Remedy remedy_for(const RuleSpec& rule, const JobValues& values) {
   std::vector<std::string> admin = lines_for(rule.admin_remedy, values);
   looks_first(admin);
-  return {lines_for(rule.user_remedy, values), lines_for(rule.advice, values), std::move(admin),
-          std::string(rule.verify)};
+  return {lines_for(rule.user_remedy, values), lines_for(rule.advice, values), std::move(admin), verify_words(rule)};
+}
+
+RemedyTexts steps_of(const Finding& finding) {
+  const RuleSpec* rule = find_rule(finding.id);
+  const auto rows = [rule](std::vector<RemedyLine> RuleSpec::*list) {
+    return rule == nullptr ? std::span<const RemedyLine>() : std::span<const RemedyLine>(rule->*list);
+  };
+  const Remedy& remedy = finding.remedy;
+  const bool changes = std::any_of(remedy.user.begin(), remedy.user.end(), changes_the_job);
+  return {.user = steps_in(remedy.user, rows(&RuleSpec::user_remedy), false),
+          .advice = steps_in(remedy.advice, rows(&RuleSpec::advice), changes),
+          .admin = steps_in(remedy.admin, rows(&RuleSpec::admin_remedy), false)};
 }
 
 JobValues job_values(const Finding& finding, const RemedyNames& job, JobValues more) {

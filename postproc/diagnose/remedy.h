@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "postproc/diagnose/finding.h"
+#include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 
@@ -25,12 +26,21 @@ using JobValues = std::map<std::string, std::string, std::less<>>;
 /// and tools (nsys, strace ...) with their options, without the program; and commands that only show something. Lines
 /// for administrators are commands, "file.conf: Key=value", and sentences, which begin with a capital letter and end
 /// with a full stop.
+///
+/// `kind` tells steps, which are done one after the other, from alternatives to the line before and from lines that
+/// are only for some jobs: their text has the condition. If no line of `advice` comes before an alternative, it is one
+/// to the lines of the user that change the job.
 struct RemedyLine {
-  constexpr RemedyLine(const char* line, const char* condition = "") : text(line), needs(condition) {}
+  constexpr RemedyLine(const char* line, const char* condition = "", StepKind relation = StepKind::next)
+      : text(line), needs(condition), kind(relation) {}
+  constexpr RemedyLine(const char* line, StepKind relation) : RemedyLine(line, "", relation) {}
 
   std::string_view text;
   std::string_view needs;
+  StepKind kind;
 };
+inline constexpr StepKind kOr = StepKind::alternative;
+inline constexpr StepKind kIf = StepKind::condition;
 
 [[nodiscard]] std::vector<std::string> lines_for(std::span<const RemedyLine> lines, const JobValues& values);
 
@@ -43,6 +53,10 @@ void fill_again(std::vector<std::string>& lines, std::span<const RemedyLine> tab
 
 struct RuleSpec;
 [[nodiscard]] Remedy remedy_for(const RuleSpec& rule, const JobValues& values);
+
+/// The lines of the finding's remedy with the relations that the rule table has for them. An alternative to a line that
+/// the finding does not have is a step; so are all lines of an unknown rule.
+[[nodiscard]] RemedyTexts steps_of(const Finding& finding);
 
 /// Names of the whole job that the lines of a finding may contain.
 struct RemedyNames {

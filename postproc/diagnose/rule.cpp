@@ -57,6 +57,34 @@ std::string_view explanation_of(Proof proof) noexcept {
   return kExplanations[static_cast<std::size_t>(proof)];
 }
 
+std::string verify_words(const RuleSpec& rule) {
+  const Verification& verify = rule.verify;
+  if (verify.command.empty()) {
+    std::string text = "Run the job again, then `reveal show NEXT_RUN`: expected no finding " + std::string(rule.id);
+    if (!verify.expected.empty()) text.append(" (").append(verify.expected).append(")");
+    return text + ".";
+  }
+  std::string text = "Run `" + std::string(verify.command) + "`";
+  if (!verify.where.empty()) text.append(" ").append(verify.where);
+  return text.append(": expected ").append(verify.expected) + ".";
+}
+
+Stated stated_by(const Finding& finding) {
+  const RuleSpec* rule = find_rule(finding.id);
+  return rule == nullptr ? Stated::cause : rule->states;
+}
+
+std::string certainty_words(const Finding& finding) {
+  const Stated states = stated_by(finding);
+  if (states == Stated::difference) return finding.caused_by.empty() ? "cause not known" : "cause found";
+  if (states == Stated::fact && finding.confidence == Confidence::certain) return "measured fact";
+  return "cause " + std::string(name_of(finding.confidence));
+}
+
+bool is_only_possible(const Finding& finding) {
+  return finding.confidence == Confidence::possible && stated_by(finding) != Stated::difference;
+}
+
 RegisteredRule::RegisteredRule(RuleSpec spec) {
   registered().push_back(std::move(spec));
 }

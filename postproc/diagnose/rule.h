@@ -45,6 +45,14 @@ enum class Stated : std::uint8_t {
 class RuleContext;
 class JobProgress;
 
+/// How a reader shows that the remedy helped. Without a command it is the report of the next run, which must not have
+/// the finding; `expected` is then a measurement of that run, or empty.
+struct Verification {
+  std::string_view command = {};   // can be pasted
+  std::string_view where = {};     // its place and time: "on each node", "while the job runs"
+  std::string_view expected = {};  // the value that it shows
+};
+
 struct RuleSpec {
   std::string_view id;
   std::string_view former_id = {};  // in reports and settings of earlier releases; "" if it was always called so
@@ -68,17 +76,28 @@ struct RuleSpec {
   std::vector<RemedyLine> user_remedy;
   std::vector<RemedyLine> advice = {};
   std::vector<RemedyLine> admin_remedy;
-  std::string_view verify;
+  Verification verify;
   std::vector<std::string_view> sources;
   /// Findings of this node; throws Unavailable("why") when its signals are missing (-> not_checked). Null for rules on
   /// the job as a whole or on several runs: see EffectiveRule.
   std::vector<Finding> (*check)(const RuleContext&) = nullptr;
 };
 
+/// The statement of the finding's rule; a cause where this version does not have the rule.
+[[nodiscard]] Stated stated_by(const Finding& finding);
+/// How sure the cause is: "cause likely", "cause not known" where the rule names none, "measured fact" where it states
+/// a fact.
+[[nodiscard]] std::string certainty_words(const Finding& finding);
+/// Another cause was not ruled out: a sentence must not tell this one as a fact.
+[[nodiscard]] bool is_only_possible(const Finding& finding);
+
 /// All registered rules, in attribution order, then by id.
 [[nodiscard]] const std::vector<const RuleSpec*>& rules();
 /// Finds a rule by its id or its former one. Null for an unknown id.
 [[nodiscard]] const RuleSpec* find_rule(std::string_view id);
+
+/// "Run `cat /sys/.../current_clocksource` on each node: expected tsc."
+[[nodiscard]] std::string verify_words(const RuleSpec& rule);
 
 struct RegisteredRule {
   explicit RegisteredRule(RuleSpec spec);

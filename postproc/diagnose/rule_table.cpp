@@ -8,7 +8,6 @@
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/json/json_fields.h"
-#include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 namespace {
@@ -50,6 +49,20 @@ std::vector<std::string> texts_of(const std::vector<RemedyLine>& lines) {
   return texts;
 }
 
+std::vector<std::string_view> kinds_in(const std::vector<RemedyLine>& lines) {
+  std::vector<std::string_view> names;
+  names.reserve(lines.size());
+  for (const RemedyLine& line : lines) names.push_back(name_of(line.kind));
+  return names;
+}
+
+std::vector<RemedyStep> possible_steps(const std::vector<RemedyLine>& lines) {
+  std::vector<RemedyStep> steps;
+  steps.reserve(lines.size());
+  for (const RemedyLine& line : lines) steps.emplace_back(std::string(line.text), line.kind);
+  return steps;
+}
+
 Json json_of(const RuleSpec& spec, const RuleSetting* setting) {
   Json rule;
   rule["id"] = spec.id;
@@ -74,7 +87,9 @@ Json json_of(const RuleSpec& spec, const RuleSetting* setting) {
   rule["remedy"] = {{"user", texts_of(spec.user_remedy)},
                     {"advice", texts_of(spec.advice)},
                     {"admin", texts_of(spec.admin_remedy)},
-                    {"verify", spec.verify}};
+                    {"verify", verify_words(spec)}};
+  rule["remedy_steps"] = {
+      {"user", kinds_in(spec.user_remedy)}, {"advice", kinds_in(spec.advice)}, {"admin", kinds_in(spec.admin_remedy)}};
   rule["sources"] = spec.sources;
   return rule;
 }
@@ -94,12 +109,13 @@ std::string rule_as_text(const RuleSpec& rule, const AnalysisSettings& settings,
   text += row("states", explanation_of(rule.states), width);
   text += row("evaluated", rule.checks_node ? "in reports, and in reveal check of a node without a job" : "", width);
   text += row("rules out", with_blanks(rule.look_alikes), width);
-  std::vector<std::string> admin = texts_of(rule.admin_remedy);
-  looks_first(admin);
-  text += remedy_as_text({texts_of(rule.user_remedy), texts_of(rule.advice), std::move(admin), true}, kColumn, width);
+  RemedyTexts remedy{possible_steps(rule.user_remedy), possible_steps(rule.advice), possible_steps(rule.admin_remedy),
+                     true};
+  looks_first(remedy.admin);
+  text += remedy_as_text(remedy, kColumn, width);
   if (text.find('{') != std::string::npos)
     text += row("", "In braces: values that a report takes from its job.", width);
-  text += row("verify", rule.verify, width);
+  text += row("verify", verify_words(rule), width);
   text += row("proven by", explanation_of(rule.proof), width);
   for (const std::string_view source : rule.sources) text += row("see", source, width);
   text += fmt::format("\nIn reveal.conf, with the values in force here:\n  [rule.\"{}\"]\n  enabled = {}\n", rule.id,

@@ -13,7 +13,7 @@ RuleSpec rule_of_history(RuleSpec spec) {
   spec.look_alikes = "another input or version of the program";
   spec.advice = {
       "Check the changes since the earlier runs: report.json lists configuration and channels under history."};
-  spec.verify = "run it again with the same input: does it take as long as before?";
+  spec.verify = {.expected = "with the same input"};
   spec.sources = {"https://arxiv.org/abs/2510.26008"};
   return spec;
 }

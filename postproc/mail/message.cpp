@@ -70,9 +70,11 @@ std::string short_job(const ReportJob& job) {
   return text.empty() ? "a run" : text;
 }
 
-std::string lost(const Impact& impact) {
-  if (impact.seconds && *impact.seconds > 0) return ", " + duration(*impact.seconds) + " lost";
-  if (impact.percent && *impact.percent > 0) return ", " + number(*impact.percent) + " % lost";
+/// `only_possible`: another cause was not ruled out.
+std::string lost(const Impact& impact, bool only_possible = false) {
+  const std::string about = impact.at_most ? ", at most " : only_possible ? ", perhaps " : ", ";
+  if (impact.seconds && *impact.seconds > 0) return about + duration(*impact.seconds) + " lost";
+  if (impact.percent && *impact.percent > 0) return about + number(*impact.percent) + " % lost";
   return {};
 }
 
@@ -81,7 +83,13 @@ std::string beginning(const ReportJob& job) {
   return job.cluster.empty() ? "[reveal]" : "[reveal] " + printable(job.cluster, kLongestSubjectName);
 }
 
-/// "A process outside the job ran on the job's CPUs, 7.1 s lost", "no finding", "not enough data".
+/// " on n03"; a job of one node needs no name.
+std::string place_in(const Report& report, const Finding& finding) {
+  if (!several_nodes(report) || finding.nodes.empty()) return {};
+  return " on " + printable(node_list(finding.nodes, 4), 40);
+}
+
+/// "A process outside the job ran on the job's CPUs on n01, 7.1 s lost", "no finding", "not enough data".
 std::string result(const Report& report) {
   const VerdictStatus status = report.verdict.status;
   const bool about_finding = status == VerdictStatus::finding || status == VerdictStatus::notice;
@@ -90,7 +98,7 @@ std::string result(const Report& report) {
   }
   const Finding& primary = report.findings.front();
   return (status == VerdictStatus::notice ? "notice: " : "") + printable(primary.title, kLongestTitle) +
-         lost(primary.impact);
+         place_in(report, primary) + lost(primary.impact, is_only_possible(primary));
 }
 
 /// "17" of "4710_17".
@@ -181,7 +189,9 @@ std::string where_and_when(const Finding& finding) {
     }
     parts.push_back(time);
   }
-  if (const std::string lost = cost_words(finding.impact); !lost.empty()) parts.push_back("the job lost " + lost);
+  if (const std::string lost = cost_words(finding.impact); !lost.empty()) {
+    parts.push_back((is_only_possible(finding) ? "the job may have lost " : "the job lost ") + lost);
+  }
   return joined(parts, "; ");
 }
 
@@ -189,10 +199,14 @@ constexpr std::string_view kCaution =
     "Titles and steps come from reveal's rules. Numbers, nodes and sentences were computed as the job's owner from "
     "files that the owner can write: check the node before you act.";
 
-/// "  1. ipmitool sel list   # on n03: power brake": each on one line, to be copied.
-std::string numbered_steps(const std::vector<std::string>& steps) {
+/// "  1. ipmitool sel list   # on n03: power brake": each on one line, to be copied; "  or ..." for an alternative.
+std::string numbered_steps(const std::vector<RemedyStep>& steps) {
   std::string text;
-  for (std::size_t i = 0; i < steps.size(); ++i) text += fmt::format("  {}. {}\n", i + 1, printable(steps[i], 800));
+  std::size_t number = 0;
+  for (const RemedyStep& step : steps) {
+    const bool instead = step.kind == StepKind::alternative && number > 0;
+    text += fmt::format("  {} {}\n", instead ? "or" : fmt::format("{}.", ++number), printable(step.text, 800));
+  }
   return text;
 }
 
@@ -208,7 +222,7 @@ MailHtml html_for_admins(const Report& report, const MailSettings& settings) {
       break;
     }
     mail.actions.push_back({finding->title, finding->severity, level_words(*finding), where_and_when(*finding),
-                            finding->sentence, finding->remedy.admin});
+                            finding->sentence, steps_of(*finding).admin});
   }
   return mail;
 }
@@ -477,7 +491,7 @@ std::string text_of_fault(const HardwareFault& fault) {
   if (const std::string devices = devices_of(finding); !devices.empty()) where += ": " + devices;
   if (!finding.intervals.empty()) where += "; " + date_and_time(finding.intervals.front().begin_utc_ns);
   std::string text = fmt::format("{}: {}\n", level_words(finding), printable(finding.title, 200));
-  return text + folded("", where, 2, kWidth) + numbered_steps(finding.remedy.admin) + "\n";
+  return text + folded("", where, 2, kWidth) + numbered_steps(steps_of(finding).admin) + "\n";
 }
 
 constexpr std::string_view kFaultsCaution =

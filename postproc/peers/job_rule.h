@@ -61,9 +61,10 @@ struct RegisteredJobRule {
 };
 
 /// How to verify a difference of a node.
-inline constexpr std::string_view kFollowsTheNode =
-    "run it again without this node: if the difference stays with the node, the machine is the cause; if it follows "
-    "the rank, the program is";
+inline constexpr Verification kFollowsTheNode{
+    .command = "reveal show NEXT_RUN",
+    .where = "after a run without this node",
+    .expected = "no such finding; if another node has it, the program is the cause"};
 
 /// Findings of all rules of this kind that the site has not switched off, in the order of their ids.
 [[nodiscard]] std::vector<Finding> run_job_rules(const JobRuleContext& context, const AnalysisSettings& settings = {});

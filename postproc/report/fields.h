@@ -1,6 +1,8 @@
 // Each member of a report once: its name in report.json, and how an unknown one is written.
 #pragma once
 
+#include "postproc/diagnose/remedy.h"
+#include "postproc/diagnose/rule.h"
 #include "postproc/json/json_fields.h"
 #include "postproc/report/report.h"
 #include "postproc/report/wording.h"
@@ -20,6 +22,17 @@ void if_any(V& v, std::string_view key, T& list) {
 template <class V, class T>
 void if_any_known(V& v, std::string_view key, T& list) {
   if (!kLeavesOutEmpty<V> || !list.empty()) v.known(key, list);
+}
+
+/// Values that follow from others, for readers of the JSON: others compute them.
+template <class V>
+inline constexpr bool kIsForOthers = std::same_as<std::remove_cvref_t<V>, JsonWriter>;
+
+[[nodiscard]] inline std::vector<std::string> names_of_kinds(const std::vector<RemedyStep>& steps) {
+  std::vector<std::string> names;
+  names.reserve(steps.size());
+  for (const RemedyStep& step : steps) names.emplace_back(name_of(step.kind));
+  return names;
 }
 
 void fields(auto& v, Visited<decltype(v), TimeSpan>& span) {
@@ -168,6 +181,10 @@ void fields(auto& v, Visited<decltype(v), Finding>& finding) {
   v("sentence", finding.sentence);
   v.name("severity", finding.severity, severity_of);
   v.name("confidence", finding.confidence, confidence_of);
+  if constexpr (kIsForOthers<decltype(v)>) {
+    v.constant("states", name_of(stated_by(finding)));
+    v.constant("certainty", certainty_words(finding));
+  }
   v.name("kind", finding.kind, finding_kind_of);
   v.name("subsystem", finding.subsystem, subsystem_of);
   v("nodes", finding.nodes);
@@ -182,6 +199,14 @@ void fields(auto& v, Visited<decltype(v), Finding>& finding) {
   v.word("caused_by", finding.caused_by);
   v.word("first_cause", finding.first_cause);
   v("remedy", finding.remedy);
+  if constexpr (kIsForOthers<decltype(v)>) {
+    const RemedyTexts steps = steps_of(finding);
+    v.object("remedy_steps", [&steps](auto& of_lists) {
+      of_lists.constant("user", names_of_kinds(steps.user));
+      of_lists.constant("advice", names_of_kinds(steps.advice));
+      of_lists.constant("admin", names_of_kinds(steps.admin));
+    });
+  }
   v("sources", finding.sources);
 }
 
@@ -384,6 +409,9 @@ void fields(auto& v, Visited<decltype(v), MutedFinding>& muted) {
 void fields(auto& v, Visited<decltype(v), NotChecked>& one) {
   v("rule", one.rule);
   v("reason", one.reason);
+  if (!kLeavesOutEmpty<std::remove_reference_t<decltype(v)>> || one.checked_elsewhere) {
+    v("checked_elsewhere", one.checked_elsewhere);
+  }
 }
 
 void fields(auto& v, Visited<decltype(v), TimelineChannel>& channel) {

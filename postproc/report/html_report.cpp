@@ -101,16 +101,35 @@ std::string link(const Line& line) {
   return web ? fmt::format("<a rel=\"noopener noreferrer\" href=\"{}\">{}</a>", shown, shown) : shown;
 }
 
+constexpr std::string_view kOrLine = "<p class=\"quiet\">or</p>";
+
 /// A line to type is a block of its own, so that one that wraps is not taken for two. A sentence is in none: a user
-/// must not take it for something to run.
-std::string numbered_steps(const std::vector<Line>& steps) {
+/// must not take it for something to run. An alternative belongs to the step before it.
+std::string numbered_steps(const Row& row) {
   std::string items;
-  for (const Line& step : steps) {
-    items += is_typed(step) ? "<li><pre><code>" + html(text_of(step), kLongLine) + "</code></pre></li>"
-                            : "<li>" + markup(step) + "</li>";
+  std::size_t steps = 0;
+  for (std::size_t i = 0; i < row.lines.size(); ++i) {
+    const Line& step = row.lines[i];
+    const bool instead = is_alternative(row, i);
+    if (!instead) ++steps;
+    items += instead ? kOrLine : i == 0 ? "<li>" : "</li><li>";
+    items += is_typed(step) ? "<pre><code>" + html(text_of(step), kLongLine) + "</code></pre>" : markup(step);
   }
-  const std::string_view list = steps.size() > 1 ? "ol" : "ul";
-  return fmt::format("<{0}>{1}</{0}>", list, items);
+  return fmt::format("<{0}>{1}</li></{0}>", steps > 1 ? "ol" : "ul", items);
+}
+
+/// Lines that belong together are one block.
+std::string typed_blocks(const Row& row) {
+  std::string text = "<pre><code>";
+  for (std::size_t i = 0; i < row.lines.size(); ++i) {
+    if (is_alternative(row, i)) {
+      text += fmt::format("</code></pre>{}<pre><code>", kOrLine);
+    } else if (i > 0) {
+      text += "</code><code>";
+    }
+    text += markup(row.lines[i]);
+  }
+  return text + "</code></pre>";
 }
 
 std::string description(const Row& row) {
@@ -124,10 +143,10 @@ std::string description(const Row& row) {
       text = "<ul><li>" + markup(row.lines, "</li><li>") + "</li></ul>";
       return row.lines.size() <= kLongList ? text : folded_away(fmt::format("All {}", row.lines.size()), text);
     case Row::Kind::steps:
-      text = numbered_steps(row.lines);
+      text = numbered_steps(row);
       return row.lines.size() <= kLongList ? text : folded_away(fmt::format("All {}", row.lines.size()), text);
     case Row::Kind::command:
-      return "<pre><code>" + markup(row.lines, "</code><code>") + "</code></pre>";
+      return typed_blocks(row);
     case Row::Kind::links:
       for (const Line& line : row.lines) text += (text.empty() ? "" : "<br>") + link(line);
       return text;
@@ -205,7 +224,7 @@ std::string lay_out(const Card& card, const Verdict& verdict) {
   text += fmt::format("<span class=\"level {}\">{}</span></header>\n", name_of(finding.severity), level_words(finding));
   const bool in_banner = verdict.sentence.size() <= kLongestBanner && repeats(verdict, finding.sentence);
   if (!finding.sentence.empty() && !in_banner) {
-    text += "<p>" + html(finding.sentence, kLongLine) + "</p>\n";
+    text += "<p>" + html(told(finding), kLongLine) + "</p>\n";
   }
   auto parts = card.parts;  // what to do before the numbers
   std::stable_partition(parts.begin(), parts.end(), [](const Part& part) { return std::holds_alternative<Row>(part); });

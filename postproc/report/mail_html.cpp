@@ -8,7 +8,6 @@
 #include "postproc/report/outline.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
-#include "postproc/words/remedy_lines.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -114,6 +113,15 @@ std::string and_more(std::size_t left, const char* what) {
                    : in_quiet(counted(static_cast<double>(left), std::string("more ") + what) + " in the whole report");
 }
 
+/// An alternative belongs to the step before it.
+void add_item(const std::string& item, bool instead, std::vector<std::string>& items) {
+  if (instead && !items.empty()) {
+    items.back() += in_quiet("or") + item;
+  } else {
+    items.push_back(item);
+  }
+}
+
 std::string numbered(const std::vector<std::string>& items) {
   std::string text = "<ol style=\"margin:2px 0;padding-left:22px\">";
   for (const std::string& item : items) text += fmt::format("<li style=\"{}\">{}</li>", kBreaks, item);
@@ -128,11 +136,13 @@ std::string value_of(const Row& row) {
   if (steps && row.lines.size() > 1) {
     std::vector<std::string> items;
     for (std::size_t i = 0; i < end; ++i) {
-      items.push_back(is_typed(row.lines[i]) ? typed_block(text_of(row.lines[i])) : marked_up(row.lines[i], kLongText));
+      const Line& line = row.lines[i];
+      add_item(is_typed(line) ? typed_block(text_of(line)) : marked_up(line, kLongText), is_alternative(row, i), items);
     }
     return numbered(items) + and_more(row.lines.size() - end, "step");
   }
   for (std::size_t i = 0; i < end; ++i) {
+    if (is_alternative(row, i)) text += in_quiet("or");
     if (row.kind == Row::Kind::command || (steps && is_typed(row.lines[i]))) {
       text += typed_block(text_of(row.lines[i]));
     } else {
@@ -268,8 +278,9 @@ std::string action_block(const MailAction& one) {
   const std::size_t end = std::min(one.steps.size(), kMostLines);
   std::vector<std::string> items;
   for (std::size_t i = 0; i < end; ++i) {
-    const std::string& step = one.steps[i];
-    items.push_back(form_of(step) == LineForm::prose ? html(step, 800) : typed_block(step));
+    const RemedyStep& step = one.steps[i];
+    add_item(form_of(step.text) == LineForm::prose ? html(step.text, 800) : typed_block(step.text),
+             step.kind == StepKind::alternative, items);
   }
   return text + numbered(items) + and_more(one.steps.size() - end, "step");
 }
@@ -309,13 +320,15 @@ std::string card_of(const Card& card, const Report& report, const MailHtml& mail
   const bool read_above = std::any_of(mail.actions.begin(), mail.actions.end(),
                                       [&](const MailAction& action) { return action.sentence == finding.sentence; });
   if (!read_above && !repeats(report.verdict, finding.sentence)) {
-    text += "<p style=\"margin:6px 0\">" + html(finding.sentence, kLongText) + "</p>";
+    text += "<p style=\"margin:6px 0\">" + html(told(finding), kLongText) + "</p>";
   }
   if (mail.picture) text += chart_of(*mail.picture, mail.picture_id);
   auto parts = card.parts;
   if (!mail.directory.empty()) {
     const auto line = [](std::string text) { return std::vector<Line>{Line{Span{std::move(text), false}}}; };
-    parts.emplace_back(Row{"verify", line("run the job again with the change, then:"), Row::Kind::prose});
+    parts.emplace_back(Row{"verify",
+                           line("run the job again with the change; " + expected_of_comparison(finding) + ":"),
+                           Row::Kind::prose});
     parts.emplace_back(Row{"", line("reveal compare " + shell_word(mail.directory) + " NEXT_RUN"), Row::Kind::command});
   }
   return text + pairs_of(parts);

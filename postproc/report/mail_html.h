@@ -9,6 +9,7 @@
 
 #include "postproc/report/evidence_picture.h"
 #include "postproc/report/report.h"
+#include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 
@@ -21,7 +22,7 @@ struct MailAction {
   Severity severity = Severity::notice;
   std::string level;  // "warning, cause likely"
   std::string where, sentence;
-  std::vector<std::string> steps;
+  std::vector<RemedyStep> steps;
 };
 
 /// The tasks of an array job, of which the report of the first follows.

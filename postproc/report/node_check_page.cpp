@@ -13,7 +13,6 @@
 #include "postproc/words/gauge.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
-#include "postproc/words/remedy_lines.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -76,8 +75,7 @@ std::string finding_as_text(const Finding& finding, std::size_t width) {
   std::string text = folded(fmt::format("\n{:<9}", name_of(finding.severity)), finding.title + " (" + finding.id + ")",
                             kCheckColumn, width);
   text += folded("", finding.sentence, kCheckColumn, width);
-  const Remedy& remedy = finding.remedy;
-  text += remedy_as_text({.user = remedy.user, .advice = remedy.advice, .admin = remedy.admin}, kCheckColumn, width);
+  text += remedy_as_text(steps_of(finding), kCheckColumn, width);
   return text + folded("  verify", finding.remedy.verify, kCheckColumn, width);
 }
 

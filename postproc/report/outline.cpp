@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "postproc/diagnose/causal_links.h"
+#include "postproc/diagnose/remedy.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/metric_facts.h"
-#include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 namespace {
@@ -83,17 +83,22 @@ void add(std::vector<Part>& parts, std::string label, std::string text, RowKind 
 }
 
 /// Commands and sentences, each as it is.
-void add_steps(std::vector<Part>& parts, std::string label, const std::vector<std::string>& lines) {
-  std::vector<Line> steps;
-  steps.reserve(lines.size());
-  for (const std::string& line : lines) steps.push_back(form_of(line) == LineForm::prose ? prose(line) : code(line));
-  add(parts, std::move(label), std::move(steps), RowKind::steps);
+void add_steps(std::vector<Part>& parts, std::string_view label, const std::vector<RemedyStep>& steps,
+               RowKind kind = RowKind::steps) {
+  Row row{.label = std::string(label), .lines = {}, .kind = kind};
+  for (const RemedyStep& step : steps) {
+    if (step.text.empty()) continue;
+    const bool typed = kind == RowKind::steps && form_of(step.text) != LineForm::prose;
+    row.lines.push_back(typed ? code(step.text) : prose(step.text));
+    row.kinds.push_back(step.kind);
+  }
+  if (!row.lines.empty()) parts.emplace_back(std::move(row));
 }
 
-void add_typed(std::vector<Part>& parts, const std::vector<std::string>& lines, LineForm form) {
-  std::string label(heading_of(form));
-  if (is_step(form)) return add_steps(parts, std::move(label), lines);
-  add(parts, std::move(label), lines_of(lines), RowKind::command);
+void add_form(std::vector<Part>& parts, const std::vector<RemedyStep>& steps, LineForm form) {
+  if (steps.empty()) return;
+  const bool ordered = is_step(form) || form == LineForm::prose;
+  add_steps(parts, heading_of(form, steps.front().kind), steps, ordered ? RowKind::steps : RowKind::command);
 }
 
 Section job_section(const Report& report) {
@@ -250,15 +255,17 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   add(parts, "cost", impact(finding.impact));
   // The remedy comes before the reason: a first screen may end below it.
   add(parts, "fixed by", who_acts(finding.remedy), RowKind::prose, kInFull);
+  const RemedyTexts remedy = steps_of(finding);
   for (const LineForm form : kTypedForms) {
-    if (form == LineForm::run_under) add(parts, "to change", lines_of(finding.remedy.advice), RowKind::steps);
-    add_typed(parts, lines_with_form(finding.remedy.user, form), form);
+    if (form == LineForm::run_under) add_form(parts, remedy.advice, LineForm::prose);
+    add_form(parts, steps_with_form(remedy.user, form), form);
   }
   if (only_shows(finding.remedy.user) && finding.remedy.advice.empty() && !finding.remedy.admin.empty()) {
     add(parts, "for you", std::string(kNothingForUsers));
   }
-  add_steps(parts, "for admins", finding.remedy.admin);
+  add_steps(parts, "for admins", remedy.admin);
   std::vector<std::string> tried;
+  tried.reserve(finding.interventions.size());
   for (const InterventionResult& one : finding.interventions) tried.push_back(one.sentence);
   add(parts, "tried", lines_of(tried), RowKind::list);
   std::vector<Line> led_to;
@@ -582,7 +589,9 @@ Table coverage_table(const Report& report) {
     table.rows.push_back(
         {cell(nodes), all_unknown ? Cell{} : cell(samples, ": ", " samples"),
          coverage.clock_error_seconds ? cell("up to " + quantity(*coverage.clock_error_seconds * 1e9, "ns")) : Cell{},
-         cell(std::string(note), all_unknown ? ": " : "; ")});
+         cell(std::string(note), !all_unknown    ? "; "
+                                 : nodes.empty() ? ""
+                                                 : ": ")});
   }
   return table;
 }
@@ -599,7 +608,7 @@ std::string own_cost(const Report& report) {
   if (most->bytes_per_second) cost += fmt::format(", wrote {}", quantity(most->bytes_per_second, "bytes/s"));
   if (most->late_ticks.value_or(0) > 0) cost += ", " + counted(*most->late_ticks, "late sample");
   if (!most->reason.empty()) cost += " (" + most->reason + ")";
-  if (report.overhead.size() > 1) cost += fmt::format(" on {}, the most", most->node);
+  if (report.overhead.size() > 1) cost += fmt::format(" (most: {})", most->node);
   return cost;
 }
 
@@ -677,6 +686,16 @@ std::string text_of(const Line& line) {
 
 bool is_typed(const Line& line) {
   return !line.empty() && line.front().code;
+}
+
+std::vector<std::string> marks_of(const Row& row) {
+  std::vector<StepKind> kinds = row.kinds;
+  kinds.resize(row.lines.size(), StepKind::next);
+  return step_marks(kinds, row.kind == RowKind::steps ? StepOrder::numbered : StepOrder::none);
+}
+
+bool is_alternative(const Row& row, std::size_t line) {
+  return line > 0 && line < row.kinds.size() && row.kinds[line] == StepKind::alternative;
 }
 
 const Row* first_step(const Card& card) {

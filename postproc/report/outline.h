@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "postproc/report/report.h"
+#include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 
@@ -35,13 +36,14 @@ struct Row {
     series,   // short texts after one another
     list,     // sentences, one below the other
     steps,    // to be done in this order: sentences, and lines to type, which are code
-    command,  // lines to type that belong together, or replace each other
+    command,  // lines to type that belong together, but for alternatives
     links,
   };
   std::string label;
   std::vector<Line> lines;
   Kind kind = Kind::prose;
   Shown shown = kEverywhere;
+  std::vector<StepKind> kinds = {};  // relations of lines to those before them; empty: no line is an alternative
 };
 
 struct Column {
@@ -116,6 +118,9 @@ struct Section {
 [[nodiscard]] std::string text_of(const Line& line);
 /// A line of steps that is typed.
 [[nodiscard]] bool is_typed(const Line& line);
+/// The marks before the lines of a row: "1", "2", "or".
+[[nodiscard]] std::vector<std::string> marks_of(const Row& row);
+[[nodiscard]] bool is_alternative(const Row& row, std::size_t line);
 /// The row that begins with the first step of a card. Null: it has none.
 [[nodiscard]] const Row* first_step(const Card& card);
 [[nodiscard]] std::string joined(const std::vector<Line>& lines, std::string_view separator);

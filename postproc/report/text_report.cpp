@@ -136,14 +136,18 @@ class Page {
   /// A command to type. A long one continues on the next line as in a shell, if possible; a comment that does not fit
   /// behind it stands above it.
   void command(std::string_view label, std::string_view line) {
+    const std::string shown = printable(line, 1000);
+    const TypedLine typed = typed_line(shown);
+    const bool fits = typed.comment.empty() || columns(shown) <= width_ - kIndent - kLabel;
+    fits ? command(label, TypedLine{shown, ""}) : command(label, typed);
+  }
+
+  /// The comment stands above the command. Both are printable.
+  void command(std::string_view label, const TypedLine& typed) {
     const std::size_t room = width_ - kIndent - kLabel;
-    std::string shown = printable(line, 1000);
     std::vector<std::string> parts;
-    if (const TypedLine typed = typed_line(shown); !typed.comment.empty() && columns(shown) > room) {
-      parts = comment_lines(typed.comment, room);
-      shown = typed.command;
-    }
-    for (std::string& part : command_lines(shown, room)) parts.push_back(std::move(part));
+    if (!typed.comment.empty()) parts = comment_lines(typed.comment, room);
+    for (std::string& part : command_lines(typed.command, room)) parts.push_back(std::move(part));
     const std::string padded = fmt::format("{:<{}}", label, kLabel);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const std::string before = i == 0 ? paint(padded, Ink::dim) : std::string(kLabel, ' ');
@@ -217,15 +221,16 @@ void print_more(Page& page, std::size_t more, const char* what) {
   if (more > 0) page.row("", counted(static_cast<double>(more), std::string("more ") + what) + " in full");
 }
 
-/// A single one needs no number.
-void print_steps(Page& page, const Row& row, std::size_t most) {
-  const std::size_t end = row.lines.size() > most + 1 ? most : row.lines.size();
+/// Lines with their marks.
+void print_steps(Page& page, const Row& row, std::size_t end, const char* more) {
+  const std::vector<std::string> marks = marks_of(row);
   for (std::size_t i = 0; i < end; ++i) {
-    const std::string label = step_label(i == 0 ? row.label : "", row.lines.size() > 1 ? i + 1 : 0, kLabel);
+    const std::string label = step_label(i == 0 ? row.label : "", marks[i], kLabel);
     const std::string text = text_of(row.lines[i]);
-    is_typed(row.lines[i]) ? page.command(label, text) : page.row(label, text);
+    const bool typed = row.kind == Row::Kind::command || is_typed(row.lines[i]);
+    typed ? page.command(label, text) : page.row(label, text);
   }
-  print_more(page, row.lines.size() - end, "step");
+  print_more(page, row.lines.size() - end, more);
 }
 
 void print(Page& page, const Row& row) {
@@ -246,15 +251,14 @@ void print(Page& page, const Row& row) {
     case Row::Kind::links:
       print_list(page, row, page.limits().lines);
       break;
-    case Row::Kind::steps:
-      print_steps(page, row, page.limits().steps);
-      break;
-    case Row::Kind::command: {
-      const std::size_t end = std::min(row.lines.size(), page.limits().commands);
-      for (std::size_t i = 0; i < end; ++i) page.command(i == 0 ? row.label : "", text_of(row.lines[i]));
-      print_more(page, row.lines.size() - end, "line");
+    case Row::Kind::steps: {
+      const std::size_t most = page.limits().steps;
+      print_steps(page, row, row.lines.size() > most + 1 ? most : row.lines.size(), "step");
       break;
     }
+    case Row::Kind::command:
+      print_steps(page, row, std::min(row.lines.size(), page.limits().commands), "line");
+      break;
   }
 }
 
@@ -339,23 +343,24 @@ void print_job(Page& page, const Section& section) {
 }
 
 /// The command stays in one piece.
-void print_verify(Page& page, const std::string& directory) {
+void print_verify(Page& page, const std::string& directory, const Finding& finding) {
   const std::string command = fmt::format("reveal compare {} NEXT_RUN", shell_word(directory));
-  const std::string text = "run it again, then: " + command;
-  const bool fits = kIndent + kLabel + columns(printable(text)) <= page.width();
-  fits ? page.row("verify", text) : page.command("verify", command);
+  const TypedLine typed{printable(command, kLongestLine), expected_of_comparison(finding)};
+  const std::string whole = typed.command + "  # " + typed.comment;
+  const bool fits = kIndent + kLabel + columns(whole) <= page.width();
+  fits ? page.command("verify", TypedLine{whole, ""}) : page.command("verify", typed);
 }
 
 void print(Page& page, const Card& card, const Report& report) {
   const Finding& finding = *card.finding;
   page.title(finding.title, level_words(finding), ink_of(finding.severity));
   if (page.style().part == TextPart::findings || !repeats(report.verdict, finding.sentence)) {
-    page.row("what", finding.sentence);
+    page.row("what", told(finding));
   }
   print(page, card.parts);
   const std::string& directory = page.style().directory.empty() ? report.directory : page.style().directory;
   const bool cost = finding.severity >= Severity::warning || finding.impact.seconds;
-  if (!page.all() && !directory.empty() && cost) print_verify(page, directory);
+  if (!page.all() && !directory.empty() && cost) print_verify(page, directory, finding);
 }
 
 /// One that is not the first: place and cause, and the first step.
@@ -489,7 +494,9 @@ void print_brief_totals(Page& page, const Report& report) {
 
 /// The lines below the sentence. The cost of a finding is at the end of its sentence: where that is cut, it is a line.
 std::string brief_end(const Report& report, const TextStyle& style, const std::string& directory, bool whole) {
-  const bool costs = !whole && report.verdict.status == VerdictStatus::finding && !report.findings.empty();
+  const VerdictStatus status = report.verdict.status;
+  const bool found = status == VerdictStatus::finding || status == VerdictStatus::notice;
+  const bool costs = !whole && found && !report.findings.empty();
   const std::string cost = costs ? cost_words(report.findings.front().impact) : "";
   Page page(style);
   if (!cost.empty()) page.row("cost", cost);

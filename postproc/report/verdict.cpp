@@ -170,17 +170,12 @@ std::string with(std::string text, const std::string& more) {
   return text + more + ".";
 }
 
-std::string sentence_with_cost(const Finding& finding) {
-  const std::string cost = cost_words({.seconds = finding.impact.seconds, .at_most = finding.impact.at_most});
-  return cost.empty() ? finding.sentence : fmt::format("{} The job lost {}.", finding.sentence, cost);
-}
-
 /// A notice costs nothing that was seen, or its cause is not certain.
-std::string note_sentence(const Finding& finding, const std::string& span) {
+std::string note_sentence(const Finding& finding) {
   const std::string cost = cost_words(finding.impact);
-  if (!cost.empty()) return fmt::format("The job may have lost {}. {}", cost, finding.sentence);
-  if (is_cost_unknown(finding.impact)) return fmt::format("{} The cost is not known.", finding.sentence);
-  return fmt::format("No loss of time was seen in {}. Note: {}", span, finding.sentence);
+  if (!cost.empty() && is_only_possible(finding)) return told_with_cost(finding);
+  if (!cost.empty()) return fmt::format("{} The job may have lost {}.", finding.sentence, cost);
+  return told(finding) + (is_cost_unknown(finding.impact) ? " The cost is not known." : " No loss of time was seen.");
 }
 
 /// A forecast about a job that has ended well did not come true; except for its consequences.
@@ -225,14 +220,14 @@ void judge(Report& report, const NotJudged& not_judged) {
   if (!findings.empty() && worth_acting(findings.front())) {
     verdict.status = VerdictStatus::finding;
     verdict.primary = findings.front().id;
-    sentence = sentence_with_cost(findings.front());
+    sentence = told_with_cost(findings.front());
   } else if (judged == 0 || damaged) {
     verdict.status = VerdictStatus::insufficient_data;
     sentence = why_not_judged(report, not_judged);
   } else if (!findings.empty() && findings.front().severity == Severity::notice) {
     verdict.status = VerdictStatus::notice;
     verdict.primary = findings.front().id;
-    sentence = note_sentence(findings.front(), span);
+    sentence = note_sentence(findings.front());
   } else {
     verdict.status = VerdictStatus::healthy;
     sentence = verdict.job_failed ? fmt::format("Nothing unusual was found on the {}; check the program's own output.",

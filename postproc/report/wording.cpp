@@ -26,14 +26,6 @@ constexpr std::string_view kPhaseWords[] = {"computing", "computing on few cpus"
                                             "waiting",   "not measured"};
 constexpr std::string_view kHeadlines[] = {"Healthy", "Notice", "Finding", "Not enough data"};
 
-std::string certainty_words(const Finding& finding) {
-  const RuleSpec* rule = find_rule(finding.id);
-  const Stated states = rule == nullptr ? Stated::cause : rule->states;
-  if (states == Stated::difference) return finding.caused_by.empty() ? "cause not known" : "cause found";
-  const bool fact = states == Stated::fact && finding.confidence == Confidence::certain;
-  return fact ? "measured fact" : fmt::format("cause {}", name_of(finding.confidence));
-}
-
 /// The beginning of a reason, without the explanation behind it.
 std::string short_reason(std::string_view reason) {
   constexpr std::size_t kLongestReason = 40;
@@ -221,6 +213,23 @@ std::string level_words(const Finding& finding) {
   return fmt::format("{}, {}", name_of(finding.severity), certainty_words(finding));
 }
 
+std::string told(const Finding& finding) {
+  if (finding.sentence.empty() || !is_only_possible(finding)) return finding.sentence;
+  return finding.sentence + " Another cause is possible.";
+}
+
+std::string told_with_cost(const Finding& finding) {
+  const std::string cost = cost_words({.seconds = finding.impact.seconds, .at_most = finding.impact.at_most});
+  if (cost.empty()) return told(finding);
+  return is_only_possible(finding)
+             ? fmt::format("{} This may have cost the job {}; another cause is possible.", finding.sentence, cost)
+             : fmt::format("{} The job lost {}.", finding.sentence, cost);
+}
+
+std::string expected_of_comparison(const Finding& finding) {
+  return finding.id + " must be gone";
+}
+
 std::string cost_words(const Impact& cost) {
   const bool timed = cost.seconds.value_or(0) > 0;
   const bool shared = cost.percent.value_or(0) > 0;
@@ -277,18 +286,13 @@ bool is_about_a_node(const RuleSpec* rule) {
   return rule == nullptr || rule->check != nullptr;  // null: a rule of another version
 }
 
-/// "... (on 1 of 4 nodes)": the rule was checked on the others.
-bool was_checked_elsewhere(std::string_view reason) {
-  return reason.ends_with(" nodes)") && reason.find(" (on ") != std::string_view::npos;
-}
-
 /// The two most frequent reasons, and the number of rules with others: two lines of a terminal.
 std::string checked_line(const Report& report) {
   constexpr std::size_t kShownReasons = 2;
   std::map<std::string, std::size_t> rules_by_reason;
   std::set<std::string_view> all;
   for (const NotChecked& one : report.not_checked) {
-    if (!is_about_a_node(find_rule(one.rule)) || was_checked_elsewhere(one.reason)) continue;
+    if (!is_about_a_node(find_rule(one.rule)) || one.checked_elsewhere) continue;
     if (all.insert(one.rule).second) ++rules_by_reason[short_reason(one.reason)];
   }
   if (all.empty()) return "";

@@ -66,6 +66,13 @@ struct PhaseTime {
 /// names none, "notice, measured fact" where it states a fact.
 [[nodiscard]] std::string level_words(const Finding&);
 
+/// The finding's sentence. What it measured is told flatly; where another cause was not ruled out, the end says so.
+[[nodiscard]] std::string told(const Finding&);
+/// The same with the seconds that the job lost; with those that it may have lost where the cause is only possible.
+[[nodiscard]] std::string told_with_cost(const Finding&);
+/// "cpu.outsider must be gone": the answer of `reveal compare` if the remedy helped.
+[[nodiscard]] std::string expected_of_comparison(const Finding&);
+
 /// "about 13.2 s (11 % of the run)", "at most 3 % of the run"; "" where no loss was measured.
 [[nodiscard]] std::string cost_words(const Impact&);
 /// Whether time may have been lost, of which the amount could not be measured.

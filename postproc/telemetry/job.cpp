@@ -10,7 +10,6 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
-#include "postproc/telemetry/node_folders.h"
 #include "postproc/telemetry/publish.h"
 
 namespace reveal {
@@ -93,12 +92,16 @@ bool by_name(const ListedTrace& a, const ListedTrace& b) {
 
 }  // namespace
 
-std::vector<ListedTrace> list_traces(const std::filesystem::path& directory) {
+std::vector<ListedTrace> list_traces(const std::filesystem::path& directory, std::vector<UnreadFolder>* unread) {
   std::vector<ListedTrace> traces;
-  visit_node_files(directory, [&traces](const std::filesystem::path& path) {
+  const std::vector<UnreadFolder> gaps = visit_node_files(directory, [&traces](const std::filesystem::path& path) {
     if (auto trace = listed_trace(path)) traces.push_back(*std::move(trace));
     return true;
   });
+  if (!gaps.empty() && (traces.empty() || unread == nullptr)) {
+    throw Error(fmt::format("{}: {}", (directory / gaps.front().name).string(), gaps.front().why));
+  }
+  if (unread != nullptr) *unread = gaps;
   if (traces.empty()) {
     throw Error("no trace (NODE.h5 or NODE.h5.part) in " + directory.string() +
                 ": the job ended before its first samples, or its traces are still on its nodes");

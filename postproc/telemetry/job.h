@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "hdf5schema/trace.h"
+#include "postproc/telemetry/node_folders.h"
 
 namespace reveal {
 
@@ -19,8 +20,10 @@ struct ListedTrace {
 };
 
 /// NODE.h5 and NODE.h5.part by name, and NODE.h5.earlier where the segment after it is missing; also those in folders
-/// of nodes (node_folders.h). Throws Error when `directory` cannot be read or holds no trace.
-[[nodiscard]] std::vector<ListedTrace> list_traces(const std::filesystem::path& directory);
+/// of nodes (node_folders.h). Throws Error when `directory` cannot be read or holds no trace. `unread` gets the folders
+/// of nodes that cannot be read; without it, they are an error, too.
+[[nodiscard]] std::vector<ListedTrace> list_traces(const std::filesystem::path& directory,
+                                                   std::vector<UnreadFolder>* unread = nullptr);
 
 /// The traces of one node, found by name: the directory is not read, because a job may have thousands of files in it.
 [[nodiscard]] std::vector<ListedTrace> traces_of_node(const std::filesystem::path& directory, const std::string& node);

@@ -35,7 +35,12 @@ MergedJob merge_job_directory(const std::filesystem::path& directory, MergeForm 
   job.path = directory / "job.h5";
   std::vector<NodeFile> files;
   std::vector<std::filesystem::path> temporary;
-  for (const ListedTrace& trace : list_traces(directory)) {
+  std::vector<UnreadFolder> unread;
+  const std::vector<ListedTrace> traces = list_traces(directory, &unread);
+  for (const auto& [folder, why] : unread) {
+    job.problems.push_back(fmt::format("the nodes in {} are left out: {}", (directory / folder).string(), why));
+  }
+  for (const ListedTrace& trace : traces) {
     try {
       std::filesystem::path path = trace.path;
       bool complete = true;

@@ -31,14 +31,22 @@ bool is_folder(const fs::directory_entry& entry) {
 }
 
 /// False if `visit` was.
-bool visit_names(const fs::path& directory, const std::function<bool(const fs::directory_entry&)>& visit) {
-  std::error_code error;
+bool visit_names(const fs::path& directory, const std::function<bool(const fs::directory_entry&)>& visit,
+                 std::error_code& error) {
   fs::directory_iterator entry(directory, error);
   for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
     if (!visit(*entry)) return false;
   }
-  if (error) throw Error(directory.string() + ": " + error.message());
   return true;
+}
+
+/// "n01" of "n01.h5.part"; nothing for a file of another kind.
+std::string_view node_of_file(std::string_view name) {
+  constexpr std::string_view kEndings[] = {".h5", ".h5.part", ".h5.earlier", ".summary.json"};
+  for (const std::string_view ending : kEndings) {
+    if (name.ends_with(ending)) return name.substr(0, name.size() - ending.size());
+  }
+  return {};
 }
 
 }  // namespace
@@ -53,23 +61,34 @@ bool is_node_folder(std::string_view name) noexcept {
          name.find_first_not_of(kDigits, kFolderBegin.size()) == std::string_view::npos;
 }
 
-void visit_node_files(const fs::path& directory, const std::function<bool(const fs::path&)>& visit) {
+std::vector<UnreadFolder> visit_node_files(const fs::path& directory,
+                                           const std::function<bool(const fs::path&)>& visit) {
   std::vector<fs::path> folders;
-  if (!visit_names(directory, [&](const fs::directory_entry& entry) {
-        if (!is_folder(entry)) return visit(entry.path());
-        folders.push_back(entry.path());
-        return true;
-      })) {
-    return;
-  }
+  std::error_code error;
+  const auto visit_or_keep = [&](const fs::directory_entry& entry) {
+    if (!is_folder(entry)) return visit(entry.path());
+    folders.push_back(entry.path());
+    return true;
+  };
+  const bool goes_on = visit_names(directory, visit_or_keep, error);
+  if (error) throw Error(directory.string() + ": " + error.message());
+  if (!goes_on) return {};
   std::sort(folders.begin(), folders.end());
+  std::vector<UnreadFolder> unread;
   for (const fs::path& folder : folders) {
-    if (!visit_names(folder, [&](const fs::directory_entry& entry) { return visit(entry.path()); })) return;
+    const auto visit_file = [&](const fs::directory_entry& entry) { return visit(entry.path()); };
+    if (!visit_names(folder, visit_file, error)) break;
+    if (error) unread.push_back({folder.filename().string(), error.message()});
+    error.clear();
   }
+  return unread;
 }
 
-fs::path job_directory_above(const fs::path& folder) {
-  return is_node_folder(folder.filename().native()) ? folder.parent_path() : folder;
+fs::path job_directory_of(const fs::path& file) {
+  fs::path folder = file.parent_path();
+  const std::string name = file.filename().string();
+  const std::string_view node = node_of_file(name);
+  return !node.empty() && folder.filename() == node_folder(node) ? folder.parent_path() : folder;
 }
 
 }  // namespace reveal

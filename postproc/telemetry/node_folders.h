@@ -8,6 +8,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace reveal {
 
@@ -18,12 +19,19 @@ inline constexpr std::size_t kMostNodesInADirectory = 1000;
 /// Whether a directory of this name is such a folder.
 [[nodiscard]] bool is_node_folder(std::string_view name) noexcept;
 
-/// Calls `visit` with each name in the directory and in such folders in it, which are no links, until it returns false.
-/// Throws Error if one of them cannot be read.
-void visit_node_files(const std::filesystem::path& directory,
-                      const std::function<bool(const std::filesystem::path&)>& visit);
+/// A folder of nodes whose names cannot be read: "nodes-3f", "Permission denied".
+struct UnreadFolder {
+  std::string name;
+  std::string why;
+};
 
-/// The job's directory of a file's: the one above, if this is a folder of nodes.
-[[nodiscard]] std::filesystem::path job_directory_above(const std::filesystem::path& folder);
+/// Calls `visit` with each name in the directory and in such folders in it, which are no links, until it returns false.
+/// Returns the folders that cannot be read; throws Error if the directory cannot.
+std::vector<UnreadFolder> visit_node_files(const std::filesystem::path& directory,
+                                           const std::function<bool(const std::filesystem::path&)>& visit);
+
+/// The job's directory of a file: its own, or the one above, if this is the folder of the file's node. A job's
+/// directory may be called like such a folder.
+[[nodiscard]] std::filesystem::path job_directory_of(const std::filesystem::path& file);
 
 }  // namespace reveal

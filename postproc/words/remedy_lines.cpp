@@ -52,14 +52,24 @@ bool is_capital(char c) {
   return c >= 'A' && c <= 'Z';
 }
 
-/// Lines one below the other, the label before the first; several `steps` have numbers.
-std::string typed_lines(std::string_view label, const std::vector<std::string>& lines, bool steps, std::size_t column,
-                        std::size_t width) {
+struct Heading {
+  std::string_view text;
+  std::string_view of_alternative;  // short enough for a column of labels
+};
+constexpr Heading kHeadings[] = {{"job script", "or script"},
+                                 {"start with", "or start"},
+                                 {"run under", "or under"},
+                                 {"look", "or look"},
+                                 {"to change", "or change"}};
+
+/// Lines one below the other, the label before the first.
+std::string typed_lines(std::string_view label, const std::vector<RemedyStep>& steps, StepOrder order,
+                        std::size_t column, std::size_t width) {
   std::string text;
-  for (std::size_t i = 0; i < lines.size(); ++i) {
-    const std::string& line = lines[i];
-    const std::string first =
-        step_label(i == 0 ? "  " + std::string(label) : "", steps && lines.size() > 1 ? i + 1 : 0, column);
+  const std::vector<std::string> marks = step_marks(kinds_of(steps), order);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const std::string& line = steps[i].text;
+    const std::string first = step_label(i == 0 ? "  " + std::string(label) : "", marks[i], column);
     if (form_of(line) == LineForm::prose) {
       text += folded(first, line, column, width);
       continue;
@@ -91,20 +101,14 @@ bool is_launcher(std::string_view program) {
   return known_form(program) == LineForm::before_program;
 }
 
-std::string_view heading_of(LineForm form) {
-  switch (form) {
-    case LineForm::job_script:
-      return "job script";
-    case LineForm::before_program:
-      return "start with";
-    case LineForm::run_under:
-      return "run under";
-    case LineForm::look:
-      return "look";
-    case LineForm::prose:
-      break;
-  }
-  return "to change";
+std::string_view name_of(StepKind kind) noexcept {
+  constexpr std::string_view kNames[] = {"next", "or", "if"};
+  return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::string_view heading_of(LineForm form, StepKind first) {
+  const Heading& heading = kHeadings[static_cast<std::size_t>(form)];
+  return first == StepKind::alternative ? heading.of_alternative : heading.text;
 }
 
 bool is_step(LineForm form) {
@@ -122,11 +126,38 @@ void looks_first(std::vector<std::string>& lines) {
   std::stable_partition(lines.begin(), lines.end(), [](const std::string& line) { return !is_change(line); });
 }
 
-std::string step_label(std::string_view label, std::size_t number, std::size_t column) {
-  if (number == 0) return std::string(label);
-  const std::string digits = std::to_string(number);
-  const std::size_t room = column > digits.size() + 1 ? column - digits.size() - 1 : 0;
-  return fmt::format("{:<{}}{}", label, room, digits);
+void looks_first(std::vector<RemedyStep>& lines) {
+  std::stable_partition(lines.begin(), lines.end(), [](const RemedyStep& step) { return !is_change(step.text); });
+}
+
+std::vector<std::string> step_marks(std::span<const StepKind> kinds, StepOrder order) {
+  std::vector<std::string> marks;
+  marks.reserve(kinds.size());
+  const auto is_alternative = [](StepKind kind) { return kind == StepKind::alternative; };
+  const bool several =
+      !kinds.empty() && !std::all_of(kinds.begin() + 1, kinds.end(), is_alternative) && order == StepOrder::numbered;
+  std::size_t number = 0;
+  for (const StepKind kind : kinds) {
+    const bool instead = is_alternative(kind) && !marks.empty();
+    if (!instead) ++number;
+    std::string& mark = marks.emplace_back();
+    if (several) mark = std::to_string(number);
+    if (instead) mark = name_of(kind);
+  }
+  return marks;
+}
+
+std::vector<StepKind> kinds_of(std::span<const RemedyStep> steps) {
+  std::vector<StepKind> kinds;
+  kinds.reserve(steps.size());
+  for (const RemedyStep& step : steps) kinds.push_back(step.kind);
+  return kinds;
+}
+
+std::string step_label(std::string_view label, std::string_view mark, std::size_t column) {
+  if (mark.empty()) return std::string(label);
+  const std::size_t room = column > mark.size() + 1 ? column - mark.size() - 1 : 0;
+  return fmt::format("{:<{}}{}", label, room, mark);
 }
 
 std::string commented(std::string_view label, std::string_view comment, std::size_t column, std::size_t width) {
@@ -139,23 +170,29 @@ std::string commented(std::string_view label, std::string_view comment, std::siz
 
 std::string remedy_as_text(const RemedyTexts& remedy, std::size_t column, std::size_t width) {
   std::string text;
+  const StepOrder usual = remedy.possible ? StepOrder::none : StepOrder::numbered;
+  const auto add = [&](LineForm form, const std::vector<RemedyStep>& steps, StepOrder order) {
+    if (steps.empty()) return;
+    text += typed_lines(heading_of(form, steps.front().kind), steps, order, column, width);
+  };
   for (const LineForm form : kTypedForms) {
-    const bool steps = is_step(form) && !remedy.possible;
-    text += typed_lines(heading_of(form), lines_with_form(remedy.user, form), steps, column, width);
-    if (form != LineForm::before_program) continue;
-    const bool several = remedy.advice.size() > 1 && !remedy.possible;
-    for (std::size_t i = 0; i < remedy.advice.size(); ++i) {
-      const std::string label = i == 0 ? "  " + std::string(heading_of(LineForm::prose)) : "";
-      text += folded(step_label(label, several ? i + 1 : 0, column), remedy.advice[i], column, width);
-    }
+    add(form, steps_with_form(remedy.user, form), is_step(form) ? usual : StepOrder::none);
+    if (form == LineForm::before_program) add(LineForm::prose, remedy.advice, usual);
   }
-  return text + typed_lines("for admins", remedy.admin, !remedy.possible, column, width);
+  return text + typed_lines("for admins", remedy.admin, usual, column, width);
 }
 
 std::vector<std::string> lines_with_form(const std::vector<std::string>& lines, LineForm form) {
   std::vector<std::string> chosen;
   std::copy_if(lines.begin(), lines.end(), std::back_inserter(chosen),
                [form](const std::string& line) { return form_of(line) == form; });
+  return chosen;
+}
+
+std::vector<RemedyStep> steps_with_form(const std::vector<RemedyStep>& steps, LineForm form) {
+  std::vector<RemedyStep> chosen;
+  std::copy_if(steps.begin(), steps.end(), std::back_inserter(chosen),
+               [form](const RemedyStep& step) { return form_of(step.text) == form; });
   return chosen;
 }
 

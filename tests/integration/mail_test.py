@@ -253,7 +253,7 @@ mails = received("finding", USER, ADMIN, checked="headers, text = report.txt, HT
 text, page = parts(mails[USER])
 expect_headers(mails[USER])
 check(mails[USER]["subject"] == "[reveal] hydra job 4711 resnet50-ddp: COMPLETED - A process outside the job ran on "
-      "the job's CPUs, 7.1 s lost", f"subject is {mails[USER]['subject']}")
+      "the job's CPUs on n01, 7.1 s lost", f"subject is {mails[USER]['subject']}")
 check(mails[USER]["references"] == "<reveal.job.hydra.4711.user@hpc.example.org>", "the mail belongs to the job's thread")
 check(mails[USER]["to"] == USER and mails[USER]["x-reveal-job"] == "4711"
       and mails[USER]["x-reveal-status"] == "finding", "To and X-Reveal-* name user, job and status")

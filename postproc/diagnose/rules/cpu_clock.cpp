@@ -235,7 +235,9 @@ const RegisteredRule kSource{{
                      {"reboot   # changes the node, only without jobs; if the slow clock source returns: firmware and "
                       "microcode updates",
                       "!job"}},
-    .verify = "current_clocksource is tsc on all nodes",
+    .verify = {.command = "cat /sys/devices/system/clocksource/clocksource0/current_clocksource",
+               .where = "on each node",
+               .expected = "tsc"},
     .sources = {"https://docs.kernel.org/timers/timekeeping.html"},
     .check = check_source,
 }};
@@ -278,10 +280,12 @@ const RegisteredRule kFrequency{{
          {"echo 100 > /sys/devices/system/cpu/intel_pstate/max_perf_pct   # changes the node until its next boot: no "
           "limit of the clock",
           "cpu.most_performance"},
-         "tuned-adm profile throughput-performance   # changes the node, also after a boot: if tuned runs, it keeps "
-         "the "
-         "governor"},
-    .verify = "governor, limits and boost are the same on all nodes, and the job runs faster",
+         {"tuned-adm profile throughput-performance   # changes the node, also after a boot: if tuned runs, it keeps "
+          "the governor",
+          kIf}},
+    .verify = {.command = "reveal check",
+               .where = "on each node",
+               .expected = "cpu.governor_powersave in the list \"ok\""},
     .sources = {"https://docs.kernel.org/admin-guide/pm/cpufreq.html",
                 "https://docs.kernel.org/admin-guide/pm/intel_pstate.html"},
     .check = check_frequency,

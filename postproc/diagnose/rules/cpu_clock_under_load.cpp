@@ -278,7 +278,9 @@ const RegisteredRule kCap{{
          "/sys/class/powercap/intel-rapl:{package}/constraint_0_power_limit_uw   # changes the node until its next "
          "boot: the nominal power as limit",
          "ipmitool dcmi power get_limit   # a cap of the board's controller; ipmitool dcmi power deactivate lifts it"},
-    .verify = "the limits are the same on all nodes, and the package no longer runs at a lowered one",
+    .verify = {.command = "grep . /sys/class/powercap/intel-rapl:*/constraint_0_power_limit_uw",
+               .where = "on all nodes",
+               .expected = "the same limits"},
     .sources = {"https://docs.kernel.org/power/powercap/powercap.html"},
     .check = check_cap,
 }};
@@ -308,7 +310,7 @@ const RegisteredRule kOscillation{{
     .advice = {"Check first the metrics that rose at the same time: the clock follows them."},
     .admin_remedy = {"tuned-adm profile latency-performance   # changes the node, also after a boot: no deep sleep "
                      "states and the full clock; takes more power"},
-    .verify = "the clock is stable while the load is stable",
+    .verify = {.expected = "the clock is stable while the load is stable"},
     .sources = {"https://arxiv.org/abs/2510.26008", "https://docs.kernel.org/admin-guide/pm/cpufreq.html"},
     .check = check_oscillation,
 }};

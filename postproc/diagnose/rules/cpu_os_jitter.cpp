@@ -90,15 +90,15 @@ const RegisteredRule kRule{{
                      "costs whole nodes",
                      "job"},
                     {"taskset -c {free_cpus}   # avoids the cpus that were used", "!job"}},
-    .advice = {{"Leave one core free: run one thread fewer than the job has cpus.", "spare_core"}},
+    .advice = {{"Leave one core free: run one thread fewer than the job has cpus.", "spare_core", kOr}},
     .admin_remedy =
         {"systemctl status {unit}   # on {node}: the service that used most cpu time",
          "systemctl list-timers   # on {node}: which timers start at that time of day; mask those that a compute "
          "node does not need",
          "systemctl set-property {unit} AllowedCPUs=0   # changes {node}, also after a boot: with control groups of "
          "version 2, the service stays on cpu 0",
-         {"slurm.conf: CoreSpecCount=1   # in the node's line: jobs do not get that core", "job"}},
-    .verify = "outsider.cpu_time of services stays below 0.2 % of the cpu time of the job",
+         {"slurm.conf: CoreSpecCount=1   # in the node's line: jobs do not get that core", "job", kOr}},
+    .verify = {.expected = "services use less than 0.2 % of the job's cpu time"},
     .sources = {"https://docs.kernel.org/trace/osnoise-tracer.html", "https://slurm.schedmd.com/core_spec.html"},
     .check = check,
 }};

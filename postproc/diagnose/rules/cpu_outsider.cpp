@@ -32,9 +32,10 @@ const RegisteredRule kRule{{
                 "outsiders"}},
     .admin_remedy =
         {"ps -o pid,user,lstart,psr,time,args -p {outsiders}   # on {node}, if it still runs",
-         {"If it is a leftover of an earlier job, let the epilog end the processes that jobs leave on {node}.", "job"},
+         {"If it is a leftover of an earlier job, let the epilog end the processes that jobs leave on {node}.", "job",
+          kIf},
          "systemctl list-timers   # on {node}: timers that start at that time of day"},
-    .verify = "job.outsider_cpu stays below 0.1 cpus and the job's run-queue wait at its usual level",
+    .verify = {.expected = "job.outsider_cpu below 0.1 cpus"},
     .sources = {"https://slurm.schedmd.com/cgroup.conf.html", "https://docs.kernel.org/accounting/psi.html"},
     .check = outsider_findings,
 }};

@@ -105,8 +105,8 @@ const RegisteredRule kRule{{
     .advice =
         {"Give the pools of the program (n_jobs, num_workers, torch.set_num_threads) together no more threads than "
          "the job has cpus.",
-         "Or request more cpus."},
-    .verify = "process.wait_time falls to a few per cent of process.cpu_time",
+         {"Request more cpus.", kOr}},
+    .verify = {.expected = "process.wait_time is a few per cent of process.cpu_time"},
     .sources = {"https://docs.kernel.org/scheduler/sched-stats.html",
                 "https://scikit-learn.org/stable/computing/parallelism.html"},
     .check = check,

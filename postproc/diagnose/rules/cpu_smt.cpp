@@ -166,11 +166,13 @@ const RegisteredRule kRule{{
                    {"min_seconds", 10, "s", "least time in which both occur"},
                    {"min_own_share", 0.7, "ratio", "least part of the busy time that is the job's own"}},
     .user_remedy = {{"#SBATCH --hint=nomultithread   # one thread on each core", "job"},
-                    {"srun --threads-per-core=1 --cpu-bind=cores   # or this, without --hint", "job"},
-                    "export OMP_PLACES=cores OMP_PROC_BIND=spread   # for programs with OpenMP; several ranks need "
-                    "masks of their own before it"},
-    .verify =
-        "busy threads are on different cores, and the run is shorter; if it is not shorter, sharing does no harm here",
+                    {"srun --threads-per-core=1 --cpu-bind=cores   # in place of --hint", "job", kOr},
+                    {"export OMP_PLACES=cores OMP_PROC_BIND=spread   # if the program uses OpenMP; several ranks need "
+                     "masks of their own before it",
+                     kIf}},
+    .verify = {.command = "reveal compare THIS_RUN NEXT_RUN",
+               .where = "after the next run",
+               .expected = "a shorter run time; if it is not shorter, sharing cores does no harm here"},
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_hint",
                 "https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-devices-system-cpu"},
     .check = check,

@@ -76,7 +76,7 @@ const RegisteredRule kRule{{
     .advice = {"Run the job on another virtual machine, or on one with cpus of its own."},
     .admin_remedy = {"for vm in $(virsh list --name); do virsh vcpuinfo \"$vm\"; done   # on the hypervisor: one host "
                      "cpu for each virtual cpu"},
-    .verify = "cpu.steal stays 0",
+    .verify = {.expected = "cpu.steal is 0"},
     .sources = {"https://docs.kernel.org/filesystems/proc.html#miscellaneous-kernel-statistics-in-proc-stat"},
     .check = check,
 }};

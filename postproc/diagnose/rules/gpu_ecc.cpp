@@ -103,7 +103,7 @@ const RegisteredRule kEcc{{
           "!amd"},
          {"amd-smi reset -g {gpu} --gpureset   # changes the GPU, only when nothing runs there; if errors return: RMA",
           "amd"}},
-    .verify = "gpu.remap_pending is 0 after the reset, and gpu.ecc_uncorrected does not rise",
+    .verify = {.expected = "gpu.remap_pending is 0, and gpu.ecc_uncorrected does not grow"},
     .sources = {"https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/error-recovery-and-response-flags.html",
                 "https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceQueries.html",
                 "https://docs.kernel.org/gpu/amdgpu/ras.html"},

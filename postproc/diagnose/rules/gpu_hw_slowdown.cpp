@@ -48,7 +48,9 @@ const RegisteredRule kRule{{
                      {"scontrol update nodename={nodes} state=drain reason=gpu-power-brake   # changes the state in "
                       "Slurm: no new job starts there",
                       "job"}},
-    .verify = "nvidia-smi -q -d PERFORMANCE shows no hardware slowdown under the same load",
+    .verify = {.command = "nvidia-smi -q -d PERFORMANCE",
+               .where = "on the node, while the next run works",
+               .expected = "\"Not Active\" for HW Slowdown"},
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html"},
     .check = check_hardware,
 }};

@@ -84,7 +84,7 @@ const RegisteredRule kImbalance{{
                     {"amd-smi monitor --gfx   # while the job runs: which GPU waits for which", "amd"}},
     .advice = {"Give all ranks the same amount of data, distribute long sequences evenly, and do not let the other "
                "ranks wait for the logging and checkpoints of rank 0."},
-    .verify = "the GPUs' gpu.utilization differs by less than 10 %",
+    .verify = {.expected = "gpu.utilization of the GPUs differs by less than 10 %"},
     .sources = {"https://github.com/awslabs/sagemaker-debugger-rulesconfig"},
     .check = check_balance,
 }};

@@ -81,7 +81,7 @@ const RegisteredRule kMemory{{
     .user_remedy = {{"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "torch"}},
     .advice = {"Use smaller micro-batches or activation checkpointing; look for tensors that are kept from step to "
                "step (losses that are summed with their graph)."},
-    .verify = "gpu.memory_used stays level after the first steps",
+    .verify = {.expected = "gpu.memory_used is level after the first steps"},
     .sources = {"https://docs.pytorch.org/docs/stable/notes/cuda.html"},
     .check = check_memory,
 }};

@@ -132,7 +132,9 @@ const RegisteredRule kNvlink{{
                      {"scontrol update nodename={nodes} state=drain reason=nvlink   # changes the state in Slurm: no "
                       "new job starts there",
                       "avoid_node"}},
-    .verify = "nvidia-smi nvlink -s shows all links of the GPU with their speed",
+    .verify = {.command = "nvidia-smi nvlink -s",
+               .where = "on the node",
+               .expected = "all links of the GPU with their speed"},
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__NvLink.html",
                 "https://github.com/Azure/azurehpc-health-checks"},
     .check = check_links,

@@ -65,7 +65,7 @@ const RegisteredRule kRule{{
          {"amd-smi set -g {gpu} --power-cap {usual}   # changes the limit, if it is not intended; also in the unit "
           "that sets it",
           "amd"}},
-    .verify = "the fact gpu.*.power_limit is the default limit",
+    .verify = {.expected = "the GPU's power limit is its default limit"},
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
                 "https://rocm.docs.amd.com/projects/amdsmi/en/latest/how-to/amdsmi-cli-tool.html"},
     .check = check_power,

@@ -113,7 +113,7 @@ const RegisteredRule kRule{{
           "torch"},
          {"Use larger batches, and fused optimizers: torch.optim.AdamW(parameters, fused=True).", "torch"},
          {"Use larger batches, and CUDA graphs (cudaGraphLaunch).", "!torch"}},
-    .verify = "gpu.power rises and steps are shorter",
+    .verify = {.expected = "gpu.power is higher, and steps are shorter"},
     .sources = {"https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"},
     .check = check_small_kernels,
 }};

@@ -73,7 +73,7 @@ const RegisteredRule kRule{{
     .admin_remedy = {{"grubby --update-kernel=ALL --args=psi=1   # changes the node from its next boot: the kernel "
                       "then counts waits for storage and memory",
                       "not_counted"}},
-    .verify = "pressure.io_some and the pauses in gpu.utilization disappear",
+    .verify = {.expected = "gpu.utilization has no pauses"},
     .sources = {"https://docs.hpc.kifu.hu/tasks/filemgmt.html",
                 "https://github.com/awslabs/sagemaker-debugger-rulesconfig"},
     .check = check_storage,

@@ -57,7 +57,7 @@ const RegisteredRule kRule{{
                      {"scontrol update nodename={nodes} state=drain reason=gpu-heat   # changes the state in Slurm: no "
                       "new job starts there",
                       "job"}},
-    .verify = "gpu.reason_sw_thermal and gpu.reason_hw_thermal stay 0 under the same load",
+    .verify = {.expected = "gpu.reason_sw_thermal and gpu.reason_hw_thermal are 0 under the same load"},
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
                 "https://docs.kernel.org/gpu/amdgpu/thermal.html"},
     .check = check_heat,

@@ -95,13 +95,13 @@ const RegisteredRule kUnused{{
                    {"min_seconds", 120, "s", "shortest run"}},
     .user_remedy =
         {{"#SBATCH --gpus={used}   # as many as the job used; in place of --gres=gpu and other lines for GPUs", "used"},
-         {"torchrun --nproc_per_node={gpus}   # one process for each GPU", "gpus,torch"},
+         {"torchrun --nproc_per_node={gpus}   # one process for each GPU", "gpus,torch", kOr},
          {"{python} -c 'import torch; print(torch.cuda.is_available())'   # in the job's environment",
           "none_used,torch"}},
-    .advice =
-        {{"A container needs the GPUs: --nv (Apptainer), --gpus with their numbers in CUDA_VISIBLE_DEVICES (docker).",
-          "none_used"}},
-    .verify = "each GPU of the job has a gpu.utilization above 0",
+    .advice = {{"If it runs in a container, pass the GPUs: --nv (Apptainer), --gpus with their numbers in "
+                "CUDA_VISIBLE_DEVICES (docker).",
+                "none_used", kIf}},
+    .verify = {.expected = "gpu.utilization of each GPU is above 0"},
     .sources = {"https://github.com/PrincetonUniversity/jobstats",
                 "https://github.com/guilbaults/slurm-job-exporter/issues/65"},
     .check = check_unused,

@@ -154,7 +154,9 @@ const RegisteredRule kXid{{
          {"scontrol update nodename={nodes} state=drain reason=xid   # changes the state in Slurm: no new job starts "
           "there; Xid 79: the GPU is off the bus, power off and on",
           "avoid_node"}},
-    .verify = "the same job runs without a line of NVRM: Xid in the kernel's log",
+    .verify = {.command = "dmesg -T | grep 'NVRM: Xid'",
+               .where = "on the node, after the next run",
+               .expected = "no line of the time of that run"},
     .sources = {"https://docs.nvidia.com/deploy/xid-errors/index.html"},
     .check = check_xid,
 }};

@@ -144,18 +144,21 @@ const RegisteredRule kRule{{
                     "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},
     .advice =
         {{"Write to another file system: set TMPDIR, or the job's output and checkpoint directory.", "!shared_memory"},
-         {"Or delete files there, or ask the administrators for more space. The limit can be a quota: your site's "
+         {"Delete files there, or ask the administrators for more space. The limit can be a quota: your site's "
           "documentation names the command that shows it.",
-          "!shared_memory"},
+          "!shared_memory", kOr},
          {"Workers of a DataLoader pass their batches through /dev/shm: use fewer of them, or "
           "torch.multiprocessing.set_sharing_strategy(\"file_system\").",
           "shared_memory,torch"},
-         {"A container has a /dev/shm of its own: docker run --ipc=host, or --shm-size=16g.", "shared_memory"}},
+         {"If it runs in a container, /dev/shm is that of the container: docker run --ipc=host, or --shm-size=16g.",
+          "shared_memory", kIf}},
     .admin_remedy =
         {{"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # files that earlier jobs left",
           "!shared_memory"},
          {"find {place} -xdev -printf '%s %u %p\\n' | sort -n | tail   # files that ended jobs left", "shared_memory"}},
-    .verify = "df shows free space for the directory at the end of the job",
+    .verify = {.command = "df -h",
+               .where = "on the node, at the end of the next run",
+               .expected = "free space in the file system of that directory"},
     .sources = {"https://man7.org/linux/man-pages/man3/statvfs.3.html"},
     .check = check,
 }};

@@ -332,7 +332,7 @@ const RegisteredRule kRule{{
                      "lsblk -s /dev/{disk}   # on {node}: the disks below it",
                      "smartctl -a /dev/{disk}   # of such a disk; nvme smart-log for NVMe: is it faulty or worn?",
                      "cat /sys/block/{disk}/queue/scheduler   # none or mq-deadline for flash"},
-    .verify = "the time of a request is back at its usual level",
+    .verify = {.expected = "the time of a disk request is at its usual level"},
     .sources = {"https://docs.kernel.org/admin-guide/iostats.html", "https://docs.kernel.org/accounting/psi.html"},
     .check = check,
 }};

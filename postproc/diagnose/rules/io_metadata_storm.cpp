@@ -221,14 +221,14 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"strace -c -f -e trace=%file   # in a short run, several times slower: which calls, how many"},
     .advice = {"Pack many small files into few large ones (tar shards, HDF5, LMDB, squashfs) and read those.",
-               "Copy the environment or the data to storage of the node when the job begins, as one archive.",
+               {"Copy the environment or the data to storage of the node when the job begins, as one archive.", kOr},
                "List a directory once and keep the list; do not search or stat in a loop."},
     .admin_remedy =
         {"nfsiostat 5 {mount}   # which requests, and how long they take",
          "Set nconnect=4,actimeo=60 for {mount} in fstab or the automount map; it takes effect when no mount of that "
          "server is left. Set actimeo only for files that do not change while jobs run.",
          "lctl get_param 'llite.{lustre}-*.stats' 'mdc.{lustre}-*.stats'   # which calls, and how long"},
-    .verify = "requests for names and attributes fall to a tenth",
+    .verify = {.expected = "requests for names and attributes are a tenth of those of this run"},
     .sources = {"https://man7.org/linux/man-pages/man8/nfsiostat.8.html",
                 "https://man7.org/linux/man-pages/man5/nfs.5.html", "https://doc.lustre.org/lustre_manual.xhtml"},
     .check = check,

@@ -122,43 +122,47 @@ std::vector<std::string> lines_for_senders(const RuleContext& context, const Vec
   return lines;
 }
 
+struct SpreadingLines {
+  std::vector<std::string> vectors;
+  std::vector<std::string> senders;
+  std::string places;  // "41:1,42:2": a cpu for each vector
+};
+
 /// A line for each of the busiest vectors, with a cpu of its own as long as there are enough.
-std::vector<std::string> lines_to_spread(const RuleContext& context, const Pile& pile, std::string_view begin) {
+SpreadingLines lines_to_spread(const RuleContext& context, const Pile& pile) {
   constexpr std::size_t kMostLines = 8;
-  std::vector<std::string> lines;
-  std::vector<std::string> of_senders;
+  SpreadingLines lines;
   std::map<std::string, std::size_t> next;  // cpu of each NUMA node
   for (const Vector& vector : pile.vectors) {
     const Room room = room_for(context, vector);
     if (room.cpus.empty()) continue;
     const int cpu = room.cpus[next[room.numa_node]++ % room.cpus.size()];
-    lines.push_back(
-        fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # changes the node until its next boot: {}{}{}", cpu,
-                    vector.number, begin, vector.name.empty() ? "one of the vectors" : vector.name,
+    lines.vectors.push_back(
+        fmt::format("echo {} > /proc/irq/{}/smp_affinity_list   # changes the node until its next boot: {}{}", cpu,
+                    vector.number, vector.name.empty() ? "one of the vectors" : vector.name,
                     room.numa_node.empty() ? "" : ", on NUMA node " + room.numa_node));
+    lines.places += fmt::format("{}{}:{}", lines.places.empty() ? "" : ",", vector.number, cpu);
     for (std::string& line : lines_for_senders(context, vector, room)) {
-      if (std::find(of_senders.begin(), of_senders.end(), line) == of_senders.end()) {
-        of_senders.push_back(std::move(line));
+      if (std::find(lines.senders.begin(), lines.senders.end(), line) == lines.senders.end()) {
+        lines.senders.push_back(std::move(line));
       }
     }
-    if (lines.size() == kMostLines) break;
+    if (lines.vectors.size() == kMostLines) break;
   }
-  lines.insert(lines.end(), of_senders.begin(), of_senders.end());
   return lines;
 }
 
-Remedy remedy_of(const RuleContext& context, const Pile& pile, Remedy remedy) {
+/// irqbalance spreads the vectors where it does not run; where it runs and did not, each is set by hand.
+Remedy remedy_of(const RuleContext& context, const Pile& pile) {
   const bool balanced = context.snapshot_value("irq.irqbalance") == "running";
-  std::vector<std::string> admin = {
-      balanced
-          ? "systemctl stop irqbalance   # changes the node until its next boot: it runs but did not spread them; set "
-            "them by hand"
-          : "systemctl enable --now irqbalance   # changes the node, also after a boot: it is not running"};
-  for (std::string& line : lines_to_spread(context, pile, balanced ? "" : "or by hand, without irqbalance: ")) {
-    admin.push_back(std::move(line));
-  }
-  admin.insert(admin.end(), remedy.admin.begin(), remedy.admin.end());
-  remedy.admin = std::move(admin);
+  const SpreadingLines lines = lines_to_spread(context, pile);
+  JobValues values;
+  if (balanced) values["irqbalance"] = "yes";
+  if (!lines.places.empty()) values["places"] = lines.places;
+  if (lines.vectors.empty()) values["by_script"] = "yes";
+  Remedy remedy = context.finding(values).remedy;
+  if (balanced) remedy.admin.insert(remedy.admin.end(), lines.vectors.begin(), lines.vectors.end());
+  remedy.admin.insert(remedy.admin.end(), lines.senders.begin(), lines.senders.end());
   return remedy;
 }
 
@@ -215,7 +219,7 @@ std::vector<Finding> check(const RuleContext& context) {
       "time on them; the other cpus spend {:.1f} %.",
       pile.cpu, context.telemetry.node, pile.vectors.size(), names, 100 * pile.share, 100 * busy, 100 * others);
   finding.runner_up = {"", "vectors that the kernel manages cannot be moved: none of these is managed"};
-  finding.remedy = remedy_of(context, pile, std::move(finding.remedy));
+  finding.remedy = remedy_of(context, pile);
   return {finding};
 }
 
@@ -246,8 +250,16 @@ const RegisteredRule kRule{{
                    kMinLostPercent},
     .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {node}: the same cpu in most lines"},
     .admin_remedy =
-        {"The network driver's set_irq_affinity_bynode.sh spreads them by NUMA node; it excludes irqbalance."},
-    .verify = "the cpu's share of irq.* falls below 30 % and its cpu.softirq to that of the others",
+        {{"systemctl enable --now irqbalance   # changes {node}, also after a boot: it is not running", "!irqbalance"},
+         {"Without irqbalance, write a cpu into /proc/irq/N/smp_affinity_list of each vector N (N:cpu): {places}.",
+          "!irqbalance", kOr},
+         {"systemctl stop irqbalance   # changes {node} until its next boot: it runs but did not spread them",
+          "irqbalance"},
+         {"Spread the interrupts by NUMA node with set_irq_affinity_bynode.sh of the network card's driver.",
+          "irqbalance,by_script"}},
+    .verify = {.command = "grep . /proc/irq/*/effective_affinity_list",
+               .where = "on the node",
+               .expected = "different cpus for the vectors of the device"},
     .sources = {"https://docs.kernel.org/core-api/irq/irq-affinity.html",
                 "https://docs.kernel.org/networking/scaling.html",
                 "https://github.com/Irqbalance/irqbalance/blob/master/irqbalance.1"},

@@ -241,9 +241,12 @@ const RegisteredRule kService{{
     .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {node}: the same cpu in most lines"},
     .admin_remedy = {"systemctl enable --now irqbalance   # changes the node, also after a boot: spreads interrupts; "
                      "IRQBALANCE_BANNED_CPULIST excludes cpus",
-                     "set_irq_affinity.sh {interface}   # changes the node until its next boot: or by hand, of "
-                     "mlnx-tools: one cpu for each vector"},
-    .verify = "effective_affinity_list of the card's vectors names different cpus",
+                     {"set_irq_affinity.sh {interface}   # changes the node until its next boot: of mlnx-tools; one "
+                      "cpu for each vector",
+                      kOr}},
+    .verify = {.command = "grep . /proc/irq/*/effective_affinity_list",
+               .where = "on the node",
+               .expected = "different cpus for the vectors of the card"},
     .sources = {"https://github.com/Irqbalance/irqbalance/blob/master/irqbalance.1",
                 "http://fasterdata.es.net/host-tuning/interrupt-binding"},
     .check = check_service,
@@ -267,9 +270,10 @@ const RegisteredRule kDistance{{
     .advice = {"Place the ranks that communicate on the card's NUMA node."},
     .admin_remedy = {"set_irq_affinity_bynode.sh {numa_node} {interface}   # changes the node until its next boot: "
                      "vectors to that NUMA node; of mlnx-tools; irqbalance must not run then",
-                     "echo {near_cpus} > /proc/irq/{irq}/smp_affinity_list   # changes the node until its next boot: "
-                     "or by hand, for each vector of the card"},
-    .verify = "at least 90 % of the card's interrupts are served on its NUMA node",
+                     {"echo {near_cpus} > /proc/irq/{irq}/smp_affinity_list   # changes the node until its next boot: "
+                      "for each vector of the card",
+                      kOr}},
+    .verify = {.command = "reveal check", .where = "on the node", .expected = "irq.remote_numa in the list \"ok\""},
     .sources = {"http://fasterdata.es.net/host-tuning/interrupt-binding",
                 "https://docs.kernel.org/core-api/irq/irq-affinity.html"},
     .check = check_distance,

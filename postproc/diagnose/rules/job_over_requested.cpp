@@ -180,7 +180,9 @@ const RegisteredRule kRule{{
                      "it since Slurm 22.05",
                      "job"}},
     .advice = {{"Request fewer than {tasks} tasks, or fewer cpus per task.", "job"}},
-    .verify = "the job runs as long as before, and is not killed for memory",
+    .verify = {.command = "reveal compare THIS_RUN NEXT_RUN",
+               .where = "after the next run",
+               .expected = "the same run time, and no process killed for memory"},
     .sources = {"https://github.com/PrincetonUniversity/jobstats", "https://slurm.schedmd.com/sbatch.html#OPT_mem"},
     .check = check,
 }};

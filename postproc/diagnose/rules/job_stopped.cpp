@@ -81,10 +81,10 @@ const RegisteredRule kRule{{
     .user_remedy = {"ps -o pid,stat,wchan,cmd -u \"$USER\"   # on {node}, in the next run: T is stopped by a signal, t "
                     "by a debugger",
                     "sacct -X -j {job} -o JobID,State,Elapsed,Suspended   # more than 0: Slurm suspended the job"},
-    .advice = {"If the administrators did not suspend the job, look for a program that sends SIGSTOP, or a debugger. "
-               "kill -CONT with the "
-               "number of a process that is still stopped lets it run again."},
-    .verify = "job.stopped stays 0",
+    .advice = {{"If the administrators did not suspend the job, look for a program that sends SIGSTOP, or a debugger. "
+                "kill -CONT with the number of a process that is still stopped lets it run again.",
+                kIf}},
+    .verify = {.expected = "job.stopped is 0"},
     .sources = {"https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html"},
     .check = check,
 }};

@@ -93,7 +93,9 @@ const RegisteredRule kRule{{
                      "next boot: frees them; only if no service needs them (DPDK, SPDK, virtual machines, DAOS)",
                      "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # which settings reserve them "
                      "at boot: remove those"},
-    .verify = "Hugetlb in /proc/meminfo is 0, or as on the other nodes",
+    .verify = {.command = "grep Hugetlb /proc/meminfo",
+               .where = "on the node",
+               .expected = "0 kB, or the value of the other nodes"},
     .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html"},
     .check = check,
 }};

@@ -292,7 +292,7 @@ const RegisteredRule kRule{{
                 "torch,!trains"},
                {"Use arrays instead of lists of objects in data sets, and persistent workers.", "trains"}},
     .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # the leak then ends only its own job", "job"}},
-    .verify = "process.rss_anon of the named process no longer grows after its start",
+    .verify = {.expected = "process.rss_anon of the named process does not grow after its start"},
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",
                 "https://docs.python.org/3/library/tracemalloc.html"},
     .check = check,

@@ -148,14 +148,16 @@ const RegisteredRule kRule{{
          {"The limit of {memory_limit} is that of {memory_group}, not of the whole job: raise the --mem of that "
           "srun, or the limit of the container.",
           "memory_group"},
-         "Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
-         {"With numactl --membind, a full NUMA node leads to kills although the machine has free memory: use "
-          "--preferred.",
-          "!memory_limit"}},
+         {"Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
+          "!memory_more"},
+         {"Use less memory at once: smaller batches, fewer loader workers, more nodes.", "memory_more", kOr},
+         {"If it is bound by numactl --membind, use --preferred: a full NUMA node leads to kills although the machine "
+          "has free memory.",
+          "!memory_limit", kIf}},
     .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # a job that uses too much memory ends itself, not its "
                       "neighbours",
                       "job,!memory_limit"}},
-    .verify = "oom_kill in memory.events of the job's control group stays 0",
+    .verify = {.expected = "the kernel kills no process for memory"},
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory"},
     .check = check,
 }};

@@ -186,14 +186,17 @@ const RegisteredRule kRule{{
                {"Ask for as much memory as the job uses.", "others"},
                {"Ask for as much memory as the job uses: that was not measured.",
                 "!memory_used,!memory_resident,!others"},
-               "Or use less memory at once: smaller batches, fewer workers."},
+               {"Use less memory at once: smaller batches, fewer workers.", kOr}},
     .admin_remedy =
         {{"cgroup.conf: ConstrainSwapSpace=yes", "job"},
          {"cgroup.conf: AllowedSwapSpace=0   # a job that needs more memory is then killed instead of slowed down",
           "job"},
-         "sysctl vm.swappiness=1   # changes {node} until its next boot: the kernel then drops cached files before it "
-         "swaps programs"},
-    .verify = "pswpin in /proc/vmstat does not grow while the job runs",
+         {"sysctl vm.swappiness=1   # changes {node} until its next boot: the kernel then drops cached files before it "
+          "swaps programs",
+          kOr}},
+    .verify = {.command = "grep pswpin /proc/vmstat",
+               .where = "on the node, twice while the next run works",
+               .expected = "the same number"},
     .sources = {"https://docs.kernel.org/accounting/psi.html", "https://slurm.schedmd.com/cgroup.conf.html"},
     .check = check,
 }};

@@ -66,9 +66,10 @@ const RegisteredRule kGdr{{
     .admin_remedy = {"modprobe nvidia_peermem   # changes the node until its next boot: loads the module",
                      "echo nvidia_peermem > /etc/modules-load.d/nvidia_peermem.conf   # changes the node: loads the "
                      "module at each boot",
-                     "If it does not load (RDMA drivers of the kernel itself): install the open kernel modules of the "
-                     "driver; they use DMA-BUF, from Linux 5.12 on."},
-    .verify = "NCCL's lines of NET/IB end in GDRDMA",
+                     {"If it does not load (RDMA drivers of the kernel itself): install the open kernel modules of the "
+                      "driver; they use DMA-BUF, from Linux 5.12 on.",
+                      kIf}},
+    .verify = {.expected = "NCCL's lines of NET/IB, with NCCL_DEBUG=INFO, end in GDRDMA"},
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting.html",
                 "https://docs.nvidia.com/datacenter/cloud-native/gpu-operator/latest/gpu-operator-rdma.html"},
     .check = check_gdr,

@@ -186,7 +186,7 @@ const RegisteredRule kRule{{
                      {"Look in its namespace: lsns -t net names a process of it on {node}; type nsenter -n -t with its "
                       "number before ethtool -S.",
                       "in_namespace"}},
-    .verify = "the drop counter of the interface does not grow",
+    .verify = {.expected = "the drop counter of the interface does not grow"},
     .sources = {"https://docs.kernel.org/networking/statistics.html"},
     .check = check,
 }};

@@ -82,7 +82,7 @@ std::optional<MetricSeries> traffic_of(const RuleContext& context, const Paused&
 Finding describe(const RuleContext& context, const Paused& paused, const Excursion& excursion,
                  std::span<const Interval> all) {
   constexpr double kNoticeable = 0.02;
-  Finding finding = finding_at(context, excursion.at, {{"interface", interface_name(paused.interface)}});
+  Finding finding = finding_at(context, excursion.at, interface_values(paused.interface));
   finding.instances = {paused.interface};
   finding.confidence = paused.in_time ? Confidence::likely : Confidence::possible;
   const double length = context.seconds(excursion.at.length());
@@ -165,8 +165,11 @@ const RegisteredRule kRule{{
     .admin_remedy = {"ethtool -S {interface} | grep -i -E 'pause|xoff|pfc'   # which priority, which direction",
                      "mlnx_qos -i {interface}   # flow control and trust must be the same on every node and switch "
                      "port; or: dcb pfc show dev {interface}",
+                     {"Look in its namespace: lsns -t net names a process of it on {node}; type nsenter -n -t with its "
+                      "number before ethtool -S.",
+                      "in_namespace"},
                      "Find the slow receiver first: check its PCI Express link, its interrupts, its ring."},
-    .verify = "net.rx_pause_time and net.tx_pause_time grow by less than 0.1 % of the time",
+    .verify = {.expected = "the port is paused less than 0.1 % of the time"},
     .sources = {"https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"},
     .check = check,
 }};

@@ -167,7 +167,7 @@ const RegisteredRule kRule{{
     .admin_remedy = {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {node}",
                      "Check the error counters of the switch port of {node}.",
                      "cat /proc/net/softnet_stat   # on {node}: second column, dropped by this kernel itself"},
-    .verify = "tcpext.TCPOFOQueue of the node stays at the level of its peers",
+    .verify = {.expected = "tcpext.TCPOFOQueue of the node is at the level of its peers"},
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html"},
     .check = check,
 }};

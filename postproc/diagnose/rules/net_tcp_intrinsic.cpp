@@ -194,7 +194,7 @@ const RegisteredRule kRule{{
         {"nstat -az | grep -E 'TcpRetransSegs|TCPDSACKRecv|TCPSackRecovery'   # on {node}, while a job runs"},
     .advice = {"No repair is needed. Fewer simultaneous connections, or RDMA instead of sockets, reduce them."},
     .admin_remedy = {},
-    .verify = "retransmissions stay a small part of the segments sent",
+    .verify = {.expected = "retransmissions are a small part of the segments sent"},
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html",
                 "https://www.rfc-editor.org/rfc/rfc3708"},
     .check = check,

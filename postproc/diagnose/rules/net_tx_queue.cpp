@@ -214,7 +214,7 @@ const RegisteredRule kRule{{
                      {"Look in its namespace: lsns -t net names a process of it on {node}; type nsenter -n -t with its "
                       "number before tc -s qdisc show.",
                       "in_namespace"}},
-    .verify = "dropped and overlimits of tc -s qdisc do not increase while the job runs",
+    .verify = {.expected = "dropped and overlimits of tc -s qdisc do not grow"},
     .sources = {"https://man7.org/linux/man-pages/man8/tc.8.html",
                 "https://man7.org/linux/man-pages/man8/tc-tbf.8.html"},
     .check = check,

@@ -361,14 +361,17 @@ const RegisteredRule kUnbound{{
                    {"min_remote_share", 0.25, "ratio", "least accesses to another socket that the processors counted"}},
     .user_remedy = {{"srun --cpu-bind=cores --cpus-per-task={cpus_per_task}   # srun does not inherit -c from sbatch",
                      "job"},
-                    {"srun --cpu-bind=ldoms   # or: a rank may use all cpus of one NUMA node", "job"},
+                    {"srun --cpu-bind=ldoms   # a rank may use all cpus of one NUMA node", "job", kOr},
                     {"numactl --cpunodebind={home} --localalloc   # one process: all its threads on NUMA node {home}",
                      "!job"},
-                    {"mpirun --map-by numa --bind-to numa   # Open MPI", "!job"},
-                    "export OMP_PROC_BIND=close OMP_PLACES=cores   # threads of OpenMP, only where each rank "
-                    "is bound, too: alone it puts all ranks on the same cores"},
+                    {"mpirun --map-by numa --bind-to numa   # Open MPI", "!job", kOr},
+                    {"export OMP_PROC_BIND=close OMP_PLACES=cores   # threads of OpenMP, only if each rank is bound, "
+                     "too: alone it puts all ranks on the same cores",
+                     kIf}},
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity TaskPluginParam=autobind=cores", "job"}},
-    .verify = "process.last_cpu stays on one node, and numa_pages_migrated in /proc/vmstat does not grow",
+    .verify = {.command = "grep numa_pages_migrated /proc/vmstat",
+               .where = "on the node, twice while the next run works",
+               .expected = "the same number"},
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_cpu-bind", "https://slurm.schedmd.com/mc_support.html"},
     .check = check_unbound,
 }};
@@ -395,7 +398,9 @@ const RegisteredRule kChurn{{
     .advice = {"Tell the administrators: the setting applies to the whole node."},
     .admin_remedy = {"sysctl kernel.numa_balancing=0   # changes the node until its next boot, if jobs are bound; "
                      "permanent: a file in /etc/sysctl.d"},
-    .verify = "numa_hint_faults in /proc/vmstat does not grow, and system time falls",
+    .verify = {.command = "grep numa_hint_faults /proc/vmstat",
+               .where = "on the node, twice while the next run works",
+               .expected = "the same number"},
     .sources = {"https://docs.kernel.org/admin-guide/sysctl/kernel.html#numa-balancing"},
     .check = check_churn,
 }};

@@ -199,7 +199,9 @@ const RegisteredRule kTraining{{
     .admin_remedy =
         {"lspci -vv -s {address} | grep -E 'LnkCap:|LnkSta:'   # look for (downgraded); check its port, too",
          "Reseat the card and its riser; check the slot's bifurcation and speed in the firmware."},
-    .verify = "LnkSta has the width and speed of LnkCap while the card works",
+    .verify = {.command = "lspci -vv",
+               .where = "as root on the node, while the card works",
+               .expected = "LnkSta with the width and speed of LnkCap"},
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci"},
     .check = check_training,
 }};
@@ -222,7 +224,9 @@ const RegisteredRule kErrors{{
     .advice = {{"Tell the administrators.", "!avoid_node"}},
     .admin_remedy = {"grep . /sys/bus/pci/devices/{address}/aer_dev_*   # which errors; check its port, too",
                      "Reseat or replace the card, its riser or its retimer; update the firmware."},
-    .verify = "the counts in aer_dev_correctable of the card and of its port do not grow",
+    .verify = {.command = "grep . /sys/bus/pci/devices/*/aer_dev_correctable",
+               .where = "on the node, before and after the next run",
+               .expected = "the same counts of the card and of its port"},
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/testing/sysfs-bus-pci-devices-aer",
                 "https://docs.kernel.org/PCI/pcieaer-howto.html"},
     .check = check_errors,

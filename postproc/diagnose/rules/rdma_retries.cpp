@@ -219,7 +219,7 @@ const RegisteredRule kRule{{
                    kMinScore,
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --exclude={nodes}   # if it is always the same node", "job"}},
+    .user_remedy = {{"#SBATCH --exclude={nodes}   # if it is always the same node", "job", kIf}},
     .advice =
         {{"NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT only hide the loss: raise them to finish a job, not permanently.",
           "nccl"}},
@@ -228,7 +228,9 @@ const RegisteredRule kRule{{
          "ibqueryerrors   # InfiniBand: links with errors on the way",
          "mlnx_qos -i {interface}   # RoCE: is its traffic in a lossless class, also on every switch; or: dcb pfc show "
          "dev {interface}"},
-    .verify = "the counters in hw_counters of the port do not grow under load",
+    .verify = {.command = "grep . /sys/class/infiniband/*/ports/*/hw_counters/*",
+               .where = "on the node, before and after the next run",
+               .expected = "the same counts of retries and time-outs"},
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
                 "https://git.zx2c4.com/linux-dev/commit/?id=d7fab916374c8f5488ca792c57ea8b72e8631213",
                 "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html"},

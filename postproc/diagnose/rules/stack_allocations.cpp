@@ -75,7 +75,7 @@ const RegisteredRule kRule{{
     .advice = {{"Do not call torch.cuda.empty_cache() in each step.", "torch"},
                {"Allocate once and use it again, or allocate from a pool: cudaMallocAsync.", "!torch"}},
     .admin_remedy = {},
-    .verify = "the time in cudaMalloc and cudaFree after the start is near 0 (stack.time)",
+    .verify = {.expected = "the time in cudaMalloc and cudaFree is near 0 after the start"},
     .sources = {"https://docs.pytorch.org/docs/stable/notes/cuda.html",
                 "https://docs.pytorch.org/docs/stable/cuda_environment_variables.html",
                 "https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__MEMORY.html"},

@@ -289,7 +289,7 @@ const RegisteredRule kRule{{
           "no_memory,torch"}},
     .advice = {{"Use less memory on the GPU: a smaller batch, or gradient checkpointing.", "no_memory"}},
     .admin_remedy = {"Look at the kernel log of {nodes} around that time: Xid, NVLink, network."},
-    .verify = "stack.errors stays 0",
+    .verify = {.expected = "stack.errors is 0"},
     .sources = {"https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html",
                 "https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/api/types.html",
                 "https://docs.pytorch.org/docs/stable/notes/cuda.html"},

@@ -142,10 +142,11 @@ const RegisteredRule kRule{{
     .advice =
         {"Put the environment into one file: a container image (Apptainer, Enroot), or a squashfs image that each "
          "node mounts.",
-         "Or copy the environment to the node's own disk before the ranks start, and keep PYTHONPATH short: each "
-         "module is searched in every folder of it."},
+         {"Copy the environment to the node's own disk before the ranks start, and keep PYTHONPATH short: each module "
+          "is searched in every folder of it.",
+          kOr}},
     .admin_remedy = {},
-    .verify = "the time of imports (stack.time of python.import) is a few seconds",
+    .verify = {.expected = "imports take a few seconds"},
     .sources = {"https://docs.python.org/3/reference/import.html",
                 "https://docs.python.org/3/using/cmdline.html#cmdoption-X"},
     .check = check,

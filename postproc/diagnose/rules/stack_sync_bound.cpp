@@ -116,7 +116,7 @@ const RegisteredRule kRule{{
                {"Order streams by cudaEventRecord and cudaStreamWaitEvent instead of waiting in the program.",
                 "!torch"}},
     .admin_remedy = {},
-    .verify = "gpu.utilization rises, and fewer calls of cudaStreamSynchronize a second (stack.calls)",
+    .verify = {.expected = "gpu.utilization is higher, with fewer calls of cudaStreamSynchronize a second"},
     .sources = {"https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html",
                 "https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html"},
     .check = check,

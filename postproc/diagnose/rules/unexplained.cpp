@@ -157,7 +157,9 @@ const RegisteredRule kRule{{
                    {"min_felt_score", 3, "sd", "least distance of that change from the usual level"}},
     .user_remedy = {},
     .admin_remedy = {},
-    .verify = "check the timeline in report.html: did the program itself do something else at that time?",
+    .verify = {.command = "reveal show --episodes NEXT_RUN",
+               .where = "after the next run",
+               .expected = "no such interval; one at the same point of the program belongs to the program"},
     .sources = {"https://arxiv.org/abs/2510.26008"},
     .check = check,
 }};

@@ -327,7 +327,9 @@ const RegisteredJobRule kHugePages(
              "as on the others",
              "grep -rs hugepage /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # on {node}: where the setting comes "
              "from"},
-        .verify = "the setting is the same on all nodes of the job",
+        .verify = {.command = "grep . /sys/kernel/mm/hugepages/hugepages-*/nr_hugepages",
+                   .where = "on all nodes of the job",
+                   .expected = "the same numbers"},
         .sources = {"https://docs.kernel.org/admin-guide/mm/hugetlbpage.html", "https://arxiv.org/abs/2510.26008"},
     },
     JobRuleOf::settings);
@@ -348,7 +350,7 @@ const RegisteredJobRule kMtu(
         .admin_remedy = {"ip link set dev {interface} mtu {usual}   # changes {node} until its next boot; also in its "
                          "network configuration",
                          "ip link show   # on {node} and on {peer}: which value is intended"},
-        .verify = "the MTU is the same on all nodes and switches between them",
+        .verify = {.command = "ip link show", .where = "on all nodes of the job", .expected = "the same MTU"},
         .sources = {"https://docs.kernel.org/networking/statistics.html"},
     },
     JobRuleOf::settings);
@@ -381,7 +383,7 @@ const RegisteredJobRule kDrifted(
                           "microcode"},
                          {"cat /proc/driver/nvidia/version   # on {node} and on {peer}", "gpu_driver"},
                          "diff <(ssh {node} sysctl -a) <(ssh {peer} sysctl -a)   # and kernel, firmware, services"},
-        .verify = "the settings are the same on all nodes of the job",
+        .verify = {.expected = "the settings are the same on all nodes of the job"},
         .sources = {"https://arxiv.org/abs/2510.26008"},
     },
     JobRuleOf::settings);

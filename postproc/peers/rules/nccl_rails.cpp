@@ -324,10 +324,10 @@ const RegisteredJobRule kRule(
                        {"max_idle_share", 0.05, "ratio", "share of that traffic below which a port is idle"}},
         .user_remedy =
             {"unset NCCL_IB_HCA   # it is {filter} in this job",
-             "export NCCL_IB_HCA=={rails}   # exactly these ports; without the second =, names are prefixes",
+             {"export NCCL_IB_HCA=={rails}   # exactly these ports; without the second =, names are prefixes", kOr},
              "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # for one run: shows which ports NCCL chose"},
         .admin_remedy = {"/etc/nccl.conf: NCCL_IB_HCA=={rails}   # on all nodes: the ports for computing"},
-        .verify = "the bytes of these ports are within 20 % of each other",
+        .verify = {.expected = "the bytes of these ports are within 20 % of each other"},
         .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca",
                     "https://github.com/NVIDIA/nccl/issues/820"},
         .check = check_node,

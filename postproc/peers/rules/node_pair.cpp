@@ -175,7 +175,9 @@ const RegisteredJobRule kPair(
                        {"min_time", 0.75, "ratio", "least part of the job in which they differ"}},
         .user_remedy = {{"#SBATCH --exclude={nodes}   # once: is it faster on other nodes", "job"}},
         .admin_remedy = {"Check on {nodes}: power and clock limits, cooling, leftover processes, cables, disks."},
-        .verify = "run it on one of the two nodes and a third node: the abnormal node still differs",
+        .verify = {.command = "reveal show NEXT_RUN",
+                   .where = "after a run on one of the two nodes and a third one",
+                   .expected = "this finding only where the abnormal node took part"},
         .sources = {"https://arxiv.org/abs/2510.26008"},
     });
 

@@ -504,7 +504,7 @@ const RegisteredJobRule kSlowSteps(
                         "while the steps are slow, with py-spy of PyPI: where the ranks wait"},
         .advice = {"Look at what else was found at that time; a rank that is late keeps all others waiting."},
         .admin_remedy = {"Look at {nodes} in that interval: clocks, throttling, network, leftover processes."},
-        .verify = "the time of each step (stack.step_time) stays as it was before",
+        .verify = {.expected = "the time of each step is as it was before"},
         .sources = {"https://arxiv.org/abs/2410.12588"},
     });
 

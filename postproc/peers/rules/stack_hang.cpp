@@ -677,7 +677,7 @@ const RegisteredJobRule kHang(
                    "Look for a branch that only some ranks take, an exception that one rank swallows, and data that "
                    "run out earlier on one rank."},
         .admin_remedy = {"Look at {nodes} from that moment on: kernel log, GPUs, links, file systems."},
-        .verify = "the collectives of all ranks go on until the job ends (stack.calls)",
+        .verify = {.expected = "the collectives of all ranks go on until the job ends"},
         .sources = {"https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html",
                     "https://docs.pytorch.org/docs/stable/distributed.html",
                     "https://docs.pytorch.org/tutorials/prototype/flight_recorder_tutorial.html"},
@@ -706,7 +706,7 @@ const RegisteredJobRule kStall(
         .advice = {"Look at the other findings of that time, and at what the rank was doing at that time: a lock, a "
                    "download, a file server that did not answer."},
         .admin_remedy = {"Look at {nodes} in that interval: stopped processes, file systems, network."},
-        .verify = "no such time is left",
+        .verify = {.expected = "no rank stands still"},
         .sources = {"https://arxiv.org/abs/2410.12588"},
     });
 

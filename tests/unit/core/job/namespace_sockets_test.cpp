@@ -10,13 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "hdf5schema/basics/child_process.h"
-#include "hdf5schema/basics/descriptor.h"
+#include "tests/unit/core/forked_job.h"
 
 namespace reveal::tests::namespace_sockets_test {
 namespace {
@@ -71,35 +70,9 @@ TEST(NamespaceSockets, CloseAfterAnAnswerThatIsNotComplete) {
 }
 
 /// A process in namespaces of its own.
-class Container {
+class Container : public ForkedJob {
  public:
-  explicit Container(int namespaces) {
-    Pipe told = open_pipe();
-    const pid_t parent = ::getpid();
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      end_with_parent(parent);
-      const bool made = ::unshare(namespaces) == 0;
-      if (::write(told.write.get(), made ? "y" : "n", 1) != 1) ::_exit(1);
-      while (true) ::pause();
-    }
-    told.write.close();
-    char made = 'n';
-    is_there_ = ::read(told.read.get(), &made, 1) == 1 && made == 'y';
-  }
-  ~Container() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Container(const Container&) = delete;
-  Container& operator=(const Container&) = delete;
-
-  [[nodiscard]] bool is_there() const { return is_there_; }
-  [[nodiscard]] int pid() const { return pid_; }
-
- private:
-  int pid_ = -1;
-  bool is_there_ = false;
+  explicit Container(int namespaces) : ForkedJob([namespaces] { return ::unshare(namespaces) == 0; }) {}
 };
 
 /// Enters it in this process; true where that worked and this process is where it was.
@@ -124,7 +97,7 @@ bool enters(const Container& container) {
 TEST(NamespaceSockets, EnterANamespaceAndComeBack) {
   if (::geteuid() != 0) GTEST_SKIP() << "entering a network namespace needs root";
   const Container container(CLONE_NEWNET);
-  if (!container.is_there()) GTEST_SKIP() << "no network namespace can be made here";
+  if (!container.is_ready()) GTEST_SKIP() << "no network namespace can be made here";
   ChildProcess child = fork_child([&] { return enters(container) ? 0 : 1; });  // not this process: it has threads
   EXPECT_EQ(child.wait(), 0);
 }
@@ -136,7 +109,7 @@ TEST(NamespaceSockets, EnterThatOfAUsersOwnContainerWithoutPrivileges) {
     if (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0) return kNoNamespaces;
     ::prctl(PR_SET_DUMPABLE, 1);  // as a process that was started by that user
     const Container container(CLONE_NEWUSER | CLONE_NEWNET);
-    if (!container.is_there()) return kNoNamespaces;
+    if (!container.is_ready()) return kNoNamespaces;
     return enters(container) ? 0 : 1;
   });
   const int status = child.wait();
@@ -147,7 +120,7 @@ TEST(NamespaceSockets, EnterThatOfAUsersOwnContainerWithoutPrivileges) {
 TEST(NamespaceSockets, AskOnceWhereTheyAreRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "a network namespace of another user needs root";
   const Container container(CLONE_NEWNET);
-  if (!container.is_there()) GTEST_SKIP() << "no network namespace can be made here";
+  if (!container.is_ready()) GTEST_SKIP() << "no network namespace can be made here";
   const std::string inode = inode_of(container.pid());
   ChildProcess child = fork_child([&] {
     constexpr uid_t kNobody = 65534;

@@ -1,9 +1,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <span>
@@ -12,7 +10,7 @@
 
 #include "core/kernel_text/link_list.h"
 #include "core/sampler/ticker.h"
-#include "hdf5schema/basics/descriptor.h"
+#include "tests/unit/core/forked_job.h"
 #include "tests/unit/core/test_host.h"
 
 namespace reveal::tests::network_link_test {
@@ -218,31 +216,21 @@ TEST(LinkMessages, AreReadThoughTheyMayBeCutOffAnywhere) {
 
 TEST(NetworkLink, ReadsTheLinksOfTheJobsOwnNamespace) {
   if (::geteuid() != 0) GTEST_SKIP() << "a network namespace needs root";
-  Pipe told = open_pipe();
-  const int pid = ::fork();
-  if (pid == 0) {
-    if (::unshare(CLONE_NEWNET) != 0 || std::system("ip link add bond7 type bond 2>/dev/null") != 0) ::_exit(1);
-    if (::write(told.write.get(), "r", 1) != 1) ::_exit(1);
-    while (true) ::pause();
-  }
-  told.write.close();
-  char ready = 0;
-  const bool made = ::read(told.read.get(), &ready, 1) == 1;
+  const ForkedJob job(
+      [] { return ::unshare(CLONE_NEWNET) == 0 && std::system("ip link add bond7 type bond 2>/dev/null") == 0; });
+  if (!job.is_ready()) GTEST_SKIP() << "no network namespace with a bond could be made (unshare, ip, bonding)";
   KernelTree fs;
   TraceSink sink;
-  Sampler sampler(fs, sink, {.probes = {"network_link"}, .job = JobSource{.pid = pid}, .own_pid = ::getpid()},
+  Sampler sampler(fs, sink, {.probes = {"network_link"}, .job = JobSource{.pid = job.pid()}, .own_pid = ::getpid()},
                   SystemClock().now());
   sampler.look_first();
   const Coverage coverage = sampler.coverage().front();
+  if (coverage.state != Coverage::State::ok) GTEST_SKIP() << coverage.reason;
   const auto down = [&sink] { return sink.find("network/carrier")->value("net.carrier_down", "bond7"); };
-  for (int look = 0; made && coverage.state == Coverage::State::ok && look < 300 && down() == kMissing; ++look) {
+  for (int look = 0; look < 300 && down() == kMissing; ++look) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     sampler.sample({.time = SystemClock().now(), .number = 0});
   }
-  ::kill(pid, SIGKILL);
-  ::waitpid(pid, nullptr, 0);
-  if (!made) GTEST_SKIP() << "no network namespace with a bond could be made (unshare, ip, the module bonding)";
-  if (coverage.state != Coverage::State::ok) GTEST_SKIP() << coverage.reason;
   EXPECT_GE(down(), 0) << sampler.coverage().front().reason;
 }
 

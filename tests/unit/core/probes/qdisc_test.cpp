@@ -2,11 +2,9 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
-#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -15,8 +13,8 @@
 #include <vector>
 
 #include "core/kernel_text/queue_list.h"
-#include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
+#include "tests/unit/core/forked_job.h"
 #include "tests/unit/core/live_probe.h"
 #include "tests/unit/core/test_host.h"
 
@@ -203,58 +201,28 @@ TEST(Qdisc, ReadsTheQueuesOfThisHost) {
   }
 }
 
-/// A job in a network namespace of its own, which sends more than the queue there passes on.
-class ShapedJob {
- public:
-  ShapedJob() {
-    Pipe told = open_pipe();
-    const pid_t parent = ::getpid();
-    pid_ = ::fork();
-    if (pid_ == 0) {
-      end_with_parent(parent);
-      send(told.write.get());
-    }
-    told.write.close();
-    char ready = 0;
-    ready_ = ::read(told.read.get(), &ready, 1) == 1;
-  }
-  ~ShapedJob() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  ShapedJob(const ShapedJob&) = delete;
-  ShapedJob& operator=(const ShapedJob&) = delete;
+bool make_shaper() {
+  constexpr const char* kShaper =
+      "ip link set dev lo up && tc qdisc add dev lo root tbf rate 8kbit burst 2000 limit 2000";
+  return ::unshare(CLONE_NEWNET) == 0 && std::system(kShaper) == 0;
+}
 
-  [[nodiscard]] bool ready() const { return ready_; }
-  [[nodiscard]] int pid() const { return pid_; }
-
- private:
-  [[noreturn]] static void send(int told) {
-    constexpr const char* kShaper =
-        "ip link set dev lo up && tc qdisc add dev lo root tbf rate 8kbit burst 2000 limit 2000";
-    if (::unshare(CLONE_NEWNET) != 0 || std::system(kShaper) != 0) ::_exit(1);
-    const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = ::htons(9);
-    address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
-    const std::array<char, 1000> packet{};
-    if (::write(told, "r", 1) != 1) ::_exit(1);
-    while (true) {
-      static_cast<void>(::sendto(socket.get(), packet.data(), packet.size(), 0,
-                                 reinterpret_cast<const sockaddr*>(&address), sizeof address));
-      ::usleep(1000);
-    }
-  }
-
-  int pid_ = -1;
-  bool ready_ = false;
-};
+void send_packet() {
+  static const Descriptor socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = ::htons(9);
+  address.sin_addr.s_addr = ::htonl(INADDR_LOOPBACK);
+  const std::array<char, 1000> packet{};
+  static_cast<void>(::sendto(socket.get(), packet.data(), packet.size(), 0, reinterpret_cast<const sockaddr*>(&address),
+                             sizeof address));
+  ::usleep(1000);
+}
 
 TEST(Qdisc, CountsWhatAQueueInTheJobsOwnNamespaceDrops) {
   if (::geteuid() != 0) GTEST_SKIP() << "a network namespace and its queue need root";
-  const ShapedJob job;
-  if (!job.ready()) GTEST_SKIP() << "no network namespace with a shaper could be made (unshare, ip, tc)";
+  const ForkedJob job(make_shaper, send_packet);  // it sends more than the queue in its namespace passes on
+  if (!job.is_ready()) GTEST_SKIP() << "no network namespace with a shaper could be made (unshare, ip, tc)";
   KernelTree fs;
   TraceSink sink;
   Sampler sampler(fs, sink, {.probes = {"qdisc"}, .job = JobSource{.pid = job.pid()}, .own_pid = ::getpid()}, now());

@@ -97,6 +97,14 @@ class MergePart : public testing::Test {
   std::vector<std::string> remarks_;
 };
 
+/// The place of the second one of the frames, each behind a line with its size and the size that it has in the file.
+std::size_t second_frame(const std::string& frames) {
+  std::size_t plain = 0;
+  std::size_t stored = 0;
+  std::istringstream(frames) >> plain >> stored;
+  return frames.find('\n') + 1 + stored;
+}
+
 /// As large as before, and as old.
 void make_unreadable(const fs::path& file) {
   const auto time = fs::last_write_time(file);
@@ -209,11 +217,28 @@ TEST_F(MergePart, ThatWouldFillTheMemoryIsNotUsed) {
     return fmt::format("{} {}\n{}", plain, stored.size(), stored);
   };
   const std::string zeros = zlib_text(std::string(std::size_t{60} << 20, '\0'));
-  std::string many = frame(0, zlib_text(""));
-  for (int i = 0; i < 9; ++i) many += frame(std::size_t{60} << 20, zeros);
-  const std::string hostile[] = {
+  const std::string real = whole.substr(whole.find('\n') + 1);
+  const std::size_t records = second_frame(real);
+  std::size_t plain = 0;
+  std::istringstream(real.substr(records)) >> plain;
+  const std::string stored = real.substr(real.find('\n', records) + 1);
+  std::string again;  // its records again and again, which is sound
+  while (again.size() < std::size_t{16} << 20) again += plain_text(stored, plain);
+  std::string many = real;
+  const std::string sound = frame(again.size(), zlib_text(again));
+  for (std::size_t all = 0; all <= std::size_t{512} << 20; all += again.size()) many += sound;
+  const std::string too_large[] = {
       frame(std::size_t{65} << 20, zeros),  // larger than a frame is
       many,                                 // all of them together
+  };
+  for (const std::string& frames : too_large) {
+    std::ofstream(part_file(1, 1), std::ios::binary | std::ios::trunc) << with_frames(frames);
+    static_cast<void>(nodes_in_parts(hash()));
+    EXPECT_EQ(remarks_, std::vector<std::string>{"part 1 of 1 is not used, because it would need too much memory: the "
+                                                 "summaries of its nodes are read one by one"})
+        << frames.substr(0, 40);
+  }
+  const std::string hostile[] = {
       frame(10, zeros),                     // more than it says
       frame(std::size_t{61} << 20, zeros),  // less
       "10 18446744073709551615\nx",

@@ -108,6 +108,7 @@ TEST(Damage, LeavesTheFindingsOfTheRest) {
   finding.id = "cpu.outsider";
   finding.sentence = "Others used the cpus.";
   finding.severity = Severity::critical;
+  finding.confidence = Confidence::likely;
   finding.nodes = {summary.node};
   summary.part.findings = {finding};
   const Report report = merge_summaries({parse_summary(render_summary(summary))}, {}, {});

@@ -133,7 +133,7 @@ TEST(TriedLine, AddsOptionsToTheLauncherThatTheCommandBeginsWith) {
 TEST(TriedLine, OfAReportRunsScriptsByTorchrunAndNoInterpreter) {
   Finding finding;
   finding.id = "numa.mem_remote";
-  finding.remedy.user = {"torchrun --numa-binding=node   # recent PyTorch does the same",
+  finding.remedy.user = {"torchrun --numa-binding=node   # with a recent PyTorch",
                          "numactl --interleave=all   # for a process larger than a node: spreads its memory"};
   EXPECT_EQ(line_to_try(finding, "./train.py"), finding.remedy.user[0]);
   EXPECT_EQ(line_to_try(finding, "torchrun"), finding.remedy.user[0]);

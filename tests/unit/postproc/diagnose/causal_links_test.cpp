@@ -19,6 +19,7 @@ Finding seen(std::string id, double begin, double end, Severity severity = Sever
   finding.id = std::move(id);
   finding.nodes = {std::move(node)};
   finding.severity = severity;
+  finding.confidence = Confidence::likely;
   finding.impact = {lost, lost, "as measured"};
   finding.intervals = {{static_cast<std::int64_t>(begin * 1e9), static_cast<std::int64_t>(end * 1e9)}};
   return finding;
@@ -72,6 +73,13 @@ TEST(CausalLinks, TellTheWholeChainInOrder) {
   EXPECT_EQ(first.severity, Severity::warning);
   EXPECT_EQ(first.impact.seconds, 9);
   EXPECT_EQ(first.impact.how, "cost of the consequence net.tcp_retrans_fault: as measured");
+}
+
+TEST(CausalLinks, TellAChainAsPossibleWhereItsFirstCauseIs) {
+  std::vector<Finding> findings{seen("irq.softirq_saturation", 10.4, 30), seen("irq.imbalance", 10, 30)};
+  findings[1].confidence = Confidence::possible;
+  EXPECT_EQ(with_id(linked(findings), "irq.imbalance").sentence,
+            "irq.imbalance was seen. This may have led to a cpu that could not handle its packets in time.");
 }
 
 TEST(CausalLinks, SayNothingOfASettingAndItsReading) {

@@ -214,8 +214,23 @@ TEST(RuleTable, LeavesNoBlankAndNamesNoCommandThatDoesNotExist) {
     for (const auto* lines : {&rule->user_remedy, &rule->advice, &rule->admin_remedy}) {
       for (const RemedyLine& line : *lines) check(rule->id, std::string(line.text));
     }
-    check(rule->id, std::string(rule->verify));
+    check(rule->id, verify_words(*rule));
   }
+}
+
+TEST(RuleTable, TellsWithEachRemedyTheCommandThatVerifiesItAndTheExpectedValue) {
+  const std::regex command(R"re(^Run `[^`]+`( [a-z][^`:]*)?: expected [^`]+\.$)re");
+  const std::regex next_run(R"re(^Run the job again, then `reveal show NEXT_RUN`: expected no finding [^`]+\.$)re");
+  for (const RuleSpec* rule : rules()) {
+    const std::string words = verify_words(*rule);
+    EXPECT_TRUE(std::regex_match(words, command) || std::regex_match(words, next_run)) << rule->id << ": " << words;
+    EXPECT_EQ(rule->verify.command.empty(), std::regex_match(words, next_run)) << rule->id;
+  }
+  EXPECT_EQ(verify_words(*find_rule("cpu.outsider")),
+            "Run the job again, then `reveal show NEXT_RUN`: expected no finding cpu.outsider (job.outsider_cpu below "
+            "0.1 cpus).");
+  EXPECT_EQ(verify_words(*find_rule("cpu.clocksource_not_tsc")),
+            "Run `cat /sys/devices/system/clocksource/clocksource0/current_clocksource` on each node: expected tsc.");
 }
 
 TEST(RuleTable, GivesSlurmsLinesOnlyUnderSlurm) {
@@ -271,6 +286,35 @@ TEST(Remedy, FoldsAndQuotesNodesAndRepeatsALineForEachOfSeveralValues) {
     EXPECT_FALSE(is_one_of(line, lines)) << line;
   }
   EXPECT_TRUE(lines_for(lines, {{"nodes", "n1"}, {"mount", "/my files"}}).size() == 1);
+}
+
+Finding finding_of_rule(std::string_view id, Remedy remedy) {
+  Finding finding;
+  finding.id = id;
+  finding.remedy = std::move(remedy);
+  return finding;
+}
+
+TEST(Remedy, TellsAlternativesWhereTheFindingHasTheLineBefore) {
+  const char* const kBackground =
+      "Ask for more than 2G of memory: the job had so much in memory and in swap at one time.";
+  const char* const kLess = "Use less memory at once: smaller batches, fewer workers.";
+  const RemedyTexts both = steps_of(finding_of_rule("mem.swap_activity", {.advice = {kBackground, kLess}}));
+  EXPECT_EQ(kinds_of(both.advice), (std::vector<StepKind>{StepKind::next, StepKind::alternative}));
+  const RemedyTexts alone = steps_of(finding_of_rule("mem.swap_activity", {.advice = {kLess}}));
+  EXPECT_EQ(kinds_of(alone.advice), std::vector<StepKind>{StepKind::next});
+  const RemedyTexts unknown = steps_of(finding_of_rule("a.rule_of_a_later_version", {.advice = {kBackground, kLess}}));
+  EXPECT_EQ(kinds_of(unknown.advice), (std::vector<StepKind>{StepKind::next, StepKind::next}));
+}
+
+TEST(Remedy, TellsAdviceFromTheLinesOfTheUser) {
+  const RemedyTexts steps =
+      steps_of(finding_of_rule("mem.bw_saturated", {.user = {"#SBATCH --hint=memory_bound   # one core per socket, "
+                                                             "therefore more nodes"},
+                                                    .advice = {"Accept it, or move less data: block loops for the "
+                                                               "cache, fuse kernels, use lower precision."}}));
+  EXPECT_EQ(kinds_of(steps.user), std::vector<StepKind>{StepKind::next});
+  EXPECT_EQ(kinds_of(steps.advice), std::vector<StepKind>{StepKind::alternative});
 }
 
 TEST(Remedy, FindsTheProcessesOfAProgramAndNotThoseOfAShell) {

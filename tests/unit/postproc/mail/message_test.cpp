@@ -85,14 +85,24 @@ std::set<std::string> names(const Parsed& parsed) {
 TEST(MailMessage, TellsTheFindingInTheSubject) {
   const Report report = samples::outsider(8);
   EXPECT_EQ(compose_mail(report, site(), to_user()).subject,
-            "[reveal] hydra job 4711 resnet50-ddp: COMPLETED - A process outside the job ran on the job's CPUs, 7.1 s "
-            "lost");
+            "[reveal] hydra job 4711 resnet50-ddp: COMPLETED - A process outside the job ran on the job's CPUs on n01, "
+            "7.1 s lost");
   EXPECT_EQ(
       compose_mail(report, site(), to_admins()).subject,
       "[reveal] hydra critical: " + std::string(find_rule("cpu.outsider")->title) + " on n01 (job 4711 resnet50-ddp)");
   EXPECT_EQ(compose_mail(samples::healthy(), site(), to_user()).subject,
             "[reveal] hydra job 4712 resnet50-ddp: COMPLETED - no finding");
   EXPECT_EQ(compose_mail(samples::insufficient(), site(), to_user()).subject, "[reveal] make: not enough data");
+}
+
+TEST(MailMessage, TellsInTheSubjectHowSureTheCostIs) {
+  Report report = samples::outsider(8);
+  report.findings[0].confidence = Confidence::possible;
+  EXPECT_TRUE(compose_mail(report, site(), to_user()).subject.ends_with(" on n01, perhaps 7.1 s lost"));
+  report.findings[0].impact.at_most = true;
+  EXPECT_TRUE(compose_mail(report, site(), to_user()).subject.ends_with(" on n01, at most 7.1 s lost"));
+  report.job.nodes = {"n01"};
+  EXPECT_TRUE(compose_mail(report, site(), to_user()).subject.ends_with("the job's CPUs, at most 7.1 s lost"));
 }
 
 TEST(MailMessage, CarriesTheHeadersMailReadersNeed) {

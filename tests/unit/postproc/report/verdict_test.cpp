@@ -22,6 +22,7 @@ Finding finding_of(const char* id, Severity severity, std::optional<double> seco
   finding.id = id;
   finding.sentence = std::string(id) + " happened.";
   finding.severity = severity;
+  finding.confidence = Confidence::likely;
   finding.nodes = {"n01"};
   finding.intervals = {{kSecond, 2 * kSecond}};
   finding.impact.seconds = seconds;
@@ -107,6 +108,20 @@ TEST(Verdict, PutsTheFailureBeforeTheFindingAndTheMissingData) {
   EXPECT_EQ(report.verdict.status, VerdictStatus::insufficient_data);
 }
 
+TEST(Verdict, AssertsNoCauseThatIsOnlyPossible) {
+  Report report = report_of({"n01", "n02"}, 120);
+  report.job.nodes_missing = {"n04"};
+  report.findings = {finding_of("mem.swap_activity", Severity::warning, 9)};
+  report.findings[0].confidence = Confidence::possible;
+  EXPECT_EQ(judged(report),
+            "mem.swap_activity happened. This may have cost the job about 9 s; another cause is possible; there is no "
+            "data of n04.");
+  report.job.nodes_missing.clear();
+  report.findings = {finding_of("mem.swap_activity", Severity::notice, std::nullopt)};
+  report.findings[0].confidence = Confidence::possible;
+  EXPECT_EQ(judged(report), "mem.swap_activity happened. Another cause is possible. The cost is not known.");
+}
+
 TEST(Verdict, NamesTheNodesItCannotSpeakFor) {
   Report report = report_of({"n01", "n02", "n03"}, 120);
   report.job.nodes_missing = {"n04"};
@@ -190,14 +205,14 @@ TEST(Verdict, PutsALossBeforeANotice) {
   judge(report, {});
   EXPECT_EQ(report.verdict.status, VerdictStatus::notice);
   EXPECT_EQ(report.verdict.sentence,
-            "The job may have lost about 5.43 s (11.5 % of the run). For 12.3 s n02 waited for n01.");
+            "For 12.3 s n02 waited for n01. The job may have lost about 5.43 s (11.5 % of the run).");
   report.findings[0].impact.at_most = true;
   judge(report, {});
   EXPECT_EQ(report.verdict.sentence,
-            "The job may have lost at most 5.43 s (11.5 % of the run). For 12.3 s n02 waited for n01.");
+            "For 12.3 s n02 waited for n01. The job may have lost at most 5.43 s (11.5 % of the run).");
   report.findings[0].impact = {.how = "none seen: the node computed as before"};
   judge(report, {});
-  EXPECT_TRUE(report.verdict.sentence.starts_with("No loss of time was seen in ")) << report.verdict.sentence;
+  EXPECT_TRUE(report.verdict.sentence.ends_with(" No loss of time was seen.")) << report.verdict.sentence;
   report.findings[0].impact = {.how = "not known: its traffic was not measured"};
   judge(report, {});
   EXPECT_EQ(report.verdict.sentence, "For 12.3 s n02 waited for n01. The cost is not known.");

@@ -35,8 +35,15 @@ TEST(NodeFolder, IsNoDirectoryOfAnotherName) {
   for (const char* name : {"", "nodes-", "nodes-3", "nodes-3F", "nodes-3g", "nodes-3f0", "Nodes-3f", ".nodes-3f"}) {
     EXPECT_FALSE(is_node_folder(name)) << name;
   }
-  EXPECT_EQ(job_directory_above("reveal-7/nodes-3f"), "reveal-7");
-  EXPECT_EQ(job_directory_above("reveal-7"), "reveal-7");
+}
+
+TEST(NodeFolder, IsBelowTheJobsDirectoryUnlessTheJobsDirectoryIsCalledLikeOne) {
+  EXPECT_EQ(job_directory_of("reveal-7/nodes-06/n01.h5"), "reveal-7");
+  EXPECT_EQ(job_directory_of("reveal-7/nodes-06/n01.summary.json"), "reveal-7");
+  EXPECT_EQ(job_directory_of("reveal-7/n01.h5"), "reveal-7");
+  EXPECT_EQ(job_directory_of("nodes-3f/report.json"), "nodes-3f");
+  EXPECT_EQ(job_directory_of("nodes-3f/n01.h5"), "nodes-3f") << "the folder of n01 is nodes-06";
+  EXPECT_EQ(job_directory_of("n01.h5"), "");
 }
 
 class NodeFolders : public testing::Test {
@@ -67,6 +74,20 @@ TEST_F(NodeFolders, AreReadWithTheDirectoryItself) {
   EXPECT_TRUE(traces_of_node(directory_.path(), "n02")[0].part);
   EXPECT_EQ(traces_of_node(directory_.path(), "n03").size(), 1U);
   EXPECT_TRUE(traces_of_node(directory_.path(), "n04").empty());
+}
+
+TEST_F(NodeFolders, ThatCannotBeReadAreNamedAndTheOthersAreRead) {
+  for (const char* file : {"nodes-06/n01.h5", "nodes-73/n02.h5", "n03.h5"}) write(file);
+  std::vector<std::string> names;
+  const auto unread = visit_node_files(directory_.path(), [&](const fs::path& file) {
+    names.push_back(file.filename().string());
+    if (names.back() == "n01.h5") fs::remove_all(directory_.path() / "nodes-73");  // its name was read
+    return true;
+  });
+  EXPECT_EQ(names, (std::vector<std::string>{"n03.h5", "n01.h5"}));
+  ASSERT_EQ(unread.size(), 1U);
+  EXPECT_EQ(unread[0].name, "nodes-73");
+  EXPECT_EQ(unread[0].why, "No such file or directory");
 }
 
 TEST_F(NodeFolders, AreNoLinks) {

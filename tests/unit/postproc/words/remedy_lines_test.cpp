@@ -58,13 +58,13 @@ TEST(RemedyLines, OfToolsFollowTheAdvice) {
 
 TEST(RemedyLines, AreNumberedWhereTheyAreSteps) {
   RemedyTexts remedy{.user = {"export A=1", "export B=1", "cat a   # on n3", "cat b"},
-                     .advice = {"Use less.", "Or ask for more."},
+                     .advice = {"Use less.", "Write less."},
                      .admin = {"cat c", "Reseat the card."}};
   EXPECT_EQ(remedy_as_text(remedy, 15, 80),
             "  job script   export A=1\n"
             "               export B=1\n"
             "  to change  1 Use less.\n"
-            "             2 Or ask for more.\n"
+            "             2 Write less.\n"
             "  look       1 cat a   # on n3\n"
             "             2 cat b\n"
             "  for admins 1 cat c\n"
@@ -72,6 +72,23 @@ TEST(RemedyLines, AreNumberedWhereTheyAreSteps) {
   remedy.possible = true;
   EXPECT_NE(remedy_as_text(remedy, 15, 80).find("  for admins   cat c\n               Reseat the card.\n"),
             std::string::npos);
+}
+
+TEST(RemedyLines, AreToldFromAlternatives) {
+  constexpr StepKind kOther = StepKind::alternative;
+  const RemedyTexts remedy{.user = {"export A=1", {"export B=1", kOther}, {"srun --exact", kOther}},
+                           .advice = {{"Use less.", kOther}, {"Ask for more.", kOther}},
+                           .admin = {"cat c", "Reseat the card.", {"Replace the card.", kOther}, "Tell us."}};
+  EXPECT_EQ(remedy_as_text(remedy, 15, 80),
+            "  job script   export A=1\n"
+            "            or export B=1\n"
+            "  or start     srun --exact\n"
+            "  or change    Use less.\n"
+            "            or Ask for more.\n"
+            "  for admins 1 cat c\n"
+            "             2 Reseat the card.\n"
+            "            or Replace the card.\n"
+            "             3 Tell us.\n");
 }
 
 TEST(RemedyLines, ForAdministratorsChangeSomethingOrOnlyShowIt) {
@@ -133,6 +150,28 @@ TEST(RemedyLines, ForAdministratorsSayIfTheyChangeTheNode) {
         return (std::string(line.text) + ' ').starts_with(begin);
       });
       EXPECT_TRUE(only_shows && (command.find(" > ") == std::string::npos)) << rule->id << ": " << line.text;
+    }
+  }
+}
+
+/// Texts have no relation of their own, and lines are shown by form.
+TEST(RemedyLines, OfTheTableHaveTheirRelationAsData) {
+  for (const RuleSpec* rule : rules()) {
+    for (const auto* lines : {&rule->user_remedy, &rule->advice, &rule->admin_remedy}) {
+      for (std::size_t i = 0; i < lines->size(); ++i) {
+        const RemedyLine& line = (*lines)[i];
+        const std::string text(line.text);
+        const std::string comment = typed_line(text).comment;
+        EXPECT_FALSE(text.starts_with("Or ") || comment.starts_with("or ")) << rule->id << ": " << text;
+        const bool conditional = text.starts_with("If ");
+        EXPECT_TRUE(!conditional || line.kind == StepKind::condition) << rule->id << ": " << text;
+        const bool has_condition = conditional || comment.find("if ") != std::string::npos;
+        EXPECT_TRUE(line.kind != StepKind::condition || has_condition) << rule->id << ": " << text;
+        if (line.kind != StepKind::alternative || i == 0) continue;
+        const bool in_order = form_of((*lines)[i - 1].text) <= form_of(text) || lines != &rule->user_remedy;
+        EXPECT_TRUE(in_order) << rule->id << ": shown before its line: " << text;
+        EXPECT_EQ(is_change((*lines)[i - 1].text), is_change(text)) << rule->id << ": " << text;
+      }
     }
   }
 }

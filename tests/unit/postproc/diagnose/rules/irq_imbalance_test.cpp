@@ -42,14 +42,35 @@ TEST(RuleIrqImbalance, NamesTheCpuItsVectorsAndTheLineToType) {
   EXPECT_EQ(found[0].remedy.user.size(), 1U) << "a job cannot move interrupts";
 }
 
+/// irqbalance runs and did not spread them.
+R balanced_node() {
+  R node = node_with(true, 0.5);
+  for (auto& [key, value] : node.begin) {
+    if (key == "irq.irqbalance") value = "running";
+  }
+  return node;
+}
+
+TEST(RuleIrqImbalance, TellsTheWayByHandAsAnAlternative) {
+  const Finding finding = node_with(true, 0.5).findings("irq.imbalance").at(0);
+  const std::vector<RemedyStep> steps = steps_of(finding).admin;
+  ASSERT_EQ(steps.size(), 2U);
+  EXPECT_EQ(steps[0].text, "systemctl enable --now irqbalance   # changes n2, also after a boot: it is not running");
+  EXPECT_EQ(steps[0].kind, StepKind::next);
+  EXPECT_EQ(steps[1].text,
+            "Without irqbalance, write a cpu into /proc/irq/N/smp_affinity_list of each vector N (N:cpu): "
+            "41:1,42:2,43:3,44:1.");
+  EXPECT_EQ(steps[1].kind, StepKind::alternative);
+}
+
 TEST(RuleIrqImbalance, GivesEachVectorACpuOfItsOwn) {
-  const auto admin = node_with(true, 0.5).findings("irq.imbalance").at(0).remedy.admin;
+  const auto admin = balanced_node().findings("irq.imbalance").at(0).remedy.admin;
   ASSERT_GE(admin.size(), 5U);
   for (const char* vector : {"41", "42", "43", "44"}) {
     const auto lines = std::count_if(admin.begin() + 1, admin.begin() + 5, [&](const std::string& line) {
       return line.find(std::string("> /proc/irq/") + vector +
-                       "/smp_affinity_list   # changes the node until its next boot: or by hand, without irqbalance: " +
-                       "virtio3-input.") != std::string::npos;
+                       "/smp_affinity_list   # changes the node until its next boot: virtio3-input.") !=
+             std::string::npos;
     });
     EXPECT_EQ(lines, 1) << vector;
   }
@@ -59,7 +80,7 @@ TEST(RuleIrqImbalance, GivesEachVectorACpuOfItsOwn) {
 }
 
 TEST(RuleIrqImbalance, PutsAVectorBesideItsDeviceWhereThatIsKnown) {
-  R node = node_with(true, 0.5);
+  R node = balanced_node();
   node.begin.emplace_back("numa.node1.cpus", "2-3");
   for (int i = 41; i < 45; ++i) node.begin.emplace_back("irq." + std::to_string(i) + ".numa_node", "1");
   const auto admin = node.findings("irq.imbalance").at(0).remedy.admin;
@@ -71,7 +92,7 @@ TEST(RuleIrqImbalance, PutsAVectorBesideItsDeviceWhereThatIsKnown) {
 }
 
 TEST(RuleIrqImbalance, TakesTheSendersOfTheCrowdedCpuAlong) {
-  R node = node_with(true, 0.5);
+  R node = balanced_node();
   for (int i = 41; i < 45; ++i)
     node.begin.emplace_back("irq." + std::to_string(i) + ".device", "0000:00:03.0 net eth3");
   node.begin.emplace_back("net.eth3.xps_cpus", "0-3:0");
@@ -82,11 +103,7 @@ TEST(RuleIrqImbalance, TakesTheSendersOfTheCrowdedCpuAlong) {
 }
 
 TEST(RuleIrqImbalance, DoesNotAdviseToStartWhatRuns) {
-  R node = node_with(true, 0.5);
-  for (auto& [key, value] : node.begin) {
-    if (key == "irq.irqbalance") value = "running";
-  }
-  EXPECT_NE(node.findings("irq.imbalance").at(0).remedy.admin.at(0).find("systemctl stop irqbalance "),
+  EXPECT_NE(balanced_node().findings("irq.imbalance").at(0).remedy.admin.at(0).find("systemctl stop irqbalance "),
             std::string::npos);
 }
 

@@ -1,0 +1,123 @@
+// Words for quantities, times, names and certainty.
+#include "postproc/report/wording.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "postproc/report/mail_html.h"
+#include "postproc/words/sanitize.h"
+#include "report_samples.h"
+
+namespace reveal::tests::wording_test {
+namespace {
+
+/// With one finding of this rule.
+Report finding_of(const char* rule, Severity severity, Confidence confidence) {
+  Report report = samples::outsider(8);
+  report.findings.resize(1);
+  report.findings[0].id = rule;
+  report.findings[0].severity = severity;
+  report.findings[0].confidence = confidence;
+  return report;
+}
+
+TEST(Wording, SaysHowSureTheCauseIsAndNotTheEvent) {
+  struct Case {
+    const char* rule;
+    Severity severity;
+    Confidence confidence;
+    const char* words;
+  };
+  constexpr Case kCases[] = {
+      {"cpu.outsider", Severity::warning, Confidence::likely, "warning, cause likely"},
+      {"mem.oom_killed", Severity::critical, Confidence::certain, "critical, cause certain"},
+      {"a.rule_of_a_later_version", Severity::notice, Confidence::possible, "notice, cause possible"},
+      {"anomaly.unexplained", Severity::notice, Confidence::possible, "notice, cause not known"},
+      {"history.slower", Severity::warning, Confidence::likely, "warning, cause not known"},
+      {"job.over_requested", Severity::notice, Confidence::certain, "notice, measured fact"},
+      {"node.config_drift", Severity::warning, Confidence::possible, "warning, cause possible"},
+  };
+  for (const Case& one : kCases) {
+    const Report report = finding_of(one.rule, one.severity, one.confidence);
+    EXPECT_EQ(level_words(report.findings[0]), one.words);
+    EXPECT_NE(render_text(report).find(std::string("  ") + one.words + "\n"), std::string::npos) << one.words;
+    EXPECT_NE(render_html(report).find(std::string("\">") + one.words + "</span>"), std::string::npos) << one.words;
+    EXPECT_NE(render_mail_html(report, {}).find(std::string("\">") + one.words + "</span>"), std::string::npos)
+        << one.words;
+  }
+}
+
+TEST(Wording, TellsTheMeasurementFlatlyAndACauseThatIsOnlyPossibleAsSuch) {
+  Finding finding;
+  finding.id = "mem.swap_activity";
+  finding.sentence = "1.4 GiB were read back from swap.";
+  finding.impact.seconds = 4;
+  finding.impact.at_most = true;
+  finding.confidence = Confidence::likely;
+  EXPECT_EQ(told(finding), "1.4 GiB were read back from swap.");
+  EXPECT_EQ(told_with_cost(finding), "1.4 GiB were read back from swap. The job lost at most 4 s.");
+  finding.confidence = Confidence::possible;
+  EXPECT_EQ(told(finding), "1.4 GiB were read back from swap. Another cause is possible.");
+  EXPECT_EQ(told_with_cost(finding),
+            "1.4 GiB were read back from swap. This may have cost the job at most 4 s; another cause is possible.");
+  finding.id = "anomaly.unexplained";
+  EXPECT_EQ(told(finding), "1.4 GiB were read back from swap.") << "the rule names no cause";
+}
+
+TEST(Wording, PrintsQuantitiesInTheUnitOfTheirSize) {
+  EXPECT_EQ(quantity(0, "bytes"), "0 bytes");
+  EXPECT_EQ(quantity(1536, "bytes"), "1.5 KiB");
+  EXPECT_EQ(quantity(126'701'535'232.0, "bytes"), "118 GiB");
+  EXPECT_EQ(quantity(-2'097'152.0, "bytes/s"), "-2 MiB/s");
+  EXPECT_EQ(quantity(471e6, "ns/s"), "0.471 s each second");
+  EXPECT_EQ(quantity(0.471, "s/s"), "0.471 s each second");
+  EXPECT_EQ(quantity(700e3, "ns"), "700 us");
+  EXPECT_EQ(quantity(2.4e9, "Hz"), "2.4 GHz");
+  EXPECT_EQ(quantity(98.25, "percent"), "98.2 %");
+  EXPECT_EQ(quantity(12345.6, "count"), "12,346");
+  EXPECT_EQ(quantity(1e9, "count/s"), "1,000,000,000/s");
+  EXPECT_EQ(quantity(0.98, "CPUs"), "0.98 CPUs");
+  EXPECT_EQ(quantity(std::nullopt, "bytes"), "not measured");
+  EXPECT_EQ(quantity(std::numeric_limits<double>::quiet_NaN(), "bytes"), "not measured");
+}
+
+TEST(Wording, FoldsNodeNames) {
+  const std::vector<std::string> rack = {"n01", "n02", "n03", "n07", "gpu-9", "login"};
+  EXPECT_EQ(node_list(rack), "login, gpu-9, n[01-03,07]");
+  EXPECT_EQ(node_list(std::vector<std::string>{"n9", "n10", "n11"}), "n9, n[10-11]");
+  EXPECT_EQ(node_list(std::vector<std::string>{"10", "11", "13"}), "[10-11,13]");
+  EXPECT_EQ(node_list(std::vector<std::string>{}), "");
+  EXPECT_EQ(node_list(std::vector<std::string>{"a", "b", "c"}, 2), "a, b and 1 more");
+}
+
+TEST(Wording, WritesAndReadsTimes) {
+  EXPECT_EQ(iso_time(1'763'634'725'000'000'000), "2025-11-20T10:32:05Z");
+  EXPECT_EQ(iso_time(1'763'634'725'100'000'001), "2025-11-20T10:32:05.100000001Z");
+  EXPECT_EQ(iso_time(-1), "1969-12-31T23:59:59.999999999Z");
+  for (const std::int64_t time : {std::int64_t{1}, std::int64_t{1'763'634'725'120'000'000}}) {
+    EXPECT_EQ(parse_iso_time(iso_time(time)), time);
+  }
+  for (const char* wrong :
+       {"", "Z", "2025-11-20", "2025-13-20T10:32:05Z", "2025-11-20T10:32:05", "2025-02-30T00:00:00Z",
+        "2025-11-20T10:32:05.Z", "2025-11-20T10:32:05.1234567890Z", "9999-11-20T10:32:05Z", "1969-12-31T23:59:59Z"}) {
+    EXPECT_EQ(parse_iso_time(wrong), std::nullopt) << wrong;
+  }
+  EXPECT_EQ(duration(15), "15 s");
+  EXPECT_EQ(duration(120), "2 min");
+  EXPECT_EQ(duration(3599), "59 min 59 s");
+  EXPECT_EQ(duration(86'461), "1 d 0 h 1 min");
+}
+
+TEST(Wording, NamesSeveritiesBothWays) {
+  for (const Severity severity : {Severity::info, Severity::notice, Severity::warning, Severity::critical}) {
+    EXPECT_EQ(severity_of(name_of(severity)), severity);
+  }
+  EXPECT_EQ(severity_of("fatal"), std::nullopt);
+  EXPECT_EQ(confidence_of(name_of(Confidence::likely)), Confidence::likely);
+  EXPECT_EQ(finding_kind_of(name_of(FindingKind::audit)), FindingKind::audit);
+  EXPECT_EQ(verdict_status_of(name_of(VerdictStatus::insufficient_data)), VerdictStatus::insufficient_data);
+}
+
+}  // namespace
+}  // namespace reveal::tests::wording_test
