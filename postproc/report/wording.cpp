@@ -221,9 +221,8 @@ std::string told(const Finding& finding) {
 std::string told_with_cost(const Finding& finding) {
   const std::string cost = cost_words({.seconds = finding.impact.seconds, .at_most = finding.impact.at_most});
   if (cost.empty()) return told(finding);
-  return is_only_possible(finding)
-             ? fmt::format("{} This may have cost the job {}; another cause is possible.", finding.sentence, cost)
-             : fmt::format("{} The job lost {}.", finding.sentence, cost);
+  return is_only_possible(finding) ? fmt::format("{} This may have cost {}.", finding.sentence, cost)
+                                   : fmt::format("{} The job lost {}.", finding.sentence, cost);
 }
 
 std::string expected_of_comparison(const Finding& finding) {

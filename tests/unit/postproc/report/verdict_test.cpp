@@ -113,9 +113,7 @@ TEST(Verdict, AssertsNoCauseThatIsOnlyPossible) {
   report.job.nodes_missing = {"n04"};
   report.findings = {finding_of("mem.swap_activity", Severity::warning, 9)};
   report.findings[0].confidence = Confidence::possible;
-  EXPECT_EQ(judged(report),
-            "mem.swap_activity happened. This may have cost the job about 9 s; another cause is possible; there is no "
-            "data of n04.");
+  EXPECT_EQ(judged(report), "mem.swap_activity happened. This may have cost about 9 s; there is no data of n04.");
   report.job.nodes_missing.clear();
   report.findings = {finding_of("mem.swap_activity", Severity::notice, std::nullopt)};
   report.findings[0].confidence = Confidence::possible;
