@@ -147,19 +147,20 @@ std::vector<double> cpus_of_rank(const Telemetry& telemetry, const std::string& 
   return may_use_gpu(telemetry) ? std::vector<double>() : rate_of(telemetry, "process.cpu_time", rank);
 }
 
-/// Samples of a main thread, in one kind of steps.
+/// Samples of a main thread, in one kind of steps, by their weights: those that were read faster depend on each other.
 struct LoaderWaits {
-  double waits = 0, samples = 0;
+  double waits = 0, weight = 0, samples = 0;
 
-  void add(bool waiting) {
+  void add(bool waiting, double of_sample) {
     samples += 1;
-    waits += waiting ? 1 : 0;
+    weight += of_sample;
+    waits += waiting ? of_sample : 0;
   }
-  [[nodiscard]] double share() const { return waits / samples; }
+  [[nodiscard]] double share() const { return waits / weight; }
   /// Also where all of a few samples agree.
   [[nodiscard]] double standard_error() const {
-    const double share = (waits + 1) / (samples + 2);
-    return std::sqrt(share * (1 - share) / (samples + 2));
+    const double share = (waits + 1) / (weight + 2);
+    return std::sqrt(share * (1 - share) / (weight + 2));
   }
 };
 
@@ -267,9 +268,9 @@ class RankTrend {
       const bool waits = sample.place != PythonSamples::kElsewhere &&
                          waits_for_loader(python_->places[static_cast<std::size_t>(sample.place)]);
       if (*step >= at.begin && *step < at.end) {
-        inside.add(waits);
+        inside.add(waits, sample.weight);
       } else if (!is_inside(*step, all)) {
-        usual.add(waits);
+        usual.add(waits, sample.weight);
       }
     }
     if (inside.samples < kFewest || usual.samples < kFewest) return;
