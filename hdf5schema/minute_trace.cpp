@@ -191,6 +191,21 @@ class Summary {
       file_.write_rows(index, family.channels.size(), rows, trace_.read_stored(family).data(), bases_of(family));
   }
 
+  /// So many rows from `first` on, and the rest of the last one's period: the part of a period would count as one. Any
+  /// file may have any number of rows in a period: not more than twice as many.
+  [[nodiscard]] std::size_t whole_periods(const TraceReader::Family& family, std::size_t first,
+                                          std::size_t rows) const {
+    const std::span<const std::int64_t> times = family.time_ns.subspan(first);
+    std::size_t count = std::min(rows, times.size());
+    if (family.spec.faster.count() <= 0) return count;
+    while (count < std::min(2 * rows, times.size()) &&
+           in_one_period(times[count - 1], times[count], utc_minus_monotonic_ns_, family.spec.period,
+                         family.spec.faster)) {
+      ++count;
+    }
+    return count;
+  }
+
   void write_minutes(const TraceReader::Family& family, std::size_t& next) {
     const std::size_t channels = family.channels.size();
     const std::vector<std::int64_t> times = times_of(family);
@@ -198,8 +213,9 @@ class Summary {
     // A chunk of the trace at a time: a family of hours would be hundreds of megabytes.
     constexpr std::size_t kRowsAtOnce = 6000;
     std::size_t minute = 0;
-    for (std::size_t first = 0; first < family.time_ns.size(); first += kRowsAtOnce) {
-      const std::size_t count = std::min(kRowsAtOnce, family.time_ns.size() - first);
+    std::size_t count = 0;
+    for (std::size_t first = 0; first < family.time_ns.size(); first += count) {
+      count = whole_periods(family, first, kRowsAtOnce);
       const std::span<const std::int64_t> read = family.time_ns.subspan(first, count);
       std::vector<std::int64_t> rows(read.begin(), read.end());
       std::vector<double> values = trace_.read(family, first, count);

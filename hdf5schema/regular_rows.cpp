@@ -17,12 +17,6 @@ std::int64_t rounded_division(std::int64_t a, std::int64_t b) noexcept {
   return a / b + (rest >= b ? 1 : 0) - (rest <= -b ? 1 : 0);
 }
 
-/// A row of a late tick is as far from the next one as from the one before; extra rows are close together.
-bool are_close(std::int64_t time_ns, std::int64_t next_ns, std::chrono::nanoseconds period) noexcept {
-  const std::uint64_t distance = static_cast<std::uint64_t>(next_ns) - static_cast<std::uint64_t>(time_ns);
-  return distance < static_cast<std::uint64_t>(period.count() / 4 * 3);
-}
-
 double merged(Kind kind, double kept, double value) noexcept {
   if (std::isnan(value)) return kept;
   return is_counted(kind) && !std::isnan(kept) ? kept + value : value;
@@ -31,13 +25,10 @@ double merged(Kind kind, double kept, double value) noexcept {
 /// The last row of each group of rows that belong together.
 std::vector<std::size_t> last_rows(const FamilySpec& spec, std::int64_t utc_minus_monotonic_ns,
                                    const std::vector<std::int64_t>& times) {
-  const auto number = [&](std::int64_t time) {
-    return wall_period(time, utc_minus_monotonic_ns, spec.period, spec.faster);
-  };
   std::vector<std::size_t> last;
   for (std::size_t row = 0; row < times.size(); ++row) {
-    const bool more = row + 1 < times.size() && are_close(times[row], times[row + 1], spec.period) &&
-                      number(times[row]) == number(times[row + 1]);
+    const bool more = row + 1 < times.size() &&
+                      in_one_period(times[row], times[row + 1], utc_minus_monotonic_ns, spec.period, spec.faster);
     if (!more) last.push_back(row);
   }
   return last;
@@ -50,6 +41,17 @@ std::int64_t wall_period(std::int64_t monotonic_ns, std::int64_t utc_minus_monot
   const std::int64_t ticks = std::max<std::int64_t>(1, period / finer);
   const std::int64_t tick = rounded_division(wrapped_sum(monotonic_ns, utc_minus_monotonic_ns), finer.count());
   return tick / ticks + (tick % ticks > 0 ? 1 : 0);
+}
+
+bool are_close(std::int64_t time_ns, std::int64_t next_ns, std::chrono::nanoseconds period) noexcept {
+  const std::uint64_t distance = static_cast<std::uint64_t>(next_ns) - static_cast<std::uint64_t>(time_ns);
+  return distance < static_cast<std::uint64_t>(period.count() / 4 * 3);
+}
+
+bool in_one_period(std::int64_t time_ns, std::int64_t next_ns, std::int64_t utc_minus_monotonic_ns,
+                   std::chrono::nanoseconds period, std::chrono::nanoseconds finer) noexcept {
+  return are_close(time_ns, next_ns, period) && wall_period(time_ns, utc_minus_monotonic_ns, period, finer) ==
+                                                    wall_period(next_ns, utc_minus_monotonic_ns, period, finer);
 }
 
 void merge_extra_rows(const FamilySpec& spec, std::int64_t utc_minus_monotonic_ns, std::vector<std::int64_t>& times,

@@ -90,8 +90,10 @@ TcpPeers::Seen TcpPeers::read(std::span<const std::byte> info) {
   return seen;
 }
 
-void TcpPeers::begin(std::vector<std::uint32_t> inodes) {
+void TcpPeers::begin(std::vector<std::uint32_t> inodes, Look look) {
   ++looks_;
+  extra_ = look == Look::extra;
+  if (!extra_) ++usual_looks_;
   inodes_ = std::move(inodes);
   strangers_.clear();
   entered_.clear();
@@ -106,6 +108,7 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
   const Key key{entered_.back(), socket_seen.cookie};
   auto found = sockets_.find(key);
   if (found == sockets_.end()) {
+    if (extra_) return;
     if (sockets_.size() >= kMostSockets) {
       overflowed_ = true;
       return;
@@ -116,10 +119,13 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
   Socket& socket = found->second;
   if (socket.look == looks_) return;  // a list that changes while it is read may have one twice
   socket.look = looks_;
+  socket.usual_look = usual_looks_;
   if (socket.owned) {
+    socket.settled = socket.settled || !extra_;
     take(socket, read(socket_seen.info));
     return;
   }
+  if (extra_) return;
   // Most sockets of a busy node are not the job's: nothing but their inode is read.
   const std::uint32_t inode = socket_seen.inode;
   const bool is_of_job = inode != 0 && std::binary_search(inodes_.begin(), inodes_.end(), inode);
@@ -154,10 +160,12 @@ void TcpPeers::own(Socket& socket, const IpAddress& address, const Seen& seen) {
 
 void TcpPeers::take(Socket& socket, const Seen& seen) {
   Sums one{.levels = seen.levels, .connections = 1};
+  const bool counts = socket.settled || !extra_;
   for (std::size_t i = 0; i < seen.counters.size(); ++i) {
     if (seen.counters[i] == kMissing) {
       one.counters[i] = kMissing;
-    } else if (const std::int64_t more = increase(kTcpCounters[i], socket.last[i], seen.counters[i]); more > 0) {
+    } else if (const std::int64_t more = increase(kTcpCounters[i], socket.last[i], seen.counters[i]);
+               more > 0 && counts) {
       one.counters[i] = more;
       socket.last[i] = seen.counters[i];
     }
@@ -180,7 +188,7 @@ std::uint32_t TcpPeers::peer_at(const IpAddress& address) {
 }
 
 std::vector<std::uint32_t> TcpPeers::end(bool whole) {
-  if (whole) {
+  if (whole && !extra_) {
     close_unseen();
     watched_ = entered_;
   }
@@ -196,7 +204,7 @@ std::vector<std::uint32_t> TcpPeers::end(bool whole) {
 void TcpPeers::close_unseen() {
   std::erase_if(sockets_, [this](const auto& entry) {
     const Socket& socket = entry.second;
-    if (looks_ - socket.look < kPatience) return false;
+    if (usual_looks_ - socket.usual_look < kPatience) return false;
     if (socket.owned) ++peers_[socket.peer].now.closed;
     return true;
   });

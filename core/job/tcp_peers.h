@@ -83,8 +83,12 @@ class TcpPeers {
     Sums sums;
   };
 
+  /// Extra looks come between usual ones. They begin and end no connection, and count nothing of one that only one
+  /// usual look has seen: otherwise short connections would count for more where there are extra looks.
+  enum class Look : std::uint8_t { usual, extra };
+
   /// A look at all sockets begins. `inodes`: of the job's sockets as far as they are known, sorted.
-  void begin(std::vector<std::uint32_t> inodes);
+  void begin(std::vector<std::uint32_t> inodes, Look look = Look::usual);
   /// Announces the sockets of one network namespace, which has this number.
   void enter(std::uint64_t place);
   void see(const TcpSocket& socket);
@@ -101,7 +105,7 @@ class TcpPeers {
 
  private:
   static constexpr std::uint32_t kOthers = 0;
-  /// Looks without a socket until it is taken for closed: a list that changes while it is read may lack one.
+  /// Usual looks without a socket until it is taken for closed: a list that changes while it is read may lack one.
   static constexpr std::uint32_t kPatience = 2;
 
   struct Key {
@@ -127,9 +131,11 @@ class TcpPeers {
     Counters last{};                // counted already; 0 of one that was born while others were watched
     std::uint32_t asked_about = 0;  // its inode, then
     std::uint32_t look = 0;         // the last one that saw it
+    std::uint32_t usual_look = 0;   // the last usual one when it was seen
     std::uint32_t peer = kOthers;
     bool owned = false;
     bool born = false;
+    bool settled = false;  // seen by two usual looks as the job's
   };
   struct Stranger {
     Key key;
@@ -160,6 +166,8 @@ class TcpPeers {
   std::vector<std::uint64_t> watched_;  // places that were looked at before, as a whole
   std::vector<std::uint64_t> entered_;  // in this look
   std::uint32_t looks_ = 0;
+  std::uint32_t usual_looks_ = 0;
+  bool extra_ = false;  // this look
   bool overflowed_ = false;
 };
 

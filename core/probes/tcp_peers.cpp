@@ -114,7 +114,7 @@ static_assert(std::all_of(kPeerPlaces.begin(), kPeerPlaces.end(),
                           [](const PeerPlace& place) { return place.family < std::size(kPeerFamilies); }));
 
 // Runs in the child.
-// Request: the lines of append_namespaces(), and "pids 4711 4712 ...".
+// Request: the lines of append_namespaces(), and "pids 4711 4712 ...", or "extra pids 4711 ..." for an extra look.
 // Answer: "ok NANOSECONDS REFUSED UNREADABLE OVERFLOWED VANISHED", and a line for each row: its name and its numbers,
 // "-" where one is not known; or "gap NANOSECONDS WHY".
 class ConnectionWatch {
@@ -143,10 +143,10 @@ class ConnectionWatch {
   }
 
   std::string look(std::string_view request) {
-    list_processes(sockets_.follow(request));
+    const TcpPeers::Look kind = list_processes(sockets_.follow(request));
     // Now and then of all sockets: one may have been handed to the job after it was made.
-    const bool query_all = looks_++ % kQueryAll == 0;
-    peers_.begin(query_all ? inodes_of_job() : std::move(inodes_));
+    const bool query_all = kind == TcpPeers::Look::usual && looks_++ % kQueryAll == 0;
+    peers_.begin(query_all ? inodes_of_job() : std::move(inodes_), kind);
     const std::string problem = sockets_.each([this](const NamespaceSockets::Space& space) {
       peers_.enter(space.place);
       return dump_tcp_sockets(space.netlink.get(), buffer_, [this](const TcpSocket& socket) { peers_.see(socket); });
@@ -156,11 +156,13 @@ class ConnectionWatch {
     return problem;
   }
 
-  void list_processes(std::string_view words) {
+  TcpPeers::Look list_processes(std::string_view words) {
     pids_.clear();
     words = words.substr(0, words.find('\n'));
-    static_cast<void>(cut_word(words));  // "pids"
+    const bool extra = cut_word(words) == "extra";
+    if (extra) static_cast<void>(cut_word(words));  // "pids"
     for (auto pid = cut_word(words); !pid.empty(); pid = cut_word(words)) pids_.emplace_back(pid);
+    return extra ? TcpPeers::Look::extra : TcpPeers::Look::usual;
   }
 
   std::vector<std::uint32_t> inodes_of_job() {
@@ -171,7 +173,7 @@ class ConnectionWatch {
     return inodes;
   }
 
-  static constexpr std::uint64_t kQueryAll = 32;   // looks
+  static constexpr std::uint64_t kQueryAll = 32;   // usual looks
   static constexpr std::size_t kAnswer = 1 << 16;  // bytes; the kernel's are half as long
 
   TcpPeers peers_;
@@ -212,7 +214,8 @@ class TcpPeersProbe final : public Probe {
     const std::string_view answer = child_.answer();
     take(answer);
     commit(!answer.empty());
-    if (child_.is_due()) ask();
+    if (!context_.is_extra()) usual_ns_ = context_.sink.now();
+    if (child_.is_due() && is_before_next_usual()) ask();
   }
 
   [[nodiscard]] std::string caveat() const override {
@@ -245,6 +248,11 @@ class TcpPeersProbe final : public Probe {
     for (Family* family : families_) family->commit_at(time);
   }
 
+  /// An extra look is left out if it would put off the next usual one: only usual ones see connections begin and end.
+  [[nodiscard]] bool is_before_next_usual() const {
+    return !context_.is_extra() || context_.sink.now() + pause_ns_ <= usual_ns_ + context_.period.count();
+  }
+
   static constexpr std::size_t kMostProcesses = 768;  // processes that fit into a request
 
   struct Place {
@@ -255,7 +263,7 @@ class TcpPeersProbe final : public Probe {
   void ask() {
     request_.clear();
     append_namespaces(request_, context_.namespaces->list());
-    request_ += "pids";
+    request_ += context_.is_extra() ? "extra pids" : "pids";
     std::size_t processes = 0;
     left_out_ = false;
     for (const auto& process : context_.job->processes()) {
@@ -274,7 +282,9 @@ class TcpPeersProbe final : public Probe {
     const std::string_view verdict = cut_word(line);
     std::int64_t cost = 0;
     if (!parse_counter(cut_word(line), cost)) return;
-    child_.pause(static_cast<double>(cost) / kShareOfACore);
+    const double pause = static_cast<double>(cost) / kShareOfACore;
+    child_.pause(pause);
+    pause_ns_ = static_cast<std::int64_t>(std::clamp(pause, 0.0, 3600e9));
     readings_.longest_cost_ns = std::max(readings_.longest_cost_ns, cost);
     if (verdict != "ok") {
       child_.note_gap(line);
@@ -326,8 +336,10 @@ class TcpPeersProbe final : public Probe {
   AskedChild child_;
   std::array<Family*, std::size(kPeerFamilies)> families_{};
   std::vector<Place> places_;
-  std::string request_;       // kept, so that nothing is allocated
-  bool asked_early_ = false;  // by a reading between two usual ones
+  std::string request_;        // kept, so that nothing is allocated
+  bool asked_early_ = false;   // by a reading between two usual ones
+  std::int64_t pause_ns_ = 0;  // after the last answer
+  std::int64_t usual_ns_ = 0;  // the last usual reading
   std::int64_t row_ns_ = std::numeric_limits<std::int64_t>::min();
   NamespaceReadings readings_;
   std::int64_t unreadable_ = 0;

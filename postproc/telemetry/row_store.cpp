@@ -89,7 +89,10 @@ std::size_t RowStore::place_of(StoredFamily& family, std::int64_t time_ns) const
   const auto step = [&family](std::int64_t at) {
     return wall_period(at, family.utc_minus_monotonic_ns, family.spec.period, family.finer);
   };
-  const bool together = family.finer.count() > 0 && !family.times.empty() && step(family.times.back()) == step(time_ns);
+  const bool may_be_late = family.finer == family.spec.faster;  // the other families have a row in each tick of a step
+  const bool together = family.finer.count() > 0 && !family.times.empty() &&
+                        step(family.times.back()) == step(time_ns) &&
+                        (!may_be_late || are_close(family.times.back(), time_ns, family.spec.period));
   if (together) {
     family.times.back() = time_ns;
     return family.times.size() - 1;

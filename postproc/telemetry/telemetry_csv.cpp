@@ -35,8 +35,9 @@ std::string python_lines(const ListedTrace& listed) {
   for (const PythonSamples& process : python_samples(stream.trace().events)) {
     for (const PythonSamples::Sample& sample : process.samples) {
       const bool named_place = sample.place != PythonSamples::kElsewhere;
-      text += fmt::format("{},{},{},{}\n", iso_milliseconds(sample.time_ns + offset), node, csv_field(process.process),
-                          named_place ? csv_field(process.places[static_cast<std::size_t>(sample.place)]) : "");
+      text += fmt::format(
+          "{},{},{},{},{:.4g}\n", iso_milliseconds(sample.time_ns + offset), node, csv_field(process.process),
+          named_place ? csv_field(process.places[static_cast<std::size_t>(sample.place)]) : "", sample.weight);
     }
   }
   return text;
@@ -82,7 +83,7 @@ std::vector<std::string> write_python_csv(const std::vector<ListedTrace>& traces
   for (const ListedTrace& trace : traces) {
     try {
       const std::string text = python_lines(trace);
-      if (!text.empty() && !std::exchange(any, true)) out("time,node,process,place\n");
+      if (!text.empty() && !std::exchange(any, true)) out("time,node,process,place,weight\n");
       out(text);
     } catch (const Error& error) {
       left_out.emplace_back(error.what());

@@ -285,7 +285,8 @@ def read_python(folder, measured):
     check(told.returncode == 0, f"--format python: {told.stderr}")
     table = pandas.read_csv(io.StringIO(told.stdout), parse_dates=["time"])
     there = table["place"].fillna("").str.startswith("load_batch (job.py:")
-    check(list(table) == ["time", "node", "process", "place"] and there.sum() >= 5 and there.mean() > 0.6, f"places: {table}")
+    check(list(table) == ["time", "node", "process", "place", "weight"] and there.sum() >= 5 and there.mean() > 0.6,
+          f"places: {table}")
     compared("python", "pandas", f"{len(table)} samples, {there.sum()} of them in the function that the program ran")
 
 

@@ -5,8 +5,10 @@
 #include <array>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "hdf5schema/basics/text.h"
+#include "postproc/peers/hardware_kinds.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/node_pair.h"
 #include "postproc/words/lists.h"
@@ -272,9 +274,12 @@ std::vector<JobFinding> check_drift(const JobRuleContext& context, const Effecti
   Facts facts;
   std::copy_if(all.begin(), all.end(), std::back_inserter(facts),
                [&](const FactDifference* fact) { return !follows_from_another(*fact, reasons); });
-  std::stable_sort(facts.begin(), facts.end(), [](const FactDifference* a, const FactDifference* b) {
-    return weight_of_setting(a->key) > weight_of_setting(b->key);
-  });
+  // The model of a node cannot be set: what can be comes first.
+  const auto rank = [](const FactDifference* fact) {
+    return std::pair(weight_of_setting(fact->key), !names_the_kind(fact->key));
+  };
+  std::stable_sort(facts.begin(), facts.end(),
+                   [&](const FactDifference* a, const FactDifference* b) { return rank(a) > rank(b); });
   std::vector<JobFinding> findings;
   const Straggler& slow = context.comparison.straggler;
   if (!slow.node.empty() && !is_explained(slow.node, context)) {

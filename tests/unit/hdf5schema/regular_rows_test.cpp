@@ -129,6 +129,28 @@ TEST(RegularRows, WeighAsMuchAsOthersInASummary) {
   }
 }
 
+TEST(RegularRows, OfASummaryAreWholePeriodsHoweverLongTheTraceIs) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceHeader header = sample_header();
+  header.begin_utc_ns = 0;
+  TraceWriter writer(path, header, {.retention = {.form = Retention::Form::summary}, .waits = true});
+  const auto counter = writer.add_family(sometimes_faster(counter_family()));
+  writer.add_channel(counter, {.metric = "m"});
+  writer.start();
+  writer.append_clock({0, 0, 0});
+  // Row 6000 is within a second.
+  for (std::int64_t tenth = 5; tenth <= 6110; ++tenth)
+    EXPECT_TRUE(writer.append_row(counter, tenth * kTenth, std::span(&tenth, 1)));
+  writer.close();
+  const TraceReader reader(path);
+  for (const TraceReader::Family& family : reader.families()) {
+    if (family.spec.path == "memory/vmstat_min") {
+      EXPECT_EQ(reader.read(family).at(10), 10);
+    }
+  }
+}
+
 TEST(RegularRows, OfAPeriodThatIsNoPartOfTheUsualOneAreAllRows) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "t.h5";

@@ -45,8 +45,9 @@ class Watched {
  public:
   explicit Watched(std::vector<std::uint32_t> owned) : owned_(std::move(owned)) {}
 
-  void look(const std::vector<Connection>& connections, bool whole = true, std::size_t bytes = sizeof(tcp_info)) {
-    peers_.begin(inodes_);
+  void look(const std::vector<Connection>& connections, bool whole = true, std::size_t bytes = sizeof(tcp_info),
+            TcpPeers::Look kind = TcpPeers::Look::usual) {
+    peers_.begin(inodes_, kind);
     peers_.enter(0);
     for (const Connection& each : connections) {
       tcp_info info{};
@@ -63,6 +64,10 @@ class Watched {
     }
     if (peers_.has_strangers()) peers_.introduce(owned_);
     inodes_ = peers_.end(whole);
+  }
+
+  void look_extra(const std::vector<Connection>& connections) {
+    look(connections, true, sizeof(tcp_info), TcpPeers::Look::extra);
   }
 
   [[nodiscard]] const TcpPeers::Sums& of(std::string_view name) const {
@@ -188,6 +193,32 @@ TEST(TcpPeers, TakeNothingForClosedWhereTheListWasNotWhole) {
   watched.look({{.cookie = 7, .retransmits = 6}});
   EXPECT_EQ(watched.retransmits("10.0.0.1"), 6);
   EXPECT_EQ(watched.of("10.0.0.1").opened, 0);
+}
+
+TEST(TcpPeers, CountShortConnectionsAsOftenWhereThereAreExtraLooks) {
+  Watched watched({7, 8, 9});
+  watched.look({});
+  watched.look({{.cookie = 7, .retransmits = 10}, {.cookie = 8, .retransmits = 3}});
+  watched.look_extra({{.cookie = 7, .retransmits = 12}, {.cookie = 8, .retransmits = 5}, {.cookie = 9}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 13) << "one usual look has seen them";
+  EXPECT_EQ(watched.of("10.0.0.1").connections, 2);
+  EXPECT_EQ(watched.of("10.0.0.1").opened, 2) << "9 began and ended between two usual looks";
+  watched.look({{.cookie = 7, .retransmits = 14}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 17);
+  watched.look_extra({{.cookie = 7, .retransmits = 15}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 18) << "it has lasted for a period";
+  EXPECT_EQ(watched.of("10.0.0.1").opened, 2);
+}
+
+TEST(TcpPeers, TakeConnectionsForClosedAfterUsualLooksOnly) {
+  Watched watched({7});
+  watched.look({{.cookie = 7}});
+  for (int look = 0; look < 5; ++look) watched.look_extra({});
+  watched.look({});
+  watched.look_extra({});
+  EXPECT_EQ(watched.of("10.0.0.1").closed, 0);
+  watched.look({});
+  EXPECT_EQ(watched.of("10.0.0.1").closed, 1);
 }
 
 TEST(TcpPeers, GiveSlotsToTheBusiestAndSumTheRest) {

@@ -110,5 +110,13 @@ TEST_F(FasterRows, AreOneForEachPeriodOfAJobThatRuns) {
   expect_equal(seen[0].values, seen[1].values);
 }
 
+TEST(FasterRowsOfALateTick, AreNotMergedWithTheNext) {
+  RowStore rows(300s);
+  const std::size_t place = rows.learn(peers(gauge_family(), "network/peer_windows"), {{.metric = "m"}});
+  const std::vector<std::int64_t> times = {20 * kTenth, 30 * kTenth + 60'000'000, 40 * kTenth};
+  rows.append(place, times, std::vector<double>{1, 2, 6});
+  EXPECT_EQ(rows.level("m", 10 * kTenth, 40 * kTenth), 3);
+}
+
 }  // namespace
 }  // namespace reveal::tests::faster_rows_test

@@ -114,11 +114,25 @@ TEST(PythonCsv, IsOneTableOfSeveralNodes) {
                        [&](std::string_view more) { text += more; });
   EXPECT_TRUE(left_out.empty());
   EXPECT_EQ(text,
-            "time,node,process,place\n"
-            "2023-11-14T22:13:20.000Z,n01,rank0,load (a.py:8)\n"
-            "2023-11-14T22:13:21.000Z,n01,rank0,\n"
-            "2023-11-14T22:13:20.000Z,\"n,3\",rank0,step (b.py:9)\n"
-            "2023-11-14T22:13:21.000Z,\"n,3\",rank0,\n");
+            "time,node,process,place,weight\n"
+            "2023-11-14T22:13:20.000Z,n01,rank0,load (a.py:8),1\n"
+            "2023-11-14T22:13:21.000Z,n01,rank0,,1\n"
+            "2023-11-14T22:13:20.000Z,\"n,3\",rank0,step (b.py:9),1\n"
+            "2023-11-14T22:13:21.000Z,\"n,3\",rank0,,1\n");
+}
+
+TEST(PythonCsv, SaysForHowLongASampleStands) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "n01.h5";
+  TraceWriter writer(path, sample_header());
+  writer.start();
+  writer.append_event({4'000'000'000, "rank0", "python_frames", "1s a a=load(a.py:8)"});
+  writer.append_event({4'200'000'000, "rank0", "python_frames", "100ms bb b=step(b.py:9)"});
+  writer.close();
+  std::string text;
+  static_cast<void>(write_python_csv({{.path = path, .node = "n01"}}, [&](std::string_view more) { text += more; }));
+  EXPECT_NE(text.find("load (a.py:8),1\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("step (b.py:9),0.1\n"), std::string::npos) << text;
 }
 
 TEST(PythonCsv, NeedsSamples) {
