@@ -60,9 +60,17 @@ double time_of_requests(const Disk& disk, Interval at) {
   const double requests = mean_inside(disk.counts.values, at);
   return requests > 0 ? mean_inside(disk.times.values, at) / requests : kNaN;
 }
-double usual_time_of_requests(const Disk& disk, std::span<const Interval> excluded) {
-  const double requests = mean_outside(disk.counts.values, excluded);
-  return requests > 0 ? mean_outside(disk.times.values, excluded) / requests : kNaN;
+/// The search finds the middle of what it searches, means over a second: requests at the ends of an interval are no usual
+/// ones, and where a disk usually has few requests, they would be most of these.
+double usual_time_of_requests(const RuleContext& context, const Disk& disk, std::span<const Interval> excluded) {
+  const std::size_t margin = context.steps(1);
+  std::vector<Interval> wider;
+  wider.reserve(excluded.size());
+  for (const Interval& each : excluded) {
+    wider.push_back({each.begin - std::min(each.begin, margin), each.end + margin});
+  }
+  const double requests = mean_outside(disk.counts.values, wider);
+  return requests > 0 ? mean_outside(disk.times.values, wider) / requests : kNaN;
 }
 
 /// The time from which a request waited for others, where the disk's usual time is not known. A disk of unknown kind
@@ -120,7 +128,7 @@ Saturation judged(const RuleContext& context, const Disk& disk, const Excursion&
                   std::span<const Interval> all) {
   Saturation seen{.excursion = excursion,
                   .took = time_of_requests(disk, excursion.at),
-                  .usual = usual_time_of_requests(disk, all),
+                  .usual = usual_time_of_requests(context, disk, all),
                   .moved = mean_inside(disk.bytes.values, excursion.at)};
   const auto own = own_bytes(context);
   const double mine = own ? mean_inside(own->values, excursion.at) : kNaN;

@@ -72,6 +72,16 @@ TEST(RuleLocalDisk, EndsWhereTheDiskIsHalfBusyAgain) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 65, 0.8);
 }
 
+TEST(RuleLocalDisk, TakesNoRequestsAtTheEndsOfTheIntervalForUsualOnes) {
+  const auto shoulder = [](double usual, double then) {
+    return [usual, then](double second) { return second >= 49.5 && second < 65.5 ? then : usual; };
+  };
+  const R node = record({.requests = shoulder(1, 400), .took = shoulder(0.009, 0.08)});
+  const auto found = node.findings("io.local_disk_saturated");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].evidence.at(1).expected.value_or(0), 0.009, 0.001);
+}
+
 TEST(RuleLocalDisk, SaysThatOthersFillIt) {
   R node = record({.own = R::event(5e6, 1e6)});
   node.begin = {{"env.SLURM_JOB_ID", "4711"}};
