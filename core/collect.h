@@ -28,8 +28,8 @@ struct CollectOptions {
   bool stack = false;       // the probes that are off otherwise
   bool stack_forbidden = false;
   std::vector<std::string> interventions;  // rules on whose findings it may act
-  bool faster_reading = true;  // see FasterReading
-  std::string metrics_file;    // the selection of metrics, and metrics of the site's own
+  bool faster_reading = true;              // see FasterReading
+  std::string metrics_file;                // the selection of metrics, and metrics of the site's own
   std::filesystem::path root = "/";
   std::filesystem::path record;                      // "": no recording
   std::uint64_t max_bytes = std::uint64_t{4} << 30;  // 0: as large as it gets

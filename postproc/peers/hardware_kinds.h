@@ -1,5 +1,6 @@
 // Nodes of one model of machine, processor and GPU: a cluster grows over the years, and a job may get nodes of several
-// kinds. Nodes of another kind are unlike by design, in speed and in what the firmware and the kernel set by themselves.
+// kinds. Nodes of another kind are unlike by design, in speed and in what the firmware and the kernel set by
+// themselves.
 #pragma once
 
 #include <cstddef>

@@ -180,7 +180,8 @@ std::vector<FactDifference> fact_differences(const std::vector<const NodeProfile
     if (kinds.size() > 1 && names_the_kind(key)) {
       add_differences(nodes, key, by_value, 0, differences);  // no kind need be the usual one
     } else if (kinds.size() > 1 && follows_the_kind(key)) {
-      for (const auto& kind : kinds) add_differences(nodes, key, among(by_value, kind), most_of(kind.size()), differences);
+      for (const auto& kind : kinds)
+        add_differences(nodes, key, among(by_value, kind), most_of(kind.size()), differences);
     } else {
       add_differences(nodes, key, by_value, most_of(nodes.size()), differences);
     }

@@ -60,8 +60,8 @@ double time_of_requests(const Disk& disk, Interval at) {
   const double requests = mean_inside(disk.counts.values, at);
   return requests > 0 ? mean_inside(disk.times.values, at) / requests : kNaN;
 }
-/// The search finds the middle of what it searches, means over a second: requests at the ends of an interval are no usual
-/// ones, and where a disk usually has few requests, they would be most of these.
+/// The search finds the middle of what it searches, means over a second: requests at the ends of an interval are no
+/// usual ones, and where a disk usually has few requests, they would be most of these.
 double usual_time_of_requests(const RuleContext& context, const Disk& disk, std::span<const Interval> excluded) {
   const std::size_t margin = context.steps(1);
   std::vector<Interval> wider;
