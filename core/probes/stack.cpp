@@ -272,7 +272,8 @@ class StackProbe final : public Probe {
     const std::string_view process = cut_word(line);
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     if (process.empty() || line.empty()) return;
-    context_.sink.event(std::string(process), std::string(kLastCollectives), std::string(line));
+    context_.sink.event(std::string(process), std::string(kLastCollectives), std::string(line),
+                        TraceSink::Budget::of_object);
   }
 
   void tell_step_time(Clock& clock) {

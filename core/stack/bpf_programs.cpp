@@ -33,6 +33,8 @@ static_assert(offsetof(PendingBegin, address) == 16 && offsetof(PendingBegin, id
 // The verifier needs this to prove that accesses are within the ring.
 static_assert((StepRing::kSteps & (StepRing::kSteps - 1)) == 0);
 static_assert((CommunicatorCalls::kNewest & (CommunicatorCalls::kNewest - 1)) == 0);
+static_assert(offsetof(StepRing, unrecorded) ==
+              offsetof(StepRing, communicators) + StepRing::kCommunicators * sizeof(CommunicatorCalls));
 static_assert(sizeof(StepRing) < 0x7fff, "offsets in instructions");
 
 #define REVEAL_COUNT(member) static_cast<std::int16_t>(offsetof(CallCounts, member))
@@ -362,9 +364,12 @@ void read_communicator(Assembler& code, const CallShape& shape) {
   hash_id(code);
 }
 
+enum class Unknown : bool { is_left_out, takes_a_place };
+
 /// With r7 the index of the counts: r9 has the process's place of the communicator kHandle, or the program continues at
 /// kNotRecorded. r8 is lost.
-void find_communicator(Assembler& code, const CallMaps& maps) {
+void find_communicator(Assembler& code, const CallMaps& maps, Unknown unknown) {
+  constexpr auto kPlace = static_cast<std::int32_t>(sizeof(CommunicatorCalls));
   find_ring(code, maps, kNotRecorded);
   code.move(r9, r0);
   code.alu(BPF_ADD, r9, static_cast<std::int32_t>(offsetof(StepRing, communicators)));
@@ -374,35 +379,52 @@ void find_communicator(Assembler& code, const CallMaps& maps) {
   for (std::size_t i = 0; i < StepRing::kCommunicators; ++i) {
     code.load(r1, r9, REVEAL_COMMUNICATOR(handle));
     code.jump_if(BPF_JEQ, r1, r8, kThisCommunicator);
+    code.alu(BPF_ADD, r9, kPlace);
+  }
+  if (unknown == Unknown::is_left_out) {
+    code.jump(kNotRecorded);
+    code.here(kThisCommunicator);
+    return;
+  }
+  code.alu(BPF_ADD, r9, -kPlace * static_cast<std::int32_t>(StepRing::kCommunicators));
+  for (std::size_t i = 0; i < StepRing::kCommunicators; ++i) {
+    code.load(r1, r9, REVEAL_COMMUNICATOR(handle));
+    code.jump_if(BPF_JEQ, r1, r8, kThisCommunicator);
     code.jump_if(BPF_JNE, r1, 0, kNextCommunicator);
     code.claim(r9, REVEAL_COMMUNICATOR(handle), r8);
     code.jump_if(BPF_JEQ, r0, 0, kThisCommunicator);
     code.jump_if(BPF_JEQ, r0, r8, kThisCommunicator);  // another thread was faster
     code.here(kNextCommunicator);
-    code.alu(BPF_ADD, r9, static_cast<std::int32_t>(sizeof(CommunicatorCalls)));
+    code.alu(BPF_ADD, r9, kPlace);
   }
-  code.jump(kNotRecorded);  // there are too many
+  code.count_one(r9, 0);  // there are too many: the member `unrecorded`, which follows the places
+  code.jump(kNotRecorded);
   code.here(kThisCommunicator);
 }
 
-/// A context of gloo has its rank and their number behind the address of its methods.
+/// A context of gloo has its rank and their number behind the address of its methods. If these are others, a new
+/// context has the address of one that has ended.
 void read_members_of_context(Assembler& code) {
   constexpr std::int32_t kBehindMethods = 8;
-  code.load(r1, r9, REVEAL_COMMUNICATOR(members));
-  code.jump_if(BPF_JNE, r1, 0, kMembersKnown);
   code.set_stack(r1, kMembers);
   code.set(r2, 8);
   code.load(r3, r10, kHandle);
   code.alu(BPF_ADD, r3, kBehindMethods);
   code.call(kReadUser);
+  code.jump_if(BPF_JNE, r0, 0, kMembersKnown);
   code.load(r1, r10, kMembers);
+  code.load(r2, r9, REVEAL_COMMUNICATOR(members));
+  code.jump_if(BPF_JEQ, r1, r2, kMembersKnown);
   code.store_at(r9, REVEAL_COMMUNICATOR(members), r1);
+  code.jump_if(BPF_JEQ, r2, 0, kMembersKnown);  // threads may make the first calls together: none of these is lost
+  code.set(r1, 0);
+  code.store_at(r9, REVEAL_COMMUNICATOR(calls), r1);
   code.here(kMembersKnown);
 }
 
 /// Appends the call that begins now, of kSize bytes, to those of its communicator. r7 is kept, r8 and r9 are lost.
 void record_collective(Assembler& code, const CallShape& shape, const CallMaps& maps) {
-  find_communicator(code, maps);
+  find_communicator(code, maps, Unknown::takes_a_place);
   if (shape.communicator == kInOptions) read_members_of_context(code);
   code.call(BPF_FUNC_ktime_get_ns);
   code.store_at(r9, REVEAL_COMMUNICATOR(begin_ns), r0);
@@ -423,7 +445,7 @@ void record_collective(Assembler& code, const CallShape& shape, const CallMaps& 
 
 /// The communicator kHandle begins anew, with kMembers and kId. r7 is kept, r8 and r9 are lost.
 void renew_communicator(Assembler& code, const CallMaps& maps) {
-  find_communicator(code, maps);
+  find_communicator(code, maps, Unknown::takes_a_place);
   code.load(r1, r10, kMembers);
   code.store_at(r9, REVEAL_COMMUNICATOR(members), r1);
   code.load(r1, r10, kId);
@@ -432,6 +454,17 @@ void renew_communicator(Assembler& code, const CallMaps& maps) {
   code.store_at(r9, REVEAL_COMMUNICATOR(calls), r1);
   code.call(BPF_FUNC_ktime_get_ns);
   code.store_at(r9, REVEAL_COMMUNICATOR(begin_ns), r0);
+  code.here(kNotRecorded);
+}
+
+/// The place of the communicator kHandle becomes free. r7 is kept, r8 and r9 are lost.
+void end_communicator(Assembler& code, const CallMaps& maps) {
+  find_communicator(code, maps, Unknown::is_left_out);
+  code.set(r1, 0);
+  code.store_at(r9, REVEAL_COMMUNICATOR(members), r1);
+  code.store_at(r9, REVEAL_COMMUNICATOR(id), r1);
+  code.store_at(r9, REVEAL_COMMUNICATOR(calls), r1);
+  code.store_at(r9, REVEAL_COMMUNICATOR(handle), r1);  // last: another thread may take it now
   code.here(kNotRecorded);
 }
 
@@ -496,12 +529,11 @@ void count_code(Assembler& code) {
   code.here(kCodeCounted);
 }
 
-/// Its communicator is one that is there, and stays.
-bool is_collective(const CallShape& shape) {
+}  // namespace
+
+bool is_recorded(const CallShape& shape) noexcept {
   return shape.communicator > 0 || shape.communicator == kInOptions;
 }
-
-}  // namespace
 
 CallShape shape_of(const StackFunction& function, bool timed) noexcept {
   const bool marked = function.ending == Ending::between_marks;  // these exchange no return address
@@ -533,13 +565,13 @@ std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps
   if (shape.communicator != 0) read_communicator(code, shape);
   find_counts(code, maps);
   code.count_one(r6, REVEAL_COUNT(calls));
-  if (is_collective(shape)) {
+  if (is_recorded(shape)) {
     code.set_wide(r1, CommunicatorCalls::kUnknownSize);
     code.store(kSize, r1);
   }
   count_bytes(code, shape);
-  if (is_collective(shape)) record_collective(code, shape, maps);
-  if (shape.communicator == kNoLongerThere) renew_communicator(code, maps);
+  if (is_recorded(shape)) record_collective(code, shape, maps);
+  if (shape.communicator == kNoLongerThere) end_communicator(code, maps);
   if (shape.clock) begin_step(code, maps);
   if (shape.timed) {
     name_pending(code);

@@ -55,7 +55,7 @@ struct CommunicatorCalls {
 };
 
 /// The newest steps of one process, by number modulo their count, the time in which it had a collective under way, and
-/// its communicators in the order in which they were seen: a value of another array map that is shared.
+/// its communicators, of which a new one takes the first free place: a value of another array map that is shared.
 struct StepRing {
   static constexpr std::size_t kSteps = 256;  // a power of two
   static constexpr std::size_t kCommunicators = 32;
@@ -65,6 +65,7 @@ struct StepRing {
   std::uint64_t communication_ns = 0;  // until the last one of those before ended
   BegunStep steps[kSteps];
   CommunicatorCalls communicators[kCommunicators];
+  std::uint64_t unrecorded = 0;  // calls for whose communicator there was no place
 };
 
 /// A call under way: a key of the hash map.
@@ -99,6 +100,8 @@ struct CallShape {
   auto operator<=>(const CallShape&) const = default;
 };
 [[nodiscard]] CallShape shape_of(const StackFunction& function, bool timed) noexcept;
+/// It is a collective: its communicator is one that is there, and stays.
+[[nodiscard]] bool is_recorded(const CallShape& shape) noexcept;
 
 struct CallMaps {
   int counts = -1;

@@ -65,7 +65,7 @@ class CallCounters {
   [[nodiscard]] std::uint64_t communication_ns(std::size_t process) const noexcept;
   /// The collectives of a process on one communicator, when they were read.
   struct Communicator {
-    std::size_t order = 0;              // among those of the process, as they were seen
+    std::size_t order = 0;              // its place among those of the process
     std::uint32_t ranks = 0, rank = 0;  // their number and the own one; 0 ranks: not known
     std::uint64_t id = 0;               // equal on its ranks, and `calls` is complete; 0: not known
     std::uint64_t calls = 0;
@@ -76,6 +76,7 @@ class CallCounters {
     };
     std::vector<Call> newest;  // that one first
   };
+  /// Nothing if there are too many of them.
   [[nodiscard]] std::vector<Communicator> communicators(std::size_t process) const;
   /// When the oldest call under way began, by index.
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending() const;
@@ -85,7 +86,8 @@ class CallCounters {
   /// The delay of one call in nanoseconds; bias_ns() is the part of it that the measured duration contains.
   [[nodiscard]] double cost_ns(bool timed) const noexcept { return timed ? costs_.timed_ns : costs_.entry_ns; }
   [[nodiscard]] double cost_ns(const CallShape& shape) const noexcept {
-    return shape.clock ? costs_.clock_ns : cost_ns(shape.timed);
+    if (shape.clock) return costs_.clock_ns;
+    return cost_ns(shape.timed) + (is_recorded(shape) ? costs_.recording_ns : 0);
   }
   [[nodiscard]] double bias_ns() const noexcept { return costs_.bias_ns; }
   [[nodiscard]] const CallCosts& costs() const noexcept { return costs_; }

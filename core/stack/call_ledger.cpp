@@ -198,23 +198,41 @@ std::string CallLedger::answer() {
   return text;
 }
 
+bool TimeWithoutCall::is_long(std::uint64_t newest_ns, std::uint64_t now_ns) {
+  constexpr auto kShortest = static_cast<std::uint64_t>(3 * kSecond);
+  constexpr auto kLongest = static_cast<std::uint64_t>(60 * kSecond);
+  // A communicator that has ended takes its calls with it: an older one is no new call.
+  if (newest_ns > newest_ns_) {
+    longest_ns_ = std::max(longest_ns_, std::exchange(age_ns_, 0));
+    newest_ns_ = newest_ns;
+    told_ = false;
+  }
+  age_ns_ = now_ns > newest_ns_ ? now_ns - newest_ns_ : 0;
+  if (told_ || age_ns_ < std::clamp(longest_ns_ / 2 * 3, kShortest, kLongest)) return false;
+  told_ = true;
+  return true;
+}
+
+/// All calls of NCCL's communicators were counted, from the first one on, and on the right communicator.
+bool CallLedger::numbers_collectives() const {
+  for (std::size_t function = 0; function < functions_.size(); ++function) {
+    const StackFunction& each = functions_[function];
+    if (each.communicator != 0 && each.name.starts_with("nccl") && is_missed(function)) return false;
+  }
+  return true;
+}
+
 /// Once for each time in which no collective was begun for long, against such times before: what the newest ones were.
 void CallLedger::append_standing(std::string& text, const std::string& name, Instance& instance) const {
-  constexpr auto kShortest = static_cast<std::uint64_t>(3 * kSecond);
   if (!instance.communicating) return;
   std::vector<CallCounters::Communicator> all = counters_.communicators(*instance.communicating);
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.begin_ns > b.begin_ns; });
-  if (all.empty()) return;
-  if (all.front().begin_ns != instance.newest_ns) {
-    instance.longest_ns = std::max(instance.longest_ns, std::exchange(instance.age_ns, 0));
-    instance.newest_ns = all.front().begin_ns;
-    instance.told = false;
-  }
   const auto now = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
-  instance.age_ns = now > instance.newest_ns ? now - instance.newest_ns : 0;
-  if (instance.told || instance.age_ns < std::max(kShortest, instance.longest_ns / 2 * 3)) return;
-  instance.told = true;
+  if (all.empty() || !instance.without_call.is_long(all.front().begin_ns, now)) return;
   if (all.size() > kMostStanding) all.resize(kMostStanding);
+  if (!numbers_collectives()) {
+    for (CallCounters::Communicator& one : all) one.id = 0;
+  }
   for (const CallCounters::Communicator& one : all) text += "standing " + name + ' ' + words_of(one) + '\n';
 }
 

@@ -19,6 +19,19 @@
 
 namespace reveal {
 
+/// The time since the newest collective of a process, against the longest one between two collectives before.
+class TimeWithoutCall {
+ public:
+  /// Once for each such time: it is longer than the process makes none anyway.
+  [[nodiscard]] bool is_long(std::uint64_t newest_ns, std::uint64_t now_ns);
+
+ private:
+  std::uint64_t newest_ns_ = 0;  // its begin
+  std::uint64_t age_ns_ = 0;     // when it was last looked at
+  std::uint64_t longest_ns_ = 0;
+  bool told_ = false;
+};
+
 class CallLedger {
  public:
   /// `counters` outlive it; `longest` is how long an answer may be.
@@ -73,11 +86,8 @@ class CallLedger {
     std::uint64_t unsized = 0;                        // calls without a size so far
     bool partly_sized = false;                        // the step under way, and those just ended: some had no size
     std::optional<std::size_t> communicating;         // the process, if it may make collectives
-    std::uint64_t newest_ns = 0;                      // begin of its newest collective
-    std::uint64_t age_ns = 0;                         // its age at the last answer
-    bool told = false;                                // reported: no other one came
     // For all of them:
-    std::uint64_t longest_ns = 0;    // longest time between two collectives
+    TimeWithoutCall without_call;
     std::uint64_t steps_before = 0;  // steps of earlier processes
     std::vector<Step> steps;         // to be reported
   };
@@ -94,6 +104,7 @@ class CallLedger {
   [[nodiscard]] bool knows_waiting(const Instance& instance) const;
   [[nodiscard]] bool makes_collectives(const Instance& instance) const;
   [[nodiscard]] bool knows_bytes(const Instance& instance) const;
+  [[nodiscard]] bool numbers_collectives() const;
   void append_standing(std::string& text, const std::string& name, Instance& instance) const;
   void append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const;
   [[nodiscard]] bool has_steps() const;

@@ -17,9 +17,9 @@ inline constexpr unsigned kCallCapabilities[] = {CAP_PERFMON, CAP_BPF};
 /// Counts of all processes: functions of the table times processes that are counted.
 inline constexpr std::size_t kMostCallPlaces = 2048;
 
-/// The delay of a call; `bias_ns`: the part of it in a measured duration.
+/// The delay of a call; `recording_ns`: more for a collective; `bias_ns`: the part of it in a measured duration.
 struct CallCosts {
-  double entry_ns = 0, timed_ns = 0, clock_ns = 0, bias_ns = 0;
+  double entry_ns = 0, timed_ns = 0, clock_ns = 0, recording_ns = 0, bias_ns = 0;
 };
 
 /// A place in a file, and the counts to which a call there is added.

@@ -22,8 +22,9 @@ bool is_possible(const LastCollectives& last) {
          last.ranks < kMostCalls && last.rank >= 0 && std::ssize(last.newest) <= last.calls;
 }
 
-/// Ids are hashes: communicators whose ranks do not fit together are left out.
+/// Ids are hashes: communicators whose ranks do not fit together are left out, and those of which a rank is missing.
 bool fit_together(const Members& members) {
+  if (members.size() < 2 || std::ssize(members) != members.front().last->ranks) return false;
   std::set<std::size_t> processes;
   std::set<std::int64_t> ranks;
   for (const Member& member : members) {
@@ -31,7 +32,7 @@ bool fit_together(const Members& members) {
     const bool own = processes.insert(member.rank).second && ranks.insert(last.rank).second;
     if (!own || last.ranks != members.front().last->ranks || last.rank >= last.ranks) return false;
   }
-  return members.size() >= 2;
+  return true;
 }
 
 /// The largest first.
@@ -70,8 +71,16 @@ bool is_waiting(const Members& members, const Member& member) {
   return member.last->calls > least_calls(members);
 }
 
+/// A rank may wait in a communicator that has an id, and of which another rank is not known.
+bool is_known(const QuietTime& rank, const std::vector<Members>& all) {
+  return std::all_of(rank.communicators.begin(), rank.communicators.end(), [&all](const LastCollectives& last) {
+    return last.id == 0 || std::any_of(all.begin(), all.end(),
+                                       [&last](const Members& members) { return members.front().last->id == last.id; });
+  });
+}
+
 /// The ranks that have made fewer calls, and wait for nobody themselves.
-std::optional<MatchedCalls> behind_in(const std::vector<Members>& all, std::size_t ranks) {
+std::optional<MatchedCalls> behind_in(const std::vector<Members>& all, std::span<const QuietTime* const> ranks) {
   std::set<std::size_t> waiting;
   for (const Members& members : all) {
     for (const Member& member : members) {
@@ -80,7 +89,7 @@ std::optional<MatchedCalls> behind_in(const std::vector<Members>& all, std::size
   }
   for (const Members& members : all) {
     MatchedCalls matched{.present = {}, .absent = {}, .call = {}, .others = {}, .calls = {}};
-    matched.calls.assign(ranks, -1);
+    matched.calls.assign(ranks.size(), -1);
     const std::int64_t number = least_calls(members) + 1;
     for (const Member& member : members) {
       matched.calls[member.rank] = member.last->calls;
@@ -92,7 +101,10 @@ std::optional<MatchedCalls> behind_in(const std::vector<Members>& all, std::size
         matched.absent.push_back(member.rank);
       }
     }
-    if (!matched.present.empty() && !matched.absent.empty()) return matched;
+    if (matched.present.empty() || matched.absent.empty()) continue;
+    const bool known = std::all_of(matched.absent.begin(), matched.absent.end(),
+                                   [&](std::size_t rank) { return is_known(*ranks[rank], all); });
+    return known ? std::optional(std::move(matched)) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -189,7 +201,7 @@ std::string details_of(const CommunicatorCall& call) {
 std::optional<MatchedCalls> match_numbered_calls(std::span<const QuietTime* const> ranks) {
   const std::vector<Members> all = communicators_of(ranks);
   auto differing = differing_in(all);
-  return differing ? std::move(differing) : behind_in(all, ranks.size());
+  return differing ? std::move(differing) : behind_in(all, ranks);
 }
 
 std::optional<MatchedCalls> match_sizes(std::span<const QuietTime* const> ranks) {
@@ -199,9 +211,8 @@ std::optional<MatchedCalls> match_sizes(std::span<const QuietTime* const> ranks)
     const LastCollectives* const last = newest_of(*ranks[rank]);
     if (last == nullptr || last->id != 0 || last->newest.front().bytes < 0) return std::nullopt;
     const LastCollectives& first = rank == 0 ? *last : *members.front().last;
-    const bool of_all = last->ranks == 0 || last->ranks == std::ssize(ranks);
-    const bool same = last->order == first.order && last->ranks == first.ranks &&
-                      last->newest.front().function == first.newest.front().function;
+    const bool of_all = last->ranks == std::ssize(ranks);
+    const bool same = last->order == first.order && last->newest.front().function == first.newest.front().function;
     if (!of_all || !same) return std::nullopt;
     members.push_back({rank, last});
   }

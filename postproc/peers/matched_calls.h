@@ -32,12 +32,14 @@ struct MatchedCalls {
   std::vector<std::int64_t> calls;           // made on the communicator, by rank, if these differ; -1: not known
 };
 
-/// By communicators whose ranks share an id, and whose calls were counted from the first one on: either some ranks have
-/// made fewer calls than the others, or different ones. Nothing where neither holds, or where ranks wait in a circle.
+/// By communicators whose ranks share an id and are all known, and whose calls were counted from the first one on:
+/// either some ranks have made fewer calls than the others, or different ones. Nothing where neither holds, where ranks
+/// wait in a circle, or where a rank that made fewer may wait for one that is not known.
 [[nodiscard]] std::optional<MatchedCalls> match_numbered_calls(std::span<const QuietTime* const> ranks);
 
-/// Ranks that all made the same number of calls, and are in the same function with different sizes. Threads of a rank
-/// may make calls in another order: a size that other ranks had in one of their newest calls proves nothing.
+/// Ranks that all made the same number of calls, and are in the same function with different sizes, on a communicator
+/// of all ranks: the parts of a split one may have sizes of their own. Threads of a rank may make calls in another
+/// order: a size that other ranks had in one of their newest calls proves nothing.
 [[nodiscard]] std::optional<MatchedCalls> match_sizes(std::span<const QuietTime* const> ranks);
 
 /// The call that all of these ranks made last; nothing where they differ, or where it is not known.

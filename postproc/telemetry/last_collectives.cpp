@@ -70,11 +70,13 @@ std::optional<LastCollectives> parse_last(std::string_view text) {
 
 std::vector<StandingProcess> last_collectives(std::span<const Event> events) {
   std::vector<StandingProcess> all;
-  for (const Event& event : events) {
-    if (event.code != kLastCollectives || event.object.empty() || all.size() == kMostProcessEvents) continue;
+  for (auto at = events.rbegin(); at != events.rend() && all.size() < kMostProcessEvents; ++at) {
+    const Event& event = *at;
+    if (event.code != kLastCollectives || event.object.empty()) continue;
     if (event.time_ns < 0 || event.time_ns > kMostCount) continue;
     if (auto last = parse_last(event.text)) all.push_back({event.object, event.time_ns, *std::move(last)});
   }
+  std::reverse(all.begin(), all.end());
   return all;
 }
 

@@ -36,7 +36,7 @@ struct StandingProcess {
   LastCollectives last;
 };
 
-/// In the order of the events. Other and damaged events are skipped.
+/// In the order of the events; if there are very many, the last ones. Other and damaged events are skipped.
 [[nodiscard]] std::vector<StandingProcess> last_collectives(std::span<const Event> events);
 
 }  // namespace reveal

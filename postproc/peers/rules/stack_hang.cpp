@@ -277,9 +277,24 @@ Waiting waiting_by(MatchedCalls matched) {
           .calls_made = std::move(matched.calls)};
 }
 
+/// For other ranks, or for its GPU.
+bool waits_itself(const QuietTime& quiet) {
+  return is_inside(quiet) || call_facts(quiet.inside).role == CallRole::waits_for_gpu;
+}
+
+/// A rank that is behind and waits itself, as for a message, need not be the cause.
+Waiting waiting_by_numbers(const Standstill& all, MatchedCalls matched) {
+  Waiting waiting = waiting_by(std::move(matched));
+  const bool sure = waiting.kind == Kind::calls_differ ||
+                    std::none_of(waiting.absent.begin(), waiting.absent.end(),
+                                 [&all](std::size_t rank) { return waits_itself(*all.of_rank[rank]); });
+  waiting.matched = waiting.counted = sure;
+  return waiting;
+}
+
 /// The ranks for which the others wait; nothing if it is not known that they wait.
 std::optional<Waiting> find_waiting(const Standstill& all) {
-  if (auto matched = match_numbered_calls(all.of_rank)) return waiting_by(*std::move(matched));
+  if (auto matched = match_numbered_calls(all.of_rank)) return waiting_by_numbers(all, *std::move(matched));
   const auto missing = missing_collectives(all);
   const bool any_inside =
       std::any_of(all.of_rank.begin(), all.of_rank.end(), [](const auto* each) { return is_inside(*each); });
@@ -305,18 +320,13 @@ std::optional<Waiting> find_waiting(const Standstill& all) {
     return waiting;
   }
   // A rank that is outside of all calls does not wait: then different numbers of calls are the program's own.
-  const auto outside = [](const QuietTime* quiet) {
-    return quiet->timed && !is_inside(*quiet) && call_facts(quiet->inside).role != CallRole::waits_for_gpu;
-  };
+  const auto outside = [](const QuietTime* quiet) { return quiet->timed && !waits_itself(*quiet); };
   if (std::none_of(all.of_rank.begin(), all.of_rank.end(), outside)) {
     auto differing = missing ? differing_calls(all) : std::nullopt;
     if (differing) return differing;
     if (auto matched = match_sizes(all.of_rank)) return waiting_by(*std::move(matched));
   }
-  const auto inside_any = [](const QuietTime& quiet) {
-    return is_inside(quiet) || call_facts(quiet.inside).role == CallRole::waits_for_gpu;
-  };
-  if (all.of_rank.size() < 2 || !all_present(inside_any)) return std::nullopt;
+  if (all.of_rank.size() < 2 || !all_present(waits_itself)) return std::nullopt;
   waiting.gpu = !all_present(is_inside);
   waiting.function = waiting.gpu ? all.of_rank.front()->inside : awaited(all, waiting.present, {});
   return waiting;

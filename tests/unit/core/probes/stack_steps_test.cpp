@@ -198,6 +198,17 @@ TEST(StackOfACrowdedJob, SaysThatItHasMoreFunctionsThanAreMeasured) {
   EXPECT_EQ(CrowdedJob(counts(513)).coverage().reason, "only the first 512 functions of processes are measured");
 }
 
+TEST(StackOfACrowdedJob, KeepsTheNewestCollectivesOfEachRank) {
+  const CrowdedJob job([](int second) {
+    std::string answer = kClockOnly;
+    for (int rank = 0; second == 5 && rank < 600; ++rank) {
+      answer += "standing rank" + std::to_string(rank) + " comm=0 calls=3 begin=5 ncclAllReduce=8x3\n";
+    }
+    return answer;
+  });
+  EXPECT_EQ(job.events_of("last_collectives").size(), 600U);
+}
+
 TEST(StackOfACrowdedJob, KeepsTheNewestCollectivesOfARankThatStandsStill) {
   const CrowdedJob job([](int second) {
     return kClockOnly + std::string(second == 5 ? "standing rank0 comm=0 calls=3 begin=5 ncclAllReduce=8x3\n" : "") +

@@ -22,6 +22,7 @@ TEST(Stack, CountsByPerfEventsOnOlderKernels) {
     EXPECT_EQ(counters.way(), "perf uprobe");
     EXPECT_GT(counters.bias_ns(), 0);
     EXPECT_GT(counters.cost_ns({.clock = true}), 0);
+    EXPECT_GT(counters.cost_ns({.communicator = 6}), counters.cost_ns(CallShape{}));
     EXPECT_EQ(counters.calls(0), 0U);
     EXPECT_TRUE(counters.pending().empty());
   } catch (const Unavailable& why) {

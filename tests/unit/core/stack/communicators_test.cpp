@@ -180,11 +180,37 @@ TEST(Communicators, AreLeftOutWhereThereAreTooMany) {
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
   ATTACH_OR_SKIP(attached);
   attached->attach_nccl(toy);
-  for (std::uintptr_t number = 1; number <= 40; ++number) {
+  for (std::uintptr_t number = 1; number <= 32; ++number) {
     EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = number}), 0);
   }
+  EXPECT_EQ(toy.ask({.call = Call::end_communicator, .communicator = 50}), 0);
   EXPECT_EQ(attached->counters.communicators(0).size(), 32U);
-  EXPECT_EQ(attached->counters.calls(number_of("ncclAllReduce")), 40U);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = 33}), 0);
+  EXPECT_TRUE(attached->counters.communicators(0).empty()) << "which of them is called is not known";
+  EXPECT_EQ(attached->counters.calls(number_of("ncclAllReduce")), 33U);
+}
+
+TEST(Communicators, TakeThePlacesOfThoseThatHaveEnded) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 3, .communicator = 60}), 0);
+  for (std::uintptr_t number = 1; number <= 40; ++number) {
+    EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = number, .ranks = 4, .id = 1}), 0);
+    EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 2, .communicator = number}), 0);
+    EXPECT_EQ(toy.ask({.call = Call::end_communicator, .communicator = number}), 0);
+    EXPECT_EQ(toy.ask({.call = Call::end_communicator, .communicator = number + 100}), 0) << "not known";
+  }
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = 61}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::end_communicator, .communicator = 60}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = 61}), 0);
+  const auto all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].order, 1U);
+  EXPECT_EQ(all[0].id, 0U);
+  EXPECT_EQ(all[0].ranks, 0U);
+  EXPECT_EQ(words_of(all[0]), "ncclAllReduce=2000,ncclAllReduce=2000") << "found behind a free place";
 }
 
 TEST(Communicators, OfGlooTellTheirRanks) {
@@ -199,6 +225,12 @@ TEST(Communicators, OfGlooTellTheirRanks) {
   EXPECT_EQ(all[0].rank, 6U);
   EXPECT_EQ(all[0].calls, 3U);
   EXPECT_EQ(words_of(all[0]), "gloo.allreduce=20,gloo.allreduce=20,gloo.allreduce=20");
+  EXPECT_EQ(toy.ask({.call = Call::gloo_on, .times = 2, .rank = 1, .ranks = 4}), 0);
+  all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 1U) << "another context has the same address";
+  EXPECT_EQ(all[0].ranks, 4U);
+  EXPECT_EQ(all[0].rank, 1U);
+  EXPECT_EQ(all[0].calls, 2U);
   // An address that cannot be read, as of another version, has no ranks; nor has one with numbers that cannot be right.
   EXPECT_EQ(toy.ask({.call = Call::gloo_on, .communicator = 16}), 0);
   all = attached->counters.communicators(0);
@@ -239,6 +271,41 @@ TEST(Communicators, AreToldOnceWhenNoOtherCallComes) {
   EXPECT_EQ(standing(), "") << "once";
   ledger.ended("rank0");
   EXPECT_EQ(standing(), "");
+}
+
+TEST(Communicators, HaveNoIdWhereACallMayBeMissing) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = 7, .ranks = 4, .id = 1}), 0);
+  CallLedger whole(attached->counters, 32768);
+  CallLedger detached(attached->counters, 32768);
+  CallLedger failed(attached->counters, 32768);
+  for (CallLedger* ledger : {&whole, &detached, &failed}) {
+    ledger->attached("rank0", number_of("ncclAllReduce"), 0, true);
+  }
+  detached.switch_off(number_of("ncclReduce"));
+  failed.failed(number_of("ncclAllGather"), "no reason");
+  std::this_thread::sleep_for(std::chrono::milliseconds(3100));
+  EXPECT_NE(whole.answer().find("standing rank0 comm=0 ranks=4 rank=0 id="), std::string::npos);
+  EXPECT_NE(detached.answer().find("standing rank0 comm=0 ranks=4 rank=0 calls=0"), std::string::npos);
+  EXPECT_NE(failed.answer().find("standing rank0 comm=0 ranks=4 rank=0 calls=0"), std::string::npos);
+}
+
+TEST(TimeWithoutCall, IsLongAgainstTheOnesBefore) {
+  constexpr std::uint64_t kS = 1'000'000'000;
+  TimeWithoutCall time;
+  EXPECT_FALSE(time.is_long(100 * kS, 102 * kS));
+  EXPECT_TRUE(time.is_long(100 * kS, 104 * kS));
+  EXPECT_FALSE(time.is_long(100 * kS, 105 * kS)) << "once";
+  EXPECT_FALSE(time.is_long(90 * kS, 106 * kS)) << "its newest communicator has ended";
+  EXPECT_FALSE(time.is_long(100 * kS, 120 * kS));
+  EXPECT_FALSE(time.is_long(120 * kS, 149 * kS)) << "it made none for 20 s before";
+  EXPECT_TRUE(time.is_long(120 * kS, 151 * kS));
+  EXPECT_FALSE(time.is_long(120 * kS, 1000 * kS));
+  EXPECT_FALSE(time.is_long(1000 * kS, 1059 * kS)) << "it made none for 880 s before";
+  EXPECT_TRUE(time.is_long(1000 * kS, 1061 * kS)) << "a minute is always long";
 }
 
 }  // namespace

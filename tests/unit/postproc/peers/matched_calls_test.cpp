@@ -55,6 +55,23 @@ TEST(MatchedCalls, NameNobodyInACircle) {
   EXPECT_FALSE(match_numbered_calls(ranks.all));
 }
 
+TEST(MatchedCalls, NameNoRankThatMayWaitForOneThatIsNotKnown) {
+  const auto matched_with = [](std::int64_t id) {
+    return match_numbered_calls(Ranks({{part(1, 2, 0, 10)}, {part(1, 2, 1, 9), part(id, 2, 0, 5)}}).all);
+  };
+  EXPECT_FALSE(matched_with(2)) << "rank 1 may wait for the other rank of communicator 2";
+  EXPECT_TRUE(matched_with(0));
+}
+
+TEST(MatchedCalls, HaveDifferentSizesOnlyOnACommunicatorOfAllRanks) {
+  const auto matched_with = [](std::int64_t ranks) {
+    return match_sizes(Ranks({{part(0, ranks, 0, 4, {8, 8, 8, 8})}, {part(0, ranks, ranks / 2, 4, {9, 9, 9, 9})}}).all);
+  };
+  EXPECT_TRUE(matched_with(2));
+  EXPECT_FALSE(matched_with(3));
+  EXPECT_FALSE(matched_with(0)) << "they may be those of a split communicator";
+}
+
 TEST(MatchedCalls, SayNothingOfACallThatWasTooLongAgo) {
   const Ranks ranks({{part(1, 2, 0, 40, {8, 8})}, {part(1, 2, 1, 9, {8})}});
   const auto matched = match_numbered_calls(ranks.all);
@@ -78,6 +95,7 @@ TEST(MatchedCalls, TellTheFirstCallThatDiffers) {
 TEST(MatchedCalls, DoNotMatchCommunicatorsThatDoNotFitTogether) {
   const std::vector<std::vector<LastCollectives>> all[] = {
       {{part(1, 2, 0, 10)}, {part(1, 3, 1, 9)}},                    // they have different sizes
+      {{part(1, 3, 0, 10)}, {part(1, 3, 1, 9)}},                    // the third rank is not known
       {{part(1, 2, 0, 10)}, {part(1, 2, 0, 9)}},                    // the same rank twice
       {{part(1, 2, 0, 10), part(1, 2, 1, 9)}, {}},                  // both in one process
       {{part(1, 0, 0, 10)}, {part(1, 0, 0, 9)}},                    // nothing is known of them

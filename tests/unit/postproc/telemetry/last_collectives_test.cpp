@@ -46,6 +46,15 @@ TEST(LastCollectives, OfADamagedTraceAreLeftOut) {
   }
 }
 
+TEST(LastCollectives, AreTheNewestOfVeryMany) {
+  std::vector<Event> events;
+  for (std::int64_t i = 0; i < 5000; ++i) events.push_back({i, "rank1", "last_collectives", "comm=0 calls=1 begin=9"});
+  const auto found = last_collectives(events);
+  ASSERT_EQ(found.size(), 4096U);
+  EXPECT_EQ(found.front().time_ns, 904);
+  EXPECT_EQ(found.back().time_ns, 4999);
+}
+
 TEST(LastCollectives, TakeNoMoreThanACallerCanHold) {
   const auto found = read("comm=0 calls=1000 begin=9 f=8x999999999999");
   ASSERT_EQ(found.size(), 1U);

@@ -444,6 +444,13 @@ TEST(RuleStackHang, NamesTheRankThatIsBehindOnACommunicatorByTheNumberOfItsCalls
   EXPECT_EQ(found[0].evidence[0].feature, "calls on the communicator until then");
   EXPECT_EQ(found[0].evidence[0].observed.value_or(0), 309);
   EXPECT_EQ(found[0].evidence[0].expected.value_or(0), 311);
+  for (const char* const inside : {"ncclRecv", "cudaStreamSynchronize"}) {
+    auto histories = histories_of(traces, {}, standing);
+    for (QuietTime& quiet : histories[1].ranks[1].quiet) quiet.inside = inside;
+    const auto unsure = found_in(histories);
+    ASSERT_EQ(unsure.size(), 1U);
+    EXPECT_EQ(unsure[0].confidence, Confidence::possible) << "rank3 waits itself in " << inside;
+  }
   auto before = standing_ranks([](std::size_t rank) { return collectives(rank == 3 ? 9 : 10, {8}, 77); });
   for (StandingProcess& one : before) one.time_ns = 40 * kSecond;
   EXPECT_TRUE(found_in(histories_of(traces, {}, before)).empty()) << "another time";
