@@ -156,6 +156,7 @@ class Collection {
     }
     if (missing) sink.event("reveal", "metrics_missing", *missing);
     allow_interventions(sampler, sink);
+    const EndOfTrials end_of_trials{*this, sink};
     {
       UsualRanges ranges(sink);
       const StatusFile status(options_.output, header.node, progress_, writer, ranges);
@@ -168,6 +169,7 @@ class Collection {
         Ticker ticks(clock_, header.interval);
         loop(ticks, sampler, sink, writer, status, ranges);
       }
+      end_trials(sink);
       sampler.close();
       sink.publish_by(nullptr);
     }
@@ -245,6 +247,22 @@ class Collection {
     }
   }
 
+  /// Also where an exception ends the recording.
+  struct EndOfTrials {
+    Collection& collection;
+    TraceSink& sink;
+    ~EndOfTrials() { collection.end_trials(sink); }
+  };
+
+  void end_trials(TraceSink& sink, const char* why = "the recording ended") noexcept {
+    try {
+      if (trials_) trials_->end(why);
+    } catch (const std::exception& error) {
+      sink.event("reveal", "interventions_failed", error.what());
+    }
+    trials_.reset();
+  }
+
   // Never on a copied tree: its process ids are those of another machine.
   void allow_interventions(const Sampler& sampler, TraceSink& sink) {
     if (sampler.job() == nullptr || options_.interventions.empty() || !fs_.live()) return;
@@ -262,10 +280,16 @@ class Collection {
   void intervene(std::int64_t now_ns, const Sampler& sampler, TraceSink& sink) noexcept {
     if (!trials_) return;
     try {
-      trials_->look(now_ns, {.waiting_ns = sampler.slots()->wait_ns(), .used_ns = sampler.job()->cpu_time_ns()});
+      const ProcessSlots& slots = *sampler.slots();
+      const auto& processes = sampler.job()->processes();
+      const auto count =
+          std::count_if(processes.begin(), processes.end(), [](const auto& process) { return !process->launcher; });
+      const bool all = !slots.main_threads_only() && count <= static_cast<std::ptrdiff_t>(ProcessSlots::kSlots);
+      trials_->look(now_ns,
+                    {.waiting_ns = slots.wait_ns(), .used_ns = sampler.job()->cpu_time_ns(), .all_waiting_known = all});
     } catch (const std::exception& error) {
       sink.event("reveal", "interventions_failed", error.what());
-      trials_.reset();
+      end_trials(sink, "it failed");
     }
   }
 
