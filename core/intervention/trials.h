@@ -37,7 +37,7 @@ class Trials {
   // relief is expected than there was waiting, and none where some of it is not known.
   static constexpr double kLeastGain = 1.1;
   static constexpr double kLeastRelief = 0.5;
-  static constexpr double kLeastActive = 0.1;  // of the cpus used before: with less, the job was stopped, or paused
+  static constexpr double kLeastActive = 0.1;  // cpus used: a smaller part of those before is a stopped job
 
   using RecordEvent = std::function<void(const std::string& rule, const char* code, const std::string& text)>;
 
