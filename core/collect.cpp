@@ -266,6 +266,13 @@ class Collection {
   // Never on a copied tree: its process ids are those of another machine.
   void allow_interventions(const Sampler& sampler, TraceSink& sink) {
     if (sampler.job() == nullptr || options_.interventions.empty() || !fs_.live()) return;
+    claim_ = claim_job(::geteuid(), options_.header.job_id);
+    if (!claim_) {
+      for (const std::string& rule : options_.interventions) {
+        sink.event(rule, "intervention_refused", "another collector of reveal may act on this user's job here");
+      }
+      return;
+    }
     trials_.emplace(
         InterventionContext{.fs = fs_,
                             .job = *sampler.job(),
@@ -352,6 +359,7 @@ class Collection {
   SubCgroups groups_{fs_};
   PlannedIterations planned_{fs_};
   KernelThreadMasks thread_masks_;
+  Descriptor claim_;              // to act on the job
   std::optional<Trials> trials_;  // if the site allows any
   TickTime start_;
   Progress progress_;

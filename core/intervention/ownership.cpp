@@ -1,8 +1,14 @@
 #include "core/intervention/ownership.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 #include "core/job/cgroup.h"
 #include "core/job/job_cpus.h"
@@ -98,6 +104,20 @@ std::string why_left_alone(const InterventionContext& context, int pid) {
   const auto refusal = environment->find(kRefusal);
   const bool refused = refusal != environment->end() && !parse_truth(refusal->second).value_or(refusal->second.empty());
   return refused ? "its user refused (" + std::string(kRefusal) + ")" : "";
+}
+
+// An abstract name goes with its last descriptor, also where the collector is killed, and needs no file. Another user
+// who takes it prevents changes, and nothing else.
+// https://man7.org/linux/man-pages/man7/unix.7.html
+Descriptor claim_job(uid_t user, const std::string& job) {
+  Descriptor claim(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string name = "reveal-intervention-" + std::to_string(user) + '-' + job;
+  if (!claim || name.size() >= sizeof address.sun_path) return {};
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return ::bind(claim.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0 ? std::move(claim) : Descriptor();
 }
 
 bool in_batch_system() {

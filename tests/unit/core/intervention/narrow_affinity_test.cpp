@@ -1,11 +1,13 @@
 // A job of four workers on a node of four cpus: which crowds may use more of them, and which are left alone.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <map>
 #include <optional>
 
 #include "core/intervention/intervention.h"
+#include "core/intervention/ownership.h"
 #include "job_on_host.h"
 
 namespace reveal::tests::narrow_affinity_test {
@@ -378,6 +380,19 @@ TEST_F(NarrowAffinityTest, SaysThatTheIdleTimeIsNotKnown) {
   for (auto& [id, worker] : workers_) put_times(id, {worker.ticks += 25, 25, worker.start});
   step(10);
   EXPECT_EQ(kind_->look(kCrowded).refused, "the idle time of the other cpus that the job owns is not known");
+}
+
+TEST(Claim, IsHeldByOneCollectorOfAJob) {
+  const std::string job = "4711-" + std::to_string(::getpid());
+  {
+    const Descriptor claim = claim_job(1000, job);
+    EXPECT_TRUE(claim);
+    EXPECT_FALSE(claim_job(1000, job));
+    EXPECT_TRUE(claim_job(1001, job));
+    EXPECT_TRUE(claim_job(1000, job + "0"));
+    EXPECT_FALSE(claim_job(1000, std::string(200, '1')));
+  }
+  EXPECT_TRUE(claim_job(1000, job));
 }
 
 TEST_F(NarrowAffinityTest, NamesManyCpusByTheirNumber) {
