@@ -157,6 +157,7 @@ class Collection {
     }
     if (missing) sink.event("reveal", "metrics_missing", *missing);
     allow_interventions(sampler, sink);
+    const EndOfTrials end_of_trials{*this, sink};
     {
       UsualRanges ranges(sink);
       const StatusFile status(options_.output, header.node, progress_, writer, ranges);
@@ -169,6 +170,7 @@ class Collection {
         Ticker ticks(clock_, header.interval);
         loop(ticks, sampler, sink, writer, status, ranges);
       }
+      end_trials(sink);
       sampler.close();
       sink.publish_by(nullptr);
     }
@@ -246,9 +248,32 @@ class Collection {
     }
   }
 
+  /// Also where an exception ends the recording.
+  struct EndOfTrials {
+    Collection& collection;
+    TraceSink& sink;
+    ~EndOfTrials() { collection.end_trials(sink); }
+  };
+
+  void end_trials(TraceSink& sink, const char* why = "the recording ended") noexcept {
+    try {
+      if (trials_) trials_->end(why);
+    } catch (const std::exception& error) {
+      sink.event("reveal", "interventions_failed", error.what());
+    }
+    trials_.reset();
+  }
+
   // Never on a copied tree: its process ids are those of another machine.
   void allow_interventions(const Sampler& sampler, TraceSink& sink) {
     if (sampler.job() == nullptr || options_.interventions.empty() || !fs_.live()) return;
+    claim_ = claim_job(::geteuid(), options_.header.job_id);
+    if (!claim_) {
+      for (const std::string& rule : options_.interventions) {
+        sink.event(rule, "intervention_refused", "another collector of reveal may act on this user's job here");
+      }
+      return;
+    }
     trials_.emplace(
         InterventionContext{.fs = fs_,
                             .job = *sampler.job(),
@@ -263,10 +288,16 @@ class Collection {
   void intervene(std::int64_t now_ns, const Sampler& sampler, TraceSink& sink) noexcept {
     if (!trials_) return;
     try {
-      trials_->look(now_ns, {.waiting_ns = sampler.slots()->wait_ns(), .used_ns = sampler.job()->cpu_time_ns()});
+      const ProcessSlots& slots = *sampler.slots();
+      const auto& processes = sampler.job()->processes();
+      const auto count =
+          std::count_if(processes.begin(), processes.end(), [](const auto& process) { return !process->launcher; });
+      const bool all = !slots.main_threads_only() && count <= static_cast<std::ptrdiff_t>(ProcessSlots::kSlots);
+      trials_->look(now_ns,
+                    {.waiting_ns = slots.wait_ns(), .used_ns = sampler.job()->cpu_time_ns(), .all_waiting_known = all});
     } catch (const std::exception& error) {
       sink.event("reveal", "interventions_failed", error.what());
-      trials_.reset();
+      end_trials(sink, "it failed");
     }
   }
 
@@ -329,6 +360,7 @@ class Collection {
   SubCgroups groups_{fs_};
   PlannedIterations planned_{fs_};
   KernelThreadMasks thread_masks_;
+  Descriptor claim_;              // to act on the job
   std::optional<Trials> trials_;  // if the site allows any
   TickTime start_;
   Progress progress_;

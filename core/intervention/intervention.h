@@ -20,8 +20,9 @@ namespace reveal {
 /// The job on this node over the last second or so.
 struct JobLoad {
   double seconds = 0;
-  double waiting = 0;  // threads that were ready and had no cpu, on average
-  double used = 0;     // cpus
+  double waiting = 0;             // threads that were ready and had no cpu, on average
+  double used = 0;                // cpus
+  bool all_waiting_known = true;  // otherwise more threads may have waited
 };
 
 /// Everything that a kind may look at, and the only thing that it may change. All of it outlives the kind.

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/job/process_stat.h"
+#include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/basics/text.h"
 
 namespace reveal {
@@ -14,19 +15,27 @@ std::string task_folder(int pid) {
   return "/proc/" + std::to_string(pid) + "/task";
 }
 
+/// Field 41 of its stat; the first one after the command is field 3. Unknown policies count as such.
+/// https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+bool is_realtime(std::string_view stat) {
+  std::string_view rest = stat.substr(stat.rfind(')') + 1);
+  skip_words(rest, 38);
+  const std::string_view policy = next_word(rest);
+  return policy != "0" && policy != "3";  // SCHED_OTHER, SCHED_BATCH
+}
+
 std::optional<JobThread> read_thread(KernelTree& fs, int pid, int tid) {
   const std::string text = fs.text(task_folder(pid) + '/' + std::to_string(tid) + "/stat").value_or("");
   const auto stat = parse_process_stat(text);
   if (!stat || stat->state == 'Z' || stat->state == 'X') return std::nullopt;
-  return JobThread{pid, tid, stat->start_ticks, stat->user_ticks + stat->system_ticks};
-}
-
-bool works(const Job& job, const JobProcess& process) {
-  return !process.launcher && process.program == ProgramOf::job && process.weight > 0 && process.stat.state != 'Z' &&
-         !job.is_keeper(process);
+  return JobThread{pid, tid, stat->start_ticks, stat->user_ticks + stat->system_ticks, is_realtime(text)};
 }
 
 }  // namespace
+
+bool works(const Job& job, const JobProcess& process) {
+  return !process.launcher && process.program == ProgramOf::job && process.stat.state != 'Z' && !job.is_keeper(process);
+}
 
 std::vector<JobThread> threads_of(KernelTree& fs, int pid) {
   std::vector<JobThread> threads;

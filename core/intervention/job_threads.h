@@ -14,6 +14,7 @@ struct JobThread {
   int tid = 0;
   std::int64_t start_ticks = 0;  // with its id it names the thread for good
   std::int64_t used_ticks = 0;   // cpu time so far
+  bool realtime = false;         // its policy is not that of ordinary programs
 };
 
 struct ThreadGroup {
@@ -24,8 +25,11 @@ struct ThreadGroup {
 /// More are too many to be read every second.
 inline constexpr std::int64_t kMostThreads = 512;
 
-/// The threads of the processes that used cpu time lately; nothing if there are more than kMostThreads.
+/// The threads of all processes, also of idle ones; nothing if there are more than kMostThreads.
 [[nodiscard]] std::optional<std::vector<ThreadGroup>> thread_groups(const InterventionContext& context);
+
+/// The process is the work of the job, and no program of reveal or of the batch system.
+[[nodiscard]] bool works(const Job& job, const JobProcess& process);
 
 /// All threads of one process.
 [[nodiscard]] std::vector<JobThread> threads_of(KernelTree& fs, int pid);

@@ -8,6 +8,7 @@
 
 #include "core/intervention/intervention.h"
 #include "core/job/cpu_set.h"
+#include "hdf5schema/basics/descriptor.h"
 
 namespace reveal {
 
@@ -27,6 +28,10 @@ using Variables = std::map<std::string, std::string, std::less<>>;
 /// "" if the process belongs to the user and to the job's control group, and the user has not refused; otherwise a
 /// reason.
 [[nodiscard]] std::string why_left_alone(const InterventionContext& context, int pid);
+
+/// One collector acts on a job on this node, as long as it holds this: `srun --reveal` and reveal-run may both watch
+/// it. Without a batch system `job` is empty, and one acts for a user. No descriptor if another one has it.
+[[nodiscard]] Descriptor claim_job(uid_t user, const std::string& job);
 
 /// A batch system started this process, as far as its environment shows.
 [[nodiscard]] bool in_batch_system();

@@ -1,5 +1,6 @@
 #include "core/intervention/trials.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -21,11 +22,24 @@ std::string change_of(const std::vector<JobLoad>& before, const std::vector<JobL
   return text;
 }
 
+bool is_waiting_known(const std::vector<JobLoad>& before, const std::vector<JobLoad>& after) {
+  const auto known = [](const JobLoad& load) { return load.all_waiting_known; };
+  return std::all_of(before.begin(), before.end(), known) && std::all_of(after.begin(), after.end(), known);
+}
+
+std::string effect_in_words(const std::vector<JobLoad>& before, const std::vector<JobLoad>& after) {
+  const std::string used = "cpus used " + change_of(before, after, &JobLoad::used);
+  if (!is_waiting_known(before, after)) return used + ", waiting of all threads not known";
+  return "waiting " + change_of(before, after, &JobLoad::waiting) + ", " + used;
+}
+
 bool helped(const std::vector<JobLoad>& before, const std::vector<JobLoad>& after) {
   const double used = mean_of(before, &JobLoad::used);
   const double gain = mean_of(after, &JobLoad::used) - used;
-  const double relief = mean_of(before, &JobLoad::waiting) - mean_of(after, &JobLoad::waiting);
-  return gain >= (Trials::kLeastGain - 1) * used && relief >= Trials::kLeastRelief * gain;
+  if (gain < (Trials::kLeastGain - 1) * used) return false;
+  const double waiting = mean_of(before, &JobLoad::waiting);
+  const double relief = waiting - mean_of(after, &JobLoad::waiting);
+  return !is_waiting_known(before, after) || relief >= Trials::kLeastRelief * std::min(gain, waiting);
 }
 
 }  // namespace
@@ -61,7 +75,8 @@ std::optional<JobLoad> Trials::load_since_last(std::int64_t now_ns, const JobTim
   };
   return JobLoad{.seconds = seconds,
                  .waiting = rate(last.waiting_ns, times.waiting_ns),
-                 .used = rate(last.used_ns, times.used_ns)};
+                 .used = rate(last.used_ns, times.used_ns),
+                 .all_waiting_known = last.all_waiting_known && times.all_waiting_known};
 }
 
 void Trials::watch(Trial& trial, std::int64_t now_ns, const JobLoad& load) {
@@ -73,16 +88,17 @@ void Trials::watch(Trial& trial, std::int64_t now_ns, const JobLoad& load) {
   if (!may_act) return trial.before.clear();
   trial.before.push_back(load);
   if (trial.before.size() < kBefore) return;
+  under_way_ = &trial;  // also if it fails half-way
+  trial.changed_ns = now_ns;
   const Change change = trial.tries < kMostTries
                             ? trial.kind->apply()
                             : Change{.text = "it was done " + std::to_string(kMostTries) + " times in this job"};
   if (change.threads == 0) {
+    under_way_ = nullptr;
     trial.before.clear();
     return refuse(trial, change.text);
   }
   ++trial.tries;
-  trial.changed_ns = now_ns;
-  under_way_ = &trial;
   record_(trial.rule, "intervention_tried", change.text);
 }
 
@@ -93,25 +109,33 @@ void Trials::refuse(Trial& trial, const std::string& reason) {
 }
 
 void Trials::measure(Trial& trial, std::int64_t now_ns, const std::optional<JobLoad>& load) {
-  if (now_ns - trial.changed_ns > kPatienceNs) return take_back(trial, "its effect could not be measured");
+  if (now_ns - trial.changed_ns > kPatienceNs) {
+    return take_back(trial, "its effect could not be measured", Effect::not_known);
+  }
   if (!load || now_ns - trial.changed_ns <= kSettleNs) return;
+  if (load->used < kLeastActive * mean_of(trial.before, &JobLoad::used)) return trial.after.clear();
   trial.after.push_back(*load);
   if (trial.after.size() < kAfter) return;
-  const std::string effect = "waiting " + change_of(trial.before, trial.after, &JobLoad::waiting) + ", cpus used " +
-                             change_of(trial.before, trial.after, &JobLoad::used);
-  if (!helped(trial.before, trial.after)) return take_back(trial, effect);
+  const std::string effect = effect_in_words(trial.before, trial.after);
+  if (!helped(trial.before, trial.after)) return take_back(trial, effect, Effect::known);
   record_(trial.rule, "intervention_kept", effect);
   under_way_ = nullptr;
   trial.before.clear();
   trial.after.clear();
 }
 
-void Trials::take_back(Trial& trial, const std::string& why) {
-  const Change change = trial.kind->undo();
-  trial.given_up = change.threads > 0;  // otherwise its processes have ended, and others may come
-  if (trial.given_up) record_(trial.rule, "intervention_undone", change.text + "; " + why);
-  if (!trial.given_up) record_(trial.rule, "intervention_ended", "its processes ended, or changed it themselves");
+void Trials::end(const std::string& why) {
+  if (under_way_ != nullptr) take_back(*under_way_, why, Effect::not_known);
+}
+
+void Trials::take_back(Trial& trial, const std::string& why, Effect effect) {
   under_way_ = nullptr;
+  const Change change = trial.kind->undo();
+  const bool undone = change.threads > 0;  // otherwise its processes have ended, and others may come
+  trial.given_up = undone && effect == Effect::known;
+  const char* code = trial.given_up ? "intervention_undone" : "intervention_withdrawn";
+  if (undone) record_(trial.rule, code, change.text + "; " + why);
+  if (!undone) record_(trial.rule, "intervention_ended", "its processes ended, or changed it themselves");
   trial.before.clear();
   trial.after.clear();
 }

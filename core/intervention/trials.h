@@ -1,7 +1,7 @@
 // Tries what the site allows, one change at a time, a few times for each job and node: it is made after the finding was
 // there for some seconds without a break, its effect is measured, and it is taken back if it did not help. Everything
 // is an event of the trace, with the rule as its object: hdf5schema/README.md lists the codes. A collector that ends
-// meanwhile leaves the change as it is: it is inside the job.
+// meanwhile takes the change back. One that is killed leaves it as it is: it is inside the job.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +22,7 @@ namespace reveal {
 struct JobTimes {
   std::int64_t waiting_ns = kMissing;  // threads that were ready and had no cpu
   std::int64_t used_ns = kMissing;     // cpu time
+  bool all_waiting_known = true;       // no thread is left out
 };
 
 class Trials {
@@ -32,9 +33,11 @@ class Trials {
   static constexpr std::int64_t kPatienceNs = 60'000'000'000;  // for seconds that can be measured
   static constexpr int kMostTries = 3;
   // It helped if the job uses so much more cpu time, and its threads wait less by such a part of what it gained. A part
-  // of the waiting itself would be no measure: of a hundred threads, 98 wait on two cpus instead of 99 on one.
+  // of the waiting itself would be no measure: of a hundred threads, 98 wait on two cpus instead of 99 on one. No more
+  // relief is expected than there was waiting, and none where some of it is not known.
   static constexpr double kLeastGain = 1.1;
   static constexpr double kLeastRelief = 0.5;
+  static constexpr double kLeastActive = 0.1;  // cpus used: a smaller part of those before is a stopped job
 
   using RecordEvent = std::function<void(const std::string& rule, const char* code, const std::string& text)>;
 
@@ -42,6 +45,8 @@ class Trials {
   Trials(const InterventionContext& context, std::span<const std::string> rules, RecordEvent record);
   /// Once per tick.
   void look(std::int64_t now_ns, const JobTimes& times);
+  /// Takes back what is under way.
+  void end(const std::string& why);
 
  private:
   struct Trial {
@@ -60,7 +65,8 @@ class Trials {
   void watch(Trial& trial, std::int64_t now_ns, const JobLoad& load);
   void refuse(Trial& trial, const std::string& reason);
   void measure(Trial& trial, std::int64_t now_ns, const std::optional<JobLoad>& load);
-  void take_back(Trial& trial, const std::string& why);
+  enum class Effect : std::uint8_t { known, not_known };
+  void take_back(Trial& trial, const std::string& why, Effect effect);
 
   RecordEvent record_;
   std::vector<Trial> trials_;

@@ -40,6 +40,7 @@ constexpr MarkedEvent kEvents[] = {
     {"intervention_tried", MarkKind::configuration, "acted on: reveal"},
     {"intervention_kept", MarkKind::configuration, "kept:"},
     {"intervention_undone", MarkKind::configuration, "undone: reveal"},
+    {"intervention_withdrawn", MarkKind::configuration, "undone: reveal"},
     {"step_begin", MarkKind::step, "begins"},
     {"step_end", MarkKind::step, "ends"},
 };

@@ -21,17 +21,31 @@ constexpr std::size_t kMostTries = 8;  // for a rule on a node; the collector ma
 // As the collector measures: core/intervention/trials.h.
 constexpr double kSecondsBefore = 10;
 constexpr double kSettleSeconds = 2;
+constexpr double kSecondsAfter = 10;
+// Cpu time is counted in ticks of 10 ms: a difference of two counts is rounded at both ends.
+constexpr double kVarianceOfRounding = 0.01 * 0.01 / 6;
+constexpr double kLeastIndependent = 3;  // values that an interval needs on each side
 
 struct EndOfTry {
   std::string_view code;
   Outcome outcome;
-  std::string_view words;
+  std::string_view words;    // if the cpus used have changed, as far as the interval shows
+  std::string_view unclear;  // if not
 };
 constexpr EndOfTry kEnds[] = {
-    {"intervention_kept", Outcome::kept, "This helped, so it stays until the job ends"},
-    {"intervention_undone", Outcome::undone, "This did not help, so it was undone"},
-    {"intervention_ended", Outcome::not_known,
+    {"intervention_kept", Outcome::kept, "The job used more cpu time, so it stays for these processes",
+     "Its effect is unclear; it stays for these processes"},
+    {"intervention_undone", Outcome::undone,
+     "The job used hardly more cpu time, or its threads waited as before, so it was undone",
+     "Its effect is unclear, so it was undone"},
+    {"intervention_withdrawn", Outcome::not_known, "Its effect is not known, and it was undone",
+     "Its effect is not known, and it was undone"},
+    {"intervention_ended", Outcome::not_known, "Its effect is not known: the processes ended, or changed it themselves",
      "Its effect is not known: the processes ended, or changed it themselves"},
+};
+
+struct SecondsOfJob {
+  double begin = 0, end = 0;  // seconds
 };
 
 struct Try {
@@ -71,33 +85,113 @@ std::vector<double> second_means(const RuleContext& context, const std::vector<d
   return means;
 }
 
+/// Consecutive seconds resemble each other: the number of independent values that say as much, by the correlation of
+/// each value with the next one.
+double independent_values(const std::vector<double>& values) {
+  const auto count = static_cast<double>(values.size());
+  if (values.empty()) return 0;
+  const double mean = arithmetic_mean(values);
+  double squares = 0;
+  double products = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    squares += (values[i] - mean) * (values[i] - mean);
+    if (i > 0) products += (values[i] - mean) * (values[i - 1] - mean);
+  }
+  if (squares / count <= kVarianceOfRounding) return count;
+  const double correlation = std::max(products / squares, 0.0);
+  return count * (1 - correlation) / (1 + correlation);
+}
+
+struct SpreadOfMean {
+  double squared_error = 0;
+  double freedom = 0;
+};
+
+SpreadOfMean spread_of_mean(const std::vector<double>& values, double independent) {
+  const double mean = arithmetic_mean(values);
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  const double variance = std::max(squares / static_cast<double>(values.size() - 1), kVarianceOfRounding);
+  return {variance / independent, independent - 1};
+}
+
+/// As Welch, for values that depend on each other.
+void add_interval(InterventionEffect& effect, const std::vector<double>& before, const std::vector<double>& after) {
+  const double count_before = independent_values(before);
+  const double count_after = independent_values(after);
+  if (count_before < kLeastIndependent || count_after < kLeastIndependent) return;
+  const SpreadOfMean a = spread_of_mean(before, count_before);
+  const SpreadOfMean b = spread_of_mean(after, count_after);
+  const double squared = a.squared_error + b.squared_error;
+  const double freedom =
+      squared * squared /
+      (a.squared_error * a.squared_error / a.freedom + b.squared_error * b.squared_error / b.freedom);
+  const double reach = t_critical(kConfidence, freedom) * std::sqrt(squared);
+  const double change = arithmetic_mean(after) - arithmetic_mean(before);
+  effect.change_low = change - reach;
+  effect.change_high = change + reach;
+}
+
+/// The seconds that decided; for a try without a decision as many.
+SecondsOfJob seconds_after(double changed, double end, bool decided) {
+  const double begin = changed + kSettleSeconds;
+  if (!decided) return {begin, std::min(end, begin + kSecondsAfter)};
+  return {std::max(begin, end - kSecondsAfter), end};
+}
+
 InterventionEffect effect_on(const RuleContext& context, const std::optional<MetricSeries>& signal, double changed,
-                             double decided) {
+                             SecondsOfJob after_change) {
   InterventionEffect effect;
   if (!signal) return effect;
   effect.metric = signal->metric;
   effect.unit = signal->unit;
   const auto before = second_means(context, signal->values, changed - kSecondsBefore, changed);
-  const auto after = second_means(context, signal->values, changed + kSettleSeconds, decided);
+  const auto after = second_means(context, signal->values, after_change.begin, after_change.end);
   if (!before.empty()) effect.mean_before = arithmetic_mean(before);
   if (!after.empty()) effect.mean_after = arithmetic_mean(after);
-  if (const auto change = welch_difference(before, after)) {
-    effect.change_low = change->low;
-    effect.change_high = change->high;
-  }
+  add_interval(effect, before, after);
   return effect;
 }
 
-/// ", threads without a cpu 2.98 before and 0.02 after (95 % interval of the change: -3.01 to -2.91)"
+/// ", threads without a cpu 2.98 before and 0.02 after (95 % interval of the change if nothing else changed: -3.01 to
+/// -2.91)"
 std::string words_of(const InterventionEffect& effect, std::string_view subject) {
   if (!effect.mean_before || !effect.mean_after) return "";
   std::string text = fmt::format("{} {} before and {} after", subject, two_decimals(*effect.mean_before),
                                  two_decimals(*effect.mean_after));
   if (effect.change_low && effect.change_high) {
-    text += fmt::format(" (95 % interval of the change: {} to {})", two_decimals(*effect.change_low),
-                        two_decimals(*effect.change_high));
+    text += fmt::format(" (95 % interval of the change if nothing else changed: {} to {})",
+                        two_decimals(*effect.change_low), two_decimals(*effect.change_high));
   }
   return text;
+}
+
+/// None where the collector left threads out: their waiting is not part of it.
+std::optional<MetricSeries> waiting_of(const RuleContext& context, const Try& one) {
+  const bool part =
+      one.decision != nullptr && one.decision->text.find("waiting of all threads not known") != std::string::npos;
+  return part ? std::nullopt : rate(context, "job.wait_time", 1e-9, "threads");
+}
+
+/// A kept change is in force until the collector acts again, or until the job may use as few cpus as before: processes
+/// that came later do not have it.
+double end_of_kept(const RuleContext& context, const Try& one) {
+  const double decided = context.second_of(*one.decision);
+  double end = job_seconds(context);
+  for (const Event& event : context.events) {
+    const double second = context.second_of(event);
+    if (event.object == context.spec.id && event.code == "intervention_tried" && second > decided) {
+      end = std::min(end, second);
+    }
+  }
+  const std::vector<double> allowed = context.total("job.cpus_allowed");
+  const std::size_t changed = sample_of(context, context.second_of(*one.change));
+  if (changed == 0 || changed > allowed.size()) return end;
+  const double before = allowed[changed - 1];
+  for (std::size_t t = sample_of(context, decided); t < std::min(sample_of(context, end), allowed.size()); ++t) {
+    if (allowed[t] <= before) return static_cast<double>(t) * context.telemetry.step_seconds;
+  }
+  return end;
 }
 
 InterventionResult result_of(const RuleContext& context, const Try& one) {
@@ -107,8 +201,10 @@ InterventionResult result_of(const RuleContext& context, const Try& one) {
   result.node = context.telemetry.node;
   result.span = context.span(sample_of(context, changed), sample_of(context, end));
   result.outcome = one.end != nullptr ? one.end->outcome : Outcome::not_known;
-  result.effects = {effect_on(context, rate(context, "job.wait_time", 1e-9, "threads"), changed, end),
-                    effect_on(context, rate(context, "job.cpu_time", 1e-9, "cpus"), changed, end)};
+  const SecondsOfJob after = seconds_after(changed, end, one.decision != nullptr);
+  result.effects = {effect_on(context, waiting_of(context, one), changed, after),
+                    effect_on(context, rate(context, "job.cpu_time", 1e-9, "cpus"), changed, after)};
+  const bool clear = result.effects[1].change_low.value_or(0) > 0;
   result.sentence =
       fmt::format("At {} UTC, reveal {} on {}", clock_time(result.span.begin_utc_ns), one.change->text, result.node);
   constexpr std::string_view kSubjects[] = {"threads without a cpu", "cpus used"};
@@ -118,8 +214,9 @@ InterventionResult result_of(const RuleContext& context, const Try& one) {
     if (!words.empty()) result.sentence += std::string(std::exchange(before, ", ")) + words;
   }
   std::erase_if(result.effects, [](const InterventionEffect& effect) { return effect.metric.empty(); });
-  result.sentence +=
-      fmt::format(". {}.", one.end != nullptr ? one.end->words : "Its effect is not known: the recording ended before");
+  result.sentence += fmt::format(". {}.", one.end == nullptr ? "Its effect is not known: the recording ended before"
+                                          : clear            ? one.end->words
+                                                             : one.end->unclear);
   return result;
 }
 
@@ -148,8 +245,9 @@ std::vector<InterventionResult> interventions_of(const RuleContext& context) {
 std::vector<Interval> changed_by_reveal(const RuleContext& context) {
   std::vector<Interval> changed;
   for (const Try& one : tries_of(context)) {
-    const bool ended = one.end != nullptr && one.end->outcome != Outcome::kept;
-    const double end = ended ? context.second_of(*one.decision) : job_seconds(context);
+    const bool kept = one.end != nullptr && one.end->outcome == Outcome::kept;
+    double end = job_seconds(context);
+    if (one.end != nullptr) end = kept ? end_of_kept(context, one) : context.second_of(*one.decision);
     const Interval interval{sample_of(context, context.second_of(*one.change)), sample_of(context, end)};
     if (interval.begin < interval.end) changed.push_back(interval);
   }

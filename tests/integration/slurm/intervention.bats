@@ -43,7 +43,7 @@ PYTHON
   ! grep -q '"outcome": "\(kept\|undone\)"' "$work/reveal-$id/report.json" || problem "its cpus were changed"
   # A node with other work than the job's shows no crowd.
   grep -o 'reveal changed nothing on v1: [^"]*' "$work/reveal-$id/report.json" >said || true
-  [ ! -s said ] || grep -q 'no cpuset confines the job' said || problem "not the reason: $(cat said)"
+  [ ! -s said ] || grep -q 'no cpuset of its own confines the job' said || problem "not the reason: $(cat said)"
   nothing_left "$id"
 
   status=0

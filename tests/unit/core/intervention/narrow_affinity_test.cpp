@@ -1,11 +1,13 @@
 // A job of four workers on a node of four cpus: which crowds may use more of them, and which are left alone.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <map>
 #include <optional>
 
 #include "core/intervention/intervention.h"
+#include "core/intervention/ownership.h"
 #include "job_on_host.h"
 
 namespace reveal::tests::narrow_affinity_test {
@@ -21,18 +23,22 @@ class MaskTable final : public ThreadMasks {
     return found == cpus.end() ? std::nullopt : std::optional(found->second);
   }
   [[nodiscard]] int write(int tid, const CpuSet& wanted) override {
-    if (refusal == 0) cpus[tid] = wanted;
-    return refusal;
+    if (refusal != 0) return refusal;
+    CpuSet given = wanted;
+    if (cpuset.size() > 0) given.keep(cpuset);
+    cpus[tid] = given;
+    return 0;
   }
 
   std::map<int, CpuSet> cpus;
   int refusal = 0;
+  CpuSet cpuset;  // no thread gets others; empty: each does
 };
 
-std::string stat_of(int id, int ticks, int start) {
-  return std::to_string(id) + " (worker) R 500 1 1 0 -1 4194304 11 0 22 0 " + std::to_string(ticks) +
-         " 0 0 0 20 0 1 0 " + std::to_string(start) +
-         " 1000000 50 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0\n";
+std::string stat_of(int id, int ticks, int start, int parent = 500, int policy = 0) {
+  return std::to_string(id) + " (worker) R " + std::to_string(parent) + " 1 1 0 -1 4194304 11 0 22 0 " +
+         std::to_string(ticks) + " 0 0 0 20 0 1 0 " + std::to_string(start) +
+         " 1000000 50 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 " + std::to_string(policy) + " 0 0 0\n";
 }
 
 class NarrowAffinityTest : public JobOnHost {
@@ -69,7 +75,7 @@ class NarrowAffinityTest : public JobOnHost {
       worker.ticks += worker.per_second;
       put_times(id, worker);
     }
-    for (int& ticks : idle_) ticks += idle_per_second_;
+    for (std::size_t cpu = 0; cpu < std::size(idle_); ++cpu) idle_[cpu] += cpu == busy_cpu_ ? 10 : idle_per_second_;
     put_idle();
     step(10);
     return kind_->look(load);
@@ -126,6 +132,7 @@ class NarrowAffinityTest : public JobOnHost {
   std::map<int, Worker> workers_;
   int idle_[4] = {0, 0, 0, 0};
   int idle_per_second_ = 90;
+  std::size_t busy_cpu_ = 99;  // the one that is not idle
   bool batch_system_ = false;
   std::unique_ptr<Intervention> kind_;
 };
@@ -185,7 +192,7 @@ TEST_F(NarrowAffinityTest, GivesNoMoreCpusThanTheLauncherWasGiven) {
 
 TEST_F(NarrowAffinityTest, TakesNoNodeOfABatchSystemForTheJobs) {
   batch_system_ = true;
-  EXPECT_EQ(seen().refused, "no cpuset confines the job, so that the cpus that it owns are not known");
+  EXPECT_EQ(seen().refused, "no cpuset of its own confines the job, so that the cpus that it owns are not known");
   EXPECT_EQ(cpus_of(501), "0");
 }
 
@@ -197,6 +204,9 @@ TEST_F(NarrowAffinityTest, GivesAJobOfABatchSystemTheCpusOfItsCpuset) {
   host_.write("/sys/fs/cgroup/job_4711/task_0/cpuset.cpus", "\n");
   EXPECT_NE(seen().refused, "") << "the cpus of the whole node, as far as this group shows";
   host_.write("/sys/fs/cgroup/job_4711/task_0/cpuset.cpus", "0,2\n");
+  host_.write("/sys/fs/cgroup/job_4711/task_0/cgroup.procs", "501\n502\n503\n504\n77\n");
+  EXPECT_NE(second().refused, "") << "another process has these cpus, too";
+  host_.write("/sys/fs/cgroup/job_4711/task_0/cgroup.procs", "501\n502\n503\n504\n");
   EXPECT_EQ(second().refused, "");
   EXPECT_EQ(kind_->apply().text, "widened the cpus of 4 processes (4 threads) from 0 to 0,2");
 }
@@ -262,13 +272,149 @@ TEST_F(NarrowAffinityTest, TakesCpusBackFromThreadsThatInheritedThem) {
   EXPECT_EQ(cpus_of(602), "1-2");
 }
 
-TEST_F(NarrowAffinityTest, ChangesNoThreadThatHadOtherCpus) {
+TEST_F(NarrowAffinityTest, TakesCpusBackFromProcessesThatInheritedThem) {
+  applied();
+  for (const int id : {901, 902, 903}) {
+    masks_.cpus[id] = CpuSet::of_list(id == 902 ? "1-2" : "0-3");
+    put_status(id, 1000);
+    put_environment(id, "HOME=/home/ada");
+    const std::string stat = stat_of(id, 0, 800, id == 903 ? kLauncher : 501);
+    host_.write("/proc/" + std::to_string(id) + "/stat", stat);
+    host_.write("/proc/" + std::to_string(id) + "/task/" + std::to_string(id) + "/stat", stat);
+  }
+  host_.last_pid(903);
+  step(20);
+  ASSERT_NE(job_->find(901), nullptr);
+  ASSERT_NE(job_->find(903), nullptr);
+  EXPECT_EQ(kind_->undo().threads, 5U);
+  EXPECT_EQ(cpus_of(901), "0");
+  EXPECT_EQ(cpus_of(902), "1-2");
+  EXPECT_EQ(cpus_of(903), "0-3") << "the launcher started it, with the cpus that it has";
+}
+
+TEST_F(NarrowAffinityTest, LeavesAJobAloneWithAnIdleThreadOnOtherCpus) {
   bind({{601, "3"}});
   host_.write("/proc/501/task/601/stat", stat_of(601, 0, 200));
-  EXPECT_EQ(applied().threads, 4U);
-  EXPECT_EQ(cpus_of(601), "3");
-  kind_->undo();
-  EXPECT_EQ(cpus_of(601), "3");
+  EXPECT_EQ(seen().refused, "some of its threads are bound to other cpus (3)");
+  bind({{601, "0-3"}});
+  EXPECT_EQ(second().refused, "") << "that thread is bound to nothing";
+}
+
+TEST_F(NarrowAffinityTest, BeginsAnewWhereTheCrowdHasOtherCpus) {
+  EXPECT_TRUE(seen().finding);
+  bind({{501, "1"}, {502, "1"}, {503, "1"}, {504, "1"}});
+  EXPECT_FALSE(second().finding);
+  EXPECT_TRUE(second().finding);
+}
+
+TEST_F(NarrowAffinityTest, GivesOnlyCpusThatWereIdleTheWholeTime) {
+  busy_cpu_ = 2;
+  EXPECT_EQ(seen().refused, "");
+  busy_cpu_ = 99;
+  EXPECT_EQ(second().refused, "");
+  EXPECT_EQ(kind_->apply().text, "widened the cpus of 4 processes (4 threads) from 0 to 0-1,3");
+}
+
+TEST_F(NarrowAffinityTest, GivesNoHardwareThreadsOfTheSameCore) {
+  host_.write("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0,2\n");
+  put_cpus_of_launcher("0,2");
+  EXPECT_EQ(seen().refused, "the other cpus are only hardware threads of the cores that it uses");
+}
+
+TEST_F(NarrowAffinityTest, StaysOnTheNumaNodesOfTheCrowd) {
+  host_.write("/sys/devices/system/node/node0/cpulist", "0-1\n");
+  host_.write("/sys/devices/system/node/node1/cpulist", "2-3\n");
+  EXPECT_EQ(applied().text, "widened the cpus of 4 processes (4 threads) from 0 to 0-1");
+}
+
+TEST_F(NarrowAffinityTest, LeavesACrowdAloneThatFillsItsNumaNode) {
+  host_.write("/sys/devices/system/node/node0/cpulist", "0\n");
+  host_.write("/sys/devices/system/node/node1/cpulist", "1-3\n");
+  EXPECT_EQ(seen().refused, "the other cpus are on other NUMA nodes than its memory");
+}
+
+TEST_F(NarrowAffinityTest, TakesACopyOfTheNodesListForNoCpusetOfTheJob) {
+  batch_system_ = true;
+  host_.write("/proc/self/mountinfo", "31 23 0:28 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n");
+  for (const int id : {501, 502, 503, 504}) {
+    host_.write("/proc/" + std::to_string(id) + "/cgroup", "4:cpuset:/job\n");
+  }
+  host_.write("/sys/fs/cgroup/cpuset/job/cgroup.procs", "501\n502\n503\n504\n");
+  host_.write("/sys/fs/cgroup/cpuset/job/cpuset.cpus", "0-3\n");
+  host_.write("/sys/fs/cgroup/cpuset/job/cpuset.effective_cpus", "0-3\n");
+  EXPECT_EQ(seen().refused, "no cpuset of its own confines the job, so that the cpus that it owns are not known");
+  host_.write("/sys/fs/cgroup/cpuset/job/cpuset.cpus", "0-2\n");
+  host_.write("/sys/fs/cgroup/cpuset/job/cpuset.effective_cpus", "0-2\n");
+  EXPECT_EQ(second().refused, "");
+}
+
+TEST_F(NarrowAffinityTest, LeavesRealtimeThreadsAlone) {
+  bind({{601, "0"}, {602, "0"}});
+  host_.write("/proc/501/task/601/stat", stat_of(601, 0, 200, 500, 1));
+  host_.write("/proc/501/task/602/stat", stat_of(602, 0, 200, 500, 3));
+  EXPECT_EQ(applied().threads, 5U);
+  EXPECT_EQ(cpus_of(601), "0");
+  EXPECT_EQ(cpus_of(602), "0-3");
+}
+
+TEST_F(NarrowAffinityTest, SaysThatTheCpusetOfTheProcessesAllowsNoMore) {
+  masks_.cpuset = CpuSet::of_list("0");
+  EXPECT_EQ(applied().text, "their own cpuset allows no more");
+}
+
+TEST_F(NarrowAffinityTest, TakesCpusBackAsTheyWereReallyGiven) {
+  masks_.cpuset = CpuSet::of_list("0-1");
+  applied();
+  bind({{601, "0-1"}});
+  host_.write("/proc/501/task/601/stat", stat_of(601, 0, 800));
+  EXPECT_EQ(kind_->undo().threads, 5U);
+  EXPECT_EQ(cpus_of(601), "0");
+}
+
+TEST_F(NarrowAffinityTest, SaysThatTheIdleTimeIsNotKnown) {
+  open();
+  second();
+  second();
+  host_.remove("/proc/stat");
+  idle_per_second_ = 0;
+  for (auto& [id, worker] : workers_) put_times(id, {worker.ticks += 25, 25, worker.start});
+  step(10);
+  EXPECT_EQ(kind_->look(kCrowded).refused, "the idle time of the other cpus that the job owns is not known");
+}
+
+TEST(Claim, IsHeldByOneCollectorOfAJob) {
+  const std::string job = "4711-" + std::to_string(::getpid());
+  {
+    const Descriptor claim = claim_job(1000, job);
+    EXPECT_TRUE(claim);
+    EXPECT_FALSE(claim_job(1000, job));
+    EXPECT_TRUE(claim_job(1001, job));
+    EXPECT_TRUE(claim_job(1000, job + "0"));
+    EXPECT_FALSE(claim_job(1000, std::string(200, '1')));
+  }
+  EXPECT_TRUE(claim_job(1000, job));
+}
+
+TEST_F(NarrowAffinityTest, NamesManyCpusByTheirNumber) {
+  std::string odd = "0";
+  for (int cpu = 2; cpu < 128; cpu += 2) odd += ',' + std::to_string(cpu);
+  host_.write("/sys/devices/system/cpu/online", "0-127\n");
+  put_cpus_of_launcher(odd);
+  open();
+  const auto many = [&](int idle) {
+    std::string text;
+    for (int cpu = 0; cpu < 128; ++cpu) {
+      text += "cpu" + std::to_string(cpu) + " 1 2 3 " + std::to_string(idle) + " 5 6 7 0 0 0\n";
+    }
+    for (auto& [id, worker] : workers_) put_times(id, {worker.ticks += 25, 25, worker.start});
+    host_.write("/proc/stat", text);
+    step(10);
+    return kind_->look(kCrowded);
+  };
+  many(100);
+  many(200);
+  EXPECT_EQ(many(300).refused, "");
+  EXPECT_EQ(kind_->apply().text, "widened the cpus of 4 processes (4 threads) from 0 to 64 cpus");
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <stdexcept>
+
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/config_keys.h"
 #include "job_on_host.h"
@@ -18,6 +20,7 @@ struct Counter {
   Change undone{.threads = 4, .text = "changed 4 threads back"};
   int applied = 0;
   int undos = 0;
+  bool fails = false;
 };
 Counter counter;
 
@@ -26,6 +29,7 @@ class CountingKind final : public Intervention {
   SeenFinding look(const JobLoad& /*load*/) override { return counter.sight; }
   Change apply() override {
     ++counter.applied;
+    if (counter.fails) throw std::runtime_error("half-way");
     return counter.change;
   }
   Change undo() override {
@@ -57,6 +61,7 @@ class TrialsTest : public JobOnHost {
     for (int i = 0; i < count; ++i) {
       times_.waiting_ns = std::max<std::int64_t>(times_.waiting_ns, 0) + static_cast<std::int64_t>(waiting * kSecond);
       times_.used_ns = std::max<std::int64_t>(times_.used_ns, 0) + static_cast<std::int64_t>(used * kSecond);
+      times_.all_waiting_known = all_known_;
       trials_->look(second_ += kSecond, times_);
     }
   }
@@ -67,6 +72,7 @@ class TrialsTest : public JobOnHost {
   std::optional<Trials> trials_;
   Texts events_;
   JobTimes times_;
+  bool all_known_ = true;
   std::int64_t second_ = 1'000 * kSecond;
 };
 
@@ -139,7 +145,7 @@ TEST_F(TrialsTest, GoOnWhereTheProcessesEndedMeanwhile) {
   open();
   counter.undone = {.threads = 0, .text = {}};
   crowded(10);
-  seconds(12, 0, 0);
+  seconds(61, 0, 0);
   EXPECT_EQ(events_.back(), "test.counting intervention_ended: its processes ended, or changed it themselves");
   crowded(10);
   EXPECT_EQ(counter.applied, 2);
@@ -171,7 +177,62 @@ TEST_F(TrialsTest, TakeAChangeBackWhoseEffectCannotBeMeasured) {
   crowded(10);
   for (int i = 0; i < 61; ++i) trials_->look(second_ += kSecond, {});
   EXPECT_EQ(events_.back(),
-            "test.counting intervention_undone: changed 4 threads back; its effect could not be measured");
+            "test.counting intervention_withdrawn: changed 4 threads back; its effect could not be measured");
+  crowded(11);
+  EXPECT_EQ(counter.applied, 2) << "it may have helped";
+}
+
+TEST_F(TrialsTest, ExpectNoMoreReliefThanThereWasWaiting) {
+  open();
+  seconds(10, 1, 1);
+  seconds(12, 0.1, 60);
+  EXPECT_EQ(events_.back(), "test.counting intervention_kept: waiting 1.00 -> 0.10, cpus used 1.00 -> 60.00");
+}
+
+TEST_F(TrialsTest, JudgeByCpuTimeAloneWhereThreadsAreLeftOut) {
+  all_known_ = false;
+  open();
+  seconds(10, 15, 1);
+  seconds(12, 15, 8);
+  EXPECT_EQ(events_.back(),
+            "test.counting intervention_kept: cpus used 1.00 -> 8.00, waiting of all threads not known");
+}
+
+TEST_F(TrialsTest, DoNotMeasureAJobThatIsStopped) {
+  open();
+  crowded(12);
+  free(5);
+  seconds(30, 0, 0);
+  free(9);
+  EXPECT_EQ(events_.size(), 1U);
+  free(1);
+  EXPECT_EQ(events_.back(), "test.counting intervention_kept: waiting 3.00 -> 0.00, cpus used 1.00 -> 2.00");
+}
+
+TEST_F(TrialsTest, TakeAChangeBackWhenTheRecordingEnds) {
+  open();
+  trials_->end("the recording ended");
+  EXPECT_TRUE(events_.empty());
+  crowded(15);
+  trials_->end("the recording ended");
+  EXPECT_EQ(counter.undos, 1);
+  EXPECT_EQ(events_.back(), "test.counting intervention_withdrawn: changed 4 threads back; the recording ended");
+}
+
+TEST_F(TrialsTest, KeepAChangeWhenTheRecordingEndsLater) {
+  open();
+  crowded(12);
+  free(10);
+  trials_->end("the recording ended");
+  EXPECT_EQ(counter.undos, 0);
+}
+
+TEST_F(TrialsTest, TakeAChangeBackThatFailedHalfWay) {
+  open();
+  counter.fails = true;
+  EXPECT_THROW(crowded(10), std::runtime_error);
+  trials_->end("it failed");
+  EXPECT_EQ(events_, Texts{"test.counting intervention_withdrawn: changed 4 threads back; it failed"});
 }
 
 TEST_F(TrialsTest, LookOnceASecond) {

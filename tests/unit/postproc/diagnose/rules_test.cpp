@@ -356,9 +356,11 @@ TEST(RuleAffinity, TellsWhatRevealChangedAndWhatThatBrought) {
       result.sentence.starts_with("At 22:13:40 UTC, reveal widened the cpus of 1 process (3 threads) from 0 to "
                                   "0-1 on n01: threads without a cpu "))
       << result.sentence;
-  EXPECT_NE(result.sentence.find(" before and 1.00 after (95 % interval of the change: -"), std::string::npos)
+  EXPECT_NE(result.sentence.find(" before and 1.00 after (95 % interval of the change if nothing else changed: -"),
+            std::string::npos)
       << result.sentence;
-  EXPECT_TRUE(result.sentence.ends_with("). This helped, so it stays until the job ends.")) << result.sentence;
+  EXPECT_TRUE(result.sentence.ends_with("). The job used more cpu time, so it stays for these processes."))
+      << result.sentence;
 }
 
 TEST(RuleAffinity, LeavesOutTheTimeInWhichATrialWasMade) {
@@ -373,7 +375,43 @@ TEST(RuleAffinity, LeavesOutTheTimeInWhichATrialWasMade) {
   EXPECT_TRUE(found[0].sentence.starts_with("The job's processes may use only 1 of the 2 cpus"));
   ASSERT_EQ(found[0].interventions.size(), 1U);
   EXPECT_EQ(found[0].interventions[0].outcome, InterventionResult::Outcome::undone);
-  EXPECT_TRUE(found[0].interventions[0].sentence.ends_with("This did not help, so it was undone."));
+  EXPECT_TRUE(found[0].interventions[0].sentence.ends_with(
+      "The job used hardly more cpu time, or its threads waited as before, so it was undone."));
+}
+
+TEST(RuleAffinity, SpeaksOfNoChangeThatTheIntervalDoesNotShow) {
+  Telemetry telemetry = widened_job(60, 60);
+  std::vector<Event> events{intervention(telemetry, 20, "intervention_tried", "widened the cpus"),
+                            intervention(telemetry, 32, "intervention_kept", "waiting 2.00 -> 2.00")};
+  const auto sentence = [&] {
+    const auto found = findings_of(telemetry, "cpu.affinity_too_narrow", {}, {}, events);
+    return found.empty() || found[0].interventions.empty() ? "" : found[0].interventions[0].sentence;
+  };
+  EXPECT_TRUE(sentence().ends_with(" Its effect is unclear; it stays for these processes.")) << sentence();
+  events[1] = intervention(telemetry, 32, "intervention_withdrawn", "gave 3 threads cpus 0 again; it failed");
+  EXPECT_TRUE(sentence().ends_with(" Its effect is not known, and it was undone.")) << sentence();
+}
+
+TEST(RuleAffinity, ComparesNoWaitingOfWhichThreadsWereLeftOut) {
+  const Telemetry telemetry = widened_job(20, 60);
+  const std::vector<Event> events{
+      intervention(telemetry, 20, "intervention_tried", "widened the cpus"),
+      intervention(telemetry, 32, "intervention_kept", "cpus used 1.00 -> 2.00, waiting of all threads not known")};
+  const auto found = findings_of(telemetry, "cpu.affinity_too_narrow", {}, {}, events);
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].interventions.size(), 1U);
+  ASSERT_EQ(found[0].interventions[0].effects.size(), 1U);
+  EXPECT_EQ(found[0].interventions[0].effects[0].metric, "job.cpu_time");
+}
+
+TEST(RuleAffinity, SeesTheCrowdAgainThatCameAfterAKeptChange) {
+  const Telemetry telemetry = widened_job(20, 35);
+  const std::vector<Event> events{intervention(telemetry, 20, "intervention_tried", "widened the cpus"),
+                                  intervention(telemetry, 32, "intervention_kept", "")};
+  const auto found = findings_of(telemetry, "cpu.affinity_too_narrow", {}, {}, events);
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].intervals.size(), 2U);
+  EXPECT_NEAR(seconds_of(telemetry, found[0].intervals[1].begin_utc_ns), 35, 0.11);
 }
 
 TEST(RuleAffinity, TellsWhyRevealChangedNothing) {
