@@ -13,7 +13,7 @@ namespace reveal {
 namespace {
 
 constexpr std::chrono::milliseconds kLimit{3000};
-constexpr std::size_t kLargest = 16 << 20;
+constexpr std::size_t kLargestExport = 16 << 20;
 
 // hwloc's plug-ins for graphics open display connections and load GPU libraries: neither belongs in a profiler's start.
 constexpr const char* kComponents = "-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero";
@@ -40,7 +40,7 @@ std::string exported_topology(const std::string& root) {
 
 // In a child, because hwloc keeps megabytes and may load a library that hangs. It runs before any thread is started.
 std::string discover(const std::string& root) {
-  ChildAnswer answer = query_child([&root] { return exported_topology(root); }, kLimit, kLargest);
+  ChildAnswer answer = query_child([&root] { return exported_topology(root); }, kLimit, kLargestExport);
   return answer.complete ? std::move(answer.text) : std::string();
 }
 

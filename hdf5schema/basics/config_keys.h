@@ -98,7 +98,8 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "Detectors: \"reveal\", or \"paper\" for the literal method of arXiv 2510.26008"},
     {"report", "history", ConfigForm::truth, "true",
      "Compare each run with earlier runs of the same command and shape: with run.json in their directories, found "
-     "through an index in the user's ~/.local/state/reveal. --no-history switches this off for one run"},
+     "through an index in the user's ~/.local/state/reveal. --no-history of reveal report switches this off for one "
+     "report"},
     {"report", "mute", ConfigForm::list, "",
      "[\"RULE@NODE\"]: known findings that are not reported, for example cpu.outsider@n03; both parts may contain *, "
      "and "
@@ -118,13 +119,10 @@ inline constexpr ConfigKey kConfigKeys[] = {
 
     {"intervention", "rules", ConfigForm::names, "",
      "Rules on whose findings reveal may act in all jobs but those with --reveal=intervene=off or "
-     "REVEAL_INTERVENE=off. "
-     "It then changes processes of the job only, as the job's user, measures the effect for 10 s, takes the change "
-     "back "
-     "if it did not help, and reports it. Default: none.\n"
-     "\"cpu.affinity_too_narrow\": threads that crowd on a part of the cpus that the job owns, while others of these "
-     "are "
-     "idle, may run on all of them (taskset)"},
+     "REVEAL_INTERVENE=off. It then changes processes of the job only, as the job's user, measures the effect for 10 "
+     "s, takes the change back if it did not help, and reports it. Default: none.\n"
+     "\"cpu.affinity_too_narrow\": threads that crowd on a part of the cpus that the job owns also get those of the "
+     "others that are idle and on the same NUMA nodes (taskset)"},
 
     {"slurm", "min_seconds", ConfigForm::whole, "10", "Jobs that are shorter than this many seconds leave no files",
      "0", "86400"},
