@@ -138,12 +138,13 @@ const RegisteredRule kRule{{
     .look_alikes = "mem.leak_oom_risk",
     .proof = Proof::real,
     .user_remedy =
-        {{"#SBATCH --mem={memory_more}   # of each node: a quarter more than the limit of {memory_limit}; the "
+        {{"#SBATCH --mem={memory_more}   # of each node: at least a quarter more than the limit of {memory_limit}; the "
           "need was not measured; in place of --mem-per-cpu or --mem-per-gpu",
           "job"}},
     .advice =
-        {{"Raise the memory limit of the job, for example to {memory_more}: a quarter more than {memory_limit}. The "
-          "need was not measured.",
+        {{"Raise the memory limit where it was set for the job, for example to {memory_more}: at least a quarter more "
+          "than "
+          "{memory_limit}. The need was not measured.",
           "!job"},
          {"The limit of {memory_limit} is that of {memory_group}, not of the whole job: raise the --mem of that "
           "srun, or the limit of the container.",

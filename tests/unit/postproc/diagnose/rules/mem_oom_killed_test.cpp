@@ -71,8 +71,8 @@ TEST(RuleOomKilled, SaysHowMuchTheKilledProcessHadAndAFigureToAskFor) {
       << found[0].sentence;
   ASSERT_FALSE(found[0].remedy.advice.empty());
   EXPECT_EQ(found[0].remedy.advice[0],
-            "Raise the memory limit of the job, for example to 384M: a quarter more than 304M. The need was not "
-            "measured.");
+            "Raise the memory limit where it was set for the job, for example to 384M: at least a quarter more than "
+            "304M. The need was not measured.");
 }
 
 TEST(RuleOomKilled, IsSilentWhereNobodyWasKilled) {
