@@ -143,8 +143,7 @@ const RegisteredRule kRule{{
           "job"}},
     .advice =
         {{"Raise the memory limit where it was set for the job, for example to {memory_more}: at least a quarter more "
-          "than "
-          "{memory_limit}. The need was not measured.",
+          "than {memory_limit}. The need was not measured.",
           "!job"},
          {"The limit of {memory_limit} is that of {memory_group}, not of the whole job: raise the --mem of that "
           "srun, or the limit of the container.",
