@@ -318,19 +318,38 @@ struct Grown {
   }
 };
 
-/// " It waited at least 20 ms of that for its data loader."; "" where that is not known of one of the late ranks.
-std::string input_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late) {
+/// By how much the collections of garbage grew.
+std::optional<double> gc_growth(const SlowSteps& slow) {
+  return slow.gc && slow.usual_gc ? std::optional(*slow.gc - *slow.usual_gc) : std::nullopt;
+}
+
+/// The part of the delay that all late ranks spent so; nothing where it is not most of it, or not known of one of them.
+std::optional<double> part_of_delay(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
+                                    std::optional<double> (*growth_of)(const SlowSteps&)) {
+  if (late.ranks.empty()) return std::nullopt;
   double least = late.seconds;
   for (const std::size_t rank : late.ranks) {
     const auto its = std::find_if(group.begin(), group.end(), [&](const Seen& one) {
       return one.node == ranks[rank].node() && one.slow->rank == ranks[rank].trend->rank;
     });
-    const auto growth = its == group.end() ? std::nullopt : input_growth(*its->slow);
-    if (!Grown::is_most(growth, late.seconds)) return "";
+    const auto growth = its == group.end() ? std::nullopt : growth_of(*its->slow);
+    if (!Grown::is_most(growth, late.seconds)) return std::nullopt;
     least = std::min(least, *growth);
   }
-  return fmt::format(" {} waited at least {} of that for {} data loader{}.", late.ranks.size() > 1 ? "They" : "It",
-                     milliseconds(least), late.ranks.size() > 1 ? "their" : "its", late.ranks.size() > 1 ? "s" : "");
+  return least;
+}
+
+/// " It waited at least 20 ms of that for its data loader."; "" where that is not known of one of the late ranks.
+std::string delay_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late) {
+  const bool several = late.ranks.size() > 1;
+  if (const auto gc = part_of_delay(ranks, group, late, gc_growth)) {
+    return fmt::format(" {} spent {} of that in Python's garbage collector.", several ? "They" : "It",
+                       milliseconds(*gc));
+  }
+  const auto input = part_of_delay(ranks, group, late, input_growth);
+  if (!input) return "";
+  return fmt::format(" {} waited at least {} of that for {} data loader{}.", several ? "They" : "It",
+                     milliseconds(*input), several ? "their" : "its", several ? "s" : "");
 }
 
 /// The work on which the time was spent, as far as known.
@@ -345,7 +364,7 @@ std::string part_words(const std::vector<Rank>& ranks, const std::vector<Seen>& 
   }
   if (!names.empty()) {
     return fmt::format("The other ranks waited for {}, which began each backward pass {} later than usual.{}",
-                       listed(names, 3), milliseconds(late.seconds), input_words(ranks, group, late));
+                       listed(names, 3), milliseconds(late.seconds), delay_words(ranks, group, late));
   }
   const auto of_this = [&](double part) {
     return fmt::format("{} {}", late.known ? "No rank was late; of this time," : "Of this time,",
@@ -472,7 +491,10 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
     const bool computes_longer = !grown.cpu || *grown.cpu >= kMost * extra;
     const bool known = Grown::is_most(grown.gc, extra) || Grown::is_most(grown.input, extra);
     if (late.ranks.empty() && computes_longer && !known) continue;
-    findings.push_back(describe(context, rule, ranks, group, late, part_words(ranks, group, late, grown, extra)));
+    const bool collects =
+        late.ranks.empty() ? Grown::is_most(grown.gc, extra) : part_of_delay(ranks, group, late, gc_growth).has_value();
+    findings.emplace_back(describe(context, rule, ranks, group, late, part_words(ranks, group, late, grown, extra)),
+                          collects ? JobValues{{"gc", "yes"}} : JobValues());
   }
   return findings;
 }
@@ -492,7 +514,7 @@ const RegisteredJobRule kSlowSteps(
         .subsystem = Subsystem::process,
         .order = 600,
         .look_alikes = "steps with more to do, warm-up, checkpoints, validation",
-        .proof = Proof::test_double,
+        .proof = Proof::real,
         .thresholds = {{"min_share", 0.1, "ratio", "least growth of a step, relative to the usual step"},
                        {"min_extra", 1, "ms", "least growth of a step"},
                        {"min_steps", 20, "steps", "least number of slow steps"},
@@ -502,7 +524,10 @@ const RegisteredJobRule kSlowSteps(
         .user_remedy = {"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in "
                         "the next run, "
                         "while the steps are slow, with py-spy of PyPI: where the ranks wait"},
-        .advice = {"Look at what else was found at that time; a rank that is late keeps all others waiting."},
+        .advice = {{"In the program, once all is set up: gc.collect() and gc.freeze(); collections then leave these "
+                    "objects out. Look for code that calls gc.collect() itself.",
+                    "gc"},
+                   {"Look at what else was found at that time; a rank that is late keeps all others waiting.", "!gc"}},
         .admin_remedy = {"Look at {nodes} in that interval: clocks, throttling, network, leftover processes."},
         .verify = {.expected = "the time of each step is as it was before"},
         .sources = {"https://arxiv.org/abs/2410.12588"},

@@ -240,6 +240,20 @@ TEST(RuleSlowSteps, TellsThatPythonCollectedGarbage) {
       << found[0].sentence;
 }
 
+TEST(RuleSlowSteps, TellsThatTheLateRankCollectedGarbage) {
+  Training job = with_a_late_rank(3);
+  EXPECT_EQ(found_in(job).at(0).sentence.find("garbage"), std::string::npos);
+  job.parts = {{"stack.time", "/python.gc", [](std::size_t rank, int step) {
+                  return rank == 3 && is_slow(step) ? kExtra / (kUsual + kExtra) : 0.001 / kUsual;
+                }}};
+  const auto found = found_in(job);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  EXPECT_NE(found[0].sentence.find(" of that in Python's garbage collector."), std::string::npos) << found[0].sentence;
+  ASSERT_EQ(found[0].remedy.advice.size(), 1U);
+  EXPECT_NE(found[0].remedy.advice[0].find("gc.freeze()"), std::string::npos);
+}
+
 std::vector<NodeTrace> with_channel(std::vector<NodeTrace> traces, const std::string& metric,
                                     const std::string& instance) {
   for (NodeTrace& trace : traces) {
