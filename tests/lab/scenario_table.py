@@ -78,7 +78,7 @@ SCENARIOS = {
     "validation": Scenario("look-alike of stall: one rank computes while the others wait", busy, workloads=TORCH,
                            least_seconds=100, stack=True),
     "garbage": Scenario("one rank searches for garbage among a million objects in each step", garbage, 1, "process",
-                        ("network", "cpu"), "stack.gc_pauses", workloads=("mlp-train", "cnn-train", "encoder-train"),
+                        ("network", "cpu"), "stack.slow_steps", workloads=("mlp-train", "cnn-train", "encoder-train"),
                         least_seconds=100, stack=True),
     "garbage_young": Scenario("look-alike of garbage: among the youngest objects only", garbage, 0,
                               workloads=("mlp-train", "cnn-train", "encoder-train"), least_seconds=100, stack=True),
