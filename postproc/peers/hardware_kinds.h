@@ -11,15 +11,17 @@
 
 namespace reveal {
 
+/// A kind with fewer nodes has no peers of its own.
+inline constexpr std::size_t kLeastOfKind = 3;
+
 /// Whether the fact names the kind: the model of the machine, of its processor or of its GPUs.
 [[nodiscard]] bool names_the_kind(std::string_view key) noexcept;
 
 /// Whether a fact has its value by the kind of the node, so that it is compared within each kind.
 [[nodiscard]] bool follows_the_kind(std::string_view key) noexcept;
 
-/// The indices of the nodes by kind, the largest kind first. A kind with fewer than `least` nodes has no peers of its
-/// own: its nodes are among those of the largest kind.
-[[nodiscard]] std::vector<std::vector<std::size_t>> hardware_kinds(const std::vector<const NodeProfile*>& nodes,
-                                                                   std::size_t least);
+/// The indices of the nodes by kind, the largest kind first. Nodes of a kind with fewer than kLeastOfKind are among
+/// those of the largest kind. GPUs make a kind only if all nodes have some: a driver may have failed to load.
+[[nodiscard]] std::vector<std::vector<std::size_t>> hardware_kinds(const std::vector<const NodeProfile*>& nodes);
 
 }  // namespace reveal

@@ -3,7 +3,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -50,7 +49,7 @@ class Comparer {
 
   PeerComparison run(double least_percent) {
     out_.reason.clear();
-    for (const auto& kind : hardware_kinds(nodes_, kLeastNodes)) {
+    for (const auto& kind : hardware_kinds(nodes_)) {
       straggler_sought_ = false;
       for (const auto& members : find_peer_groups(table_, kind)) out_.groups.push_back(compare_group(members));
     }
@@ -144,15 +143,14 @@ std::map<SharedText, NodesByValue> facts_that_differ(const std::vector<const Nod
   return differing;
 }
 
-/// The same of some nodes only. Both lists are sorted.
-NodesByValue among(const NodesByValue& all, const std::vector<std::size_t>& nodes) {
-  NodesByValue some;
+/// The same for each kind of nodes.
+std::vector<NodesByValue> by_kind(const NodesByValue& all, const std::vector<std::size_t>& kind_of_node,
+                                  std::size_t kinds) {
+  std::vector<NodesByValue> of_kind(kinds);
   for (const auto& [value, with] : all) {
-    std::vector<std::size_t> both;
-    std::set_intersection(with.begin(), with.end(), nodes.begin(), nodes.end(), std::back_inserter(both));
-    if (!both.empty()) some.emplace(value, std::move(both));
+    for (const std::size_t n : with) of_kind[kind_of_node[n]][value].push_back(n);
   }
-  return some;
+  return of_kind;
 }
 
 /// Adds the values that are not the most frequent one, if at least so many nodes have that.
@@ -174,17 +172,27 @@ void add_differences(const std::vector<const NodeProfile*>& nodes, const SharedT
 std::vector<FactDifference> fact_differences(const std::vector<const NodeProfile*>& nodes) {
   std::vector<FactDifference> differences;
   if (nodes.size() < kLeastNodes) return differences;
-  const auto kinds = hardware_kinds(nodes, kLeastNodes);
+  const auto kinds = hardware_kinds(nodes);
+  std::vector<std::size_t> kind_of_node(nodes.size(), 0);
+  for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+    for (const std::size_t n : kinds[kind]) kind_of_node[n] = kind;
+  }
   const auto most_of = [](std::size_t count) { return kMajority * static_cast<double>(count); };
-  for (const auto& [key, by_value] : facts_that_differ(nodes)) {
-    if (kinds.size() > 1 && names_the_kind(key)) {
-      add_differences(nodes, key, by_value, 0, differences);  // no kind need be the usual one
-    } else if (kinds.size() > 1 && follows_the_kind(key)) {
-      for (const auto& kind : kinds)
-        add_differences(nodes, key, among(by_value, kind), most_of(kind.size()), differences);
-    } else {
-      add_differences(nodes, key, by_value, most_of(nodes.size()), differences);
+  const auto differing = facts_that_differ(nodes);
+  for (const auto& [key, values] : differing) {
+    if (kinds.size() > 1 && names_the_kind(key)) continue;
+    if (kinds.size() == 1 || !follows_the_kind(key)) {
+      add_differences(nodes, key, values, most_of(nodes.size()), differences);
+      continue;
     }
+    const auto of_kind = by_kind(values, kind_of_node, kinds.size());
+    for (std::size_t kind = 0; kind < kinds.size(); ++kind) {
+      add_differences(nodes, key, of_kind[kind], most_of(kinds[kind].size()), differences);
+    }
+  }
+  // Last, because there may be many; no kind need be the usual one.
+  for (const auto& [key, values] : differing) {
+    if (kinds.size() > 1 && names_the_kind(key)) add_differences(nodes, key, values, 0, differences);
   }
   return differences;
 }

@@ -345,7 +345,7 @@ void print_job(Page& page, const Section& section) {
 /// The command stays in one piece.
 void print_verify(Page& page, const std::string& directory, const Finding& finding) {
   const std::string command = fmt::format("reveal compare {} NEXT_RUN", shell_word(directory));
-  const TypedLine typed{printable(command, kLongestLine), expected_of_comparison(finding)};
+  const TypedLine typed{printable(command, kLongestLine), printable(expected_of_comparison(finding), 200)};
   const std::string whole = typed.command + "  # " + typed.comment;
   const bool fits = kIndent + kLabel + columns(whole) <= page.width();
   fits ? page.command("verify", TypedLine{whole, ""}) : page.command("verify", typed);

@@ -178,7 +178,7 @@ const RegisteredRule kRule{{
     .admin_remedy = {{"slurm.conf: TaskPlugin=task/cgroup,task/affinity   # masks that follow the allocation", "job"}},
     .verify = {.command = "grep Cpus_allowed_list /proc/self/status",
                .where = "inside the next run",
-               .expected = "all cpus that the job owns"},
+               .expected = "all cpus that the job owns on the node, in its ranks together"},
     .sources = {"https://slurm.schedmd.com/sbatch.html#OPT_cpus-per-task",
                 "https://slurm.schedmd.com/srun.html#OPT_cpu-bind", "https://github.com/pytorch/pytorch/issues/101850"},
     .check = check,

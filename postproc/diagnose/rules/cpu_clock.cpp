@@ -284,7 +284,7 @@ const RegisteredRule kFrequency{{
           "the governor",
           kIf}},
     .verify = {.command = "reveal check",
-               .where = "on each node",
+               .where = "on each node, while the next run works",
                .expected = "cpu.governor_powersave in the list \"ok\""},
     .sources = {"https://docs.kernel.org/admin-guide/pm/cpufreq.html",
                 "https://docs.kernel.org/admin-guide/pm/intel_pstate.html"},

@@ -155,7 +155,7 @@ const RegisteredRule kXid{{
           "there; Xid 79: the GPU is off the bus, power off and on",
           "avoid_node"}},
     .verify = {.command = "dmesg -T | grep 'NVRM: Xid'",
-               .where = "on the node, after the next run",
+               .where = "as root on the node, after the next run",
                .expected = "no line of the time of that run"},
     .sources = {"https://docs.nvidia.com/deploy/xid-errors/index.html"},
     .check = check_xid,

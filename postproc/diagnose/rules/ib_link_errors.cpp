@@ -114,9 +114,10 @@ const RegisteredRule kRule{{
                      {"ethtool -S {interface} | grep -iE 'phy|symbol|crc'   # error counters of the card",
                       "!infiniband"},
                      "Clean or replace the cable or its module; if the errors stay, the port."},
-    .verify = {.command = "grep . /sys/class/infiniband/*/ports/*/counters/*err*",
+    .verify = {.command = "grep . /sys/class/infiniband/*/ports/*/counters/*err* "
+                          "/sys/class/infiniband/*/ports/*/counters/link_downed",
                .where = "on the node, before and after a day of load",
-               .expected = "the same counts"},
+               .expected = "the same link_downed and link_error_recovery, and hardly more of the others"},
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",
                 "https://github.com/Azure/azurehpc-health-checks"},
     .check = check,

@@ -156,9 +156,9 @@ const RegisteredRule kRule{{
         {{"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # files that earlier jobs left",
           "!shared_memory"},
          {"find {place} -xdev -printf '%s %u %p\\n' | sort -n | tail   # files that ended jobs left", "shared_memory"}},
-    .verify = {.command = "df -h",
+    .verify = {.command = "df -h; df -i",
                .where = "on the node, at the end of the next run",
-               .expected = "free space in the file system of that directory"},
+               .expected = "free space and free inodes in the file system of that directory"},
     .sources = {"https://man7.org/linux/man-pages/man3/statvfs.3.html"},
     .check = check,
 }};

@@ -273,7 +273,9 @@ const RegisteredRule kDistance{{
                      {"echo {near_cpus} > /proc/irq/{irq}/smp_affinity_list   # changes the node until its next boot: "
                       "for each vector of the card",
                       kOr}},
-    .verify = {.command = "reveal check", .where = "on the node", .expected = "irq.remote_numa in the list \"ok\""},
+    .verify = {.command = "reveal check",
+               .where = "on the node, while a job uses the card",
+               .expected = "irq.remote_numa in the list \"ok\""},
     .sources = {"http://fasterdata.es.net/host-tuning/interrupt-binding",
                 "https://docs.kernel.org/core-api/irq/irq-affinity.html"},
     .check = check_distance,

@@ -363,7 +363,8 @@ const RegisteredRule kSingleQp{{
                      kIf}},
     .verify = {.command = "reveal compare THIS_RUN NEXT_RUN",
                .where = "after the next run",
-               .expected = "a step time that is shorter by more than its spread"},
+               .expected =
+                   "a pass time (run time, where passes were not counted) that is shorter by more than its spread"},
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-qps-per-connection",
                 "https://github.com/NVIDIA/nccl/issues/2409",
                 "https://github.com/NVIDIA/nccl/blob/master/src/transport/net_ib.cc",
@@ -395,7 +396,8 @@ const RegisteredRule kSockets{{
     .advice = {"Leave a cpu free for each of these threads; threads times sockets must not exceed 64."},
     .verify = {.command = "reveal compare THIS_RUN NEXT_RUN",
                .where = "after the next run",
-               .expected = "a step time that is shorter by more than its spread"},
+               .expected =
+                   "a pass time (run time, where passes were not counted) that is shorter by more than its spread"},
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-socket-nthreads",
                 "https://github.com/NVIDIA/nccl/blob/master/src/transport/net_socket.cc"},
     .check = check_sockets,

@@ -231,7 +231,8 @@ bool follows_from_another(const FactDifference& fact, const Facts& reasons) {
   const bool of_the_machine = std::any_of(kOfTheMachine.begin(), kOfTheMachine.end(),
                                           [&](std::string_view begin) { return fact.key.starts_with(begin); });
   return std::any_of(reasons.begin(), reasons.end(), [&](const FactDifference* one) {
-    const bool machine = one->key == "machine.model" || one->key == "cpu.model";
+    // A kind with peers of its own was compared with these.
+    const bool machine = (one->key == "machine.model" || one->key == "cpu.model") && one->nodes.size() < kLeastOfKind;
     return ((of_the_machine && machine) || follows_from(fact.key, one->key)) && are_all_in(fact.nodes, one->nodes);
   });
 }

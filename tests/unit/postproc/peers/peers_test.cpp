@@ -434,6 +434,19 @@ TEST(ConfigurationFindings, DoNotTellTheFirmwareOfAnotherMachine) {
   EXPECT_EQ(same.evidence.front().metric, "cpu.vulnerability.mmio_stale_data");
 }
 
+TEST(ConfigurationFindings, TellTheMicrocodeOfOneNodeAmongThoseOfItsModel) {
+  SpmdJob job;
+  auto profiles = job.record();
+  for (NodeProfile& profile : profiles) {
+    const bool old = profile.node.compare("n0005") >= 0;
+    profile.facts = {{"cpu.microcode", profile.node == "n0006" ? "0x1" : (old ? "0x2" : "0x3")},
+                     {"cpu.model", old ? "Xeon 8360Y" : "Xeon 8480+"}};
+  }
+  const Finding drift = drift_in(found_in(compared(profiles), {1, 2}));
+  EXPECT_NE(drift.sentence.find("n0006 has cpu.microcode = 0x1, other nodes have 0x2"), std::string::npos)
+      << drift.sentence;
+}
+
 TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"vm.hugepages-2048kB", "n0003 reserves 16 huge pages of 2 MiB (32 MiB), the other nodes 8"},
