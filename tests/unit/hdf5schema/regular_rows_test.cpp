@@ -161,7 +161,8 @@ TEST(RegularRows, OfAPeriodThatIsNoPartOfTheUsualOneAreAllRows) {
     writer.add_family(spec);
   }
   writer.close();
-  for (const TraceReader::Family& family : TraceReader(path).families()) EXPECT_EQ(family.spec.faster, 0s);
+  const TraceReader reader(path);
+  for (const TraceReader::Family& family : reader.families()) EXPECT_EQ(family.spec.faster, 0s);
 }
 
 }  // namespace
