@@ -107,7 +107,7 @@ std::vector<Interval> with_margins(std::span<const Interval> intervals, std::siz
   std::vector<Interval> wide;
   for (const Interval& at : intervals) {
     const auto margin = static_cast<std::size_t>(static_cast<double>(at.length()) * kMarginOfLength) + 1;
-    wide.push_back({at.begin - std::min(at.begin, margin), std::min(samples, at.end + margin)});
+    wide.push_back(widened(at, margin, samples));
   }
   return wide;
 }
@@ -194,6 +194,10 @@ std::size_t overlap(Interval a, Interval b) {
   const std::size_t begin = std::max(a.begin, b.begin);
   const std::size_t end = std::min(a.end, b.end);
   return end > begin ? end - begin : 0;
+}
+
+Interval widened(Interval at, std::size_t margin, std::size_t samples) {
+  return {at.begin - std::min(at.begin, margin), std::min(samples, at.end + margin)};
 }
 
 double mean_inside(std::span<const double> series, Interval interval) {

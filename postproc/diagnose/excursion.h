@@ -17,6 +17,9 @@ struct Interval {
 
 [[nodiscard]] std::size_t overlap(Interval a, Interval b);
 
+/// With `margin` samples more at both ends, as far as the series has them.
+[[nodiscard]] Interval widened(Interval at, std::size_t margin, std::size_t samples);
+
 /// Means skip missing samples; NaN when there is none.
 [[nodiscard]] double mean_inside(std::span<const double> series, Interval interval);
 [[nodiscard]] double mean_outside(std::span<const double> series, std::span<const Interval> excluded);

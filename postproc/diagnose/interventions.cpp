@@ -102,34 +102,13 @@ double independent_values(const std::vector<double>& values) {
   return count * (1 - correlation) / (1 + correlation);
 }
 
-struct SpreadOfMean {
-  double squared_error = 0;
-  double freedom = 0;
-};
-
-SpreadOfMean spread_of_mean(const std::vector<double>& values, double independent) {
-  const double mean = arithmetic_mean(values);
-  double squares = 0;
-  for (const double value : values) squares += (value - mean) * (value - mean);
-  const double variance = std::max(squares / static_cast<double>(values.size() - 1), kVarianceOfRounding);
-  return {variance / independent, independent - 1};
-}
-
-/// As Welch, for values that depend on each other.
 void add_interval(InterventionEffect& effect, const std::vector<double>& before, const std::vector<double>& after) {
-  const double count_before = independent_values(before);
-  const double count_after = independent_values(after);
-  if (count_before < kLeastIndependent || count_after < kLeastIndependent) return;
-  const SpreadOfMean a = spread_of_mean(before, count_before);
-  const SpreadOfMean b = spread_of_mean(after, count_after);
-  const double squared = a.squared_error + b.squared_error;
-  const double freedom =
-      squared * squared /
-      (a.squared_error * a.squared_error / a.freedom + b.squared_error * b.squared_error / b.freedom);
-  const double reach = t_critical(kConfidence, freedom) * std::sqrt(squared);
-  const double change = arithmetic_mean(after) - arithmetic_mean(before);
-  effect.change_low = change - reach;
-  effect.change_high = change + reach;
+  const IndependentValues independent{independent_values(before), independent_values(after)};
+  if (independent.first < kLeastIndependent || independent.second < kLeastIndependent) return;
+  const auto change = welch_difference(before, after, kVarianceOfRounding, independent);
+  if (!change) return;
+  effect.change_low = change->low;
+  effect.change_high = change->high;
 }
 
 /// The seconds that decided; for a try without a decision as many.

@@ -47,16 +47,22 @@ double t_critical(double confidence, double df) {
 
 std::optional<MeanDifference> welch_difference(std::span<const double> first, std::span<const double> second,
                                                double least_variance) {
+  return welch_difference(first, second, least_variance,
+                          {static_cast<double>(first.size()), static_cast<double>(second.size())});
+}
+
+std::optional<MeanDifference> welch_difference(std::span<const double> first, std::span<const double> second,
+                                               double least_variance, IndependentValues independent) {
   if (first.size() < 2 || second.size() < 2) return std::nullopt;
-  const auto squared_error = [&](std::span<const double> values) {
-    const double variance = std::max(squares_around_mean(values) / freedom(values), least_variance);
-    return variance / static_cast<double>(values.size());
+  const auto squared_error = [&](std::span<const double> values, double count) {
+    return std::max(squares_around_mean(values) / freedom(values), least_variance) / count;
   };
-  const double a = squared_error(first);
-  const double b = squared_error(second);
+  const double a = squared_error(first, independent.first);
+  const double b = squared_error(second, independent.second);
+  const double df_first = independent.first - 1;
+  const double df_second = independent.second - 1;
   // Welch-Satterthwaite.
-  const double df = a + b > 0 ? (a + b) * (a + b) / (a * a / freedom(first) + b * b / freedom(second))
-                              : freedom(first) + freedom(second);
+  const double df = a + b > 0 ? (a + b) * (a + b) / (a * a / df_first + b * b / df_second) : df_first + df_second;
   return with_standard_error(arithmetic_mean(second) - arithmetic_mean(first), std::sqrt(a + b), df);
 }
 

@@ -31,6 +31,16 @@ struct MeanDifference {
 [[nodiscard]] std::optional<MeanDifference> welch_difference(std::span<const double> first,
                                                              std::span<const double> second, double least_variance = 0);
 
+/// How many independent values say as much as the values of each group, where these resemble their neighbours; each is
+/// more than 1.
+struct IndependentValues {
+  double first = 0;
+  double second = 0;
+};
+[[nodiscard]] std::optional<MeanDifference> welch_difference(std::span<const double> first,
+                                                             std::span<const double> second, double least_variance,
+                                                             IndependentValues independent);
+
 /// The difference of groups that share one spread; `others`, of the same spread, may help to estimate it. Nothing if
 /// the three together are too few for a spread, or if a group is empty.
 [[nodiscard]] std::optional<MeanDifference> pooled_difference(std::span<const double> first,

@@ -11,7 +11,7 @@
 
 namespace reveal {
 
-/// A kind with fewer nodes has no peers of its own.
+/// Fewer nodes have no peers: with two, either may be the odd one.
 inline constexpr std::size_t kLeastOfKind = 3;
 
 /// Whether the fact names the kind: the model of the machine, of its processor or of its GPUs.

@@ -67,10 +67,6 @@ std::int64_t least_calls(const Members& members) {
       ->last->calls;
 }
 
-bool is_waiting(const Members& members, const Member& member) {
-  return member.last->calls > least_calls(members);
-}
-
 /// A rank may wait in a communicator that has an id, and of which another rank is not known.
 bool is_known(const QuietTime& rank, const std::vector<Members>& all) {
   return std::all_of(rank.communicators.begin(), rank.communicators.end(), [&all](const LastCollectives& last) {
@@ -83,8 +79,9 @@ bool is_known(const QuietTime& rank, const std::vector<Members>& all) {
 std::optional<MatchedCalls> behind_in(const std::vector<Members>& all, std::span<const QuietTime* const> ranks) {
   std::set<std::size_t> waiting;
   for (const Members& members : all) {
+    const std::int64_t least = least_calls(members);
     for (const Member& member : members) {
-      if (is_waiting(members, member)) waiting.insert(member.rank);
+      if (member.last->calls > least) waiting.insert(member.rank);
     }
   }
   for (const Members& members : all) {
@@ -93,7 +90,7 @@ std::optional<MatchedCalls> behind_in(const std::vector<Members>& all, std::span
     const std::int64_t number = least_calls(members) + 1;
     for (const Member& member : members) {
       matched.calls[member.rank] = member.last->calls;
-      if (is_waiting(members, member)) {
+      if (member.last->calls >= number) {
         matched.present.push_back(member.rank);
         const SizedCall* const call = call_at(*member.last, number);
         if (call != nullptr) matched.call = call_on(*member.last, *call, number);

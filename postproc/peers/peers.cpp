@@ -19,7 +19,6 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kLeastNodes = 3;  // with two, either may be the odd one
 constexpr double kMajority = 0.6;
 constexpr std::size_t kMostFacts = 40;
 constexpr std::size_t kLongReason = 300;
@@ -88,9 +87,9 @@ class Comparer {
       if (!column_test.run(c, tests, variances)) continue;
       ++group.channels;
       all += tests.size() - before;
-      if (overlap.members.size() >= kLeastNodes && table_.columns[c].name != kOwnTime) drop_chance(tests, before);
+      if (overlap.members.size() >= kLeastOfKind && table_.columns[c].name != kOwnTime) drop_chance(tests, before);
     }
-    if (overlap.members.size() < kLeastNodes) {
+    if (overlap.members.size() < kLeastOfKind) {
       const std::string differ = pair_sentence(tests, table_);
       group.reason = fmt::format("too few to know which of them differs over the whole job{}{}",
                                  differ.empty() ? "" : "; ", differ);
@@ -171,7 +170,7 @@ void add_differences(const std::vector<const NodeProfile*>& nodes, const SharedT
 
 std::vector<FactDifference> fact_differences(const std::vector<const NodeProfile*>& nodes) {
   std::vector<FactDifference> differences;
-  if (nodes.size() < kLeastNodes) return differences;
+  if (nodes.size() < kLeastOfKind) return differences;
   const auto kinds = hardware_kinds(nodes);
   std::vector<std::size_t> kind_of_node(nodes.size(), 0);
   for (std::size_t kind = 0; kind < kinds.size(); ++kind) {

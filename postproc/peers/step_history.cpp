@@ -179,6 +179,9 @@ class RankTrend {
     for (const PythonSamples& process : python) {
       if (process.process == rank) python_ = &process;
     }
+    if (python_ != nullptr) {
+      for (const std::string& place : python_->places) is_loader_wait_.push_back(waits_for_loader(place));
+    }
     seconds_.reserve(steps.size());
     waiting_.reserve(steps.size());
     for (const TrainingStep* step : steps) {
@@ -265,8 +268,8 @@ class RankTrend {
     for (const PythonSamples::Sample& sample : python_->samples) {
       const auto step = step_at(sample.time_ns);
       if (!step) continue;
-      const bool waits = sample.place != PythonSamples::kElsewhere &&
-                         waits_for_loader(python_->places[static_cast<std::size_t>(sample.place)]);
+      const bool waits =
+          sample.place != PythonSamples::kElsewhere && is_loader_wait_[static_cast<std::size_t>(sample.place)];
       if (*step >= at.begin && *step < at.end) {
         inside.add(waits, sample.weight);
       } else if (!is_inside(*step, all)) {
@@ -315,6 +318,7 @@ class RankTrend {
   std::int64_t utc_ns_;
   const Telemetry& telemetry_;
   const PythonSamples* python_ = nullptr;
+  std::vector<bool> is_loader_wait_;               // by place of these samples
   std::vector<double> cpus_, communication_, gc_;  // seconds per second, on the grid
   std::vector<double> seconds_, waiting_;          // by step
 };

@@ -66,9 +66,7 @@ double usual_time_of_requests(const RuleContext& context, const Disk& disk, std:
   const std::size_t margin = context.steps(1);
   std::vector<Interval> wider;
   wider.reserve(excluded.size());
-  for (const Interval& each : excluded) {
-    wider.push_back({each.begin - std::min(each.begin, margin), each.end + margin});
-  }
+  for (const Interval& each : excluded) wider.push_back(widened(each, margin, context.telemetry.samples));
   const double requests = mean_outside(disk.counts.values, wider);
   return requests > 0 ? mean_outside(disk.times.values, wider) / requests : kNaN;
 }

@@ -276,16 +276,15 @@ Late late_in(const std::vector<Rank>& ranks, const Begins& begins, std::size_t r
   return late;
 }
 
-/// Growth of a part of the step in the middle rank; nothing where it is not known of most.
 using Part = std::optional<double> SlowSteps::*;
-std::optional<double> growth_in(const std::vector<Seen>& group, Part inside, Part usual) {
-  std::vector<double> grown;
-  for (const Seen& one : group) {
-    if (one.slow->*inside && one.slow->*usual) grown.push_back(*(one.slow->*inside) - *(one.slow->*usual));
-  }
-  if (grown.empty() || 2 * grown.size() < group.size()) return std::nullopt;
-  return median_of(grown);
+/// By how much a part of the step grew; nothing where that is not known.
+using PartGrowth = std::optional<double> (*)(const SlowSteps&);
+
+template <Part inside, Part usual>
+std::optional<double> part_growth(const SlowSteps& slow) {
+  return slow.*inside && slow.*usual ? std::optional(*(slow.*inside) - *(slow.*usual)) : std::nullopt;
 }
+constexpr PartGrowth kGcGrowth = part_growth<&SlowSteps::gc, &SlowSteps::usual_gc>;
 
 /// By how much the wait for the data loader grew at least: chance is left out.
 std::optional<double> input_growth(const SlowSteps& slow) {
@@ -294,11 +293,11 @@ std::optional<double> input_growth(const SlowSteps& slow) {
   return *slow.input - *slow.usual_input - kChance * *slow.input_error;
 }
 
-/// The same of the middle rank; nothing where it is not known of most.
-std::optional<double> input_growth_in(const std::vector<Seen>& group) {
+/// The growth in the middle rank; nothing where it is not known of most.
+std::optional<double> growth_in(const std::vector<Seen>& group, PartGrowth growth) {
   std::vector<double> grown;
   for (const Seen& one : group) {
-    if (const auto growth = input_growth(*one.slow)) grown.push_back(*growth);
+    if (const auto by = growth(*one.slow)) grown.push_back(*by);
   }
   if (grown.empty() || 2 * grown.size() < group.size()) return std::nullopt;
   return median_of(grown);
@@ -318,21 +317,16 @@ struct Grown {
   }
 };
 
-/// By how much the collections of garbage grew.
-std::optional<double> gc_growth(const SlowSteps& slow) {
-  return slow.gc && slow.usual_gc ? std::optional(*slow.gc - *slow.usual_gc) : std::nullopt;
-}
-
 /// The part of the delay that all late ranks spent so; nothing where it is not most of it, or not known of one of them.
 std::optional<double> part_of_delay(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
-                                    std::optional<double> (*growth_of)(const SlowSteps&)) {
+                                    PartGrowth growth_of_part) {
   if (late.ranks.empty()) return std::nullopt;
   double least = late.seconds;
   for (const std::size_t rank : late.ranks) {
     const auto its = std::find_if(group.begin(), group.end(), [&](const Seen& one) {
       return one.node == ranks[rank].node() && one.slow->rank == ranks[rank].trend->rank;
     });
-    const auto growth = its == group.end() ? std::nullopt : growth_of(*its->slow);
+    const auto growth = its == group.end() ? std::nullopt : growth_of_part(*its->slow);
     if (!Grown::is_most(growth, late.seconds)) return std::nullopt;
     least = std::min(least, *growth);
   }
@@ -340,9 +334,10 @@ std::optional<double> part_of_delay(const std::vector<Rank>& ranks, const std::v
 }
 
 /// " It waited at least 20 ms of that for its data loader."; "" where that is not known of one of the late ranks.
-std::string delay_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late) {
+std::string delay_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
+                        std::optional<double> gc) {
   const bool several = late.ranks.size() > 1;
-  if (const auto gc = part_of_delay(ranks, group, late, gc_growth)) {
+  if (gc) {
     return fmt::format(" {} spent {} of that in Python's garbage collector.", several ? "They" : "It",
                        milliseconds(*gc));
   }
@@ -354,7 +349,7 @@ std::string delay_words(const std::vector<Rank>& ranks, const std::vector<Seen>&
 
 /// The work on which the time was spent, as far as known.
 std::string part_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
-                       const Grown& grown, double extra) {
+                       std::optional<double> late_gc, const Grown& grown, double extra) {
   std::vector<std::string> names;
   names.reserve(late.ranks.size());
   for (const std::size_t rank : late.ranks) names.push_back(ranks[rank].name());
@@ -364,17 +359,15 @@ std::string part_words(const std::vector<Rank>& ranks, const std::vector<Seen>& 
   }
   if (!names.empty()) {
     return fmt::format("The other ranks waited for {}, which began each backward pass {} later than usual.{}",
-                       listed(names, 3), milliseconds(late.seconds), delay_words(ranks, group, late));
+                       listed(names, 3), milliseconds(late.seconds), delay_words(ranks, group, late, late_gc));
   }
-  const auto of_this = [&](double part) {
-    return fmt::format("{} {}", late.known ? "No rank was late; of this time," : "Of this time,",
+  const auto of_this = [&](double part, std::string_view bound = "") {
+    return fmt::format("{} {}{}", late.known ? "No rank was late; of this time," : "Of this time,", bound,
                        milliseconds(std::min(part, extra)));
   };
   if (Grown::is_most(grown.gc, extra)) return of_this(*grown.gc) + " were spent in Python's garbage collector.";
   if (Grown::is_most(grown.input, extra)) {
-    return fmt::format("{} at least {} were waits of the main thread for its data loader.",
-                       late.known ? "No rank was late; of this time," : "Of this time,",
-                       milliseconds(std::min(*grown.input, extra)));
+    return of_this(*grown.input, "at least ") + " were waits of the main thread for its data loader.";
   }
   if (Grown::is_most(grown.waiting, extra)) {
     return of_this(*grown.waiting) + " were spent in calls that wait for other ranks.";
@@ -481,19 +474,22 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
     const double extra = clearest.slow->extra();
     const Late late =
         late_in(ranks, begins, static_cast<std::size_t>(reference - ranks.begin()), groups, *clearest.slow);
-    const Grown grown{.waiting = growth_in(group, &SlowSteps::waiting, &SlowSteps::usual_waiting),
-                      .cpu = growth_in(group, &SlowSteps::cpu, &SlowSteps::usual_cpu),
-                      .communication = growth_in(group, &SlowSteps::communication, &SlowSteps::usual_communication),
-                      .gc = growth_in(group, &SlowSteps::gc, &SlowSteps::usual_gc),
-                      .input = input_growth_in(group)};
+    const Grown grown{
+        .waiting = growth_in(group, part_growth<&SlowSteps::waiting, &SlowSteps::usual_waiting>),
+        .cpu = growth_in(group, part_growth<&SlowSteps::cpu, &SlowSteps::usual_cpu>),
+        .communication = growth_in(group, part_growth<&SlowSteps::communication, &SlowSteps::usual_communication>),
+        .gc = growth_in(group, kGcGrowth),
+        .input = growth_in(group, input_growth)};
     // Every rank computes longer: the program has more to do in each step, as with longer sequences. Where that is not
     // known, it may be so.
     const bool computes_longer = !grown.cpu || *grown.cpu >= kMost * extra;
     const bool known = Grown::is_most(grown.gc, extra) || Grown::is_most(grown.input, extra);
     if (late.ranks.empty() && computes_longer && !known) continue;
-    const bool collects =
-        late.ranks.empty() ? Grown::is_most(grown.gc, extra) : part_of_delay(ranks, group, late, gc_growth).has_value();
-    findings.emplace_back(describe(context, rule, ranks, group, late, part_words(ranks, group, late, grown, extra)),
+    // A rank that repeats its passes has more to do.
+    const auto late_gc = late.passes > 1 ? std::nullopt : part_of_delay(ranks, group, late, kGcGrowth);
+    const bool collects = late.ranks.empty() ? Grown::is_most(grown.gc, extra) : late_gc.has_value();
+    const std::string part = part_words(ranks, group, late, late_gc, grown, extra);
+    findings.emplace_back(describe(context, rule, ranks, group, late, part),
                           collects ? JobValues{{"gc", "yes"}} : JobValues());
   }
   return findings;

@@ -15,6 +15,21 @@ TEST(Quantity, HasThreeDigitsAndAUnit) {
   EXPECT_EQ(quantity(std::nullopt, "bytes"), "not measured");
 }
 
+TEST(Quantity, IsInTheUnitOfItsSize) {
+  EXPECT_EQ(quantity(1536, "bytes"), "1.5 KiB");
+  EXPECT_EQ(quantity(126'701'535'232.0, "bytes"), "118 GiB");
+  EXPECT_EQ(quantity(-2'097'152.0, "bytes/s"), "-2 MiB/s");
+  EXPECT_EQ(quantity(471e6, "ns/s"), "0.471 s each second");
+  EXPECT_EQ(quantity(0.471, "s/s"), "0.471 s each second");
+  EXPECT_EQ(quantity(700e3, "ns"), "700 us");
+  EXPECT_EQ(quantity(2.4e9, "Hz"), "2.4 GHz");
+  EXPECT_EQ(quantity(98.25, "percent"), "98.2 %");
+  EXPECT_EQ(quantity(12345.6, "count"), "12,346");
+  EXPECT_EQ(quantity(1e9, "count/s"), "1,000,000,000/s");
+  EXPECT_EQ(quantity(0.98, "CPUs"), "0.98 CPUs");
+  EXPECT_EQ(quantity(std::numeric_limits<double>::quiet_NaN(), "bytes"), "not measured");
+}
+
 TEST(Quantity, OfOneHasNoPlural) {
   EXPECT_EQ(quantity(1, "cpus"), "1 cpu");
   EXPECT_EQ(quantity(1.001, "threads waiting"), "1 thread waiting");
