@@ -293,9 +293,8 @@ const RegisteredRule kRule{{
           "interrupts",
           "!irqbalance", kIf},
          "Give the interface more queues (ethtool -L).",
-         {"sysctl net.core.netdev_max_backlog=10000   # changes the node until its next boot: absorbs bursts, but does "
-          "not spread the load",
-          kOr}},
+         "sysctl net.core.netdev_max_backlog=10000   # changes the node until its next boot: absorbs bursts, but does "
+         "not spread the load"},
     .verify = {.expected = "softnet.dropped is 0, and the busiest cpu takes its usual share of softnet.processed"},
     .sources = {"https://docs.kernel.org/networking/scaling.html",
                 "https://docs.kernel.org/admin-guide/sysctl/net.html"},
