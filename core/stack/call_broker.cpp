@@ -41,6 +41,10 @@ void CallBroker::reset(std::size_t first, std::size_t count) {
   static_cast<void>(ask<CallAnswer>({.what = CallRequest::reset, .point = {.index = first}, .count = count}));
 }
 
+void CallBroker::forget(std::size_t index) {
+  static_cast<void>(ask<CallAnswer>({.what = CallRequest::forget, .point = {.index = index}}));
+}
+
 std::map<std::size_t, std::int64_t> CallBroker::pending() {
   const auto answer = ask<PendingCalls>({.what = CallRequest::pending});
   std::map<std::size_t, std::int64_t> begun;
@@ -74,6 +78,7 @@ Answer CallBroker::ask(CallQuestion question, int file) {
     opened_.counts = std::move(files[0]);
     opened_.steps = std::move(files[1]);
   }
+  if constexpr (requires { answer.cpu_ns; }) cpu_ns_ = answer.cpu_ns;
   return answer;
 }
 

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -24,6 +25,8 @@ class CallBroker {
     CallCosts costs;
   };
   [[nodiscard]] Opened& opened() noexcept { return opened_; }
+  /// Processor time of the server until its last answer.
+  [[nodiscard]] std::int64_t cpu_ns() const noexcept { return cpu_ns_; }
 
   // Each of these throws Unavailable when the server does not answer any more: then nothing is attached either.
   struct Linked {
@@ -32,6 +35,7 @@ class CallBroker {
   };
   [[nodiscard]] Linked attach(int file, pid_t pid, bool timed, const CallPoint& point);
   void reset(std::size_t first, std::size_t count);
+  void forget(std::size_t index);
   [[nodiscard]] std::map<std::size_t, std::int64_t> pending();
 
   void detach(std::uint64_t link) noexcept;
@@ -43,6 +47,7 @@ class CallBroker {
   std::mutex mutex_;  // attaching and reading happen in two threads
   Descriptor socket_;
   Opened opened_;
+  std::atomic<std::int64_t> cpu_ns_ = 0;
 };
 
 }  // namespace reveal

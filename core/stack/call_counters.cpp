@@ -219,6 +219,10 @@ CallCounters::CallCounters(std::size_t places, std::unique_ptr<CallBroker> broke
 
 CallCounters::~CallCounters() = default;
 
+std::int64_t CallCounters::cpu_ns() const noexcept {
+  return read_clock(CLOCK_THREAD_CPUTIME_ID) + (broker_ ? broker_->cpu_ns() : 0);
+}
+
 std::string_view CallCounters::way() const noexcept {
   return way_ == Way::multi ? "multi-uprobe" : "perf uprobe";
 }
@@ -424,6 +428,19 @@ void CallCounters::reset(std::size_t first, std::size_t count) {
   for (std::size_t process = first / functions; (process + 1) * functions <= first + count; ++process) {
     steps_.values()[process] = StepRing{};
   }
+  drop_pending(first, count);
+}
+
+void CallCounters::forget_calls(std::size_t index) {
+  if (broker_) return broker_->forget(index);
+  const std::size_t functions = stack_functions().size();
+  if (stack_functions()[index % functions].part == PartOfStep::communication) {
+    std::atomic_ref(steps_.values()[index / functions].collectives).store(0, std::memory_order_relaxed);
+  }
+  drop_pending(index, 1);
+}
+
+void CallCounters::drop_pending(std::size_t first, std::size_t count) {
   for (const auto& [call, begin] : all_pending()) {
     if (call.index < first || call.index >= first + count) continue;
     bpf_attr drop{};

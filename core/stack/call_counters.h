@@ -54,6 +54,8 @@ class CallCounters {
   [[nodiscard]] CallCounts take(std::size_t index) noexcept;
   /// Clears the counts for another process, once nothing of the last one is attached any more.
   void reset(std::size_t first, std::size_t count);
+  /// Forgets the calls of a function that are under way: it was detached, so that their end is not seen.
+  void forget_calls(std::size_t index);
   /// The steps that a process began, from number `next` on, counted from 0 as they came; those that are missing between
   /// them are lost. `process` counts from 0 in the order of the places.
   struct NumberedStep {
@@ -89,6 +91,9 @@ class CallCounters {
     if (shape.clock) return costs_.clock_ns;
     return cost_ns(shape.timed) + (is_recorded(shape) ? costs_.recording_ns : 0);
   }
+  /// Processor time that this thread, and the broker for it, have used so far: to attach and to detach takes little of
+  /// it, and much waiting in the kernel.
+  [[nodiscard]] std::int64_t cpu_ns() const noexcept;
   [[nodiscard]] double bias_ns() const noexcept { return costs_.bias_ns; }
   [[nodiscard]] const CallCosts& costs() const noexcept { return costs_; }
   [[nodiscard]] CallMaps maps() const noexcept {
@@ -108,6 +113,7 @@ class CallCounters {
   [[nodiscard]] Attached attach_by_broker(int file, pid_t pid, const CallShape& shape,
                                           std::span<const Point> points) const;
   [[nodiscard]] std::vector<std::pair<PendingCall, std::int64_t>> all_pending() const;
+  void drop_pending(std::size_t first, std::size_t count);
   /// "", or why this way does not count.
   [[nodiscard]] std::string try_way(Way way);
   [[nodiscard]] std::string calibrate(const CallShape& shape, double& cost_ns);

@@ -69,6 +69,18 @@ std::string words_of(const CallCounters::Communicator& one) {
   return text;
 }
 
+/// Its time or its bytes are a part of those of each step.
+bool is_summed(const StackFunction& function) {
+  return function.part == PartOfStep::waiting || exchanges(function);
+}
+
+/// "c10d.work was counted in turns, 23 % of the time"
+std::string words_of(std::string_view function, double share) {
+  const auto percent = static_cast<int>(100 * share);
+  return std::string(function) + " was counted in turns, " + (percent < 1 ? "less than 1" : std::to_string(percent)) +
+         " % of the time";
+}
+
 std::optional<std::uint64_t> grown(bool known, std::uint64_t from, std::uint64_t to) {
   return known && to >= from ? std::optional(to - from) : std::nullopt;
 }
@@ -83,12 +95,14 @@ void CallLedger::attached(const std::string& instance, std::size_t function, std
   Instance& known = instances_[instance];
   known.rows.resize(functions_.size());
   Row& row = known.rows[function];
+  if (row.rests) resume_row(known, function);
   row.timed = timed && (row.timed || !row.counted);
   row.counted = true;
   row.index = process * functions_.size() + function;
   if (functions_[function].part == PartOfStep::clock) known.process = process;
   if (functions_[function].communicator != 0) known.communicating = process;
   attached_.insert(function);
+  turns_.try_emplace(function, Turns{.since_ns = read_clock(CLOCK_MONOTONIC), .why = {}});
 }
 
 void CallLedger::ended(const std::string& instance) {
@@ -101,6 +115,7 @@ void CallLedger::ended(const std::string& instance) {
   its.process.reset();
   its.communicating.reset();
   its.next_step = 0;
+  its.recorded_since_ns = 0;
   its.delayed = its.partly_counted = its.partly_sized = false;
   its.unsized = 0;
   for (Row& row : its.rows) {
@@ -112,23 +127,60 @@ void CallLedger::ended(const std::string& instance) {
   if (!its.rows.empty()) its.steps_before = its.rows[step_function()].ended.calls;
 }
 
-void CallLedger::switch_off(std::size_t function) {
+void CallLedger::rest(std::size_t function, std::string why) {
   const std::lock_guard lock(mutex_);
-  off_.insert(function);
+  const bool clock = functions_[function].part == PartOfStep::clock;
+  for (auto& [name, instance] : instances_) {
+    if (instance.rows.empty() || !instance.rows[function].counted) continue;
+    take_steps(instance);  // those that ended before
+    if (clock && instance.begun) end_step(instance, nullptr);
+    instance.rows[function].rests = true;
+    instance.partly_counted = instance.partly_counted || (is_summed(functions_[function]) && instance.begun);
+  }
   attached_.erase(function);
+  Turns& turns = turns_[function];
+  turns.rest_begin_ns = read_clock(CLOCK_MONOTONIC);
+  turns.why = std::move(why);
 }
 
-bool CallLedger::is_off(std::size_t function) const {
+void CallLedger::resume(std::size_t function) {
   const std::lock_guard lock(mutex_);
-  return off_.contains(function);
+  Turns& turns = turns_[function];
+  turns.rested_ns += read_clock(CLOCK_MONOTONIC) - turns.rest_begin_ns;
+  turns.rest_begin_ns = 0;
 }
 
-void CallLedger::note(std::string sentence, Keep keep) {
+/// The step under way began while it rested.
+void CallLedger::resume_row(Instance& instance, std::size_t function) {
+  take_steps(instance);
+  instance.rows[function].rests = false;
+  instance.partly_counted = instance.partly_counted || (is_summed(functions_[function]) && instance.begun);
+  if (is_recorded(shape_of(functions_[function], true))) {
+    instance.recorded_since_ns = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
+  }
+}
+
+bool CallLedger::rests(std::size_t function) const {
+  const std::lock_guard lock(mutex_);
+  return is_resting(function);
+}
+
+bool CallLedger::is_resting(std::size_t function) const {
+  const auto turns = turns_.find(function);
+  return turns != turns_.end() && turns->second.rest_begin_ns != 0;
+}
+
+bool CallLedger::has_rested(std::size_t function) const {
+  const auto turns = turns_.find(function);
+  return turns != turns_.end() && !turns->second.why.empty();
+}
+
+void CallLedger::note(std::string sentence) {
   for (char& letter : sentence) {
     if (std::isprint(static_cast<unsigned char>(letter)) == 0) letter = '?';
   }
   const std::lock_guard lock(mutex_);
-  if (keep == Keep::always || notes_.size() < kMostNotes) notes_.insert(std::move(sentence));
+  if (notes_.size() < kMostNotes) notes_.insert(std::move(sentence));
 }
 
 void CallLedger::untimed_process() {
@@ -169,7 +221,7 @@ std::string CallLedger::answer() {
     take_steps(instance);
     for (std::size_t function = 0; function < instance.rows.size(); ++function) {
       Row& row = instance.rows[function];
-      if (!row.counted || off_.contains(function)) continue;
+      if (!row.counted || row.rests) continue;
       const CallCounts sum = sum_of(row);
       unsized += sum.unsized;
       untimed += sum.untimed;
@@ -213,22 +265,32 @@ bool TimeWithoutCall::is_long(std::uint64_t newest_ns, std::uint64_t now_ns) {
   return true;
 }
 
+/// None of the functions by which its collectives are recorded rests.
+bool CallLedger::records_collectives(const Instance& instance) const {
+  for (std::size_t function = 0; function < instance.rows.size(); ++function) {
+    if (instance.rows[function].rests && functions_[function].communicator != 0) return false;
+  }
+  return true;
+}
+
 /// All calls of NCCL's communicators were counted, from the first one on, and on the right communicator.
 bool CallLedger::numbers_collectives() const {
   for (std::size_t function = 0; function < functions_.size(); ++function) {
     const StackFunction& each = functions_[function];
-    if (each.communicator != 0 && each.name.starts_with("nccl") && is_missed(function)) return false;
+    const bool numbers = each.communicator != 0 && each.name.starts_with("nccl");
+    if (numbers && (is_missed(function) || has_rested(function))) return false;
   }
   return true;
 }
 
 /// Once for each time in which no collective was begun for long, against such times before: what the newest ones were.
 void CallLedger::append_standing(std::string& text, const std::string& name, Instance& instance) const {
-  if (!instance.communicating) return;
+  if (!instance.communicating || !records_collectives(instance)) return;
   std::vector<CallCounters::Communicator> all = counters_.communicators(*instance.communicating);
   std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.begin_ns > b.begin_ns; });
   const auto now = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
-  if (all.empty() || !instance.without_call.is_long(all.front().begin_ns, now)) return;
+  if (all.empty() || all.front().begin_ns < instance.recorded_since_ns) return;
+  if (!instance.without_call.is_long(all.front().begin_ns, now)) return;
   if (all.size() > kMostStanding) all.resize(kMostStanding);
   if (!numbers_collectives()) {
     for (CallCounters::Communicator& one : all) one.id = 0;
@@ -236,8 +298,17 @@ void CallLedger::append_standing(std::string& text, const std::string& name, Ins
   for (const CallCounters::Communicator& one : all) text += "standing " + name + ' ' + words_of(one) + '\n';
 }
 
+double CallLedger::counted_share(const Turns& turns) {
+  const std::int64_t now = read_clock(CLOCK_MONOTONIC);
+  const std::int64_t rested = turns.rested_ns + (turns.rest_begin_ns != 0 ? now - turns.rest_begin_ns : 0);
+  return 1 - static_cast<double>(rested) / static_cast<double>(std::max<std::int64_t>(now - turns.since_ns, 1));
+}
+
 void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const {
   const auto add_note = [&text](const std::string& sentence) { text += "note " + sentence + '\n'; };
+  for (const auto& [function, turns] : turns_) {
+    if (!turns.why.empty()) add_note(words_of(functions_[function].name, counted_share(turns)) + ": " + turns.why);
+  }
   for (const std::string& sentence : notes_) add_note(sentence);
   if (!slow_.empty()) {
     std::string names;
@@ -306,7 +377,7 @@ std::uint64_t CallLedger::unsized_of(const Instance& instance) const {
 }
 
 void CallLedger::take_steps(Instance& instance) {
-  if (!instance.process || off_.contains(step_function())) return;
+  if (!instance.process || instance.rows[step_function()].rests) return;
   const std::uint64_t unsized = unsized_of(instance);
   const bool more_unsized = unsized != std::exchange(instance.unsized, unsized);
   instance.partly_sized = instance.partly_sized || more_unsized;
@@ -346,7 +417,7 @@ void CallLedger::end_step(Instance& instance, const CallCounters::NumberedStep* 
 
 /// Its calls are not in a sum: by a library that some process has, they may well be made.
 bool CallLedger::is_missed(std::size_t function) const {
-  return slow_.contains(function) || failed_.contains(function) || off_.contains(function);
+  return slow_.contains(function) || failed_.contains(function) || is_resting(function);
 }
 
 /// A process that never called a function of the table waits by other means, or not at all.
@@ -356,7 +427,7 @@ bool CallLedger::knows_waiting(const Instance& instance) const {
   for (std::size_t function = 0; function < functions_.size(); ++function) {
     const Row& row = instance.rows[function];
     if (functions_[function].part != PartOfStep::waiting) continue;
-    if (is_missed(function) || (row.counted && !row.timed)) return false;
+    if (is_missed(function) || row.rests || (row.counted && !row.timed)) return false;
     if (!row.counted) continue;
     called = called || (row.index && counters_.calls(*row.index) > 0);
   }
@@ -381,7 +452,7 @@ bool CallLedger::knows_bytes(const Instance& instance) const {
     if (!exchanges(functions_[function])) continue;
     const bool of_gloo = functions_[function].rule == ByteRule::gloo_count;
     if (of_gloo && !makes_collectives(instance)) continue;
-    if (is_missed(function)) return false;
+    if (is_missed(function) || row.rests) return false;
     if (!row.counted) continue;
     called = called || (row.index && counters_.calls(*row.index) > 0);
   }

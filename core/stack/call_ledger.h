@@ -42,13 +42,14 @@ class CallLedger {
   void attached(const std::string& instance, std::size_t function, std::size_t process, bool timed);
   /// Nothing of the instance's process is attached any more.
   void ended(const std::string& instance);
-  /// Counts the function for no instance from now on.
-  void switch_off(std::size_t function);
-  [[nodiscard]] bool is_off(std::size_t function) const;
+  /// The function is about to be detached in all processes: what it counts from now on belongs to no row, until it is
+  /// attached again after resume(). `why` is told with the part of the time in which it was counted.
+  void rest(std::size_t function, std::string why);
+  void resume(std::size_t function);
+  [[nodiscard]] bool rests(std::size_t function) const;
 
   /// A sentence for the reader of the report. It may have the name of a user's file in it.
-  enum class Keep : bool { if_there_is_room, always };
-  void note(std::string sentence, Keep keep = Keep::if_there_is_room);
+  void note(std::string sentence);
   /// The calls of one more process are counted and not timed.
   void untimed_process();
   /// These are not measured, because probing them would cost too much.
@@ -66,6 +67,7 @@ class CallLedger {
   struct Row {
     bool counted = false;
     bool timed = false;
+    bool rests = false;                  // not all of its calls are counted
     std::optional<std::size_t> index;    // index of its process, while that is attached
     CallCounts ended;                    // counts of its earlier processes
     std::uint64_t communication_ns = 0;  // time of these with a collective under way; of such a function only
@@ -86,10 +88,18 @@ class CallLedger {
     std::uint64_t unsized = 0;                        // calls without a size so far
     bool partly_sized = false;                        // the step under way, and those just ended: some had no size
     std::optional<std::size_t> communicating;         // the process, if it may make collectives
+    std::uint64_t recorded_since_ns = 0;              // all of its collectives; of earlier ones, some may be missing
     // For all of them:
     TimeWithoutCall without_call;
     std::uint64_t steps_before = 0;  // steps of earlier processes
     std::vector<Step> steps;         // to be reported
+  };
+  /// The times in which a function was counted.
+  struct Turns {
+    std::int64_t since_ns = 0;
+    std::int64_t rested_ns = 0;      // in rests that are over
+    std::int64_t rest_begin_ns = 0;  // 0: it does not rest
+    std::string why;                 // reason of the last rest; "": there was none
   };
 
   // With the lock held.
@@ -100,12 +110,17 @@ class CallLedger {
   void take_steps(Instance& instance);
   [[nodiscard]] std::uint64_t unsized_of(const Instance& instance) const;
   void end_step(Instance& instance, const CallCounters::NumberedStep* next);
+  void resume_row(Instance& instance, std::size_t function);
+  [[nodiscard]] bool is_resting(std::size_t function) const;
+  [[nodiscard]] bool has_rested(std::size_t function) const;
   [[nodiscard]] bool is_missed(std::size_t function) const;
+  [[nodiscard]] bool records_collectives(const Instance& instance) const;
   [[nodiscard]] bool knows_waiting(const Instance& instance) const;
   [[nodiscard]] bool makes_collectives(const Instance& instance) const;
   [[nodiscard]] bool knows_bytes(const Instance& instance) const;
   [[nodiscard]] bool numbers_collectives() const;
   void append_standing(std::string& text, const std::string& name, Instance& instance) const;
+  [[nodiscard]] static double counted_share(const Turns& turns);
   void append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const;
   [[nodiscard]] bool has_steps() const;
   void append_steps(std::string& text);
@@ -116,7 +131,8 @@ class CallLedger {
 
   mutable std::mutex mutex_;
   std::map<std::string, Instance> instances_;
-  std::set<std::size_t> attached_, slow_, failed_, off_;  // functions
+  std::set<std::size_t> attached_, slow_, failed_;  // functions
+  std::map<std::size_t, Turns> turns_;              // functions that were attached
   std::set<std::string> notes_;
   int untimed_processes_ = 0;
   std::uint64_t steps_lost_ = 0;

@@ -36,6 +36,7 @@ enum class CallRequest : std::uint32_t {
   detach,    // `link`
   reset,     // `count` places from `point.index` on
   pending,   // answered with a PendingCalls
+  forget,    // calls of the place `point.index` that are under way
 };
 
 struct CallQuestion {
@@ -52,6 +53,7 @@ struct CallAnswer {
   std::int32_t error = 0;
   std::uint32_t multi = 0;  // the way
   std::uint64_t link = 0;
+  std::int64_t cpu_ns = 0;  // processor time that the server has used so far
   CallCosts costs;
   std::array<char, 256> why{};  // nothing could be opened; ends with a 0
 };

@@ -26,6 +26,7 @@
 #include "core/stack/probed_process.h"
 #include "core/stack/process_maps.h"
 #include "core/stack/stack_functions.h"
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor_limit.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/request_socket.h"
@@ -110,6 +111,11 @@ class CallServer {
         counters_->reset(question.point.index, question.count);
         answer.error = 0;
         break;
+      case CallRequest::forget:
+        if (question.point.index >= places_) break;
+        counters_->forget_calls(question.point.index);
+        answer.error = 0;
+        break;
       default:
         break;
     }
@@ -121,6 +127,7 @@ class CallServer {
   static constexpr std::size_t kMostDescriptors = 4;  // for one link: an event and its program, at entry and return
 
   bool send(CallAnswer answer, std::span<const int> files = {}) const {
+    answer.cpu_ns = read_clock(CLOCK_PROCESS_CPUTIME_ID);
     return Message<CallAnswer>(&answer).send(socket_, files);
   }
 

@@ -97,7 +97,7 @@ constexpr StackFunction kFunctions[] = {
     {"ncclScatter", kNccl, {"ncclScatter"}, kStatus, kElements, 3, kNcclInProgress, kWaiting, 6},
     {"ncclSend", kNccl, {"ncclSend"}, kStatus, kElements, 2, kNcclInProgress, kWaiting},
     {"ncclRecv", kNccl, {"ncclRecv"}, kStatus, kElements, 2, kNcclInProgress, kWaiting},
-    {"ncclGroupStart", kNccl, {"ncclGroupStart"}, kStatus},
+    {"ncclGroupStart", kNccl, {"ncclGroupStart"}, kStatus, kNoBytes, 0, 0, kNoPart, 0, 0, Rests::first},
     {"ncclGroupEnd", kNccl, {"ncclGroupEnd"}, kStatus, kNoBytes, 0, kNcclInProgress, kWaiting},
     {"ncclCommInitRank", kNccl, {"ncclCommInitRank"}, kStatus, kNoBytes, 0, kNcclInProgress, kNoPart, kMadeByCall},
     {"ncclCommInitRankConfig",
@@ -179,7 +179,10 @@ constexpr StackFunction kFunctions[] = {
      kNoBytes,
      0,
      0,
-     PartOfStep::clock},
+     PartOfStep::clock,
+     0,
+     0,
+     Rests::last},
     // One collective of gloo's in a thread of PyTorch's, from its begin to its end on this rank; it catches exceptions
     // of gloo. https://github.com/pytorch/pytorch/blob/main/torch/csrc/distributed/c10d/ProcessGroupGloo.cpp
     {"c10d.work",
@@ -193,7 +196,17 @@ constexpr StackFunction kFunctions[] = {
      0,
      0,
      PartOfStep::communication},
-    {"c10d.wait", kTorch, {"_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"}, kMayThrow},
+    {"c10d.wait",
+     kTorch,
+     {"_ZN4c10d4Work4waitENSt6chrono8durationIlSt5ratioILl1ELl1000EEEE"},
+     kMayThrow,
+     kNoBytes,
+     0,
+     0,
+     kNoPart,
+     0,
+     0,
+     Rests::first},
 
     // https://docs.python.org/3/howto/instrumentation.html An import within another one is a part of it. Builds without
     // these marks, as conda's, are not measured.
@@ -264,6 +277,9 @@ constexpr bool is_clock(const StackFunction& function) {
   return function.part == PartOfStep::clock;
 }
 static_assert(std::count_if(std::begin(kFunctions), std::end(kFunctions), is_clock) == 1);
+static_assert(std::all_of(std::begin(kFunctions), std::end(kFunctions), [](const StackFunction& function) {
+  return is_clock(function) == (function.rests == Rests::last);
+}));
 
 }  // namespace
 

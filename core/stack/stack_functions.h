@@ -35,6 +35,13 @@ enum class PartOfStep : std::uint8_t {
   communication,  // a collective, which threads of a process carry out beside each other and beside the computing
 };
 
+/// The order in which functions rest, if counting all of them costs too much. They are not counted while they rest.
+enum class Rests : std::uint8_t {
+  first,    // no rule needs it
+  by_cost,  // the dearest of these first
+  last,     // the steps
+};
+
 /// The place of a call's communicator, if that is none of its arguments, which are numbered from 1.
 inline constexpr int kInOptions = -1;  // gloo: the first member of the options
 /// NCCL: the call stores it at the first argument. The second one is the number of ranks, then come the id that these
@@ -53,6 +60,7 @@ struct StackFunction {
   PartOfStep part = PartOfStep::none;
   int communicator = 0;     // the number of its argument, or one of the places above; 0: it is no collective
   std::int32_t offset = 0;  // place of the number of elements in the options
+  Rests rests = Rests::by_cost;
 };
 
 /// Its bytes are those that ranks exchange.

@@ -1,5 +1,5 @@
 // The part of the probe "stack" that may take long, for its worker process: finds the libraries of the job's processes,
-// attaches to their functions, reads the counts, and detaches functions that cost the job too much.
+// attaches to their functions, reads the counts, and gives turns to functions that cost the job too much.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace reveal {
 /// "open" -> "ok WAY ENTRY_NS TIMED_NS BIAS_NS": the delays of a counted and of a timed call, and the part of it in a
 /// duration; or "none WHY". "open broker": the privilege is behind the socket WorkerProcess::kKeptFile (call_broker.h).
 /// "calls", and a line "INSTANCE PID START_TICKS CPU_NS" for each process -> lines
-///   "functions NAME ..."  functions that are counted somewhere
+///   "functions NAME ..."  functions that are counted somewhere; those that rest are not
 ///   "note SENTENCE"       a missing measurement and its reason
 ///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."
 ///   "steps INSTANCE COUNT"  training steps begun

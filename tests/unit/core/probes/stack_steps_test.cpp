@@ -220,7 +220,7 @@ TEST(StackOfACrowdedJob, KeepsTheNewestCollectivesOfARankThatStandsStill) {
   EXPECT_EQ(events[0].text, "comm=0 calls=3 begin=5 ncclAllReduce=8x3");
 }
 
-TEST(Stack, SaysThatStepsWereMissedSinceTheirCountingWasDetached) {
+TEST(Stack, SaysThatStepsWereMissedSinceTheirCountingRested) {
   const TemporaryDirectory directory;
   TraceWriter trace(directory.path() / "t.h5", header_of_steps());
   {
@@ -234,7 +234,7 @@ TEST(Stack, SaysThatStepsWereMissedSinceTheirCountingWasDetached) {
     ASSERT_TRUE(bench.steps(5));
     EXPECT_EQ(toy.ask({.call = Call::step, .times = 300'000}), 0);
     ASSERT_TRUE(bench.until([&] {
-      return bench.coverage().reason.find("torch.backward was detached: counting ") != std::string::npos;
+      return bench.coverage().reason.find("torch.backward was counted in turns, ") != std::string::npos;
     })) << bench.coverage().reason;
     bench.sample();
     trace.close();

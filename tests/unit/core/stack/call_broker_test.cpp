@@ -432,6 +432,44 @@ TEST_F(CallRequests, AreSentAgainByTheWorkerIfTheyComeTooFast) {
   EXPECT_EQ(status, 0);
 }
 
+TEST_F(CallRequests, GiveTurnsToAFunctionThatCostsTooMuch) {
+  constexpr int kDear = 200'000;
+  const Descriptor reserved(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, WorkerProcess::kKeptFile));
+  const Caller caller;
+  take_in(caller);
+  serve();
+  ChildProcess worker = fork_child([&] {
+    if (::dup2(sockets_.sampler.get(), WorkerProcess::kKeptFile) < 0) return 2;
+    if (!query_stack("", "open broker\n").starts_with("ok ")) return kSkipped;
+    const std::string process =
+        "calls\nrank0 " + std::to_string(caller.pid()) + ' ' + std::to_string(start_of(caller.pid()).value_or(0)) + ' ';
+    std::int64_t cpu_ns = 0;
+    std::int64_t more_ns = 0;
+    std::string answer;
+    const auto comes_to = [&](const auto& holds) {
+      for (int i = 0; i < 2000; ++i) {
+        cpu_ns += more_ns;
+        answer = query_stack("", process + std::to_string(cpu_ns) + '\n');
+        if (holds()) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      }
+      return false;
+    };
+    if (!comes_to([&] { return answer.starts_with("functions ncclAllReduce ") && caller.probed(); })) return 3;
+    static_cast<void>(caller.call(kDear));
+    if (!comes_to([&] { return !answer.starts_with("functions ncclAllReduce ") && !caller.probed(); })) return 4;
+    static_cast<void>(caller.call(9));
+    more_ns = 100'000'000'000;
+    if (!comes_to([&] { return answer.starts_with("functions ncclAllReduce ") && caller.probed(); })) return 5;
+    static_cast<void>(caller.call(7));
+    const std::string count = "count rank0 ncclAllReduce " + std::to_string(kDear + 7) + ' ';
+    return comes_to([&] { return answer.find(count) != std::string::npos; }) ? 0 : 6;
+  });
+  const int status = exit_status(worker.wait());
+  if (status == kSkipped) GTEST_SKIP() << "no calls can be counted here";
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   const Caller caller;
   take_in(caller);
@@ -476,12 +514,14 @@ TEST_F(CallRequests, SurviveWhatIsNoRequest) {
   EXPECT_EQ(error_with(good, 0), EINVAL);
   EXPECT_EQ(error_with(good, 2), EINVAL);
   EXPECT_EQ(error_with(good, 3), EINVAL);
-  for (const std::uint32_t what : {0U, 6U, ~0U}) {
+  for (const std::uint32_t what : {0U, 7U, ~0U}) {
     EXPECT_EQ(error_with({.what = static_cast<CallRequest>(what)}, 0), EINVAL) << what;
   }
   EXPECT_EQ(error_with({.what = CallRequest::open, .count = places()}, 0), EINVAL);  // once
   EXPECT_EQ(error_with({.what = CallRequest::pending}, 1), EINVAL);
   EXPECT_EQ(error_with({.what = CallRequest::detach, .link = 99}, 0), ENOENT);
+  EXPECT_EQ(error_with({.what = CallRequest::forget, .point = {.index = places()}}, 0), EINVAL);
+  EXPECT_EQ(error_with({.what = CallRequest::forget, .point = {.index = places() - 1}}, 0), 0);
   EXPECT_EQ(error_with({.what = CallRequest::reset, .point = {.index = 1}, .count = places()}, 0), EINVAL);
   EXPECT_EQ(error_with({.what = CallRequest::reset, .point = {.index = ~std::uint64_t{0}}, .count = 2}, 0), EINVAL);
   EXPECT_EQ(error_with({.what = CallRequest::reset, .point = {.index = 2}, .count = ~std::uint64_t{0}}, 0), EINVAL);

@@ -5,8 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <iterator>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/stack/call_counters.h"
@@ -21,7 +26,7 @@ namespace {
 
 using namespace toy;
 
-TEST(Stack, NamesNoFunctionThatIsOff) {
+TEST(Stack, NamesNoFunctionThatRests) {
   CallCounters* counters = nullptr;
   try {
     static CallCounters all(2 * stack_functions().size());
@@ -38,57 +43,177 @@ TEST(Stack, NamesNoFunctionThatIsOff) {
   EXPECT_EQ(ledger.answer(), "functions torch.backward\nnote " + first + " is not measured: Permission denied\n");
   ledger.ended("rank0");
   ledger.attached("rank0", step_function(), 1, false);
-  ledger.switch_off(step_function());
+  ledger.rest(step_function(), "it costs too much");
+  EXPECT_TRUE(ledger.rests(step_function()));
   EXPECT_TRUE(ledger.answer().starts_with("functions\n"));
+}
+
+std::size_t number_of(std::string_view name) {
+  const auto functions = stack_functions();
+  const auto function =
+      std::find_if(functions.begin(), functions.end(), [name](const StackFunction& each) { return each.name == name; });
+  return static_cast<std::size_t>(function - functions.begin());
+}
+
+/// A process of which some functions are counted, for "rank0".
+class Counted {
+ public:
+  explicit Counted(const ToyProcess& process)
+      : toy(process), counters(stack_functions().size()), ledger(counters, 4096) {}
+
+  void attach(const char* library, std::string_view name) {
+    const Descriptor file(::open((std::string(STACK_DOUBLES) + '/' + library).c_str(), O_RDONLY | O_CLOEXEC));
+    const StackFunction& function = stack_functions()[number_of(name)];
+    const FoundFunctions found = find_functions(reader_of(file.get()), std::span(function.symbols).first(1));
+    const CallCounters::Point point{.offset = found.offsets.at(0), .index = number_of(name)};
+    const CallShape shape = shape_of(function, true);
+    CallCounters::Attached attached = counters.attach(file.get(), toy.pid(), shape, std::span(&point, 1));
+    ASSERT_EQ(attached.error, 0);
+    links_[number_of(name)] = std::move(attached.links);
+    ledger.attached("rank0", number_of(name), 0, shape.timed);
+  }
+  void rest(std::string_view name) {
+    ledger.rest(number_of(name), "it costs too much");
+    links_.erase(number_of(name));
+    counters.forget_calls(number_of(name));
+  }
+  void make_steps(int steps) {
+    for (int step = 0; step < steps; ++step) {
+      EXPECT_EQ(toy.ask({.call = Call::step}) + toy.ask({.call = Call::reduce}), 0);
+    }
+  }
+
+  const ToyProcess& toy;
+  CallCounters counters;
+  CallLedger ledger;
+
+ private:
+  std::map<std::size_t, std::vector<CallLink>> links_;
+};
+
+#define COUNT_OR_SKIP(counted, toy)                                          \
+  ASSERT_EQ((toy).ask({.call = Call::load}), 0);                             \
+  if (is_filtered()) GTEST_SKIP() << "the test runs under a seccomp filter"; \
+  std::optional<Counted> counted;                                            \
+  try {                                                                      \
+    counted.emplace(toy);                                                    \
+  } catch (const Unavailable& why) {                                         \
+    GTEST_SKIP() << why.what();                                              \
+  }
+
+/// "2000", or "-" where they are not known.
+std::vector<std::string> bytes_of_steps(const std::string& answer) {
+  std::vector<std::string> bytes;
+  std::string_view rest = answer;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    if (line.starts_with("step rank0 ")) bytes.emplace_back(line.substr(line.rfind(' ') + 1));
+  }
+  return bytes;
 }
 
 // A step that began before all was attached has waited longer than was measured.
 TEST(Stack, DoesNotGuessTheSumsOfStepsThatWereCountedInPart) {
   const ToyProcess toy;
-  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
-  try {
-    CallCounters counters(stack_functions().size());
-    CallLedger ledger(counters, 4096);
-    std::vector<CallLink> links;
-    const auto attach = [&](const char* library, std::string_view name) {
-      const Descriptor file(::open((std::string(STACK_DOUBLES) + '/' + library).c_str(), O_RDONLY | O_CLOEXEC));
-      const auto functions = stack_functions();
-      const auto function = std::find_if(functions.begin(), functions.end(),
-                                         [name](const StackFunction& each) { return each.name == name; });
-      const auto index = static_cast<std::size_t>(function - functions.begin());
-      const FoundFunctions found = find_functions(reader_of(file.get()), std::span(function->symbols).first(1));
-      const CallCounters::Point point{.offset = found.offsets.at(0), .index = index};
-      const CallShape shape = shape_of(*function, true);
-      CallCounters::Attached attached = counters.attach(file.get(), toy.pid(), shape, std::span(&point, 1));
-      ASSERT_EQ(attached.error, 0);
-      std::move(attached.links.begin(), attached.links.end(), std::back_inserter(links));
-      ledger.attached("rank0", index, 0, shape.timed);
-    };
-    attach("libtorch_cpu.so", "torch.backward");
-    attach("libnccl.so.2", "ncclAllReduce");
-    const auto make_steps = [&toy](int steps) {
-      for (int step = 0; step < steps; ++step) {
-        EXPECT_EQ(toy.ask({.call = Call::step}) + toy.ask({.call = Call::reduce}), 0);
-      }
-    };
-    ledger.delay("rank0", true);
-    make_steps(2);
-    EXPECT_NE(ledger.answer().find("note not all functions are attached yet"), std::string::npos);
-    make_steps(1);
-    ledger.delay("rank0", false);
-    make_steps(2);
-    const std::string answer = ledger.answer();
-    EXPECT_EQ(answer.find("not all functions"), std::string::npos) << answer;
-    std::vector<std::string> sums;
-    std::string_view rest = answer;
-    std::string_view line;
-    while (next_line(rest, line)) {
-      if (line.starts_with("step rank0 ")) sums.emplace_back(line.substr(line.rfind(' ')));
-    }
-    EXPECT_EQ(sums, (std::vector<std::string>{" -", " -", " 2000"})) << answer;  // 2 and 3 of steps 1 to 4
-  } catch (const Unavailable& why) {
-    GTEST_SKIP() << why.what();
+  COUNT_OR_SKIP(counted, toy);
+  counted->attach("libtorch_cpu.so", "torch.backward");
+  counted->attach("libnccl.so.2", "ncclAllReduce");
+  counted->ledger.delay("rank0", true);
+  counted->make_steps(2);
+  EXPECT_NE(counted->ledger.answer().find("note not all functions are attached yet"), std::string::npos);
+  counted->make_steps(1);
+  counted->ledger.delay("rank0", false);
+  counted->make_steps(2);
+  const std::string answer = counted->ledger.answer();
+  EXPECT_EQ(answer.find("not all functions"), std::string::npos) << answer;
+  EXPECT_EQ(bytes_of_steps(answer), (std::vector<std::string>{"-", "-", "2000"})) << answer;  // 2 and 3 of steps 1 to 4
+}
+
+TEST(Stack, KnowsNoSumsOfStepsInWhichAFunctionRested) {
+  const ToyProcess toy;
+  COUNT_OR_SKIP(counted, toy);
+  counted->attach("libtorch_cpu.so", "torch.backward");
+  counted->attach("libnccl.so.2", "ncclAllReduce");
+  counted->make_steps(2);
+  counted->rest("ncclAllReduce");
+  counted->make_steps(2);
+  const std::string resting = counted->ledger.answer();
+  EXPECT_TRUE(resting.starts_with("functions torch.backward\nnote ncclAllReduce was counted in turns, ")) << resting;
+  EXPECT_NE(resting.find(" % of the time: it costs too much\n"), std::string::npos) << resting;
+  EXPECT_NE(resting.find("steps rank0 4\n"), std::string::npos) << resting;
+  EXPECT_EQ(resting.find("count rank0 ncclAllReduce"), std::string::npos) << resting;
+  EXPECT_EQ(bytes_of_steps(resting), (std::vector<std::string>{"2000", "-", "-"})) << resting;
+  counted->ledger.resume(number_of("ncclAllReduce"));
+  EXPECT_EQ(counted->ledger.answer().find("count rank0 ncclAllReduce"), std::string::npos) << "it is not attached yet";
+  counted->attach("libnccl.so.2", "ncclAllReduce");
+  counted->make_steps(2);
+  const std::string again = counted->ledger.answer();
+  EXPECT_NE(again.find("count rank0 ncclAllReduce 4 8000 "), std::string::npos) << again;
+  EXPECT_EQ(bytes_of_steps(again), (std::vector<std::string>{"-", "2000"})) << again;
+}
+
+TEST(Stack, TakesNoRestOfTheClockForALongStep) {
+  const ToyProcess toy;
+  COUNT_OR_SKIP(counted, toy);
+  counted->attach("libtorch_cpu.so", "torch.backward");
+  counted->make_steps(2);
+  counted->rest("torch.backward");
+  counted->make_steps(3);
+  counted->ledger.resume(step_function());
+  counted->attach("libtorch_cpu.so", "torch.backward");
+  counted->make_steps(2);
+  std::vector<std::string> steps;
+  const std::string answer = counted->ledger.answer();
+  std::string_view rest = answer;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    if (!line.starts_with("step rank0 ")) continue;
+    line.remove_prefix(std::string_view("step rank0 ").size());
+    const std::string number(next_word(line));
+    static_cast<void>(next_word(line));
+    steps.push_back(number + (next_word(line) == "-" ? " without a duration" : ""));
   }
+  EXPECT_EQ(steps, (std::vector<std::string>{"1", "2 without a duration", "3"})) << answer;
+}
+
+TEST(Stack, ForgetsTheCallsThatWereUnderWayWhenAFunctionBeganToRest) {
+  constexpr auto kTogether = static_cast<std::uint64_t>(10 * kPause);
+  const ToyProcess toy;
+  COUNT_OR_SKIP(counted, toy);
+  counted->attach("libtorch_cpu.so", "c10d.work");
+  std::thread caller([&toy] { static_cast<void>(toy.ask({.call = Call::work_side_by_side})); });
+  for (int i = 0; i < 1000 && counted->counters.pending().empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_FALSE(counted->counters.pending().empty());
+  counted->rest("c10d.work");
+  EXPECT_TRUE(counted->counters.pending().empty());
+  caller.join();
+  const std::uint64_t before = counted->counters.communication_ns(0);
+  std::this_thread::sleep_for(std::chrono::nanoseconds(2 * kTogether));
+  counted->ledger.resume(number_of("c10d.work"));
+  counted->attach("libtorch_cpu.so", "c10d.work");
+  EXPECT_EQ(toy.ask({.call = Call::work_side_by_side}), 0);
+  const std::uint64_t together = counted->counters.communication_ns(0) - before;
+  EXPECT_GE(together, kTogether);
+  EXPECT_LT(together, 2 * kTogether) << "the rest is no communication";
+}
+
+TEST(Stack, TellsNoCollectivesOfAProcessWhileTheirFunctionRests) {
+  const ToyProcess toy;
+  COUNT_OR_SKIP(counted, toy);
+  counted->attach("libnccl.so.2", "ncclAllReduce");
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 3, .communicator = 7}), 0);
+  counted->rest("ncclAllReduce");
+  std::this_thread::sleep_for(std::chrono::milliseconds(3100));
+  EXPECT_EQ(counted->ledger.answer().find("standing"), std::string::npos) << "others may have been made";
+  counted->ledger.resume(number_of("ncclAllReduce"));
+  counted->attach("libnccl.so.2", "ncclAllReduce");
+  EXPECT_EQ(counted->ledger.answer().find("standing"), std::string::npos) << "also before it was attached again";
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = 7}), 0);
+  EXPECT_EQ(counted->ledger.answer().find("standing"), std::string::npos);
+  std::this_thread::sleep_for(std::chrono::milliseconds(3100));
+  EXPECT_NE(counted->ledger.answer().find("standing rank0 comm=0 calls=4 "), std::string::npos);
 }
 
 }  // namespace

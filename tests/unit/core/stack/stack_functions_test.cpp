@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "core/stack/call_budget.h"
 #include "core/stack/first_instruction.h"
 #include "core/stack/process_maps.h"
 
@@ -93,36 +92,6 @@ TEST(ProcessMaps, NameTheCodeOfKnownLibrariesOnly) {
       "5000-6000 r-xp 0 00:00 0 libnccl.so.2\n");
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].offset, 0x1000U);
-}
-
-TEST(CallBudget, DetachesTheDearestOnceItsShareIsSpent) {
-  CallBudget budget;
-  budget.begin(1e9);
-  budget.spend(0, 10'000, 1000);  // 10 ms of the first 50
-  EXPECT_EQ(budget.end(), -1);
-  budget.begin(1e9);
-  budget.spend(0, 10'000, 1000);
-  budget.spend(3, 60'000, 1000);
-  budget.spend(4, 100, 1000);
-  EXPECT_EQ(budget.end(), 3);
-  budget.begin(0);  // the others have the 50 ms again, and 5 ms a second
-  budget.spend(0, 45'000, 1000);
-  EXPECT_EQ(budget.end(), -1);
-  budget.begin(1e9);
-  budget.spend(0, 9'000, 1000);
-  EXPECT_EQ(budget.end(), -1);
-  budget.begin(0);
-  budget.spend(0, 2'000, 1000);
-  EXPECT_EQ(budget.end(), 0);
-}
-
-TEST(CallBudget, GrowsWithTheCpuTimeOfTheJob) {
-  CallBudget budget;
-  for (int second = 0; second < 100; ++second) {
-    budget.begin(16e9);
-    budget.spend(0, 79'000, 1000);  // 79 of 80 ms
-    ASSERT_EQ(budget.end(), -1) << second;
-  }
 }
 
 }  // namespace

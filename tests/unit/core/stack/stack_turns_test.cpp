@@ -1,0 +1,142 @@
+// Functions that cost too much rest, and are counted again when the budget allows it: the worker of the probe, with cpu
+// times that are made up. Without the privilege for BPF these tests are skipped.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "core/stack/probed_process.h"
+#include "core/stack/stack_worker.h"
+#include "hdf5schema/basics/child_process.h"
+#include "tests/unit/core/toy_process.h"
+
+namespace reveal::tests::stack_turns_test {
+namespace {
+
+using namespace toy;
+
+constexpr int kSkipped = 77;
+constexpr int kDear = 200'000;  // calls that cost more than may be spent at once
+
+/// Requests of the sampler to the worker.
+class Requests {
+ public:
+  [[nodiscard]] static bool opens() { return query_stack("", "open\n").starts_with("ok "); }
+
+  /// The process uses so much cpu time until each of the next requests.
+  void use(std::int64_t seconds) { more_ns_ = seconds * 1'000'000'000; }
+  void ask(int pid) {
+    cpu_ns_ += more_ns_;
+    const auto start = pid > 0 ? start_of(pid) : std::nullopt;
+    answer_ = query_stack("", start ? "calls\nrank0 " + std::to_string(pid) + ' ' + std::to_string(*start) + ' ' +
+                                          std::to_string(cpu_ns_) + '\n'
+                                    : "calls\n");
+  }
+  template <typename Condition>
+  [[nodiscard]] bool comes_to(int pid, const Condition& holds) {
+    for (int i = 0; i < 2000; ++i) {
+      ask(pid);
+      if (holds()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  }
+  [[nodiscard]] bool counts(std::string_view function) const {
+    const std::string_view names = std::string_view(answer_).substr(0, answer_.find('\n'));
+    return (std::string(names) + ' ').find(' ' + std::string(function) + ' ') != std::string::npos;
+  }
+  [[nodiscard]] bool has(std::string_view text) const { return answer_.find(text) != std::string::npos; }
+
+ private:
+  std::int64_t cpu_ns_ = 0, more_ns_ = 0;
+  std::string answer_;
+};
+
+/// In a process of its own: a worker has one job. 0 where all is as it should be, or the number of the line that is
+/// not.
+int status_of(const std::function<int(Requests&)>& body) {
+  ChildProcess child = fork_child([&] {
+    Requests worker;
+    return Requests::opens() ? body(worker) : kSkipped;
+  });
+  return exit_status(child.wait());
+}
+
+#define EXPECT_NO_FAILURE(status)                                            \
+  if (is_filtered()) GTEST_SKIP() << "the test runs under a seccomp filter"; \
+  const int outcome = status;                                                \
+  if (outcome == kSkipped) GTEST_SKIP() << "no calls can be counted here";   \
+  EXPECT_EQ(outcome, 0)
+
+/// Until its calls are no longer counted.
+bool makes_rest(Requests& worker, const ToyProcess& toy) {
+  if (!worker.comes_to(toy.pid(), [&] { return worker.counts("ncclAllReduce") && toy.probed(); })) return false;
+  static_cast<void>(toy.ask({.call = Call::reduce, .times = kDear}));
+  return worker.comes_to(toy.pid(), [&] { return !worker.counts("ncclAllReduce"); }) &&
+         worker.comes_to(toy.pid(), [&] { return !toy.probed(); });
+}
+
+TEST(StackTurns, CountAFunctionAgainWhenItsCostIsEarned) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  EXPECT_NO_FAILURE(status_of([&](Requests& worker) {
+    if (!makes_rest(worker, toy)) return 1;
+    if (!worker.has("note ncclAllReduce was counted in turns, ") || !worker.has(" calls took ")) return 2;
+    if (worker.has("count rank0 ncclAllReduce ")) return 3;
+    static_cast<void>(toy.ask({.call = Call::reduce, .times = 1000}));  // these are not seen
+    static_cast<void>(toy.ask({.call = Call::allocate, .times = 3}));
+    if (!worker.comes_to(toy.pid(), [&] { return worker.has("count rank0 cudaMalloc 3 "); })) return 4;
+    for (int round = 0; round < 30; ++round) {
+      worker.ask(toy.pid());
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    if (worker.counts("ncclAllReduce")) return 5;  // the job has computed nothing
+    worker.use(100);
+    if (!worker.comes_to(toy.pid(), [&] { return worker.counts("ncclAllReduce"); })) return 6;
+    if (!toy.probed()) return 7;
+    static_cast<void>(toy.ask({.call = Call::reduce, .times = 7}));
+    const std::string count = "count rank0 ncclAllReduce " + std::to_string(kDear + 7) + ' ';
+    if (!worker.comes_to(toy.pid(), [&] { return worker.has(count); })) return 8;
+    return worker.has("note ncclAllReduce was counted in turns, ") ? 0 : 9;
+  }));
+}
+
+TEST(StackTurns, SurviveTheEndOfAProcessMeanwhile) {
+  ToyProcess first;
+  const ToyProcess second;
+  ASSERT_EQ(first.ask({.call = Call::load}), 0);
+  ASSERT_EQ(second.ask({.call = Call::load}), 0);
+  const int pid = first.pid();
+  EXPECT_NO_FAILURE(status_of([&](Requests& worker) {
+    if (!makes_rest(worker, first)) return 1;
+    ::kill(pid, SIGKILL);
+    for (int i = 0; i < 5; ++i) worker.ask(0);
+    if (!worker.comes_to(second.pid(), [&] { return second.probed("cudaMalloc"); })) return 2;
+    if (second.probed()) return 3;  // it rests in each process
+    worker.use(100);
+    if (!worker.comes_to(second.pid(), [&] { return second.probed(); })) return 4;
+    static_cast<void>(second.ask({.call = Call::reduce, .times = 5}));
+    const std::string count = "count rank0 ncclAllReduce " + std::to_string(kDear + 5) + ' ';
+    return worker.comes_to(second.pid(), [&] { return worker.has(count); }) ? 0 : 5;
+  }));
+}
+
+TEST(StackTurns, LeaveNothingAttachedWhereTheCollectorIsKilled) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  EXPECT_NO_FAILURE(status_of([&](Requests& worker) {
+    if (!makes_rest(worker, toy)) return 1;
+    worker.use(100);
+    return worker.comes_to(toy.pid(), [&] { return toy.probed(); }) ? 0 : 2;  // the child ends with its threads
+  }));
+  for (int i = 0; i < 1000 && toy.probed(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_FALSE(toy.probed());
+}
+
+}  // namespace
+}  // namespace reveal::tests::stack_turns_test
