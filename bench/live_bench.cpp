@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "hdf5schema/trace_reader.h"
+#include "hdf5schema/utc_offset.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/live/live_detector.h"
 #include "postproc/telemetry/load.h"

@@ -11,12 +11,14 @@
 #include "hdf5schema/layout.h"
 #include "hdf5schema/regular_rows.h"
 #include "hdf5schema/trace_file.h"
+#include "hdf5schema/utc_offset.h"
 
 namespace reveal {
 namespace {
 
 constexpr std::chrono::minutes kMinute{1};
 constexpr std::int64_t kMinuteNs = std::chrono::nanoseconds(kMinute).count();
+constexpr std::int64_t kNoRows = std::numeric_limits<std::int64_t>::max();
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 /// One minute of one channel.
@@ -102,8 +104,7 @@ class Summary {
     for (const TraceReader::Family& family : trace.families()) {
       if (!family.time_ns.empty()) begin_ = std::min(begin_, family.time_ns.front());
     }
-    const std::vector<ClockPair> clocks = trace.clocks();
-    if (!clocks.empty()) utc_minus_monotonic_ns_ = clocks.front().utc_ns - clocks.front().monotonic_ns;
+    if (begin_ < kNoRows) utc_minus_monotonic_ns_ = utc_offset_ns(trace.clocks(), trace.header(), begin_);
   }
 
   std::vector<TraceFile::Written> write() {
@@ -264,7 +265,7 @@ class Summary {
   const TraceReader& trace_;
   std::vector<Event> events_;
   TraceFile file_;
-  std::int64_t begin_ = std::numeric_limits<std::int64_t>::max();
+  std::int64_t begin_ = kNoRows;
   std::int64_t utc_minus_monotonic_ns_ = 0;
   std::map<std::string, Axis> axes_;
 };

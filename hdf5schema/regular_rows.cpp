@@ -4,13 +4,10 @@
 #include <cmath>
 #include <limits>
 
+#include "hdf5schema/basics/wrapping_sum.h"
+
 namespace reveal {
 namespace {
-
-/// Any file may hold any number: overflow wraps.
-std::int64_t wrapped_sum(std::int64_t a, std::int64_t b) noexcept {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
-}
 
 std::int64_t rounded_division(std::int64_t a, std::int64_t b) noexcept {
   const std::int64_t rest = 2 * (a % b);  // periods have at most 10^18 ns
@@ -39,7 +36,7 @@ std::vector<std::size_t> last_rows(const FamilySpec& spec, std::int64_t utc_minu
 std::int64_t wall_period(std::int64_t monotonic_ns, std::int64_t utc_minus_monotonic_ns,
                          std::chrono::nanoseconds period, std::chrono::nanoseconds finer) noexcept {
   const std::int64_t ticks = std::max<std::int64_t>(1, period / finer);
-  const std::int64_t tick = rounded_division(wrapped_sum(monotonic_ns, utc_minus_monotonic_ns), finer.count());
+  const std::int64_t tick = rounded_division(wrapping_sum(monotonic_ns, utc_minus_monotonic_ns), finer.count());
   return tick / ticks + (tick % ticks > 0 ? 1 : 0);
 }
 

@@ -92,8 +92,12 @@ TcpPeers::Seen TcpPeers::read(std::span<const std::byte> info) {
 
 void TcpPeers::begin(std::vector<std::uint32_t> inodes, Look look) {
   ++looks_;
-  extra_ = look == Look::extra;
-  if (!extra_) ++usual_looks_;
+  look_ = look;
+  if (sees_all()) {
+    ++usual_looks_;
+    known_.clear();
+    owned_ = 0;
+  }
   inodes_ = std::move(inodes);
   strangers_.clear();
   entered_.clear();
@@ -108,7 +112,7 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
   const Key key{entered_.back(), socket_seen.cookie};
   auto found = sockets_.find(key);
   if (found == sockets_.end()) {
-    if (extra_) return;
+    if (!sees_all()) return;
     if (sockets_.size() >= kMostSockets) {
       overflowed_ = true;
       return;
@@ -120,21 +124,27 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
   if (socket.look == looks_) return;  // a list that changes while it is read may have one twice
   socket.look = looks_;
   socket.usual_look = usual_looks_;
-  if (socket.owned) {
-    socket.settled = socket.settled || !extra_;
+  if (socket.last) {
+    socket.settled = socket.settled || look_ != Look::extra;
+    remember(key.place, socket_seen.id);
     take(socket, read(socket_seen.info));
     return;
   }
-  if (extra_) return;
+  if (!sees_all()) return;
   // Most sockets of a busy node are not the job's: nothing but their inode is read.
   const std::uint32_t inode = socket_seen.inode;
   const bool is_of_job = inode != 0 && std::binary_search(inodes_.begin(), inodes_.end(), inode);
   if (!is_of_job && (inode == 0 || socket.asked_about == inode)) return;
+  if (!is_of_job && look_ == Look::anew) {
+    socket.asked_about = inode;
+    return;
+  }
   const Seen seen = read(socket_seen.info);
   if (is_of_job) {
+    remember(key.place, socket_seen.id);
     own(socket, socket_seen.peer, seen);
   } else {
-    strangers_.push_back({key, inode, socket_seen.peer, seen});
+    strangers_.push_back({key, inode, socket_seen.peer, socket_seen.id, seen});
   }
 }
 
@@ -144,15 +154,20 @@ void TcpPeers::introduce(std::vector<std::uint32_t> inodes) {
     Socket& socket = sockets_.find(stranger.key)->second;
     socket.asked_about = stranger.inode;
     if (!std::binary_search(inodes_.begin(), inodes_.end(), stranger.inode)) continue;
+    remember(stranger.key.place, stranger.id);
     own(socket, stranger.peer, stranger.seen);
   }
   strangers_.clear();
 }
 
+void TcpPeers::remember(std::uint64_t place, const TcpSocketId& id) {
+  if (sees_all() && ++owned_ <= kMostKnown) known_.push_back({place, id});
+}
+
 void TcpPeers::own(Socket& socket, const IpAddress& address, const Seen& seen) {
-  socket.owned = true;
   // The counters of a socket before its first look, or before it belonged to the job, are not part of this recording.
-  if (!socket.born) socket.last = seen.counters;
+  const bool counts_from_birth = socket.born && look_ != Look::anew;
+  socket.last = std::make_unique<Counters>(counts_from_birth ? Counters{} : seen.counters);
   socket.peer = peer_at(address);
   peers_[socket.peer].now.opened += socket.born ? 1 : 0;
   take(socket, seen);
@@ -160,14 +175,14 @@ void TcpPeers::own(Socket& socket, const IpAddress& address, const Seen& seen) {
 
 void TcpPeers::take(Socket& socket, const Seen& seen) {
   Sums one{.levels = seen.levels, .connections = 1};
-  const bool counts = socket.settled || !extra_;
+  const bool counts = socket.settled || look_ != Look::extra;
+  Counters& last = *socket.last;
   for (std::size_t i = 0; i < seen.counters.size(); ++i) {
     if (seen.counters[i] == kMissing) {
       one.counters[i] = kMissing;
-    } else if (const std::int64_t more = increase(kTcpCounters[i], socket.last[i], seen.counters[i]);
-               more > 0 && counts) {
+    } else if (const std::int64_t more = increase(kTcpCounters[i], last[i], seen.counters[i]); more > 0 && counts) {
       one.counters[i] = more;
-      socket.last[i] = seen.counters[i];
+      last[i] = seen.counters[i];
     }
   }
   // An idle connection has the round trip of its last segment, long ago; a new one has none.
@@ -188,7 +203,7 @@ std::uint32_t TcpPeers::peer_at(const IpAddress& address) {
 }
 
 std::vector<std::uint32_t> TcpPeers::end(bool whole) {
-  if (whole && !extra_) {
+  if (whole && sees_all()) {
     close_unseen();
     watched_ = entered_;
   }
@@ -205,7 +220,7 @@ void TcpPeers::close_unseen() {
   std::erase_if(sockets_, [this](const auto& entry) {
     const Socket& socket = entry.second;
     if (usual_looks_ - socket.usual_look < kPatience) return false;
-    if (socket.owned) ++peers_[socket.peer].now.closed;
+    if (socket.last) ++peers_[socket.peer].now.closed;
     return true;
   });
 }

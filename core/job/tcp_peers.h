@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -64,6 +65,7 @@ class TcpPeers {
   static constexpr std::int64_t kWorthASlot = 1 << 20;  // bytes moved
   static constexpr std::size_t kMostPeers = 4096;       // counted one by one, to find the busy ones
   static constexpr std::size_t kMostSockets = 1 << 17;  // followed, of all peers
+  static constexpr std::size_t kMostKnown = 512;        // looked up one by one
 
   using Counters = std::array<std::int64_t, kTcpCounters.size()>;
   using Levels = std::array<std::int64_t, kTcpLevels.size()>;
@@ -83,11 +85,22 @@ class TcpPeers {
     Sums sums;
   };
 
-  /// Extra looks come between usual ones. They begin and end no connection, and count nothing of one that only one
-  /// usual look has seen: otherwise short connections would count for more where there are extra looks.
-  enum class Look : std::uint8_t { usual, extra };
+  /// Only usual looks and those anew see all sockets: the others begin and end no connection.
+  /// anew: the first one, or long after the last one. What is new to it counts from then on: otherwise the events of a
+  ///   long time would be those of one row. begin() gets the inodes of all sockets of the job.
+  /// known: at those in known_sockets(), in the place of a usual one.
+  /// extra: between two usual ones. It counts nothing of a connection that only one usual look has seen: otherwise
+  /// short
+  ///   connections would count for more where there are extra looks.
+  enum class Look : std::uint8_t { usual, anew, known, extra };
 
-  /// A look at all sockets begins. `inodes`: of the job's sockets as far as they are known, sorted.
+  /// A socket of the job, and the number of its network namespace.
+  struct Known {
+    std::uint64_t place;
+    TcpSocketId id;
+  };
+
+  /// A look begins. `inodes`: of the job's sockets as far as they are known, sorted.
   void begin(std::vector<std::uint32_t> inodes, Look look = Look::usual);
   /// Announces the sockets of one network namespace, which has this number.
   void enter(std::uint64_t place);
@@ -97,6 +110,10 @@ class TcpPeers {
   void introduce(std::vector<std::uint32_t> inodes);
   /// `whole`: all sockets were seen, so that those that were not are closed. Gives the inodes back.
   [[nodiscard]] std::vector<std::uint32_t> end(bool whole);
+
+  /// The job's sockets that the last look at all saw: all of the job if are_few().
+  [[nodiscard]] std::span<const Known> known_sockets() const noexcept { return known_; }
+  [[nodiscard]] bool are_few() const noexcept { return owned_ <= kMostKnown; }
 
   [[nodiscard]] std::span<const Row> rows() const noexcept { return rows_; }
   [[nodiscard]] std::size_t sockets() const noexcept { return sockets_.size(); }
@@ -128,12 +145,12 @@ class TcpPeers {
     Levels levels{};
   };
   struct Socket {
-    Counters last{};                // counted already; 0 of one that was born while others were watched
+    std::unique_ptr<Counters>
+        last;                       // counted already; 0 of one that was born while others were watched. Null of others
     std::uint32_t asked_about = 0;  // its inode, then
     std::uint32_t look = 0;         // the last one that saw it
     std::uint32_t usual_look = 0;   // the last usual one when it was seen
     std::uint32_t peer = kOthers;
-    bool owned = false;
     bool born = false;
     bool settled = false;  // seen by two usual looks as the job's
   };
@@ -141,6 +158,7 @@ class TcpPeers {
     Key key;
     std::uint32_t inode;
     IpAddress peer;
+    TcpSocketId id;
     Seen seen;
   };
   struct Peer {
@@ -151,6 +169,9 @@ class TcpPeers {
   };
 
   static Seen read(std::span<const std::byte> info);
+  /// Whether this look is one at all sockets.
+  [[nodiscard]] bool sees_all() const noexcept { return look_ == Look::usual || look_ == Look::anew; }
+  void remember(std::uint64_t place, const TcpSocketId& id);
   void own(Socket& socket, const IpAddress& address, const Seen& seen);
   void take(Socket& socket, const Seen& seen);
   [[nodiscard]] std::uint32_t peer_at(const IpAddress& address);
@@ -160,6 +181,8 @@ class TcpPeers {
   std::vector<std::uint32_t> inodes_;
   std::unordered_map<Key, Socket, KeyHash> sockets_;
   std::vector<Stranger> strangers_;
+  std::vector<Known> known_;
+  std::size_t owned_ = 0;       // sockets of the job in the last look at all
   std::vector<Peer> peers_{1};  // the first one stands for those that are not counted one by one
   std::unordered_map<IpAddress, std::uint32_t, AddressHash> by_address_;
   std::vector<Row> rows_{Row{.name = "others"}};
@@ -167,7 +190,7 @@ class TcpPeers {
   std::vector<std::uint64_t> entered_;  // in this look
   std::uint32_t looks_ = 0;
   std::uint32_t usual_looks_ = 0;
-  bool extra_ = false;  // this look
+  Look look_ = Look::usual;
   bool overflowed_ = false;
 };
 

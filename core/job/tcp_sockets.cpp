@@ -2,7 +2,6 @@
 
 #include <arpa/inet.h>
 #include <dirent.h>
-#include <linux/inet_diag.h>
 #include <linux/sock_diag.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -29,6 +28,8 @@ enum TcpState : std::uint8_t {
 constexpr std::uint32_t kStates =
     1U << established | 1U << fin_wait1 | 1U << fin_wait2 | 1U << close_wait | 1U << last_ack | 1U << closing;
 
+constexpr int kAddressFamilies[] = {AF_INET, AF_INET6};
+
 struct Request {
   nlmsghdr header;
   inet_diag_req_v2 body;
@@ -38,11 +39,17 @@ Request request_of(int family) {
   Request request{};
   request.header.nlmsg_len = sizeof request;
   request.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  request.header.nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+  request.header.nlmsg_flags = NLM_F_REQUEST;
   request.body.sdiag_family = static_cast<std::uint8_t>(family);
   request.body.sdiag_protocol = IPPROTO_TCP;
   request.body.idiag_ext = 1U << (INET_DIAG_INFO - 1);
   request.body.idiag_states = kStates;
+  return request;
+}
+
+Request request_for_all(int family) {
+  Request request = request_of(family);
+  request.header.nlmsg_flags |= NLM_F_DUMP;
   return request;
 }
 
@@ -65,6 +72,7 @@ void read_socket(std::span<const std::byte> body, const SeeSocket& see) {
   socket.cookie = std::uint64_t{message->id.idiag_cookie[1]} << 32 | message->id.idiag_cookie[0];
   socket.inode = message->idiag_inode;
   socket.peer = address_of(message->idiag_family, message->id.idiag_dst);
+  socket.id = {message->idiag_family, message->id};
   const bool whole = each_attribute(body.subspan(std::min<std::size_t>(body.size(), NLMSG_ALIGN(sizeof *message))),
                                     [&socket](std::uint16_t type, std::span<const std::byte> value) {
                                       if (type == INET_DIAG_INFO) socket.info = value;
@@ -90,10 +98,34 @@ std::string text_of(const IpAddress& address) {
 }
 
 std::string dump_tcp_sockets(int diagnosis, std::span<std::byte> buffer, const SeeSocket& see) {
-  for (const int family : {AF_INET, AF_INET6}) {
-    const Request request = request_of(family);
+  for (const int family : kAddressFamilies) {
+    const Request request = request_for_all(family);
     std::string problem = receive_dump(diagnosis, std::as_bytes(std::span(&request, 1)), buffer, sockets_to(see));
     if (!problem.empty()) return problem;
+  }
+  return "";
+}
+
+std::string look_up_tcp_socket(int diagnosis, std::span<std::byte> buffer, const TcpSocketId& id,
+                               const SeeSocket& see) {
+  Request request = request_of(id.family);
+  request.body.id = id.ends;
+  const int error = receive_answer(diagnosis, std::as_bytes(std::span(&request, 1)), buffer, sockets_to(see));
+  const bool ended = error == ENOENT || error == ESTALE;  // ESTALE: another one has its ports by now
+  return error == 0 || ended ? "" : std::strerror(error);
+}
+
+std::string why_no_tcp_sockets() {
+  std::vector<std::byte> buffer(1 << 16);
+  for (const int family : kAddressFamilies) {
+    const OpenedNetlink opened = open_netlink(NETLINK_SOCK_DIAG);
+    if (!opened.socket) return std::string("netlink is refused (") + std::strerror(opened.error) + ')';
+    const Request request = request_for_all(family);
+    bool listed = false;
+    const std::string why = receive_dump(
+        opened.socket.get(), std::as_bytes(std::span(&request, 1)), buffer,
+        [&listed](std::uint16_t, std::span<const std::byte>) { listed = true; }, 1);
+    if (!why.empty() && !listed) return "the kernel does not report the state of TCP connections (" + why + ')';
   }
   return "";
 }

@@ -65,11 +65,11 @@ std::string driver_statistics(int socket, const std::string& interface) {
   return text;
 }
 
-std::optional<ReceiveRing> receive_ring(int socket, const std::string& interface) {
+std::optional<CardRings> card_rings(int socket, const std::string& interface) {
   ethtool_ringparam rings{};
   rings.cmd = ETHTOOL_GRINGPARAM;
-  if (!query_driver(socket, interface, &rings) || rings.rx_max_pending == 0) return std::nullopt;
-  return ReceiveRing{rings.rx_pending, rings.rx_max_pending};
+  if (!query_driver(socket, interface, &rings)) return std::nullopt;
+  return CardRings{{rings.rx_pending, rings.rx_max_pending}, {rings.tx_pending, rings.tx_max_pending}};
 }
 
 std::optional<std::int64_t> link_speed(int socket, const std::string& interface) {

@@ -12,11 +12,15 @@ namespace reveal {
 /// The driver's own counters, as `ethtool -S` prints them: "rx_prio3_pause: 12\n". "" if it has none.
 [[nodiscard]] std::string driver_statistics(int socket, const std::string& interface);
 
-struct ReceiveRing {
-  std::uint32_t now = 0;   // packets that the card can hold until the node takes them
-  std::uint32_t most = 0;  // and those that it could
+struct CardRing {
+  std::uint32_t now = 0;   // packets for which it has room
+  std::uint32_t most = 0;  // and for which it could have room; 0: the driver does not know
 };
-[[nodiscard]] std::optional<ReceiveRing> receive_ring(int socket, const std::string& interface);
+struct CardRings {
+  CardRing receive;  // packets until the node takes them
+  CardRing send;     // packets until the card has sent them
+};
+[[nodiscard]] std::optional<CardRings> card_rings(int socket, const std::string& interface);
 
 /// Megabits per second; nothing where the link is down or the driver does not know it.
 [[nodiscard]] std::optional<std::int64_t> link_speed(int socket, const std::string& interface);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "hdf5schema/basics/wrapping_sum.h"
 #include "hdf5schema/vocabulary.h"
 
 namespace reveal {
@@ -33,11 +34,6 @@ namespace reveal {
 [[nodiscard]] inline std::int64_t scaled(std::int64_t value, std::int64_t factor) noexcept {
   std::int64_t product = 0;
   return __builtin_mul_overflow(value, factor, &product) ? kMissing : product;
-}
-
-/// Adds two counters; the sum wraps as they do.
-[[nodiscard]] inline std::int64_t wrapping_sum(std::int64_t a, std::int64_t b) noexcept {
-  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
 /// The number that a text begins with and that has its first line for itself.

@@ -46,6 +46,29 @@ bool read_dump(std::span<const std::byte> messages, const SeeMessage& see, std::
   return true;
 }
 
+int read_answer(std::span<const std::byte> message, const SeeMessage& see) {
+  const auto header = head_of_message<nlmsghdr>(message);
+  if (!header || header->nlmsg_len < sizeof(nlmsghdr) || header->nlmsg_len > message.size()) return EPROTO;
+  const auto body = message.subspan(sizeof(nlmsghdr), header->nlmsg_len - sizeof(nlmsghdr));
+  if (header->nlmsg_type == NLMSG_ERROR) {
+    const int error = head_of_message<int>(body).value_or(-EPROTO);
+    return error == std::numeric_limits<int>::min() ? EPROTO : -error;
+  }
+  see(header->nlmsg_type, body);
+  return 0;
+}
+
+int receive_answer(int socket, std::span<const std::byte> request, std::span<std::byte> buffer, const SeeMessage& see) {
+  if (::send(socket, request.data(), request.size(), 0) < 0) return errno;
+  while (true) {
+    const ssize_t got = ::recv(socket, buffer.data(), buffer.size(), MSG_TRUNC);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return errno;
+    const auto size = static_cast<std::size_t>(got);
+    return size > buffer.size() ? EMSGSIZE : read_answer(buffer.first(size), see);
+  }
+}
+
 std::string receive_dump(int socket, std::span<const std::byte> request, std::span<std::byte> buffer,
                          const SeeMessage& see, std::size_t most_pieces) {
   if (::send(socket, request.data(), request.size(), 0) < 0) return std::strerror(errno);

@@ -67,4 +67,11 @@ using SeeMessage = std::function<void(std::uint16_t type, std::span<const std::b
                                        const SeeMessage& see,
                                        std::size_t most_pieces = std::numeric_limits<std::size_t>::max());
 
+/// The answer to a request for one thing: 0, or the error with which the kernel refused it.
+[[nodiscard]] int read_answer(std::span<const std::byte> message, const SeeMessage& see);
+
+/// Sends the request and reads its answer. Returns 0 or the error.
+[[nodiscard]] int receive_answer(int socket, std::span<const std::byte> request, std::span<std::byte> buffer,
+                                 const SeeMessage& see);
+
 }  // namespace reveal

@@ -59,7 +59,7 @@ constexpr FamilyTable kFamilies[] = {
 
 enum Column : std::size_t { speed, rx_frames, tx_frames, rx_time, tx_time, carrier_down, no_buffer, overrun };
 constexpr std::size_t kColumns = 8;
-constexpr std::size_t kColumnsBeforeRing = 6;  // in an answer; earlier versions had no others
+constexpr std::size_t kColumnsBeforeRing = 6;  // in an answer; earlier versions had no others, and no second ring
 constexpr std::int64_t kMegabit = 1'000'000;
 constexpr std::int64_t kMicrosecond = 1000;
 
@@ -170,14 +170,19 @@ void add_statistics(std::string_view text, Values& values) {
   }
 }
 
-/// The line of an interface: its name, the columns and its ring; a dash is not known.
-std::string line_of(const std::string& name, const Values& values, std::optional<ReceiveRing> ring) {
+/// The line of an interface: its name, the columns and its rings; a dash is not known.
+std::string line_of(const std::string& name, const Values& values, const std::optional<CardRings>& rings) {
   std::string line = name;
   const auto add = [&line](std::optional<std::int64_t> value) { line += value ? ' ' + std::to_string(*value) : " -"; };
+  const auto add_ring = [&](CardRing CardRings::*which) {
+    const bool is_known = rings && ((*rings).*which).most > 0;
+    add(is_known ? std::optional<std::int64_t>(((*rings).*which).now) : std::nullopt);
+    add(is_known ? std::optional<std::int64_t>(((*rings).*which).most) : std::nullopt);
+  };
   for (std::size_t i = 0; i < kColumnsBeforeRing; ++i) add(values[i]);
-  add(ring ? std::optional<std::int64_t>(ring->now) : std::nullopt);
-  add(ring ? std::optional<std::int64_t>(ring->most) : std::nullopt);
+  add_ring(&CardRings::receive);
   for (std::size_t i = kColumnsBeforeRing; i < kColumns; ++i) add(values[i]);
+  add_ring(&CardRings::send);
   return line + '\n';
 }
 
@@ -269,7 +274,7 @@ class LinkWatch {
     if (++interfaces_ > kMostInterfaces) return;
     const int socket = space.control.get();
     add_statistics(driver_statistics(socket, name), values);
-    lines_ += line_of(name_in(space, name), values, receive_ring(socket, name));
+    lines_ += line_of(name_in(space, name), values, card_rings(socket, name));
   }
 
   /// A user can make any number of interfaces in a namespace of his own.
@@ -321,10 +326,8 @@ class NetworkLinkProbe final : public Probe {
 
   [[nodiscard]] Snapshot facts() const override {
     Snapshot all;
-    for (const auto& [name, ring] : rings_) {
-      all.emplace_back("net." + name + ".rx_ring", std::to_string(ring.now));
-      all.emplace_back("net." + name + ".rx_ring_most", std::to_string(ring.most));
-    }
+    add_facts(receive_rings_, ".rx_ring", all);
+    add_facts(send_rings_, ".tx_ring", all);
     return all;
   }
 
@@ -334,6 +337,14 @@ class NetworkLinkProbe final : public Probe {
     std::int64_t now = 0;
     std::int64_t most = 0;
   };
+  using Rings = std::map<std::string, Ring>;
+
+  static void add_facts(const Rings& rings, const std::string& key, Snapshot& facts) {
+    for (const auto& [name, ring] : rings) {
+      facts.emplace_back("net." + name + key, std::to_string(ring.now));
+      facts.emplace_back("net." + name + key + "_most", std::to_string(ring.most));
+    }
+  }
 
   /// A copied tree has the interfaces of the namespace in which it was copied.
   [[nodiscard]] bool is_readable() const {
@@ -363,16 +374,18 @@ class NetworkLinkProbe final : public Probe {
         found->second.fill(Family::kNoChannel);
       }
       for (std::size_t i = 0; i < kColumnsBeforeRing; ++i) set(i, found->second[i], cut_word(line));
-      Ring ring;
-      const bool is_known = parse_counter(cut_word(line), ring.now);
-      if (parse_counter(cut_word(line), ring.most) && is_known) remember(ring);
+      take_ring(line, receive_rings_);
       for (std::size_t i = kColumnsBeforeRing; i < kColumns; ++i) set(i, found->second[i], cut_word(line));
+      take_ring(line, send_rings_);
     }
   }
 
   /// Keeps the first answer: it is a setting, not a level.
-  void remember(const Ring& ring) {
-    if (rings_.find(instance_) == rings_.end()) rings_.emplace(instance_, ring);
+  void take_ring(std::string_view& line, Rings& rings) {
+    Ring ring;
+    const bool is_known = parse_counter(cut_word(line), ring.now);
+    if (!parse_counter(cut_word(line), ring.most) || !is_known) return;
+    if (rings.find(instance_) == rings.end()) rings.emplace(instance_, ring);
   }
 
   void set(std::size_t column, std::int32_t& channel, std::string_view word) {
@@ -391,7 +404,8 @@ class NetworkLinkProbe final : public Probe {
   std::string request_;  // kept, so that nothing is allocated
   std::array<Family*, std::size(kFamilies)> families_{};
   std::map<std::string, Places> places_;
-  std::map<std::string, Ring> rings_;
+  Rings receive_rings_;
+  Rings send_rings_;
   std::string instance_;  // likewise
 };
 

@@ -1,19 +1,19 @@
 // The state of the job's TCP connections by sock_diag, summed by peer: where segments are lost, and which end waits for
 // which. The kernel walks its whole table of sockets for it, so a child process does it, and less often if it takes
-// long.
+// long; in between, a few connections of the job are looked up one by one.
 // https://man7.org/linux/man-pages/man7/sock_diag.7.html
 // https://datatracker.ietf.org/doc/html/rfc4898
 #include "core/job/tcp_peers.h"
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <ctime>
 #include <limits>
 #include <vector>
 
 #include "core/job/namespace_sockets.h"
 #include "core/kernel_text/kernel_words.h"
+#include "core/probes/listing_pace.h"
 #include "core/probes/namespace_answer.h"
 #include "core/sampler/asked_child.h"
 #include "core/sampler/pace.h"
@@ -114,19 +114,25 @@ static_assert(std::all_of(kPeerPlaces.begin(), kPeerPlaces.end(),
                           [](const PeerPlace& place) { return place.family < std::size(kPeerFamilies); }));
 
 // Runs in the child.
-// Request: the lines of append_namespaces(), and "pids 4711 4712 ...", or "extra pids 4711 ..." for an extra look.
-// Answer: "ok NANOSECONDS REFUSED UNREADABLE OVERFLOWED VANISHED", and a line for each row: its name and its numbers,
-// "-" where one is not known; or "gap NANOSECONDS WHY".
+// Request: the lines of append_namespaces(), and "pids 4711 4712 ...", or "extra" for an extra look.
+// Answer: "ok NANOSECONDS REFUSED UNREADABLE OVERFLOWED VANISHED LISTING EVERY", and a line for each row: its name and
+// its numbers, "-" where one is not known; or "gap NANOSECONDS WHY". LISTING and EVERY: the processor time of a listing
+// of all sockets and the time between two of them, if the child paces them itself; they are not part of NANOSECONDS
+// then. Otherwise zeros.
 class ConnectionWatch {
  public:
   std::string answer(std::string_view request) {
     const std::int64_t begin = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+    listed_ = false;
     const std::string problem = look(request);
-    const std::int64_t cost = read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin;
+    std::int64_t cost = read_clock(CLOCK_PROCESS_CPUTIME_ID) - begin;
+    if (listed_) pace_.note_listing(read_clock(CLOCK_MONOTONIC), cost, peers_.are_few());
+    if (listed_ && pace_.is_apart()) cost = 0;
     if (!problem.empty()) return "gap " + std::to_string(cost) + ' ' + problem;
-    std::string text = "ok " + std::to_string(cost) + ' ' + std::to_string(sockets_.refused()) + ' ' +
-                       std::to_string(unreadable_) + (peers_.overflowed() ? " 1 " : " 0 ") +
-                       std::to_string(sockets_.vanished()) + '\n';
+    std::string text =
+        "ok " + std::to_string(cost) + ' ' + std::to_string(sockets_.refused()) + ' ' + std::to_string(unreadable_) +
+        (peers_.overflowed() ? " 1 " : " 0 ") + std::to_string(sockets_.vanished()) + ' ' +
+        std::to_string(pace_.is_apart() ? pace_.cost_ns() : 0) + ' ' + std::to_string(pace_.every_ns()) + '\n';
     for (const TcpPeers::Row& row : peers_.rows()) {
       text += row.name;
       for (const std::int64_t counter : row.sums.counters) append(text, counter);
@@ -143,26 +149,55 @@ class ConnectionWatch {
   }
 
   std::string look(std::string_view request) {
-    const TcpPeers::Look kind = list_processes(sockets_.follow(request));
-    // Now and then of all sockets: one may have been handed to the job after it was made.
-    const bool query_all = kind == TcpPeers::Look::usual && looks_++ % kQueryAll == 0;
-    peers_.begin(query_all ? inodes_of_job() : std::move(inodes_), kind);
-    const std::string problem = sockets_.each([this](const NamespaceSockets::Space& space) {
-      peers_.enter(space.place);
-      return dump_tcp_sockets(space.netlink.get(), buffer_, [this](const TcpSocket& socket) { peers_.see(socket); });
-    });
+    std::string_view words = sockets_.follow(request);
+    words = words.substr(0, words.find('\n'));
+    const bool extra = cut_word(words) == "extra";
+    if (!extra) read_processes(words);
+    const bool one_by_one = pace_.is_apart() && (extra || !pace_.is_due(read_clock(CLOCK_MONOTONIC)));
+    listed_ = !extra && !one_by_one;
+    if (listed_) return list();
+    peers_.begin(std::move(inodes_), extra ? TcpPeers::Look::extra : TcpPeers::Look::known);
+    std::string problem = one_by_one ? look_up() : dump();
+    inodes_ = peers_.end(problem.empty());
+    return problem;
+  }
+
+  /// Now and then, the descriptors of all processes are read before: a socket may have been handed to the job after it
+  /// was made.
+  std::string list() {
+    const bool anew = pace_.is_apart() || listings_ == 0;
+    const bool query_all = anew || listings_ == 1 || listings_ % kQueryAll == 0;
+    ++listings_;
+    peers_.begin(query_all ? inodes_of_job() : std::move(inodes_), anew ? TcpPeers::Look::anew : TcpPeers::Look::usual);
+    std::string problem = dump();
     if (peers_.has_strangers() && !query_all) peers_.introduce(inodes_of_job());
     inodes_ = peers_.end(problem.empty());
     return problem;
   }
 
-  TcpPeers::Look list_processes(std::string_view words) {
+  std::string dump() {
+    return sockets_.each([this](const NamespaceSockets::Space& space) {
+      peers_.enter(space.place);
+      return dump_tcp_sockets(space.netlink.get(), buffer_, see_);
+    });
+  }
+
+  std::string look_up() {
+    return sockets_.each([this](const NamespaceSockets::Space& space) {
+      peers_.enter(space.place);
+      std::string problem;
+      for (const TcpPeers::Known& known : peers_.known_sockets()) {
+        if (known.place != space.place) continue;
+        problem = look_up_tcp_socket(space.netlink.get(), buffer_, known.id, see_);
+        if (!problem.empty()) break;
+      }
+      return problem;
+    });
+  }
+
+  void read_processes(std::string_view words) {
     pids_.clear();
-    words = words.substr(0, words.find('\n'));
-    const bool extra = cut_word(words) == "extra";
-    if (extra) static_cast<void>(cut_word(words));  // "pids"
     for (auto pid = cut_word(words); !pid.empty(); pid = cut_word(words)) pids_.emplace_back(pid);
-    return extra ? TcpPeers::Look::extra : TcpPeers::Look::usual;
   }
 
   std::vector<std::uint32_t> inodes_of_job() {
@@ -173,30 +208,24 @@ class ConnectionWatch {
     return inodes;
   }
 
-  static constexpr std::uint64_t kQueryAll = 32;   // usual looks
+  static constexpr std::uint64_t kQueryAll = 32;   // listings
   static constexpr std::size_t kAnswer = 1 << 16;  // bytes; the kernel's are half as long
 
   TcpPeers peers_;
+  const SeeSocket see_ = [this](const TcpSocket& socket) { peers_.see(socket); };
   NamespaceSockets sockets_{NETLINK_SOCK_DIAG};
+  ListingPace pace_;
   std::vector<std::string> pids_;
   std::vector<std::uint32_t> inodes_;
   std::vector<std::byte> buffer_ = std::vector<std::byte>(kAnswer);
-  std::uint64_t looks_ = 0;
+  std::uint64_t listings_ = 0;
   int unreadable_ = 0;
+  bool listed_ = false;  // all sockets, in this look
 };
 
 std::string query_connections(const std::string& /*root*/, std::string_view request) {
   static ConnectionWatch watch;  // the child's, of which there is one
   return watch.answer(request);
-}
-
-/// "" if connections can be read.
-std::string why_no_connections() {
-  const OpenedNetlink opened = open_netlink(NETLINK_SOCK_DIAG);
-  if (!opened.socket) return std::string("netlink is refused (") + std::strerror(opened.error) + ')';
-  std::vector<std::byte> buffer(1 << 16);
-  const std::string why = dump_tcp_sockets(opened.socket.get(), buffer, [](const TcpSocket&) {});
-  return why.empty() ? "" : "the kernel does not report the state of TCP connections (" + why + ')';
 }
 
 class TcpPeersProbe final : public Probe {
@@ -232,6 +261,11 @@ class TcpPeersProbe final : public Probe {
     if (overflowed_) {
       sentences.push_back("only " + std::to_string(TcpPeers::kMostSockets) + " connections are measured");
     }
+    if (listing_ns_ > 0) {
+      sentences.push_back("new connections were found only every " + std::to_string(listing_every_ns_ / kSecond) +
+                          " s at times, because listing all sockets of the node takes " +
+                          std::to_string(listing_ns_ / 1'000'000) + " ms: their segments before that are not counted");
+    }
     readings_.add_pauses("connections", child_, context_, sentences);
     return as_caveat(sentences);
   }
@@ -263,7 +297,17 @@ class TcpPeersProbe final : public Probe {
   void ask() {
     request_.clear();
     append_namespaces(request_, context_.namespaces->list());
-    request_ += context_.is_extra() ? "extra pids" : "pids";
+    if (context_.is_extra()) {
+      request_ += "extra";
+    } else {
+      append_processes();
+    }
+    child_.ask(request_);
+    if (child_.asked_ns() == context_.sink.now()) asked_early_ = context_.is_extra();
+  }
+
+  void append_processes() {
+    request_ += "pids";
     std::size_t processes = 0;
     left_out_ = false;
     for (const auto& process : context_.job->processes()) {
@@ -272,8 +316,6 @@ class TcpPeersProbe final : public Probe {
       if (left_out_) break;
       request_.append(1, ' ').append(std::to_string(process->pid));  // short: it allocates nothing
     }
-    child_.ask(request_);
-    if (child_.asked_ns() == context_.sink.now()) asked_early_ = context_.is_extra();
   }
 
   void take(std::string_view answer) {
@@ -282,23 +324,32 @@ class TcpPeersProbe final : public Probe {
     const std::string_view verdict = cut_word(line);
     std::int64_t cost = 0;
     if (!parse_counter(cut_word(line), cost)) return;
-    const double pause = static_cast<double>(cost) / kShareOfACore;
-    child_.pause(pause);
-    pause_ns_ = static_cast<std::int64_t>(std::clamp(pause, 0.0, 3600e9));
     readings_.longest_cost_ns = std::max(readings_.longest_cost_ns, cost);
-    if (verdict != "ok") {
-      child_.note_gap(line);
-      return;
-    }
+    const bool whole = verdict == "ok" && take_limits(line);
+    const double share = listing_paced_ ? ListingPace::kShareOfLookUps : kShareOfACore;
+    pause_ns_ = child_.pause(static_cast<double>(cost) / share);
+    if (verdict != "ok") child_.note_gap(line);
+    while (whole && next_line(answer, line)) take_row(line);
+  }
+
+  /// The rest of the first line of an answer; false if it is cut off.
+  bool take_limits(std::string_view line) {
     std::int64_t overflowed = 0;
     if (!parse_counter(cut_word(line), readings_.refused) || !parse_counter(cut_word(line), unreadable_) ||
         !parse_counter(cut_word(line), overflowed)) {
-      return;
+      return false;
     }
     overflowed_ = overflowed != 0;
-    std::int64_t vanished = 0;  // not in recordings of earlier versions
+    std::int64_t vanished = 0;  // this and the next ones are not in recordings of earlier versions
+    std::int64_t listing = 0;
+    std::int64_t every = 0;
     if (parse_counter(cut_word(line), vanished) && vanished > 0) ++readings_.not_entered;
-    while (next_line(answer, line)) take_row(line);
+    listing_paced_ = parse_counter(cut_word(line), listing) && parse_counter(cut_word(line), every) && every > 0;
+    if (listing_paced_) {
+      listing_ns_ = std::max(listing_ns_, listing);
+      listing_every_ns_ = std::max(listing_every_ns_, every);
+    }
+    return true;
   }
 
   void take_row(std::string_view line) {
@@ -343,6 +394,9 @@ class TcpPeersProbe final : public Probe {
   std::int64_t row_ns_ = std::numeric_limits<std::int64_t>::min();
   NamespaceReadings readings_;
   std::int64_t unreadable_ = 0;
+  std::int64_t listing_ns_ = 0;        // longest listing of all sockets that the child paces itself
+  std::int64_t listing_every_ns_ = 0;  // and the longest time between two of them
+  bool listing_paced_ = false;         // in the last answer
   bool left_out_ = false;
   bool overflowed_ = false;
 };
@@ -351,7 +405,7 @@ std::unique_ptr<Probe> open_tcp_peers(const ProbeContext& context) {
   need_job(context);
   const std::string why = context.fs.fact("@tcp_peers/open", [&context] {
     if (!context.fs.live()) return std::string("a copied tree has no connections");
-    const std::string refused = why_no_connections();
+    const std::string refused = why_no_tcp_sockets();
     return refused.empty() ? std::string("ok") : refused;
   });
   if (why != "ok") throw Unavailable(why.empty() ? "it was not recorded" : why);

@@ -60,11 +60,12 @@ class AskedChild : public WorkerProcess {
   }
 
   /// Not due before so many nanoseconds after the last request, but for an hour at most: the cost of an answer may be
-  /// any number in a recording.
-  void pause(double nanoseconds) noexcept {
+  /// any number in a recording. Returns this time.
+  std::int64_t pause(double nanoseconds) noexcept {
     const auto pause = static_cast<std::int64_t>(std::clamp(nanoseconds, 0.0, 3600e9));
     next_ns_ = std::max(next_ns_, asked_ns_ + pause);
     longest_pause_ns_ = std::max(longest_pause_ns_, pause);
+    return pause;
   }
   /// The time of the last request that was sent.
   [[nodiscard]] std::int64_t asked_ns() const noexcept { return asked_ns_; }

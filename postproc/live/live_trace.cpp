@@ -11,7 +11,7 @@
 #include "hdf5schema/basics/enum_names.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/trace_reader.h"
-#include "postproc/telemetry/load.h"
+#include "hdf5schema/utc_offset.h"
 
 namespace reveal {
 namespace {

@@ -45,10 +45,6 @@ struct NodeTrace {
 /// The first few with their reasons, and how many more there are.
 [[nodiscard]] std::string in_one_sentence(std::span<const LostPart> lost);
 
-/// Median of utc - monotonic over the pairs; the header's begin at `first_ns` when there is no pair.
-[[nodiscard]] std::int64_t utc_offset_ns(const std::vector<ClockPair>& clocks, const TraceHeader& header,
-                                         std::int64_t first_ns);
-
 /// Adds notes about a wall clock that was set, and the largest clock error.
 void note_clock(const std::vector<ClockPair>& clocks, NodeTrace& trace);
 

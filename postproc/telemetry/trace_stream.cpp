@@ -12,6 +12,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/joined_trace.h"
 #include "hdf5schema/regular_rows.h"
+#include "hdf5schema/utc_offset.h"
 #include "postproc/numerics/present_values.h"
 #include "postproc/telemetry/derived.h"
 #include "postproc/telemetry/programs.h"

@@ -14,14 +14,15 @@ void read_interfaces(std::span<const std::byte> input) {
   };
   std::string problem;
   static_cast<void>(read_dump(input, see, problem));
+  static_cast<void>(read_answer(input, see));
 }
 
 void run(std::string_view input) {
   read_interfaces(std::as_bytes(std::span(input)));
   TcpPeers peers;
   std::string problem;
-  for (int look = 0; look < 3; ++look) {
-    peers.begin({0, 7});
+  for (const auto look : {TcpPeers::Look::anew, TcpPeers::Look::usual, TcpPeers::Look::known, TcpPeers::Look::usual}) {
+    peers.begin({0, 7}, look);
     peers.enter(0);
     const auto see = [&peers](const TcpSocket& socket) { peers.see(socket); };
     static_cast<void>(read_diagnosis(std::as_bytes(std::span(input)), see, problem));

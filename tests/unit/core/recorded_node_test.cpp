@@ -1,4 +1,4 @@
-// A recording of a real node, and the trace that was written while it was made: tests/data/recordings.
+// Recordings of real nodes, and the traces that were written while they were made: tests/data/recordings.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -11,8 +11,6 @@
 
 namespace reveal::tests::recorded_node_test {
 namespace {
-
-const std::filesystem::path kRecorded = std::filesystem::path(TEST_DATA) / "recordings/soft-roce";
 
 struct Rows {
   std::vector<std::int64_t> times;
@@ -39,58 +37,80 @@ std::map<std::string, Rows> rows_of(const std::filesystem::path& path) {
   return all;
 }
 
-class SoftRoceNode : public testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    const std::filesystem::path path =
-        std::filesystem::temp_directory_path() / ("reveal-replay-" + std::to_string(::getpid()) + ".h5");
-    const std::atomic<bool> stop = false;
-    CollectOptions options;
-    options.output = path;
-    options.root = kRecorded;
-    options.probes = {"infiniband", "rdma_queues", "job"};
-    options.header.interval = std::chrono::seconds(1);
-    collect(options, stop);
-    replayed_ = rows_of(path);
-    std::filesystem::remove(path);
-  }
-  [[nodiscard]] static const std::vector<std::int64_t>& values(const std::string& family, const std::string& channel) {
-    return replayed_.at(family).values.at(channel);
-  }
-  [[nodiscard]] static std::int64_t sum(const std::string& channel) {
-    std::int64_t total = 0;
-    for (const std::int64_t value : values("network/rdma", channel)) total += value == kMissing ? 0 : value;
-    return total;
-  }
-  [[nodiscard]] static std::int64_t most(const std::string& family, const std::string& channel) {
-    const auto& all = values(family, channel);
-    return *std::max_element(all.begin(), all.end());
-  }
+using Families = std::map<std::string, Rows>;
 
-  static std::map<std::string, Rows> replayed_;
-};
-std::map<std::string, Rows> SoftRoceNode::replayed_;
+std::filesystem::path folder_of(const std::string& recording) {
+  return std::filesystem::path(TEST_DATA) / "recordings" / recording;
+}
 
-TEST_F(SoftRoceNode, GivesTheTraceAgainThatWasWrittenWhileItWasRecorded) {
-  const std::map<std::string, Rows> live = rows_of(kRecorded / "live.h5");
-  ASSERT_TRUE(live.contains("network/rdma_queues"));
+/// The trace that a replay of the recording gives.
+Families replay(const std::string& recording, std::vector<std::string> probes) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("reveal-replay-" + recording + std::to_string(::getpid()) + ".h5");
+  const std::atomic<bool> stop = false;
+  CollectOptions options;
+  options.output = path;
+  options.root = folder_of(recording);
+  options.probes = std::move(probes);
+  options.header.interval = std::chrono::seconds(1);
+  collect(options, stop);
+  Families families = rows_of(path);
+  std::filesystem::remove(path);
+  return families;
+}
+
+const Families& soft_roce() {
+  static const Families families = replay("soft-roce", {"infiniband", "rdma_queues", "job"});
+  return families;
+}
+
+const Families& namespaces() {
+  static const Families families = replay("namespaces", {"tcp_peers", "network", "qdisc", "job"});
+  return families;
+}
+
+std::int64_t sum(const Families& families, const std::string& family, const std::string& channel) {
+  std::int64_t total = 0;
+  for (const std::int64_t value : families.at(family).values.at(channel)) total += value == kMissing ? 0 : value;
+  return total;
+}
+
+std::int64_t most(const Families& families, const std::string& family, const std::string& channel) {
+  const auto& all = families.at(family).values.at(channel);
+  return *std::max_element(all.begin(), all.end());
+}
+
+void expect_the_live_trace(const std::string& recording, const Families& replayed, const std::string& needed) {
+  const Families live = rows_of(folder_of(recording) / "live.h5");
+  ASSERT_TRUE(live.contains(needed));
   for (const auto& [family, rows] : live) {
-    ASSERT_TRUE(replayed_.contains(family)) << family;
-    EXPECT_EQ(replayed_.at(family), rows) << family;
+    ASSERT_TRUE(replayed.contains(family)) << family;
+    EXPECT_EQ(replayed.at(family), rows) << family;
   }
 }
 
-TEST_F(SoftRoceNode, HasTheQueuePairsThatIproute2CountedAndThePacketsThatTheKernelDid) {
-  EXPECT_EQ(most("network/rdma_queues", "rdma.qp.count/mlx5_bond_0"), 8);
-  EXPECT_EQ(most("network/rdma_queues", "rdma.cq.count/mlx5_bond_0"), 2);
-  EXPECT_EQ(replayed_.at("network/rdma_queues").values.size(), 2U) << "the job has none on the other device";
-  EXPECT_EQ(replayed_.at("process/rdma_queues").values.size(), 2U);
-  for (const auto& [process, pairs] : replayed_.at("process/rdma_queues").values) {
+TEST(RecordedNode, GivesTheTraceAgainThatWasWrittenWhileItWasRecorded) {
+  expect_the_live_trace("soft-roce", soft_roce(), "network/rdma_queues");
+  expect_the_live_trace("namespaces", namespaces(), "network/peer_segments");
+}
+
+TEST(RecordedNode, HasTheQueuePairsThatIproute2CountedAndThePacketsThatTheKernelDid) {
+  const Families& node = soft_roce();
+  EXPECT_EQ(most(node, "network/rdma_queues", "rdma.qp.count/mlx5_bond_0"), 8);
+  EXPECT_EQ(most(node, "network/rdma_queues", "rdma.cq.count/mlx5_bond_0"), 2);
+  EXPECT_EQ(node.at("network/rdma_queues").values.size(), 2U) << "the job has none on the other device";
+  EXPECT_EQ(node.at("process/rdma_queues").values.size(), 2U);
+  for (const auto& [process, pairs] : node.at("process/rdma_queues").values) {
     EXPECT_EQ(*std::max_element(pairs.begin(), pairs.end()), 4) << process;
   }
-  EXPECT_EQ(sum("rdma.sent_pkts/mlx5_bond_0:1"), 723'273);
-  EXPECT_EQ(sum("rdma.rcvd_pkts/mlx5_bond_0:1"), 723'273);
-  EXPECT_EQ(sum("rdma.sent_pkts/rxe0:1"), 0);
+  EXPECT_EQ(sum(node, "network/rdma", "rdma.sent_pkts/mlx5_bond_0:1"), 723'273);
+  EXPECT_EQ(sum(node, "network/rdma", "rdma.rcvd_pkts/mlx5_bond_0:1"), 723'273);
+  EXPECT_EQ(sum(node, "network/rdma", "rdma.sent_pkts/rxe0:1"), 0);
+}
+
+TEST(RecordedNode, HasThePeerToWhichSegmentsWereLost) {
+  const Families& node = namespaces();
+  EXPECT_EQ(sum(node, "network/peer_segments", "tcp.peer.retransmits/10.77.0.3"), 0) << "see its README";
 }
 
 }  // namespace

@@ -75,7 +75,8 @@ TEST(RegularRows, OfTimesThatNoTraceHasAreBounded) {
 
 /// Three minutes with a row each second and, from 5 s to 8 s, each tenth: a counter of ten a second, and a level that
 /// is a hundred there and else zero.
-void write_trace(const std::filesystem::path& path, bool faster, const Retention& retention = {}) {
+void write_trace(const std::filesystem::path& path, bool faster, const Retention& retention = {},
+                 const std::vector<ClockPair>& clocks = {{0, 0, 0}}) {
   TraceHeader header = sample_header();
   header.begin_utc_ns = 0;
   TraceWriter writer(path, header, {.retention = retention, .waits = true});
@@ -83,7 +84,7 @@ void write_trace(const std::filesystem::path& path, bool faster, const Retention
   const auto level = writer.add_family(sometimes_faster(gauge_family()));
   for (const auto family : {counter, level}) writer.add_channel(family, {.metric = "m"});
   writer.start();
-  writer.append_clock({0, 0, 0});
+  for (const ClockPair& pair : clocks) writer.append_clock(pair);
   for (std::int64_t tenth = 10; tenth <= 1800; ++tenth) {
     const bool more = tenth >= 50 && tenth < 80;
     if (tenth % 10 != 0 && !(faster && more)) continue;
@@ -125,6 +126,20 @@ TEST(RegularRows, WeighAsMuchAsOthersInASummary) {
       if (family.spec.path == "memory/vmstat_min") {
         EXPECT_EQ(value, 10) << faster;
       }
+    }
+  }
+}
+
+TEST(RegularRows, OfASummaryKeepTheirPeriodsWhereTheWallClockWasSetOnce) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  const std::vector<ClockPair> half_a_second_ahead_at_first = {
+      {0, 5 * kTenth, 0}, {10 * kTenth, 10 * kTenth, 0}, {20 * kTenth, 20 * kTenth, 0}};
+  write_trace(path, true, {.form = Retention::Form::summary}, half_a_second_ahead_at_first);
+  const TraceReader reader(path);
+  for (const TraceReader::Family& family : reader.families()) {
+    if (family.spec.path == "memory/vmstat_min") {
+      EXPECT_EQ(reader.read(family).at(0), 10);
     }
   }
 }

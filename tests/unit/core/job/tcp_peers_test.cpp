@@ -6,6 +6,7 @@
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
 
+#include <cerrno>
 #include <cstring>
 
 #include "hdf5schema/vocabulary.h"
@@ -47,7 +48,7 @@ class Watched {
 
   void look(const std::vector<Connection>& connections, bool whole = true, std::size_t bytes = sizeof(tcp_info),
             TcpPeers::Look kind = TcpPeers::Look::usual) {
-    peers_.begin(inodes_, kind);
+    peers_.begin(kind == TcpPeers::Look::anew ? owned_ : inodes_, kind);
     peers_.enter(0);
     for (const Connection& each : connections) {
       tcp_info info{};
@@ -66,9 +67,10 @@ class Watched {
     inodes_ = peers_.end(whole);
   }
 
-  void look_extra(const std::vector<Connection>& connections) {
-    look(connections, true, sizeof(tcp_info), TcpPeers::Look::extra);
+  void look_as(TcpPeers::Look kind, const std::vector<Connection>& connections) {
+    look(connections, true, sizeof(tcp_info), kind);
   }
+  void look_extra(const std::vector<Connection>& connections) { look_as(TcpPeers::Look::extra, connections); }
 
   [[nodiscard]] const TcpPeers::Sums& of(std::string_view name) const {
     for (const TcpPeers::Row& row : peers_.rows()) {
@@ -210,6 +212,72 @@ TEST(TcpPeers, CountShortConnectionsAsOftenWhereThereAreExtraLooks) {
   EXPECT_EQ(watched.of("10.0.0.1").opened, 2);
 }
 
+TEST(TcpPeers, CountFromThenOnWhereTheLastLookAtAllWasLongAgo) {
+  Watched watched({7, 8});
+  watched.look_as(TcpPeers::Look::anew, {{.cookie = 7, .retransmits = 90}, {.cookie = 12, .retransmits = 1}});
+  EXPECT_FALSE(watched.peers().has_strangers()) << "12 is known as the socket of another program";
+  watched.look_as(TcpPeers::Look::anew, {{.cookie = 7, .retransmits = 93}, {.cookie = 8, .retransmits = 500}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 3) << "8 may have sent again a minute ago";
+  EXPECT_EQ(watched.of("10.0.0.1").opened, 1);
+  watched.look_as(TcpPeers::Look::known, {{.cookie = 7, .retransmits = 93}, {.cookie = 8, .retransmits = 502}});
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 5);
+}
+
+TEST(TcpPeers, NeitherBeginNorEndConnectionsWhereKnownOnesAreLookedUp) {
+  Watched watched({7, 8, 9});
+  watched.look({{.cookie = 7, .retransmits = 1}, {.cookie = 8}});
+  for (std::uint32_t look = 2; look < 6; ++look) {
+    watched.look_as(TcpPeers::Look::known, {{.cookie = 7, .retransmits = look}, {.cookie = 9, .retransmits = 70}});
+  }
+  EXPECT_EQ(watched.retransmits("10.0.0.1"), 4);
+  EXPECT_EQ(watched.of("10.0.0.1").connections, 1);
+  EXPECT_EQ(watched.of("10.0.0.1").opened, 0);
+  EXPECT_EQ(watched.of("10.0.0.1").closed, 0);
+  watched.look_as(TcpPeers::Look::anew, {{.cookie = 7, .retransmits = 5}});
+  watched.look_as(TcpPeers::Look::anew, {{.cookie = 7, .retransmits = 5}});
+  EXPECT_EQ(watched.of("10.0.0.1").closed, 1);
+}
+
+TEST(TcpPeers, KnowTheJobsConnectionsWhileTheyAreFew) {
+  std::vector<std::uint32_t> owned;
+  std::vector<Connection> connections = {{.cookie = 4711}};
+  for (std::uint32_t i = 1; i <= TcpPeers::kMostKnown; ++i) {
+    owned.push_back(i);
+    connections.push_back({.cookie = i});
+  }
+  owned.push_back(1000);
+  Watched watched(owned);
+  watched.look(connections);
+  EXPECT_TRUE(watched.peers().are_few());
+  EXPECT_EQ(watched.peers().known_sockets().size(), 512U);
+  watched.look_as(TcpPeers::Look::known, connections);
+  EXPECT_EQ(watched.peers().known_sockets().size(), 512U);
+  connections.push_back({.cookie = 1000});
+  watched.look(connections);
+  EXPECT_FALSE(watched.peers().are_few());
+}
+
+TEST(TcpPeers, FollowNoMoreSocketsThanThereIsRoomFor) {
+  TcpPeers peers;
+  tcp_info info{};
+  const auto look = [&](std::uint32_t retransmits) {
+    peers.begin({1, 2}, TcpPeers::Look::anew);
+    peers.enter(0);
+    for (std::uint32_t i = 1; i <= TcpPeers::kMostSockets + 10; ++i) {
+      info.tcpi_total_retrans = i <= 2 ? retransmits : 0;
+      peers.see({.cookie = i, .inode = i, .peer = address(1), .info = std::as_bytes(std::span(&info, 1))});
+    }
+    static_cast<void>(peers.end(true));
+  };
+  look(10);
+  look(17);
+  EXPECT_TRUE(peers.overflowed());
+  EXPECT_EQ(peers.sockets(), 131'072U);
+  ASSERT_EQ(peers.rows().size(), 2U);
+  EXPECT_EQ(peers.rows()[1].sums.counters[counter("retransmits")], 14);
+  EXPECT_EQ(peers.rows()[1].sums.connections, 2);
+}
+
 TEST(TcpPeers, TakeConnectionsForClosedAfterUsualLooksOnly) {
   Watched watched({7});
   watched.look({{.cookie = 7}});
@@ -314,6 +382,22 @@ TEST(TcpSockets, AreReadFromMessagesThatMayBeCutOffAnywhere) {
     EXPECT_EQ(sockets_in(std::span(whole).first(size), problem, done), 0U) << size;
     EXPECT_EQ(problem, "the kernel's answer was cut off") << size;
   }
+}
+
+TEST(TcpSockets, AreLookedUpByOneMessageThatMayBeCutOffAnywhere) {
+  std::size_t seen = 0;
+  const SeeMessage see = [&seen](std::uint16_t, std::span<const std::byte>) { ++seen; };
+  const auto whole = message(SOCK_DIAG_BY_FAMILY, 0, {}, sizeof(tcp_info));
+  EXPECT_EQ(read_answer(whole, see), 0);
+  EXPECT_EQ(seen, 1U);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_EQ(read_answer(std::span(whole).first(size), see), EPROTO) << size;
+  }
+  inet_diag_msg refusal{};
+  const int error = -ENOENT;
+  std::memcpy(&refusal, &error, sizeof error);
+  EXPECT_EQ(read_answer(message(NLMSG_ERROR, 0, refusal, 0), see), ENOENT);
+  EXPECT_EQ(seen, 1U);
 }
 
 TEST(TcpSockets, AreNotAllThereWhereTheListChangedOrTheKernelRefused) {

@@ -125,13 +125,34 @@ TEST(NetworkLink, SaysNothingOfInterfacesInAnotherNamespaceThanTheJobs) {
   EXPECT_EQ(bench.coverage().reason, "the job's network interfaces are in a namespace of its own");
 }
 
+TEST(NetworkLink, FollowsCardsThatGoAndComeAndWhoseCountersBeganAnew) {
+  const TestHost host;
+  const auto received = [](int frames) { return "     rx_pause: " + std::to_string(frames) + "\n"; };
+  for (const char* name : {"eth0", "eth1"}) {
+    interface(host, name, "25000");
+    host.write(std::string("/ethtool/") + name, received(900));
+  }
+  ProbeBench bench(host, "network_link");
+  EXPECT_EQ(bench.answered("network/pause_frames", "net.rx_pause", "eth1"), 900);
+  host.remove("/sys/class/net/eth1");
+  interface(host, "eth2", "40000");  // answered once the child has listed the cards again
+  EXPECT_EQ(bench.answered("network/speed", "net.speed", "eth2"), 40'000'000'000);
+  EXPECT_EQ(bench.value("network/pause_frames", "net.rx_pause", "eth1"), kMissing);
+  EXPECT_EQ(bench.value("network/pause_frames", "net.rx_pause", "eth0"), 900);
+  const std::size_t channels = bench.family("network/pause_frames").channels().size();
+  interface(host, "eth1", "25000");
+  host.write("/ethtool/eth1", received(3));
+  EXPECT_EQ(bench.answered("network/pause_frames", "net.rx_pause", "eth1"), 3);
+  EXPECT_EQ(bench.family("network/pause_frames").channels().size(), channels) << "it has its rows again";
+}
+
 TEST(NetworkLink, KnowsTheRingsForTheSnapshot) {
   const TestHost host;
   const auto fact = [](const std::string& text) { return "$ 2 " + std::to_string(text.size()) + '\n' + text + '\n'; };
   host.write("/ticks.rec",
              "reveal recording 1\n+ 0 D/sys/class/net\n$ 0 5\neth0\n\n+ 1 D/sys/class/net/eth0/device\n$ 1 7\n"
              "vendor\n\n+ 2 @@network_link\n" +
-                 fact("eth0 25000 - - - - 0 512 4096\neth1 25000 - - - - 0 - -\neth2 25000 - - - - 0\n") +
+                 fact("eth0 25000 - - - - 0 512 4096 - - 256 2048\neth1 25000 - - - - 0 - -\neth2 25000 - - - - 0\n") +
                  "= 1000000000 1000000000\n= 2000000000 2000000000\n" + fact("eth0 25000 - - - - 0 1024 4096\n") +
                  "= 3000000000 3000000000\n");
   KernelTree fs(host.root());
@@ -140,7 +161,10 @@ TEST(NetworkLink, KnowsTheRingsForTheSnapshot) {
   ASSERT_EQ(sampler.coverage().front().state, Coverage::State::ok) << sampler.coverage().front().reason;
   sampler.look_first();
   sampler.sample({.time = *fs.next_tick(), .number = 0});
-  EXPECT_EQ(sampler.facts(), (Snapshot{{"net.eth0.rx_ring", "512"}, {"net.eth0.rx_ring_most", "4096"}}));
+  EXPECT_EQ(sampler.facts(), (Snapshot{{"net.eth0.rx_ring", "512"},
+                                       {"net.eth0.rx_ring_most", "4096"},
+                                       {"net.eth0.tx_ring", "256"},
+                                       {"net.eth0.tx_ring_most", "2048"}}));
 }
 
 TEST(NetworkLink, KeepsCardsOfOneNameInTwoNamespacesApart) {

@@ -1,5 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/trace_reader.h"
 #include "tests/unit/core/test_host.h"
 
 namespace reveal::tests::network_test {
@@ -24,6 +28,49 @@ TEST(Network, ReadsInterfacesThatEverMovedAByte) {
   EXPECT_EQ(bench.value("network/packets", "net.tx_compressed", "eth0"), 12);
   EXPECT_EQ(bench.value("network/errors", "net.rx_dropped", "eth0"), 2);
   EXPECT_EQ(bench.value("network/errors", "net.tx_carrier", "eth0"), 11);
+}
+
+/// Increments of net.rx_bytes/eth0 in the rows of a trace; the first text is that of the first look, before all rows.
+std::vector<double> recorded_increments(const std::vector<std::string>& texts) {
+  const TestHost host;
+  host.write("/traces/here", "");
+  const std::filesystem::path path = host.root() / "traces" / "node.h5";
+  KernelTree fs(host.root());
+  fs.limit_kept_files(0);
+  {
+    TraceWriter writer(path, {.node = "here", .interval = std::chrono::milliseconds(100)}, {.waits = true});
+    TraceSink sink(&writer);
+    host.write("/proc/net/dev", texts.front());
+    Sampler sampler(fs, sink, {.probes = {"network"}}, {kSecond, kSecond});
+    sampler.look_first();
+    writer.start();
+    for (std::size_t row = 1; row < texts.size(); ++row) {
+      host.write("/proc/net/dev", texts[row]);
+      const auto tick = static_cast<std::int64_t>(row);
+      sampler.sample({.time = {kSecond + tick * 100'000'000, kSecond}, .number = tick});
+    }
+    sampler.close();
+    writer.close();
+  }
+  const TraceReader reader(path);
+  for (const TraceReader::Family& family : reader.families()) {
+    if (family.spec.path != "network/bytes") continue;
+    std::vector<double> values = reader.read(family);
+    values.resize(family.time_ns.size());  // the first channel's
+    return values;
+  }
+  return {};
+}
+
+TEST(Network, HasNoIncreaseWhereTheCountersOfACardBeganAnew) {
+  const auto text = [](int received) {
+    return "h\nh\n eth0: " + std::to_string(received) + " 1 0 0 0 0 0 0 7 1 0 0 0 0 0 0\n";
+  };
+  const std::vector<double> increments = recorded_increments({text(9000), text(9100), text(9500), text(40), text(60)});
+  ASSERT_EQ(increments.size(), 4U);
+  EXPECT_EQ(increments[1], 400);
+  EXPECT_TRUE(std::isnan(increments[2])) << increments[2];
+  EXPECT_EQ(increments[3], 20);
 }
 
 TEST(Namespaces, MeasureEachNetworkOfTheJobOnce) {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,11 +90,7 @@ class TalkingJob {
 };
 
 TEST(TcpPeersProbe, CountsWhatTheJobMoved) {
-  const OpenedNetlink opened = open_netlink(NETLINK_SOCK_DIAG);
-  std::vector<std::byte> buffer(1 << 16);
-  if (!opened.socket || !dump_tcp_sockets(opened.socket.get(), buffer, [](const TcpSocket&) {}).empty()) {
-    GTEST_SKIP() << "this kernel does not tell the state of TCP connections";
-  }
+  if (const std::string why = why_no_tcp_sockets(); !why.empty()) GTEST_SKIP() << why;
   const TalkingJob job;
   KernelTree fs;
   TraceSink sink;
@@ -134,6 +131,18 @@ TEST(TcpPeersProbe, IsAbsentWhereNoConnectionCanBeAskedFor) {
   host.last_pid(50);
   EXPECT_EQ(ProbeBench(host, "tcp_peers", JobSource{.pid = 50}).coverage().reason, "a copied tree has no connections");
   EXPECT_EQ(ProbeBench(host, "tcp_peers").coverage().reason, "no job was named (--job)");
+}
+
+TEST(TcpPeersProbe, IsAbsentWhereNetlinkIsRefused) {
+  const TestHost host;
+  const std::string why = "netlink is refused (Operation not permitted)";
+  host.write("/ticks.rec", "reveal recording 1\n+ 0 @@job/roots\n$ 0 4\n4711\n+ 1 @@tcp_peers/open\n$ 1 " +
+                               std::to_string(why.size()) + '\n' + why + "\n= 1000000000 1000000000\n");
+  KernelTree fs(host.root());
+  TraceSink sink;
+  const Sampler sampler(fs, sink, {.probes = {"tcp_peers"}}, *fs.next_tick());
+  EXPECT_EQ(sampler.coverage().front().state, Coverage::State::absent);
+  EXPECT_EQ(sampler.coverage().front().reason, why);
 }
 
 /// An answer of the child; a change of the pace with it, "on" or "off".
@@ -222,6 +231,62 @@ TEST(TcpPeersProbe, SaysWhatItLeftOut) {
   EXPECT_NE(reason.find("in 1 readings a network namespace was omitted"), std::string::npos) << reason;
   EXPECT_NE(reason.find("only every 4 s at times, because reading all of them takes 12 ms"), std::string::npos)
       << reason;
+}
+
+TEST(TcpPeersProbe, SaysWhereItSearchesForNewConnectionsSeldom) {
+  // The listing of all sockets takes 180 ms and is paced by the child: 0.3 ms for the job's own are no pause.
+  const std::string limits = "0 0 0 0 180000000 90000000000\n";
+  const std::string first = answer("10.0.0.2", 3);
+  const std::string second = answer("10.0.0.2", 9);
+  const auto with_limits = [&limits](const std::string& text) {
+    return "ok 300000 " + limits + text.substr(text.find('\n') + 1);
+  };
+  const RecordedAnswers recorded({with_limits(first), with_limits(second), "\n"});
+  KernelTree fs(recorded.host().root());
+  TraceSink sink;
+  Sampler sampler(fs, sink, {.probes = {"tcp_peers"}}, *fs.next_tick());
+  sampler.look_first();
+  EXPECT_EQ(sink.find("network/peer_segments")->value("tcp.peer.retransmits", "10.0.0.2"), 3);
+  sampler.sample({.time = *fs.next_tick(), .number = 0});
+  EXPECT_EQ(sink.find("network/peer_segments")->value("tcp.peer.retransmits", "10.0.0.2"), 9);
+  EXPECT_EQ(sampler.coverage().front().reason,
+            "new connections were found only every 90 s at times, because listing all sockets of the node takes 180 "
+            "ms: their segments before that are not counted");
+}
+
+/// A connection of this process as the kernel lists it.
+std::optional<TcpSocketId> id_of(int diagnosis, std::span<std::byte> buffer, int descriptor) {
+  struct stat status {};
+  std::optional<TcpSocketId> id;
+  if (::fstat(descriptor, &status) != 0) return id;
+  static_cast<void>(dump_tcp_sockets(diagnosis, buffer, [&](const TcpSocket& socket) {
+    if (socket.inode == status.st_ino) id = socket.id;
+  }));
+  return id;
+}
+
+TEST(TcpSocketsOfThisHost, AreFoundOneByOneUntilTheyEnd) {
+  const OpenedNetlink opened = open_netlink(NETLINK_SOCK_DIAG);
+  std::vector<std::byte> buffer(1 << 16);
+  if (const std::string why = why_no_tcp_sockets(); !why.empty()) GTEST_SKIP() << why;
+  Ends ends = Ends::connect();
+  ASSERT_TRUE(ends.accepted);
+  const auto id = id_of(opened.socket.get(), buffer, ends.client.get());
+  ASSERT_TRUE(id.has_value());
+  std::size_t seen = 0;
+  const auto look = [&] {
+    seen = 0;
+    return look_up_tcp_socket(opened.socket.get(), buffer, *id, [&](const TcpSocket& socket) {
+      seen += socket.id.ends.idiag_sport == id->ends.idiag_sport && !socket.info.empty() ? 1 : 0;
+    });
+  };
+  EXPECT_EQ(look(), "");
+  EXPECT_EQ(seen, 1U);
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  ASSERT_EQ(::setsockopt(ends.client.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once), 0);
+  ends.client.close();
+  EXPECT_EQ(look(), "") << "it has ended";
+  EXPECT_EQ(seen, 0U);
 }
 
 /// Ten ticks a second from 2 s to 9 s. The peer's counter is ten times the time of the request. From 4 s to 6 s, each
