@@ -5,6 +5,7 @@
 #include <bitset>
 #include <cctype>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <set>
@@ -67,6 +68,17 @@ constexpr std::array kSampled = {
     Sampled{nvml::kPowerSamples, "gpu.power_highest", nullptr, 1000},
     Sampled{nvml::kUtilizationSamples, "gpu.utilization_highest", "gpu.utilization_lowest", 1}};
 
+/// A metric of the GPU's performance monitor.
+struct Monitored {
+  unsigned id;
+  const char* metric;
+};
+constexpr std::array kMonitored = {Monitored{nvml::kGpmSmActive, "gpu.sm_active"},
+                                   Monitored{nvml::kGpmSmOccupancy, "gpu.sm_occupancy"},
+                                   Monitored{nvml::kGpmTensorActive, "gpu.tensor_active"},
+                                   Monitored{nvml::kGpmMemoryBandwidth, "gpu.memory_bandwidth"}};
+static_assert(kMonitored.size() == nvml::GpmMetrics::kWanted);
+
 struct Gpu {
   nvml::Device device = nullptr;
   int index = 0;
@@ -74,6 +86,8 @@ struct Gpu {
   unsigned long long seen_process = 0;                               // time of the last sample of a process, us
   std::bitset<kRegions.size()> without_region = {};                  // known not to be counted
   std::array<unsigned long long, kSampled.size()> seen_sample = {};  // times of the last ones, us
+  nvml::GpmSample monitor_before = nullptr, monitor_now = nullptr;   // null: no performance monitor
+  bool monitored = false;                                            // the first of them was taken
 };
 
 /// One line of an answer. A part of a line would be a wrong number: a word that does not fit is left out.
@@ -211,6 +225,19 @@ class Driver {
     if (result != nvml::kSuccess) return;
     gpus_.push_back({.device = device, .index = index});
     if (events_ != nullptr) static_cast<void>(library_.register_events(device, nvml::kEventXid, events_));
+    open_monitor(gpus_.back());
+  }
+
+  // Not where GPUs are divided: some drivers answered no other call about such a GPU after that.
+  void open_monitor(Gpu& gpu) {
+    unsigned mode = 0;
+    unsigned pending = 0;
+    if (library_.mig_mode(gpu.device, &mode, &pending) == nvml::kSuccess && mode == 1) return;
+    nvml::GpmSupport support{.version = nvml::kGpmVersion, .supported = 0};
+    if (library_.gpm_support(gpu.device, &support) != nvml::kSuccess || support.supported != 1) return;
+    if (library_.gpm_sample_create(&gpu.monitor_before) != nvml::kSuccess ||
+        library_.gpm_sample_create(&gpu.monitor_now) != nvml::kSuccess)
+      gpu.monitor_now = nullptr;
   }
 
   template <typename Do>
@@ -281,6 +308,7 @@ class Driver {
     }
     add_fields(asked, line);
     for (std::size_t i = 0; i < kSampled.size(); ++i) add_samples(asked, kSampled[i], gpu.seen_sample[i], line);
+    add_monitored(asked, gpu, line);
   }
 
   // The first answer, and one after a pause, reach further back than the second that the other values are of.
@@ -305,6 +333,26 @@ class Driver {
     if (lowest > highest) return;  // there was none
     line.add(wanted.highest, (highest + wanted.divisor / 2) / wanted.divisor);
     if (wanted.lowest != nullptr) line.add(wanted.lowest, (lowest + wanted.divisor / 2) / wanted.divisor);
+  }
+
+  // Means between two samples of the monitor.
+  void add_monitored(Asked& asked, Gpu& gpu, Line& line) {
+    constexpr double kAll = 100;
+    if (gpu.monitor_now == nullptr || !asked(library_.gpm_sample, gpu.monitor_now)) return;
+    nvml::GpmMetrics wanted{.version = nvml::kGpmVersion,
+                            .count = kMonitored.size(),
+                            .before = gpu.monitor_before,
+                            .after = gpu.monitor_now,
+                            .metrics = {}};
+    for (std::size_t i = 0; i < kMonitored.size(); ++i) wanted.metrics[i].id = kMonitored[i].id;
+    const bool known = gpu.monitored && library_.gpm_metrics(&wanted) == nvml::kSuccess;
+    gpu.monitored = true;
+    std::swap(gpu.monitor_before, gpu.monitor_now);
+    for (std::size_t i = 0; known && i < kMonitored.size(); ++i) {
+      const nvml::GpmMetric& one = wanted.metrics[i];
+      if (one.result == nvml::kSuccess && one.value >= 0 && one.value <= kAll)
+        line.add(kMonitored[i].metric, static_cast<std::uint64_t>(std::llround(one.value)));
+    }
   }
 
   // In one call, which takes the driver's lock once.

@@ -20,6 +20,8 @@ constexpr std::array<std::string_view, 1> kOfCuda = {"CUDA_VISIBLE_DEVICES"};
 // https://rocm.docs.amd.com/en/latest/conceptual/gpu-isolation.html
 constexpr std::array<std::string_view, 3> kOfRocm = {"ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
                                                      "CUDA_VISIBLE_DEVICES"};
+// https://oneapi-src.github.io/level-zero-spec/level-zero/latest/core/PROG.html#affinity-mask
+constexpr std::array<std::string_view, 1> kOfLevelZero = {"ZE_AFFINITY_MASK"};
 constexpr std::array<std::string_view, 2> kOfSlurm = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
 constexpr std::string_view kSlurm = "slurm";
 constexpr std::size_t kMostEnvironments = 256;  // that are looked at
@@ -66,6 +68,15 @@ std::optional<std::vector<int>> minors_of_cgroup(KernelTree& fs, const Job& job,
   return std::nullopt;
 }
 
+bool is_read(std::string_view variable) {
+  for (const std::span<const std::string_view> names :
+       {std::span<const std::string_view>(kOfRocm), std::span<const std::string_view>(kOfLevelZero),
+        std::span<const std::string_view>(kOfSlurm)}) {
+    if (std::find(names.begin(), names.end(), variable) != names.end()) return true;
+  }
+  return false;
+}
+
 /// "NAME=value" lines of the variables above, as the job's processes have them: each step and each task may have GPUs
 /// of its own. "slurm" where the job is one of Slurm's.
 std::string environment_of(KernelTree& fs, const Job& job) {
@@ -81,9 +92,7 @@ std::string environment_of(KernelTree& fs, const Job& job) {
         const std::string all = fs.unrecorded_text("/proc/" + std::to_string(process->pid) + "/environ");
         seen = seen || !all.empty();
         for (const auto& [name, value] : allowed_environment(all)) {
-          const bool wanted = std::find(kOfRocm.begin(), kOfRocm.end(), name) != kOfRocm.end() ||
-                              std::find(kOfSlurm.begin(), kOfSlurm.end(), name) != kOfSlurm.end();
-          if (wanted) lines.insert(name + '=' + value);
+          if (is_read(name)) lines.insert(name + '=' + value);
           if (name == "SLURM_JOB_ID") lines.emplace(kSlurm);
         }
       }
@@ -114,13 +123,14 @@ std::vector<std::string> values_of(std::string_view environment, std::string_vie
   return values;
 }
 
-/// The list as CUDA and ROCr read it: up to the first word that names no GPU. No value if it names parts of GPUs (MIG).
+/// The list as CUDA and ROCr read it: up to the first word that names no GPU. No value if it names parts of GPUs
+/// ("MIG-...", or "0.1" of Level Zero).
 /// `may_count`: numbers count from the node's first GPU; in a job of Slurm's they may count from the job's own.
 /// https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
 std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuIdentity> gpus, bool may_count) {
   std::set<int> indices;
   for (const std::string& word : split_names(list)) {
-    if (word.starts_with("MIG-")) return std::nullopt;
+    if (word.starts_with("MIG-") || word.find('.') != std::string::npos) return std::nullopt;
     const auto number = parse_int(word);
     if (number && !may_count) return std::nullopt;
     const auto named = std::find_if(gpus.begin(), gpus.end(), [&](const GpuIdentity& gpu) {
@@ -136,6 +146,7 @@ std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuI
 
 constexpr GpuMaker kNvidiaGpus{.device = "c 195:", .visible = kOfCuda};
 constexpr GpuMaker kAmdGpus{.device = "c 226:", .visible = kOfRocm, .first_minor = 128};
+constexpr GpuMaker kIntelGpus{.device = "c 226:", .visible = kOfLevelZero, .first_minor = 128};
 
 JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity> gpus, const GpuMaker& maker,
                     const std::set<int>& opened, bool divided) {
@@ -228,7 +239,7 @@ std::vector<ComputeDevice> compute_devices(KernelTree& fs) {
   return ordered;
 }
 
-AmdGpus amd_gpus(KernelTree& fs) {
+DriverGpus amd_gpus(KernelTree& fs) {
   std::vector<RenderDevice> devices = render_devices(fs, "amdgpu");
   const std::vector<ComputeDevice> computing = compute_devices(fs);
   const auto place = [&computing](const RenderDevice& device) {
@@ -237,7 +248,7 @@ AmdGpus amd_gpus(KernelTree& fs) {
   };
   std::stable_sort(devices.begin(), devices.end(),
                    [&](const RenderDevice& a, const RenderDevice& b) { return place(a) < place(b); });
-  AmdGpus found;
+  DriverGpus found;
   for (const RenderDevice& device : devices) {
     GpuIdentity gpu{
         .index = static_cast<int>(found.gpus.size()), .minor = device.minor, .uuid = "", .address = device.address};
@@ -250,6 +261,30 @@ AmdGpus amd_gpus(KernelTree& fs) {
     return std::none_of(devices.begin(), devices.end(),
                         [&part](const RenderDevice& one) { return one.minor == part.minor; });
   });
+  return found;
+}
+
+std::string drm_card(KernelTree& fs, const std::string& pci_folder) {
+  for (const std::string& name : fs.list(pci_folder + "/drm")) {
+    if (name.starts_with("card")) return pci_folder + "/drm/" + name;
+  }
+  return "";
+}
+
+DriverGpus intel_gpus(KernelTree& fs) {
+  std::vector<RenderDevice> devices = render_devices(fs, "i915");
+  for (RenderDevice& device : render_devices(fs, "xe")) devices.push_back(std::move(device));
+  std::sort(devices.begin(), devices.end(),
+            [](const RenderDevice& a, const RenderDevice& b) { return a.minor < b.minor; });
+  DriverGpus found;
+  for (const RenderDevice& device : devices) {
+    found.gpus.push_back(
+        {.index = static_cast<int>(found.gpus.size()), .minor = device.minor, .uuid = "", .address = device.address});
+    const std::string folder = "/sys/bus/pci/devices/" + device.address;
+    // xe has a folder for each tile; of cards, i915 has a "gt" for each tile.
+    found.divided =
+        found.divided || !fs.list(folder + "/tile1").empty() || !fs.list(drm_card(fs, folder) + "/gt/gt1").empty();
+  }
   return found;
 }
 

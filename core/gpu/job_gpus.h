@@ -33,6 +33,7 @@ struct GpuMaker {
 };
 extern const GpuMaker kNvidiaGpus;
 extern const GpuMaker kAmdGpus;
+extern const GpuMaker kIntelGpus;
 
 /// If the allocation is not known: the GPUs with `opened` device files; if none is open, all of them, but none with
 /// Slurm, because its jobs share nodes. `divided`: variables count parts of GPUs.
@@ -55,13 +56,19 @@ struct ComputeDevice {
 };
 [[nodiscard]] std::vector<ComputeDevice> compute_devices(KernelTree& fs);
 
-/// The GPUs of the driver amdgpu, in the order in which AMD's libraries count them: that of the kernel's list of
-/// compute devices (KFD), or of the device files where there is none. None is opened or woken: the identity of one that
-/// sleeps is not read.
-struct AmdGpus {
+/// The GPUs of the kernel's drivers for one maker. None is opened or woken: the identity of one that sleeps is not
+/// read.
+struct DriverGpus {
   std::vector<GpuIdentity> gpus;
   bool divided = false;  // at least one of them into parts that programs use as GPUs
 };
-[[nodiscard]] AmdGpus amd_gpus(KernelTree& fs);
+/// GPUs of the driver amdgpu, in the order in which AMD's libraries count them: that of the kernel's list of compute
+/// devices (KFD), or of the device files where there is none.
+[[nodiscard]] DriverGpus amd_gpus(KernelTree& fs);
+/// Cards of the drivers i915 and xe, in the order of their device files. Level Zero counts each tile of
+/// a card as a GPU.
+[[nodiscard]] DriverGpus intel_gpus(KernelTree& fs);
+/// "/sys/bus/pci/devices/0000:03:00.0/drm/card1"; "" where there is none.
+[[nodiscard]] std::string drm_card(KernelTree& fs, const std::string& pci_folder);
 
 }  // namespace reveal

@@ -10,6 +10,7 @@ namespace reveal::nvml {
 
 using Device = struct OpaqueDevice*;
 using EventSet = struct OpaqueEventSet*;
+using GpmSample = struct OpaqueGpmSample*;
 
 /// https://docs.nvidia.com/deploy/nvml-api/group__nvmlDeviceEnumvs.html
 enum Result : int {
@@ -134,6 +135,32 @@ struct ProcessUtilization {
   unsigned sm, memory, encoder, decoder;
 };
 static_assert(sizeof(ProcessUtilization) == 32 && offsetof(ProcessUtilization, sm) == 16);
+
+/// Counters of the GPU's performance monitor (GPM), from Hopper on.
+/// https://docs.nvidia.com/deploy/nvml-api/group__nvmlGpmStructs.html
+enum GpmMetricId : unsigned { kGpmSmActive = 2, kGpmSmOccupancy = 3, kGpmTensorActive = 5, kGpmMemoryBandwidth = 10 };
+inline constexpr unsigned kGpmVersion = 1;
+struct GpmSupport {
+  unsigned version, supported;
+};
+static_assert(sizeof(GpmSupport) == 8);
+
+struct GpmMetric {
+  unsigned id;
+  int result;
+  double value;  // percent
+  const char *short_name, *long_name, *unit;
+};
+static_assert(sizeof(GpmMetric) == 40 && offsetof(GpmMetric, value) == 8);
+
+/// The library reads as many metrics as `count`; its own structure has room for more.
+struct GpmMetrics {
+  static constexpr std::size_t kWanted = 4;
+  unsigned version, count;
+  GpmSample before, after;
+  GpmMetric metrics[kWanted];
+};
+static_assert(offsetof(GpmMetrics, before) == 8 && offsetof(GpmMetrics, metrics) == 24);
 
 struct EventData {
   Device device;

@@ -94,6 +94,10 @@ void NvmlLibrary::find_calls() {
   // The first drivers of R535 have larger structures in version 3.
   processes.find(library_, {"nvmlDeviceGetComputeRunningProcesses_v2", "nvmlDeviceGetComputeRunningProcesses_v3"});
   process_utilization.find(library_, {"nvmlDeviceGetProcessUtilization"});
+  gpm_support.find(library_, {"nvmlGpmQueryDeviceSupport"});
+  gpm_sample_create.find(library_, {"nvmlGpmSampleAlloc"});
+  gpm_sample.find(library_, {"nvmlGpmSampleGet"});
+  gpm_metrics.find(library_, {"nvmlGpmMetricsGet"});
   event_set_create.find(library_, {"nvmlEventSetCreate"});
   register_events.find(library_, {"nvmlDeviceRegisterEvents"});
   wait_for_event.find(library_, {"nvmlEventSetWait_v2"});

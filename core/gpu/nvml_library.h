@@ -58,6 +58,10 @@ class NvmlLibrary {
   Call<nvml::Device, unsigned, int, unsigned long long*> link_errors;
   Call<nvml::Device, unsigned*, nvml::ProcessInfo*> processes;
   Call<nvml::Device, nvml::ProcessUtilization*, unsigned*, unsigned long long> process_utilization;
+  Call<nvml::Device, nvml::GpmSupport*> gpm_support;
+  Call<nvml::GpmSample*> gpm_sample_create;
+  Call<nvml::Device, nvml::GpmSample> gpm_sample;
+  Call<nvml::GpmMetrics*> gpm_metrics;
   Call<nvml::EventSet*> event_set_create;
   Call<nvml::Device, unsigned long long, nvml::EventSet> register_events;
   Call<nvml::EventSet, nvml::EventData*, unsigned> wait_for_event;

@@ -14,6 +14,9 @@ constexpr std::size_t kProcessesAsked = 64;  // looked at in one go
 constexpr int kDescriptors = 512;            // descriptors of each process, from 0 on: a driver is opened early
 constexpr std::string_view kGpu = "/dev/nvidia";
 constexpr std::string_view kRender = "/dev/dri/renderD";
+constexpr std::string_view kRenderDrivers[] = {"amdgpu", "i915", "xe"};
+// Place of the GPU within Intel's processors, which jobs do not compute on.
+constexpr std::string_view kIntegrated = ":00:02.0";
 constexpr std::string_view kVerbs = "/dev/infiniband/uverbs";
 
 std::string list_of(const std::set<int>& numbers) {
@@ -43,6 +46,7 @@ std::vector<RenderDevice> render_devices(KernelTree& fs, std::string_view driver
     const std::string_view address = value_after(text, "PCI_SLOT_NAME");
     const bool whole = !address.empty() && address.find_first_not_of("0123456789abcdef:.") == std::string_view::npos;
     if (!minor || *minor < 0 || !whole || value_after(text, "DRIVER") != driver) continue;
+    if (address.ends_with(kIntegrated)) continue;
     devices.push_back({static_cast<int>(*minor), std::string(address)});
   }
   std::sort(devices.begin(), devices.end(),
@@ -53,8 +57,10 @@ std::vector<RenderDevice> render_devices(KernelTree& fs, std::string_view driver
 void OpenedDevices::look(std::int64_t now_ns, const Job& job) {
   if (!looked_at_node_) {
     looked_at_node_ = true;
-    for (const RenderDevice& device : render_devices(fs_, "amdgpu")) amd_minors_.insert(device.minor);
-    has_gpus_ = !fs_.list("/proc/driver/nvidia/gpus").empty() || !amd_minors_.empty();
+    for (const std::string_view driver : kRenderDrivers) {
+      for (const RenderDevice& device : render_devices(fs_, driver)) render_minors_.insert(device.minor);
+    }
+    has_gpus_ = !fs_.list("/proc/driver/nvidia/gpus").empty() || !render_minors_.empty();
     has_rdma_ = !fs_.list("/sys/class/infiniband_verbs").empty();
   }
   if ((!has_gpus_ && !has_rdma_) || now_ns < next_ns_) return;
@@ -64,12 +70,12 @@ void OpenedDevices::look(std::int64_t now_ns, const Job& job) {
   while (!rest.empty()) {
     const std::string_view device = next_word(rest);
     for (const auto& [prefix, opened] :
-         {std::pair{kGpu, &gpus_}, std::pair{kRender, &amd_gpus_}, std::pair{kVerbs, &rdma_}}) {
+         {std::pair{kGpu, &gpus_}, std::pair{kRender, &render_gpus_}, std::pair{kVerbs, &rdma_}}) {
       if (!device.starts_with(prefix)) continue;  // nvidiactl and nvidia-uvm have no number
       if (const auto number = parse_int(device.substr(prefix.size()))) opened->insert(static_cast<int>(*number));
     }
   }
-  std::erase_if(amd_gpus_, [this](int minor) { return !amd_minors_.contains(minor); });
+  std::erase_if(render_gpus_, [this](int minor) { return !render_minors_.contains(minor); });
   looked_at_job_ = looked_at_job_ || std::any_of(job.processes().begin(), job.processes().end(),
                                                  [](const auto& process) { return !process->launcher; });
 }
@@ -94,7 +100,7 @@ std::string OpenedDevices::open_now(const Job& job) {
 
 std::string OpenedDevices::gpus() const {
   std::set<int> all = gpus_;
-  all.insert(amd_gpus_.begin(), amd_gpus_.end());
+  all.insert(render_gpus_.begin(), render_gpus_.end());
   return list_of(all);
 }
 

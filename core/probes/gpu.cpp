@@ -64,6 +64,14 @@ constexpr MetricHelp kTraffic[] = {
     {"nvlink.tx_bytes", "Bytes the GPU sent over all its NVLinks."},
     {"nvlink.rx_bytes", "Bytes the GPU received over all its NVLinks."},
 };
+constexpr MetricHelp kActivity[] = {
+    {"gpu.sm_active",
+     "Part of the multiprocessors that had work, as the GPU's performance monitor counts it (Hopper and "
+     "later)."},
+    {"gpu.sm_occupancy", "Part of the warps that the multiprocessors can hold that were there."},
+    {"gpu.tensor_active", "Part of the time in which the tensor cores worked."},
+    {"gpu.memory_bandwidth", "Part of the highest bandwidth of the GPU's memory that was used."},
+};
 constexpr MetricHelp kTemperatures[] = {
     {"gpu.temperature", "Temperature of the GPU."},
     {"gpu.memory_temperature", "Temperature of its memory."},
@@ -118,6 +126,8 @@ constexpr FamilyTable kFamilies[] = {
      "Time in which GPUs were slowed down", kSource, kViolations},
     {"gpu/traffic", Kind::counter, Unit::bytes, Scope::device, Subsystem::gpu, "Traffic of GPUs", kSource, kTraffic},
     {"gpu/xids", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Critical errors of GPUs", kSource, kXids},
+    {"gpu/activity", Kind::gauge, Unit::percent, Scope::device, Subsystem::gpu, "Activity within GPUs", kSource,
+     kActivity},
     {"gpu/temperatures", Kind::gauge, Unit::celsius, Scope::device, Subsystem::gpu, "Temperatures of GPUs", kSource,
      kTemperatures},
     {"gpu/errors", Kind::event, Unit::count, Scope::device, Subsystem::gpu, "Errors of GPUs and their links", kSource,
@@ -131,7 +141,7 @@ constexpr FamilyTable kFamilies[] = {
     {"gpu/process_memory", Kind::gauge, Unit::bytes, Scope::process, Subsystem::gpu,
      "Memory of the job's processes on GPUs", kSource, kProcessMemory},
 };
-constexpr std::size_t kFirstSlow = 9;  // place of "gpu/temperatures" among the families
+constexpr std::size_t kFirstSlow = 10;  // place of "gpu/temperatures" among the families
 
 class GpuProbe final : public Probe {
  public:

@@ -71,7 +71,7 @@ constexpr std::array kClockFacts = {
 };
 
 // Exact names only: a pattern would let tokens through.
-constexpr std::array<std::string_view, 61> kEnvironment = {"OMP_NUM_THREADS",
+constexpr std::array<std::string_view, 62> kEnvironment = {"OMP_NUM_THREADS",
                                                            "OMP_PROC_BIND",
                                                            "OMP_PLACES",
                                                            "OMP_WAIT_POLICY",
@@ -87,6 +87,7 @@ constexpr std::array<std::string_view, 61> kEnvironment = {"OMP_NUM_THREADS",
                                                            "CUDA_VISIBLE_DEVICES",
                                                            "ROCR_VISIBLE_DEVICES",
                                                            "HIP_VISIBLE_DEVICES",
+                                                           "ZE_AFFINITY_MASK",
                                                            "CUDA_LAUNCH_BLOCKING",
                                                            "TORCH_DISTRIBUTED_DEBUG",
                                                            "NCCL_DEBUG",

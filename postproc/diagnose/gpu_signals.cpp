@@ -154,7 +154,8 @@ std::optional<double> gpu_number(const RuleContext& context, const std::string& 
 JobValues gpu_values(const RuleContext& context, const std::string& gpu) {
   const std::string address = gpu_fact(context, gpu, "address");
   JobValues values{{"gpu", address.empty() ? gpu.substr(std::min<std::size_t>(3, gpu.size())) : address}};
-  if (gpu_fact(context, gpu, "vendor") == "AMD") values["amd"] = "yes";
+  const std::string vendor = gpu_fact(context, gpu, "vendor");  // the probe of NVIDIA's GPUs has no such fact
+  values[vendor == "AMD" ? "amd" : vendor == "Intel" ? "intel" : "nvidia"] = "yes";
   return values;
 }
 

@@ -33,7 +33,8 @@ namespace reveal {
 /// driver's values of a whole GPU are not the job's.
 [[nodiscard]] bool is_divided(const RuleContext& context, const std::string& gpu);
 
-/// Returns values for remedies: "gpu" is the argument of nvidia-smi -i and of amd-smi -g; "amd" for a GPU of AMD.
+/// Returns values for remedies: "gpu" is the argument of nvidia-smi -i, amd-smi -g and
+/// xpu-smi -d; "nvidia", "amd" or "intel" is set for its maker.
 [[nodiscard]] JobValues gpu_values(const RuleContext& context, const std::string& gpu);
 /// "gpu2 (0000:c1:00.0)", or "gpu2 (0000:c1:00.0, divided by MIG)".
 [[nodiscard]] std::string gpu_name(const RuleContext& context, const std::string& gpu);

@@ -4,6 +4,7 @@
 //   gpus 2                       of them; the rest of the lines are KEY VALUE, or GPU.KEY VALUE for one of them
 //   utilization 97               what is not named is not supported
 //   1.utilization 95*8,5*2       95 for 8 s, then 5 for 2 s, and again
+//   memory_used 5000+100         grows by 100 in each second; after the + may be a course of seconds, too
 //   power !15                    the call fails with result 15
 //   latency 20                   each call takes so many milliseconds
 //   crash 0*3,1*60               the process dies in the fourth second
@@ -25,6 +26,7 @@
 #include <string>
 #include <thread>
 #include <tuple>
+#include <vector>
 
 #include "core/gpu/nvml_abi.h"
 
@@ -65,7 +67,10 @@ class Double {
   }
 
   [[nodiscard]] Answer ask(const std::string& key, int gpu = -1) {
-    std::string value = now(text(key, gpu));
+    const std::string course = text(key, gpu);
+    if (const std::size_t plus = course.find('+'); plus != std::string::npos)
+      return {kSuccess, std::strtoull(course.c_str(), nullptr, 10) + grown(course.substr(plus + 1))};
+    const std::string value = now(course);
     if (value.empty()) return {};
     if (value.front() == '!') return {std::atoi(value.c_str() + 1), 0};
     return {kSuccess, std::strtoull(value.c_str(), nullptr, 10)};
@@ -88,23 +93,51 @@ class Double {
   [[nodiscard]] double seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
  private:
+  struct Part {
+    std::string value;
+    double seconds;
+  };
+  [[nodiscard]] static std::vector<Part> parts_of(const std::string& course) {
+    std::vector<Part> parts;
+    for (std::size_t at = 0; at < course.size();) {
+      const std::size_t comma = std::min(course.find(',', at), course.size());
+      const std::size_t star = std::min(course.find('*', at), course.size());
+      parts.push_back(
+          {course.substr(at, std::min(star, comma) - at), star < comma ? std::atof(course.c_str() + star + 1) : 1e9});
+      at = comma + 1;
+    }
+    return parts;
+  }
+  [[nodiscard]] static double length_of(const std::vector<Part>& parts) {
+    double length = 0;
+    for (const Part& part : parts) length += part.seconds;
+    return length;
+  }
+
   /// The part of "95*8,5*2" that holds now.
   [[nodiscard]] std::string now(const std::string& course) const {
-    if (course.find('*') == std::string::npos) return course;
-    double length = 0;
-    for (int round = 0; round < 2; ++round) {
-      double left = round == 0 ? 0 : std::fmod(seconds(), length);
-      for (std::size_t at = 0; at < course.size();) {
-        const std::size_t comma = std::min(course.find(',', at), course.size());
-        const std::size_t star = course.find('*', at);
-        const double part = std::atof(course.c_str() + star + 1);
-        if (round == 0) length += part;
-        if (round == 1 && left < part) return course.substr(at, star - at);
-        left -= part;
-        at = comma + 1;
-      }
+    const std::vector<Part> parts = parts_of(course);
+    double left = std::fmod(seconds(), length_of(parts));
+    for (const Part& part : parts) {
+      if (left < part.seconds) return part.value;
+      left -= part.seconds;
     }
     return "";
+  }
+
+  /// Since the library was loaded, with the rate of each part of the course.
+  [[nodiscard]] unsigned long long grown(const std::string& course) const {
+    const std::vector<Part> parts = parts_of(course);
+    const double length = length_of(parts);
+    double sum = 0;
+    for (const Part& part : parts) sum += std::atof(part.value.c_str()) * part.seconds;
+    sum *= std::floor(seconds() / length);
+    double left = std::fmod(seconds(), length);
+    for (const Part& part : parts) {
+      sum += std::atof(part.value.c_str()) * std::clamp(left, 0.0, part.seconds);
+      left -= part.seconds;
+    }
+    return static_cast<unsigned long long>(sum);
   }
 
   std::map<std::string, std::string> lines_;
@@ -316,6 +349,28 @@ int nvmlDeviceGetProcessUtilization(Device device, ProcessUtilization* samples, 
   static_cast<void>(give(device, "process_utilization", &samples[0].sm));
   return result;
 }
+// "gpm 1" and "gpm5 41": the metric with the number 5
+int nvmlGpmQueryDeviceSupport(Device device, GpmSupport* support) {
+  return give(device, "gpm", &support->supported);
+}
+int nvmlGpmSampleAlloc(GpmSample* sample) {
+  *sample = reinterpret_cast<GpmSample>(new Device(nullptr));
+  return kSuccess;
+}
+int nvmlGpmSampleGet(Device device, GpmSample sample) {
+  unsigned supported = 0;
+  *reinterpret_cast<Device*>(sample) = device;
+  return give(device, "gpm", &supported);
+}
+int nvmlGpmMetricsGet(GpmMetrics* metrics) {
+  if (metrics->version != kGpmVersion || *reinterpret_cast<Device*>(metrics->before) == nullptr) return kInvalid;
+  const Device device = *reinterpret_cast<Device*>(metrics->after);
+  for (unsigned i = 0; i < metrics->count; ++i) {
+    GpmMetric& metric = metrics->metrics[i];
+    metric.result = give(device, ("gpm" + std::to_string(metric.id)).c_str(), &metric.value);
+  }
+  return kSuccess;
+}
 int nvmlDeviceGetEncoderUtilization(Device device, unsigned* value, unsigned* period) {
   *period = 0;
   return give(device, "encoder", value);
@@ -348,6 +403,15 @@ int nvmlDeviceGetCurrPcieLinkWidth(Device device, unsigned* value) {
 }
 int nvmlDeviceGetMaxPcieLinkWidth(Device device, unsigned* value) {
   return give(device, "pcie_width_most", value);
+}
+int nvmlDeviceGetApplicationsClock(Device device, int, unsigned* clock) {
+  return give(device, "sm_clock_set", clock);
+}
+int nvmlDeviceGetDefaultApplicationsClock(Device device, int, unsigned* clock) {
+  return give(device, "sm_clock_default", clock);
+}
+int nvmlDeviceGetTemperatureThreshold(Device device, int, unsigned* value) {
+  return give(device, "slowdown_temperature", value);
 }
 
 }  // extern "C"

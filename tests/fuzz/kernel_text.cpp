@@ -1,4 +1,6 @@
 // Short texts of the kernel and of processes, by the functions that take them apart.
+#include "core/gpu/drm_clients.h"
+#include "core/gpu/gpu_files.h"
 #include "core/job/cpu_set.h"
 #include "core/job/loaded_libraries.h"
 #include "core/job/process_stat.h"
@@ -14,6 +16,10 @@ namespace {
 void run(std::string_view input) {
   static_cast<void>(parse_process_stat(input));
   static_cast<void>(parse_schedstat(input));
+  if (const auto client = parse_drm_client(input)) {
+    require(client->id >= 0 && client->engines.size() <= 16, "a GPU's client with a number and few engines");
+  }
+  require(parse_gpu_request(input).gpus.size() <= GpuRequest::kMostGpus, "a request for few GPUs");
   static_cast<void>(field_of(input, "Tgid"));
   for (const auto& [name, value] : allowed_environment(input)) {
     require(input.find(name) != std::string_view::npos, "an environment variable that is not there");

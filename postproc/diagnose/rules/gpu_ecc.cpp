@@ -92,7 +92,7 @@ const RegisteredRule kEcc{{
     .advice = {{"After uncorrected errors, start again from a checkpoint that is older than the errors.",
                 "wrong_results"}},
     .admin_remedy =
-        {{"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "!amd"},
+        {{"nvidia-smi -i {gpu} -q -d ECC,ROW_REMAPPER,PAGE_RETIREMENT", "nvidia"},
          {"amd-smi metric -g {gpu} --ecc-blocks   # on {node}", "amd"},
          {"amd-smi bad-pages -g {gpu}   # on {node}", "amd"},
          {"scontrol update nodename={nodes} state=drain reason=gpu-ecc   # changes the state in Slurm: no new job "
@@ -100,7 +100,7 @@ const RegisteredRule kEcc{{
           "avoid_node"},
          {"nvidia-smi -r -i {gpu}   # changes the GPU, only when nothing runs there: replaces pending memory; if that "
           "failed: RMA; with NVSwitch, omit -i to reset all GPUs together",
-          "!amd"},
+          "nvidia"},
          {"amd-smi reset -g {gpu} --gpureset   # changes the GPU, only when nothing runs there; if errors return: RMA",
           "amd"}},
     .verify = {.expected = "gpu.remap_pending is 0, and gpu.ecc_uncorrected does not grow"},

@@ -61,13 +61,17 @@ const RegisteredRule kRule{{
                "cooling."},
     .admin_remedy =
         {{"nvidia-smi -i {gpu} -pl {usual}   # changes the limit, if it is not intended; also in the unit that sets it",
-          "!amd"},
+          "nvidia"},
          {"amd-smi set -g {gpu} --power-cap {usual}   # changes the limit, if it is not intended; also in the unit "
           "that sets it",
-          "amd"}},
+          "amd"},
+         {"xpu-smi config -d {gpu} --powerlimit {usual}   # changes the limit, if it is not intended; also in the unit "
+          "that sets it",
+          "intel"}},
     .verify = {.expected = "the GPU's power limit is its default limit"},
     .sources = {"https://docs.nvidia.com/deploy/nvml-api/group__nvmlClocksEventReasons.html",
-                "https://rocm.docs.amd.com/projects/amdsmi/en/latest/how-to/amdsmi-cli-tool.html"},
+                "https://rocm.docs.amd.com/projects/amdsmi/en/latest/how-to/amdsmi-cli-tool.html",
+                "https://intel.github.io/xpumanager/2.0/xpu-smi/overview.html"},
     .check = check_power,
 }};
 

@@ -50,8 +50,9 @@ const RegisteredRule kRule{{
     .thresholds = {kMinShare, kSevereShare, {"min_seconds", 3, "s", "least time with that reason"}},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node is cool again", "job"}},
     .advice = {"Tell the administrators: a GPU that is too hot slows down every job on its node."},
-    .admin_remedy = {{"nvidia-smi -i {gpu} -q -d TEMPERATURE,PERFORMANCE   # under load: limits and reasons", "!amd"},
+    .admin_remedy = {{"nvidia-smi -i {gpu} -q -d TEMPERATURE,PERFORMANCE   # under load: limits and reasons", "nvidia"},
                      {"amd-smi metric -g {gpu} --temperature --clock   # on {node}, under load", "amd"},
+                     {"xpu-smi stats -d {gpu}   # on {node}, under load: temperatures and frequency", "intel"},
                      "ipmitool sdr type Fan   # on {node}",
                      "ipmitool sdr type Temperature   # on {node}: inlet",
                      {"scontrol update nodename={nodes} state=drain reason=gpu-heat   # changes the state in Slurm: no "

@@ -466,21 +466,23 @@ TEST_F(JobOnHost, KnowsWhichDevicesItsProcessesHold) {
   EXPECT_EQ(devices.rdma(), "0");
 }
 
-TEST_F(JobOnHost, KnowsWhichOfAmdsGpusItsProcessesHold) {
+TEST_F(JobOnHost, KnowsWhichRenderDevicesItsProcessesHold) {
   host_.last_pid(900);
   host_.process(500, 1, "python3", 3, 1);
   std::filesystem::create_directories(host_.root().string() + "/proc/500/fd");
-  for (const char* number : {"128", "129"}) {
+  for (const char* number : {"128", "129", "130", "131"}) {
     std::filesystem::create_symlink(std::string("/dev/dri/renderD") + number,
                                     host_.root().string() + "/proc/500/fd/" + number);
   }
   host_.write("/sys/class/drm/renderD128/device/uevent", "DRIVER=nvidia\nPCI_SLOT_NAME=0000:01:00.0\n");
   host_.write("/sys/class/drm/renderD129/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:c1:00.0\n");
+  host_.write("/sys/class/drm/renderD130/device/uevent", "DRIVER=xe\nPCI_SLOT_NAME=0000:03:00.0\n");
+  host_.write("/sys/class/drm/renderD131/device/uevent", "DRIVER=i915\nPCI_SLOT_NAME=0000:00:02.0\n");
   start({.pid = 500});
   OpenedDevices devices(*fs_);
   devices.look(now_, *job_);
-  EXPECT_EQ(devices.gpus(), "129");
-  EXPECT_EQ(devices.amd_gpus(), std::set<int>{129});
+  EXPECT_EQ(devices.gpus(), "129-130") << "one belongs to the processor";
+  EXPECT_EQ(devices.render_gpus(), (std::set<int>{129, 130}));
 }
 
 TEST_F(JobOnHost, KnowsWhichLibrariesItsProcessesLoaded) {

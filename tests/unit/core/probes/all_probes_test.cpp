@@ -55,6 +55,8 @@ const std::vector<std::pair<std::string, std::string>>& texts() {
       {"/ethtool/eth0", "     rx_prio3_pause: 7\n"},
       {"/sys/class/drm/renderD128/device/uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:c1:00.0\n"},
       {"/sys/bus/pci/devices/0000:c1:00.0/gpu_busy_percent", "97\n"},
+      {"/sys/class/drm/renderD129/device/uevent", "DRIVER=xe\nPCI_SLOT_NAME=0000:03:00.0\n"},
+      {"/sys/bus/pci/devices/0000:03:00.0/tile0/gt0/freq0/act_freq", "2000\n"},
       {"/proc/net/rpc/nfs", "net 0 0\nrpc 9 1 9\n"},
       {"/proc/self/mountstats",
        "device a:/b mounted on /c with fstype nfs4\n bytes: 1 2 3 4 5 6 7 8\n READ: 1 1 0 4 4 1 2 3 0\n"}};

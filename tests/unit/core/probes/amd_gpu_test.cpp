@@ -185,6 +185,28 @@ TEST(AmdGpu, ComesAfterTheGpusOfNvidiasDriver) {
   EXPECT_EQ(fact(bench, "gpu.gpu1.address"), "0000:c1:00.0");
 }
 
+TEST(AmdGpu, FollowsGpusThatComeAndGo) {
+  const TestHost host;
+  gpu(host, 128, kFirst, "97");
+  ProbeBench bench(host, "amd_gpu");
+  EXPECT_EQ(bench.answered("gpu/amd_utilization", "gpu.utilization", "gpu0"), 97);
+  for (const char* file : {"/gpu_busy_percent", "/mem_info_vram_used", "/hwmon/hwmon4/power1_average"})
+    host.write(kFirst + file, "");  // as with ENODEV
+  const auto until = [&](std::int64_t wanted) {
+    for (int i = 0; i < 2000; ++i) {
+      bench.sample();
+      if (bench.value("gpu/amd_utilization", "gpu.utilization", "gpu0") == wanted) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return false;
+  };
+  EXPECT_TRUE(until(kMissing)) << "it has no value of the time before";
+  EXPECT_EQ(bench.value("gpu/amd_memory", "gpu.memory_used", "gpu0"), kMissing);
+  EXPECT_EQ(bench.value("gpu/amd_power", "gpu.power", "gpu0"), kMissing);
+  host.write(kFirst + "/gpu_busy_percent", "55\n");
+  EXPECT_TRUE(until(55));
+}
+
 TEST(AmdGpu, IsAbsentWithoutADeviceOfTheDriver) {
   const TestHost host;
   device(host, 128, "0000:01:00.0", "nvidia");
@@ -248,7 +270,7 @@ TEST(AmdGpus, AreCountedAsTheLibrariesDo) {
   host.write("/sys/class/kfd/kfd/topology/nodes/2/properties", "simd_count 416\ndrm_render_minor 129\n");
   host.write("/sys/class/kfd/kfd/topology/nodes/10/properties", "simd_count 416\ndrm_render_minor 128\n");
   KernelTree fs(host.root());
-  const AmdGpus found = amd_gpus(fs);
+  const DriverGpus found = amd_gpus(fs);
   ASSERT_EQ(found.gpus.size(), 2U);
   EXPECT_EQ(found.gpus[0].address, "0000:41:00.0");
   EXPECT_EQ(found.gpus[0].index, 0);

@@ -114,6 +114,30 @@ TEST(Gpu, HasNoValueForWhatTheDriverDoesNotSupport) {
   EXPECT_EQ(bench.value("gpu/traffic", "pcie.tx_bytes", "gpu0"), kMissing);
 }
 
+TEST(Gpu, HasNoValueWhereTheLibraryHasAnotherVersionOfAStructure) {
+  const std::string other_version = "!25";  // NVML_ERROR_ARGUMENT_VERSION_MISMATCH
+  GpuBench bench("gpus 1\nutilization 50\nmemory_used " + other_version + "\nprocess " + other_version + "\nfield197 " +
+                 other_version + "\nremap_pending " + other_version + "\npower 200000\n");
+  EXPECT_EQ(bench.answered("gpu/power", "gpu.power", "gpu0"), 200);
+  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu0"), 50);
+  EXPECT_EQ(bench.value("gpu/memory", "gpu.memory_used", "gpu0"), kMissing);
+  EXPECT_EQ(bench.value("gpu/traffic", "pcie.tx_bytes", "gpu0"), kMissing);
+  EXPECT_EQ(bench.value("gpu/states", "gpu.remap_pending", "gpu0"), kMissing);
+}
+
+TEST(Gpu, GoesOnWhileAGpuComesAndGoes) {
+  GpuBench bench(kTwoGpus);
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu1"), 12);
+  bench.write("gpus 1\nutilization 40\n1.utilization !999\npower 300000\n1.power !999\n");  // it is being reset
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu1") == kMissing; }));
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 40; }));
+  EXPECT_EQ(bench.value("gpu/power", "gpu.power", "gpu1"), kMissing);
+  bench.write("gpus 3\nutilization 41\n1.utilization 13\n");  // the library counts GPUs once
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu1") == 13; }));
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 41; }));
+  EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu2"), kMissing);
+}
+
 TEST(Gpu, TellsWhoTheGpusAre) {
   const GpuBench bench(kTwoGpus);
   EXPECT_EQ(bench.fact("gpu.driver"), "550.54.15");
@@ -170,6 +194,16 @@ TEST(Gpu, MeasuresTheExtremesThatTheDriverSampledInASecond) {
   EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization_highest", "gpu0"), 98);
   EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization_lowest", "gpu0"), 12);
   EXPECT_EQ(bench.value("gpu/power", "gpu.power", "gpu0"), 500);
+}
+
+TEST(Gpu, MeasuresTheActivityWithinGpusWithAPerformanceMonitor) {
+  GpuBench bench("gpus 3\nutilization 99\ngpm 1\ngpm2 64\ngpm3 250\ngpm5 41\ngpm10 !3\n1.gpm 0\n2.mig 1\n");
+  EXPECT_EQ(bench.answered("gpu/activity", "gpu.sm_active", "gpu0"), 64);
+  EXPECT_EQ(bench.value("gpu/activity", "gpu.tensor_active", "gpu0"), 41);
+  EXPECT_EQ(bench.value("gpu/activity", "gpu.sm_occupancy", "gpu0"), kMissing) << "more than all";
+  EXPECT_EQ(bench.value("gpu/activity", "gpu.memory_bandwidth", "gpu0"), kMissing) << "it is not counted";
+  EXPECT_EQ(bench.value("gpu/activity", "gpu.sm_active", "gpu1"), kMissing) << "it has no monitor";
+  EXPECT_EQ(bench.value("gpu/activity", "gpu.sm_active", "gpu2"), kMissing) << "it is divided";
 }
 
 TEST(Gpu, ReportsTheCostOfItsCallsOnce) {

@@ -1,0 +1,448 @@
+#!/usr/bin/python3
+"""reveal on a machine with NVIDIA GPUs, in ten minutes: does it measure, what does it cost, and what does it report?
+
+  gpu_machine.py bundle --build BUILD OUT      where reveal was built: programs and libraries for a machine without them
+  gpu_machine.py run --programs OUT/bin --out RESULTS [--minutes 10]
+  gpu_machine.py run --build BUILD --out RESULTS --double --minutes .5     the same steps without a GPU
+
+Steps of a run, each with its share of the time, so that the whole ends in time:
+
+  machine    GPUs, driver, PyTorch or not, probes that open
+  calls      a collector beside a working GPU: cost of each call into NVML (gpu.call_us.*), metrics present and absent
+  healthy    a training under reveal-run, and its report: no rule of GPUs
+  starved    the same with a loader that is slower than the GPU, and its report: gpu.starved_input
+  slow-down  steps of the training with a collector at 100 ms and 1 s, and without one, in turn; interval by bootstrap
+  recording  seconds of the collector with --record, to be kept as a fixture
+
+The training is PyTorch's where python3 can import it with a GPU; else a kernel in PTX that the driver compiles, by ctypes
+and without the CUDA toolkit. RESULTS gets results.json, the reports, the traces and the recording. Needs no network.
+
+--double: tests/doubles/nvml_double.so answers in place of the driver, and the training is a loop on a cpu; only the
+steps are tried then, and no figure means anything."""
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+PROGRAMS = ("reveal", "reveal-run", "reveal-collect")
+# Shares of the time of a run; the rest is for starts and reports.
+SHARES = {"calls": 0.08, "healthy": 0.18, "starved": 0.18, "slow-down": 0.36, "recording": 0.05}
+MOST_ROUNDS = 8  # of the slow-down: each interval once
+STEP = 0.02  # seconds of the loader's work for a step of the starved training, times four
+HEALTHY = ("gpus 1\nutilization 96\nmemory_used 9000000000\nmemory_total 80000000000\npower 400000\nsm_clock 1700\n"
+           "reasons 0\ntemperature 60\nname Double\nminor 0\n")
+STARVED = HEALTHY.replace("utilization 96", "utilization 95*3,3*4")
+NOT_BUNDLED = re.compile(r"/(ld-linux|libc\.|libm\.|libpthread|libdl|librt|libresolv)")
+# Multiplies and adds in each thread for as long as it is told.
+PTX = b"""
+.version 6.0
+.target sm_50
+.address_size 64
+.visible .entry spin(.param .u64 out, .param .u32 rounds)
+{
+  .reg .pred %p;
+  .reg .f32 %f<2>;
+  .reg .b32 %r<2>;
+  .reg .b64 %d;
+  ld.param.u32 %r0, [rounds];
+  ld.param.u64 %d, [out];
+  cvta.to.global.u64 %d, %d;
+  mov.f32 %f0, 0f3F800000;
+again:
+  fma.rn.f32 %f0, %f0, 0f3F7FFFFE, 0f3A83126F;
+  sub.u32 %r0, %r0, 1;
+  setp.ne.u32 %p, %r0, 0;
+  @%p bra again;
+  st.global.f32 [%d], %f0;
+  ret;
+}
+\0"""
+
+
+class Torch:
+    """A step of a multi-layer perceptron with its backward pass."""
+
+    def __init__(self):
+        import torch
+        if not torch.cuda.is_available():
+            raise RuntimeError("PyTorch sees no GPU")
+        self.torch = torch
+        self.model = torch.nn.Sequential(*(torch.nn.Linear(4096, 4096) for _ in range(6))).cuda()
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=1e-6)
+        self.batch = torch.randn(2048, 4096, device="cuda")
+        self.name = f"PyTorch {torch.__version__} on {torch.cuda.get_device_name(0)}"
+
+    def step(self):
+        self.optimizer.zero_grad(set_to_none=True)
+        self.model(self.batch).square().mean().backward()
+        self.optimizer.step()
+        self.torch.cuda.synchronize()
+
+
+class Driver:
+    """A kernel of about 20 ms through the driver's own interface."""
+
+    def __init__(self):
+        self.cuda = ctypes.CDLL("libcuda.so.1")
+        device, context, module = ctypes.c_int(), ctypes.c_void_p(), ctypes.c_void_p()
+        self.kernel, self.memory = ctypes.c_void_p(), ctypes.c_uint64()
+        self.call("cuInit", 0)
+        self.call("cuDeviceGet", ctypes.byref(device), 0)
+        self.call("cuCtxCreate_v2", ctypes.byref(context), 0, device)
+        self.call("cuModuleLoadData", ctypes.byref(module), PTX)
+        self.call("cuModuleGetFunction", ctypes.byref(self.kernel), module, b"spin")
+        self.call("cuMemAlloc_v2", ctypes.byref(self.memory), ctypes.c_size_t(4))
+        name = ctypes.create_string_buffer(96)
+        self.call("cuDeviceGetName", name, 96, device)
+        self.name = f"a kernel in PTX on {name.value.decode()}"
+        self.rounds = 1_000_000
+        self.step()
+        begin = time.monotonic()
+        self.step()
+        self.rounds = max(1000, int(self.rounds * 0.02 / max(time.monotonic() - begin, 1e-4)))
+
+    def call(self, function, *arguments):
+        status = getattr(self.cuda, function)(*arguments)
+        if status != 0:
+            raise RuntimeError(f"{function} returned {status}")
+
+    def step(self):
+        rounds = ctypes.c_uint(self.rounds)
+        values = (ctypes.c_void_p * 2)(ctypes.cast(ctypes.byref(self.memory), ctypes.c_void_p),
+                                       ctypes.cast(ctypes.byref(rounds), ctypes.c_void_p))
+        self.call("cuLaunchKernel", self.kernel, 264, 1, 1, 256, 1, 1, 0, None, values, None)
+        self.call("cuCtxSynchronize")
+
+
+class Loop:
+    """On a cpu, beside a double."""
+    name = "a loop on a cpu; the GPU is a double"
+
+    @staticmethod
+    def step():
+        sum(range(300_000))
+
+
+def load_of(double):
+    if double:
+        return Loop()
+    problems = []
+    for kind in (Torch, Driver):
+        try:
+            return kind()
+        except (ImportError, OSError, RuntimeError, AttributeError) as error:
+            problems.append(f"{kind.__name__}: {error}")
+    sys.exit("gpu_machine: no work for a GPU: " + "; ".join(problems))
+
+
+def train(options):
+    """Steps until the time is over, or the input ends; prints the number of each ended second."""
+    load = load_of(options.double)
+    print(load.name, flush=True)
+    end, steps, second = time.monotonic() + options.seconds, 0, int(time.monotonic())
+    while time.monotonic() < end:
+        if options.starved:  # a loader of one process that prepares each batch
+            until = time.monotonic() + 4 * STEP
+            while time.monotonic() < until:
+                sum(range(1000))
+        load.step()
+        steps += 1
+        if int(time.monotonic()) != second:
+            second = int(time.monotonic())
+            print(steps, flush=True)
+
+
+class Machine:
+    def __init__(self, options):
+        self.options, self.out = options, options.out
+        self.bin = options.programs or options.build / "bin"
+        self.out.mkdir(parents=True, exist_ok=True)
+        self.results = {"steps": {}, "problems": []}
+        self.environment = dict(os.environ)
+        libraries = self.bin.parent / "lib"
+        if libraries.is_dir():
+            self.environment["LD_LIBRARY_PATH"] = str(libraries)
+        self.environment |= {"HOME": str(self.out), "XDG_STATE_HOME": str(self.out / "state")}
+        self.library = "libnvidia-ml.so.1"
+        if options.double:
+            self.library = str(options.build / "doubles/nvml_double.so")
+            self.environment["NVML_DOUBLE"] = str(self.out / "gpus.txt")
+            self.answer(HEALTHY)
+        self.environment.setdefault("CUDA_VISIBLE_DEVICES", "0")
+
+    def answer(self, lines):
+        if self.options.double:
+            (self.out / "gpus.new").write_text(lines)
+            (self.out / "gpus.new").rename(self.out / "gpus.txt")
+
+    def seconds(self, step):
+        return self.options.minutes * 60 * SHARES[step]
+
+    def call(self, *words, **options):
+        return subprocess.run([str(word) for word in words], env=self.environment, capture_output=True, text=True,
+                              timeout=600, check=False, **options)
+
+    def training(self, seconds, starved=False):
+        return [sys.executable, pathlib.Path(__file__).resolve(), "train", "--seconds", f"{seconds:.1f}",
+                *(["--double"] if self.options.double else []), *(["--starved"] if starved else [])]
+
+    def start(self, words, log):
+        with open(self.out / log, "w", encoding="utf-8") as file:
+            return subprocess.Popen([str(word) for word in words], env=self.environment, stdout=file, stderr=file)
+
+    def collect(self, trace, pid, *more):
+        return [self.bin / "reveal-collect", "--output", trace, "--job", f"pid:{pid}", "--gpu-library", self.library, *more]
+
+    def problem(self, text):
+        self.results["problems"].append(text)
+        print("PROBLEM:", text, flush=True)
+
+
+def machine(self):
+    checked = self.call(self.bin / "reveal-collect", "--check", "--json", "--gpu-library", self.library)
+    smi = shutil.which("nvidia-smi")
+    gpus = self.call(smi, "--query-gpu=name,driver_version,pstate", "--format=csv,noheader").stdout.strip() if smi else ""
+    if checked.returncode != 0:
+        self.problem("reveal-collect --check failed: " + checked.stderr[-500:])
+        return {}
+    (self.out / "check.json").write_text(checked.stdout)
+    return {"gpus": gpus or "no nvidia-smi", "cpus": os.cpu_count(), "kernel": os.uname().release}
+
+
+def calls(self):
+    seconds = self.seconds("calls")
+    job = self.start(self.training(seconds + 5), "calls.log")
+    time.sleep(2)
+    trace = self.out / "calls.h5"
+    done = self.call(*self.collect(trace, job.pid, "--duration", f"{seconds:.0f}s", "--verbose"))
+    job.terminate()
+    job.wait()
+    if done.returncode != 0:
+        self.problem("the collector failed: " + done.stderr[-500:])
+        return {}
+    return facts_of(self, trace)
+
+
+def facts_of(self, trace):
+    """By reveal itself, because the machine may lack h5py."""
+    listed = json.loads(self.call(self.bin / "reveal-collect", "--list-probes", "--json").stdout)
+    known = next(probe for probe in listed if probe["name"] == "gpu")
+    metrics = sorted({metric["name"] for metric in known["metrics"]})
+    folder = self.out / "calls"
+    folder.mkdir(exist_ok=True)
+    shutil.copy(trace, folder)
+    header = self.call(self.bin / "reveal", "export", folder, "--format", "csv").stdout
+    present = sorted(metric for metric in metrics if re.search(rf"\b{re.escape(metric)}\b", header))
+    shown = self.call(self.bin / "reveal", "show", "--all", folder).stdout
+    (self.out / "calls.txt").write_text(shown)
+    if "gpu.utilization" not in present:
+        self.problem("gpu.utilization was not recorded")
+    return {"present": present, "absent": sorted(set(metrics) - set(present)), "call_us": call_times(trace)}
+
+
+def call_times(trace):
+    """gpu.call_us.* as the trace has them: texts of a table, which are stored as they are or deflated."""
+    try:
+        import h5py
+    except ImportError:
+        return "not read: python3-h5py is not installed; `reveal export` beside a build reads calls.h5"
+    times = {}
+    with h5py.File(trace) as file:
+        for name in ("node/begin", "node/end"):
+            for row in file[name][()] if name in file else []:
+                key = row["key"].decode()
+                if key.startswith("gpu.call_us."):
+                    times[key.removeprefix("gpu.call_us.")] = int(row["value"])
+    return dict(sorted(times.items(), key=lambda item: -item[1]))
+
+
+def reported(self, step, starved):
+    self.answer(STARVED if starved else HEALTHY)
+    folder = self.out / step
+    words = [self.bin / "reveal-run", "--output", folder, "--node", "gpu", "--", *self.training(self.seconds(step), starved)]
+    with SiteFile(self):
+        done = self.call(*words)
+    self.answer(HEALTHY)
+    try:
+        report = json.loads((folder / "report.json").read_text())
+    except OSError as error:
+        self.problem(f"{step}: no report: {error}: {done.stderr[-500:]}")
+        return {}
+    rules = [finding["id"] for finding in report["findings"] if finding["severity"] != "info"]
+    long_enough = self.seconds(step) >= 75
+    if starved and long_enough and not any(rule.startswith("gpu.starved") for rule in rules):
+        self.problem(f"the starved training is not explained: {rules}")
+    if not starved and any(rule.startswith("gpu.") for rule in rules):
+        self.problem(f"the healthy training has findings: {rules}")
+    return {"status": report["verdict"]["status"], "rules": rules, "long_enough": long_enough}
+
+
+class SiteFile:
+    """reveal-run finds the double by the site's file, beside the programs; without one nothing is changed."""
+
+    def __init__(self, machine):
+        self.machine = machine
+
+    def __enter__(self):
+        if not self.machine.options.double:
+            return
+        own = self.machine.out / "installed"
+        (own / "etc/reveal").mkdir(parents=True, exist_ok=True)
+        (own / "bin").mkdir(exist_ok=True)
+        for name in PROGRAMS:
+            if not (own / "bin" / name).exists():
+                shutil.copy(self.machine.bin / name, own / "bin")
+        (own / "etc/reveal/reveal.conf").write_text(f'[gpu]\nlibrary = "{self.machine.library}"\n')
+        self.before, self.machine.bin = self.machine.bin, own / "bin"
+
+    def __exit__(self, *_):
+        if self.machine.options.double:
+            self.machine.bin = self.before
+
+
+def steps_between(log, begin, end):
+    """By the lines for each whole second."""
+    lines = [line.split() for line in log.read_text().splitlines()[1:]]
+    counts = [int(line[0]) for line in lines if line and line[0].isdigit()]
+    return counts[end] - counts[begin] if 0 <= begin < end < len(counts) else None
+
+
+def slow_down(self):
+    """A long training, beside which collectors come and go."""
+    rounds = max(1, min(MOST_ROUNDS, int(self.seconds("slow-down") / 12)))
+    window = max(2, int(self.seconds("slow-down") / (3 * rounds) - 2))
+    job = self.start(self.training(3 * rounds * (window + 3) + 20), "slow-down.log")
+    log = self.out / "slow-down.log"
+    rates = {"none": [], "100ms": [], "1s": []}
+    time.sleep(5)
+    for number in range(rounds):
+        for interval in random.Random(number).sample(sorted(rates), len(rates)):
+            collector = None
+            if interval != "none":
+                trace = self.out / f"slow-{interval}.h5"
+                trace.unlink(missing_ok=True)
+                collector = self.start(self.collect(trace, job.pid, "--interval", interval), "collector.log")
+            time.sleep(1)
+            begin = len(log.read_text().splitlines()) - 2
+            time.sleep(window)
+            end = len(log.read_text().splitlines()) - 2
+            steps = steps_between(log, begin, end)
+            if steps:
+                rates[interval].append(steps / (end - begin))
+            if collector:
+                collector.terminate()
+                collector.wait()
+    job.terminate()
+    job.wait()
+    return {"steps_per_second": rates, "slow_down_percent": {interval: compared(rates["none"], rates[interval])
+                                                            for interval in ("100ms", "1s")}}
+
+
+def compared(without, beside):
+    """The difference of the means in percent, and its interval of 95 % by bootstrap."""
+    if len(without) < 3 or len(beside) < 3:
+        return "not measured: too few windows"
+    lost = lambda a, b: 100 * (1 - statistics.mean(b) / statistics.mean(a))
+    draw = random.Random(1)
+    many = sorted(lost(draw.choices(without, k=len(without)), draw.choices(beside, k=len(beside))) for _ in range(2000))
+    return {"mean": round(lost(without, beside), 3), "low": round(many[50], 3), "high": round(many[1949], 3)}
+
+
+def recording(self):
+    seconds = max(3, self.seconds("recording"))
+    job = self.start(self.training(seconds + 5), "recording.log")
+    time.sleep(2)
+    folder = self.out / "recording"
+    done = self.call(*self.collect(self.out / "recorded.h5", job.pid, "--duration", f"{seconds:.0f}s", "--record", folder,
+                                   "--interval", "1s", "--probes", "gpu,job,process,cpu"))
+    job.terminate()
+    job.wait()
+    replayed = self.call(self.bin / "reveal-collect", "--root", folder, "--output", self.out / "replayed.h5", "--interval",
+                         "1s", "--probes", "gpu,job,process,cpu")
+    if done.returncode != 0 or replayed.returncode != 0:
+        self.problem("the recording cannot be replayed: " + (done.stderr + replayed.stderr)[-500:])
+        return {}
+    return {"bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())}
+
+
+STEPS = {"machine": machine, "calls": calls, "healthy": lambda self: reported(self, "healthy", False),
+         "starved": lambda self: reported(self, "starved", True), "slow-down": slow_down, "recording": recording}
+
+
+def run(options):
+    options.out = options.out.resolve()
+    for name in ("build", "programs"):
+        if getattr(options, name):
+            setattr(options, name, getattr(options, name).resolve())
+    this = Machine(options)
+    missing = [name for name in PROGRAMS if not os.access(this.bin / name, os.X_OK)]
+    if missing:
+        sys.exit(f"gpu_machine: {this.bin} lacks {', '.join(missing)}: build them, or bring a bundle")
+    begin = time.monotonic()
+    for name, step in STEPS.items():
+        at = time.monotonic()
+        try:
+            this.results[name] = step(this)
+        except (OSError, ValueError, subprocess.SubprocessError, StopIteration, KeyError) as error:
+            this.problem(f"{name}: {type(error).__name__}: {error}")
+        this.results["steps"][name] = round(time.monotonic() - at, 1)
+        print(f"{name}: {this.results['steps'][name]} s", flush=True)
+        (this.out / "results.json").write_text(json.dumps(this.results, indent=1))
+    this.results["seconds"] = round(time.monotonic() - begin, 1)
+    (this.out / "results.json").write_text(json.dumps(this.results, indent=1))
+    print(json.dumps(this.results, indent=1))
+    return 1 if this.results["problems"] else 0
+
+
+def bundle(options):
+    """Programs, and the libraries that ldd finds, without those of the C library."""
+    for name in ("bin", "lib"):
+        (options.out / name).mkdir(parents=True, exist_ok=True)
+    for name in PROGRAMS:
+        shutil.copy(options.build / "bin" / name, options.out / "bin")
+        linked = subprocess.run(["ldd", options.build / "bin" / name], capture_output=True, text=True, check=True).stdout
+        for path in re.findall(r"=> (/\S+)", linked):
+            if not NOT_BUNDLED.search(path):
+                shutil.copy(path, options.out / "lib")
+    shutil.copy(__file__, options.out)
+    size = sum(path.stat().st_size for path in options.out.rglob("*") if path.is_file())
+    print(f"{options.out}: {size / 1e6:.1f} MB")
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    what = parser.add_subparsers(dest="what", required=True)
+    for name, function in (("run", run), ("bundle", bundle), ("train", train)):
+        one = what.add_parser(name)
+        one.set_defaults(function=function)
+        if name != "train":
+            one.add_argument("--build", type=pathlib.Path, required=name == "bundle")
+        if name == "run":
+            one.add_argument("--programs", type=pathlib.Path, help="the folder bin of a bundle")
+            one.add_argument("--out", type=pathlib.Path, required=True)
+            one.add_argument("--minutes", type=float, default=10)
+        if name == "bundle":
+            one.add_argument("out", type=pathlib.Path)
+        if name == "train":
+            one.add_argument("--seconds", type=float, required=True)
+            one.add_argument("--starved", action="store_true")
+        if name != "bundle":
+            one.add_argument("--double", action="store_true")
+    options = parser.parse_args()
+    if options.what == "run" and not (options.programs or options.build):
+        parser.error("run: name --programs or --build")
+    sys.exit(options.function(options))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+#!/usr/bin/python3
+"""The cost of a node with many cards: the collector with every probe, on this machine as it is and with 8 GPUs and 4
+RDMA adapters more, in turn.
+
+  many_cards.py --build BUILD [--seconds 30] [--rounds 3] [--gpus 8] [--adapters 4]
+
+The GPUs answer by the double of NVIDIA's library (tests/doubles), all of its values and 18 links each; the adapters are
+files in a mount namespace, whose traffic moves each tenth of a second. Needs root, for that. The job sleeps.
+
+Prints the processor time of the collector and of its child processes as a share of one core, after a warm-up of three
+seconds, and the time in each probe of the parent by its own measurement. The double reads a text file and is part of the
+child that asks it: a library may cost more or less, in its driver above all; its cost on a real node is that of
+gpu.call_us.* (bench/gpu_machine.py). Adapters answer from files of a plain file system."""
+import argparse
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import h5py
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(SOURCE / "tests/doubles"))
+from cards import Cards, gpu_lines, unavailable  # noqa: E402
+
+WARM_UP = 3.0
+SHOWN = 10  # probes
+
+
+def family_of(pid):
+    """A process and all that came from it."""
+    parents = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_text().rsplit(")", 1)[1].split()[1])
+        except OSError:
+            continue
+    found = {pid}
+    while more := {child for child, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def cpu_seconds(pid):
+    """Of all threads of a process."""
+    total = 0
+    for task in pathlib.Path(f"/proc/{pid}/task").glob("*/schedstat"):
+        try:
+            total += int(task.read_text().split()[0])
+        except OSError:
+            continue
+    return total / 1e9
+
+
+def start(options, cards, folder):
+    trace = folder / "trace.h5"
+    command = [options.build / "bin/reveal-collect", "--output", trace, "--job", f"pid:{options.job}", "--gpu-library",
+               options.build / "doubles/nvml_double.so" if cards else "/nowhere/libnvidia-ml.so.1",
+               "--duration", f"{options.seconds + WARM_UP + 5:.0f}s"]
+    lines = folder / "gpus.txt"
+    lines.write_text(gpu_lines(options.gpus, process=str(options.job), process_memory="5000000000",
+                               process_utilization="90", samples0=";".join(["600000"] * 10), samples1=";".join(["97"] * 6)))
+    command = cards.command(command) if cards else list(map(str, command))
+    return subprocess.Popen(command, env=os.environ | {"NVML_DOUBLE": str(lines)}), trace
+
+
+def measured(options, with_cards):
+    """Seconds of processor time of the parent and of its children, and of each probe, per second."""
+    with tempfile.TemporaryDirectory(prefix="reveal-cards-") as folder:
+        folder = pathlib.Path(folder)
+        cards = None
+        if with_cards:
+            cards = Cards(folder / "cards", options.gpus, options.adapters)
+            cards.write()
+        stop = threading.Event()
+
+        def move():
+            while cards and not stop.wait(0.1):
+                for adapter in range(options.adapters):
+                    cards.send(adapter, 1)
+
+        mover = threading.Thread(target=move)
+        mover.start()
+        collector, trace = start(options, cards, folder)
+        time.sleep(WARM_UP)
+        pids = family_of(collector.pid)
+        before = {pid: cpu_seconds(pid) for pid in pids}
+        time.sleep(options.seconds)
+        used = {pid: max(0, cpu_seconds(pid) - before[pid]) / options.seconds for pid in pids}
+        status = collector.wait()
+        stop.set()
+        mover.join()
+        if status != 0:
+            sys.exit(f"many_cards: the collector ended with {status}")
+        parent = used.pop(collector.pid)
+        return parent, sum(used.values()), probe_times(trace)
+
+
+def probe_times(path):
+    """us in each second."""
+    with h5py.File(path) as trace:
+        names = trace["self/time_channels/instance"].asstr()[:]
+        spent = trace["self/time"][:].clip(min=0)
+        return {name: row.sum() / len(row) / 1000 for name, row in zip(names, spent) if name}
+
+
+def middle(values):
+    return f"{100 * statistics.median(values):.2f} ({100 * min(values):.2f} to {100 * max(values):.2f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=pathlib.Path, required=True)
+    parser.add_argument("--seconds", type=float, default=30)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--gpus", type=int, default=8)
+    parser.add_argument("--adapters", type=int, default=4)
+    options = parser.parse_args()
+    options.build = options.build.resolve()
+    if why := unavailable():
+        sys.exit(f"many_cards: {why}")
+    with subprocess.Popen(["sleep", "infinity"]) as job:
+        options.job = job.pid
+        try:
+            runs = {cards: [] for cards in (False, True)}
+            for number in range(options.rounds):
+                for cards in (False, True) if number % 2 == 0 else (True, False):
+                    runs[cards].append(measured(options, cards))
+        finally:
+            job.kill()
+    print(f"{'% of a core':32} {'without':>24} {'with cards':>24}")
+    for name, part in (("collector", lambda run: run[0]), ("its child processes", lambda run: run[1]),
+                       ("both", lambda run: run[0] + run[1])):
+        print(f"{name:32} {middle([part(run) for run in runs[False]]):>24} {middle([part(run) for run in runs[True]]):>24}")
+    probes = {cards: {name: statistics.median(run[2].get(name, 0) for run in runs[cards]) for name in
+                      {name for run in runs[cards] for name in run[2]}} for cards in runs}
+    print(f"\n{'us in each second, by probe':32} {'without':>24} {'with cards':>24}")
+    more = sorted(probes[True], key=lambda name: probes[False].get(name, 0) - probes[True][name])
+    for name in more[:SHOWN]:
+        print(f"{name:32} {probes[False].get(name, 0):24.0f} {probes[True][name]:24.0f}")
+
+
+if __name__ == "__main__":
+    main()
