@@ -78,11 +78,11 @@ std::vector<Rests> resting_order() {
   return order;
 }
 
-/// "counting 4390 calls took 7 ms while the processes used 960 ms of cpu time (limit .5 %)"
+/// "counting 4390 calls took 7 of 960 ms of cpu time (limit .5 %)": the text of a coverage has room for a few.
 std::string words_of(const CallBudget::Excess& excess) {
   const auto word = [](double number) { return std::to_string(static_cast<std::int64_t>(number)); };
-  return "counting " + word(excess.calls) + " calls took " + word(excess.spent_ns / 1e6) +
-         " ms while the processes used " + word(excess.cpu_ns / 1e6) + " ms of cpu time (limit .5 %)";
+  return "counting " + word(excess.calls) + " calls took " + word(excess.spent_ns / 1e6) + " of " +
+         word(excess.cpu_ns / 1e6) + " ms of cpu time (limit .5 %)";
 }
 
 /// With the privilege of this process, or behind the socket that it was given.

@@ -21,6 +21,7 @@ import pandas
 
 _MISSING = numpy.iinfo(numpy.int64).min
 # Counters of time and of energy are whole ns and uJ in the file; per second they are plain ratios and watts.
+_LONGEST_GAP = 20  # rows: a function that costs too much to count rests longer, and its calls are not counted meanwhile
 _RATES = {"ns": ("s/s", 1e-9), "uJ": ("W", 1e-6)}
 
 
@@ -114,7 +115,10 @@ class Trace:
             raw = family[chosen[0]:chosen[-1] + 1, :rows][[i - chosen[0] for i in chosen]]
             values = numpy.where(raw == _MISSING, numpy.nan, raw).astype(float)
             if scale is not None and rows:
-                values *= scale / _seconds(values, times[:rows])
+                covered = _seconds(values, times[:rows])
+                if family.name.startswith("/stack/"):
+                    covered[covered > _LONGEST_GAP * float(_plain(family.attrs["period"]))] = numpy.nan
+                values *= scale / covered
             index = pandas.to_datetime(times[:rows] + self._offset, utc=True)
             columns = pandas.MultiIndex.from_tuples([keys[i][:2] for i in chosen], names=["metric", "instance"])
             units.update({keys[i][0]: unit for i in chosen})

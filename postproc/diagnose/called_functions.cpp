@@ -1,11 +1,16 @@
 #include "postproc/diagnose/called_functions.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <cmath>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
@@ -16,45 +21,98 @@ double sum_of(std::span<const double> series, Interval at) {
   return sum;
 }
 
+double sum_of(std::span<const double> series, Interval at, const std::vector<bool>& measured) {
+  double sum = 0;
+  for (std::size_t t = at.begin; t < at.end; ++t) {
+    if (measured[t - at.begin] && !std::isnan(series[t])) sum += series[t];
+  }
+  return sum;
+}
+
+/// A function has no values before its first call; without one after that, it was not measured.
+void leave_out_gaps(std::span<const double> series, Interval at, std::vector<bool>& measured) {
+  const auto first = std::find_if(series.begin(), series.end(), [](double value) { return !std::isnan(value); });
+  const auto begin = std::max(at.begin, static_cast<std::size_t>(first - series.begin()));
+  for (std::size_t t = begin; t < at.end; ++t) {
+    if (std::isnan(series[t])) measured[t - at.begin] = false;
+  }
+}
+
+/// `visit` gets the process, its channel, and that for each function of the kind.
+template <typename Visit>
+void for_each_call(const RuleContext& context, std::string_view metric, const CallKind& counts, const Visit& visit) {
+  for (const std::size_t channel : context.channels(metric)) {
+    const std::string_view instance = context.telemetry.channels[channel].instance;
+    const std::size_t slash = instance.rfind('/');
+    if (slash == std::string_view::npos || !counts(call_facts(instance.substr(slash + 1)))) continue;
+    visit(std::string(instance.substr(0, slash)), channel);
+  }
+}
+
+std::map<std::string, std::vector<bool>> measured_by_process(const RuleContext& context, Interval at,
+                                                             const CallKind& together) {
+  std::map<std::string, std::vector<bool>> measured;
+  for (const std::string_view metric : {"stack.time", "stack.bytes"}) {
+    for_each_call(context, metric, together, [&](const std::string& process, std::size_t channel) {
+      leave_out_gaps(context.telemetry.series(channel), at,
+                     measured.try_emplace(process, at.length(), true).first->second);
+    });
+  }
+  return measured;
+}
+
 }  // namespace
 
-std::map<std::string, CallSums> calls_by_process(const RuleContext& context, Interval at,
-                                                 const std::function<bool(const CallFacts&)>& counts) {
+std::map<std::string, CallSums> calls_by_process(const RuleContext& context, Interval at, const CallKind& counts) {
+  return calls_by_process(context, at, counts, counts);
+}
+
+std::map<std::string, CallSums> calls_by_process(const RuleContext& context, Interval at, const CallKind& counts,
+                                                 const CallKind& together) {
   if (context.channels("stack.time").empty()) throw Unavailable("not measured: stack.time (--stack)");
+  auto measured = measured_by_process(context, at, together);
   std::map<std::string, CallSums> processes;
   const auto visit = [&](std::string_view metric, const auto& add) {
-    for (const std::size_t channel : context.channels(metric)) {
-      const std::string& instance = context.telemetry.channels[channel].instance;
-      const std::size_t slash = instance.rfind('/');
-      if (slash == std::string::npos || !counts(call_facts(std::string_view(instance).substr(slash + 1)))) continue;
-      add(processes[instance.substr(0, slash)], channel, sum_of(context.telemetry.series(channel), at));
-    }
+    for_each_call(context, metric, counts, [&](const std::string& process, std::size_t channel) {
+      CallSums& sums = processes[process];
+      sums.measured = measured.try_emplace(process, at.length(), true).first->second;
+      add(sums, channel, [&](std::size_t of) { return sum_of(context.telemetry.series(of), at, sums.measured); });
+    });
   };
-  visit("stack.calls", [](CallSums& sums, std::size_t channel, double sum) {
-    sums.calls += sum;
+  visit("stack.calls", [](CallSums& sums, std::size_t channel, const auto& sum) {
+    sums.calls += sum(channel);
     sums.channels.push_back(channel);
   });
-  visit("stack.bytes", [&](CallSums& sums, std::size_t channel, double sum) {
-    sums.bytes += sum;
+  visit("stack.bytes", [&](CallSums& sums, std::size_t channel, const auto& sum) {
+    sums.bytes += sum(channel);
     for (const std::size_t calls : sums.channels) {
       const bool same = context.telemetry.channels[calls].instance == context.telemetry.channels[channel].instance;
-      if (same) sums.sized += sum_of(context.telemetry.series(calls), at);
+      if (same) sums.sized += sum(calls);
     }
   });
-  visit("stack.time", [](CallSums& sums, std::size_t channel, double sum) {
-    sums.seconds += sum * 1e-9;
-    if (sum * 1e-9 <= sums.dearest_seconds) return;
+  visit("stack.time", [](CallSums& sums, std::size_t channel, const auto& sum) {
+    const double seconds = sum(channel) * 1e-9;
+    sums.seconds += seconds;
+    if (seconds <= sums.dearest_seconds) return;
     sums.dearest = channel;
-    sums.dearest_seconds = sum * 1e-9;
+    sums.dearest_seconds = seconds;
   });
   return processes;
+}
+
+std::size_t CallSums::measured_steps() const {
+  return static_cast<std::size_t>(std::count(measured.begin(), measured.end(), true));
 }
 
 double share_of_windows(const RuleContext& context, const CallSums& sums, Interval at) {
   const std::size_t window = context.steps(10);
   std::size_t with = 0;
   std::size_t all = 0;
-  for (std::size_t begin = at.begin; begin + window <= at.end; begin += window, ++all) {
+  for (std::size_t begin = at.begin; begin + window <= at.end; begin += window) {
+    const auto first = sums.measured.begin() + static_cast<std::ptrdiff_t>(begin - at.begin);
+    const auto last = first + static_cast<std::ptrdiff_t>(window);
+    if (std::find(first, last, true) == last) continue;
+    ++all;
     with += std::any_of(sums.channels.begin(), sums.channels.end(), [&](std::size_t channel) {
       return sum_of(context.telemetry.series(channel), {begin, begin + window}) > 0;
     });
@@ -62,8 +120,24 @@ double share_of_windows(const RuleContext& context, const CallSums& sums, Interv
   return all == 0 ? 0 : static_cast<double>(with) / static_cast<double>(all);
 }
 
-std::optional<double> counted_rate(const RuleContext& context, Interval at,
-                                   const std::function<bool(const CallFacts&)>& counts) {
+bool is_measured_enough(const RuleContext& context, std::size_t measured) {
+  return measured > 0 && context.seconds(measured) >= context.threshold("min_measured");
+}
+
+std::string part_measured(const RuleContext& context, std::size_t measured, Interval at) {
+  constexpr double kNearlyAll = 0.95;  // single rows may come late
+  if (static_cast<double>(measured) >= kNearlyAll * static_cast<double>(at.length())) return "";
+  return fmt::format("; measured in {:.0f} of {:.0f} s", context.seconds(measured), context.seconds(at.length()));
+}
+
+void set_most_loss_of_share(const RuleContext& context, Finding& finding, double share, std::size_t measured,
+                            Interval at, std::string how) {
+  const std::string part = part_measured(context, measured, at);
+  if (!part.empty()) how += part + ", and taken to be the same in the rest";
+  set_most_loss(context, finding, share * context.seconds(at.length()), std::move(how));
+}
+
+std::optional<double> counted_rate(const RuleContext& context, Interval at, const CallKind& counts) {
   constexpr double kLeastSeconds = 5;
   double rate = 0;
   bool known = false;

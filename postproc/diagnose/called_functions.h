@@ -14,8 +14,10 @@
 
 namespace reveal {
 
-/// Some functions of one process, in an interval.
+/// Some functions of one process, in the steps of an interval in which all of them were measured: a function that costs
+/// too much is counted in turns.
 struct CallSums {
+  std::vector<bool> measured;  // by step of the interval
   double calls = 0;
   double sized = 0;  // calls of those functions with known bytes
   double bytes = 0;
@@ -23,19 +25,37 @@ struct CallSums {
   std::vector<std::size_t> channels;   // channels of the calls
   std::optional<std::size_t> dearest;  // channel of the function with the most time
   double dearest_seconds = 0;
+
+  [[nodiscard]] std::size_t measured_steps() const;
 };
+
+using CallKind = std::function<bool(const CallFacts&)>;
 
 /// The calls by process of the functions for which `counts` is true. Throws Unavailable where no time was measured.
 [[nodiscard]] std::map<std::string, CallSums> calls_by_process(const RuleContext& context, Interval at,
-                                                               const std::function<bool(const CallFacts&)>& counts);
+                                                               const CallKind& counts);
+/// The same in the steps in which all of `together` were measured.
+[[nodiscard]] std::map<std::string, CallSums> calls_by_process(const RuleContext& context, Interval at,
+                                                               const CallKind& counts, const CallKind& together);
 
 /// Share of the windows of ten seconds with a call, so that the time between two steps of the job does not matter.
+/// Windows in which they were not measured do not count.
 [[nodiscard]] double share_of_windows(const RuleContext& context, const CallSums& sums, Interval at);
 
-/// Calls per second of all processes in the part of the interval in which they were counted, which may end early: a
-/// function with too many calls is detached. Nothing if that part is shorter than five seconds.
-[[nodiscard]] std::optional<double> counted_rate(const RuleContext& context, Interval at,
-                                                 const std::function<bool(const CallFacts&)>& counts);
+/// They were measured for the rule's min_measured.
+[[nodiscard]] bool is_measured_enough(const RuleContext& context, std::size_t measured);
+
+/// "; measured in 12 of 32 s"; "" if they were measured in (nearly) all of the interval.
+[[nodiscard]] std::string part_measured(const RuleContext& context, std::size_t measured, Interval at);
+
+/// `share` of the interval as the impact, at most. If a part of it was not measured, it is taken to be like the rest,
+/// and `how` states that.
+void set_most_loss_of_share(const RuleContext& context, Finding& finding, double share, std::size_t measured,
+                            Interval at, std::string how);
+
+/// Calls per second of all processes in the part of the interval in which they were counted. Nothing if that part is
+/// shorter than five seconds.
+[[nodiscard]] std::optional<double> counted_rate(const RuleContext& context, Interval at, const CallKind& counts);
 
 /// The part of the recording after the rule's min_after; empty if it is shorter than the rule's min_seconds.
 [[nodiscard]] Interval after_start(const RuleContext& context);
@@ -43,5 +63,6 @@ struct CallSums {
 /// Rows of the tables of these rules.
 inline constexpr Threshold kMinAfterStart{"min_after", 60, "s", "time of start-up, which does not count"};
 inline constexpr Threshold kMinAfterSeconds{"min_seconds", 60, "s", "least time after it"};
+inline constexpr Threshold kMinMeasured{"min_measured", 5, "s", "least part of it in which the calls were measured"};
 
 }  // namespace reveal

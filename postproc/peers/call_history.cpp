@@ -101,30 +101,50 @@ std::int64_t count_of(double calls) {
   return calls > 0 && calls < kMostCounted ? std::llround(calls) : 0;
 }
 
+/// Its calls are made beside others, which are counted by themselves: those of gloo by PyTorch's layer above it.
+bool is_counted_twice(std::string_view function) {
+  const CallFacts& facts = call_facts(function);
+  return facts.library == CallLibrary::gloo && facts.meets != Meets::all;
+}
+
+/// The calls that wait for others are known in each step: none of the functions that were called before rests.
+std::vector<bool> known_steps(const RankChannels& rank, std::size_t samples) {
+  std::vector<bool> known(samples, false);
+  for (const CalledFunction& function : rank.functions) {
+    for (std::size_t t = 0; t < samples && function.waits; ++t) known[t] = known[t] || !std::isnan(function.calls[t]);
+  }
+  for (const CalledFunction& function : rank.functions) {
+    if (!function.waits || is_counted_twice(function.name)) continue;
+    bool called = false;
+    for (std::size_t t = 0; t < samples; ++t) {
+      called = called || function.calls[t] > 0;
+      known[t] = known[t] && !(called && std::isnan(function.calls[t]));
+    }
+  }
+  return known;
+}
+
 /// Steps in which no such call was made: from the first call on, gaps of a few rows belong to it.
 std::vector<Interval> quiet_steps(const RankChannels& rank, std::size_t samples, double step_seconds) {
   std::vector<Interval> quiet;
+  const std::vector<bool> known = known_steps(rank, samples);
   std::optional<std::size_t> last_call;
   std::size_t unknown = 0;  // steps in a row
   const auto close = [&](std::size_t end) {
-    if (last_call && static_cast<double>(end - *last_call - 1) * step_seconds >= kShortestQuiet)
+    if (last_call && end > *last_call && static_cast<double>(end - *last_call - 1) * step_seconds >= kShortestQuiet)
       quiet.push_back({*last_call + 1, end});
   };
   for (std::size_t t = 0; t < samples; ++t) {
-    bool known = false;
-    bool called = false;
-    for (const CalledFunction& function : rank.functions) {
-      if (!function.waits) continue;
-      known = known || !std::isnan(function.calls[t]);
-      called = called || function.calls[t] > 0;
-    }
-    unknown = known ? 0 : unknown + 1;
+    const bool called = std::any_of(rank.functions.begin(), rank.functions.end(), [t](const CalledFunction& function) {
+      return function.waits && function.calls[t] > 0;
+    });
+    unknown = known[t] ? 0 : unknown + 1;
     if (called) {
       close(t);
       last_call = t;
     } else if (static_cast<double>(unknown) * step_seconds > kMostUnknown) {
       close(t + 1 - unknown);
-      last_call.reset();
+      if (last_call) last_call = t;  // until now there may have been one
     }
   }
   close(samples);

@@ -15,14 +15,15 @@ namespace {
 std::vector<Finding> check(const RuleContext& context) {
   constexpr double kMostWindows = 0.5;
   const Interval at = after_start(context);
-  const double seconds = context.seconds(at.length());
   const auto processes =
       calls_by_process(context, at, [](const CallFacts& facts) { return facts.role == CallRole::allocates; });
   const auto worst = std::max_element(processes.begin(), processes.end(),
                                       [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
   if (at.length() == 0 || worst == processes.end() || !worst->second.dearest) return {};
+  if (!is_measured_enough(context, worst->second.measured_steps())) return {};
   const std::string& process = worst->first;
   const CallSums& all = worst->second;
+  const double seconds = context.seconds(all.measured_steps());
   const double share = all.seconds / seconds;
   const double rate = all.calls / seconds;
   if (share < context.threshold("min_share") || rate < context.threshold("min_rate") ||
@@ -36,9 +37,10 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.instances = {process};
   finding.intervals = {context.span(at.begin, at.end)};
   // Threads of a process may be in such calls side by side.
-  set_most_loss(context, finding, std::min(all.seconds, seconds),
-                fmt::format("time in these calls of {}; cudaFree also waits for work of the GPU that is due anyway",
-                            context.rank_name(process)));
+  set_most_loss_of_share(
+      context, finding, std::min(1.0, share), all.measured_steps(), at,
+      fmt::format("time in these calls of {}; cudaFree also waits for work of the GPU that is due anyway",
+                  context.rank_name(process)));
   const Channel& dearest = context.telemetry.channels[*all.dearest];
   finding.evidence.push_back(fact(context, "stack.time", dearest.instance, "share of the time",
                                   four_digits(all.dearest_seconds / seconds), std::nullopt, "ratio"));
@@ -46,8 +48,9 @@ std::vector<Finding> check(const RuleContext& context) {
       fact(context, "stack.calls", process, "allocations and frees", four_digits(rate), std::nullopt, "/s"));
   const std::string spent = share > 1 ? fmt::format("was in {} of these calls at a time, on average", number(share))
                                       : fmt::format("spent {} % of the time in these calls", number(100 * share));
-  finding.sentence = fmt::format("{} on {} allocated and freed memory of the GPU {} times a second and {}.",
-                                 context.rank_name(process), context.telemetry.node, number(rate), spent);
+  finding.sentence = fmt::format("{} on {} allocated and freed memory of the GPU {} times a second and {}{}.",
+                                 context.rank_name(process), context.telemetry.node, number(rate), spent,
+                                 part_measured(context, all.measured_steps(), at));
   finding.runner_up = {"", "allocations at the start: these went on all the time"};
   return {finding};
 }
@@ -66,6 +69,7 @@ const RegisteredRule kRule{{
                    {"min_rate", 2, "/s", "least calls a second"},
                    kMinAfterStart,
                    kMinAfterSeconds,
+                   kMinMeasured,
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"unset PYTORCH_NO_CUDA_MEMORY_CACHING   # it makes PyTorch free what it could use again", "torch"},

@@ -26,22 +26,23 @@ double longest_of(const RuleContext& context, const std::string& process, Interv
 std::vector<Finding> check(const RuleContext& context) {
   constexpr double kMostWindows = 0.5;
   const Interval at = after_start(context);
-  const double seconds = context.seconds(at.length());
   const auto processes =
       calls_by_process(context, at, [](const CallFacts& facts) { return facts.function == "python.gc"; });
   const auto worst = std::max_element(processes.begin(), processes.end(),
                                       [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
   if (at.length() == 0 || worst == processes.end()) return {};
+  if (!is_measured_enough(context, worst->second.measured_steps())) return {};
   const std::string& process = worst->first;
   const CallSums& all = worst->second;
+  const double seconds = context.seconds(all.measured_steps());
   const double share = all.seconds / seconds;
   if (share < context.threshold("min_share") || share_of_windows(context, all, at) < kMostWindows) return {};
   Finding finding = context.finding();
   finding.confidence = Confidence::likely;
   finding.instances = {process};
   finding.intervals = {context.span(at.begin, at.end)};
-  set_most_loss(
-      context, finding, std::min(all.seconds, seconds),
+  set_most_loss_of_share(
+      context, finding, std::min(1.0, share), all.measured_steps(), at,
       fmt::format("time in the collector of {}; a GPU may have worked meanwhile", context.rank_name(process)));
   finding.evidence.push_back(fact(context, "stack.time", process + "/python.gc", "share of the time",
                                   four_digits(share), std::nullopt, "ratio"));
@@ -51,9 +52,10 @@ std::vector<Finding> check(const RuleContext& context) {
                                     four_digits(longest), std::nullopt, "ns"));
   }
   finding.sentence =
-      fmt::format("{} on {} spent {} % of the time in Python's garbage collector: {} collections a second{}.",
+      fmt::format("{} on {} spent {} % of the time in Python's garbage collector: {} collections a second{}{}.",
                   context.rank_name(process), context.telemetry.node, number(100 * share), number(all.calls / seconds),
-                  longest > 0 ? ", the longest took " + quantity(longest, "ns") : "");
+                  longest > 0 ? ", the longest took " + quantity(longest, "ns") : "",
+                  part_measured(context, all.measured_steps(), at));
   finding.runner_up = {"", "collections while the program starts: these went on all the time"};
   return {finding};
 }
@@ -72,6 +74,7 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_share", 0.03, "ratio", "least share of the time in the collector"},
                    kMinAfterStart,
                    kMinAfterSeconds,
+                   kMinMeasured,
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {},

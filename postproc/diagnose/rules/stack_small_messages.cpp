@@ -20,7 +20,11 @@ struct Messages {
   double count = 0;  // after joining
   double bytes = 0;
   double seconds = 0;
+  std::size_t measured = 0;  // steps
   double share_of_windows = 0;
+
+  /// A measure to compare processes by.
+  [[nodiscard]] double share() const { return seconds / static_cast<double>(measured); }
 };
 
 bool joins(const CallFacts& facts) {
@@ -35,9 +39,10 @@ bool moves(const CallFacts& facts) {
 }
 
 std::vector<Messages> messages_in(const RuleContext& context, Interval at, CallLibrary library) {
+  const auto of_library = [library](const CallFacts& facts) { return facts.library == library; };
   const auto sums_of = [&](bool (*kind)(const CallFacts&)) {
-    return calls_by_process(context, at,
-                            [&](const CallFacts& facts) { return facts.library == library && kind(facts); });
+    return calls_by_process(
+        context, at, [&](const CallFacts& facts) { return of_library(facts) && kind(facts); }, of_library);
   };
   auto joined = sums_of(joins);
   auto carried_out = sums_of(carries_out);
@@ -50,14 +55,16 @@ std::vector<Messages> messages_in(const RuleContext& context, Interval at, CallL
                    .count = groups > 0 ? std::min(moved.sized, groups) : moved.sized,
                    .bytes = moved.bytes,
                    .seconds = moved.seconds + joined[process].seconds + carried_out[process].seconds,
+                   .measured = moved.measured_steps(),
                    .share_of_windows = share_of_windows(context, moved, at)});
   }
   return all;
 }
 
-bool are_small(const RuleContext& context, const Messages& all, double seconds) {
+bool are_small(const RuleContext& context, const Messages& all) {
   constexpr double kMostWindows = 0.5;
-  return all.count >= context.threshold("min_rate") * seconds &&
+  const double seconds = context.seconds(all.measured);
+  return is_measured_enough(context, all.measured) && all.count >= context.threshold("min_rate") * seconds &&
          all.bytes <= context.threshold("max_bytes") * 1024 * all.count &&
          all.seconds >= context.threshold("min_share") * seconds &&
          all.seconds <= context.threshold("max_mean") * 1e-3 * all.count && all.share_of_windows >= kMostWindows;
@@ -65,7 +72,7 @@ bool are_small(const RuleContext& context, const Messages& all, double seconds) 
 
 Finding describe(const RuleContext& context, const Messages& all, Interval at) {
   const bool on_gpu = all.library == CallLibrary::nccl;
-  const double seconds = context.seconds(at.length());
+  const double seconds = context.seconds(all.measured);
   const double share = std::min(1.0, all.seconds / seconds);
   Finding finding = context.finding({{on_gpu ? "by_nccl" : "by_gloo", "yes"}});
   finding.confidence = on_gpu ? Confidence::possible : Confidence::likely;
@@ -75,8 +82,8 @@ Finding describe(const RuleContext& context, const Messages& all, Interval at) {
     finding.severity = Severity::notice;
     finding.impact.how = "not known: NCCL moves the data on the GPU after these calls have returned";
   } else {
-    set_most_loss(
-        context, finding, share * seconds,
+    set_most_loss_of_share(
+        context, finding, share, all.measured, at,
         fmt::format("time of the collectives of {}; computing may go on meanwhile", context.rank_name(all.process)));
   }
   finding.evidence.push_back(fact(context, "stack.bytes", all.process, "mean of each message",
@@ -87,9 +94,9 @@ Finding describe(const RuleContext& context, const Messages& all, Interval at) {
       fact(context, "stack.time", all.process, "share of the time", four_digits(share), std::nullopt, "ratio"));
   finding.sentence = fmt::format(
       "{} on {} exchanged {} messages a second with other ranks, of {} each on average, and spent {} % of the time in "
-      "these calls.",
+      "these calls{}.",
       context.rank_name(all.process), context.telemetry.node, number(all.count / seconds),
-      quantity(all.bytes / all.count, "bytes"), number(100 * share));
+      quantity(all.bytes / all.count, "bytes"), number(100 * share), part_measured(context, all.measured, at));
   finding.runner_up = {"", "calls that wait for a late rank: these took " +
                                quantity(1e9 * all.seconds / all.count, "ns") + " each on average"};
   return finding;
@@ -100,8 +107,8 @@ std::vector<Finding> check(const RuleContext& context) {
   std::optional<Messages> worst;
   for (const CallLibrary library : {CallLibrary::nccl, CallLibrary::gloo}) {
     for (Messages& all : messages_in(context, at, library)) {
-      const bool counts = at.length() > 0 && are_small(context, all, context.seconds(at.length()));
-      if (counts && (!worst || all.seconds > worst->seconds)) worst = std::move(all);
+      const bool counts = at.length() > 0 && are_small(context, all);
+      if (counts && (!worst || all.share() > worst->share())) worst = std::move(all);
     }
   }
   return worst ? std::vector{describe(context, *worst, at)} : std::vector<Finding>();
@@ -112,7 +119,9 @@ const RegisteredRule kRule{{
     .title = "Ranks exchanged many small messages",
     .looks_for =
         "Many collectives and messages of NCCL or gloo a second with few bytes each (stack.calls, stack.bytes: "
-        "--stack), in which a rank spends a part of its time (stack.time) after its start.",
+        "--stack), in which a rank spends a part of its time (stack.time) after its start. Where these are counted in "
+        "turns, "
+        "the parts count in which both were.",
     .kind = FindingKind::audit,
     .subsystem = Subsystem::network,
     .order = 311,
@@ -125,6 +134,7 @@ const RegisteredRule kRule{{
                    {"max_mean", 1, "ms", "mean time of a call above which it waits for other ranks"},
                    kMinAfterStart,
                    kMinAfterSeconds,
+                   kMinMeasured,
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =

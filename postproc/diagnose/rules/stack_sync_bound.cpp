@@ -51,13 +51,14 @@ double mean_use(const RuleContext& context, Interval at, std::string& first) {
 std::vector<Finding> check(const RuleContext& context) {
   constexpr double kMostWindows = 0.5;
   const Interval at = after_start(context);
-  const double seconds = context.seconds(at.length());
   const auto processes = waits_in(context, at);
   const auto worst = std::max_element(processes.begin(), processes.end(),
                                       [](const auto& a, const auto& b) { return a.second.seconds < b.second.seconds; });
   if (at.length() == 0 || worst == processes.end() || !worst->second.dearest) return {};
+  if (!is_measured_enough(context, worst->second.measured_steps())) return {};
   const std::string& process = worst->first;
   const CallSums& all = worst->second;
+  const double seconds = context.seconds(all.measured_steps());
   const double share = std::min(1.0, all.seconds / seconds);
   const double rate = all.calls / seconds;
   if (share < context.threshold("min_share") || rate < context.threshold("min_rate") ||
@@ -71,7 +72,7 @@ std::vector<Finding> check(const RuleContext& context) {
   finding.confidence = Confidence::likely;
   finding.instances = {process};
   finding.intervals = {context.span(at.begin, at.end)};
-  set_most_loss(context, finding, (1 - use / 100) * seconds, "time in which the GPUs had no work");
+  set_most_loss(context, finding, (1 - use / 100) * context.seconds(at.length()), "time in which the GPUs had no work");
   finding.severity = std::min(finding.severity, Severity::warning);  // a bound, which may be far from the cost
   const Channel& dearest = context.telemetry.channels[*all.dearest];
   finding.evidence.push_back(fact(context, "stack.time", dearest.instance, "share of the time",
@@ -82,8 +83,9 @@ std::vector<Finding> check(const RuleContext& context) {
       fact(context, "gpu.utilization", gpu, "mean of the GPUs", four_digits(use), std::nullopt, "percent"));
   finding.sentence = fmt::format(
       "{} on {} waited for its GPU {} times a second, {} % of the time in all, and the job's GPUs had no work {} % of "
-      "the time: after each wait they are idle until the next launch.",
-      context.rank_name(process), context.telemetry.node, number(rate), number(100 * share), number(100 - use));
+      "the time: after each wait they are idle until the next launch{}.",
+      context.rank_name(process), context.telemetry.node, number(rate), number(100 * share), number(100 - use),
+      part_measured(context, all.measured_steps(), at));
   finding.runner_up = {"gpu.starved_input", "the process waited in calls of CUDA, and not for its data"};
   return {finding};
 }
@@ -104,6 +106,7 @@ const RegisteredRule kRule{{
                    {"max_use", 80, "percent", "mean use of the GPUs above which the waits cost little"},
                    kMinAfterStart,
                    kMinAfterSeconds,
+                   kMinMeasured,
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
     .user_remedy = {{"nsys profile -t cuda,osrt -y 120 -d 30 --kill=none   # from its third minute for 30 s, and the "

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "rule_recording.h"
 
 namespace reveal::tests::stack_python_test {
@@ -30,6 +31,23 @@ TEST(RuleStackGcPauses, MeasuresTheTimeInTheCollector) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.1 * 240, 1);
   EXPECT_NE(found[0].sentence.find("collections a second, the longest took 210 ms."), std::string::npos)
       << found[0].sentence;
+}
+
+TEST(RuleStackGcPauses, UsesThePartInWhichCollectionsWereMeasured) {
+  const auto found_in = [](double measured_until) {
+    R node(300);
+    const auto until = [=](double value) {
+      return [=](double second) { return second < measured_until ? value : kNaN; };
+    };
+    node.counter("stack.calls", "rank0/python.gc", until(40), "rank");
+    node.counter("stack.time", "rank0/python.gc", until(0.1e9), "rank");
+    return node.findings("stack.gc_pauses");
+  };
+  EXPECT_TRUE(found_in(64).empty()) << "too short";
+  const auto found = found_in(80);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 0.1, 0.003);
+  EXPECT_NE(found[0].sentence.find("; measured in 20 of 240 s."), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleStackGcPauses, IsSilentOnWhatJobsDo) {

@@ -7,6 +7,7 @@
 
 #include "gpu_training.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/not_measured.h"
 #include "rule_recording.h"
 
 namespace reveal::tests::stack_use_test {
@@ -42,6 +43,66 @@ TEST(RuleStackSmallMessages, MeasuresTheTimeOfManySmallCollectives) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.1 * 240, 2);
   EXPECT_NE(found[0].sentence.find("of 4 KiB each on average"), std::string::npos) << found[0].sentence;
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank0"});
+}
+
+/// Known in this part of each minute only: it is counted in turns.
+R::Course in_turns(double value, double from, double to) {
+  return [=](double second) {
+    const double at = std::fmod(second, 60);
+    return at >= from && at < to ? value : kNaN;
+  };
+}
+
+/// 500 messages a second, of which the bytes and the time are known in different parts of each minute.
+R exchanging_in_turns(double seconds_each) {
+  R node(300);
+  node.counter("stack.calls", "rank0/gloo.allreduce", in_turns(500, 0, 40), "rank");
+  node.counter("stack.bytes", "rank0/gloo.allreduce", in_turns(500 * 4096, 0, 40), "rank");
+  node.counter("stack.calls", "rank0/c10d.work", in_turns(500, 30, 50), "rank");
+  node.counter("stack.time", "rank0/c10d.work", in_turns(500 * seconds_each * 1e9, 30, 50), "rank");
+  return node;
+}
+
+TEST(RuleStackSmallMessages, UsesThePartsInWhichTimeAndBytesWereMeasured) {
+  const auto found = exchanging_in_turns(200e-6).findings("stack.small_messages");
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_EQ(found[0].evidence.size(), 3U);
+  EXPECT_NEAR(found[0].evidence[0].observed.value_or(0), 4096, 1);
+  EXPECT_NEAR(found[0].evidence[1].observed.value_or(0), 500, 10);
+  EXPECT_NEAR(found[0].evidence[2].observed.value_or(0), 0.1, 0.003);
+  EXPECT_NE(found[0].sentence.find("of the time in these calls; measured in 40 of 240 s."), std::string::npos)
+      << found[0].sentence;
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.1 * 240, 2);
+  EXPECT_NE(found[0].impact.how.find("; measured in 40 of 240 s, and taken to be the same in the rest"),
+            std::string::npos)
+      << found[0].impact.how;
+}
+
+TEST(RuleStackSmallMessages, IsSilentOnPartsThatAreShortOrDoNotMeet) {
+  EXPECT_TRUE(exchanging_in_turns(60e-6).findings("stack.small_messages").empty()) << "little time";
+  for (const double measured_until : {62.0, 68.0}) {  // 60 s are the start
+    R node(300);
+    node.counter("stack.calls", "rank0/gloo.allreduce", R::always(500), "rank");
+    node.counter("stack.bytes", "rank0/gloo.allreduce", R::always(500 * 4096), "rank");
+    node.counter(
+        "stack.time", "rank0/c10d.work", [=](double second) { return second < measured_until ? 0.1e9 : kNaN; }, "rank");
+    EXPECT_EQ(node.findings("stack.small_messages").empty(), measured_until < 65) << measured_until;
+  }
+  R apart(300);
+  apart.counter("stack.calls", "rank0/gloo.allreduce", in_turns(500, 0, 30), "rank");
+  apart.counter("stack.bytes", "rank0/gloo.allreduce", in_turns(500 * 4096, 0, 30), "rank");
+  apart.counter("stack.time", "rank0/c10d.work", in_turns(0.1e9, 30, 60), "rank");
+  EXPECT_TRUE(apart.findings("stack.small_messages").empty()) << "never at the same time";
+}
+
+TEST(RuleStackSmallMessages, DoesNotWaitForAFunctionThatWasNotCalledYet) {
+  R node = exchanging(500, 4096, 200e-6);
+  const R::Course late = [](double second) { return second < 250 ? kNaN : 1; };
+  node.counter("stack.calls", "rank0/gloo.broadcast", late, "rank");
+  node.counter("stack.bytes", "rank0/gloo.broadcast", late, "rank");
+  const auto found = node.findings("stack.small_messages");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence.find("measured in"), std::string::npos) << found[0].sentence;
 }
 
 TEST(RuleStackSmallMessages, KnowsNoCostOfThoseOfNccl) {
@@ -94,6 +155,20 @@ TEST(RuleStackSyncBound, BoundsTheCostByTheTimeInWhichTheGpuHasNoWork) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * 240, 1);
   EXPECT_NE(found[0].sentence.find("rank0 on n2 waited for its GPU 19"), std::string::npos)
       << "a call of the runtime is no second one of the driver: " << found[0].sentence;
+}
+
+TEST(RuleStackSyncBound, SaysInWhichPartOfTheTimeTheCallsWereMeasured) {
+  R node(300);
+  node.counter("stack.calls", "rank0/cudaStreamSynchronize", in_turns(200, 0, 15), "rank");
+  node.counter("stack.time", "rank0/cudaStreamSynchronize", in_turns(0.5e9, 0, 15), "rank");
+  node.gauge("gpu.utilization", "gpu0", R::always(60));
+  const auto found = node.findings("stack.sync_bound");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("% of the time in all, and"), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find("until the next launch; measured in 60 of 240 s."), std::string::npos)
+      << found[0].sentence;
+  EXPECT_NEAR(found[0].evidence[0].observed.value_or(0), 0.5, 0.01);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.4 * 240, 1) << "the GPU's use was measured all the time";
 }
 
 TEST(RuleStackSyncBound, IsSilentOnWhatJobsDo) {

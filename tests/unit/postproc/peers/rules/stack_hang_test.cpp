@@ -836,5 +836,39 @@ TEST(CallHistory, TakesALongGapInTheRowsForNoQuietTime) {
   }
 }
 
+/// A rank that once called a broadcast, and else an allreduce, with so many calls in each tenth of a second.
+Telemetry reducing(const std::function<double(double second)>& calls) {
+  Telemetry telemetry;
+  telemetry.node = "n1";
+  telemetry.begin_utc_ns = kUtc;
+  telemetry.samples = 1500;
+  for (const char* function : {"rank0/gloo.broadcast", "rank0/gloo.allreduce"}) {
+    telemetry.channels.push_back({.metric = "stack.calls", .instance = function, .kind = Kind::counter});
+  }
+  for (std::size_t t = 0; t < telemetry.samples; ++t) telemetry.values.push_back(t == 30 ? 1 : 0);
+  for (std::size_t t = 0; t < telemetry.samples; ++t) {
+    telemetry.values.push_back(calls(static_cast<double>(t) * telemetry.step_seconds));
+  }
+  return telemetry;
+}
+
+// Another function, which is seldom called, is counted meanwhile.
+TEST(CallHistory, TakesTheRestOfAFunctionForNoQuietTime) {
+  const auto history =
+      call_history_of(reducing([](double second) { return second >= 60 && second < 90 ? kNaN : 0.4; }));
+  ASSERT_EQ(history.ranks.size(), 1U);
+  EXPECT_TRUE(history.ranks[0].quiet.empty());
+}
+
+TEST(CallHistory, SeesARankStandStillFromTheEndOfARestOn) {
+  const auto history = call_history_of(reducing([](double second) {
+    return second < 60 ? 0.4 : second < 90 ? kNaN : 0;
+  }));
+  ASSERT_EQ(history.ranks.size(), 1U);
+  ASSERT_EQ(history.ranks[0].quiet.size(), 1U);
+  EXPECT_TRUE(history.ranks[0].quiet[0].to_the_end);
+  EXPECT_NEAR(second_of(history.ranks[0].quiet[0].begin_utc_ns), 90, 0.2);
+}
+
 }  // namespace
 }  // namespace reveal::tests::stack_hang_test
