@@ -1,6 +1,7 @@
 #include "wrapper/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +26,13 @@ constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, S
 // Loaded into every program of the job, or chosen for its HDF5: another library under ours ends it.
 constexpr const char* kForTheJobOnly[] = {"LD_PRELOAD",  "LD_LIBRARY_PATH",    "LD_AUDIT",
                                           "HDF5_DRIVER", "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"};
+
+/// False while a full pipe takes nothing: its reader may be waiting for our end first, as for that of the command.
+bool takes_a_line(int fd) noexcept {
+  constexpr int kReaderLimitMs = 500;
+  pollfd ready{fd, POLLOUT, 0};
+  return ::poll(&ready, 1, kReaderLimitMs) != 0;
+}
 
 bool is_shortage(int error_number) noexcept {
   return error_number == EAGAIN || error_number == ENOMEM || error_number == EMFILE || error_number == ENFILE;
@@ -102,6 +110,7 @@ void say_line(std::initializer_list<std::string_view> parts) noexcept {
   add("reveal-run: ");
   for (const std::string_view part : parts) add(part);
   add("\n");
+  if (!takes_a_line(STDERR_FILENO)) return;
   [[maybe_unused]] const auto written = ::writev(STDERR_FILENO, line.data(), static_cast<int>(count));
 }
 

@@ -103,6 +103,18 @@ os.close(reader)
 sys.exit(subprocess.run(sys.argv[1:], stderr=writer).returncode)' "$@"; }
 REVEAL_INTERVAL=soon broken_stderr "$run" --output pipe -- sh -c 'sleep 0.3; exit 7'
 expect_status 7 "a warning that nobody can read"
+# A reader that waits for the end before it reads.
+full_stderr() { /usr/bin/python3 -c '
+import os, subprocess, sys
+reader, writer = os.pipe()
+os.set_blocking(writer, False)
+try:
+    while True: os.write(writer, b"x" * 4096)
+except BlockingIOError:
+    os.set_blocking(writer, True)
+sys.exit(subprocess.run(sys.argv[1:], stderr=writer, timeout=30).returncode)' "$@"; }
+full_stderr "$run" -- sh -c 'exit 7'
+expect_status 7 "a line that nobody reads"
 (ulimit -f 0; exec "$run" --output fsize -- sh -c 'sleep 0.3; exit 7') 2>/dev/null
 expect_status 7 "no file may grow"
 for files in 4 5 6 8 10 12; do
