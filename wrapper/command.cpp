@@ -158,6 +158,7 @@ bool Command::reap(int& status) noexcept {
       stop_with_command(child.si_status);
     } else if (child.si_pid == pid_) {
       status = shell_status(child);
+      killed_by_interrupt_ = child.si_code != CLD_EXITED && child.si_status == SIGINT;
       return true;
     } else if (child.si_pid == witness_->pid() && !stopped) {
       witness_->is_gone();

@@ -207,6 +207,17 @@ void close_run(Profile& profile, const RunSettings& settings, Ended ended, std::
   }
 }
 
+/// A shell that runs a script ends the script at Ctrl-C only if its command died of it.
+/// https://www.cons.org/cracauer/sigint.html
+void die_of_interrupt() noexcept {
+  ::signal(SIGINT, SIG_DFL);
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  ::raise(SIGINT);
+  ::sigprocmask(SIG_UNBLOCK, &interrupt, nullptr);  // ends here, except as the first process of a container
+}
+
 }  // namespace
 
 int run_profiled(const RunOrder& order, char* const* command, const Environment& environment,
@@ -262,6 +273,8 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
   } catch (const std::exception& error) {
     lines.say({"the profile could not be finished: ", error.what()});
   }
+  profile.run.reset();
+  if (runner.died_of_interrupt()) die_of_interrupt();
   return ended.status;
 }
 
