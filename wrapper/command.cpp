@@ -96,7 +96,7 @@ class News {
 StartedProgram Command::start(char* const* argv) noexcept {
   // Orphans of the command come to us, so that their cpu time is still counted to the job. Refused: it is not.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  witness_.emplace();
+  witness_.emplace(argv);
   const EarlySignals early;
   const StartedProgram started = start_program(argv, {.role = ProgramStart::Role::command}, signals_);
   pid_ = started.pid;

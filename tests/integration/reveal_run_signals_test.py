@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -97,6 +98,18 @@ def test_group(directory):
     job.process.send_signal(signal.SIGTERM)
     check(job.process.wait(LIMIT) == 3, "the command's status")
     check(job.received("SIGRTMIN") == 5, f"5 signals to the group came {job.received('SIGRTMIN')} times")
+
+
+def test_chosen_by_words(directory):
+    """pkill -f sends to all whose command line matches: that is reveal-run alone, or the command with it."""
+    job = Job(directory, "words")
+    subprocess.run(["pkill", "-USR1", "-f", re.escape(f"--output {directory}/words ")], check=True)
+    until(lambda: job.received("SIGUSR1") == 1, "a signal by the options of reveal-run")
+    subprocess.run(["pkill", "-HUP", "-f", re.escape(str(job.notes))], check=True)
+    until(lambda: job.received("SIGHUP") > 0, "a signal by the words of the command")
+    job.process.send_signal(signal.SIGTERM)
+    check(job.process.wait(LIMIT) == 3, "the command's status after signals by words")
+    check(job.received("SIGHUP") == 1, f"a signal by the command's words came {job.received('SIGHUP')} times")
 
 
 def test_unhandled(directory):
@@ -231,7 +244,8 @@ def main():
         os.environ["XDG_RUNTIME_DIR"] = directory + "/run"
         os.environ["HOME"] = directory
         os.chdir(directory)
-        for test in (test_forwarding, test_sent_by_the_kernel_to_one, test_group, test_unhandled, test_nohup, test_job_control):
+        for test in (test_forwarding, test_sent_by_the_kernel_to_one, test_group, test_chosen_by_words,
+                     test_unhandled, test_nohup, test_job_control):
             print("==", test.__name__)
             test(directory)
         left = [str(path) for path in pathlib.Path(directory, "run").rglob("*/*")]
