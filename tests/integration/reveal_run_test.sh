@@ -148,6 +148,30 @@ cmp without with || fail "the command has other descriptors: $(cat with), withou
 (trap '' USR2; grep -E '^Sig(Ign|Blk)' /proc/self/status) >without
 cmp without with || fail "the command has other signal masks: $(cat with)"
 
+# A lock that a launcher took before it became reveal-run lasts as long as the run.
+/usr/bin/python3 - "$run" <<'END' || fail "a lock of the launcher does not last"
+import fcntl, os, subprocess, sys, time
+
+def lock():
+    file = os.open("lockfile", os.O_RDWR | os.O_CREAT)
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    os.set_inheritable(file, True)
+
+run = subprocess.Popen([sys.argv[1], "--quiet", "--no-report", "--output", "lock", "--", "sh", "-c", "touch locked-run; sleep 2"],
+                       preexec_fn=lock, close_fds=False)
+while not os.path.exists("locked-run") and run.poll() is None:
+    time.sleep(0.05)
+time.sleep(0.5)
+try:
+    with open("lockfile", "r+") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    held = False
+except BlockingIOError:
+    held = True
+run.wait()
+sys.exit(not held)
+END
+
 # While the command runs, its reader sees the end of a stream that the command closed, its writer that nobody reads.
 wait_for() { echo "exec $1; for i in \$(seq 100); do [ -e $2 ] && exit 0; sleep 0.1; done; exit 1"; }
 set -o pipefail
