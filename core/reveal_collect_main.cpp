@@ -26,6 +26,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/host_name.h"
+#include "hdf5schema/basics/standard_streams.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 
@@ -327,6 +328,7 @@ int run(int argc, char** argv) {
 }  // namespace reveal
 
 int main(int argc, char** argv) {
+  reveal::guard_standard_streams();
   ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, children would leave no exit status
   try {
     return reveal::run(argc, argv);

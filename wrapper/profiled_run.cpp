@@ -1,6 +1,5 @@
 #include "wrapper/profiled_run.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -276,12 +275,6 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
   profile.run.reset();
   if (runner.died_of_interrupt()) die_of_interrupt();
   return ended.status;
-}
-
-void guard_standard_streams() noexcept {
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest free number: fd itself
-  }
 }
 
 }  // namespace reveal
