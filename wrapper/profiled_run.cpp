@@ -124,7 +124,8 @@ void finish(Profile& profile, const RunSettings& settings, const Ended& ended, s
   if (collected.end == CollectorEnd::failed) lines.say({"the profile is incomplete: ", collected.reason});
   const std::string& directory = collected.directory.path;
   if (directory.empty()) return;
-  if (const std::string problem = deliver(collected.directory); !problem.empty()) lines.say({problem});
+  if (const std::string problem = deliver(collected.directory, profile.launch.node); !problem.empty())
+    lines.say({problem});
   ReportOrder order = order_for(directory, settings, ended);
   if (collected.end == CollectorEnd::interrupted || !settings.report) {
     lines.say({"recorded in ", directory, "; for the report: ", report_command(order)});

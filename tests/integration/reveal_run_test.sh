@@ -194,11 +194,26 @@ ls job/*.part 2>/dev/null && fail "the trace was not closed"
 /usr/bin/python3 -c 'import json; assert 1.9 < json.load(open("job/report.json"))["job"]["ran_seconds"] < 30' ||
   fail "the report does not know how long the command ran"
 "$run" --output job --no-report -- sleep 1 2>err
-grep -q "job already holds a trace of this node; recording in .*/job-2" err || fail "job-2 was not told: $(cat err)"
+grep -q "job has another run of this node; recording in .*/job-2" err || fail "job-2 was not told: $(cat err)"
 ls job-2/*.h5 >/dev/null || fail "a second run did not get a directory of its own"
 SLURM_JOB_ID=4711 SLURM_JOB_NAME='a/../b' "$run" --no-report --quiet --output 'out-%j-%x' -- sleep 1
 ls out-4711-a_.._b/*.h5 >/dev/null || fail "patterns: $(ls -d out-*)"
 [ "$(runs_left)" = 0 ] || fail "left behind: $(find "$tmp/run/reveal" | head -3)"
+
+for number in 1 2; do
+  "$run" --quiet --no-report --output both --node here -- sh -c 'sleep 1.5; exit 7' &
+done
+for number in 1 2; do
+  wait -n
+  expect_status 7 "one of two runs at once"
+done
+[ "$(ls both/here.h5 both-2/here.h5 | wc -l)" = 2 ] || fail "two runs at once: $(ls both*)"
+[ "$(ls both both-2 | grep -c claim)" = 0 ] || fail "a claim was left: $(ls both*)"
+mkdir $'line\nend' && cd $'line\nend' || exit 1
+"$run" --no-report --output job --node here -- sh -c 'sleep 1.5; exit 7' 2>../err
+expect_status 7 "a directory with a line end in its name"
+[ -e job/here.h5 ] && grep -q '^reveal-run: recorded in' ../err || fail "a directory with a line end in its name: $(ls -R .) $(cat ../err)"
+cd ..
 
 echo "== short processes count in full"
 "$run" --quiet --no-report --output short --node here -- sh -c \
