@@ -206,6 +206,19 @@ TEST_F(JobDirectoryTest, RefusesOneThatOthersCanWrite) {
   EXPECT_TRUE(fs::is_empty(path_ + "/job"));
 }
 
+TEST_F(JobDirectoryTest, IsNotReachedThroughALinkOfAnotherUser) {
+  constexpr uid_t kAnother = 54'321;
+  fs::create_directory(path_ + "/mine");
+  ::chmod((path_ + "/mine").c_str(), 0700);
+  fs::create_directory_symlink(path_ + "/mine", path_ + "/job");
+  const JobDirectory own = make_job_directory(path_ + "/job", "n1");
+  EXPECT_EQ(own.path, path_ + "/job") << "one's own link leads where one wants";
+  abandon(own, "n1");
+  if (::lchown((path_ + "/job").c_str(), kAnother, kAnother) != 0) GTEST_SKIP() << "only root gives links away";
+  EXPECT_THROW(static_cast<void>(make_job_directory(path_ + "/job", "n1")), Error);
+  EXPECT_TRUE(fs::is_empty(path_ + "/mine"));
+}
+
 TEST_F(JobDirectoryTest, AFileInTheWayIsOneSentence) {
   touch("job");
   EXPECT_THROW(static_cast<void>(make_job_directory(path_ + "/job", "n1")), Error);
