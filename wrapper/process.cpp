@@ -23,6 +23,9 @@ namespace {
 // Signals that a batch system or an impatient user sends to every process of a job. None of it is meant for the
 // collector.
 constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXCPU, SIGTSTP};
+// Our own programs ignore these: we wait for them after the command, without stopping. The second comes for a line from
+// the background where `stty tostop` is set.
+constexpr int kStops[] = {SIGTSTP, SIGTTOU};
 // Loaded into every program of the job, or chosen for its HDF5: another library under ours ends it.
 constexpr const char* kForTheJobOnly[] = {"LD_PRELOAD",  "LD_LIBRARY_PATH",    "LD_AUDIT",
                                           "HDF5_DRIVER", "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"};
@@ -67,6 +70,7 @@ int become(char* const* argv, const ProgramStart& start, const BlockedSignals& s
     end_with_parent(parent);
   }
   if (start.role != Role::command) {
+    for (const int signal : kStops) ::signal(signal, SIG_IGN);
     be_the_first_without_memory();
     for (const char* name : kForTheJobOnly) ::unsetenv(name);
   }

@@ -234,7 +234,9 @@ def test_job_control(directory):
     terminal.expect("typed", "a pipe into the command")
     terminal.expect("end", "the end of the pipe")
     terminal.prompt("the shell at the end")
-    terminal.type("exit\n")
+    terminal.type(f"stty tostop; {RUN} --output {directory}/behind -- sleep 2 &\n")
+    terminal.expect("(reveal show ", "the report of a command in the background, where that may not write")
+    terminal.type("wait; exit\n")
     terminal.close()
 
 
