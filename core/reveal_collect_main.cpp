@@ -46,7 +46,9 @@ void set_up_signals() {
   struct sigaction stop {};
   stop.sa_handler = request_stop;
   ::sigaction(SIGTERM, &stop, nullptr);
-  ::sigaction(SIGINT, &stop, nullptr);
+  // Our starter had it ignored: it is meant for the job.
+  struct sigaction before {};
+  if (::sigaction(SIGINT, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) ::sigaction(SIGINT, &stop, nullptr);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGHUP, &ignore, nullptr);

@@ -301,7 +301,10 @@ echo "== the collector is killed"
 "$run" --output killed --node here -- bash -c 'until [ -e go ]; do sleep 0.1; done; exit 5' 2>err &
 job=$!
 if until_true "the trace" recording killed; then
-  kill -9 "$(cut -d' ' -f1 run/reveal/*/collector)"
+  collector=$(cut -d' ' -f1 run/reveal/*/collector)
+  kill -INT "$collector"  # as a program does that interrupts all processes below it
+  sleep 1
+  kill -9 "$collector" || fail "a signal for the job ended the collector"
 fi
 sleep 0.3
 touch go
