@@ -26,6 +26,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/host_name.h"
+#include "hdf5schema/basics/standard_streams.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 
@@ -45,7 +46,9 @@ void set_up_signals() {
   struct sigaction stop {};
   stop.sa_handler = request_stop;
   ::sigaction(SIGTERM, &stop, nullptr);
-  ::sigaction(SIGINT, &stop, nullptr);
+  // Our starter had it ignored: it is meant for the job.
+  struct sigaction before {};
+  if (::sigaction(SIGINT, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) ::sigaction(SIGINT, &stop, nullptr);
   struct sigaction ignore {};
   ignore.sa_handler = SIG_IGN;
   ::sigaction(SIGHUP, &ignore, nullptr);
@@ -327,6 +330,7 @@ int run(int argc, char** argv) {
 }  // namespace reveal
 
 int main(int argc, char** argv) {
+  reveal::guard_standard_streams();
   ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, children would leave no exit status
   try {
     return reveal::run(argc, argv);

@@ -63,12 +63,18 @@ static void complain_to_user(const char* text) {
   slurm_spank_log("%s", message);
 }
 
+/// The sruns of a job have its option from here; the user was told at the job's submission.
+static bool is_inherited(const char* text) {
+  const char* const of_job = getenv("SLURM_SPANK__SLURM_SPANK_OPTION_reveal_reveal");
+  return of_job != NULL && strcmp(is_empty(of_job) ? "" : of_job, is_empty(text) ? "" : text) == 0;
+}
+
 /// Called twice in slurmstepd, in any order; anything but 0 would make srun refuse the command line.
 static int remember_option(int value, const char* text, int remote) {
   (void)value;
   request.given = true;
   if (!is_empty(plain(text))) snprintf(request.text, sizeof request.text, "%s", plain(text));
-  if (!remote) complain_to_user(text);
+  if (!remote && !is_inherited(text)) complain_to_user(text);
   return ESPANK_SUCCESS;
 }
 

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 
@@ -62,19 +63,13 @@ std::optional<Running> read_running(const RunDirectory& run) {
   if (!pid || *pid <= 0) return std::nullopt;
   Running running{.pid = static_cast<pid_t>(*pid)};
   if (started && *started >= 0) running.started = *started;
-  rest = paths;
-  if (next_line(rest, line)) running.directory.path = line;
-  if (next_line(rest, line)) running.directory.recording = line;
+  const std::size_t end_of_path = std::min(paths.find('\0'), paths.size());
+  running.directory = {paths.substr(0, end_of_path), paths.substr(std::min(end_of_path + 1, paths.size()))};
   return running.directory.recording.empty() ? std::nullopt : std::optional<Running>(running);
 }
 
 std::string trace_path(const Launch& launch, const Running& running) {
   return running.directory.recording + "/" + launch.node + ".h5";
-}
-
-void remove_if_empty(const Running& running) {
-  ::rmdir(running.directory.recording.c_str());
-  ::rmdir(running.directory.path.c_str());
 }
 
 /// Removes the rows that a killed collector published for `reveal watch` (hdf5schema/live_rows.h).
@@ -147,22 +142,17 @@ std::vector<std::string> collector_command(const RunSettings& settings, const La
   return words;
 }
 
-pid_t start_collector(const RunSettings& settings, const Launch& launch, std::span<const std::string> command,
-                      const RunDirectory& run, const BlockedSignals& signals, const Environment& environment,
-                      const std::function<void(const std::string&)>& say) {
-  const std::string wanted = choose_job_directory(settings, environment);
-  const JobDirectory directory = make_job_directory_within(kDirectoryLimit, wanted, launch.node);
-  run.write(kOutputFile, directory.path + "\n" + directory.recording + "\n");
+pid_t start_in(const JobDirectory& directory, const RunSettings& settings, const Launch& launch,
+               std::span<const std::string> command, const RunDirectory& run, const BlockedSignals& signals,
+               const Environment& environment) {
+  run.write(kOutputFile, directory.path + '\0' + directory.recording);  // names may hold line ends
 
   const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
   const Descriptor log = run.open_log(kLogFile);
   const StartedProgram started = start_program(
       collector_command(settings, launch, directory, run.path(), command, environment),
       {.role = ProgramStart::Role::detached, .input = null.get(), .output = null.get(), .error = log.get()}, signals);
-  if (started.pid < 0) {
-    ::rmdir(directory.path.c_str());  // only if it is empty
-    throw system_error("reveal-collect", started.error_number);
-  }
+  if (started.pid < 0) throw system_error("reveal-collect", started.error_number);
   try {
     const auto time = process_start_time(started.pid);
     run.write(kPidFile, std::to_string(started.pid) + " " + std::to_string(time.value_or(-1)) + "\n");
@@ -171,10 +161,23 @@ pid_t start_collector(const RunSettings& settings, const Launch& launch, std::sp
     static_cast<void>(wait_for_end(started.pid, std::nullopt, 1s));
     throw;
   }
-  if (directory.path != wanted) {
-    say(wanted + " already holds a trace of this node; recording in " + directory.path);
-  }
   return started.pid;
+}
+
+pid_t start_collector(const RunSettings& settings, const Launch& launch, std::span<const std::string> command,
+                      const RunDirectory& run, const BlockedSignals& signals, const Environment& environment,
+                      const std::function<void(const std::string&)>& say) {
+  const std::string wanted = choose_job_directory(settings, environment);
+  const JobDirectory directory = make_job_directory_within(kDirectoryLimit, wanted, launch.node);
+  pid_t pid = -1;
+  try {
+    pid = start_in(directory, settings, launch, command, run, signals, environment);
+  } catch (const std::exception&) {
+    abandon(directory, launch.node);
+    throw;
+  }
+  if (directory.path != wanted) say(wanted + " has another run of this node; recording in " + directory.path);
+  return pid;
 }
 
 }  // namespace
@@ -224,7 +227,7 @@ CollectorResult await_collector(const Launch& launch, const RunDirectory& run, s
   const bool begun = exists(trace + ".part");
   const std::string log = run.read(kLogFile);
   if (!begun && log.empty() && status.value_or(128 + SIGTERM) == 128 + SIGTERM) {
-    remove_if_empty(*running);
+    abandon(running->directory, launch.node);
     return {CollectorEnd::too_short, {}, {}};
   }
   result.end = CollectorEnd::failed;
@@ -232,7 +235,7 @@ CollectorResult await_collector(const Launch& launch, const RunDirectory& run, s
   if (begun) {
     result.reason += "; the flushed part is kept in " + trace + ".part";
   } else {
-    remove_if_empty(*running);
+    abandon(running->directory, launch.node);
     result.directory = {};
   }
   return result;
@@ -246,7 +249,7 @@ void discard_collector(const Launch& launch, const RunDirectory& run) {
   const std::string trace = trace_path(launch, *running);
   for (const std::string& file : {trace, trace + ".part"}) ::unlink(file.c_str());
   remove_live_rows(trace);
-  remove_if_empty(*running);
+  abandon(running->directory, launch.node);
 }
 
 }  // namespace reveal

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,13 @@ constexpr std::chrono::milliseconds kWitnessLimit{100};
 constexpr timespec kNow{0, 0};
 // Without descriptors to wait for, a signal that was lost in a failing call does not leave us waiting for longer.
 constexpr timespec kSafetyNet{1, 0};
+
+/// A regular file stays open: no reader waits for its end, and a close would release a lock that a launcher took before
+/// it became this program. https://man7.org/linux/man-pages/man2/fcntl_locking.2.html
+bool is_regular_file(int fd) noexcept {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode);
+}
 
 bool has_terminal() noexcept {
   return static_cast<bool>(Descriptor(::open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC)));
@@ -57,7 +65,7 @@ void let_go_of_the_commands_descriptors() noexcept try {
   for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
        entry.increment(error)) {
     const auto fd = parse_int(entry->path().filename().string());
-    if (!fd || *fd <= STDERR_FILENO) continue;
+    if (!fd || *fd <= STDERR_FILENO || is_regular_file(static_cast<int>(*fd))) continue;
     // Inherited descriptors have passed an exec; descriptors that we open would not.
     const int flags = ::fcntl(static_cast<int>(*fd), F_GETFD);
     if (flags >= 0 && (flags & FD_CLOEXEC) == 0) inherited.push_back(static_cast<int>(*fd));
@@ -96,7 +104,7 @@ class News {
 StartedProgram Command::start(char* const* argv) noexcept {
   // Orphans of the command come to us, so that their cpu time is still counted to the job. Refused: it is not.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-  witness_.emplace();
+  witness_.emplace(argv);
   const EarlySignals early;
   const StartedProgram started = start_program(argv, {.role = ProgramStart::Role::command}, signals_);
   pid_ = started.pid;
@@ -158,6 +166,7 @@ bool Command::reap(int& status) noexcept {
       stop_with_command(child.si_status);
     } else if (child.si_pid == pid_) {
       status = shell_status(child);
+      killed_by_interrupt_ = child.si_code != CLD_EXITED && child.si_status == SIGINT;
       return true;
     } else if (child.si_pid == witness_->pid() && !stopped) {
       witness_->is_gone();

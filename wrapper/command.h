@@ -23,6 +23,8 @@ class Command {
   [[nodiscard]] std::optional<int> status_of_other() const noexcept { return other_status_; }
   /// The user pressed Ctrl-C or Ctrl-\: the terminal shows it, and the line is not ended.
   [[nodiscard]] bool interrupted_by_terminal() const noexcept { return interrupted_by_terminal_; }
+  /// The command did not handle the Ctrl-C.
+  [[nodiscard]] bool died_of_interrupt() const noexcept { return interrupted_by_terminal_ && killed_by_interrupt_; }
 
  private:
   void forward(const siginfo_t& signal) noexcept;
@@ -35,6 +37,7 @@ class Command {
   std::optional<int> other_status_;
   std::optional<SignalWitness> witness_;  // while the command runs
   bool interrupted_by_terminal_ = false;
+  bool killed_by_interrupt_ = false;
 };
 
 }  // namespace reveal

@@ -13,14 +13,32 @@
 #include <vector>
 
 #include "hdf5schema/basics/child_answer.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
-#include "hdf5schema/basics/network_file_system.h"
 #include "hdf5schema/basics/private_files.h"
 
 namespace reveal {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Where this node's trace will be: until then, it may be written elsewhere, or not yet.
+std::string claim_of(const std::string& directory, const std::string& node) {
+  return directory + "/" + node + ".h5.claimed";
+}
+
+/// False if another run of this node was first.
+bool claim(const std::string& directory, const std::string& node) {
+  const std::string file = claim_of(directory, node);
+  if (Descriptor(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600))) return true;
+  if (errno != EEXIST) throw system_error(file, errno);
+  return false;
+}
+
+void release(const std::string& directory, const std::string& node) noexcept try {
+  ::unlink(claim_of(directory, node).c_str());
+} catch (const std::exception&) {  // no memory: the next run takes another directory
+}
 
 bool holds_trace_of(const std::string& path, const std::string& node) {
   struct stat status {};
@@ -61,14 +79,24 @@ std::string choose_job_directory(const RunSettings& settings, const Environment&
   return path.string();
 }
 
-JobDirectory make_job_directory(const std::string& path, const std::string& node) {
+JobDirectory make_job_directory(const std::string& path, const std::string& node, IsOnNetwork on_network) {
   constexpr int kMostRuns = 1000;
   for (int run = 1; run <= kMostRuns; ++run) {
     const std::string candidate = run == 1 ? path : path + "-" + std::to_string(run);
     make_private_directory(candidate, Privacy::others_do_not_write);
     if (holds_trace_of(candidate, node)) continue;
     require_writable(candidate);
-    return {candidate, is_on_network(candidate) ? make_spool(candidate) : candidate};
+    if (!claim(candidate, node)) continue;
+    if (holds_trace_of(candidate, node)) {  // another run has ended meanwhile
+      release(candidate, node);
+      continue;
+    }
+    try {
+      return {candidate, on_network(candidate) ? make_spool(candidate) : candidate};
+    } catch (const Error&) {
+      release(candidate, node);
+      throw;
+    }
   }
   throw Error(path + " holds " + std::to_string(kMostRuns) + " runs already");
 }
@@ -98,8 +126,16 @@ JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const st
   return {said.substr(0, end_of_path), said.substr(end_of_path + 1)};
 }
 
-std::string deliver(const JobDirectory& directory) {
-  if (!directory.spooled()) return {};
+void abandon(const JobDirectory& directory, const std::string& node) noexcept {
+  release(directory.path, node);
+  ::rmdir(directory.recording.c_str());
+  ::rmdir(directory.path.c_str());
+}
+
+namespace {
+
+/// Throws Error; returns why the spool could not be removed.
+std::string move_out_of_spool(const JobDirectory& directory) {
   std::string left;
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(directory.recording)) files.push_back(entry.path());
@@ -113,6 +149,17 @@ std::string deliver(const JobDirectory& directory) {
   if (left.empty() && ::rmdir(directory.recording.c_str()) != 0)
     left = system_error(directory.recording + ": was delivered but cannot be removed", errno).what();
   return left;
+}
+
+}  // namespace
+
+std::string deliver(const JobDirectory& directory, const std::string& node) try {
+  std::string left = directory.spooled() ? move_out_of_spool(directory) : std::string();
+  release(directory.path, node);
+  return left;
+} catch (...) {
+  release(directory.path, node);
+  throw;
 }
 
 }  // namespace reveal

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <string>
 
+#include "hdf5schema/basics/network_file_system.h"
 #include "wrapper/settings.h"
 
 namespace reveal {
@@ -19,17 +20,24 @@ struct JobDirectory {
 /// The directory's name by the settings, or the default for this job; absolute, not yet made.
 [[nodiscard]] std::string choose_job_directory(const RunSettings& settings, const Environment& environment);
 
-/// Makes the directory (mode 0700). A trace of this node that is already there is never touched: then the next free
-/// "NAME-2", "NAME-3" is taken. Throws Error if nothing can be written, or if the directory is not ours alone to
-/// write.
-[[nodiscard]] JobDirectory make_job_directory(const std::string& path, const std::string& node);
+using IsOnNetwork = bool (*)(const std::string& path);
+
+/// Makes the directory (mode 0700) and claims it for this node (NODE.h5.claimed). A trace of this node that is already
+/// there, or will be, is never touched: then the next free "NAME-2", "NAME-3" is taken. Throws Error if nothing can be
+/// written, or if the directory is not ours alone to write.
+[[nodiscard]] JobDirectory make_job_directory(const std::string& path, const std::string& node,
+                                              IsOnNetwork on_network = is_on_network);
 
 /// The same in a process of its own: the command does not wait longer than this for a file system that does not answer.
 [[nodiscard]] JobDirectory make_job_directory_within(std::chrono::milliseconds limit, const std::string& path,
                                                      const std::string& node);
 
-/// Moves the recorded files from the spool into the job directory, each file whole or not at all. Throws Error if a
-/// file could not be delivered; it then stays in the spool. Returns why the spool could not be removed, "" if it was.
-[[nodiscard]] std::string deliver(const JobDirectory& directory);
+/// Gives up the claim, and removes the directories if they are empty.
+void abandon(const JobDirectory& directory, const std::string& node) noexcept;
+
+/// Moves the recorded files from the spool, if there is one, into the job directory, each file whole or not at all, and
+/// gives up the claim. Throws Error if a file could not be delivered; it then stays in the spool. Returns why the spool
+/// could not be removed, "" if it was.
+[[nodiscard]] std::string deliver(const JobDirectory& directory, const std::string& node);
 
 }  // namespace reveal

@@ -1,6 +1,7 @@
 #include "wrapper/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,9 +23,19 @@ namespace {
 // Signals that a batch system or an impatient user sends to every process of a job. None of it is meant for the
 // collector.
 constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXCPU, SIGTSTP};
+// Our own programs ignore these: we wait for them after the command, without stopping. The second comes for a line from
+// the background where `stty tostop` is set.
+constexpr int kStops[] = {SIGTSTP, SIGTTOU};
 // Loaded into every program of the job, or chosen for its HDF5: another library under ours ends it.
 constexpr const char* kForTheJobOnly[] = {"LD_PRELOAD",  "LD_LIBRARY_PATH",    "LD_AUDIT",
                                           "HDF5_DRIVER", "HDF5_VOL_CONNECTOR", "HDF5_PLUGIN_PATH"};
+
+/// False while a full pipe takes nothing: its reader may be waiting for our end first, as for that of the command.
+bool takes_a_line(int fd) noexcept {
+  constexpr int kReaderLimitMs = 500;
+  pollfd ready{fd, POLLOUT, 0};
+  return ::poll(&ready, 1, kReaderLimitMs) != 0;
+}
 
 bool is_shortage(int error_number) noexcept {
   return error_number == EAGAIN || error_number == ENOMEM || error_number == EMFILE || error_number == ENFILE;
@@ -59,6 +70,7 @@ int become(char* const* argv, const ProgramStart& start, const BlockedSignals& s
     end_with_parent(parent);
   }
   if (start.role != Role::command) {
+    for (const int signal : kStops) ::signal(signal, SIG_IGN);
     be_the_first_without_memory();
     for (const char* name : kForTheJobOnly) ::unsetenv(name);
   }
@@ -102,6 +114,7 @@ void say_line(std::initializer_list<std::string_view> parts) noexcept {
   add("reveal-run: ");
   for (const std::string_view part : parts) add(part);
   add("\n");
+  if (!takes_a_line(STDERR_FILENO)) return;
   [[maybe_unused]] const auto written = ::writev(STDERR_FILENO, line.data(), static_cast<int>(count));
 }
 

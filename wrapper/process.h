@@ -22,7 +22,7 @@ constexpr int kCommandNotFound = 127;
 /// No open descriptor has this number or a higher one, according to the limit of the process; at most 65536.
 [[nodiscard]] int most_descriptors() noexcept;
 
-/// "reveal-run: ..." on standard error, in one write and without memory of its own.
+/// "reveal-run: ..." on standard error, in one write and without memory of its own. Left out if nobody reads there.
 void say_line(std::initializer_list<std::string_view> parts) noexcept;
 
 /// Blocks all signals and makes sure children can be waited for, even if the caller's parent ignored SIGCHLD.

@@ -1,6 +1,5 @@
 #include "wrapper/profiled_run.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -125,7 +124,8 @@ void finish(Profile& profile, const RunSettings& settings, const Ended& ended, s
   if (collected.end == CollectorEnd::failed) lines.say({"the profile is incomplete: ", collected.reason});
   const std::string& directory = collected.directory.path;
   if (directory.empty()) return;
-  if (const std::string problem = deliver(collected.directory); !problem.empty()) lines.say({problem});
+  if (const std::string problem = deliver(collected.directory, profile.launch.node); !problem.empty())
+    lines.say({problem});
   ReportOrder order = order_for(directory, settings, ended);
   if (collected.end == CollectorEnd::interrupted || !settings.report) {
     lines.say({"recorded in ", directory, "; for the report: ", report_command(order)});
@@ -207,6 +207,17 @@ void close_run(Profile& profile, const RunSettings& settings, Ended ended, std::
   }
 }
 
+/// A shell that runs a script ends the script at Ctrl-C only if its command died of it.
+/// https://www.cons.org/cracauer/sigint.html
+void die_of_interrupt() noexcept {
+  ::signal(SIGINT, SIG_DFL);
+  sigset_t interrupt;
+  sigemptyset(&interrupt);
+  sigaddset(&interrupt, SIGINT);
+  ::raise(SIGINT);
+  ::sigprocmask(SIG_UNBLOCK, &interrupt, nullptr);  // ends here, except as the first process of a container
+}
+
 }  // namespace
 
 int run_profiled(const RunOrder& order, char* const* command, const Environment& environment,
@@ -262,13 +273,9 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
   } catch (const std::exception& error) {
     lines.say({"the profile could not be finished: ", error.what()});
   }
+  profile.run.reset();
+  if (runner.died_of_interrupt()) die_of_interrupt();
   return ended.status;
-}
-
-void guard_standard_streams() noexcept {
-  for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(fd, F_GETFD) < 0) ::open("/dev/null", O_RDWR | O_CLOEXEC);  // the lowest free number: fd itself
-  }
 }
 
 }  // namespace reveal

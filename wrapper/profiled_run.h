@@ -19,7 +19,4 @@ struct RunOrder {
 [[nodiscard]] int run_profiled(const RunOrder& order, char* const* command, const Environment& environment,
                                const BlockedSignals& signals) noexcept;
 
-/// Lets no file that we open take the place of a closed stdin, stdout or stderr; the command still finds them closed.
-void guard_standard_streams() noexcept;
-
 }  // namespace reveal

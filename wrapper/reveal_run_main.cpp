@@ -15,6 +15,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/own_program.h"
+#include "hdf5schema/basics/standard_streams.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "wrapper/collector.h"

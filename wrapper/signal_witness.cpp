@@ -4,8 +4,11 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <new>
+#include <string_view>
 
 #include "wrapper/process.h"
 
@@ -22,8 +25,26 @@ struct Record {
   pid_t sender;
 };
 
+/// Some senders choose processes by their command line (pkill -f). With the words of the command behind a name of its
+/// own, the witness is sent signals for the command, but none for reveal-run: those are forwarded.
+void take_words_of(char* const* command) noexcept {
+  constexpr std::string_view kName = "witness";
+  char* const own = program_invocation_name;  // the kernel has put all words into one place, one behind the other
+  if (own == nullptr || command[0] == nullptr || own >= command[0]) return;
+  char* const* last = command;
+  while (last[1] != nullptr) ++last;
+  const auto size = static_cast<std::size_t>(*last + std::strlen(*last) + 1 - command[0]);
+  const auto room = static_cast<std::size_t>(command[0] - own);
+  const std::size_t name = std::min(kName.size(), room - 1);
+  std::memmove(own + name + 1, command[0], size);
+  std::memcpy(own, kName.data(), name);
+  own[name] = '\0';
+  std::memset(own + name + 1 + size, '\0', room - name - 1);
+}
+
 // All signals are blocked here as in the parent.
-int stand_by(int writer, pid_t parent) {
+int stand_by(int writer, pid_t parent, char* const* command) {
+  take_words_of(command);
   ::prctl(PR_SET_NAME, "reveal-witness", 0, 0, 0);  // so that the collector does not take it for the job
   end_with_parent(parent);
   // It must keep neither the job's streams nor a lock of the wrapper alive.
@@ -44,11 +65,11 @@ int stand_by(int writer, pid_t parent) {
 
 }  // namespace
 
-SignalWitness::SignalWitness() noexcept {
+SignalWitness::SignalWitness(char* const* command) noexcept {
   Pipe pipe = open_pipe(O_NONBLOCK);
   if (!pipe.read) return;
   const pid_t parent = ::getpid();
-  child_ = fork_child([&] { return stand_by(pipe.write.get(), parent); });
+  child_ = fork_child([&] { return stand_by(pipe.write.get(), parent, command); });
   reader_ = std::move(pipe.read);
 }
 

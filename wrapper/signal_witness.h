@@ -14,11 +14,13 @@
 
 namespace reveal {
 
-/// A process that does nothing but stand in our process group and write down the signals it is sent, too.
+/// A process that does nothing but stand in our process group, beside the command in lists of command lines, and write
+/// down the signals it is sent, too.
 class SignalWitness {
  public:
-  /// Without a witness (no process left, no pipe) every signal counts as sent to us alone.
-  SignalWitness() noexcept;
+  /// `command`: its words, among those of this program. Without a witness (no process left, no pipe) every signal
+  /// counts as sent to us alone.
+  explicit SignalWitness(char* const* command) noexcept;
   ~SignalWitness();
   SignalWitness(const SignalWitness&) = delete;
   SignalWitness& operator=(const SignalWitness&) = delete;

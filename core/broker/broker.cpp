@@ -168,17 +168,15 @@ SpoolLimits spool_with_room(const BrokerOptions& options) {
 
 class Broker {
  public:
-  Broker(const BrokerOptions& options, const SampleJob& sample)
+  Broker(const BrokerOptions& options, const SampleJob& sample, const UserCgroup& cgroup)
       : options_(options),
         sample_(sample),
-        cgroup_(options.job + "." + options.node),
+        cgroup_(cgroup),
         lock_(options),
         limits_(spool_with_room(options)),
         spool_(make_job_spool(options.spool, run_name(options.job, lock_.restart()), options.uid, options.gid)),
         mail_state_(make_mail_state(options.spool, options.uid, options.gid)),
-        extern_step_(fs_, options.job, options.node) {
-    cgroup_.leave_foreign_groups();
-  }
+        extern_step_(fs_, options.job, options.node) {}
 
   int run() {
     bool recorded = options_.orphan && !over();
@@ -488,7 +486,7 @@ class Broker {
   const BrokerOptions& options_;
   const SampleJob& sample_;
   Signals signals_;
-  UserCgroup cgroup_;
+  const UserCgroup& cgroup_;
   RunLock lock_;
   SpoolLimits limits_;
   std::filesystem::path spool_, mail_state_;
@@ -511,7 +509,9 @@ int run_broker(const BrokerOptions& options, const SampleJob& sample) {
   ::openlog("reveal-collect", LOG_PID, LOG_DAEMON);
   try {
     ::umask(077);
-    return Broker(options, sample).run();
+    const UserCgroup cgroup(options.job + "." + options.node);
+    cgroup.leave_foreign_groups();  // at once: a step that ends kills all processes of its group
+    return Broker(options, sample, cgroup).run();
   } catch (const std::exception& error) {
     say(LOG_WARNING, options, error.what());
     RunLock::leave_failed(options);

@@ -80,10 +80,13 @@ std::string flaw_of(const std::string& path, const struct stat& status, Privacy 
 }
 
 std::string flaw_of(const std::string& path, Privacy privacy) {
-  const bool links = privacy == Privacy::others_do_not_write;
   struct stat status {};
-  if ((links ? ::stat(path.c_str(), &status) : ::lstat(path.c_str(), &status)) != 0)
-    return std::string(": ") + std::strerror(errno);
+  if (::lstat(path.c_str(), &status) != 0) return std::string(": ") + std::strerror(errno);
+  if (S_ISLNK(status.st_mode) && privacy == Privacy::others_do_not_write) {
+    // Through a link of their own, others could lead us into any directory of ours. Links of root are the site's.
+    if (status.st_uid != ::geteuid() && status.st_uid != 0) return " is a link of another user";
+    if (::stat(path.c_str(), &status) != 0) return std::string(": ") + std::strerror(errno);
+  }
   return flaw_of(path, status, privacy);
 }
 

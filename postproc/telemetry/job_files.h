@@ -29,7 +29,7 @@ inline constexpr std::array<std::string_view, 8> kDeliveryFiles = {".report.leas
                                                                    kAskedFile,      kMovedToFile,        kReportJobFile,
                                                                    kMailedFile,     kNotMailedFile};
 /// Endings of the files of a node, behind its name. "n1.h5.earlier" is n1.h5 of a collector that was killed.
-inline constexpr std::array<std::string_view, 7> kNodeFileEndings = {
-    ".summary.json", ".h5", ".h5.part", ".h5.earlier", ".h5.live", ".h5.watch", ".status.json"};
+inline constexpr std::array<std::string_view, 8> kNodeFileEndings = {
+    ".summary.json", ".h5", ".h5.part", ".h5.earlier", ".h5.live", ".h5.watch", ".h5.claimed", ".status.json"};
 
 }  // namespace reveal

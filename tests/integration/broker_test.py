@@ -80,7 +80,7 @@ os.write(int(sys.argv[sys.argv.index("--ready-fd") + 1]), b"+")
 class Node:
     """One job on one node, from its collector's start on."""
 
-    def __init__(self, base, job, config, work_dir, request="", programs="bin"):
+    def __init__(self, base, job, config, work_dir, request="", programs="bin", group=None):
         self.base, self.job = base, job
         self.spool = f"{base}/spool"
         self.config = f"{base}/{job}.conf"
@@ -93,6 +93,9 @@ class Node:
                        "SLURM_JOB_WORK_DIR": work_dir, "REVEAL_REQUEST": request, "SLURM_CONF": "/nonexistent"}
 
         def take_lock():
+            if group:
+                with open(f"{group}/cgroup.procs", "w") as file:
+                    file.write("0")
             os.dup2(lock, 3)
             os.set_inheritable(3, True)
             fcntl.flock(3, fcntl.LOCK_EX)
@@ -113,6 +116,16 @@ class Node:
 
     def samples(self):
         return any(os.path.getsize(path) > 0 for path in glob.glob(f"{self.spool}/{self.job}/n1.h5.part"))
+
+
+def foreign_group():
+    """A control group as one of a step; None where none can be made."""
+    for hierarchy in ("/sys/fs/cgroup/freezer", "/sys/fs/cgroup"):
+        group = f"{hierarchy}/reveal-test-{os.getpid()}"
+        if os.path.exists(f"{hierarchy}/cgroup.procs") and os.access(hierarchy, os.W_OK):
+            os.mkdir(group)
+            return group
+    return None
 
 
 def user_can(*command):
@@ -288,6 +301,25 @@ sleep 0.2
         rights = dict(line.split(":\t") for line in open(f"{base}/liar/reveal.status").read().splitlines() if "Cap" in line)
         if any(int(value, 16) for value in rights.values()):
             fail(f"the program that reads these lines has capabilities: {rights}")
+
+        # A step that ends kills the processes of its group: the broker has left it before it counts what is in the spool.
+        group = foreign_group()
+        if group:
+            os.mkdir(f"{base}/spool/101")
+            for number in range(30_000):
+                os.close(os.open(f"{base}/spool/101/{number}", os.O_CREAT))
+            slow = Node(base, 4715, quick, f"{base}/work", group=group)
+            started.append(slow.broker)
+            give_up = time.monotonic() + 10
+            while os.path.getsize(slow.lock) == 0 and time.monotonic() < give_up:
+                pass
+            groups = open(f"/proc/{slow.broker.pid}/cgroup").read()
+            if os.path.getsize(slow.lock) == 0 or os.path.basename(group) in groups:
+                fail(f"the broker stays in the group of a step: {groups}")
+            slow.broker.terminate()
+            slow.broker.wait(30)
+            os.rmdir(group)
+            shutil.rmtree(f"{base}/spool/101")
 
         # No room: nothing is recorded, and it counts as refused, not as a crash.
         with open(f"{base}/spool/100", "w") as file:

@@ -96,6 +96,16 @@ wait $collector || fail "SIGTERM: status $?"
 kill $job
 [ -f signal.h5 ] || fail "SIGTERM left no closed trace"
 
+# Without standard streams, no message can get into the trace.
+"$collect" --output streams.h5 --duration 60s <&- >&- 2>&- &
+collector=$!
+for _ in $(seq 100); do [ -e streams.h5.part ] && break; sleep 0.1; done
+for stream in 0 1 2; do
+  [ "$(readlink /proc/$collector/fd/$stream)" = /dev/null ] || fail "stream $stream: $(readlink /proc/$collector/fd/$stream)"
+done
+kill -TERM $collector
+wait $collector || fail "without standard streams: status $?"
+
 # The end comes too when the directory is gone, though only the job would have ended it.
 mkdir gone
 sleep 60 &

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -97,6 +98,18 @@ def test_group(directory):
     job.process.send_signal(signal.SIGTERM)
     check(job.process.wait(LIMIT) == 3, "the command's status")
     check(job.received("SIGRTMIN") == 5, f"5 signals to the group came {job.received('SIGRTMIN')} times")
+
+
+def test_chosen_by_words(directory):
+    """pkill -f sends to all whose command line matches: that is reveal-run alone, or the command with it."""
+    job = Job(directory, "words")
+    subprocess.run(["pkill", "-USR1", "-f", re.escape(f"--output {directory}/words ")], check=True)
+    until(lambda: job.received("SIGUSR1") == 1, "a signal by the options of reveal-run")
+    subprocess.run(["pkill", "-HUP", "-f", re.escape(str(job.notes))], check=True)
+    until(lambda: job.received("SIGHUP") > 0, "a signal by the words of the command")
+    job.process.send_signal(signal.SIGTERM)
+    check(job.process.wait(LIMIT) == 3, "the command's status after signals by words")
+    check(job.received("SIGHUP") == 1, f"a signal by the command's words came {job.received('SIGHUP')} times")
 
 
 def test_unhandled(directory):
@@ -202,6 +215,16 @@ def test_job_control(directory):
     terminal.type("echo status=''$?\n")
     terminal.expect("status=130", "the status of a command ended by Ctrl-C")
     terminal.prompt("the shell after its status")
+    script = pathlib.Path(directory, "sweep.sh")
+    script.write_text(f"for round in 1 2; do {RUN} --quiet --no-report --output {directory}/sweep$round -- "
+                      "sh -c 'echo round $0; exec sleep 100' $round; done\n")
+    terminal.type(f"bash {script}\n")
+    terminal.expect("round 1", "a script")
+    terminal.type("\x03")
+    terminal.prompt("the shell after Ctrl-C in a script, which ends as well")
+    terminal.type("echo status=''$?\n")
+    terminal.expect("status=130", "the status of a script ended by Ctrl-C")
+    terminal.prompt("the shell after its status")
     terminal.type(f"{RUN} -- sh -c 'echo go\"\"ing; exec sleep 100'\n")
     terminal.expect("going", "a command without --quiet")
     terminal.type("\x03")
@@ -211,7 +234,9 @@ def test_job_control(directory):
     terminal.expect("typed", "a pipe into the command")
     terminal.expect("end", "the end of the pipe")
     terminal.prompt("the shell at the end")
-    terminal.type("exit\n")
+    terminal.type(f"stty tostop; {RUN} --output {directory}/behind -- sleep 2 &\n")
+    terminal.expect("(reveal show ", "the report of a command in the background, where that may not write")
+    terminal.type("wait; exit\n")
     terminal.close()
 
 
@@ -221,7 +246,8 @@ def main():
         os.environ["XDG_RUNTIME_DIR"] = directory + "/run"
         os.environ["HOME"] = directory
         os.chdir(directory)
-        for test in (test_forwarding, test_sent_by_the_kernel_to_one, test_group, test_unhandled, test_nohup, test_job_control):
+        for test in (test_forwarding, test_sent_by_the_kernel_to_one, test_group, test_chosen_by_words,
+                     test_unhandled, test_nohup, test_job_control):
             print("==", test.__name__)
             test(directory)
         left = [str(path) for path in pathlib.Path(directory, "run").rglob("*/*")]

@@ -103,6 +103,18 @@ os.close(reader)
 sys.exit(subprocess.run(sys.argv[1:], stderr=writer).returncode)' "$@"; }
 REVEAL_INTERVAL=soon broken_stderr "$run" --output pipe -- sh -c 'sleep 0.3; exit 7'
 expect_status 7 "a warning that nobody can read"
+# A reader that waits for the end before it reads.
+full_stderr() { /usr/bin/python3 -c '
+import os, subprocess, sys
+reader, writer = os.pipe()
+os.set_blocking(writer, False)
+try:
+    while True: os.write(writer, b"x" * 4096)
+except BlockingIOError:
+    os.set_blocking(writer, True)
+sys.exit(subprocess.run(sys.argv[1:], stderr=writer, timeout=30).returncode)' "$@"; }
+full_stderr "$run" -- sh -c 'exit 7'
+expect_status 7 "a line that nobody reads"
 (ulimit -f 0; exec "$run" --output fsize -- sh -c 'sleep 0.3; exit 7') 2>/dev/null
 expect_status 7 "no file may grow"
 for files in 4 5 6 8 10 12; do
@@ -136,6 +148,30 @@ cmp without with || fail "the command has other descriptors: $(cat with), withou
 (trap '' USR2; grep -E '^Sig(Ign|Blk)' /proc/self/status) >without
 cmp without with || fail "the command has other signal masks: $(cat with)"
 
+# A lock that a launcher took before it became reveal-run lasts as long as the run.
+/usr/bin/python3 - "$run" <<'END' || fail "a lock of the launcher does not last"
+import fcntl, os, subprocess, sys, time
+
+def lock():
+    file = os.open("lockfile", os.O_RDWR | os.O_CREAT)
+    fcntl.lockf(file, fcntl.LOCK_EX)
+    os.set_inheritable(file, True)
+
+run = subprocess.Popen([sys.argv[1], "--quiet", "--no-report", "--output", "lock", "--", "sh", "-c", "touch locked-run; sleep 2"],
+                       preexec_fn=lock, close_fds=False)
+while not os.path.exists("locked-run") and run.poll() is None:
+    time.sleep(0.05)
+time.sleep(0.5)
+try:
+    with open("lockfile", "r+") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    held = False
+except BlockingIOError:
+    held = True
+run.wait()
+sys.exit(not held)
+END
+
 # While the command runs, its reader sees the end of a stream that the command closed, its writer that nobody reads.
 wait_for() { echo "exec $1; for i in \$(seq 100); do [ -e $2 ] && exit 0; sleep 0.1; done; exit 1"; }
 set -o pipefail
@@ -158,11 +194,26 @@ ls job/*.part 2>/dev/null && fail "the trace was not closed"
 /usr/bin/python3 -c 'import json; assert 1.9 < json.load(open("job/report.json"))["job"]["ran_seconds"] < 30' ||
   fail "the report does not know how long the command ran"
 "$run" --output job --no-report -- sleep 1 2>err
-grep -q "job already holds a trace of this node; recording in .*/job-2" err || fail "job-2 was not told: $(cat err)"
+grep -q "job has another run of this node; recording in .*/job-2" err || fail "job-2 was not told: $(cat err)"
 ls job-2/*.h5 >/dev/null || fail "a second run did not get a directory of its own"
 SLURM_JOB_ID=4711 SLURM_JOB_NAME='a/../b' "$run" --no-report --quiet --output 'out-%j-%x' -- sleep 1
 ls out-4711-a_.._b/*.h5 >/dev/null || fail "patterns: $(ls -d out-*)"
 [ "$(runs_left)" = 0 ] || fail "left behind: $(find "$tmp/run/reveal" | head -3)"
+
+for number in 1 2; do
+  "$run" --quiet --no-report --output both --node here -- sh -c 'sleep 1.5; exit 7' &
+done
+for number in 1 2; do
+  wait -n
+  expect_status 7 "one of two runs at once"
+done
+[ "$(ls both/here.h5 both-2/here.h5 | wc -l)" = 2 ] || fail "two runs at once: $(ls both*)"
+[ "$(ls both both-2 | grep -c claim)" = 0 ] || fail "a claim was left: $(ls both*)"
+mkdir $'line\nend' && cd $'line\nend' || exit 1
+"$run" --no-report --output job --node here -- sh -c 'sleep 1.5; exit 7' 2>../err
+expect_status 7 "a directory with a line end in its name"
+[ -e job/here.h5 ] && grep -q '^reveal-run: recorded in' ../err || fail "a directory with a line end in its name: $(ls -R .) $(cat ../err)"
+cd ..
 
 echo "== short processes count in full"
 "$run" --quiet --no-report --output short --node here -- sh -c \
@@ -250,7 +301,10 @@ echo "== the collector is killed"
 "$run" --output killed --node here -- bash -c 'until [ -e go ]; do sleep 0.1; done; exit 5' 2>err &
 job=$!
 if until_true "the trace" recording killed; then
-  kill -9 "$(cut -d' ' -f1 run/reveal/*/collector)"
+  collector=$(cut -d' ' -f1 run/reveal/*/collector)
+  kill -INT "$collector"  # as a program does that interrupts all processes below it
+  sleep 1
+  kill -9 "$collector" || fail "a signal for the job ended the collector"
 fi
 sleep 0.3
 touch go

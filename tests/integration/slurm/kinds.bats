@@ -73,6 +73,19 @@ teardown_file() { cluster_stop; }
   verdict
 }
 
+@test "a typing error in --reveal" {
+  situation "sbatch --reveal with a typing error: one line at the submission, none from its steps"
+  local id
+  id=$(as_user sbatch --parsable -N1 -w n1 -o out --reveal=intrval=1s --wrap 'srun -N1 sleep 1; srun -N1 sleep 4; echo done' 2>err)
+  batch_unchanged "$id" COMPLETED 0:0
+  says out done
+  says err 'reveal: unknown key "intrval" in --reveal is ignored; did you mean "interval"?'
+  started "$id" n1
+  report "$work/reveal-$id" "$id" n1
+  nothing_left "$id"
+  verdict
+}
+
 @test "sbatch without any step" {
   situation "sbatch, 3 nodes, no step"
   local id

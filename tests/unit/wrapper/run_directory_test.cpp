@@ -174,6 +174,24 @@ TEST_F(JobDirectoryTest, NeverTouchesAnEarlierTrace) {
   EXPECT_EQ(make_job_directory(path_ + "/job", "n1").path, path_ + "/job-3");
 }
 
+TEST_F(JobDirectoryTest, BelongsToTheFirstOfTwoRunsOfANode) {
+  const IsOnNetwork nowhere = [](const std::string&) { return false; };
+  const IsOnNetwork everywhere = [](const std::string&) { return true; };
+  for (const IsOnNetwork on_network : {nowhere, everywhere}) {
+    const JobDirectory first = make_job_directory(path_ + "/job", "n1", on_network);
+    const JobDirectory second = make_job_directory(path_ + "/job", "n1", on_network);
+    const JobDirectory other = make_job_directory(path_ + "/job", "n2", on_network);
+    EXPECT_EQ(first.path, path_ + "/job");
+    EXPECT_EQ(second.path, path_ + "/job-2") << "neither has a trace yet";
+    EXPECT_EQ(other.path, path_ + "/job") << "nodes share a directory";
+    EXPECT_EQ(deliver(first, "n1"), "");
+    abandon(second, "n1");
+    abandon(other, "n2");
+    EXPECT_FALSE(fs::exists(path_ + "/job-2"));
+    EXPECT_FALSE(fs::exists(path_ + "/job")) << "a claim was left";
+  }
+}
+
 TEST_F(JobDirectoryTest, IsPrivateAndMadeWithItsParents) {
   const JobDirectory directory = make_job_directory(path_ + "/a/b/job", "n1");
   struct stat status {};
@@ -188,6 +206,19 @@ TEST_F(JobDirectoryTest, RefusesOneThatOthersCanWrite) {
   EXPECT_TRUE(fs::is_empty(path_ + "/job"));
 }
 
+TEST_F(JobDirectoryTest, IsNotReachedThroughALinkOfAnotherUser) {
+  constexpr uid_t kAnother = 54'321;
+  fs::create_directory(path_ + "/mine");
+  ::chmod((path_ + "/mine").c_str(), 0700);
+  fs::create_directory_symlink(path_ + "/mine", path_ + "/job");
+  const JobDirectory own = make_job_directory(path_ + "/job", "n1");
+  EXPECT_EQ(own.path, path_ + "/job") << "one's own link leads where one wants";
+  abandon(own, "n1");
+  if (::lchown((path_ + "/job").c_str(), kAnother, kAnother) != 0) GTEST_SKIP() << "only root gives links away";
+  EXPECT_THROW(static_cast<void>(make_job_directory(path_ + "/job", "n1")), Error);
+  EXPECT_TRUE(fs::is_empty(path_ + "/mine"));
+}
+
 TEST_F(JobDirectoryTest, AFileInTheWayIsOneSentence) {
   touch("job");
   EXPECT_THROW(static_cast<void>(make_job_directory(path_ + "/job", "n1")), Error);
@@ -198,7 +229,7 @@ TEST_F(JobDirectoryTest, DeliversWholeFilesFromTheSpool) {
   fs::create_directories(path_ + "/job");
   touch("spool/n1.h5");
   touch("spool/n1.summary.json");
-  EXPECT_EQ(deliver({path_ + "/job", path_ + "/spool"}), "");
+  EXPECT_EQ(deliver({path_ + "/job", path_ + "/spool"}, "n1"), "");
   EXPECT_TRUE(fs::exists(path_ + "/job/n1.h5"));
   EXPECT_TRUE(fs::exists(path_ + "/job/n1.summary.json"));
   EXPECT_FALSE(fs::exists(path_ + "/spool"));
@@ -207,7 +238,7 @@ TEST_F(JobDirectoryTest, DeliversWholeFilesFromTheSpool) {
 TEST_F(JobDirectoryTest, WhatCannotBeDeliveredStaysInTheSpool) {
   fs::create_directories(path_ + "/spool");
   touch("spool/n1.h5");
-  EXPECT_THROW(static_cast<void>(deliver({path_ + "/gone", path_ + "/spool"})), Error);
+  EXPECT_THROW(static_cast<void>(deliver({path_ + "/gone", path_ + "/spool"}, "n1")), Error);
   EXPECT_TRUE(fs::exists(path_ + "/spool/n1.h5"));
 }
 
