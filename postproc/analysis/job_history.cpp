@@ -11,6 +11,7 @@
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "postproc/analysis/job_remedy.h"
+#include "postproc/history/history_words.h"
 #include "postproc/history/pair_history.h"
 #include "postproc/history/run_identity.h"
 #include "postproc/history/run_index.h"
@@ -54,7 +55,7 @@ std::string why_not_normal(const Report& report) {
   for (const Finding& finding : report.findings) {
     const bool reported = finding.severity >= Severity::warning ||
                           (finding.kind != FindingKind::anomaly && finding.severity >= Severity::notice);
-    if (reported) return "it had a finding: " + finding.id;
+    if (reported) return std::string(kHadFinding) + finding.id;
   }
   return "";
 }
@@ -72,8 +73,8 @@ RunRecord record_of(const std::vector<NodeSummary>& summaries, const Report& rep
   record.nodes = job.nodes.size();
   record.ranks = ranks_of(summaries);
   // A user who changes the work of a run on purpose can mark this: --tag baseline=2 begins a history of its own.
-  record.key =
-      text_hash(fmt::format("2\n{}\n{}\n{}\n{}", identity.text, record.nodes, record.ranks, tag_of(job, "baseline")));
+  record.key = text_hash(fmt::format("2\n{}\n{}\n{}\n{}{}", identity.text, record.nodes, record.ranks,
+                                     tag_of(job, "baseline"), job.cluster.empty() ? "" : "\n" + job.cluster));
   record.run_id =
       text_hash(fmt::format("{}\n{}\n{}\n{}", job.cluster, job.id, job.restart.value_or(0), job.begin_utc_ns));
   record.begin_utc_ns = job.begin_utc_ns;
@@ -96,6 +97,19 @@ void keep(const fs::path& directory, const RunRecord& record, std::vector<InputP
   } catch (const Error& error) {
     problems.push_back({"", fmt::format("this run cannot be a baseline for later ones: {}", error.what())});
   }
+}
+
+/// A run that failed, or of which a part was recorded, need not have been faster to be shorter.
+void leave_out_part_of_a_run(const Report& report, HistoryComparison& history) {
+  const bool failed = has_failed(report.job);
+  const bool cut = report.partial && !report.job.ran_seconds;
+  const auto is_time = [](const HistoryChange& change) { return change.what == HistoryChange::What::run_time; };
+  const bool longer = std::any_of(history.changes.begin(), history.changes.end(),
+                                  [&](const HistoryChange& change) { return is_time(change) && change.percent > 0; });
+  if (history.status != HistoryStatus::compared || longer || (!failed && !cut)) return;
+  std::erase_if(history.changes, is_time);
+  history.sentence = sentence_of(history) + fmt::format("; its run time is not compared, because {}",
+                                                        failed ? "it failed" : "its recording is incomplete");
 }
 
 std::optional<KeptRun> never(HistoryComparison& history, std::string why) {
@@ -150,6 +164,7 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
     for (auto& [beside, known] : records_in(run.place.parent_path())) earlier.push_back(std::move(known));
   }
   report.history = compare_runs(run.record, earlier, settings);
+  leave_out_part_of_a_run(report, report.history);
   name_unusual_nodes(run.record, earlier, report.findings);
   if (!run.without_index.empty()) {
     std::string& said =
@@ -173,10 +188,10 @@ void keep_run(KeptRun run, const HistoryOptions& options, Report& report, std::v
   record.why_not = report.history.why_not = why_not_normal(report);
   record.accepted = report.history.enters_baseline = record.why_not.empty();
   keep(run.place, record, problems);
-  if (!run.without_index.empty()) return;
   try {
     RunIndex(options.state.directory).put(run.place, record);
   } catch (const Error& failure) {
+    if (!run.without_index.empty()) return;  // the line about earlier runs has the reason; it may only have been busy
     problems.push_back({"", fmt::format("the index of earlier runs was not updated: {}", failure.what())});
   }
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
+#include <system_error>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/commands/confined.h"
@@ -37,9 +39,8 @@ class BacktestCommand final : public Command {
     for (const std::string& text : set_) change(text, rules, in_force, changed, backtest);
     const AnalysisSettings before = analysis_settings(in_force);
     const AnalysisSettings after = analysis_settings(changed);
-    for (const std::string& directory : words_) need_directory(directory_of_number(directory));
-    for (const std::string& directory : words_) {
-      backtest.jobs.push_back(ask(directory_of_number(directory), before, after, rules));
+    for (const fs::path& directory : take_directories()) {
+      backtest.jobs.push_back(ask(directory, before, after, rules));
     }
     backtest.totals = totals_of(backtest.jobs, rules);
     print(common.json ? backtest_as_json(backtest) : backtest_as_text(backtest, common.style()));
@@ -59,12 +60,25 @@ class BacktestCommand final : public Command {
       if (rule->id.starts_with("history.")) {
         throw Error(std::string(rule->id) + " compares with earlier runs; only rules about one job can be tried");
       }
-      rules.emplace_back(rule->id);
+      if (std::find(rules.begin(), rules.end(), rule->id) == rules.end()) rules.emplace_back(rule->id);
     }
     if (rules.empty()) throw Error("no rule \"" + words_.front() + "\"; see reveal rules");
     words_.erase(words_.begin(), words_.begin() + static_cast<std::ptrdiff_t>(taken));
     if (words_.empty()) throw Error("give the directories of jobs behind the rules; see reveal backtest --help");
     return rules;
+  }
+
+  /// Each once: `reveal-* reveal-4711` is no two jobs more. Throws Error where one is none.
+  [[nodiscard]] std::vector<fs::path> take_directories() const {
+    std::vector<fs::path> directories;
+    std::set<fs::path> seen;
+    for (const std::string& word : words_) {
+      const std::string directory = directory_of_number(word);
+      need_directory(directory);
+      std::error_code error;
+      if (seen.insert(fs::weakly_canonical(directory, error)).second) directories.emplace_back(directory);
+    }
+    return directories;
   }
 
   /// A bare key is that of each rule that has it.

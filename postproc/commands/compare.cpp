@@ -84,8 +84,8 @@ const RegisteredCommand kCompareCommand{
                  "One run on each side shows the causes that appeared and disappeared. Only several runs on a side, "
                  "or\nearlier runs "
                  "of the same command in reveal's history, can show that the time differs by more than chance.\n"
-                 "Exit status: 0 the time is the same or better, 1 it is worse, 2 error, 3 it is not known (too few\n"
-                 "runs).",
+                 "Exit status: 0 the time is shorter, or no difference is shown, 1 it is longer, 2 error, 3 it is not\n"
+                 "known (too few runs).",
      .make = make_command<Compare>}};
 
 }  // namespace

@@ -39,7 +39,8 @@ class Try final : public Command {
     app.add_option("--finding", finding_, "this finding of the report, by rule id (default: the first one)")
         ->type_name("ID")
         ->needs("--from");
-    app.add_option("--runs", runs_, "number of pairs of runs, one without the line and one with it")
+    app.add_option("--runs", runs_,
+                   "number of pairs of runs, without and with the line; an even number cancels a steady drift")
         ->type_name("N")
         ->check(CLI::Range(2, 1000))
         ->capture_default_str();
@@ -164,7 +165,7 @@ class Try final : public Command {
 
   std::vector<std::string> with_, command_;
   std::string from_, finding_, script_;
-  std::size_t runs_ = 5;
+  std::size_t runs_ = 6;
   std::size_t warmup_ = 1;
   bool show_output_ = false;
   bool warned_ = false;
@@ -183,8 +184,8 @@ const RegisteredCommand kTryCommand{
          "--with are tried together. --from takes the line from your own report, and only if the rule table\n"
          "contains it (reveal rules ID). A run that fails ends the trial. Ctrl-C ends the running command and\n"
          "the trial and prints the results so far; a second Ctrl-C kills a command that ignored the first.\n"
-         "Exit status: 0 the time is the same or better with it, 1 worse, 2 error, 3 not known (too few runs),\n"
-         "128+n ended by signal n.",
+         "Exit status: 0 the time is shorter with it, or no difference is shown, 1 longer, 2 error, 3 not known (too\n"
+         "few runs), 128+n ended by signal n.",
      .make = make_command<Try>}};
 
 }  // namespace

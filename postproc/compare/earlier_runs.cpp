@@ -1,5 +1,6 @@
 #include "postproc/compare/earlier_runs.h"
 
+#include <algorithm>
 #include <set>
 
 #include "hdf5schema/basics/error.h"
@@ -19,6 +20,10 @@ std::vector<RunRecord> runs_known_of(const std::string& key, const StatePlace& s
   }
 }
 
+bool shows_the_spread(const RunRecord& run) {
+  return run.accepted || run.why_not.starts_with(std::string(kHadFinding) + "history.");
+}
+
 }  // namespace
 
 std::vector<double> seconds_of_earlier_runs(const std::vector<ComparedRun>& before,
@@ -33,10 +38,12 @@ std::vector<double> seconds_of_earlier_runs(const std::vector<ComparedRun>& befo
   }
   if (keys.size() != 1 || keys.begin()->empty()) return {};
   std::vector<RunRecord> runs = runs_known_of(*keys.begin(), state);
-  std::erase_if(runs, [&](const RunRecord& run) { return !run.accepted || begins.count(run.begin_utc_ns) > 0; });
+  std::erase_if(runs,
+                [&](const RunRecord& run) { return !shows_the_spread(run) || begins.count(run.begin_utc_ns) > 0; });
   std::sort(runs.begin(), runs.end(),
             [](const RunRecord& a, const RunRecord& b) { return a.begin_utc_ns > b.begin_utc_ns; });
   if (runs.size() > kMostEarlierRuns) runs.resize(kMostEarlierRuns);
+  std::reverse(runs.begin(), runs.end());
   std::vector<double> seconds;
   seconds.reserve(runs.size());
   for (const RunRecord& run : runs) seconds.push_back(run.seconds);

@@ -8,8 +8,9 @@
 
 namespace reveal {
 
-/// Returns the run times of earlier runs, without the compared runs themselves and without those that failed or had a
-/// finding; empty where the runs are not all of one command, or nothing is known of it. `state`: where the index of the
+/// Returns the run times of earlier runs, the oldest first, without the compared runs themselves and without those that
+/// failed or had a finding, unless it is that they took longer than others: without these, the spread would be too
+/// small. Empty where the runs are not all of one command, or nothing is known of it. `state`: where the index of the
 /// history is.
 [[nodiscard]] std::vector<double> seconds_of_earlier_runs(const std::vector<ComparedRun>& before,
                                                           const std::vector<ComparedRun>& after,

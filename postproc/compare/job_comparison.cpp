@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 #include <functional>
+#include <initializer_list>
+#include <iterator>
 #include <map>
 #include <set>
 
@@ -56,8 +58,18 @@ std::optional<double> unless_failed(const Report& report, std::optional<double> 
   return has_failed(report.job) ? std::nullopt : value;
 }
 
+/// Two or more equal values.
+bool show_no_spread(const std::vector<double>& values) {
+  return values.size() > 1 && std::all_of(values.begin(), values.end(), [&](double one) { return one == values[0]; });
+}
+
 void add_interval(ComparedNumber& number, double least_variance) {
   if (!number.known()) return;
+  // An interval of no width would be a certainty that no few runs have.
+  if (least_variance <= 0 && show_no_spread(number.before) && show_no_spread(number.after)) {
+    number.reason = "the runs of each side have equal values, which show no spread";
+    return;
+  }
   number.difference = welch_difference(number.before, number.after, least_variance);
   if (number.difference) {
     number.method = kWelch;
@@ -89,11 +101,14 @@ bool all_reported(const Runs& runs) {
   });
 }
 
-ComparedNumber run_times(const Runs& before, const Runs& after, const std::vector<double>& earlier) {
-  const bool reported = all_reported(before) && all_reported(after);
-  const auto seconds = [reported](const Report& report) {
-    return unless_failed(report, possible(reported ? report.job.ran_seconds : recorded_seconds(report)));
-  };
+/// The time of the command, or that of the recording: nothing for a recording that may have been cut.
+std::optional<double> run_seconds(const Report& report, bool reported) {
+  if (!reported && report.partial) return std::nullopt;
+  return unless_failed(report, possible(reported ? report.job.ran_seconds : recorded_seconds(report)));
+}
+
+ComparedNumber run_times(const Runs& before, const Runs& after, bool reported, const std::vector<double>& earlier) {
+  const auto seconds = [reported](const Report& report) { return run_seconds(report, reported); };
   ComparedNumber time{reported ? "run time" : "recorded time", "s", {}, {}, {}, "", ""};
   time.before = numbers_of_runs(before, seconds);
   time.after = numbers_of_runs(after, seconds);
@@ -103,31 +118,45 @@ ComparedNumber run_times(const Runs& before, const Runs& after, const std::vecto
   return time;
 }
 
-std::optional<double> seconds_per_step(const Report& report) {
-  if (report.totals.empty() || report.totals.front().steps.value_or(0) < 1) return std::nullopt;
-  const auto seconds = possible(report.job.ran_seconds ? report.job.ran_seconds : recorded_seconds(report));
-  return seconds ? unless_failed(report, *seconds / *report.totals.front().steps) : std::nullopt;
+/// Steps are counted in what was recorded: a cut recording has too few for the run's time.
+std::optional<double> seconds_per_step(const Report& report, bool reported) {
+  if (report.partial || report.totals.empty()) return std::nullopt;
+  const double steps = report.totals.front().steps.value_or(0);
+  const auto seconds = run_seconds(report, reported);
+  return seconds && steps >= 1 ? std::optional(*seconds / steps) : std::nullopt;
 }
 
-/// Why no run has this number of its totals.
-std::string why_no(const char* key, const Runs& runs) {
+using NumberOfTotals = std::optional<double> JobTotals::*;
+
+const char* key_of(NumberOfTotals number) {
+  const auto* const known = std::find_if(std::begin(kTotalsNumbers), std::end(kTotalsNumbers),
+                                         [number](const TotalsNumber& one) { return one.value == number; });
+  return known == std::end(kTotalsNumbers) ? "" : known->key;
+}
+
+/// Why no run has all of these numbers of its totals, or none that counts.
+std::string why_no(std::initializer_list<NumberOfTotals> numbers, const Runs& runs) {
+  std::string why(kNotMeasured);
   for (const ComparedRun& run : runs) {
     if (run.report.totals.empty()) continue;
-    const auto note = run.report.totals.front().notes.find(key);
-    if (note != run.report.totals.front().notes.end()) return note->second;
+    const JobTotals& totals = run.report.totals.front();
+    const auto* const missing = std::find_if(
+        numbers.begin(), numbers.end(), [&totals](NumberOfTotals number) { return !(totals.*number).has_value(); });
+    if (missing == numbers.end()) {  // then its note is about its source
+      why = "one side has no run that succeeded and was recorded completely";
+      continue;
+    }
+    const auto note = totals.notes.find(key_of(*missing));
+    if (note != totals.notes.end()) return note->second;
   }
-  return std::string(kNotMeasured);
+  return why;
 }
 
-ComparedNumber step_times(const Runs& before, const Runs& after) {
-  ComparedNumber time{"time per backward pass",
-                      "s",
-                      numbers_of_runs(before, seconds_per_step),
-                      numbers_of_runs(after, seconds_per_step),
-                      {},
-                      "",
-                      ""};
-  if (!time.known()) time.reason = why_no("steps", time.before.empty() ? before : after);
+ComparedNumber step_times(const Runs& before, const Runs& after, bool reported) {
+  const auto seconds = [reported](const Report& report) { return seconds_per_step(report, reported); };
+  ComparedNumber time{
+      "time per backward pass", "s", numbers_of_runs(before, seconds), numbers_of_runs(after, seconds), {}, "", ""};
+  if (!time.known()) time.reason = why_no({&JobTotals::steps}, time.before.empty() ? before : after);
   add_interval(time, 0);
   return time;
 }
@@ -137,15 +166,14 @@ struct Quotient {
   std::string_view name;
   std::string_view unit;
   double scale;
-  std::optional<double> JobTotals::*part;
-  std::optional<double> JobTotals::*whole;
-  const char* key;  // key of the part
+  NumberOfTotals part;
+  NumberOfTotals whole;
 };
 constexpr Quotient kQuotients[] = {
-    {"instructions per cycle", "ratio", 1, &JobTotals::instructions, &JobTotals::cycles, "instructions"},
-    {"stalled cycles", "percent", 100, &JobTotals::stalled_cycles, &JobTotals::cycles, "stalled_cycles"},
-    {"remote memory reads", "percent", 100, &JobTotals::remote_reads, &JobTotals::cache_misses, "remote_reads"},
-    {"memory bandwidth", "bytes/s", 1, &JobTotals::memory_traffic, &JobTotals::seconds, "memory_traffic"},
+    {"instructions per cycle", "ratio", 1, &JobTotals::instructions, &JobTotals::cycles},
+    {"stalled cycles", "percent", 100, &JobTotals::stalled_cycles, &JobTotals::cycles},
+    {"remote memory reads", "percent", 100, &JobTotals::remote_reads, &JobTotals::cache_misses},
+    {"memory bandwidth", "bytes/s", 1, &JobTotals::memory_traffic, &JobTotals::seconds},
 };
 
 std::vector<ComparedNumber> hardware_numbers(const Runs& before, const Runs& after) {
@@ -161,7 +189,8 @@ std::vector<ComparedNumber> hardware_numbers(const Runs& before, const Runs& aft
     ComparedNumber compared{std::string(quotient.name), std::string(quotient.unit), {}, {}, {}, "", ""};
     compared.before = numbers_of_runs(before, value);
     compared.after = numbers_of_runs(after, value);
-    if (!compared.known()) compared.reason = why_no(quotient.key, compared.before.empty() ? before : after);
+    if (!compared.known())
+      compared.reason = why_no({quotient.part, quotient.whole}, compared.before.empty() ? before : after);
     add_interval(compared, 0);
     numbers.push_back(std::move(compared));
   }
@@ -212,16 +241,17 @@ ComparedNumber anomalous_shares(const Runs& before, const Runs& after) {
   return share;
 }
 
-const Finding* finding_in(const Report& report, const std::string& id) {
-  const auto at = std::find_if(report.findings.begin(), report.findings.end(),
-                               [&](const Finding& finding) { return finding.id == id; });
-  return at == report.findings.end() ? nullptr : &*at;
+/// Muting a finding does not remove its cause.
+bool is_found_in(const Report& report, const std::string& id) {
+  const auto has_id = [&id](const auto& one) { return one.id == id; };
+  return std::any_of(report.findings.begin(), report.findings.end(), has_id) ||
+         std::any_of(report.muted.begin(), report.muted.end(), has_id);
 }
 
 /// Why the rule could not look for its cause in this run, or "".
 std::string why_not_judged_in(const Report& report, const std::string& id) {
-  if (finding_in(report, id) != nullptr) return "";
-  if (!was_judged(report)) return "too little was recorded";
+  if (is_found_in(report, id)) return "";
+  if (!was_judged(report)) return "the run could not be judged";
   const auto at = std::find_if(report.not_checked.begin(), report.not_checked.end(),
                                [&](const NotChecked& one) { return one.rule == id; });
   if (at == report.not_checked.end()) return "";
@@ -234,7 +264,7 @@ CauseOnSide cause_in(const Runs& runs, const std::string& id) {
     const std::string why_not = why_not_judged_in(run.report, id);
     if (side.why_not.empty()) side.why_not = why_not;
     side.judged += why_not.empty() ? 1 : 0;
-    side.found += finding_in(run.report, id) != nullptr ? 1 : 0;
+    side.found += is_found_in(run.report, id) ? 1 : 0;
   }
   return side;
 }
@@ -261,18 +291,21 @@ bool in_the_same_place(const Runs& before, const Runs& after, const std::string&
   return std::any_of(ours.begin(), ours.end(), [&](const std::string& one) { return theirs.count(one) > 0; });
 }
 
-/// In runs where the rule could not be checked, the share is unknown, not 0.
+/// In runs where the rule could not be checked, or where its finding has no interval, the share is unknown, not 0.
 ComparedNumber share_of_cause(const Runs& before, const Runs& after, const std::string& id) {
   const auto percent = [&id](const Report& report) -> std::optional<double> {
     if (!why_not_judged_in(report, id).empty()) return std::nullopt;
     std::vector<TimeSpan> spans;
     for (const Finding& finding : report.findings) {
-      if (finding.id == id) spans.insert(spans.end(), finding.intervals.begin(), finding.intervals.end());
+      if (finding.id != id) continue;
+      std::copy_if(finding.intervals.begin(), finding.intervals.end(), std::back_inserter(spans),
+                   [](const TimeSpan& span) { return span.end_utc_ns > span.begin_utc_ns; });
     }
+    if (spans.empty() && is_found_in(report, id)) return std::nullopt;
     return percent_of_run(report, spans);
   };
   ComparedNumber share{id, "percent", numbers_of_runs(before, percent), numbers_of_runs(after, percent), {}, "", ""};
-  if (!share.known()) share.reason = "not checked in any run of one side";
+  if (!share.known()) share.reason = "not known in any run of one side";
   add_interval(share, 0);
   return share;
 }
@@ -355,6 +388,7 @@ struct SameOnBothSides {
 };
 constexpr SameOnBothSides kSameOnBothSides[] = {
     {"commands", [](const Report& report) { return report.job.command; }},
+    {"clusters", [](const Report& report) { return report.job.cluster; }},
     {"nodes", [](const Report& report) { return node_list(report.job.nodes); }},
     {"versions of reveal", [](const Report& report) { return report.tool_version; }},
 };
@@ -374,12 +408,21 @@ void note_differences(const Runs& before, const Runs& after, std::vector<std::st
   }
 }
 
-void note_left_out(const Runs& runs, std::vector<std::string>& notes) {
+void note_left_out(const Runs& runs, bool reported, std::vector<std::string>& notes) {
   for (const ComparedRun& run : runs) {
-    const ReportJob& job = run.report.job;
-    if (has_failed(job)) notes.push_back(run.directory + " failed: its time is not compared");
-    if (!was_judged(run.report)) notes.push_back(run.directory + " was too short to judge: its causes are not known");
-    if (run.report.partial) notes.push_back(run.directory + " is incomplete: part of its data is missing");
+    const bool failed = has_failed(run.report.job);
+    const bool untimed = !failed && !run_seconds(run.report, reported);
+    if (failed) notes.push_back(run.directory + " failed: its time is not compared");
+    if (!was_judged(run.report)) notes.push_back(run.directory + " could not be judged: its causes are not known");
+    if (run.report.partial) {
+      notes.push_back(run.directory + " is incomplete: part of its data is missing" +
+                      (untimed ? ", so its recorded time is not compared" : ""));
+    } else if (untimed) {
+      notes.push_back("the run time of " + run.directory + " is not known");
+    }
+    for (const MutedFinding& muted : run.report.muted) {
+      notes.push_back(fmt::format("{} has a muted finding, which counts as found: {}", run.directory, muted.id));
+    }
   }
 }
 
@@ -437,16 +480,17 @@ JobComparison compare_jobs(const std::vector<ComparedRun>& before, const std::ve
   JobComparison comparison;
   for (const ComparedRun& run : before) comparison.before.push_back(run.directory);
   for (const ComparedRun& run : after) comparison.after.push_back(run.directory);
-  comparison.run_time = run_times(before, after, earlier_seconds);
+  const bool reported = all_reported(before) && all_reported(after);
+  comparison.run_time = run_times(before, after, reported, earlier_seconds);
   comparison.change = time_change(comparison.run_time.difference);
   comparison.sentence = sentence_about_time(comparison);
-  comparison.step_time = step_times(before, after);
+  comparison.step_time = step_times(before, after, reported);
   comparison.hardware = hardware_numbers(before, after);
   comparison.anomalous = anomalous_shares(before, after);
   comparison.causes = compare_causes(before, after);
   note_differences(before, after, comparison.notes);
-  note_left_out(before, comparison.notes);
-  note_left_out(after, comparison.notes);
+  note_left_out(before, reported, comparison.notes);
+  note_left_out(after, reported, comparison.notes);
   return comparison;
 }
 

@@ -27,13 +27,18 @@ std::string trial_row(std::string_view label, std::string_view text, const TextS
   return folded("  " + std::string(label), printable(text, 2000), kTrialColumn, static_cast<std::size_t>(style.width));
 }
 
-std::string times_words(const std::vector<double>& times) {
+/// "3.05 s (3.00, 3.10)": the mean of the runs in complete pairs, and each of them. A trial that was stopped may have
+/// one run more.
+std::string times_words(const std::vector<double>& times, std::size_t pairs) {
   if (times.empty()) return std::string(kNotMeasured);
-  const double mean = arithmetic_mean(times);
+  const std::span<const double> paired = std::span(times).first(pairs > 0 ? pairs : times.size());
+  const double mean = arithmetic_mean(paired);
   const Scale scale = time_scale(mean);
   std::string list;
-  for (const double seconds : times) list += (list.empty() ? "" : ", ") + two_decimals(seconds * scale.factor);
-  return fmt::format("{} ({})", compared_time(mean, scale), list);
+  for (const double seconds : paired) list += (list.empty() ? "" : ", ") + two_decimals(seconds * scale.factor);
+  const bool alone = paired.size() < times.size();
+  return fmt::format("{} ({}){}", compared_time(mean, scale), list,
+                     alone ? fmt::format(" and {} in no pair", compared_time(times.back(), scale)) : "");
 }
 
 /// A diff is printed as it is: folded, patch(1) would not take it.
@@ -84,8 +89,8 @@ std::string trial_as_text(const Trial& trial, const TextStyle& style) {
   text += "\n";
   text += trial_row("line", trial.line, style);
   text += trial_row("command", trial.command, style);
-  text += trial_row("without", times_words(trial.without), style);
-  text += trial_row("with", times_words(trial.with), style);
+  text += trial_row("without", times_words(trial.without, complete_pairs(trial)), style);
+  text += trial_row("with", times_words(trial.with, complete_pairs(trial)), style);
   text +=
       trial_row("order",
                 fmt::format("ABBA, {} after {} to warm up", counted(static_cast<double>(complete_pairs(trial)), "pair"),
@@ -113,7 +118,7 @@ std::string trial_as_json(const Trial& trial) {
   v("with", trial.with);
   v.maybe("interval", trial.difference.value_or(MeanDifference{}), trial.difference.has_value(),
           "fewer than 2 complete pairs");
-  v.constant("method", kPaired);
+  v.word("method", trial.difference ? kPaired : "");
   v.word("stopped", trial.stopped);
   v.word("keep", trial.keep);
   v.word("patch", trial.patch.diff);

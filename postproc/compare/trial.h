@@ -1,5 +1,5 @@
 // A command with and without a line, again and again in the order ABBA, so that slow changes meanwhile (a warming cpu,
-// a filling cache) count for both alike.
+// a filling cache) count for both alike: exactly for an even number of pairs.
 #pragma once
 
 #include <optional>

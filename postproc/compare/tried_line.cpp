@@ -14,7 +14,7 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kOnlyAShellCan = "|&;<>()$`*?[]{}\n";
-constexpr std::string_view kOnlyAShellCanInQuotes = "$`\n";
+constexpr std::string_view kOnlyAShellCanInQuotes = "$`";
 
 constexpr std::string_view kTorchrun = "torchrun";
 
@@ -28,6 +28,7 @@ std::string quoted_text(std::string_view& rest, std::string_view line) {
   const char quote = rest.front();
   std::string text;
   for (rest.remove_prefix(1); !rest.empty() && rest.front() != quote; rest.remove_prefix(1)) {
+    if (rest.front() == '\n') needs_a_shell(line, '\n');  // a patch has one line for each variable
     if (quote == '"') {
       if (kOnlyAShellCanInQuotes.find(rest.front()) != std::string_view::npos) needs_a_shell(line, rest.front());
       const bool escaped = rest.front() == '\\' && rest.size() > 1 && (rest[1] == '"' || rest[1] == '\\');
@@ -46,14 +47,16 @@ bool is_blank(char c) {
 
 std::string next_shell_word(std::string_view& rest, std::string_view line) {
   std::string word;
-  if (rest.front() == '~') needs_a_shell(line, '~');
   while (!rest.empty() && !is_blank(rest.front())) {
+    // A shell puts a home directory there.
+    if (rest.front() == '~' && (word.empty() || word.back() == '=' || word.back() == ':')) needs_a_shell(line, '~');
     if (rest.front() == '\'' || rest.front() == '"') {
       word += quoted_text(rest, line);
       continue;
     }
     if (kOnlyAShellCan.find(rest.front()) != std::string_view::npos) needs_a_shell(line, rest.front());
     if (rest.front() == '\\' && rest.size() > 1) rest.remove_prefix(1);
+    if (rest.front() == '\n') needs_a_shell(line, '\n');
     word += rest.front();
     rest.remove_prefix(1);
   }

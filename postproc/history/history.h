@@ -16,6 +16,8 @@ namespace reveal {
 
 /// Accepted runs that a baseline needs. Below, only configuration is compared.
 inline constexpr std::size_t kLeastRuns = 3;
+/// Accepted runs with which a run is compared, the last ones: a baseline is no older.
+inline constexpr std::size_t kRecentRuns = 20;
 
 /// Never compared, compared in part and compared without a difference are three different things.
 enum class HistoryStatus : std::uint8_t { never_compared, too_few_runs, compared };

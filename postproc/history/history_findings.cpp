@@ -1,6 +1,7 @@
 // Findings of the comparison with earlier runs: none for a run like the others.
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "postproc/diagnose/effective_rule.h"
@@ -15,6 +16,11 @@ namespace {
 constexpr std::size_t kRunsToBeSure = 5;
 constexpr std::size_t kMostEvidence = 6;
 constexpr std::size_t kLongConfiguration = 200;
+
+/// The number of runs in the median.
+std::size_t compared_runs(const HistoryComparison& history) {
+  return std::min(history.accepted, kRecentRuns);
+}
 
 /// The changes that a finding contains.
 struct ReportedChanges {
@@ -57,18 +63,21 @@ void describe_slower(const HistoryComparison& history, const HistoryChange& slow
       !slower.drift && slower.percent >= rule.threshold("warning_percent") && lost >= rule.threshold("warning_seconds");
   finding.severity = material ? Severity::warning : Severity::notice;
   if (history.accepted >= kRunsToBeSure && !slower.drift) finding.confidence = Confidence::likely;
-  finding.sentence = fmt::format("The run took {}; the median of {} is {}.", duration(*slower.observed),
-                                 slower.drift ? "its first runs" : fmt::format("{} earlier runs", history.accepted),
-                                 duration(*slower.expected));
-  finding.impact = {lost, 100 * lost / *slower.observed, "difference to the median of earlier runs"};
+  finding.sentence =
+      fmt::format("The run took {}; the median of {} is {}.", duration(*slower.observed),
+                  slower.drift ? "its first runs" : fmt::format("{} earlier runs", compared_runs(history)),
+                  duration(*slower.expected));
+  finding.impact = {
+      lost, 100 * lost / *slower.observed,
+      slower.drift ? "difference to the median of its first runs" : "difference to the median of earlier runs"};
 }
 
 void describe_changed(const HistoryComparison& history, std::size_t channels, const EffectiveRule& rule,
                       Finding& finding) {
   finding.severity = Severity::info;
-  finding.sentence =
-      fmt::format("{} changed by at least {:.0f} % against {} earlier runs; the run time did not.",
-                  counted(static_cast<double>(channels), "channel"), rule.threshold("min_percent"), history.accepted);
+  finding.sentence = fmt::format(
+      "{} changed by at least {:.0f} % against {} earlier runs; the run did not take longer.",
+      counted(static_cast<double>(channels), "channel"), rule.threshold("min_percent"), compared_runs(history));
   finding.impact.how = "none seen: the run did not take longer";
 }
 
@@ -109,10 +118,10 @@ std::vector<Finding> history_findings(const HistoryComparison& history, const st
                         quantity(change->observed, change->unit), quantity(change->expected, change->unit));
   }
   if (!list.empty()) finding.sentence += " Most changed: " + list + ".";
-  finding.sentence +=
-      reported.configuration.empty()
-          ? " No configuration fact changed."
-          : fmt::format(" New since the run of {}: {}.", date_and_time(history.last_utc_ns), reported.configuration);
+  const std::string last = date_and_time(history.last_utc_ns);
+  finding.sentence += reported.configuration.empty()
+                          ? fmt::format(" No configuration fact changed since the run of {}.", last)
+                          : fmt::format(" New since the run of {}: {}.", last, reported.configuration);
   finding.runner_up = {"", "another input or another version of the program also changes a run"};
   return {finding};
 }

@@ -32,8 +32,8 @@ const RegisteredRule kSlower{rule_of_history({
 
 const RegisteredRule kDrift{rule_of_history({
     .id = "history.drift",
-    .title = "This job has become slower from run to run",
-    .looks_for = "A run time that has grown from run to run, compared with the oldest known runs.",
+    .title = "This job takes longer than its first runs",
+    .looks_for = "A run time above that of the oldest known runs, but not above that of the last ones.",
     .proof = Proof::real,
     .thresholds = {{"min_percent", 20, "percent", "least difference of the run time from the oldest known runs"}},
 })};

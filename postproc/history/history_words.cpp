@@ -16,6 +16,22 @@ std::string fact_words(const HistoryChange& change) {
   return fmt::format("{} is {}, was {}", change.name, word(change.now), word(change.before));
 }
 
+namespace {
+
+/// "25 % longer than usual (600 s)"
+std::string run_time_words(const HistoryChange& change) {
+  return fmt::format("{:.0f} % {} than {} ({})", std::abs(change.percent), change.percent > 0 ? "longer" : "shorter",
+                     change.drift ? "its first runs" : "usual", duration(change.expected.value_or(0)));
+}
+
+/// "12 runs", "the last 20 of 57 runs"
+std::string baseline_words(std::size_t accepted) {
+  const std::string runs = counted(static_cast<double>(accepted), "run");
+  return accepted > kRecentRuns ? fmt::format("the last {} of {}", kRecentRuns, runs) : runs;
+}
+
+}  // namespace
+
 std::string sentence_of(const HistoryComparison& history) {
   std::size_t channels = 0;
   std::size_t facts = 0;
@@ -23,10 +39,7 @@ std::string sentence_of(const HistoryComparison& history) {
   for (const HistoryChange& change : history.changes) {
     channels += change.what == HistoryChange::What::channel ? 1 : 0;
     facts += change.what == HistoryChange::What::configuration ? 1 : 0;
-    if (change.what == HistoryChange::What::run_time) {
-      run_time = fmt::format("{:.0f} % {} than usual ({})", std::abs(change.percent),
-                             change.percent > 0 ? "longer" : "shorter", duration(change.expected.value_or(0)));
-    }
+    if (change.what == HistoryChange::What::run_time) run_time = run_time_words(change);
   }
   std::string text;
   if (history.status == HistoryStatus::too_few_runs) {
@@ -35,7 +48,7 @@ std::string sentence_of(const HistoryComparison& history) {
                     counted(static_cast<double>(history.runs), "earlier run"), history.runs == 1 ? "matches" : "match",
                     history.accepted == 1 ? "1 is" : fmt::format("{} are", history.accepted), kLeastRuns);
   } else {
-    text = fmt::format("compared with {} since {}: ", counted(static_cast<double>(history.accepted), "run"),
+    text = fmt::format("compared with {} since {}: ", baseline_words(history.accepted),
                        date_and_time(history.first_utc_ns));
     std::vector<std::string> parts;
     if (!run_time.empty()) parts.push_back(run_time);

@@ -266,10 +266,11 @@ std::vector<const StoredRun*> beyond_limits(const std::vector<StoredRun>& runs, 
   std::vector<const StoredRun*> beyond;
   std::size_t kept = 0;
   std::uint64_t bytes = 0;
+  bool large = false;  // a run did not fit: no older one stays for it
   for (const StoredRun& run : runs) {
     const bool old = limits.begun_before_utc_ns != 0 && run.record.begin_utc_ns < limits.begun_before_utc_ns;
     const bool many = limits.most_runs && kept >= *limits.most_runs;
-    const bool large = limits.most_bytes && bytes + run.bytes > *limits.most_bytes;
+    large = large || (limits.most_bytes && bytes + run.bytes > *limits.most_bytes);
     if (run.why_not.empty() && (old || many || large)) {
       beyond.push_back(&run);
     } else {

@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
-#include <fstream>
 #include <set>
 #include <thread>
 
@@ -79,6 +78,12 @@ void execute(sqlite3* database, const char* sql) {
   }
 }
 
+/// Not if filling it was interrupted, or another program emptied it.
+bool is_filled(sqlite3* database) {
+  Statement version(database, "PRAGMA user_version");
+  return version.step() && version.text(0) == "1";
+}
+
 void insert(sqlite3* database, const fs::path& job_directory, const RunRecord& record) {
   Statement(database, "INSERT OR REPLACE INTO runs (directory, key, begin_utc_ns, record) VALUES (?1, ?2, ?3, ?4)")
       .bind(1, job_directory.string())
@@ -112,19 +117,41 @@ std::string unwritable_part(const fs::path& directory) {
   return ::access(there.c_str(), W_OK | X_OK) == 0 ? "" : there.string();
 }
 
-std::set<std::string> remembered_roots(const fs::path& state) {
-  std::set<std::string> roots;
+namespace {
+
+/// The newest folders, the oldest of them first.
+std::vector<std::string> listed_roots(const fs::path& state) {
+  std::vector<std::string> roots;
   try {
     const std::string text = read_text_file(state / kRoots, kLargestRoots);
-    for (std::size_t begin = 0; begin < text.size() && roots.size() < kMostRoots;) {
+    for (std::size_t begin = 0; begin < text.size();) {
       const std::size_t end = std::min(text.find('\n', begin), text.size());
-      if (end > begin) roots.insert(text.substr(begin, end - begin));
+      if (end > begin) roots.push_back(text.substr(begin, end - begin));
       begin = end + 1;
     }
   } catch (const Error&) {
     return {};  // before the first report of this user
   }
+  if (roots.size() > kMostRoots) roots.erase(roots.begin(), roots.end() - kMostRoots);
   return roots;
+}
+
+/// Files that others put there would count as runs of this user.
+void keep_to_this_user(const fs::path& directory) {
+  struct stat status {};
+  if (::stat(directory.c_str(), &status) != 0) throw system_error(directory.string(), errno);
+  if (status.st_uid != ::geteuid()) throw Error(directory.string() + " belongs to another user");
+  constexpr fs::perms kOthersWrite = fs::perms::group_write | fs::perms::others_write;
+  std::error_code error;
+  if ((status.st_mode & 022) != 0) fs::permissions(directory, kOthersWrite, fs::perm_options::remove, error);
+  if (error) throw Error(directory.string() + " can be written by others: " + error.message());
+}
+
+}  // namespace
+
+std::set<std::string> remembered_roots(const fs::path& state) {
+  const std::vector<std::string> roots = listed_roots(state);
+  return {roots.begin(), roots.end()};
 }
 
 RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
@@ -132,6 +159,7 @@ RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
   const bool created = fs::create_directories(directory, error);
   if (error) throw Error(directory.string() + ": " + error.message());
   if (created) fs::permissions(directory, fs::perms::owner_all, error);
+  keep_to_this_user(directory);
   // The locks of SQLite do not hold there.
   if (is_on_network(directory)) throw Error(directory.string() + ": reveal keeps no index on a network file system");
   lock_ = ::open((directory / kLock).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -145,8 +173,6 @@ RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
     std::this_thread::sleep_for(10ms);
   }
   try {
-    // SQLite takes an empty file for an empty database; another program emptied it.
-    const bool fresh = !fs::exists(directory / kDatabase, error) || fs::file_size(directory / kDatabase, error) == 0;
     try {
       open();
     } catch (const Error&) {
@@ -158,7 +184,7 @@ RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
       fs::remove(directory / (std::string(kDatabase) + "-journal"), error);
       open();
     }
-    if (fresh || rebuilt_) rebuild();
+    if (!is_filled(database_)) rebuild();
   } catch (...) {
     close();
     ::close(lock_);
@@ -200,20 +226,18 @@ void RunIndex::rebuild() {
   for (const std::string& root : roots) {
     for (const auto& [directory, record] : records_in(root)) insert(database_, directory, record);
   }
+  execute(database_, "PRAGMA user_version = 1");
   execute(database_, "COMMIT");
 }
 
 void RunIndex::remember_root(const fs::path& root) {
-  std::string known;
-  try {
-    known = read_text_file(directory_ / kRoots, kLargestRoots);
-  } catch (const Error&) {
-    known.clear();
-  }
-  const std::string line = root.string() + "\n";
-  if (root.string().find('\n') != std::string::npos) return;
-  if (known.starts_with(line) || known.find("\n" + line) != std::string::npos) return;
-  std::ofstream(directory_ / kRoots, std::ios::app) << line;
+  std::vector<std::string> roots = listed_roots(directory_);
+  const std::string line = root.string();
+  if (line.find('\n') != std::string::npos || std::find(roots.begin(), roots.end(), line) != roots.end()) return;
+  roots.push_back(line);
+  std::string text;
+  for (const std::string& one : roots) text += one + "\n";
+  publish_file(directory_, kRoots, text);
 }
 
 std::vector<RunRecord> RunIndex::runs(const std::string& key) {

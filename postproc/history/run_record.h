@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +15,8 @@
 namespace reveal {
 
 inline constexpr std::size_t kLargestRunRecord = 256 << 10;
+/// Begin of RunRecord::why_not of a run with a finding; its id follows.
+inline constexpr std::string_view kHadFinding = "it had a finding: ";
 
 struct RunChannel {
   std::string name;

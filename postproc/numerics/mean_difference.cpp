@@ -21,6 +21,23 @@ double freedom(std::span<const double> values) {
   return values.empty() ? 0 : static_cast<double>(values.size() - 1);
 }
 
+/// A sum of squares, and its degrees of freedom.
+struct Squares {
+  double sum = 0;
+  double df = 0;
+};
+
+/// By the mean square successive difference (von Neumann et al., Ann. Math. Stat. 12, 1941), with the degrees of
+/// freedom of an estimate of its variance.
+Squares squares_of_neighbours(std::span<const double> values) {
+  if (values.size() < 2) return {};
+  const auto count = static_cast<double>(values.size());
+  double sum = 0;
+  for (std::size_t i = 1; i < values.size(); ++i) sum += (values[i] - values[i - 1]) * (values[i] - values[i - 1]) / 2;
+  const double df = 2 * (count - 1) * (count - 1) / (3 * count - 4);
+  return {sum / (count - 1) * df, df};
+}
+
 MeanDifference with_standard_error(double difference, double error, double df) {
   if (error <= 0) return {difference, difference, difference, difference == 0 ? 1.0 : 0.0, df};
   const double reach = t_critical(kConfidence, df) * error;
@@ -68,9 +85,10 @@ std::optional<MeanDifference> welch_difference(std::span<const double> first, st
 
 std::optional<MeanDifference> pooled_difference(std::span<const double> first, std::span<const double> second,
                                                 std::span<const double> others, double least_variance) {
-  const double df = freedom(first) + freedom(second) + freedom(others);
+  const Squares of_others = squares_of_neighbours(others);
+  const double df = freedom(first) + freedom(second) + of_others.df;
   if (first.empty() || second.empty() || df < 1) return std::nullopt;
-  const double squares = squares_around_mean(first) + squares_around_mean(second) + squares_around_mean(others);
+  const double squares = squares_around_mean(first) + squares_around_mean(second) + of_others.sum;
   const double variance = std::max(squares / df, least_variance);
   const double error =
       std::sqrt(variance * (1 / static_cast<double>(first.size()) + 1 / static_cast<double>(second.size())));

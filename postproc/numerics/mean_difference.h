@@ -41,8 +41,9 @@ struct IndependentValues {
                                                              std::span<const double> second, double least_variance,
                                                              IndependentValues independent);
 
-/// The difference of groups that share one spread; `others`, of the same spread, may help to estimate it. Nothing if
-/// the three together are too few for a spread, or if a group is empty.
+/// The difference of groups that share one spread; `others`, of the same spread and in the order of time, may help to
+/// estimate it: by the differences of neighbours, so that a change of their level counts once. Nothing if the three
+/// together are too few for a spread, or if a group is empty.
 [[nodiscard]] std::optional<MeanDifference> pooled_difference(std::span<const double> first,
                                                               std::span<const double> second,
                                                               std::span<const double> others = {},

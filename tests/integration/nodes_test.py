@@ -350,6 +350,9 @@ def backtest():
     outcome = made["jobs"][0]["rules"][0]["outcome"]
     check(outcome == "appeared" and made["totals"][0]["appeared"] == 1, f"a file system that is not empty: {made}")
     check("-> notice on 1 node" in run(*tried).stdout, "before and after")
+    (work / "muted.conf").write_text('[report]\nmute = ["io.fs_full"]\n')
+    made = json.loads(run(*tried, "traces/../traces/reveal-5", "--config", "muted.conf", "--json").stdout)
+    check(made["totals"][0]["appeared"] == made["totals"][0]["jobs"] == 1, f"a muted rule, a job given twice: {made}")
     check("not analysed" in run("backtest", "cpu.outsider", "--set", "min_cpu=1", jobs[3], status=1).stdout, "no trace")
 
 

@@ -8,6 +8,7 @@
 
 #include "hdf5schema/basics/file_text.h"
 #include "postproc/analysis/node_analysis.h"
+#include "postproc/history/run_index.h"
 #include "synthetic_node.h"
 #include "tests/unit/temporary_directory.h"
 
@@ -34,6 +35,7 @@ class JobHistory : public testing::Test {
     trace.telemetry.begin_utc_ns += number * kHour;
     trace.header.job_id = std::to_string(4711 + number);
     trace.header.run_key = run_key_;
+    trace.header.cluster = cluster_;
     trace.header.command = "python3";
     const std::vector<NodeSummary> summaries{analyse(trace, {})};
     Report report = merge_summaries(summaries, {}, {});
@@ -50,6 +52,7 @@ class JobHistory : public testing::Test {
   const fs::path work_ = directory_of_test_.path();
   HistoryOptions options_;
   std::string run_key_ = "0123456789abcdef0123456789abcdef";
+  std::string cluster_;
   std::vector<InputProblem> problems_;
 };
 
@@ -90,6 +93,28 @@ TEST_F(JobHistory, GrowsFromNothingToABaseline) {
   EXPECT_TRUE(problems_.empty());
 }
 
+TEST_F(JobHistory, DoesNotTakeAPartOfARunForAFasterOne) {
+  for (int run = 0; run < 4; ++run) static_cast<void>(report(run, 120 + run % 2));
+  Report part = report(4, 60);
+  EXPECT_NE(part.history.sentence.find("shorter than usual"), std::string::npos) << part.history.sentence;
+  const auto compared_again = [&] {
+    static_cast<void>(compare_with_earlier(work_ / "jobs/reveal-4", {}, options_, {}, part, problems_));
+    return part.history.sentence;
+  };
+  part.job.exit_code = 3;
+  const std::string failed = compared_again();
+  EXPECT_EQ(failed.find("shorter"), std::string::npos) << failed;
+  EXPECT_TRUE(failed.ends_with("; its run time is not compared, because it failed")) << failed;
+  EXPECT_TRUE(std::none_of(part.history.changes.begin(), part.history.changes.end(),
+                           [](const HistoryChange& one) { return one.what == HistoryChange::What::run_time; }));
+  part.job.exit_code.reset();
+  part.partial = true;
+  const std::string cut = compared_again();
+  EXPECT_TRUE(cut.ends_with("; its run time is not compared, because its recording is incomplete")) << cut;
+  part.job.ran_seconds = 60;
+  EXPECT_NE(compared_again().find("shorter than usual"), std::string::npos) << "the command itself took 60 s";
+}
+
 TEST_F(JobHistory, RemembersFindingsAndNoObservations) {
   const fs::path directory = work_ / "jobs/reveal-0";
   fs::create_directories(directory);
@@ -110,6 +135,13 @@ TEST_F(JobHistory, NeverComparesTwoScriptsOfOneInterpreter) {
   EXPECT_EQ(other.history.status, HistoryStatus::never_compared);
   EXPECT_EQ(other.history.reason, "no earlier run of this command and shape is known");
   for (const Finding& reported : other.findings) EXPECT_NE(reported.kind, FindingKind::history);
+}
+
+TEST_F(JobHistory, NeverComparesRunsOfTwoClusters) {
+  cluster_ = "hydra";
+  for (int run = 0; run < 4; ++run) static_cast<void>(report(run, 36));
+  cluster_ = "della";
+  EXPECT_EQ(report(5, 75).history.status, HistoryStatus::never_compared);
 }
 
 TEST_F(JobHistory, NeverComparesRunsOfWhichOnlyTheInterpreterIsKnown) {
@@ -153,6 +185,16 @@ TEST_F(JobHistory, NeedsNoIndex) {
   const Report second = report(1, 120);
   EXPECT_EQ(second.history.runs, 1U) << "the runs beside this one are found without it";
   EXPECT_NE(second.history.sentence.find("only the runs in the same directory are known"), std::string::npos);
+  EXPECT_TRUE(problems_.empty());
+}
+
+TEST_F(JobHistory, TriesAnIndexAgainThatWasBusy) {
+  const fs::path directory = work_ / "jobs/reveal-0";
+  fs::create_directories(directory);
+  Report one;
+  keep_run({.place = directory, .record = {.run_id = "1", .key = "key"}, .without_index = "it was busy"}, options_, one,
+           problems_);
+  EXPECT_EQ(RunIndex(work_ / "state").runs("key").size(), 1U);
   EXPECT_TRUE(problems_.empty());
 }
 

@@ -49,6 +49,16 @@ TEST(Backtest, TellsWhatAppearedWentChangedAndStayed) {
   EXPECT_EQ(both.seconds, 12);
 }
 
+TEST(Backtest, CountsARuleThatWasCheckedOnSomeNodes) {
+  Report before = report_with({finding_of("cpu.outsider", {"n1"}, 10)});
+  Report after;
+  for (Report* report : {&before, &after}) {
+    report->not_checked = {{"cpu.outsider", "not measured (on 1 of 4 nodes)", true}};
+  }
+  EXPECT_EQ(outcome(before, after), BacktestOutcome::went);
+  EXPECT_EQ(outcome(after, after), BacktestOutcome::without);
+}
+
 TEST(Backtest, NamesOtherRulesToWhichTheChangeLed) {
   const BacktestedJob job = compare_findings(
       report_with({finding_of("cpu.outsider", {"n1"}, 10), finding_of("mem.swap_activity", {"n1"}, 1)}),

@@ -17,13 +17,14 @@ ComparedRun run_with_key(const std::string& key, std::int64_t begin) {
 }
 
 void keep_in(const std::filesystem::path& state, const std::string& key, std::int64_t begin, double seconds,
-             bool accepted = true) {
+             const std::string& why_not = "") {
   RunRecord record;
   record.run_id = std::to_string(begin);
   record.key = key;
   record.begin_utc_ns = begin;
   record.seconds = seconds;
-  record.accepted = accepted;
+  record.accepted = why_not.empty();
+  record.why_not = why_not;
   RunIndex(state).put("/runs/" + record.run_id, record);
 }
 
@@ -36,11 +37,13 @@ class EarlierRuns : public testing::Test {
 TEST_F(EarlierRuns, AreNormalOnesOfTheSameCommandWithoutTheComparedOnes) {
   keep_in(state_.directory, "solver", 100, 80);
   keep_in(state_.directory, "solver", 200, 81);
-  keep_in(state_.directory, "solver", 300, 300, false);
+  keep_in(state_.directory, "solver", 300, 300, "it failed");
+  keep_in(state_.directory, "solver", 350, 98, "it had a finding: history.slower");
+  keep_in(state_.directory, "solver", 360, 99, "it had a finding: cpu.outsider");
   keep_in(state_.directory, "solver", 400, 94);
   keep_in(state_.directory, "train", 500, 7);
   const auto seconds = seconds_of_earlier_runs({run_with_key("solver", 400)}, {run_with_key("solver", 600)}, state_);
-  EXPECT_EQ(seconds, (std::vector<double>{81, 80}));
+  EXPECT_EQ(seconds, (std::vector<double>{80, 81, 98}));
 }
 
 TEST_F(EarlierRuns, AreNoneOfAnotherCommandOnOneSide) {

@@ -125,6 +125,29 @@ TEST(JobComparison, DoesNotMixToldAndRecordedTimes) {
   EXPECT_EQ(comparison.run_time.after, std::vector{100.0});
 }
 
+TEST(JobComparison, LeavesTheTimeOfACutRecordingOut) {
+  ComparedRun cut = healthy_run(0);
+  cut.report.partial = true;
+  cut.report.job.ran_seconds.reset();
+  cut.report.job.exit_code.reset();
+  cut.report.job.end_utc_ns = cut.report.job.begin_utc_ns + 20 * kSecond;
+  const JobComparison comparison = compare_jobs({healthy_run(80), healthy_run(81)}, {cut});
+  EXPECT_EQ(comparison.change, TimeChange::not_known) << comparison.sentence;
+  EXPECT_TRUE(comparison.run_time.after.empty());
+  EXPECT_EQ(comparison.notes, std::vector{cut.directory + " is incomplete: part of its data is missing, so its "
+                                                          "recorded time is not compared"});
+  cut.report.job.ran_seconds = 94;
+  EXPECT_EQ(compare_jobs({healthy_run(80)}, {cut}).run_time.after, std::vector{94.0});
+}
+
+TEST(JobComparison, NamesARunWithoutATime) {
+  ComparedRun untimed = healthy_run(0);
+  untimed.report.job.ran_seconds.reset();
+  untimed.report.job.end_utc_ns = 0;
+  const JobComparison comparison = compare_jobs({healthy_run(80)}, {untimed, healthy_run(81)});
+  EXPECT_EQ(comparison.notes, std::vector{"the run time of " + untimed.directory + " is not known"});
+}
+
 TEST(JobComparison, TellsWhatAppearedAndForHowLong) {
   const JobComparison comparison =
       compare_jobs({healthy_run(80), healthy_run(81)}, {disturbed_run(94, 40, 55), disturbed_run(95, 30, 47)});
@@ -141,6 +164,18 @@ TEST(JobComparison, TellsWhatAppearedAndForHowLong) {
   ASSERT_TRUE(cause.share.difference);
   EXPECT_NEAR(cause.share.difference->low, 16 - 12.706204736, 1e-6);
   EXPECT_NEAR(arithmetic_mean(comparison.anomalous.after), 16, 1e-9);
+}
+
+TEST(JobComparison, TakesEqualValuesForNoCertainty) {
+  const JobComparison healthy = compare_jobs({healthy_run(80), healthy_run(81)}, {healthy_run(80), healthy_run(81)});
+  EXPECT_EQ(healthy.anomalous.before, (std::vector{0.0, 0.0}));
+  EXPECT_FALSE(healthy.anomalous.difference);
+  EXPECT_EQ(healthy.anomalous.reason, "the runs of each side have equal values, which show no spread");
+  const JobComparison disturbed =
+      compare_jobs({healthy_run(80), healthy_run(81)}, {disturbed_run(94), disturbed_run(95)});
+  EXPECT_EQ(disturbed.anomalous.after.size(), 2U);
+  EXPECT_FALSE(disturbed.anomalous.difference);
+  EXPECT_FALSE(disturbed.causes.at(0).share.difference);
 }
 
 TEST(JobComparison, CountsOverlappingIntervalsOnceAndOnlyWithinTheRun) {
@@ -176,12 +211,34 @@ TEST(JobComparison, DoesNotTakeUncheckedForGone) {
   EXPECT_EQ(compare_jobs({disturbed_run(94)}, {unchecked, healthy_run(80)}).causes.front().change, CauseChange::went);
 }
 
+TEST(JobComparison, DoesNotTakeMutedForGone) {
+  ComparedRun muted = healthy_run(93);
+  muted.report.muted = {{"cpu.outsider", "", Severity::warning, {"n01"}, "cpu.outsider in reveal.conf:3"}};
+  const JobComparison comparison = compare_jobs({disturbed_run(94)}, {muted});
+  ASSERT_EQ(comparison.causes.size(), 1U);
+  EXPECT_EQ(comparison.causes[0].change, CauseChange::stayed);
+  EXPECT_EQ(comparison.causes[0].after, (CauseOnSide{1, 1, 1, ""}));
+  EXPECT_TRUE(comparison.causes[0].share.after.empty()) << "its intervals are not kept";
+  EXPECT_EQ(comparison.notes,
+            std::vector{muted.directory + " has a muted finding, which counts as found: cpu.outsider"});
+}
+
+TEST(JobComparison, DoesNotTakeAFindingWithoutAnIntervalForNoTime) {
+  ComparedRun run = disturbed_run(94);
+  run.report.findings.front().intervals = {TimeSpan{}};
+  const ComparedCause cause = compare_jobs({healthy_run(80)}, {run}).causes.at(0);
+  EXPECT_EQ(cause.change, CauseChange::appeared);
+  EXPECT_TRUE(cause.share.after.empty());
+  EXPECT_EQ(cause.share.reason, "not known in any run of one side");
+}
+
 TEST(JobComparison, DoesNotTakeTooShortForHealthy) {
   ComparedRun brief = healthy_run(4);
   brief.report.verdict.status = VerdictStatus::insufficient_data;
   const JobComparison comparison = compare_jobs({disturbed_run(94)}, {brief});
   EXPECT_EQ(comparison.causes.front().change, CauseChange::not_known);
   EXPECT_FALSE(comparison.anomalous.known());
+  EXPECT_EQ(comparison.notes, std::vector{brief.directory + " could not be judged: its causes are not known"});
 }
 
 TEST(JobComparison, DoesNotCountIntervalsThatWereLeftOut) {
@@ -212,8 +269,12 @@ TEST(JobComparison, NotesWhatElseIsNotTheSame) {
   ComparedRun other = healthy_run(80);
   other.report.job.command = "train.py";
   other.report.job.nodes = {"n02", "n03"};
-  const JobComparison comparison = compare_jobs({healthy_run(80)}, {other});
+  other.report.job.cluster = "hydra";
+  ComparedRun run = healthy_run(80);
+  run.report.job.cluster = "della";
+  const JobComparison comparison = compare_jobs({run}, {other});
   EXPECT_EQ(comparison.notes, (std::vector<std::string>{"the commands differ: solver before, train.py after",
+                                                        "the clusters differ: della before, hydra after",
                                                         "the nodes differ: n01 before, n[02-03] after"}));
 }
 
@@ -246,6 +307,28 @@ TEST(JobComparison, HasAStepTimeWhereTheJobTellsItsSteps) {
   const ComparedNumber steps = compare_jobs({before}, {after}).step_time;
   EXPECT_EQ(steps.before, std::vector{2.0});
   EXPECT_EQ(steps.after, std::vector{2.0});
+}
+
+TEST(JobComparison, HasStepTimesOfOneKindOfRunTime) {
+  ComparedRun told = healthy_run(80);
+  ComparedRun untold = healthy_run(0);
+  untold.report.job.ran_seconds.reset();
+  for (ComparedRun* run : {&told, &untold}) run->report.totals = {JobTotals{}};
+  told.report.totals.front().steps = 40;
+  untold.report.totals.front().steps = 50;
+  const ComparedNumber steps = compare_jobs({told}, {untold}).step_time;
+  EXPECT_EQ(steps.before, std::vector{2.5}) << "both recordings took 100 s";
+  EXPECT_EQ(steps.after, std::vector{2.0});
+}
+
+TEST(JobComparison, HasNoStepTimeOfACutRecording) {
+  ComparedRun cut = healthy_run(80);
+  cut.report.partial = true;
+  cut.report.totals = {JobTotals{.notes = {{"steps", "backward passes of PyTorch"}}}};
+  cut.report.totals.front().steps = 40;
+  const ComparedNumber steps = compare_jobs({cut}, {healthy_run(94)}).step_time;
+  EXPECT_TRUE(steps.before.empty()) << "the command made more steps in its 80 s";
+  EXPECT_EQ(steps.reason, "one side has no run that succeeded and was recorded completely");
 }
 
 /// A run with counted processors and memory.
@@ -302,6 +385,9 @@ TEST(JobComparison, TakesNoCounterOfOneSideForAChange) {
       EXPECT_FALSE(one.reason.empty()) << one.name;
     }
   }
+  failed.report.totals.front().notes["instructions"] = "the processors' counters, of the job's tasks";
+  EXPECT_EQ(compare_jobs({counted_run(80, 1.5, 2e9)}, {failed}).hardware.at(0).reason,
+            "one side has no run that succeeded and was recorded completely");
 }
 
 TEST(ComparisonPage, FoldsAndSaysEverything) {

@@ -57,6 +57,22 @@ TEST(Trial, UsesCompletePairsOnly) {
   EXPECT_EQ(concluded({}, {}).sentence, "0 pairs of runs: at least 2 are needed.");
 }
 
+TEST(Trial, PrintsTheMeansThatItCompares) {
+  const Trial stopped = concluded({3, 3.1, 9}, {2, 2.05});
+  EXPECT_TRUE(stopped.sentence.starts_with("With the line the run time was 2.02 s instead of 3.05 s"))
+      << stopped.sentence;
+  const std::string text = trial_as_text(stopped, {});
+  EXPECT_NE(text.find("  without      3.05 s (3.00, 3.10) and 9.00 s in no pair\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("  with         2.02 s (2.00, 2.05)\n"), std::string::npos) << text;
+}
+
+TEST(Trial, NamesAMethodOnlyWithAnInterval) {
+  const auto one_pair = nlohmann::json::parse(trial_as_json(concluded({3}, {2})));
+  EXPECT_TRUE(one_pair.at("interval").is_null());
+  EXPECT_TRUE(one_pair.at("method").is_null());
+  EXPECT_TRUE(nlohmann::json::parse(trial_as_json(concluded({3, 3.1}, {2, 2.05}))).at("method").is_string());
+}
+
 TEST(Trial, PrintsThePatchAsItIs) {
   Trial trial = concluded({3, 3.1}, {2, 2.1});
   trial.keep = "taskset -c 0 ./train";

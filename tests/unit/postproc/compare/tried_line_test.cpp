@@ -41,11 +41,13 @@ TEST(TriedLine, IsVariablesAndWordsBeforeTheCommand) {
 }
 
 TEST(TriedLine, RefusesWhatOnlyAShellCanDo) {
-  for (const std::string line : {"a | b", "a; rm b", "a && b", "echo > x", "A=$B", "A=\"$(id)\"", "a `id`", "~/x",
-                                 "cat *", "taskset -c {0,1}", "a\nb", "(a)", "a < b", "a & b"}) {
+  for (const std::string line :
+       {"a | b", "a; rm b", "a && b", "echo > x", "A=$B", "A=\"$(id)\"", "a `id`", "~/x", "cat *", "taskset -c {0,1}",
+        "a\nb", "(a)", "a < b", "a & b", "A=~/x", "A=/x:~/y", "A='x\ny'", "A=x\\\ny"}) {
     EXPECT_NE(refusal(line).find("needs a shell"), std::string::npos) << line;
   }
   EXPECT_EQ(parse_tried_line("OMP_PLACES='{0:4}'", "x").set, (Set{{"OMP_PLACES", "{0:4}"}})) << "quoted, it is itself";
+  EXPECT_EQ(parse_tried_line("A='~/x' B=x~", "x").set, (Set{{"A", "~/x"}, {"B", "x~"}}));
 }
 
 TEST(TriedLine, RefusesWhatIsNoLineToTry) {

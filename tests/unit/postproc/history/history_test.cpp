@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "postproc/history/run_index.h"
@@ -97,8 +98,23 @@ TEST(History, SeesARunThatTookLonger) {
   EXPECT_NE(history.sentence.find("% longer than usual"), std::string::npos) << history.sentence;
 }
 
+TEST(History, DoesNotTakeAFewUnsteadyRunsForSteadyOnes) {
+  std::vector<RunRecord> earlier = runs(3);
+  const double seconds[] = {1000, 1180, 1030};
+  for (std::size_t i = 0; i < earlier.size(); ++i) earlier[i].seconds = seconds[i];
+  RunRecord now = run(3);
+  now.seconds = 1400;
+  const HistoryComparison history = compare_runs(now, earlier);
+  EXPECT_TRUE(findings(history).empty()) << history.sentence;
+}
+
 TEST(History, DoesNotComplainOfARunThatWasFaster) {
   EXPECT_TRUE(findings(compare_runs(run(8, 400), runs(8))).empty());
+  RunRecord other = run(12, 400);
+  for (std::size_t c = 0; c < other.channels.size(); c += 2) other.channels[c].value *= 3;
+  const auto reported = findings(compare_runs(other, runs(12)));
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_NE(reported[0].sentence.find("; the run did not take longer."), std::string::npos) << reported[0].sentence;
 }
 
 TEST(History, SaysWhatIsNewSinceWhen) {
@@ -144,6 +160,15 @@ TEST(History, LearnsNothingFromRunsWithFindings) {
   EXPECT_EQ(history.changes[0].since_utc_ns, run(4).begin_utc_ns);
 }
 
+TEST(History, NamesTheNumberOfRunsThatItComparedWith) {
+  const HistoryComparison history = compare_runs(run(57, 780), runs(57));
+  EXPECT_TRUE(history.sentence.starts_with("compared with the last 20 of 57 runs since ")) << history.sentence;
+  const auto reported = findings(history);
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_NE(reported[0].sentence.find("; the median of 20 earlier runs is "), std::string::npos)
+      << reported[0].sentence;
+}
+
 TEST(History, SeesADriftAgainstTheOldestRuns) {
   std::vector<RunRecord> earlier;
   for (int i = 0; i < 40; ++i) earlier.push_back(run(i, 600 * (1 + 0.008 * i)));
@@ -154,6 +179,11 @@ TEST(History, SeesADriftAgainstTheOldestRuns) {
   ASSERT_EQ(reported.size(), 1U);
   EXPECT_TRUE(history.changes[0].drift);
   EXPECT_EQ(reported[0].id, "history.drift");
+  EXPECT_NE(history.sentence.find("% longer than its first runs ("), std::string::npos) << history.sentence;
+  EXPECT_EQ(reported[0].impact.how, "difference to the median of its first runs");
+  // Configurations of the first runs were not compared.
+  EXPECT_TRUE(reported[0].sentence.ends_with("No configuration fact changed since the run of 2025-11-22 01:32:05 UTC."))
+      << reported[0].sentence;
 }
 
 TEST(History, ComparesLikeWithLikeOnly) {
@@ -232,6 +262,21 @@ TEST_F(HistoryIndex, IsMadeAgainFromTheDirectories) {
   EXPECT_EQ(RunIndex(state_).runs("key").size(), 4U);
 }
 
+TEST_F(HistoryIndex, IsFilledAgainIfThatWasInterrupted) {
+  for (int i = 0; i < 4; ++i) report(i);
+  const fs::path empty = work_ / "state/empty";
+  EXPECT_TRUE(RunIndex(empty).runs("key").empty());
+  fs::copy_file(empty / "history.sqlite", state_ / "history.sqlite", fs::copy_options::overwrite_existing);
+  EXPECT_TRUE(RunIndex(state_).runs("key").empty()) << "it was filled: there was nothing";
+  std::fstream file(state_ / "history.sqlite", std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(60);  // user_version (sqlite.org/fileformat.html): tables are there, and their rows were never committed
+  file.write("\0\0\0\0", 4);
+  file.close();
+  RunIndex index(state_);
+  EXPECT_EQ(index.runs("key").size(), 4U);
+  EXPECT_FALSE(index.rebuilt()) << "it was not damaged";
+}
+
 TEST_F(HistoryIndex, SurvivesDamageInTheMiddle) {
   for (int i = 0; i < 12; ++i) report(i);
   const auto size = fs::file_size(state_ / "history.sqlite");
@@ -262,6 +307,30 @@ TEST_F(HistoryIndex, ForgetsOneDirectory) {
   index.forget(work_ / "jobs/reveal-1");
   index.forget(work_ / "jobs/reveal-99");
   EXPECT_EQ(index.runs("key").size(), 2U);
+}
+
+TEST_F(HistoryIndex, RemembersTheNewestFolders) {
+  RunIndex index(state_);
+  std::ofstream roots(state_ / "history.roots");
+  for (int i = 0; i < 300; ++i) roots << "/runs/" << i << "\n";
+  roots.close();
+  index.put("/runs/new/reveal-1", run(1));
+  const std::set<std::string> remembered = remembered_roots(state_);
+  EXPECT_EQ(remembered.size(), 200U);
+  EXPECT_TRUE(remembered.contains("/runs/new"));
+  EXPECT_TRUE(remembered.contains("/runs/299"));
+  EXPECT_FALSE(remembered.contains("/runs/0"));
+  EXPECT_LT(fs::file_size(state_ / "history.roots"), 4000U) << "it does not grow without end";
+}
+
+TEST_F(HistoryIndex, IsOfThisUserAlone) {
+  fs::create_directories(state_);
+  fs::permissions(state_, fs::perms::all);
+  EXPECT_TRUE(RunIndex(state_).runs("key").empty());
+  EXPECT_EQ(fs::status(state_).permissions() & (fs::perms::group_write | fs::perms::others_write), fs::perms::none);
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a directory of another user";
+  ASSERT_EQ(::chown(state_.c_str(), 65534, 65534), 0);
+  EXPECT_ANY_THROW(RunIndex{state_});
 }
 
 TEST_F(HistoryIndex, SaysWhenThereIsNoPlaceForIt) {

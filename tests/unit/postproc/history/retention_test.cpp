@@ -230,6 +230,8 @@ TEST(RetentionLimits, SelectByAgeNumberAndTotalSize) {
   EXPECT_EQ(begins({.most_runs = 4}), Begins{10});
   EXPECT_EQ(begins({.most_bytes = 250}), (Begins{30, 20, 10}));
   EXPECT_EQ(begins({.begun_before_utc_ns = 15, .most_runs = 3}), (Begins{20, 10}));
+  runs[2].bytes = 300;
+  EXPECT_EQ(begins({.most_bytes = 450}), (Begins{30, 20, 10})) << "no older run stays for one that does not fit";
   runs[4].why_not = "it is still being recorded";
   EXPECT_EQ(begins({.begun_before_utc_ns = 30}), Begins{20});
 }

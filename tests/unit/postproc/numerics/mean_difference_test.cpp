@@ -47,12 +47,22 @@ TEST(MeanDifference, TakesTheSpreadOfTheSideThatHasOne) {
   EXPECT_EQ(difference->df, 3);
 }
 
+// Neighbours differ by -2, 1.5 and 2.5: their variance is 12.5 / 2 / 3, with 2 * 3 * 3 / (3 * 4 - 4) = 2.25 degrees of
+// freedom; scipy.stats.t(2.25)
 TEST(MeanDifference, TakesTheSpreadOfOthers) {
   const auto difference = pooled_difference(std::vector{80.1}, std::vector{94.2}, std::vector{81.0, 79.0, 80.5, 83.0});
   ASSERT_TRUE(difference);
-  EXPECT_NEAR(difference->low, 6.664826420799233, 1e-6);
-  EXPECT_NEAR(difference->high, 21.535173579200784, 1e-6);
-  EXPECT_NEAR(difference->p, 0.009121400608421289, 1e-9);
+  EXPECT_EQ(difference->df, 2.25);
+  EXPECT_NEAR(difference->low, 6.1892091206464235, 1e-6);
+  EXPECT_NEAR(difference->high, 22.010790879353593, 1e-6);
+  EXPECT_NEAR(difference->p, 0.014770862028477645, 1e-9);
+}
+
+TEST(MeanDifference, DoesNotTakeAChangeOfLevelForSpread) {
+  const std::vector<double> changed_once{80, 81, 79, 80, 110, 111, 109, 110};
+  const std::vector<double> restless{80, 81, 110, 80, 79, 110, 80, 81};
+  EXPECT_TRUE(pooled_difference(std::vector{80.0}, std::vector{120.0}, changed_once)->significant());
+  EXPECT_FALSE(pooled_difference(std::vector{80.0}, std::vector{120.0}, restless)->significant());
 }
 
 // scipy.stats.ttest_1samp(d, 0)

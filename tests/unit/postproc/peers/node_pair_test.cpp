@@ -400,6 +400,10 @@ TEST(PairHistory, NamesTheNodeThatIsUnlikeEarlierRuns) {
             std::string::npos)
       << slow.sentence;
   EXPECT_EQ(slow.sentence.find(kNoMajority), std::string::npos);
+  RunRecord unmeasured = run(4, 0);
+  unmeasured.channels.clear();
+  EXPECT_EQ(named({run(1, 2.9e9), run(2, 2.88e9), run(3, 2.91e9), unmeasured}).sentence, slow.sentence)
+      << "three runs measured it";
   EXPECT_NEAR(slow.evidence[0].expected.value_or(0), 2.9e9, 1e7);
   const Finding fast = named({run(1, 1.9e9), run(2, 1.9e9), run(3, 1.92e9)});
   EXPECT_EQ(fast.nodes, std::vector<std::string>{"n1"}) << "the usual one may be the slow one";
