@@ -1,11 +1,14 @@
 #!/usr/bin/python3
 """What the probe tcp_peers costs beside many connections: a job that holds them open, idle, in a network namespace of
-its own, and a collector with this probe only. With --strangers, a process that is not the job's holds them.
+its own, and a collector with this probe only. With --strangers, a process that is not the job's holds them, and the job
+has ten.
 
   tcp_sockets.py --build BUILD [--sockets 0,1000,10000,100000] [--seconds 60] [--strangers]
 
-Prints the processor time of one look (sock_diag, both address families, and finding whose the sockets are), its rows,
-and the collector's with and without the probe, all children included. Needs root."""
+Prints the looks and their processor time (sock_diag, both address families, and finding whose the sockets are); where
+all sockets are listed less often than the job's are looked up, the time of a listing and between two; the rows with
+connections; the processor time of the collector with and without the probe, all children included, without its first
+look, which --seconds are too short for; and the resident memory of its children. Needs root."""
 import argparse
 import os
 import pathlib
@@ -18,6 +21,7 @@ import tempfile
 import time
 
 EACH = 8000  # sockets of one process of the job
+FEW = 10  # of the job, beside strangers
 NAME = f"reveal-sockets{os.getpid()}"
 
 
@@ -47,20 +51,40 @@ def processor_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def collect(args, probes: str, pid: int, folder: str) -> tuple[float, list[int]]:
-    """Processor time in % of a core, and the ticks of the rows of the probe in which something was measured."""
-    trace = os.path.join(folder, probes + ".h5")
-    before, begin = processor_seconds(), time.monotonic()
-    subprocess.run(["ip", "netns", "exec", NAME, args.build / "bin/reveal-collect", "--probes", probes, "--job",
-                    f"pid:{pid}", "--duration", f"{args.seconds}s", "--output", trace, "--record", folder + "/rec"],
-                   check=True)
-    return 100 * (processor_seconds() - before) / (time.monotonic() - begin), looks(folder + "/rec")
+def children_of(pid: int) -> list[int]:
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def looks(recording: str) -> list[int]:
-    """Nanoseconds of processor time of each look, as the child said."""
-    text = (pathlib.Path(recording) / "ticks.rec").read_bytes().split(b"\n")
-    return [int(line.split()[1]) for line in text if line.startswith(b"ok ") and len(line.split()) >= 5]
+def resident_megabytes(pid: int) -> float:
+    """The highest so far."""
+    status = pathlib.Path(f"/proc/{pid}/status").read_text()
+    return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+
+
+def collect(args, probes: str, pid: int, folder: str) -> tuple[float, float, "Looks"]:
+    """Processor seconds, memory of the children, and what the probe's child answered."""
+    before = processor_seconds()
+    collector = subprocess.Popen(["ip", "netns", "exec", NAME, args.build / "bin/reveal-collect", "--probes", probes,
+                                  "--job", f"pid:{pid}", "--duration", f"{args.seconds}s", "--output",
+                                  os.path.join(folder, probes + ".h5"), "--record", folder + "/rec"])
+    time.sleep(args.seconds - 1)  # `ip` becomes the collector
+    megabytes = sum(map(resident_megabytes, children_of(collector.pid)))
+    if collector.wait() != 0:
+        sys.exit("tcp_sockets: the collector failed")
+    return processor_seconds() - before, megabytes, Looks(folder + "/rec")
+
+
+class Looks:
+    def __init__(self, recording: str):
+        lines = (pathlib.Path(recording) / "ticks.rec").read_bytes().split(b"\n")
+        answers = [list(map(int, line.split()[1:])) for line in lines if line.startswith(b"ok ") and line.count(b" ") >= 5]
+        self.listing, self.every = (max((answer[i] for answer in answers if len(answer) > i), default=0) / 1e9
+                                    for i in (5, 6))
+        self.costs = [answer[0] / 1e9 for answer in answers]
+        self.rows = sum(line.count(b" ") == 21 and line.split()[-1] not in (b"-", b"0") for line in lines)
+
+    def first(self) -> float:
+        return max(self.listing, self.costs[0] if self.costs else 0)
 
 
 def main() -> int:
@@ -78,29 +102,34 @@ def main() -> int:
     if args.job is not None:
         job(args.job)
     args.build = args.build.resolve()
-    print(f"{'sockets':>9}{'looks':>7}{'ms a look':>11}{'least':>8}{'most':>8}{'% of a core':>13}{'without':>9}")
+    print(f"{'sockets':>9}{'looks':>7}{'ms a look':>11}{'least':>8}{'most':>8}{'ms a list':>11}{'every, s':>10}{'rows':>6}"
+          f"{'% of a core':>13}{'without':>9}{'less first':>12}{'MB':>7}")
     for count in map(int, args.sockets.split(",")):
         subprocess.run(["ip", "netns", "add", NAME], check=True)
         subprocess.run(["ip", "-n", NAME, "link", "set", "lo", "up"], check=True)
         talker = subprocess.Popen(["ip", "netns", "exec", NAME, sys.executable, __file__, "--job", str(count)],
                                   stdout=subprocess.PIPE)
-        idle = subprocess.Popen(["ip", "netns", "exec", NAME, "sleep", "3600"])
-        pid = idle.pid if args.strangers else talker.pid
+        few = subprocess.Popen(["ip", "netns", "exec", NAME, sys.executable, __file__, "--hold", str(FEW), "--number",
+                                "99"], stdout=subprocess.PIPE)
+        pid = few.pid if args.strangers else talker.pid
         try:
-            talker.stdout.readline()
+            for holder in (talker, few):
+                holder.stdout.readline()
             with tempfile.TemporaryDirectory() as folder:
-                share, costs = collect(args, "tcp_peers", pid, folder)
+                spent, megabytes, looks = collect(args, "tcp_peers", pid, folder)
             with tempfile.TemporaryDirectory() as folder:
-                without, _ = collect(args, "self", pid, folder)
-            ms = [cost / 1e6 for cost in costs]
-            print(f"{count:9}{len(ms):7}{statistics.median(ms):11.2f}{min(ms):8.2f}{max(ms):8.2f}{share:13.2f}"
-                  f"{without:9.2f}", flush=True)
+                without, _, _ = collect(args, "self", pid, folder)
+            ms = [1000 * cost for cost in looks.costs] or [0]
+            share = [100 * seconds / args.seconds for seconds in (spent, without, spent - looks.first())]
+            print(f"{count:9}{len(ms):7}{statistics.median(ms):11.2f}{min(ms):8.2f}{max(ms):8.2f}"
+                  f"{1000 * looks.listing:11.1f}{looks.every:10.1f}{looks.rows:6}{share[0]:13.2f}{share[1]:9.2f}"
+                  f"{share[2]:12.2f}{megabytes:7.1f}", flush=True)
         finally:
             pids = subprocess.run(["ip", "netns", "pids", NAME], capture_output=True, text=True).stdout.split()
             for pid in pids:
                 os.kill(int(pid), 9)
             talker.wait()
-            idle.wait()
+            few.wait()
             subprocess.run(["ip", "netns", "del", NAME], check=True)
     return 0
 

@@ -6,6 +6,8 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kProcessesPerSecond = 64;  // looked at per second
+/// Between two rounds while no process begins or ends: one may enter another namespace.
+constexpr std::int64_t kRound = 10 * kSecond;
 
 }  // namespace
 
@@ -24,7 +26,8 @@ std::string NetNamespaces::name_of(std::size_t place) {
 
 void NetNamespaces::update(std::int64_t now_ns) {
   if (job_ == nullptr || now_ns < next_ns_) return;
-  if (position_ == 0 && looked_ && !newcomers_ && generation_ == job_->generation()) return;
+  const bool is_settled = position_ == 0 && looked_ && !newcomers_ && generation_ == job_->generation();
+  if (is_settled && now_ns < next_ns_ + kRound - kSecond) return;
   next_ns_ = now_ns + kSecond;
   if (position_ == 0) begin_round(now_ns);
   const auto& processes = job_->processes();
@@ -39,8 +42,9 @@ void NetNamespaces::update(std::int64_t now_ns) {
 
 void NetNamespaces::begin_round(std::int64_t now_ns) {
   looked_ = !job_->processes().empty();
+  // A process that has just begun enters its container's namespace a moment later: another round follows.
+  newcomers_ = generation_ != job_->generation();
   generation_ = job_->generation();
-  newcomers_ = false;
   all_seen_ = true;
   inhabited_.reset();
   folder_lives_.reset();

@@ -1,14 +1,19 @@
 #!/usr/bin/python3
-"""Packs runs of the laboratory as recordings for the tests: traces and truth, less what names the machine.
+"""Packs runs of the laboratory, or jobs of an emulated node, as recordings for the tests: traces and truth, less what
+names the machine.
 
   keep.py RUN... [--to tests/data/traces/lab]
+  keep.py DIR/result/link-loss --guest fabric --rule rdma.retries --instance rxe0:1
+  keep.py DIR/result/link-control --guest fabric --rule rdma.retries      the control of this rule
 
-A recording is NAME.tar.xz with truth.json and job/*.h5. `lab_replay_test` demands that `reveal report` still says of
-each what it should, so keep only runs that are explained, and look-alikes without a finding."""
+A recording is NAME.tar.xz with truth.json and job/*.h5. `lab_replay_test` and `guest_replay_test` demand that `reveal
+report` still says of each what it should, so keep only runs that are explained, and look-alikes without a finding."""
 import argparse
 import io
+import json
 import lzma
 import pathlib
+import re
 import shutil
 import sys
 import tarfile
@@ -47,18 +52,26 @@ def without_places(trace: pathlib.Path, run: pathlib.Path):
         file.visititems(clean)
 
 
-def pack(run: pathlib.Path, to: pathlib.Path) -> pathlib.Path:
+def truth_of_guest(args) -> dict:
+    """Rule and place; `looked_for`: the rule of whose fault it is the control."""
+    scenario = (HERE.parent / f"guest/{args.guest}_scenario.sh").read_text()
+    truth = {"tested": re.search(r"^mine='(.*)'$", scenario, re.M)[1].split("|"), "node": "guest", "rule": None,
+             "looked_for": [args.rule]}
+    return truth | {"rule": args.rule, "instance": args.instance} if args.instance else truth
+
+
+def pack(run: pathlib.Path, truth: bytes, to: pathlib.Path) -> pathlib.Path:
     packed = to / f"{run.name}.tar.xz"
     with tempfile.TemporaryDirectory() as scratch, lzma.open(packed, "wb", preset=9 | lzma.PRESET_EXTREME) as out:
         with tarfile.open(fileobj=out, mode="w") as archive:
-            traces = sorted((run / "job").glob("*.h5"))
+            traces = sorted((run / "job").glob("*.h5")) or sorted(run.glob("*.h5"))
             if not traces:
                 sys.exit(f"keep: {run} has no trace")
             for trace in traces:
                 copy = pathlib.Path(shutil.copy(trace, scratch))
                 without_places(copy, run)
                 add(archive, f"job/{trace.name}", copy.read_bytes())
-            add(archive, "truth.json", (run / "truth.json").read_bytes())
+            add(archive, "truth.json", truth)
     return packed
 
 
@@ -71,11 +84,16 @@ def add(archive: tarfile.TarFile, name: str, data: bytes):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=pathlib.Path, metavar="RUN")
-    parser.add_argument("--to", type=pathlib.Path, default=HERE.parent / "data/traces/lab")
+    parser.add_argument("--to", type=pathlib.Path)
+    parser.add_argument("--guest", help="its name: fabric")
+    parser.add_argument("--rule")
+    parser.add_argument("--instance", help="the place that the finding must name; without it, there must be none")
     args = parser.parse_args()
-    args.to.mkdir(parents=True, exist_ok=True)
-    for run in args.runs:
-        packed = pack(run.resolve(), args.to)
+    to = args.to or HERE.parent / "data/traces" / ("guest" if args.guest else "lab")
+    to.mkdir(parents=True, exist_ok=True)
+    for run in map(pathlib.Path.resolve, args.runs):
+        truth = json.dumps(truth_of_guest(args)).encode() if args.guest else (run / "truth.json").read_bytes()
+        packed = pack(run, truth, to)
         print(f"{packed.name}: {packed.stat().st_size} bytes")
 
 

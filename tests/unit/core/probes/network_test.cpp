@@ -117,6 +117,28 @@ TEST(Namespaces, ThatHaveNoPlaceAreNoticed) {
   EXPECT_TRUE(namespaces.overflowed()) << "there are nine";
 }
 
+TEST(Namespaces, ThatAProcessEntersLongAfterItBeganAreFound) {
+  TestHost host;
+  host.last_pid(500);
+  host.process(500, 1, "rank", 1, 0);
+  const std::filesystem::path link = host.root() / "proc/500/ns/net";
+  std::filesystem::create_directories(link.parent_path());
+  std::filesystem::create_symlink("net:[1]", link);
+  KernelTree fs(host.root());
+  const Host machine = Host::look(fs);
+  Job job(fs, machine, JobSource{.pid = 500}, 1);
+  job.update({kSecond, 0});
+  NetNamespaces namespaces(fs, &job);
+  for (std::int64_t second = 2; second < 30; ++second) namespaces.update(second * kSecond);
+  ASSERT_EQ(namespaces.list().size(), 1U);
+  std::filesystem::remove(link);
+  std::filesystem::create_symlink("net:[2]", link);  // setns(2): no process began or ended
+  for (std::int64_t second = 30; second < 60; ++second) namespaces.update(second * kSecond);
+  ASSERT_EQ(namespaces.list().size(), 2U);
+  EXPECT_EQ(namespaces.list()[0].folder, "") << "the job has left it";
+  EXPECT_EQ(namespaces.list()[1].folder, "/proc/500/net");
+}
+
 TEST(Namespaces, AreReachedByAProcessThatIsThereHoweverManyThereAre) {
   TestHost host;
   constexpr int kFirst = 500;
