@@ -409,7 +409,10 @@ def bundle(options):
         (options.out / name).mkdir(parents=True, exist_ok=True)
     for name in PROGRAMS:
         shutil.copy(options.build / "bin" / name, options.out / "bin")
-        linked = subprocess.run(["ldd", options.build / "bin" / name], capture_output=True, text=True, check=True).stdout
+        if shutil.which("strip"):
+            subprocess.run(["strip", options.out / "bin" / name], check=False)
+        linked = subprocess.run(["ldd", options.build / "bin" / name], capture_output=True, text=True,
+                                check=False).stdout  # nothing where it is linked statically
         for path in re.findall(r"=> (/\S+)", linked):
             if not NOT_BUNDLED.search(path):
                 shutil.copy(path, options.out / "lib")

@@ -2,7 +2,7 @@
 """The cost of a node with many cards: the collector with every probe, on this machine as it is and with 8 GPUs and 4
 RDMA adapters more, in turn.
 
-  many_cards.py --build BUILD [--seconds 30] [--rounds 3] [--gpus 8] [--adapters 4]
+  many_cards.py --build BUILD [--seconds 30] [--rounds 3] [--gpus 8] [--adapters 4] [--stack]
 
 The GPUs answer by the double of NVIDIA's library (tests/doubles), all of its values and 18 links each; the adapters are
 files in a mount namespace, whose traffic moves each tenth of a second. Needs root, for that. The job sleeps.
@@ -61,7 +61,7 @@ def start(options, cards, folder):
     trace = folder / "trace.h5"
     command = [options.build / "bin/reveal-collect", "--output", trace, "--job", f"pid:{options.job}", "--gpu-library",
                options.build / "doubles/nvml_double.so" if cards else "/nowhere/libnvidia-ml.so.1",
-               "--duration", f"{options.seconds + WARM_UP + 5:.0f}s"]
+               "--duration", f"{options.seconds + WARM_UP + 5:.0f}s", *(["--stack"] if options.stack else [])]
     lines = folder / "gpus.txt"
     lines.write_text(gpu_lines(options.gpus, process=str(options.job), process_memory="5000000000",
                                process_utilization="90", samples0=";".join(["600000"] * 10), samples1=";".join(["97"] * 6)))
@@ -120,6 +120,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--gpus", type=int, default=8)
     parser.add_argument("--adapters", type=int, default=4)
+    parser.add_argument("--stack", action="store_true", help="also the probes that are off by default")
     options = parser.parse_args()
     options.build = options.build.resolve()
     if why := unavailable():

@@ -73,7 +73,7 @@ watched hangs bash -c 'sleep 4; exit 7'
 coverage hangs | grep -q "not answered yet" || fail "the hanging library is not named: $(coverage hangs)"
 
 echo "== a call that takes 30 seconds in the middle of the job"
-gpus "gpus 1" "utilization 90" "latency 0*4,30000*.2,0*600"
+gpus "gpus 1" "utilization 90" "latency 0*4,30000*1.5,0*600"
 watched pauses bash -c 'sleep 40; exit 7'
 coverage pauses | grep -q "did not answer for a part of the time" || fail "the pause is not named: $(coverage pauses)"
 /usr/bin/python3 - pauses/here.h5 <<'PY' || fail "the values before and after the pause are not those that were measured"
@@ -84,10 +84,9 @@ except ImportError:
     sys.exit(0)
 with h5py.File(sys.argv[1]) as trace:
     values = trace["gpu/utilization"][0]
-missing = values.min()
 known = [second for second, value in enumerate(values) if value == 90]
 gap = max(b - a for a, b in zip(known, known[1:]))
-assert set(values) == {90, missing} and missing < 0, set(values)
+assert all(value == 90 or value != value for value in values), values
 assert known[0] < 5 and known[-1] > 34 and gap > 25, known
 PY
 

@@ -38,7 +38,7 @@ TEST(RemedyLines, HaveAKnownFirstWord) {
   const std::set<std::string_view> shows{"amd-smi",     "cat",     "df",        "du",       "for",       "grep",
                                          "ibstat",      "iostat",  "ip",        "lctl",     "nfsiostat", "nstat",
                                          "nvidia-smi",  "ps",      "sacct",     "scontrol", "squeue",    "tc",
-                                         "timedatectl", "timeout", "tracepath", "{python}"};
+                                         "timedatectl", "timeout", "tracepath", "xpu-smi",  "{python}"};
   for (const RuleSpec* rule : rules()) {
     for (const RemedyLine& line : rule->user_remedy) {
       const std::string_view word = line.text.substr(0, line.text.find(' '));
@@ -141,7 +141,8 @@ TEST(RemedyLines, ForAdministratorsSayIfTheyChangeTheNode) {
                                         "systemd-cgtop ",
                                         "tc -d qdisc show ",
                                         "tc -s qdisc show ",
-                                        "turbostat "};
+                                        "turbostat ",
+                                        "xpu-smi stats "};
   for (const RuleSpec* rule : rules()) {
     for (const RemedyLine& line : rule->admin_remedy) {
       if (form_of(line.text) == LineForm::prose || is_change(line.text)) continue;
