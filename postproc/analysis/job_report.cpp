@@ -543,6 +543,7 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
     move_all(part.coverage, report.coverage);
     move_all(part.totals, report.totals);
     move_all(part.overhead, report.overhead);
+    move_all(part.faster, report.faster);
     if (report.locality.size() < kMostMaps) {
       report.locality.insert(report.locality.end(), part.locality.begin(), part.locality.end());
       report.python.insert(report.python.end(), part.python.begin(), part.python.end());
