@@ -286,7 +286,7 @@ class Collection {
   }
 
   void intervene(std::int64_t now_ns, const Sampler& sampler, TraceSink& sink) noexcept {
-    if (!trials_) return;
+    if (!trials_ || !trials_->is_due(now_ns)) return;
     try {
       const ProcessSlots& slots = *sampler.slots();
       const auto& processes = sampler.job()->processes();

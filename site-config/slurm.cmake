@@ -82,7 +82,7 @@ while(site_files)
     file(INSTALL \"\${ours}\" DESTINATION \"\${site}\" RENAME \${name})" COMPONENT ${component})
 endwhile()
 
-foreach(row "plugin;reveal-janitor" "analysis;reveal-digest")
+foreach(row "plugin;reveal-janitor" "analysis;reveal-digest" "analysis;reveal-mailer")
   list(GET row 0 component)
   list(GET row 1 service)
   configure_file(${CMAKE_CURRENT_LIST_DIR}/systemd/${service}.service.in generated/${service}.service @ONLY)

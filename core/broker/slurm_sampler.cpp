@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "core/broker/broker.h"
+#include "core/intervention/intervention.h"
 #include "core/job/cpu_set.h"
 #include "core/job/job.h"
 #include "core/job/job_cpus.h"
@@ -105,12 +106,6 @@ bool is_stack_wanted(const std::string& site, const std::string& request, const 
   return parse_truth(environment).value_or(site == "on");
 }
 
-/// The user can only refuse, and does so by any word that does not allow it.
-bool refuses_interventions(const std::string& request) {
-  const std::string word = requested(request, "intervene");
-  return !word.empty() && !parse_truth(word).value_or(false);
-}
-
 }  // namespace
 
 CpuSet cpus_for_sampler(const JobCpus& cpus) {
@@ -140,7 +135,8 @@ SlurmSampling read_sampling(const std::string& file, const std::string& request,
   const std::string site_stack = config.text(config_key("slurm", "stack"));
   sampling.stack = is_stack_wanted(site_stack, request, stack);
   sampling.stack_forbidden = site_stack == "never";
-  if (!refuses_interventions(request)) sampling.interventions = config.text(config_key("intervention", "rules"));
+  if (!refuses(requested(request, "intervene")))
+    sampling.interventions = config.text(config_key("intervention", "rules"));
   sampling.faster_reading = config.truth(config_key("slurm", "faster_reading"));
   sampling.min_seconds = static_cast<double>(config.whole(config_key("slurm", "min_seconds")));
   sampling.max_bytes = config.size(config_key("slurm", "spool_max"));

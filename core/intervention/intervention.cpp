@@ -29,6 +29,10 @@ const RegisteredConfigCheck kInterventionsCheck{config_key("intervention", "rule
 
 }  // namespace
 
+bool refuses(std::string_view word) noexcept {
+  return !word.empty() && !parse_truth(word).value_or(false);
+}
+
 const std::vector<InterventionSpec>& interventions() {
   return intervention_registry();
 }

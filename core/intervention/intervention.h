@@ -62,6 +62,9 @@ struct InterventionSpec {
   std::unique_ptr<Intervention> (*open)(const InterventionContext&) = nullptr;
 };
 
+/// A user can only refuse, and does so by any word that does not allow it.
+[[nodiscard]] bool refuses(std::string_view word) noexcept;
+
 /// All registered kinds, by rule.
 [[nodiscard]] const std::vector<InterventionSpec>& interventions();
 /// Null for a rule without one.

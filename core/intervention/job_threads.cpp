@@ -24,8 +24,9 @@ bool is_realtime(std::string_view stat) {
   return policy != "0" && policy != "3";  // SCHED_OTHER, SCHED_BATCH
 }
 
+/// Not recorded: a replay changes nothing, and would get these texts in place of those that its probes read.
 std::optional<JobThread> read_thread(KernelTree& fs, int pid, int tid) {
-  const std::string text = fs.text(task_folder(pid) + '/' + std::to_string(tid) + "/stat").value_or("");
+  const std::string text = fs.unrecorded_text(task_folder(pid) + '/' + std::to_string(tid) + "/stat");
   const auto stat = parse_process_stat(text);
   if (!stat || stat->state == 'Z' || stat->state == 'X') return std::nullopt;
   return JobThread{pid, tid, stat->start_ticks, stat->user_ticks + stat->system_ticks, is_realtime(text)};

@@ -14,7 +14,6 @@
 #include "core/intervention/intervention.h"
 #include "core/intervention/job_threads.h"
 #include "core/intervention/ownership.h"
-#include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_words.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/text.h"
@@ -152,14 +151,14 @@ class NarrowAffinity final : public Intervention {
   };
 
   SeenFinding look_at_crowd(const JobLoad& load) {
-    const TicksByCpu idle = idle_ticks(context_.fs.text("/proc/stat").value_or(""));
+    const TicksByCpu idle = idle_ticks(context_.fs.unrecorded_text("/proc/stat"));
     const auto groups = thread_groups(context_);
     if (!groups) used_before_.clear();
     if (!groups) return {.finding = true, .refused = "it has more than " + std::to_string(kMostThreads) + " threads"};
     const std::vector<Crowd> busy = busy_groups(*groups, load.seconds);
     const TicksByCpu idle_before = std::exchange(idle_, idle);
     if (busy.empty()) return {};
-    const OwnedCpus owned = owned_cpus(context_);
+    OwnedCpus owned;
     SeenFinding seen = judge(busy, owned);
     if (!seen.finding || !seen.refused.empty()) return seen;
     const bool another = spare_ && busy.front().cpus != crowd_.cpus;
@@ -240,7 +239,8 @@ class NarrowAffinity final : public Intervention {
     return busy;
   }
 
-  SeenFinding judge(const std::vector<Crowd>& busy, const OwnedCpus& owned) const {
+  /// Reads the cpus that the job owns only where its threads crowd.
+  SeenFinding judge(const std::vector<Crowd>& busy, OwnedCpus& owned) const {
     CpuSet allowed;
     double used = 0;
     std::size_t threads = 0;
@@ -249,10 +249,12 @@ class NarrowAffinity final : public Intervention {
       used += crowd.used;
       threads += crowd.threads;
     }
-    const std::size_t all = owned.unknown.empty() ? owned.cpus.size() : context_.host.cpus_online.size();
     const auto cpus = static_cast<double>(allowed.size());
     const bool crowded = threads > allowed.size() && used >= kLeastFull * cpus;
-    if (cpus >= kMostAllowed * static_cast<double>(all) || !crowded) return {};
+    if (!crowded) return {};
+    owned = owned_cpus(context_);
+    const std::size_t all = owned.unknown.empty() ? owned.cpus.size() : context_.host.cpus_online.size();
+    if (cpus >= kMostAllowed * static_cast<double>(all)) return {};
     if (!owned.unknown.empty()) return {.finding = true, .refused = owned.unknown};
     if (busy.size() > 1) return {.finding = true, .refused = "its busy threads are bound to different cpus"};
     if (!owned.cpus.contains(allowed)) return {.finding = true, .refused = "its cpus are not all cpus of the job"};

@@ -12,7 +12,6 @@
 
 #include "core/job/cgroup.h"
 #include "core/job/job_cpus.h"
-#include "hdf5schema/basics/config_keys.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/text.h"
 
@@ -102,7 +101,7 @@ std::string why_left_alone(const InterventionContext& context, int pid) {
   const auto environment = environment_of(context.fs, pid);
   if (!environment) return "the environment of " + process + " cannot be read";
   const auto refusal = environment->find(kRefusal);
-  const bool refused = refusal != environment->end() && !parse_truth(refusal->second).value_or(refusal->second.empty());
+  const bool refused = refusal != environment->end() && refuses(refusal->second);
   return refused ? "its user refused (" + std::string(kRefusal) + ")" : "";
 }
 

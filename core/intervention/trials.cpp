@@ -55,7 +55,7 @@ Trials::Trials(const InterventionContext& context, std::span<const std::string> 
 }
 
 void Trials::look(std::int64_t now_ns, const JobTimes& times) {
-  if (now_ns < next_ns_) return;
+  if (!is_due(now_ns)) return;
   next_ns_ = now_ns + kSecond;
   const std::optional<JobLoad> load = load_since_last(now_ns, times);
   if (under_way_ != nullptr) return measure(*under_way_, now_ns, load);
@@ -88,11 +88,14 @@ void Trials::watch(Trial& trial, std::int64_t now_ns, const JobLoad& load) {
   if (!may_act) return trial.before.clear();
   trial.before.push_back(load);
   if (trial.before.size() < kBefore) return;
+  if (trial.tries == kMostTries) {
+    trial.given_up = true;
+    trial.before.clear();
+    return refuse(trial, "it was done " + std::to_string(kMostTries) + " times in this job");
+  }
   under_way_ = &trial;  // also if it fails half-way
   trial.changed_ns = now_ns;
-  const Change change = trial.tries < kMostTries
-                            ? trial.kind->apply()
-                            : Change{.text = "it was done " + std::to_string(kMostTries) + " times in this job"};
+  const Change change = trial.kind->apply();
   if (change.threads == 0) {
     under_way_ = nullptr;
     trial.before.clear();

@@ -43,7 +43,9 @@ class Trials {
 
   /// `rules`: ids of the rules on whose findings may be acted.
   Trials(const InterventionContext& context, std::span<const std::string> rules, RecordEvent record);
-  /// Once per tick.
+  /// Whether the next look does something: once a second.
+  [[nodiscard]] bool is_due(std::int64_t now_ns) const noexcept { return now_ns >= next_ns_; }
+  /// Once per tick, or only where it is due.
   void look(std::int64_t now_ns, const JobTimes& times);
   /// Takes back what is under way.
   void end(const std::string& why);
@@ -55,7 +57,7 @@ class Trials {
     std::vector<JobLoad> before, after;  // one for each second
     std::int64_t changed_ns = 0;
     int tries = 0;
-    bool given_up = false;          // it did not help
+    bool given_up = false;          // it did not help, or was tried often enough
     std::string refused;            // the reason of the last second
     std::size_t refused_for = 0;    // seconds
     std::set<std::string> reasons;  // that the trace has

@@ -217,6 +217,14 @@ inline constexpr ConfigKey kConfigKeys[] = {
      "mailed "
      "to the admins once a day for the jobs of all users. A user can hold such a mail back by a file there; the daily "
      "digest does not depend on it. Empty: once a day for the jobs of each user"},
+    {"mail", "mailer_spool", ConfigForm::path, "",
+     "Directory on a file system of all nodes, in which the ends of all jobs leave their mails for `reveal mailer`: "
+     "that sends them from one host, with one mail to the admins about the findings of all jobs. It belongs to the "
+     "account of the mailer and its own group, with mode 3733. Empty: the end of each job sends its own mails"},
+    {"mail", "digest", ConfigForm::time, "1h",
+     "With mailer_spool, the admins get a mail when a new finding has waited for so long; the same rule on the same "
+     "node is a new finding once a day",
+     "0s", "24h"},
     // A switch that cannot be found is on: "/" is always there.
     {"mail", "disable", ConfigForm::path, "/etc/reveal/no-mail", "While this file exists, reveal sends no mail", "", "",
      "", "/"},

@@ -543,6 +543,7 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
     move_all(part.coverage, report.coverage);
     move_all(part.totals, report.totals);
     move_all(part.overhead, report.overhead);
+    move_all(part.faster, report.faster);
     if (report.locality.size() < kMostMaps) {
       report.locality.insert(report.locality.end(), part.locality.begin(), part.locality.end());
       report.python.insert(report.python.end(), part.python.begin(), part.python.end());
@@ -773,7 +774,8 @@ Report build_node_report(const std::filesystem::path& directory, const std::stri
 
 std::vector<Report> try_settings(const std::filesystem::path& directory, Variants settings,
                                  const ReportOptions& options) {
-  const std::vector<ListedTrace> traces = list_traces(directory);
+  std::vector<UnreadFolder> unread;
+  const std::vector<ListedTrace> traces = list_traces(directory, &unread);
   const std::size_t threads = threads_of(options);
   std::vector<std::vector<NodeOutcome>> outcomes(traces.size());
   keep_freed_memory();
@@ -789,14 +791,15 @@ std::vector<Report> try_settings(const std::filesystem::path& directory, Variant
     with.settings = settings[k];
     std::vector<InputProblem> problems;
     std::vector<NodeSummary> summaries = usable(std::move(of_settings), problems);
-    reports.push_back(report_of(directory, traces, std::move(summaries), with, problems));
+    reports.push_back(report_of(directory, traces, std::move(summaries), with, problems, unread));
   }
   return reports;
 }
 
 std::size_t write_merge_part(const std::filesystem::path& directory, PartNumber part, const ReportOptions& options,
                              std::vector<InputProblem>& problems) {
-  const std::vector<ListedTrace> all = list_traces(directory);
+  std::vector<UnreadFolder> unread;  // the report names them
+  const std::vector<ListedTrace> all = list_traces(directory, &unread);
   const std::span<const ListedTrace> traces = traces_of_part(all, part);
   std::vector<std::optional<FileState>> states;
   states.reserve(traces.size());

@@ -14,6 +14,7 @@
 #include "hdf5schema/version.h"
 #include "postproc/analysis/channel_totals.h"
 #include "postproc/analysis/estimated_iterations.h"
+#include "postproc/analysis/faster_readings.h"
 #include "postproc/analysis/job_phases.h"
 #include "postproc/analysis/job_totals.h"
 #include "postproc/analysis/node_marks.h"
@@ -348,6 +349,7 @@ NodeSummary measured(const NodeView& view) {
   part.python = python_threads(view.python, telemetry.node);
   if (summary.insufficient.empty()) add_episodes(view.detection, telemetry, step_seconds, part);
   part.marks = node_marks(trace, telemetry);
+  if (auto faster = faster_reading_of(trace)) part.faster = {*std::move(faster)};
   part.overhead = {overhead(telemetry, step_seconds, summary.seconds, view.totals.channels)};
   part.locality = {where_it_ran(telemetry, trace.begin, trace.end)};
   part.totals = {node_totals(trace, telemetry.channels, view.totals, summary.seconds, part.shared_node)};

@@ -105,7 +105,10 @@ class Export final : public Command {
   [[nodiscard]] std::vector<ListedTrace> chosen_traces() const {
     std::string names;
     std::map<std::string, ListedTrace> nodes;
-    for (const ListedTrace& each : list_traces(directory_)) {
+    std::vector<UnreadFolder> unread;
+    const std::vector<ListedTrace> traces = list_traces(directory_, &unread);
+    for (const UnreadFolder& folder : unread) complain(directory_ + "/" + folder.name + ": " + folder.why);
+    for (const ListedTrace& each : traces) {
       const auto [known, fresh] = nodes.emplace(each.node, each);
       if (!fresh && known->second.part) known->second = each;
     }

@@ -59,7 +59,8 @@ std::vector<std::string> only_in(const Report& one, const Report& other, std::sp
 
 /// A trace that was reduced after its analysis has only the result of that analysis left.
 void need_full_traces(const std::filesystem::path& directory) {
-  for (const ListedTrace& trace : list_traces(directory)) {
+  std::vector<UnreadFolder> unread;  // the report names them
+  for (const ListedTrace& trace : list_traces(directory, &unread)) {
     const auto summary = summary_of(trace);
     if (summary && summary->downsampled) {
       throw Error(directory.string() + ": the trace of " + printable(summary->node, 60) +

@@ -19,6 +19,7 @@
 #include "postproc/deliver/deliver.h"
 #include "postproc/history/run_index.h"
 #include "postproc/mail/mail_settings.h"
+#include "postproc/mail/mail_spool.h"
 #include "postproc/telemetry/publish.h"
 #include "postproc/words/quantity.h"
 
@@ -282,7 +283,8 @@ class SiteChecks {
     const MailSettings settings = mail_settings(config, problems);
     if (!problems.empty()) return add("mail", Result::problem, problems.front(), "correct [mail] in " + file.string());
     if (!settings.enabled) return add("mail", Result::unused, "off: [mail] enabled = false in reveal.conf");
-    if (settings.sendmail.empty() || ::access(at(settings.sendmail.front()).c_str(), X_OK) != 0) {
+    const bool sends = settings.mailer_spool.empty();  // otherwise the mail program is that of another host
+    if (sends && (settings.sendmail.empty() || ::access(at(settings.sendmail.front()).c_str(), X_OK) != 0)) {
       return add("mail", Result::problem,
                  (settings.sendmail.empty() ? "no sendmail" : settings.sendmail.front()) + " cannot be run",
                  "install a mail server's sendmail, or set [mail] sendmail");
@@ -290,7 +292,18 @@ class SiteChecks {
     if (::access(at(settings.disable).c_str(), F_OK) == 0) {
       return add("mail", Result::problem, settings.disable + " is there: no mail is sent", "rm " + settings.disable);
     }
+    if (!sends) return mail_spool(settings.mailer_spool);
     add("mail", Result::ok, settings.sendmail.front());
+  }
+
+  void mail_spool(const std::string& spool) {
+    try {
+      require_mail_spool(at(spool).string());
+      add("mail", Result::ok, "left for the site's mailer in " + spool);
+    } catch (const Error& error) {
+      add("mail", Result::problem, error.what(),
+          "install -d -o ACCOUNT -g ACCOUNT -m 3733 " + spool + ", with the account of reveal-mailer.service");
+    }
   }
 
   const SitePlaces& places_;

@@ -17,6 +17,8 @@
 #include "postproc/mail/mail_claim.h"
 #include "postproc/mail/mail_queue.h"
 #include "postproc/mail/mail_quota.h"
+#include "postproc/mail/mail_spool.h"
+#include "postproc/mail/spooled_mail.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job_files.h"
 
@@ -38,29 +40,32 @@ const std::vector<std::string>& recipients_of(const MailPlan& plan, Audience aud
   return audience == Audience::user ? plan.user : audience == Audience::admins ? plan.admins : plan.faults;
 }
 
-MailOutcome::Item compose(const Report& report, const MailJob& job, const MailSettings& settings, const MailPlan& plan,
-                          Audience audience, bool admins_notified, const MailClaim& claim,
-                          std::vector<ArrayTask> tasks = {}) {
-  MailOutcome::Item item;
-  item.audience = audience;
-  item.to = recipients_of(plan, audience);
+/// `told`: the mail is about findings that are told once in `repeat_days`.
+MailContext context_of(const MailJob& job, const MailSettings& settings, Audience audience, bool told) {
   MailContext context;
   context.audience = audience;
-  context.to = item.to;
   context.host = job.host;
   std::error_code error;
   const auto absolute = std::filesystem::absolute(job.directory, error);
   if (!error) context.directory = absolute.lexically_normal().string();
   if (!job.state.empty()) {  // without a count, the next mail comes as well
     context.array = job.array;
-    if (audience == Audience::user && !told_rules(report, plan).empty()) context.repeat_days = settings.repeat_days;
+    if (audience == Audience::user && told) context.repeat_days = settings.repeat_days;
   }
-  context.admins_notified = admins_notified;
-  context.faults = claim.faults();
-  context.tasks = std::move(tasks);
   context.now_utc_ns = job.now_utc_ns;
-  item.message = compose_mail(report, settings, context);
-  return item;
+  return context;
+}
+
+/// The mailer composes the mail and decides about its recipients again.
+std::string for_mailer(const std::string& report_json, const MailRequest& request, const MailContext& context) {
+  return render_spooled_mail({.audience = context.audience,
+                              .request = request,
+                              .directory = context.directory,
+                              .array = context.array,
+                              .admins_notified = context.admins_notified,
+                              .repeat_days = context.repeat_days,
+                              .tasks = context.tasks,
+                              .report = report_json});
 }
 
 /// All mails of a job share one limit: a server that did not answer the first will not answer the second.
@@ -84,7 +89,11 @@ class Sender {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - Clock::now());
     try {
       if (left.count() <= 0) throw Error(last_failure_);
-      send_mail(settings_.sendmail, item.message.mime, left);
+      if (item.spooled) {
+        leave_in_spool(settings_.mailer_spool, item.message.mime);
+      } else {
+        send_mail(settings_.sendmail, item.message.mime, left);
+      }
       item.state = MailState::sent;
       item.why.clear();
     } catch (const Error& error) {
@@ -157,7 +166,8 @@ class MailsOfJob {
   MailsOfJob(const MailJob& job, const MailSettings& settings)
       : job_(job),
         settings_(settings),
-        report_(parse_report(read_report(job.directory))),
+        json_(read_report(job.directory)),
+        report_(parse_report(json_)),
         plan_(plan_mail(report_, settings, job.request)),
         sender_(job, settings),
         admins_notified_(job.only ? job.admins_notified : !(plan_.admins.empty() && plan_.faults.empty())) {}
@@ -171,7 +181,7 @@ class MailsOfJob {
     if (!job_.state.empty() && !job_.dry_run) count_mails();
     // Administrators first: what the user reads about them must be true.
     for (const Audience audience : {Audience::hardware, Audience::admins, Audience::user}) {
-      if (audience != job_.only.value_or(audience)) continue;
+      if (audience != job_.only.value_or(audience) || is_told_with_others(audience)) continue;
       if (audience == Audience::user && with_tasks) {
         mail_array();
       } else if (!recipients_of(plan_, audience).empty()) {
@@ -182,10 +192,37 @@ class MailsOfJob {
   }
 
  private:
+  /// Mails go through the site's mailer.
+  [[nodiscard]] bool spools() const { return !settings_.mailer_spool.empty() && !job_.dry_run; }
+
+  /// The mailer tells administrators of all findings in one mail.
+  [[nodiscard]] bool is_told_with_others(Audience audience) const {
+    return spools() && !job_.only && audience == Audience::hardware && !plan_.admins.empty();
+  }
+
+  MailOutcome::Item item_about(const MailJob& job, const MailPlan& plan, MailContext context) const {
+    MailOutcome::Item item;
+    item.audience = context.audience;
+    item.to = recipients_of(plan, context.audience);
+    context.to = item.to;
+    item.spooled = spools();
+    if (item.spooled) {
+      item.message.mime = for_mailer(json_, job.request, context);
+    } else {
+      item.message = compose_mail(report_, settings_, context);
+    }
+    return item;
+  }
+
   void mail(Audience audience) {
-    MailClaim claim(quota_.get(), settings_, report_,
-                    {audience, job_.request.user, job_.array, told_rules(report_, plan_)});
-    MailOutcome::Item item = compose(report_, job_, settings_, plan_, audience, admins_notified_, claim);
+    const std::set<std::string> told = told_rules(report_, plan_);
+    // The mailer counts the mails to administrators.
+    MailQuota* quota = spools() && audience != Audience::user ? nullptr : quota_.get();
+    MailClaim claim(quota, settings_, report_, {audience, job_.request.user, job_.array, told});
+    MailContext context = context_of(job_, settings_, audience, !told.empty());
+    context.admins_notified = admins_notified_;
+    context.faults = claim.faults();
+    MailOutcome::Item item = item_about(job_, plan_, std::move(context));
     if (job_.dry_run) {
       item.state = MailState::would_send;
       item.why = audience == Audience::user     ? plan_.why_user
@@ -280,8 +317,10 @@ class MailsOfJob {
     const MailPlan plan = plan_mail(report_, settings_, job.request);
     if (plan.user.empty()) return forget(tasks, kept);
     MailClaim claim(quota_.get(), settings_, report_, {Audience::user, job.request.user, job.array, rules_of(tasks)});
-    MailOutcome::Item item =
-        compose(report_, job, settings_, plan, Audience::user, worst->admins_notified, claim, {worst, tasks.end()});
+    MailContext context = context_of(job, settings_, Audience::user, !told_rules(report_, plan).empty());
+    context.admins_notified = worst->admins_notified;
+    context.tasks = {worst, tasks.end()};
+    MailOutcome::Item item = item_about(job, plan, std::move(context));
     send(item, claim);
     item.queued = item.state == MailState::failed;
     if (claim.array_has_mail()) {
@@ -299,7 +338,9 @@ class MailsOfJob {
   /// Makes the report of this task the one that the mail is about.
   bool can_read(const ArrayTask& task) {
     try {
-      report_ = parse_report(read_report(task.directory));
+      std::string json = read_report(task.directory);
+      report_ = parse_report(json);
+      json_ = std::move(json);
       return true;
     } catch (const Error& error) {
       outcome_.problems.emplace_back(error.what());
@@ -323,6 +364,7 @@ class MailsOfJob {
 
   const MailJob& job_;
   const MailSettings& settings_;
+  std::string json_;  // the text of report_
   Report report_;
   MailPlan plan_;
   std::unique_ptr<MailQuota> quota_;
@@ -330,6 +372,10 @@ class MailsOfJob {
   bool admins_notified_;
   MailOutcome outcome_;
 };
+
+std::string_view state_words(const MailOutcome::Item& item) noexcept {
+  return item.spooled && item.state == MailState::sent ? "left for the site's mailer" : name_of(item.state);
+}
 
 }  // namespace
 
@@ -353,8 +399,8 @@ MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
 std::string outcome_as_text(const MailOutcome& outcome, MailText with) {
   std::string text;
   for (const MailOutcome::Item& item : outcome.items) {
-    text += fmt::format("{} to {} ({})\n  subject: {}\n", name_of(item.state), listed(item.to, 20),
-                        name_of(item.audience), item.message.subject);
+    text += fmt::format("{} to {} ({})\n", state_words(item), listed(item.to, 20), name_of(item.audience));
+    if (!item.message.subject.empty()) text += fmt::format("  subject: {}\n", item.message.subject);
     if (!item.why.empty()) text += "  because " + item.why + "\n";
     if (with == MailText::shown) text += "\n" + item.message.text + "\n";
   }
@@ -365,12 +411,11 @@ std::string outcome_as_text(const MailOutcome& outcome, MailText with) {
 std::string outcome_as_json(const MailOutcome& outcome) {
   Json mails = Json::array();
   for (const MailOutcome::Item& item : outcome.items) {
-    mails.push_back({{"audience", name_of(item.audience)},
-                     {"to", item.to},
-                     {"subject", item.message.subject},
-                     {"bytes", item.message.mime.size()},
-                     {"state", name_of(item.state)},
-                     {"why", item.why}});
+    Json mail{{"audience", name_of(item.audience)}, {"to", item.to}, {"subject", item.message.subject}};
+    if (!item.message.mime.empty()) mail["bytes"] = item.message.mime.size();
+    mail["state"] = state_words(item);
+    mail["why"] = item.why;
+    mails.push_back(std::move(mail));
   }
   const Json json{{"schema", "reveal.mail/1"},
                   {"mails", std::move(mails)},

@@ -40,9 +40,10 @@ struct MailOutcome {
     std::vector<std::string> to;
     MailMessage message;
     MailState state = MailState::failed;
-    std::string why;      // held back or failed; of a dry run, why it would be sent
-    bool later = false;   // held back for this hour only
-    bool queued = false;  // failed, and is tried again
+    std::string why;       // held back or failed; of a dry run, why it would be sent
+    bool later = false;    // held back for this hour only
+    bool queued = false;   // failed, and is tried again
+    bool spooled = false;  // left for the site's mailer, where `state` is sent
   };
   std::vector<Item> items;
   std::vector<std::string> why_not;   // no mail was due, a sentence each

@@ -59,6 +59,8 @@ MailSettings mail_settings(const Config& config, std::vector<std::string>& probl
   settings.repeat_days = static_cast<int>(config.whole(config_key("mail", "repeat_days")));
   settings.attach_limit = config.size(config_key("mail", "attach_limit"));
   settings.fault_directory = config.text(config_key("mail", "fault_directory"));
+  settings.mailer_spool = config.text(config_key("mail", "mailer_spool"));
+  settings.digest_ns = config.time(config_key("mail", "digest")).count();
   settings.disable = config.text(config_key("mail", "disable"));
   return settings;
 }

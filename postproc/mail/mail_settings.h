@@ -25,6 +25,8 @@ struct MailSettings {
   int repeat_days = 0;             // 0: each job's finding is mailed
   std::uint64_t attach_limit = 0;  // in bytes
   std::string fault_directory;     // in which faults are claimed for the jobs of all users; "" for those of each
+  std::string mailer_spool;        // in which jobs leave mails for the site's mailer; "": each job sends its own
+  std::int64_t digest_ns = 0;      // wait of a finding for the mailer's mail to the administrators
   std::string disable;
 };
 

@@ -199,17 +199,6 @@ constexpr std::string_view kCaution =
     "Titles and steps come from reveal's rules. Numbers, nodes and sentences were computed as the job's owner from "
     "files that the owner can write: check the node before you act.";
 
-/// "  1. ipmitool sel list   # on n03: power brake": each on one line, to be copied; "  or ..." for an alternative.
-std::string numbered_steps(const std::vector<RemedyStep>& steps) {
-  std::string text;
-  std::size_t number = 0;
-  for (const RemedyStep& step : steps) {
-    const bool instead = step.kind == StepKind::alternative && number > 0;
-    text += fmt::format("  {} {}\n", instead ? "or" : fmt::format("{}.", ++number), printable(step.text, 800));
-  }
-  return text;
-}
-
 /// The part of the administrators, which comes before the text that the job's owner reads.
 MailHtml html_for_admins(const Report& report, const MailSettings& settings) {
   MailHtml mail{.heading = "For administrators: " + short_job(report.job)};
@@ -355,11 +344,6 @@ Report without_admin_steps(Report report, const MailSettings& settings) {
 }
 
 /// Commands for administrators, and their titles, are never taken from a file of a user.
-Report with_texts_of_rules(Report report) {
-  take_texts_of_rules(report);
-  return report;
-}
-
 /// The administrators read their steps above the report.
 Report with_steps_above(Report report, const MailSettings& settings) {
   for (Finding& finding : report.findings) {
@@ -405,17 +389,6 @@ std::vector<std::string> peer_addresses(const Report& report) {
   return addresses;
 }
 
-/// The job's peers are its owner's business.
-std::string without_peers(std::string text, const Report& report) {
-  constexpr std::string_view kInstead = "(a peer)";
-  for (const std::string& address : peer_addresses(report)) {
-    for (std::size_t at = text.find(address); at != std::string::npos; at = text.find(address, at + kInstead.size())) {
-      text.replace(at, address.size(), kInstead);
-    }
-  }
-  return text;
-}
-
 /// All mails about a job, or about the tasks of an array, belong to one thread.
 std::string thread_id(const ReportJob& job, const MailSettings& settings, const MailContext& context) {
   const std::string& number = job.array.empty() ? job.id : job.array;
@@ -456,7 +429,7 @@ void set_headers_of_report(MimeMessage& message, const Report& report, const Mai
 
 /// The report as its reader may see it.
 Report for_reader(const Report& report, const MailSettings& settings, const MailContext& context) {
-  if (context.audience != Audience::user) return with_texts_of_rules(without_words_of_the_job(report));
+  if (context.audience != Audience::user) return as_administrators_read(report);
   return context.admins_notified ? without_admin_steps(report, settings) : report;
 }
 
@@ -553,6 +526,32 @@ std::vector<HardwareFault> hardware_faults(const Report& report, const MailSetti
   return faults;
 }
 
+std::string without_peers(std::string text, const Report& report) {
+  constexpr std::string_view kInstead = "(a peer)";
+  for (const std::string& address : peer_addresses(report)) {
+    for (std::size_t at = text.find(address); at != std::string::npos; at = text.find(address, at + kInstead.size())) {
+      text.replace(at, address.size(), kInstead);
+    }
+  }
+  return text;
+}
+
+Report as_administrators_read(const Report& report) {
+  Report shown = without_words_of_the_job(report);
+  take_texts_of_rules(shown);
+  return shown;
+}
+
+std::string numbered_steps(const std::vector<RemedyStep>& steps) {
+  std::string text;
+  std::size_t number = 0;
+  for (const RemedyStep& step : steps) {
+    const bool instead = step.kind == StepKind::alternative && number > 0;
+    text += fmt::format("  {} {}\n", instead ? "or" : fmt::format("{}.", ++number), printable(step.text, 800));
+  }
+  return text;
+}
+
 MailMessage compose_mail(const Report& report, const MailSettings& settings, const MailContext& context) {
   const bool admins = context.audience == Audience::admins;
   const Report shown = for_reader(report, settings, context);
@@ -596,9 +595,11 @@ MailMessage compose_digest(const Digest& digest, const MailSettings& settings, c
   mail.text = digest.text;
   MimeMessage message;
   set_headers(message, digest.id, settings, context, mail.subject);
-  mail.mime = message.with(
-      {.text = mail.text, .html = {}, .picture = {}, .attached = {{"application/json", digest.json, "nodes.json", ""}}},
-      digest.id);
+  mail.mime = message.with({.text = mail.text,
+                            .html = {},
+                            .picture = {},
+                            .attached = {{"application/json", digest.json, digest.json_name, ""}}},
+                           digest.id);
   return mail;
 }
 

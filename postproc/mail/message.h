@@ -11,6 +11,7 @@
 #include "postproc/mail/array_tasks.h"
 #include "postproc/mail/mail_settings.h"
 #include "postproc/report/report.h"
+#include "postproc/words/remedy_lines.h"
 
 namespace reveal {
 
@@ -59,8 +60,18 @@ struct Digest {
   std::string id;  // another one for another digest
   std::string subject;
   std::string text;
-  std::string json;  // attached
+  std::string json;                      // attached
+  std::string json_name = "nodes.json";  // its name there
 };
+
+/// Without words of the job's program; titles and steps are those of the rule table.
+[[nodiscard]] Report as_administrators_read(const Report& report);
+
+/// With "(a peer)" for the other ends of the job's connections, which are its owner's business.
+[[nodiscard]] std::string without_peers(std::string text, const Report& report);
+
+/// "  1. ipmitool sel list   # on n03: power brake": each on one line, to be copied; "  or ..." for an alternative.
+[[nodiscard]] std::string numbered_steps(const std::vector<RemedyStep>& steps);
 
 [[nodiscard]] MailMessage compose_digest(const Digest& digest, const MailSettings& settings,
                                          const MailContext& context);

@@ -2,11 +2,10 @@
 
 #include <spdlog/fmt/fmt.h>
 
-#include <algorithm>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "postproc/diagnose/analysis_settings.h"
-#include "postproc/mail/address.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -34,35 +33,27 @@ std::string text_of_digest(const NodeRanking& ranking) {
          "\n-- \nAttached: nodes.json with all nodes.\n";
 }
 
+/// "" if mail to administrators can be sent.
+std::string why_no_digest(const MailSettings& settings) {
+  if (!settings.enabled) return "mail is switched off: [mail] enabled = false";
+  if (is_switched_off(settings)) return "mail is switched off by the file " + settings.disable;
+  return settings.admins.empty() ? "[mail] sets no admins" : "";
+}
+
 }  // namespace
 
-MailOutcome mail_nodes(const NodeRanking& ranking, const NodeDigest& digest, const MailSettings& settings) {
+MailOutcome mail_digest(const Digest& content, const NodeDigest& digest, const MailSettings& settings) {
   MailOutcome outcome;
-  if (!settings.enabled) {
-    outcome.why_not.emplace_back("mail is switched off: [mail] enabled = false");
-  } else if (is_switched_off(settings)) {
-    outcome.why_not.push_back("mail is switched off by the file " + settings.disable);
-  } else if (settings.admins.empty()) {
-    outcome.why_not.emplace_back("[mail] sets no admins");
-  } else if (ranking.nodes.empty()) {
-    outcome.why_not.emplace_back("no node has findings of its own");
+  if (std::string why = why_no_digest(settings); !why.empty()) {
+    outcome.why_not.push_back(std::move(why));
+    return outcome;
   }
-  if (!outcome.why_not.empty()) return outcome;
-
-  MailContext context{.audience = Audience::admins, .to = {}, .host = digest.host, .now_utc_ns = digest.now_utc_ns};
-  for (const std::string& admin : settings.admins) {
-    std::string address = qualified(admin, settings.domain);
-    const bool known = std::any_of(context.to.begin(), context.to.end(),
-                                   [&](const std::string& other) { return same_address(other, address); });
-    if (!known) context.to.push_back(std::move(address));
-  }
-  const std::string json = ranking_as_json(ranking);
+  const MailContext context{.audience = Audience::admins,
+                            .to = addresses_of_admins(settings),
+                            .host = digest.host,
+                            .now_utc_ns = digest.now_utc_ns};
   MailOutcome::Item item{.audience = Audience::admins, .to = context.to, .message = {}, .why = {}};
-  item.message = compose_digest({.id = "nodes-" + text_hash(json + std::to_string(digest.now_utc_ns)),
-                                 .subject = subject_of_digest(ranking),
-                                 .text = text_of_digest(ranking),
-                                 .json = json},
-                                settings, context);
+  item.message = compose_digest(content, settings, context);
   item.state = MailState::would_send;
   if (!digest.dry_run) {
     try {
@@ -76,6 +67,20 @@ MailOutcome mail_nodes(const NodeRanking& ranking, const NodeDigest& digest, con
   }
   outcome.items.push_back(std::move(item));
   return outcome;
+}
+
+MailOutcome mail_nodes(const NodeRanking& ranking, const NodeDigest& digest, const MailSettings& settings) {
+  if (ranking.nodes.empty() && why_no_digest(settings).empty()) {
+    MailOutcome outcome;
+    outcome.why_not.emplace_back("no node has findings of its own");
+    return outcome;
+  }
+  const std::string json = ranking_as_json(ranking);
+  return mail_digest({.id = "nodes-" + text_hash(json + std::to_string(digest.now_utc_ns)),
+                      .subject = subject_of_digest(ranking),
+                      .text = text_of_digest(ranking),
+                      .json = json},
+                     digest, settings);
 }
 
 }  // namespace reveal

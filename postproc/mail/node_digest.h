@@ -16,7 +16,10 @@ struct NodeDigest {
   std::chrono::milliseconds limit = kSendLimit;
 };
 
-/// One mail to all administrators; none if no node has findings of its own.
+/// One mail to all administrators.
+[[nodiscard]] MailOutcome mail_digest(const Digest& content, const NodeDigest& digest, const MailSettings& settings);
+
+/// The same about these nodes; none if no node has findings of its own.
 [[nodiscard]] MailOutcome mail_nodes(const NodeRanking& ranking, const NodeDigest& digest,
                                      const MailSettings& settings);
 

@@ -96,6 +96,14 @@ void plan_admins(const Report& report, const MailSettings& settings, MailPlan& p
   }
   plan.why_admins = fmt::format("a finding of severity {} or higher with a remedy for administrators",
                                 name_of(settings.admin_threshold));
+  std::vector<std::string> addresses = addresses_of_admins(settings);
+  if (concerned(true)) plan.faults = addresses;
+  if (concerned(false)) plan.admins = std::move(addresses);
+}
+
+}  // namespace
+
+std::vector<std::string> addresses_of_admins(const MailSettings& settings) {
   std::vector<std::string> addresses;
   for (const std::string& admin : settings.admins) {
     std::string address = qualified(admin, settings.domain);
@@ -103,11 +111,8 @@ void plan_admins(const Report& report, const MailSettings& settings, MailPlan& p
                                    [&](const std::string& other) { return same_address(other, address); });
     if (!known) addresses.push_back(std::move(address));
   }
-  if (concerned(true)) plan.faults = addresses;
-  if (concerned(false)) plan.admins = std::move(addresses);
+  return addresses;
 }
-
-}  // namespace
 
 bool is_hardware_fault(const Finding& finding) {
   const RuleSpec* rule = find_rule(finding.id);

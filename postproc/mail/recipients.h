@@ -30,6 +30,9 @@ struct MailPlan {
 
 [[nodiscard]] MailPlan plan_mail(const Report& report, const MailSettings& settings, const MailRequest& request);
 
+/// The addresses of [mail] admins with the domain of the site, each once.
+[[nodiscard]] std::vector<std::string> addresses_of_admins(const MailSettings& settings);
+
 /// Its remedy is to drain the node: the administrators are told of it without the job's report.
 [[nodiscard]] bool is_hardware_fault(const Finding& finding);
 

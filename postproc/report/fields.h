@@ -90,6 +90,15 @@ void fields(auto& v, Visited<decltype(v), NodeOverhead>& overhead) {
   v.explained("channels", overhead.channels, overhead.reason);
 }
 
+void fields(auto& v, Visited<decltype(v), NodeFasterReading>& faster) {
+  v("node", faster.node);
+  v("interval_count", faster.intervals);
+  v("seconds", faster.seconds);
+  v("reading_count", faster.readings);
+  v("from_first_to_last", faster.from_first_to_last);
+  v("probes", faster.probes);
+}
+
 void fields(auto& v, Visited<decltype(v), LocalityPlace>& place) {
   v("numa_node", place.numa, "the firmware does not report it");
   v.word("cpus", place.cpus);
@@ -440,6 +449,7 @@ void fields(auto& v, Visited<decltype(v), Report>& report) {
   v("coverage", report.coverage);
   v("totals", report.totals);
   v("overhead", report.overhead);
+  if_any(v, "faster_reading", report.faster);
   v("locality", report.locality);
   if_any(v, "python", report.python);
   v.required("verdict", report.verdict);

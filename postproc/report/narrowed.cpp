@@ -49,6 +49,7 @@ void narrow_to_node(Report& report, const std::string& node) {
   keep_node(report.coverage, node, listed);
   keep_node(report.episodes, node, single);
   keep_node(report.overhead, node, single);
+  keep_node(report.faster, node, single);
   keep_node(report.totals, node, single);
   keep_node(report.timeline, node, single);
   keep_node(report.locality, node, single);

@@ -16,6 +16,8 @@
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/metric_facts.h"
+#include "postproc/words/lists.h"
+#include "postproc/words/times.h"
 
 namespace reveal {
 namespace {
@@ -596,6 +598,48 @@ Table coverage_table(const Report& report) {
   return table;
 }
 
+/// Words for probes that are read faster; of others, the name.
+std::string faster_words(const std::string& probe) {
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {
+      {"tcp_peers", "TCP by peer"}, {"process_numa", "NUMA maps"}, {"python", "Python frames"}};
+  for (const auto& [name, words] : kWords) {
+    if (name == probe) return std::string(words);
+  }
+  return probe;
+}
+
+/// "n01 for 4.0 s in 2 intervals from 10:32:07 to 10:32:19 UTC (380 additional readings): TCP by peer, Python frames"
+std::string faster_line(const NodeFasterReading& faster) {
+  std::vector<std::string> probes;
+  probes.reserve(faster.probes.size());
+  for (const std::string& probe : faster.probes) probes.push_back(faster_words(probe));
+  return fmt::format("{} for {:.1f} s in {} from {} to {} UTC ({}): {}", faster.node, faster.seconds,
+                     counted(faster.intervals, "interval"), clock_time(faster.from_first_to_last.begin_utc_ns),
+                     clock_time(faster.from_first_to_last.end_utc_ns), counted(faster.readings, "additional reading"),
+                     listed(probes));
+}
+
+/// The nodes with the longest time; the others by name.
+std::vector<std::string> faster_lines(const Report& report) {
+  constexpr std::size_t kMostFaster = 3;
+  std::vector<const NodeFasterReading*> longest;
+  for (const NodeFasterReading& one : report.faster) longest.push_back(&one);
+  std::stable_sort(longest.begin(), longest.end(),
+                   [](const auto* one, const auto* other) { return one->seconds > other->seconds; });
+  std::vector<std::string> lines, more;
+  for (const NodeFasterReading* one : longest) {
+    if (lines.size() < kMostFaster) {
+      lines.push_back(faster_line(*one));
+    } else {
+      more.push_back(one->node);
+    }
+  }
+  if (!more.empty()) {
+    lines.push_back(counted(static_cast<double>(more.size()), "more node") + ": " + node_list(more));
+  }
+  return lines;
+}
+
 std::string own_cost(const Report& report) {
   // The highest of all nodes: the average delays no job.
   const auto most = std::max_element(report.overhead.begin(), report.overhead.end(), [](const auto& a, const auto& b) {
@@ -624,6 +668,7 @@ Section measured_section(const Report& report) {
   add(parts, "muted", lines_of(muted_lines(report)), RowKind::list);
   add(parts, "feedback", lines_of(feedback_lines(report)), RowKind::list);
   add(parts, "checked", checked_line(report), RowKind::prose, kPage);
+  add(parts, "read faster", lines_of(faster_lines(report)), RowKind::list, kInFull);
   add(parts, "own cost", own_cost(report));
   add(parts, "privileges",
       fmt::format("{} privileges{}", report.privileged ? "with" : "without",

@@ -53,6 +53,17 @@ struct NodeOverhead {
   bool operator==(const NodeOverhead&) const = default;
 };
 
+/// Intervals in which the collector of a node read some probes faster, because the rates of many counters were unusual.
+struct NodeFasterReading {
+  std::string node;
+  double intervals = 0;
+  double seconds = 0;   // all of them
+  double readings = 0;  // additional ones
+  TimeSpan from_first_to_last;
+  std::vector<std::string> probes;
+  bool operator==(const NodeFasterReading&) const = default;
+};
+
 /// The resources that a job used, on one node or on all of them. `notes`, by the JSON key of the number: its source, or
 /// why it is unknown.
 struct JobTotals {
@@ -211,8 +222,9 @@ struct Report {
   std::vector<NodeCoverage> coverage;
   std::vector<JobTotals> totals;  // the whole job first, then node by node
   std::vector<NodeOverhead> overhead;
-  std::vector<LocalityMap> locality;  // maps of the first nodes
-  std::vector<PythonThread> python;   // likewise; for the job's owner only
+  std::vector<NodeFasterReading> faster;  // nodes without one are not here
+  std::vector<LocalityMap> locality;      // maps of the first nodes
+  std::vector<PythonThread> python;       // likewise; for the job's owner only
   Verdict verdict;
   std::vector<Finding> findings;  // primary first
   std::vector<ReportEpisode> episodes;

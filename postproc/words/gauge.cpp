@@ -28,8 +28,8 @@ std::string in_braces(const MetricLabels& labels) {
 
 }  // namespace
 
-Gauge::Gauge(std::string_view name, std::string_view unit, std::string_view help)
-    : name_(name), head_(fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n", name, help)) {
+Gauge::Gauge(std::string_view name, std::string_view unit, std::string_view help, std::string_view type)
+    : name_(name), head_(fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type)) {
   if (!unit.empty()) head_ += fmt::format("# UNIT {} {}\n", name, unit);
 }
 

@@ -16,7 +16,8 @@ using MetricLabels = std::vector<std::pair<std::string_view, std::string_view>>;
 /// The lines of one metric, which the format wants together.
 class Gauge {
  public:
-  Gauge(std::string_view name, std::string_view unit, std::string_view help);
+  /// `type`: "counter" for a value that only grows; its name then ends in "_total".
+  Gauge(std::string_view name, std::string_view unit, std::string_view help, std::string_view type = "gauge");
   /// A value that is not known gets no line.
   void add(const MetricLabels& labels, std::optional<double> value);
   /// Nothing where no value was added.

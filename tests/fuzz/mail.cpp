@@ -6,7 +6,10 @@
 #include "postproc/mail/array_tasks.h"
 #include "postproc/mail/mail_queue.h"
 #include "postproc/mail/mail_quota.h"
+#include "postproc/mail/mailer_state.h"
 #include "postproc/mail/message.h"
+#include "postproc/mail/site_digest.h"
+#include "postproc/mail/spooled_mail.h"
 #include "target.h"
 
 namespace reveal::fuzz {
@@ -34,6 +37,18 @@ void run(std::string_view input) {
     require(is_array_id(task.array), "an array is a number, which is part of a file name");
     require(parse_array_task(render_array_task(task)).task == task.task, "a task stays the same");
   } catch (const Error&) {  // it is none
+  }
+  try {
+    const SpooledMail mail = parse_spooled_mail(std::string(input));
+    require(parse_spooled_mail(render_spooled_mail(mail)).report == mail.report, "a spooled mail stays the same");
+    static_cast<void>(lines_for_admins(mail.report, {}));
+    static_cast<void>(admin_lines(mail.report, {}));
+  } catch (const Error&) {  // it is none
+  }
+  try {
+    const std::string state = render_mailer_state(parse_mailer_state(std::string(input)));
+    require(render_mailer_state(parse_mailer_state(state)) == state, "the records of the mailer stay the same");
+  } catch (const Error&) {  // they are none
   }
   static_cast<void>(parse_unfinished_tasks(input));
   SlurmJob job;

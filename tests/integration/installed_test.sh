@@ -82,23 +82,25 @@ END
 fi
 
 # --- timers
-for unit in reveal-janitor reveal-digest; do
+for unit in reveal-janitor reveal-digest reveal-mailer; do
   for kind in service timer; do
     [ -r "$prefix/lib/systemd/system/$unit.$kind" ] || fail "no $unit.$kind"
   done
 done
 if command -v systemd-analyze >/dev/null; then
   # The service names programs below the prefix of the configuration.
-  sed "s,/[^ ]*/bin/reveal ,$prefix/bin/reveal ,g" "$prefix/lib/systemd/system/reveal-digest.service" >"$work/reveal-digest.service"
-  cp "$prefix/lib/systemd/system/reveal-digest.timer" "$work"
+  for unit in reveal-digest reveal-mailer; do
+    sed "s,/[^ ]*/bin/reveal ,$prefix/bin/reveal ,g" "$prefix/lib/systemd/system/$unit.service" >"$work/$unit.service"
+    cp "$prefix/lib/systemd/system/$unit.timer" "$work"
+  done
   sed "s,^ExecStart=[^ ]*,ExecStart=$prefix/libexec/reveal/spool-janitor," "$prefix/lib/systemd/system/reveal-janitor.service" >"$work/reveal-janitor.service"
   cp "$prefix/lib/systemd/system/reveal-janitor.timer" "$work"
-  for unit in reveal-digest reveal-janitor; do
+  for unit in reveal-digest reveal-mailer reveal-janitor; do
     said=$(systemd-analyze verify "$work/$unit".{service,timer} 2>&1)
     [[ $said != *$unit* ]] || fail "systemd refuses $unit: $said"
   done
-  # In tenths; 10 is a service without limits. The digest runs the site's mail program.
-  for limit in reveal-janitor:25 reveal-digest:75; do
+  # In tenths; 10 is a service without limits. The digest and the mailer run the site's mail program.
+  for limit in reveal-janitor:25 reveal-digest:75 reveal-mailer:75; do
     said=$(systemd-analyze security --offline=true --threshold="${limit#*:}" "$work/${limit%:*}.service" 2>&1) ||
       fail "${limit%:*} is more exposed than ${limit#*:} tenths: $(tail -n 2 <<<"$said")"
   done

@@ -34,7 +34,8 @@ judge_files() { # judge_files KIND: the lists in $work/files
     of reveal-collector | grep -qx "$prefix/$file" || fail "$kind: no $file in reveal-collector"
   done
   of reveal-collector | grep -qx "$site/reveal.conf" || fail "$kind: no reveal.conf in reveal-collector"
-  for file in bin/reveal share/bash-completion/completions/reveal lib/systemd/system/reveal-digest.timer; do
+  for file in bin/reveal share/bash-completion/completions/reveal lib/systemd/system/reveal-digest.timer \
+    lib/systemd/system/reveal-mailer.timer; do
     of reveal | grep -qx "$prefix/$file" || fail "$kind: no $file in reveal"
   done
   if command -v help2man >/dev/null; then

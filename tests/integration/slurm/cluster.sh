@@ -16,6 +16,9 @@
 #   CLUSTER_NODES           how many nodes, default 4
 #   CLUSTER_PROLOG_FLAGS    default Contain; "none" leaves the line out
 #   CLUSTER_EXTRA           more lines of slurm.conf
+#   CLUSTER_CPUS            cpus of each node, default 16
+#   CLUSTER_CORES           "yes": task/cgroup confines steps to their cpus (cpuset); the nodes then have the cpus of
+#                           this machine
 #   CLUSTER_HOME            folder on the nodes that is DIR/home there: the home directory of passwd
 #   CLUSTER_MIN_SECONDS     [slurm] min_seconds of the site file, default 2; "default" leaves it out
 #   CLUSTER_RECORD          "no": start reveal-collect itself, do not record in DIR/started how it was started
@@ -158,6 +161,8 @@ write_configuration() {
   echo "$first_job" >"$dir/first_job"
   local prolog_flags="PrologFlags=$flags"
   [ "$flags" != none ] || prolog_flags=
+  local cpus=${CLUSTER_CPUS:-16} tasks=task/none
+  [ "${CLUSTER_CORES:-no}" = no ] || cpus=$(nproc --all) tasks=task/cgroup
 
   cat >"$dir/slurm.conf" <<CONF
 ClusterName=reveal-test
@@ -179,7 +184,7 @@ SlurmctldDebug=info
 DebugFlags=NO_CONF_HASH
 SlurmdDebug=info
 ProctrackType=$(tracking)
-TaskPlugin=task/none
+TaskPlugin=$tasks
 SwitchType=switch/none
 MpiDefault=none
 JobAcctGatherType=jobacct_gather/none
@@ -197,13 +202,14 @@ FirstJobId=$first_job
 PlugStackConfig=$dir/plugstack.conf
 $prolog_flags
 ${CLUSTER_EXTRA:-}
-NodeName=$prefix[1-$count] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + count))] CPUs=16 RealMemory=4096
+NodeName=$prefix[1-$count] NodeHostname=$host NodeAddr=127.0.0.1 Port=[$((base + 1))-$((base + count))] CPUs=$cpus RealMemory=4096
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 CONF
   cat >"$dir/cgroup.conf" <<CONF
 CgroupPlugin=cgroup/v1
 CgroupAutomount=no
 CgroupMountpoint=/sys/fs/cgroup
+ConstrainCores=${CLUSTER_CORES:-no}
 CONF
   : >"$dir/reveal.conf"
   if [ "${CLUSTER_MIN_SECONDS:-2}" != default ]; then
@@ -317,7 +323,7 @@ remove_job_cgroups() {
   done
   for path in $(job_cgroups); do rmdir "$path" 2>/dev/null || true; done
   for node in $(node_names); do
-    rmdir "$freezer/slurm_$node"/uid_* "$freezer/slurm_$node" 2>/dev/null || true
+    rmdir "${freezer%/*}"/*/"slurm_$node"/{uid_*,system,} 2>/dev/null || true
     rmdir "${freezer%/*}"/*/reveal/*."$node".* 2>/dev/null || true # of brokers that were killed
   done
 }

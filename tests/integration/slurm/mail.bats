@@ -87,3 +87,21 @@ has_mail() { [ "$(mails "$1" "$2")" -ge 1 ]; }
   ! compgen -G "$states/*/task-$array-*" >/dev/null || problem "results of tasks are left over"
   verdict
 }
+
+@test "the site's mailer sends the mail of a job" {
+  situation "mail: [mail] mailer_spool, mail=yes"
+  local id
+  install -d -o nobody -g nogroup -m 3733 "$DIR/mailer"
+  sed -i "/^\[mail\]/a mailer_spool = \"$DIR/mailer\"" "$DIR/reveal.conf"
+  id=$(as_user sbatch --parsable -N1 -o out --reveal=mail=yes --wrap 'sleep 4')
+  batch_unchanged "$id" COMPLETED 0:0
+  nothing_left "$id"
+  mail_is_left() { compgen -G "$DIR/mailer/mail-*" >/dev/null; }
+  until_true 20 mail_is_left || problem "the job left nothing for the mailer"
+  ! has_mail "$id" "$user@hpc.example.org" || problem "the job sent a mail itself"
+  setpriv --reuid nobody --regid nogroup --clear-groups "$(reveal_program)" mailer --config "$DIR/reveal.conf" ||
+    problem "reveal mailer: status $?"
+  has_mail "$id" "$user@hpc.example.org" || problem "the mailer sent nothing"
+  sed -i '/^mailer_spool/d' "$DIR/reveal.conf"
+  verdict
+}

@@ -3,15 +3,19 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <map>
 #include <optional>
 
 #include "core/intervention/intervention.h"
 #include "core/intervention/ownership.h"
+#include "hdf5schema/basics/file_text.h"
 #include "job_on_host.h"
 
 namespace reveal::tests::narrow_affinity_test {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr int kLauncher = 500;
 constexpr JobLoad kCrowded{.seconds = 1, .waiting = 3, .used = 1};
@@ -147,6 +151,29 @@ TEST_F(NarrowAffinityTest, GivesACrowdTheOtherCpusOfItsJobAndTakesThemBack) {
   EXPECT_EQ(undone.threads, 4U);
   EXPECT_EQ(undone.text, "gave 4 threads cpus 0 again");
   for (const int id : {501, 502, 503, 504}) EXPECT_EQ(cpus_of(id), "0");
+}
+
+TEST_F(NarrowAffinityTest, PutsNoReadingOfThreadsIntoARecording) {
+  open();
+  const fs::path folder = host_.root() / "recording";
+  fs_->record_to(folder);
+  for (int i = 0; i < 3; ++i) second();
+  EXPECT_EQ(kind_->apply().threads, 4U);
+  fs_->end_recording();
+  const std::string recording = file_text(folder / "ticks.rec");
+  EXPECT_NE(recording.find("/proc/501/stat"), std::string::npos) << "what the job's own reading recorded";
+  EXPECT_EQ(recording.find("/task/501/stat"), std::string::npos);
+  EXPECT_EQ(recording.find("F/proc/stat"), std::string::npos);
+}
+
+TEST_F(NarrowAffinityTest, ReadsTheCpusOfTheJobOnlyWhereItsThreadsCrowd) {
+  bind({{501, "0"}, {502, "1"}, {503, "2"}, {504, "3"}});
+  open();
+  const fs::path folder = host_.root() / "recording";
+  fs_->record_to(folder);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(second().finding);
+  fs_->end_recording();
+  EXPECT_EQ(file_text(folder / "ticks.rec").find("/proc/500/status"), std::string::npos);
 }
 
 TEST_F(NarrowAffinityTest, SeesNoCrowdInThreadsThatHaveACpuEach) {

@@ -18,6 +18,7 @@ struct Counter {
   SeenFinding sight{.finding = true, .refused = {}};
   Change change{.threads = 4, .text = "changed 4 threads"};
   Change undone{.threads = 4, .text = "changed 4 threads back"};
+  int looks = 0;
   int applied = 0;
   int undos = 0;
   bool fails = false;
@@ -26,7 +27,10 @@ Counter counter;
 
 class CountingKind final : public Intervention {
  public:
-  SeenFinding look(const JobLoad& /*load*/) override { return counter.sight; }
+  SeenFinding look(const JobLoad& /*load*/) override {
+    ++counter.looks;
+    return counter.sight;
+  }
   Change apply() override {
     ++counter.applied;
     if (counter.fails) throw std::runtime_error("half-way");
@@ -139,6 +143,11 @@ TEST_F(TrialsTest, ChangeTheSameThingThreeTimesAtMost) {
   }
   EXPECT_EQ(counter.applied, 3);
   EXPECT_EQ(events_.back(), "test.counting intervention_refused: it was done 3 times in this job");
+  const std::size_t told = events_.size();
+  const int looks = counter.looks;
+  crowded(100);
+  EXPECT_EQ(counter.looks, looks) << "the threads of the job are read no more";
+  EXPECT_EQ(events_.size(), told);
 }
 
 TEST_F(TrialsTest, GoOnWhereTheProcessesEndedMeanwhile) {
@@ -238,8 +247,15 @@ TEST_F(TrialsTest, TakeAChangeBackThatFailedHalfWay) {
 TEST_F(TrialsTest, LookOnceASecond) {
   open();
   crowded(9);
+  EXPECT_FALSE(trials_->is_due(second_ + kSecond - 1));
+  EXPECT_TRUE(trials_->is_due(second_ + kSecond));
   for (int i = 0; i < 9; ++i) trials_->look(second_ + i * kTenth, times_);
   EXPECT_EQ(counter.applied, 0);
+}
+
+TEST(Refusals, AreAllWordsThatDoNotAllowIt) {
+  for (const char* word : {"off", "no", "0", "false", "nein", "cpu.affinity_too_narrow"}) EXPECT_TRUE(refuses(word));
+  for (const char* word : {"", "on", "yes", "1", "true"}) EXPECT_FALSE(refuses(word));
 }
 
 TEST_F(TrialsTest, AreNotMadeForOtherRules) {

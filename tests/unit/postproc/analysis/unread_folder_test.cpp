@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <functional>
 
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
@@ -59,18 +60,24 @@ class UnreadNodes : public testing::Test {
     return text;
   }
 
-  /// Whether `wanted` is a part of the notes where the folder cannot be read, even by root.
+  /// Whether `wanted` is a part of the notes where the folder cannot be read.
   [[nodiscard]] bool notes_have(const std::string& wanted) const {
+    return holds_without_folder([&] { return notes().find(wanted) != std::string::npos; });
+  }
+
+  /// The result of `check` where the folder cannot be read, even by root.
+  [[nodiscard]] bool holds_without_folder(const std::function<bool()>& check) const {
     constexpr uid_t kNobody = 65534;
     ::chmod(directory_.path().c_str(), 0755);
     ::chmod(job_.c_str(), 0755);
+    if (::geteuid() == 0 && ::chown(job_.c_str(), kNobody, kNobody) != 0) return false;
     for (const auto& entry : fs::directory_iterator(job_)) {
       ::chmod(entry.path().c_str(), entry.is_directory() ? 0 : 0644);
     }
     ChildProcess child = fork_child([&] {
       if (::geteuid() == 0 && ::setresuid(kNobody, kNobody, kNobody) != 0) return 2;
       try {
-        return notes().find(wanted) == std::string::npos ? 1 : 0;
+        return check() ? 0 : 1;
       } catch (const Error&) {
         return 3;
       }
@@ -99,6 +106,25 @@ TEST_F(UnreadNodes, HaveTheirFilesNamedFromTheJobsDirectory) {
 TEST_F(UnreadNodes, AreAGapOfTheReport) {
   EXPECT_EQ(notes().find("missing"), std::string::npos) << "it can be read";
   EXPECT_TRUE(notes_have("n0002 was not read: " + node_folder("n0002") + ": Permission denied\nmissing: n0002\n"));
+}
+
+TEST_F(UnreadNodes, AreLeftOutOfAPartOfAMerge) {
+  EXPECT_TRUE(holds_without_folder([this] {
+    std::vector<InputProblem> problems;
+    return write_merge_part(job_, {1, 1}, options_, problems) == 3;
+  }));
+}
+
+TEST_F(UnreadNodes, PreventNoTrialOfOtherThresholds) {
+  EXPECT_TRUE(holds_without_folder([this] {
+    const AnalysisSettings variants[] = {AnalysisSettings{}};
+    try {
+      static_cast<void>(try_settings(job_, variants, options_));
+    } catch (const Error& error) {  // the files of this job are no traces
+      return std::string(error.what()).find("Permission denied") == std::string::npos;
+    }
+    return true;
+  }));
 }
 
 }  // namespace

@@ -119,6 +119,17 @@ TEST_F(SiteChecks, LookForTheProgramThatSendsMail) {
   EXPECT_NE(check("mail").message.find("did you mean \"enabled\"?"), std::string::npos);
 }
 
+TEST_F(SiteChecks, LookForTheSpoolOfTheSitesMailer) {
+  write("etc/reveal/reveal.conf", "[mail]\nenabled = true\nsendmail = \"/none\"\nmailer_spool = \"/shared/mail\"\n");
+  EXPECT_EQ(check("mail").message, places_.root.string() + "/shared/mail: No such file or directory");
+  EXPECT_TRUE(check("mail").remedy.starts_with("install -d -o ACCOUNT -g ACCOUNT -m 3733 /shared/mail"));
+  write("shared/mail/x", "");
+  ::chmod((places_.root / "shared/mail").c_str(), 03733);
+  EXPECT_EQ(check("mail").message, "left for the site's mailer in /shared/mail");
+  write("etc/reveal/no-mail", "");
+  EXPECT_EQ(check("mail").remedy, "rm /etc/reveal/no-mail");
+}
+
 TEST_F(SiteChecks, TellWhyThereIsNoHistory) {
   places_.history.clear();
   places_.why_no_history = "root keeps no history";

@@ -67,6 +67,18 @@ TEST(MailSettings, AreReadFromTheirSection) {
   EXPECT_TRUE(settings.healthy);
   EXPECT_EQ(settings.per_hour, 5);
   EXPECT_EQ(settings.disable, "");
+  EXPECT_EQ(settings.mailer_spool, "");
+  EXPECT_EQ(settings.digest_ns, 3'600'000'000'000);
+}
+
+TEST(MailSettings, NameTheSpoolOfTheSitesMailer) {
+  Words problems;
+  const MailSettings settings =
+      settings_of("[mail]\nmailer_spool = \"/shared/reveal-mail\"\ndigest = \"10min\"\n", problems);
+  EXPECT_TRUE(problems.empty());
+  EXPECT_EQ(settings.mailer_spool, "/shared/reveal-mail");
+  EXPECT_EQ(settings.digest_ns, 600'000'000'000);
+  EXPECT_NE(message("[mail]\ndigest = \"2d\"\n"), "");
 }
 
 TEST(MailSettings, LeaveOneBadAdminOutWithALine) {
