@@ -91,6 +91,7 @@ if [ "${1:-}" = --lab ]; then
   now=$(date -u +%Y%m%d-%H%M%S)
   part "the peer that segments were lost to" tests/lab/peers.py --build "$root/gcc" --out "$root/peers-$now"
   part "every fault" bench/detection/lab.py --build "$root/gcc" --out "$root/lab-$now" --runs 1 --seed $RANDOM "${@:2}"
+  part "rules of GPUs, by a double" env REVEAL_BUILD="$(realpath "$root/gcc")" /usr/bin/python3 tests/lab/gpu_rules.py
   part "guests" tests/guest/all.sh ${REVEAL_GUESTS:+"$REVEAL_GUESTS"}
   echo "laboratory: $passed parts passed, $failed failed, $skipped skipped"
   exit $((failed > 0))

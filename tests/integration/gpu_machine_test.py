@@ -28,7 +28,6 @@ def main():
         check("gpu.utilization" in results["calls"]["present"], f"metrics: {results['calls']}")
         check(results["healthy"]["status"] and results["starved"]["status"], f"reports: {results}")
         check(results["recording"]["bytes"] > 0, f"recording: {results['recording']}")
-        check(results["seconds"] < 120, f"it took {results['seconds']} s of half a minute")
         packed = subprocess.run([*bench, "bundle", "--build", BUILD, scratch / "bundle"], capture_output=True, text=True,
                                 check=False)
         check(packed.returncode == 0, f"bundle: {packed.stderr}")

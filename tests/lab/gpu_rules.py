@@ -2,7 +2,7 @@
 """Each rule about GPUs, their links and places from reveal-run to the report, with a double of NVIDIA's library and, in
 a mount namespace, other cards in /sys: a job with the fault, and one that only looks like it.
 
-    gpu_rules_test.py [--runs N] [--only NAME,...] [--keep DIR [--probes NAME,...]]
+    gpu_rules.py [--runs N] [--only NAME,...] [--keep DIR [--probes NAME,...]]
 
 All jobs run at the same time, for a bit more than two minutes. Prints a table: rule, jobs with the fault in which the
 report names rule and GPU, jobs without it in which the report names a rule of GPUs. --keep leaves the runs in DIR, in the
