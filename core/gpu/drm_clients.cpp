@@ -113,7 +113,11 @@ std::optional<DrmClient> parse_drm_client(std::string_view text) {
 void DrmClients::follow(std::span<const int> pids) {
   pids_.assign(pids.begin(), pids.end());
   std::sort(pids_.begin(), pids_.end());
-  std::erase_if(looked_at_, [this](int pid) { return !std::binary_search(pids_.begin(), pids_.end(), pid); });
+  const auto is_gone = [this](int pid) { return !std::binary_search(pids_.begin(), pids_.end(), pid); };
+  std::erase_if(looked_at_, is_gone);
+  std::erase_if(hidden_, is_gone);
+  std::erase_if(files_, [&](const OpenFile& file) { return is_gone(file.pid); });
+  if (files_.size() < kMostDrmFiles) overflowed_ = false;
   std::size_t looks = 0;
   for (const int pid : pids_) {
     if (looks == kProcessesAtOnce) return;
@@ -127,25 +131,43 @@ void DrmClients::follow(std::span<const int> pids) {
 
 void DrmClients::look_at(int pid) {
   const std::string folder = "/proc/" + std::to_string(pid);
-  const std::vector<std::string> names = fs_.list(folder + "/fd");
+  std::vector<std::string> names = fs_.list(folder + "/fd");
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::make_pair(a.size(), std::string_view(a)) < std::make_pair(b.size(), std::string_view(b));
+  });
   looked_at_.insert(pid);
   may_look_ = may_look_ || !names.empty();
-  for (std::size_t i = 0; i < std::min(names.size(), kMostDescriptors) && files_.size() < kMostDrmFiles; ++i) {
+  // A process that has ended has no command line.
+  const bool hidden = names.empty() && !fs_.text(folder + "/cmdline").value_or("").empty();
+  if (hidden) {
+    hidden_.insert(pid);
+  } else {
+    hidden_.erase(pid);
+  }
+  for (std::size_t i = 0; i < std::min(names.size(), kMostDescriptors); ++i) {
     if (!fs_.link(folder + "/fd/" + names[i]).value_or("").starts_with("/dev/dri/")) continue;
     const bool known = std::any_of(files_.begin(), files_.end(),
                                    [&](const OpenFile& file) { return file.pid == pid && file.name == names[i]; });
-    if (!known) files_.push_back({pid, names[i], fs_.open(folder + "/fdinfo/" + names[i])});
+    if (known) continue;
+    if (files_.size() == kMostDrmFiles) {
+      overflowed_ = true;
+      return;
+    }
+    files_.push_back({pid, names[i], {}, fs_.open(folder + "/fdinfo/" + names[i])});
   }
 }
 
 // A process that ended between two readings takes the time of that second along.
-void DrmClients::read(std::int64_t now_ns) {
+void DrmClients::read(std::int64_t now_ns, const std::set<std::string>& asleep) {
   uses_.clear();
-  for (auto& [key, seen] : seen_) seen.present = false;
+  for (auto& [key, seen] : seen_) seen.present = asleep.contains(key.first);
   std::erase_if(files_, [&](OpenFile& file) {
+    if (asleep.contains(file.address)) return false;
     const auto client = parse_drm_client(file.text.read());
-    if (client) take(file.pid, *client, now_ns);
-    return !client.has_value();
+    if (!client) return true;
+    file.address = client->address;
+    take(file.pid, *client, now_ns);
+    return false;
   });
   std::erase_if(seen_, [](const auto& entry) { return !entry.second.present; });
 }
@@ -176,7 +198,8 @@ std::optional<double> DrmClients::Use::percent() const {
 }
 
 std::optional<double> DrmClients::percent(std::string_view address) const {
-  if (!may_look_ || looked_at_.size() < pids_.size()) return std::nullopt;
+  const bool all_seen = may_look_ && !pids_.empty() && hidden_.empty() && !overflowed_;
+  if (!all_seen || looked_at_.size() < pids_.size()) return std::nullopt;
   BusyParts sum;
   for (const auto& [place, use] : uses_) {
     if (place.first != address) continue;

@@ -40,8 +40,9 @@ class DrmClients {
 
   /// Looks for device files that these processes opened, in new processes first, and in some of the others in turn.
   void follow(std::span<const int> pids);
-  /// Reads the known ones. Percentages are those of the time since the last call.
-  void read(std::int64_t now_ns);
+  /// Reads the known ones, but those of GPUs that sleep: reading may wake these. Percentages are those of the time
+  /// since the last call. `asleep`: addresses.
+  void read(std::int64_t now_ns, const std::set<std::string>& asleep = {});
 
   using BusyParts = std::map<std::string, double, std::less<>>;  // by group of engines: part of the time
 
@@ -56,13 +57,14 @@ class DrmClients {
   };
   /// By GPU and process. A file that several processes share is that of the first of them.
   [[nodiscard]] const std::map<std::pair<std::string, int>, Use>& uses() const noexcept { return uses_; }
-  /// By all processes together; nothing while a process was not looked at, or in the first reading of a file.
+  /// By all processes together; nothing while the files of a process are not known, or in the first reading of a file.
   [[nodiscard]] std::optional<double> percent(std::string_view address) const;
 
  private:
   struct OpenFile {
     int pid = 0;
-    std::string name;  // in /proc/PID/fdinfo
+    std::string name;     // in /proc/PID/fdinfo
+    std::string address;  // of its GPU; "": not read yet
     KernelFile text;
   };
   struct Seen {
@@ -77,7 +79,9 @@ class DrmClients {
   KernelTree& fs_;
   std::vector<int> pids_;
   std::set<int> looked_at_;
-  bool may_look_ = false;  // the files of at least one process can be listed
+  std::set<int> hidden_;     // processes whose files cannot be listed
+  bool may_look_ = false;    // the files of at least one process can be listed
+  bool overflowed_ = false;  // there are more files than are read
   std::size_t turn_ = 0;
   std::vector<OpenFile> files_;
   std::map<std::pair<std::string, std::int64_t>, Seen> seen_;  // by GPU and client

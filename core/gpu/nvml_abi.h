@@ -153,12 +153,13 @@ struct GpmMetric {
 };
 static_assert(sizeof(GpmMetric) == 40 && offsetof(GpmMetric, value) == 8);
 
-/// The library reads as many metrics as `count`; its own structure has room for more.
+/// The library reads as many metrics as `count`; it may clear the whole of its own structure, which has room for all
+/// that it knows.
 struct GpmMetrics {
   static constexpr std::size_t kWanted = 4;
   unsigned version, count;
   GpmSample before, after;
-  GpmMetric metrics[kWanted];
+  GpmMetric metrics[512];
 };
 static_assert(offsetof(GpmMetrics, before) == 8 && offsetof(GpmMetrics, metrics) == 24);
 

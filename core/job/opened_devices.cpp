@@ -46,7 +46,7 @@ std::vector<RenderDevice> render_devices(KernelTree& fs, std::string_view driver
     const std::string_view address = value_after(text, "PCI_SLOT_NAME");
     const bool whole = !address.empty() && address.find_first_not_of("0123456789abcdef:.") == std::string_view::npos;
     if (!minor || *minor < 0 || !whole || value_after(text, "DRIVER") != driver) continue;
-    if (address.ends_with(kIntegrated)) continue;
+    if (driver != "amdgpu" && address.ends_with(kIntegrated)) continue;
     devices.push_back({static_cast<int>(*minor), std::string(address)});
   }
   std::sort(devices.begin(), devices.end(),

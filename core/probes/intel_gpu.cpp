@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <set>
 
 #include "core/gpu/driver_gpu_probe.h"
 #include "core/gpu/drm_clients.h"
@@ -125,8 +126,10 @@ class IntelGpu {
   IntelGpu(KernelTree& fs, const std::string& number, const std::string& address)
       : files_(fs, number, address), address_(address) {}
 
+  [[nodiscard]] bool is_asleep() { return files_.is_asleep(); }
+
   void answer(const GpuRequest& request, const DrmClients& clients, std::string& text) {
-    if (files_.is_asleep()) {
+    if (is_asleep()) {
       text += "asleep " + files_.number() + '\n';
       energy_before_ = kMissing;
       return;
@@ -233,13 +236,17 @@ std::string read_files(const std::string& root, std::string_view words) {
   static DrmClients clients(fs);
   static std::map<std::string, IntelGpu, std::less<>> gpus;
   const GpuRequest request = parse_gpu_request(words);
+  std::set<std::string> asleep;
+  for (const auto& [number, address] : request.gpus) {
+    const auto gpu = gpus.try_emplace(number, fs, number, address).first;
+    if (gpu->second.is_asleep()) asleep.insert(address);
+  }
   clients.follow(request.pids);
-  clients.read(request.time_ns);
+  clients.read(request.time_ns, asleep);
   std::string text(request.pace == GpuPace::slow ? GpuRequest::kSlow : GpuRequest::kFast);
   text += '\n';
   for (const auto& [number, address] : request.gpus) {
-    const auto gpu = gpus.try_emplace(number, fs, number, address).first;
-    gpu->second.answer(request, clients, text);
+    gpus.at(number).answer(request, clients, text);
   }
   cut_answer(text);
   return text;

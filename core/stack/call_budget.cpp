@@ -8,6 +8,8 @@ namespace reveal {
 namespace {
 
 constexpr double kLeastTurnNs = 20e6;
+constexpr double kIdleNs = 50e6;  // cpu time in a round below which a job makes few calls
+constexpr int kIdleRounds = 5;
 constexpr double kLeastPart = 0.01;  // a function with less of the cost need not rest
 
 }  // namespace
@@ -93,16 +95,34 @@ void CallBudget::begin_period() noexcept {
 std::vector<std::size_t> CallBudget::next_turn() {
   ++steady_rounds_;
   const double earned = std::exchange(earned_in_round_, 0);
+  idle_rounds_ = earned < kShare * kIdleNs ? idle_rounds_ + 1 : 0;
   const bool all = !needed_ones_rest();
+  if (!all && idle_rounds_ >= kIdleRounds && steady_rounds_ >= kShortestRest) return turn_on_credit();
   if (steady_rounds_ < (all ? kLongestRest : rest_)) return {};
   std::vector<std::size_t> due;
-  double price_ns = std::max(kLeastTurnNs, kTurn * earned);
+  double price_ns = all ? kLeastTurnNs : std::max(kLeastTurnNs, kTurn * earned);  // nothing is saved for the first ones
   for (std::size_t i = 0; i < functions_.size(); ++i) {
     if (!functions_[i].rests || (!all && functions_[i].order == Rests::first)) continue;
     due.push_back(i);
     price_ns += functions_[i].turn_ns;
   }
   if (due.empty() || left_ns_ < price_ns) return {};
+  begin_turn(due);
+  return due;
+}
+
+/// A job that hangs earns nothing, and its calls cost nothing: that it makes none must be seen.
+std::vector<std::size_t> CallBudget::turn_on_credit() {
+  std::vector<std::size_t> due;
+  for (std::size_t i = 0; i < functions_.size(); ++i) {
+    if (functions_[i].rests && functions_[i].order != Rests::first) due.push_back(i);
+  }
+  left_ns_ = std::max(left_ns_, kLeastTurnNs);
+  begin_turn(due);
+  return due;
+}
+
+void CallBudget::begin_turn(const std::vector<std::size_t>& due) noexcept {
   for (const std::size_t i : due) {
     functions_[i].rests = false;
     functions_[i].turn_ns = 0;
@@ -110,7 +130,6 @@ std::vector<std::size_t> CallBudget::next_turn() {
   had_turn_ = true;
   steady_rounds_ = 0;
   saved_ns_ = left_ns_;
-  return due;
 }
 
 }  // namespace reveal

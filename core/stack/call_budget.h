@@ -51,6 +51,8 @@ class CallBudget {
   [[nodiscard]] std::vector<std::size_t> resting_order() const;
   void put_to_rest(Function& function) noexcept;
   void begin_period() noexcept;
+  [[nodiscard]] std::vector<std::size_t> turn_on_credit();
+  void begin_turn(const std::vector<std::size_t>& due) noexcept;
 
   std::vector<Function> functions_;
   double left_ns_ = kBurstNs;
@@ -58,6 +60,7 @@ class CallBudget {
   double cpu_ns_ = 0;           // since functions were judged last
   double earned_in_round_ = 0;  // ns
   int steady_rounds_ = 0;       // since a function began to rest, or its turn
+  int idle_rounds_ = 0;         // the last ones, in which the job used hardly any cpu time
   int rest_ = kShortestRest;    // rounds
   bool had_turn_ = false;
 };

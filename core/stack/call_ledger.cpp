@@ -95,7 +95,8 @@ void CallLedger::attached(const std::string& instance, std::size_t function, std
   Instance& known = instances_[instance];
   known.rows.resize(functions_.size());
   Row& row = known.rows[function];
-  if (row.rests) resume_row(known, function);
+  // A process that began in a rest of the function was not counted before, either.
+  if (row.rests || (!row.counted && has_rested(function))) resume_row(known, function);
   row.timed = timed && (row.timed || !row.counted);
   row.counted = true;
   row.index = process * functions_.size() + function;
@@ -154,6 +155,12 @@ void CallLedger::resume(std::size_t function) {
 void CallLedger::resume_row(Instance& instance, std::size_t function) {
   take_steps(instance);
   instance.rows[function].rests = false;
+  if (functions_[function].part == PartOfStep::clock && instance.process) {
+    // Steps begun while it was being detached: the first one from now on does not follow them.
+    for (const CallCounters::NumberedStep& each : counters_.take_steps(*instance.process, instance.next_step)) {
+      instance.next_step = each.number + 1;
+    }
+  }
   instance.partly_counted = instance.partly_counted || (is_summed(functions_[function]) && instance.begun);
   if (is_recorded(shape_of(functions_[function], true))) {
     instance.recorded_since_ns = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
@@ -268,7 +275,8 @@ bool TimeWithoutCall::is_long(std::uint64_t newest_ns, std::uint64_t now_ns) {
 /// None of the functions by which its collectives are recorded rests.
 bool CallLedger::records_collectives(const Instance& instance) const {
   for (std::size_t function = 0; function < instance.rows.size(); ++function) {
-    if (instance.rows[function].rests && functions_[function].communicator != 0) return false;
+    const bool rests = instance.rows[function].rests || is_resting(function);
+    if (rests && functions_[function].communicator != 0) return false;
   }
   return true;
 }

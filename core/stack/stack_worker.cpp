@@ -303,6 +303,7 @@ class StackWatch {
       const auto detached =
           std::erase_if(tracked.links, [function](const Links& links) { return links.function == function; });
       if (detached > 0) counters_.forget_calls(tracked.number * functions_.size() + function);
+      round_begun_ns_ = read_clock(CLOCK_MONOTONIC);  // detaching is slow, and does not hang in a file of the job
       for (auto& [file, places] : tracked.places) {
         std::erase_if(places, [function](const auto& place) { return place.second == function; });
       }

@@ -39,7 +39,9 @@ bool moves(const CallFacts& facts) {
 }
 
 std::vector<Messages> messages_in(const RuleContext& context, Interval at, CallLibrary library) {
-  const auto of_library = [library](const CallFacts& facts) { return facts.library == library; };
+  const auto of_library = [library](const CallFacts& facts) {
+    return facts.library == library && facts.meets != Meets::nobody;
+  };
   const auto sums_of = [&](bool (*kind)(const CallFacts&)) {
     return calls_by_process(
         context, at, [&](const CallFacts& facts) { return of_library(facts) && kind(facts); }, of_library);

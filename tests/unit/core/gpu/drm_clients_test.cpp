@@ -169,5 +169,43 @@ TEST_F(ClientsOnHost, AreNotMeasuredBeforeAllProcessesWereReadOnce) {
   EXPECT_EQ(clients_.percent(kGpu), 0);
 }
 
+TEST_F(ClientsOnHost, AreNotMeasuredWhileTheFilesOfAProcessAreHidden) {
+  hold(50, "3", "/dev/null", "");
+  read({50}, 0);
+  EXPECT_EQ(percent(), 0);
+  host_.write("/proc/51/cmdline", "train");
+  read({50, 51}, 1);
+  EXPECT_EQ(percent(), -1) << "another user's process may use the GPU";
+  read({50}, 2);
+  EXPECT_EQ(percent(), 0);
+}
+
+TEST_F(ClientsOnHost, AreForgottenWithTheirProcesses) {
+  hold(50, "3", "/dev/dri/renderD128", text_of_i915(44, 0, 0));
+  read({50}, 0);
+  read({50}, 1);
+  EXPECT_EQ(percent(), 0);
+  read({}, 2);
+  EXPECT_EQ(percent(), -1) << "a job of too many processes";
+  EXPECT_TRUE(clients_.uses().empty());
+}
+
+TEST_F(ClientsOnHost, AreFoundAmongTheFirstOfManyDescriptors) {
+  for (int fd = 0; fd < 600; ++fd) hold(50, std::to_string(fd), "/dev/null", "");
+  hold(50, "99", "/dev/dri/renderD128", text_of_i915(44, 0, 0));
+  read({50}, 0);
+  EXPECT_EQ(clients_.uses().size(), 1U);
+}
+
+TEST_F(ClientsOnHost, AreNotReadWhileTheirGpuSleeps) {
+  hold(50, "3", "/dev/dri/renderD128", text_of_i915(44, 0, 0));
+  read({50}, 0);
+  hold(50, "3", "/dev/dri/renderD128", text_of_i915(44, 1'000'000'000, 0));
+  clients_.read(kBegin + kSecond, {kGpu});
+  EXPECT_TRUE(clients_.uses().empty());
+  read({50}, 2);
+  EXPECT_EQ(percent(), 50) << "one second of the two since it was read last";
+}
+
 }  // namespace
 }  // namespace reveal::tests::drm_clients_test

@@ -170,12 +170,27 @@ TEST(CallBudget, CountsAllAgainWhenTheRateHasFallen) {
   EXPECT_TRUE(job.attached(0) && job.attached(1));
 }
 
-TEST(CallBudget, GivesNoTurnToAJobThatComputesNothing) {
+TEST(CallBudget, GivesAJobThatHangsATurnOnCredit) {
   Job job(kCpu, {60 * kMs}, {Rests::by_cost});
   job.run(1);
+  ASSERT_FALSE(job.attached(0));
   job.use(0);
+  job.cost(0, 0);
+  job.run(20);
+  EXPECT_FALSE(job.attached(0)) << "a rest has its least length";
+  job.run(5);
+  EXPECT_TRUE(job.attached(0)) << "it earns nothing, but its calls cost nothing";
   job.run(1000);
-  EXPECT_FALSE(job.attached(0)) << "nothing is earned";
+  EXPECT_EQ(job.changes.size(), 2U);
+}
+
+TEST(CallBudget, PaysTheFunctionsThatNoRuleNeedsInAJobOfManyCpus) {
+  Job job(16 * kCpu, {10 * kMs, 300 * kMs}, {Rests::by_cost, Rests::first});
+  job.run(10);
+  EXPECT_FALSE(job.attached(1));
+  job.cost(1, 10 * kMs);
+  job.run(400);
+  EXPECT_TRUE(job.attached(1));
 }
 
 }  // namespace
