@@ -15,8 +15,6 @@ const Json& units_of_keys() {
       {"samples_present", "samples"},
       {"late_ticks", "ticks more than 10 ms late"},
       {"channels", "channels"},
-      {"interval_count", "intervals"},
-      {"reading_count", "readings"},
       {"agreement", "detectors that agree"},
       {"score", "the detectors' own scale, higher is stranger"},
       {"z", "the channel's own noise over the job"},
