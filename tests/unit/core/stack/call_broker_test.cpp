@@ -444,7 +444,7 @@ TEST_F(CallRequests, GiveTurnsToAFunctionThatCostsTooMuch) {
     const std::string process =
         "calls\nrank0 " + std::to_string(caller.pid()) + ' ' + std::to_string(start_of(caller.pid()).value_or(0)) + ' ';
     std::int64_t cpu_ns = 0;
-    std::int64_t more_ns = 0;
+    std::int64_t more_ns = 60'000'000;  // a job that does not hang
     std::string answer;
     const auto comes_to = [&](const auto& holds) {
       for (int i = 0; i < 2000; ++i) {
