@@ -64,7 +64,7 @@ class DrmClients {
   struct OpenFile {
     int pid = 0;
     std::string name;     // in /proc/PID/fdinfo
-    std::string address;  // of its GPU; "": not read yet
+    std::string address;  // its GPU; "": not read yet
     KernelFile text;
   };
   struct Seen {
