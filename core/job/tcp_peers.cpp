@@ -113,7 +113,7 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
   auto found = sockets_.find(key);
   if (found == sockets_.end()) {
     if (!sees_all()) return;
-    // Those of others leave room for the job's own.
+    // Connections of other programs leave room for the job's own.
     const bool ours = std::binary_search(inodes_.begin(), inodes_.end(), socket_seen.inode);
     if (sockets_.size() >= (ours ? 2 * kMostSockets : kMostSockets)) {
       overflowed_ = true;

@@ -286,6 +286,7 @@ TEST(Communicators, HaveNoIdWhereACallMayBeMissing) {
     ledger->attached("rank0", number_of("ncclAllReduce"), 0, true);
   }
   detached.rest(number_of("ncclReduce"), "it costs too much");
+  detached.resume(number_of("ncclReduce"));
   failed.failed(number_of("ncclAllGather"), "no reason");
   std::this_thread::sleep_for(std::chrono::milliseconds(3100));
   EXPECT_NE(whole.answer().find("standing rank0 comm=0 ranks=4 rank=0 id="), std::string::npos);
