@@ -58,7 +58,7 @@ else
   zcat "$prefix"/share/man/man5/*.gz >"$work/formats"
   results='backtest|bundle-settings|check|clean|compare|config|doctor|drill|feedback|list|mail|merge|prune|rules|score|try'
   for schema in $(grep -rhoE --include='*.h' --include='*.cpp' '"reveal\.[a-z-]+/[0-9]+"' "$REVEAL_SOURCE"/{core,postproc} |
-    tr -d '"' | sort -u | grep -vE "^reveal\.($results|array-task|node|part|summary)/"); do
+    tr -d '"' | sort -u | grep -vE "^reveal\.($results|array-task|mailer|node|part|spooled-mail|summary)/"); do
     grep -qF "$schema" "$work/formats" || fail "no manual page has the format $schema"
   done
   # Every key of a report.
