@@ -85,10 +85,11 @@ const RegisteredCommand kMailerCommand{
          "  reveal mailer --textfile mailer.prom       send them; counters for Prometheus\n"
          "One host calls it every few minutes, as the account that owns the spool (reveal-mailer.timer, or a\n"
          "job). It needs mailer_spool in section [mail] of /etc/reveal/reveal.conf: with it, the end of a job\n"
-         "sends no mail, but leaves its report there. Users get the same mails as without a mailer. The\n"
-         "administrators get one mail about the findings of all jobs: a rule on a node is one line in it, with\n"
-         "the number of jobs and users, the first and the last time, and the lost time. A mail that the mail\n"
-         "program does not take is tried again for three days. Exit status 1: a mail could not be sent.\n",
+         "sends no mail, but leaves its report there. Users get the same mails as without a mailer, but\n"
+         "where [mail] sets a domain only at its addresses. The administrators get one mail about the findings\n"
+         "of all jobs: a rule on a node is one line in it, with the number of jobs and users, the first and the\n"
+         "last time, and the lost time. A mail that the mail program does not take is tried again for three\n"
+         "days, and for longer while it takes none. Exit status 1: a mail could not be sent.\n",
      .make = make_command<Mailer>}};
 
 }  // namespace

@@ -90,7 +90,7 @@ class Sender {
     try {
       if (left.count() <= 0) throw Error(last_failure_);
       if (item.spooled) {
-        leave_in_spool(settings_.mailer_spool, item.message.mime);
+        leave_in_spool(settings_.mailer_spool, item.message.mime, item.audience);
       } else {
         send_mail(settings_.sendmail, item.message.mime, left);
       }

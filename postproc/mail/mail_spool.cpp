@@ -23,11 +23,15 @@ namespace {
 
 constexpr std::string_view kSpooled = "mail-";
 constexpr std::string_view kBeingWritten = ".mail-";
+constexpr std::string_view kDeletedButOpen = ".nfs";  // the server of the files deletes them
+constexpr std::string_view kDigitsOfName = "0123456789abcdef";
+constexpr std::size_t kNumberDigits = 16;
 constexpr std::string_view kTurn = ".lock";
 constexpr std::string_view kOwnRecords = "state";
 constexpr std::size_t kMostNames = 100'000;  // names read in one call; the others come next time
 constexpr std::int64_t kLongestWrite = std::int64_t{24} * 3600 * kSecond;
 constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
+constexpr mode_t kSpoolMode = S_ISVTX | S_ISGID | S_IWOTH | S_IXOTH;
 
 std::string without_slash(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();  // "link/" would be followed
@@ -61,18 +65,34 @@ void refuse_own_group(const std::string& path, const struct stat& status) {
 }
 
 /// No other user can take the name first.
-std::string unpredictable_name() {
+std::string unpredictable_name(Audience audience) {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) throw system_error("getrandom", errno);
-  return fmt::format("{}{:016x}", kSpooled, number);
+  return fmt::format("{}{}{:016x}", kSpooled, audience == Audience::user ? 'u' : 'a', number);
+}
+
+char letter_of_audience(const std::string& name) {
+  return name[kSpooled.size()];
+}
+
+/// A name as unpredictable_name() makes them; the mailer's records could not have others with any bytes.
+bool is_spooled_name(std::string_view name) {
+  if (name.size() != kSpooled.size() + 1 + kNumberDigits || !name.starts_with(kSpooled)) return false;
+  const char kind = name[kSpooled.size()];
+  return (kind == 'u' || kind == 'a') &&
+         name.find_first_not_of(kDigitsOfName, kSpooled.size() + 1) == std::string_view::npos;
+}
+
+bool is_being_written(std::string_view name) {
+  return name.starts_with(kBeingWritten) || name.starts_with(kDeletedButOpen);
 }
 
 void put_in_order(std::vector<SpoolEntry>& mails) {
   std::sort(mails.begin(), mails.end(), [](const SpoolEntry& one, const SpoolEntry& other) {
     return std::tie(one.arrived_utc_ns, one.name) < std::tie(other.arrived_utc_ns, other.name);
   });
-  std::map<uid_t, std::size_t> of_owner;
-  for (SpoolEntry& mail : mails) mail.place = of_owner[mail.owner]++;
+  std::map<std::pair<uid_t, char>, std::size_t> of_owner;
+  for (SpoolEntry& mail : mails) mail.place = of_owner[{mail.owner, letter_of_audience(mail.name)}]++;
   std::stable_sort(mails.begin(), mails.end(),
                    [](const SpoolEntry& one, const SpoolEntry& other) { return one.place < other.place; });
 }
@@ -89,12 +109,12 @@ void require_mail_spool(const std::string& directory) {
   refuse_own_group(path, open_spool(path, O_PATH).status);
 }
 
-void leave_in_spool(const std::string& directory, std::string_view mail) {
+void leave_in_spool(const std::string& directory, std::string_view mail, Audience audience) {
   const std::string path = without_slash(directory);
   const OpenSpool spool = open_spool(path, O_PATH);
   refuse_own_group(path, spool.status);
   if (mail.size() > kLargestSpooledMail) throw Error(path + ": the report is too large for it");
-  const std::string name = unpredictable_name();
+  const std::string name = unpredictable_name(audience);
   NewFile file(spool.folder.get(), path, name, "." + name, S_IRUSR | S_IWUSR);
   struct stat status {};
   if (::fstat(file.descriptor(), &status) != 0) throw system_error(path, errno);
@@ -109,6 +129,10 @@ void leave_in_spool(const std::string& directory, std::string_view mail) {
 MailSpool::MailSpool(const std::string& directory) : path_(without_slash(directory)) {
   OpenSpool spool = open_spool(path_, O_RDONLY);
   if (spool.status.st_uid != ::geteuid()) throw Error(path_ + " belongs to another account than the mailer's");
+  if ((spool.status.st_mode & kSpoolMode) != kSpoolMode) {
+    throw Error(path_ + " is no spool for mails, which is a directory of its own with mode 3733");
+  }
+  group_ = spool.status.st_gid;
   folder_ = std::move(spool.folder);
 }
 
@@ -132,38 +156,74 @@ bool MailSpool::take_turn() {
   throw Error(path_of(name) + ": is in the way and cannot be deleted");
 }
 
-std::vector<SpoolEntry> MailSpool::entries(OtherFiles other_files) {
+struct MailSpool::Listed {
+  struct Other {
+    std::string name;
+    uid_t owner = 0;
+  };
+  std::vector<SpoolEntry> mails;
+  std::vector<Other> others;
+};
+
+/// Directories do not count: those that a user filled cannot be deleted, and would leave no place for mails.
+void MailSpool::list(Listed& listed) const {
   DIR* stream = ::fdopendir(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (stream == nullptr) throw system_error(path_, errno);
   const std::int64_t now = utc_now_ns();
-  std::vector<SpoolEntry> mails;
-  std::vector<std::string> others;
   std::map<uid_t, std::size_t> written;  // by each user at this moment
-  for (std::size_t names = 0; names < kMostNames; ++names) {
+  for (std::size_t names = 0; names < kMostNames;) {
     const dirent* entry = ::readdir(stream);
     if (entry == nullptr) break;
     const std::string name = entry->d_name;
     if (name == "." || name == ".." || name == kTurn || name == kOwnRecords) continue;
-    if (name.starts_with(".nfs")) continue;  // a deleted file that is still open: the server deletes it
     struct stat status {};
     if (::fstatat(folder_.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (!S_ISDIR(status.st_mode)) ++names;
     const std::int64_t changed = nanoseconds_of(status.st_ctim);
-    const bool is_file = S_ISREG(status.st_mode) && status.st_nlink == 1 &&
+    // Another group has a file that was moved here, perhaps by another user than its owner.
+    const bool is_file = S_ISREG(status.st_mode) && status.st_nlink == 1 && status.st_gid == group_ &&
                          static_cast<std::size_t>(status.st_size) <= kLargestSpooledMail;
-    if (is_file && name.starts_with(kSpooled)) {
-      mails.push_back({.name = name, .owner = status.st_uid, .arrived_utc_ns = changed});
-    } else if (is_file && name.starts_with(kBeingWritten) && changed > now - kLongestWrite) {
-      if (++written[status.st_uid] > kMostOfOwner) others.push_back(name);
-    } else {
-      others.push_back(name);
+    if (is_file && is_spooled_name(name)) {
+      listed.mails.push_back({.name = name, .owner = status.st_uid, .arrived_utc_ns = changed});
+    } else if (is_file && is_being_written(name) && changed > now - kLongestWrite &&
+               ++written[status.st_uid] <= kMostOfOwner) {
+      continue;
+    } else if (listed.others.size() < kMostNames) {
+      listed.others.push_back({name, status.st_uid});
     }
   }
   ::closedir(stream);
+}
+
+std::vector<SpoolEntry> MailSpool::entries(OtherFiles other_files) {
+  Listed listed;
+  list(listed);
+  std::vector<SpoolEntry>& mails = listed.mails;
   put_in_order(mails);
-  for (; !mails.empty() && mails.back().place >= kMostOfOwner; mails.pop_back()) others.push_back(mails.back().name);
-  if (other_files == OtherFiles::kept) return mails;
-  for (const std::string& name : others) refuse(name);
-  return mails;
+  too_many_.clear();
+  in_the_way_.clear();
+  for (; !mails.empty() && mails.back().place >= kMostOfOwner; mails.pop_back()) {
+    ++too_many_[mails.back().owner];
+    listed.others.push_back({mails.back().name, mails.back().owner});
+  }
+  if (other_files == OtherFiles::kept) return std::move(mails);
+  for (const Listed::Other& other : listed.others) {
+    if (!refuse(other.name)) ++in_the_way_[other.owner];
+  }
+  return std::move(mails);
+}
+
+std::vector<std::string> MailSpool::problems() const {
+  std::vector<std::string> lines;
+  for (const auto& [owner, count] : too_many_) {
+    lines.push_back(fmt::format("{}: user {} has more than {} mails to one audience: the newest {} are too many", path_,
+                                owner, kMostOfOwner, count));
+  }
+  for (const auto& [owner, count] : in_the_way_) {
+    lines.push_back(fmt::format("{}: user {} has {} there that cannot be deleted, such as a directory with files",
+                                path_, owner, count));
+  }
+  return lines;
 }
 
 Descriptor MailSpool::open(const SpoolEntry& entry) const {
@@ -171,7 +231,7 @@ Descriptor MailSpool::open(const SpoolEntry& entry) const {
       ::openat(folder_.get(), entry.name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0) throw system_error(path_of(entry.name), errno);
-  if (!S_ISREG(status.st_mode) || status.st_uid != entry.owner || status.st_nlink != 1) {
+  if (!S_ISREG(status.st_mode) || status.st_uid != entry.owner || status.st_gid != group_ || status.st_nlink != 1) {
     throw Error(path_of(entry.name) + ": was replaced");
   }
   return file;
@@ -181,12 +241,12 @@ void MailSpool::remove(const std::string& name) const noexcept {
   ::unlinkat(folder_.get(), name.c_str(), 0);
 }
 
-/// A directory that a user filled stays, and is counted each time.
-void MailSpool::refuse(const std::string& name) noexcept {
+/// False for a directory that a user filled: it stays, and is counted each time.
+bool MailSpool::refuse(const std::string& name) noexcept {
   ++refused_;
-  if (::unlinkat(folder_.get(), name.c_str(), 0) != 0 && (errno == EISDIR || errno == EPERM)) {
-    ::unlinkat(folder_.get(), name.c_str(), AT_REMOVEDIR);
-  }
+  if (::unlinkat(folder_.get(), name.c_str(), 0) == 0) return true;
+  if (errno == EISDIR || errno == EPERM) return ::unlinkat(folder_.get(), name.c_str(), AT_REMOVEDIR) == 0;
+  return errno == ENOENT;
 }
 
 }  // namespace reveal

@@ -17,6 +17,7 @@ constexpr std::int64_t kMailerGivesUpAfter = 72 * kMailerHour;
 constexpr std::int64_t kToldAgainAfter = 24 * kMailerHour;
 constexpr int kFewestTries = 5;
 constexpr std::size_t kMostStepLists = 5000;  // rules and nodes with lines of their own
+constexpr std::size_t kLongestNodeName = 253;
 
 struct CountedRule {
   std::string rule;
@@ -35,7 +36,7 @@ struct NamedMail {
 
 struct ToldFault {
   std::string rule, node;
-  std::int64_t utc_ns = 0;
+  ToldMail mail;
 };
 
 struct StepsOfFault {
@@ -75,7 +76,8 @@ void fields(auto& v, Visited<decltype(v), NamedMail>& waiting) {
 void fields(auto& v, Visited<decltype(v), ToldFault>& told) {
   v("rule", told.rule);
   v("node", told.node);
-  v.time("time", told.utc_ns);
+  v("owner", told.mail.owner);
+  v.time("time", told.mail.utc_ns);
 }
 
 void fields(auto& v, Visited<decltype(v), StepsOfFault>& steps) {
@@ -117,6 +119,10 @@ std::string counters_by_audience(std::string_view name, std::string_view help, s
   return metric.text();
 }
 
+bool was_told_within_a_day(const ToldMail& mail, std::int64_t now_utc_ns) {
+  return mail.utc_ns <= now_utc_ns && mail.utc_ns > now_utc_ns - kToldAgainAfter;
+}
+
 }  // namespace
 
 bool is_due(const WaitingMail& mail, std::int64_t now_utc_ns) noexcept {
@@ -141,21 +147,30 @@ bool MailerState::is_hour_full(std::uint64_t owner, int per_hour, std::int64_t n
   return (sent == sent_in_hour.end() ? 0 : sent->second) >= per_hour;
 }
 
-bool MailerState::is_told(const std::string& rule, const std::string& node, std::int64_t now_utc_ns) const {
-  const auto one = told.find({rule, node});
-  return one != told.end() && one->second <= now_utc_ns && one->second > now_utc_ns - kToldAgainAfter;
+bool MailerState::is_told(const NodeFault& fault, std::int64_t now_utc_ns) const {
+  const auto one = told.find({fault.rule, fault.node});
+  return one != told.end() && was_told_within_a_day(one->second, now_utc_ns) &&
+         (one->second.owner.empty() || one->second.owner == fault.owner);
+}
+
+void MailerState::tell(const NodeFault& fault, std::int64_t now_utc_ns) {
+  ToldMail& mail = told[{fault.rule, fault.node}];
+  const bool had_another = was_told_within_a_day(mail, now_utc_ns) && mail.owner != fault.owner;
+  mail = {.utc_ns = now_utc_ns, .owner = had_another ? "" : fault.owner};
 }
 
 void MailerState::keep_steps(const AdminLines& lines) {
   for (const auto& [fault, texts] : lines) {
     if (steps.size() >= kMostStepLists) return;
-    if (!steps.contains(fault)) steps[fault] = lines_of_rule(fault.first, texts);
+    if (fault.second.size() > kLongestNodeName || steps.contains(fault)) continue;
+    std::vector<std::string> of_rule = lines_of_rule(fault.first, texts);
+    if (!of_rule.empty()) steps[fault] = std::move(of_rule);
   }
 }
 
 void MailerState::forget_old(const std::set<std::string>& names_in_spool, std::int64_t now_utc_ns) {
   std::erase_if(waiting, [&](const auto& entry) { return !names_in_spool.contains(entry.first); });
-  std::erase_if(told, [&](const auto& entry) { return !is_told(entry.first.first, entry.first.second, now_utc_ns); });
+  std::erase_if(told, [&](const auto& entry) { return !was_told_within_a_day(entry.second, now_utc_ns); });
 }
 
 std::string render_mailer_state(const MailerState& state) {
@@ -170,7 +185,7 @@ std::string render_mailer_state(const MailerState& state) {
   for (const auto& [rule, jobs] : state.jobs_of_rules) record.rules.push_back({rule, jobs});
   for (const auto& [owner, mails] : state.sent_in_hour) record.sent_in_hour.push_back({owner, mails});
   for (const auto& [name, mail] : state.waiting) record.waiting.push_back({name, mail});
-  for (const auto& [fault, time] : state.told) record.told.push_back({fault.first, fault.second, time});
+  for (const auto& [fault, mail] : state.told) record.told.push_back({fault.first, fault.second, mail});
   for (const auto& [fault, lines] : state.steps) record.steps.push_back({fault.first, fault.second, lines});
   return render_record(record);
 }
@@ -188,7 +203,7 @@ MailerState parse_mailer_state(const std::string& json) {
   for (const CountedRule& one : record.rules) state.jobs_of_rules[one.rule] = one.jobs;
   for (const OwnerMails& one : record.sent_in_hour) state.sent_in_hour[one.owner] = one.mails;
   for (const NamedMail& one : record.waiting) state.waiting[one.name] = one.mail;
-  for (const ToldFault& one : record.told) state.told[{one.rule, one.node}] = one.utc_ns;
+  for (const ToldFault& one : record.told) state.told[{one.rule, one.node}] = one.mail;
   for (const StepsOfFault& one : record.steps) state.steps[{one.rule, one.node}] = one.lines;
   return state;
 }

@@ -35,21 +35,28 @@ struct MailerCounters {
   std::uint64_t refused = 0;  // things in the spool that are no mails, or too many
 };
 
+struct ToldMail {
+  std::int64_t utc_ns = 0;
+  std::string owner;  // hash of the only user whose jobs had it; "" where several had
+};
+
 struct MailerState {
   MailerCounters counters;
-  std::map<std::string, std::uint64_t> jobs_of_rules;                // jobs with such a finding for administrators
-  std::int64_t hour = 0;                                             // since 1970
-  std::map<std::uint64_t, int> sent_in_hour;                         // by owner
-  std::map<std::string, WaitingMail> waiting;                        // by name in the spool
-  std::map<std::pair<std::string, std::string>, std::int64_t> told;  // rule and node: when
-  std::int64_t untold_since_utc_ns = 0;                              // 0: administrators know everything
-  AdminLines steps;                                                  // for what they do not know
+  std::map<std::string, std::uint64_t> jobs_of_rules;            // jobs with such a finding for administrators
+  std::int64_t hour = 0;                                         // since 1970
+  std::map<std::uint64_t, int> sent_in_hour;                     // by owner
+  std::map<std::string, WaitingMail> waiting;                    // by name in the spool
+  std::map<std::pair<std::string, std::string>, ToldMail> told;  // by rule and node
+  std::int64_t untold_since_utc_ns = 0;                          // 0: administrators know everything
+  AdminLines steps;                                              // for what they do not know
 
   /// Whether this owner's mails of the hour are sent.
   [[nodiscard]] bool is_hour_full(std::uint64_t owner, int per_hour, std::int64_t now_utc_ns);
-  /// Administrators were told of it within a day.
-  [[nodiscard]] bool is_told(const std::string& rule, const std::string& node, std::int64_t now_utc_ns) const;
-  /// The first of each rule and node; lines of other texts are left out.
+  /// Administrators were told of it within a day. A fault that only another user's jobs had does not count, since users
+  /// can invent faults: another user's adds one mail a day at most.
+  [[nodiscard]] bool is_told(const NodeFault& fault, std::int64_t now_utc_ns) const;
+  void tell(const NodeFault& fault, std::int64_t now_utc_ns);
+  /// The first of each rule and node; lines of other texts, rules and names are left out.
   void keep_steps(const AdminLines& lines);
   void forget_old(const std::set<std::string>& names_in_spool, std::int64_t now_utc_ns);
 };

@@ -21,9 +21,10 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostRules = 30;  // rules and nodes in the text; the attached file has all
+constexpr std::size_t kMostRules = 30;  // rules and nodes in the text; the attached file has more
 constexpr std::size_t kMostNodesOfRule = 8;
 constexpr std::size_t kMostNamesInSubject = 4;
+constexpr std::size_t kMostInFile = 5000;  // a larger mail than servers take would be tried for ever
 constexpr std::size_t kDigestWidth = 78;
 constexpr std::size_t kMostAdminLines = 12;
 constexpr std::size_t kLongestAdminLine = 800;
@@ -65,6 +66,7 @@ NodeFault counted_fault(const FaultSums& sums) {
   for (const auto& [owner, job] : sums.jobs) users.insert(owner);
   fault.jobs = sums.jobs.size();
   fault.users = users.size();
+  if (users.size() == 1) fault.owner = *users.begin();
   return fault;
 }
 
@@ -159,7 +161,13 @@ std::string digest_text(std::span<const NodeFault> faults, const AdminLines& ste
     ++rules;
   }
   if (!faults.empty()) text += "More rules are in the attached file.\n\n";
-  return text + folded("", kDigestCaution, 0, kDigestWidth) + "\n-- \nAttached: findings.json with all nodes.\n";
+  return text + folded("", kDigestCaution, 0, kDigestWidth) + "\n-- \n";
+}
+
+std::string words_about_file(std::size_t faults) {
+  if (faults <= kMostInFile) return "Attached: findings.json with all nodes.\n";
+  return fmt::format("Attached: findings.json with the first {} findings; {} more are left out.\n", kMostInFile,
+                     faults - kMostInFile);
 }
 
 }  // namespace
@@ -249,11 +257,12 @@ std::vector<NodeFault> node_faults(std::span<const LedgerLine> lines) {
 }
 
 Digest digest_of(std::span<const NodeFault> faults, const AdminLines& steps, std::int64_t now_utc_ns) {
-  const DigestRecord record{.time_utc_ns = now_utc_ns, .findings = {faults.begin(), faults.end()}};
+  const std::span<const NodeFault> first = faults.first(std::min(faults.size(), kMostInFile));
+  const DigestRecord record{.time_utc_ns = now_utc_ns, .findings = {first.begin(), first.end()}};
   const std::string json = render_record(record);
   return {.id = "digest-" + text_hash(json),
           .subject = digest_subject(faults),
-          .text = digest_text(faults, steps),
+          .text = digest_text(faults, steps) + words_about_file(faults.size()),
           .json = json,
           .json_name = "findings.json"};
 }

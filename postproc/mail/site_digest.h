@@ -25,6 +25,7 @@ struct NodeFault {
   std::int64_t first_utc_ns = 0, last_utc_ns = 0;  // begin of the first job, end of the last one
   std::optional<double> seconds;                   // lost run time of the jobs where it is known
   bool at_most = false;                            // one of these times is an upper bound
+  std::string owner;                               // hash of the only user; "" for several; in no mail
 };
 
 /// Lines of the remedy for administrators, filled with the values of one job, by rule and node.

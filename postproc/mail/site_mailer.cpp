@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -35,9 +36,12 @@ namespace {
 constexpr const char* kStateFile = "mailer.json";
 constexpr const char* kUntoldFile = "untold.jsonl";
 constexpr std::size_t kLargestState = std::size_t{64} << 20;
-constexpr LedgerLimits kUntoldLimits{.bytes = std::uintmax_t{64} << 20};
-constexpr std::int64_t kClocksDiffer = 3600 * kSecond;  // a node's may be ahead of the mailer's
-constexpr int kServerIsAway = 3;                        // mails that fail one after the other
+constexpr std::int64_t kEver = std::numeric_limits<std::int64_t>::max();
+// No age: the clock of this host may be wrong.
+constexpr LedgerLimits kUntoldLimits{.bytes = std::uintmax_t{64} << 20, .age_ns = kEver / 2};
+constexpr std::size_t kMostLedgerOfReport = std::size_t{4} << 20;  // lines of others stay in the ledger beside it
+constexpr std::int64_t kClocksDiffer = 3600 * kSecond;             // a node's may be ahead of the mailer's
+constexpr int kServerIsAway = 3;                                   // mails that fail one after the other
 
 struct LinesOfFault {
   std::string rule, node;
@@ -91,6 +95,13 @@ std::string name_of_owner(uid_t uid) {
   return user == nullptr ? "" : user->pw_name;
 }
 
+/// The user wrote the mail in the spool and can name any address there as Slurm's: with the site's sender, it must be
+/// one of the site.
+void take_foreign_address(MailRequest& request, const std::string& site) {
+  const std::string_view domain = domain_of(request.mail_user);
+  if (!site.empty() && !domain.empty() && !same_domain(domain, site)) request.mail_user.clear();
+}
+
 void compose_for_user(const SpooledMail& mail, const SiteMailer& mailer, const MailSettings& settings, ReadMail& read) {
   const Report report = parse_report(mail.report);
   const MailPlan plan = plan_mail(report, settings, mail.request);
@@ -118,6 +129,7 @@ void read_spooled_mail(const std::string& text, const std::string& owner, const 
                        const MailSettings& settings, ReadMail& read) {
   SpooledMail mail = parse_spooled_mail(text);
   mail.request.user = owner;
+  take_foreign_address(mail.request, settings.domain);
   if (mail.audience == Audience::user) {
     compose_for_user(mail, mailer, settings, read);
   } else {
@@ -154,6 +166,7 @@ class MailerRound {
     }
     folder_ = open_private_directory(spool_.state());
     load();
+    find_untold();
     const std::vector<SpoolEntry> entries = spool_.entries(mailer_.dry_run ? OtherFiles::kept : OtherFiles::deleted);
     left_ = entries.size();
     std::set<std::string> names;
@@ -164,7 +177,9 @@ class MailerRound {
       handle(entry);
     }
     state_.counters.refused += spool_.refused();
+    for (std::string& problem : spool_.problems()) outcome_.problems.push_back(std::move(problem));
     if (failed_in_a_row_ < kServerIsAway) tell_administrators();
+    give_up();
     save();
     return {std::move(outcome_), mailer_metrics(state_, left_, mailer_.now_utc_ns)};
   }
@@ -186,6 +201,12 @@ class MailerRound {
     }
   }
 
+  /// Lines of a call that ended before it saved its records.
+  void find_untold() {
+    if (state_.untold_since_utc_ns != 0 || ::faccessat(folder_.get(), kUntoldFile, F_OK, 0) != 0) return;
+    state_.untold_since_utc_ns = mailer_.now_utc_ns;
+  }
+
   void save() {
     if (mailer_.dry_run) return;
     try {
@@ -196,21 +217,23 @@ class MailerRound {
   }
 
   void handle(const SpoolEntry& entry) {
-    if (waits_still(entry)) return;
+    if (slow_.contains(entry.owner) || waits_still(entry)) return;
     try {
       const ReadMail mail = read(entry);
-      if (mail.later) return wait(entry, "it is of another version of reveal");
+      if (mail.later) return wait_for_another_version(entry);
       if (!mail.refused.empty()) return refuse(entry, mail.refused);
+      if (mail.ledger.size() > kMostLedgerOfReport)
+        return refuse(entry, "it has findings on more nodes than the mailer takes");
       if (!mail.ledger.empty()) keep_for_administrators(entry, mail);
       if (!mail.to.empty()) return send(entry, mail);
-      if (!mail.why_not.empty()) outcome_.why_not.push_back(mail.why_not);
+      if (!mail.why_not.empty()) return refuse(entry, mail.why_not);
       done(entry);
     } catch (const NotSaved& error) {  // the disk of the spool is full: the mail stays
       outcome_.problems.emplace_back(error.what());
       ++failed_in_a_row_;
     } catch (const Error& error) {  // it could not be read now, or it broke its reader
       outcome_.problems.emplace_back(error.what());
-      wait(entry, error.what());
+      if (!wait(entry)) give_up(entry, error.what());
     }
   }
 
@@ -231,13 +254,24 @@ class MailerRound {
     return state_.is_hour_full(entry.owner, settings_.per_hour, mailer_.now_utc_ns);
   }
 
-  [[nodiscard]] ReadMail read(const SpoolEntry& entry) const {
+  [[nodiscard]] ReadMail read(const SpoolEntry& entry) {
     const Descriptor file = spool_.open(entry);
     const std::string owner = name_of_owner(entry.owner);
-    const std::string answer = mailer_.confined(spool_.path_of(entry.name),
-                                                [&] { return answer_about(file.get(), owner, mailer_, settings_); });
+    const Clock::time_point slow = Clock::now() + mailer_.slow;
+    std::string answer;
+    try {
+      answer = mailer_.confined(spool_.path_of(entry.name),
+                                [&] { return answer_about(file.get(), owner, mailer_, settings_); });
+    } catch (const Error&) {
+      if (Clock::now() > slow) slow_.insert(entry.owner);
+      throw;
+    }
+    if (Clock::now() > slow) slow_.insert(entry.owner);
     ReadMail mail = parse_record<ReadMail>(answer, "the answer about a mail");
     std::erase_if(mail.to, [](const std::string& address) { return !is_mail_address(address); });
+    // The name service may not answer yet.
+    if (owner.empty() && !mail.why_not.empty())
+      throw Error(fmt::format("user {} has no name on this host", entry.owner));
     return mail;
   }
 
@@ -248,7 +282,9 @@ class MailerRound {
   /// On the disk before the mail goes.
   void keep_for_administrators(const SpoolEntry& entry, const ReadMail& mail) {
     const std::int64_t latest = mailer_.now_utc_ns + kClocksDiffer;
-    std::vector<LedgerLine> lines = parse_ledger(mail.ledger, latest).lines;
+    ParsedLedger parsed = parse_ledger(mail.ledger, latest);
+    if (parsed.refused > 0) throw Error("its job ended in the future: check the clocks of its node and of this host");
+    std::vector<LedgerLine>& lines = parsed.lines;
     std::set<std::string> rules;
     for (LedgerLine& line : lines) {
       line.owner = hash_of_owner(entry.owner);
@@ -275,6 +311,7 @@ class MailerRound {
     MailOutcome::Item item{.audience = Audience::user, .to = mail.to, .message = {}, .why = {}};
     item.message.subject = mail.subject;
     item.message.mime = mail.mime;
+    if (Clock::now() >= end_) return;
     const bool is_new = !state_.waiting.contains(entry.name);
     if (is_new) ++state_.counters.user_reports;
     if (is_hour_full(entry)) {
@@ -301,24 +338,40 @@ class MailerRound {
 
   void try_to_send(const SpoolEntry& entry, MailOutcome::Item& item) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end_ - Clock::now());
+    const std::string mail = fmt::format("X-Reveal-Owner: {}\n", entry.owner) + item.message.mime;
     try {
-      send_mail(settings_.sendmail, item.message.mime, std::min<std::chrono::milliseconds>(left, kSendLimit));
+      send_mail(settings_.sendmail, mail, std::min<std::chrono::milliseconds>(left, kSendLimit));
     } catch (const Error& error) {
       item.state = MailState::failed;
       item.why = error.what();
       ++failed_in_a_row_;
       ++state_.counters.failed;
-      return wait(entry, error.what());
+      if (!wait(entry)) hopeless_.emplace_back(entry, error.what());
+      return;
     }
     item.state = MailState::sent;
+    item.why = fmt::format("user {} left it in the spool", entry.owner);
     failed_in_a_row_ = 0;
+    server_takes_mails_ = true;
     ++state_.counters.user_mails;
     ++state_.sent_in_hour[entry.owner];
     done(entry);
   }
 
-  void wait(const SpoolEntry& entry, const std::string& why) {
-    if (put_off(state_.waiting[entry.name], mailer_.now_utc_ns)) return;
+  /// False: it was tried long enough.
+  [[nodiscard]] bool wait(const SpoolEntry& entry) { return put_off(state_.waiting[entry.name], mailer_.now_utc_ns); }
+
+  void wait_for_another_version(const SpoolEntry& entry) {
+    if (!wait(entry)) give_up(entry, "it is of another version of reveal");
+  }
+
+  /// Mails that the server refuses while it takes others; one that is away for a week loses none.
+  void give_up() {
+    if (!server_takes_mails_) return;
+    for (const auto& [entry, why] : hopeless_) give_up(entry, why);
+  }
+
+  void give_up(const SpoolEntry& entry, const std::string& why) {
     outcome_.problems.push_back(fmt::format("a mail of user {} is given up after {} tries: {}", entry.owner,
                                             state_.waiting[entry.name].tries, why));
     ++state_.counters.given_up;
@@ -340,14 +393,14 @@ class MailerRound {
     if (state_.untold_since_utc_ns == 0 || now - state_.untold_since_utc_ns < settings_.digest_ns) return;
     if (settings_.admins.empty()) return;
     const std::vector<NodeFault> faults = untold();
-    const bool is_new = std::any_of(faults.begin(), faults.end(), [&](const NodeFault& fault) {
-      return !state_.is_told(fault.rule, fault.node, now);
-    });
+    const bool is_new =
+        std::any_of(faults.begin(), faults.end(), [&](const NodeFault& fault) { return !state_.is_told(fault, now); });
     if (!is_new) return;
     MailOutcome one = mail_digest(digest_of(faults, state_.steps, now),
                                   {.dry_run = mailer_.dry_run, .host = mailer_.host, .now_utc_ns = now}, settings_);
     const bool is_sent = !one.items.empty() && one.items.front().state == MailState::sent;
     if (is_sent) forget_untold(faults);
+    server_takes_mails_ = server_takes_mails_ || is_sent;
     if (one.failed) ++state_.counters.failed;
     outcome_.failed = outcome_.failed || one.failed;
     std::move(one.items.begin(), one.items.end(), std::back_inserter(outcome_.items));
@@ -360,7 +413,7 @@ class MailerRound {
     try {
       const std::string text =
           read_text_file(record(kUntoldFile), kUntoldLimits.bytes + kLongestLedgerLine, FileOf::ours);
-      for (LedgerLine& line : parse_ledger(text, mailer_.now_utc_ns + kClocksDiffer).lines) ledger.add(std::move(line));
+      for (LedgerLine& line : parse_ledger(text, kEver).lines) ledger.add(std::move(line));
     } catch (const Error& error) {
       if (!mailer_.dry_run) outcome_.problems.emplace_back(error.what());
     }
@@ -370,11 +423,11 @@ class MailerRound {
 
   void forget_untold(const std::vector<NodeFault>& faults) {
     ++state_.counters.digests;
-    for (const NodeFault& fault : faults) state_.told[{fault.rule, fault.node}] = mailer_.now_utc_ns;
+    for (const NodeFault& fault : faults) state_.tell(fault, mailer_.now_utc_ns);
     state_.untold_since_utc_ns = 0;
     state_.steps.clear();
-    ::unlinkat(folder_.get(), kUntoldFile, 0);
     save();
+    ::unlinkat(folder_.get(), kUntoldFile, 0);
   }
 
   const SiteMailer& mailer_;
@@ -384,9 +437,12 @@ class MailerRound {
   Descriptor folder_;  // its records
   MailerState state_;
   MailOutcome outcome_;
-  std::vector<LedgerLine> shown_;  // lines that a dry run would keep
+  std::vector<LedgerLine> shown_;                             // lines that a dry run would keep
+  std::set<uid_t> slow_;                                      // owners whose mails wait for the next call
+  std::vector<std::pair<SpoolEntry, std::string>> hopeless_;  // the server refused them for days, and why
   std::size_t left_ = 0;
   int failed_in_a_row_ = 0;
+  bool server_takes_mails_ = false;
 };
 
 }  // namespace

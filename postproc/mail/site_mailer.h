@@ -18,6 +18,8 @@ struct SiteMailer {
   std::string host;
   std::int64_t now_utc_ns = 0;
   std::chrono::milliseconds limit = std::chrono::minutes(10);  // for all mails together
+  /// After a mail that took longer to read, the others of its owner wait for the next call.
+  std::chrono::milliseconds slow = std::chrono::seconds(5);
   /// Calls `work` where it can read nothing but this file and change nothing: a mail in the spool is hostile. Throws
   /// Error with what `work` threw, or with what happened to it.
   std::function<std::string(const std::filesystem::path& file, const std::function<std::string()>& work)> confined;

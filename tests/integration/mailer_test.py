@@ -145,7 +145,7 @@ def text_of(message):
 
 
 def address(uid):
-    return f"u{uid}@home.example.net"
+    return f"u{uid}@hpc.example.org"
 
 
 inbox = Inbox()
@@ -199,16 +199,16 @@ check(said.stdout.strip() == "[]", f"another user can {said.stdout} {said.stderr
 hostile = f"""
 import json, os
 os.chdir("{spool}")
-os.symlink("/etc/passwd", "mail-link")
-os.mkfifo("mail-pipe", 0o666)
-with open("mail-large", "wb") as file:
+os.symlink("/etc/passwd", "mail-u0000000000000001")
+os.mkfifo("mail-u0000000000000002", 0o666)
+with open("mail-u0000000000000003", "wb") as file:
     file.truncate(1 << 30)
-open("mail-rubbish", "w").write("rubbish")
+open("mail-u0000000000000004", "w").write("rubbish")
 open("rubbish", "w").write("rubbish")
 os.makedirs("mail-folder/inside")
-open("mail-forged", "w").write(json.dumps({{
+open("mail-u0000000000000005", "w").write(json.dumps({{
     "schema": "reveal.spooled-mail/1", "audience": "user", "asked": "victim@other.net", "user": "root",
-    "mail_user": "", "directory": "/tmp/x", "array": "", "tasks": [], "report": open("{work}/forged.json").read()}}))
+    "mail_user": "victim@other.net", "directory": "/tmp/x", "array": "", "tasks": [], "report": open("{work}/forged.json").read()}}))
 os.symlink("/etc/shadow", ".lock")
 """
 (work / "forged.json").write_text((SOURCE / "tests/data/reports/outsider.json").read_text())
@@ -218,12 +218,12 @@ check(said.returncode == 0, said.stderr)
 
 # --- the mailer
 before = sorted(path.name for path in spool.iterdir() if path.name != "state")
-out = mailer(site, "--dry-run", lines=1)
+out = mailer(site, "--dry-run", lines=2)  # the rubbish, and the forged mail of a user without a name
 after = sorted(path.name for path in spool.iterdir() if path.name != "state")
 check(out.count("would be sent to") == 13 and before == after, f"a dry run lists 12 users and the administrators: {out}")
 received("dry run", checked="13 mails are listed, nothing changes")
 begin = time.monotonic()
-mailer(site, "--textfile", counters / "mailer.prom", lines=1)
+mailer(site, "--textfile", counters / "mailer.prom", lines=3)  # and the directory that cannot be deleted
 seconds = time.monotonic() - begin
 mails = received("the mailer", ADMIN, *map(address, USERS), checked=f"one mail each; {seconds:.0f} s")
 digest = mails[ADMIN]
@@ -240,11 +240,13 @@ check([(row["rule"], row["node"], row["jobs"], row["users"]) for row in found["f
 prometheus = (counters / "mailer.prom").read_text()
 for line in ('reveal_mailer_reports_total{audience="user"} 12', 'reveal_mailer_reports_total{audience="admins"} 500',
              'reveal_mailer_mails_total{audience="user"} 12', 'reveal_mailer_mails_total{audience="admins"} 1',
-             'reveal_mailer_jobs_with_finding_total{rule="cpu.outsider"} 500', "reveal_mailer_waiting 0"):
+             'reveal_mailer_jobs_with_finding_total{rule="cpu.outsider"} 500', "reveal_mailer_waiting 1"):
     check(line in prometheus.splitlines(), f"no line {line} in {prometheus}")
 check(oct((counters / "mailer.prom").stat().st_mode & 0o777) == "0o644", "everybody can read the counters")
 left = sorted(path.name for path in spool.iterdir())
-check(left == [".lock", "mail-folder", "state"], f"left over: {left}")
+check(left == [".lock", "mail-folder", "mail-u0000000000000005", "state"], f"left over: {left}")
+shutil.rmtree(spool / "mail-folder")
+(spool / "mail-u0000000000000005").unlink()
 check(not (spool / ".lock").is_symlink() and (spool / ".lock").stat().st_uid == MAILER, "the lock is the mailer's")
 check(pathlib.Path("/etc/passwd").exists(), "no link was followed")
 
@@ -256,7 +258,7 @@ end_of_job(uid, site, work / "reveal-2000", "--mail-user", address(uid))
 mailer(site)
 ours = received("the same job with one", address(uid), checked="the same mail, headers and parts")[address(uid)]
 for message in (ours, theirs):
-    for name in ("Date", "Received", "X-Peer", "X-MailFrom", "X-RcptTo"):
+    for name in ("Date", "Received", "X-Reveal-Owner", "X-Peer", "X-MailFrom", "X-RcptTo"):
         del message[name]
 check(ours.as_bytes() == theirs.as_bytes(), "the mailer sends the mail that the end of the job sends")
 

@@ -8,6 +8,14 @@
 namespace reveal::tests::mailer_state_test {
 namespace {
 
+NodeFault fault_on(const std::string& node, const std::string& owner) {
+  NodeFault fault;
+  fault.rule = "mem.ecc_host";
+  fault.node = node;
+  fault.owner = owner;
+  return fault;
+}
+
 constexpr std::int64_t kNow = 1'763'640'000'000'000'000;
 constexpr std::int64_t kMinute = 60 * kSecond;
 constexpr std::int64_t kDay = 24 * 60 * kMinute;
@@ -21,7 +29,7 @@ TEST(MailerStates, ComeBackAsTheyWere) {
   state.sent_in_hour[1000] = 7;
   state.waiting["mail-1"] = {.tries = 2, .first_utc_ns = kNow, .next_utc_ns = kNow + kMinute};
   state.waiting["mail-2"] = {};
-  state.told[{"mem.ecc_host", "n17"}] = kNow;
+  state.told[{"mem.ecc_host", "n17"}] = {.utc_ns = kNow, .owner = "ada"};
   state.untold_since_utc_ns = kNow + 1;
   state.steps[{"mem.ecc_host", "n17"}] = {"one", "two"};
   const MailerState again = parse_mailer_state(render_mailer_state(state));
@@ -29,7 +37,8 @@ TEST(MailerStates, ComeBackAsTheyWere) {
   EXPECT_EQ(again.counters.user_mails, 12U);
   EXPECT_EQ(again.waiting.at("mail-1").tries, 2);
   EXPECT_EQ(again.waiting.at("mail-1").next_utc_ns, kNow + kMinute);
-  EXPECT_EQ(again.told.at({"mem.ecc_host", "n17"}), kNow);
+  EXPECT_EQ(again.told.at({"mem.ecc_host", "n17"}).utc_ns, kNow);
+  EXPECT_EQ(again.told.at({"mem.ecc_host", "n17"}).owner, "ada");
   EXPECT_EQ(again.steps, state.steps);
   EXPECT_THROW(static_cast<void>(parse_mailer_state("{}")), Error);
   EXPECT_THROW(static_cast<void>(parse_mailer_state("[[[")), Error);
@@ -70,11 +79,11 @@ TEST(MailerStates, CountTheMailsOfAnHourForEachOwner) {
 
 TEST(MailerStates, ForgetAfterADayThatAdministratorsWereTold) {
   MailerState state;
-  state.told[{"mem.ecc_host", "n17"}] = kNow;
-  EXPECT_TRUE(state.is_told("mem.ecc_host", "n17", kNow));
-  EXPECT_FALSE(state.is_told("mem.ecc_host", "n18", kNow));
-  EXPECT_FALSE(state.is_told("mem.ecc_host", "n17", kNow + kDay));
-  EXPECT_FALSE(state.is_told("mem.ecc_host", "n17", kNow - 1)) << "the clock was put back";
+  state.tell(fault_on("n17", "ada"), kNow);
+  EXPECT_TRUE(state.is_told(fault_on("n17", "ada"), kNow));
+  EXPECT_FALSE(state.is_told(fault_on("n18", "ada"), kNow));
+  EXPECT_FALSE(state.is_told(fault_on("n17", "ada"), kNow + kDay));
+  EXPECT_FALSE(state.is_told(fault_on("n17", "ada"), kNow - 1)) << "the clock was put back";
   state.waiting["mail-1"] = {};
   state.waiting["mail-2"] = {};
   state.forget_old({"mail-2"}, kNow + kDay);
@@ -82,14 +91,30 @@ TEST(MailerStates, ForgetAfterADayThatAdministratorsWereTold) {
   EXPECT_EQ(state.waiting.size(), 1U);
 }
 
+TEST(MailerStates, LetNoUserHideTheFaultOfAnother) {
+  MailerState state;
+  state.tell(fault_on("n17", "mallory"), kNow);
+  EXPECT_TRUE(state.is_told(fault_on("n17", "mallory"), kNow + kMinute));
+  EXPECT_FALSE(state.is_told(fault_on("n17", "ada"), kNow + kMinute));
+  EXPECT_FALSE(state.is_told(fault_on("n17", ""), kNow + kMinute)) << "jobs of both had it";
+  state.tell(fault_on("n17", "ada"), kNow + kMinute);
+  for (const char* owner : {"mallory", "ada", "eve", ""}) {
+    EXPECT_TRUE(state.is_told(fault_on("n17", owner), kNow + kDay)) << "one more mail a day, no mail for each user";
+  }
+  EXPECT_FALSE(state.is_told(fault_on("n17", "ada"), kNow + kMinute + kDay));
+}
+
 TEST(MailerStates, KeepNoStepsThatNoRuleHas) {
   MailerState state;
   state.keep_steps({{{"cpu.outsider", "n01"},
                      {"rm -rf /", "systemctl list-timers   # on n01: timers that start at that time of day"}},
+                    {{"cpu.outsider", std::string(254, 'n')},
+                     {"systemctl list-timers   # on n01: timers that start at that time of day"}},
+                    {{"cpu.outsider", "n02"}, {"rm -rf /"}},
                     {{"no.such_rule", "n01"}, {"systemctl list-timers"}}});
   EXPECT_EQ(state.steps.at({"cpu.outsider", "n01"}),
             std::vector<std::string>{"systemctl list-timers   # on n01: timers that start at that time of day"});
-  EXPECT_TRUE(state.steps.at({"no.such_rule", "n01"}).empty());
+  EXPECT_EQ(state.steps.size(), 1U) << "rules and nodes are names out of a user's file";
 }
 
 TEST(MailerStates, AreMetricsForPrometheus) {

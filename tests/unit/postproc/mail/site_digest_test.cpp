@@ -87,6 +87,26 @@ TEST(SiteDigests, NameTheWorstRuleFirstAndFoldItsOtherNodes) {
   EXPECT_NE(digest.text.find("lost time not measured"), std::string::npos) << digest.text;
 }
 
+TEST(SiteDigests, HaveNoMoreFindingsThanAMailServerTakes) {
+  std::vector<LedgerLine> lines;
+  for (int node = 0; node < 5012; ++node) lines.push_back(line_of("n" + std::to_string(node), 1, "a", memory_errors()));
+  const Digest digest = digest_of(node_faults(lines), {}, kNow);
+  EXPECT_EQ(nlohmann::json::parse(digest.json)["findings"].size(), 5000U);
+  EXPECT_TRUE(digest.text.ends_with("Attached: findings.json with the first 5000 findings; 12 more are left out.\n"))
+      << digest.text;
+  EXPECT_LT(digest.text.size(), 10000U);
+}
+
+TEST(SiteDigests, NameTheOnlyUserOfAFault) {
+  const std::vector<LedgerLine> lines{line_of("n17", 1, "a", memory_errors()), line_of("n17", 2, "b", memory_errors()),
+                                      line_of("n18", 2, "b", memory_errors())};
+  const std::vector<NodeFault> faults = node_faults(lines);
+  ASSERT_EQ(faults.size(), 2U);
+  EXPECT_EQ(faults[0].node, "n17");
+  EXPECT_EQ(faults[0].owner, "");
+  EXPECT_EQ(faults[1].owner, "b");
+}
+
 TEST(SiteDigests, HaveTheLinesThatTheJobsOfANodeFilledIn) {
   const std::vector<LedgerLine> lines{line_of("n17", 1, "a", memory_errors())};
   const Digest digest = digest_of(node_faults(lines), {{{"mem.ecc_host", "n17"}, {"typed on n17"}}}, kNow);

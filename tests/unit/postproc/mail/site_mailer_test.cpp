@@ -5,9 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
@@ -55,13 +59,36 @@ class SiteMailers : public ::testing::Test {
     return report.dump();
   }
 
+  void leave_text(const std::string& mail) const { leave_in_spool(settings_.mailer_spool, mail, Audience::user); }
+
+  void leave_report(Audience audience, const std::string& report, const MailRequest& request = {}) const {
+    leave_in_spool(settings_.mailer_spool,
+                   render_spooled_mail({.audience = audience,
+                                        .request = request,
+                                        .directory = "/home/ada/reveal-4711",
+                                        .array = "",
+                                        .tasks = {},
+                                        .report = report}),
+                   audience);
+  }
+
   void leave(Audience audience, int number, const MailRequest& request = {}) const {
-    leave_in_spool(settings_.mailer_spool, render_spooled_mail({.audience = audience,
-                                                                .request = request,
-                                                                .directory = "/home/ada/reveal-4711",
-                                                                .array = "",
-                                                                .tasks = {},
-                                                                .report = report_of(number)}));
+    leave_report(audience, report_of(number), request);
+  }
+
+  /// Another owner for the mails that wait.
+  void give_to(uid_t uid) const {
+    for (const auto& entry : fs::directory_iterator(settings_.mailer_spool)) {
+      if (!entry.path().filename().string().starts_with("mail-")) continue;
+      ASSERT_EQ(::chown(entry.path().c_str(), uid, static_cast<gid_t>(-1)), 0);
+    }
+  }
+
+  using Work = std::function<std::string()>;
+  SiteMailerOutcome call_with(std::chrono::milliseconds limit, std::chrono::milliseconds slow,
+                              const std::function<std::string(const fs::path&, const Work&)>& confined) const {
+    return run_site_mailer({.host = "mgmt1", .now_utc_ns = kNow, .limit = limit, .slow = slow, .confined = confined},
+                           settings_);
   }
 
   SiteMailerOutcome call(std::int64_t now = kNow, bool dry_run = false) const {
@@ -70,6 +97,7 @@ class SiteMailers : public ::testing::Test {
          .host = "mgmt1",
          .now_utc_ns = now,
          .limit = std::chrono::seconds(60),
+         .slow = std::chrono::seconds(60),
          .confined = [](const fs::path&, const std::function<std::string()>& work) { return work(); }},
         settings_);
   }
@@ -127,7 +155,7 @@ TEST_F(SiteMailers, SendTheMailThatTheEndOfTheJobWouldSend) {
   settings_.digest_ns = kHour;
   const SiteMailerOutcome outcome = call();
   EXPECT_FALSE(outcome.mails.failed);
-  EXPECT_EQ(sent(), expected);
+  EXPECT_EQ(sent(), std::vector<std::string>{"X-Reveal-Owner: " + std::to_string(::geteuid()) + "\n" + expected[0]});
   EXPECT_EQ(waiting(), 0U);
 }
 
@@ -192,11 +220,140 @@ TEST_F(SiteMailers, SendNoMailInTheNameOfAnotherUser) {
   EXPECT_EQ(mails[0].find("victim"), std::string::npos);
 }
 
+TEST_F(SiteMailers, SendNothingToAnotherSiteForAUser) {
+  settings_.admins.clear();
+  leave(Audience::user, 5000, {.asked = "victim@other.net", .mail_user = "victim@other.net", .user = own_});
+  leave(Audience::user, 5001, {.asked = "", .mail_user = "ada.l@example.org", .user = own_});
+  const SiteMailerOutcome outcome = call();
+  ASSERT_EQ(outcome.mails.items.size(), 2U);
+  std::vector<std::string> recipients{outcome.mails.items[0].to.at(0), outcome.mails.items[1].to.at(0)};
+  std::sort(recipients.begin(), recipients.end());
+  std::vector<std::string> expected{"ada.l@example.org", own_ + "@example.org"};
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(recipients, expected);
+  EXPECT_EQ(outcome.mails.items[0].why, "user " + std::to_string(::geteuid()) + " left it in the spool");
+  for (const std::string& mail : sent()) EXPECT_EQ(mail.find("victim"), std::string::npos);
+}
+
+TEST_F(SiteMailers, KeepMailsOfUsersWithoutANameOnTheirHost) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files to other users";
+  constexpr uid_t kNobodys = 54321;
+  if (::getpwuid(kNobodys) != nullptr) GTEST_SKIP() << "user 54321 has a name here";
+  leave(Audience::user, 5000);
+  give_to(kNobodys);
+  const SiteMailerOutcome outcome = call();
+  EXPECT_EQ(outcome.mails.problems, std::vector<std::string>{"user 54321 has no name on this host"});
+  EXPECT_EQ(waiting(), 1U) << "the name service may be up later";
+  give_to(::geteuid());
+  static_cast<void>(call(kNow + 5 * kMinute));
+  EXPECT_EQ(sent().size(), 1U);
+}
+
+TEST_F(SiteMailers, TellOfAMailThatIsNotDue) {
+  leave(Audience::user, 5000, {.asked = "off", .mail_user = "", .user = own_});
+  const SiteMailerOutcome outcome = call();
+  ASSERT_EQ(outcome.mails.problems.size(), 1U);
+  EXPECT_NE(outcome.mails.problems[0].find("the user requested no mail"), std::string::npos);
+  EXPECT_NE(outcome.metrics.find("reveal_mailer_refused_total 1\n"), std::string::npos) << outcome.metrics;
+  EXPECT_EQ(waiting(), 0U);
+}
+
+TEST_F(SiteMailers, TellOfWhatAnEarlierCallKeptBeforeItWasKilled) {
+  settings_.digest_ns = kHour;
+  leave(Audience::admins, 5000);
+  static_cast<void>(call());
+  fs::remove(settings_.mailer_spool + "/state/mailer.json");  // it is written last
+  static_cast<void>(call(kNow + kMinute));
+  static_cast<void>(call(kNow + kMinute + kHour));
+  EXPECT_EQ(sent().size(), 1U);
+}
+
+TEST_F(SiteMailers, KeepReportsFromTheFutureWhileAClockIsWrong) {
+  leave(Audience::admins, 5000);
+  constexpr std::int64_t kYear = 365 * 24 * kHour;
+  const SiteMailerOutcome outcome = call(kNow - kYear);
+  EXPECT_EQ(outcome.mails.problems,
+            std::vector<std::string>{"its job ended in the future: check the clocks of its node and of this host"});
+  EXPECT_EQ(waiting(), 1U);
+  static_cast<void>(call());
+  EXPECT_EQ(sent().size(), 1U);
+  EXPECT_EQ(waiting(), 0U);
+}
+
+TEST_F(SiteMailers, RefuseAReportAboutMoreNodesThanAClusterHas) {
+  auto report = nlohmann::json::parse(report_of(5000));
+  for (int node = 0; node < 20'000; ++node) report["job"]["nodes"].push_back("node" + std::to_string(node));
+  report["findings"][0]["nodes"] = report["job"]["nodes"];
+  leave_report(Audience::admins, report.dump());
+  const SiteMailerOutcome outcome = call();
+  EXPECT_EQ(outcome.mails.problems, std::vector<std::string>{"refused, from user " + std::to_string(::geteuid()) +
+                                                             ": it has findings on more nodes than the mailer takes"});
+  EXPECT_TRUE(sent().empty());
+  EXPECT_EQ(waiting(), 0U);
+}
+
+TEST_F(SiteMailers, TellOfTheFaultThatAnotherUserInvented) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files to other users";
+  leave(Audience::admins, 5000);
+  give_to(65533);
+  static_cast<void>(call());
+  EXPECT_EQ(sent().size(), 1U);
+  leave(Audience::admins, 5001);
+  static_cast<void>(call(kNow + kMinute));
+  EXPECT_EQ(sent().size(), 1U) << "the fault of the second user may be real";
+  for (const uid_t uid : {65533, 65532}) {
+    leave(Audience::admins, 5002);
+    give_to(uid);
+    static_cast<void>(call(kNow + 2 * kMinute));
+    EXPECT_TRUE(sent().empty()) << uid;
+  }
+}
+
+TEST_F(SiteMailers, GiveUpNoMailWhileTheServerIsAway) {
+  settings_.admins.clear();
+  leave(Audience::user, 5000);
+  use_program("cat >/dev/null; exit 75");
+  for (int tries = 0; tries < 20; ++tries) static_cast<void>(call(kNow + tries * 12 * kHour));
+  EXPECT_EQ(waiting(), 1U) << "ten days";
+  use_program("cat > " + work_ + "/mail; grep -q '^To: ada@' " + work_ + "/mail || exit 75");
+  leave(Audience::user, 5001, {.asked = "ada@example.org", .mail_user = "", .user = own_});
+  const SiteMailerOutcome outcome = call(kNow + 20 * 12 * kHour);
+  EXPECT_EQ(waiting(), 0U) << "the server takes other mails";
+  EXPECT_NE(outcome.metrics.find("reveal_mailer_given_up_total 1\n"), std::string::npos) << outcome.metrics;
+}
+
+TEST_F(SiteMailers, LetTheOwnerOfASlowMailWaitForTheNextCall) {
+  settings_.admins.clear();
+  leave(Audience::user, 5000);
+  leave(Audience::user, 5001);
+  static_cast<void>(
+      call_with(std::chrono::seconds(60), std::chrono::milliseconds(20), [](const fs::path&, const Work& work) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        return work();
+      }));
+  EXPECT_EQ(sent().size(), 1U);
+  EXPECT_EQ(waiting(), 1U);
+  static_cast<void>(call());
+  EXPECT_EQ(sent().size(), 1U);
+}
+
+TEST_F(SiteMailers, BeginNoMailWhenTheirTimeIsOver) {
+  leave(Audience::user, 5000);
+  const SiteMailerOutcome outcome =
+      call_with(std::chrono::milliseconds(200), std::chrono::seconds(60), [](const fs::path&, const Work& work) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(250));
+        return work();
+      });
+  EXPECT_FALSE(outcome.mails.failed);
+  EXPECT_EQ(waiting(), 1U);
+  static_cast<void>(call());
+  EXPECT_EQ(sent().size(), 1U);
+}
+
 TEST_F(SiteMailers, RefuseWhatIsNoMailAndSendTheOthers) {
-  leave_in_spool(settings_.mailer_spool, "no JSON");
-  leave_in_spool(settings_.mailer_spool,
-                 "{\"schema\": \"reveal.spooled-mail/1\", \"report\": \"" + std::string(100'000, '[') + "\"}");
-  leave_in_spool(settings_.mailer_spool, std::string(300'000, '['));
+  leave_text("no JSON");
+  leave_text("{\"schema\": \"reveal.spooled-mail/1\", \"report\": \"" + std::string(100'000, '[') + "\"}");
+  leave_text(std::string(300'000, '['));
   leave(Audience::user, 5000);
   const SiteMailerOutcome outcome = call();
   EXPECT_EQ(outcome.mails.problems.size(), 3U);
@@ -207,7 +364,7 @@ TEST_F(SiteMailers, RefuseWhatIsNoMailAndSendTheOthers) {
 }
 
 TEST_F(SiteMailers, SendTheOthersWhereAMailBreaksItsReader) {
-  leave_in_spool(settings_.mailer_spool, "breaks its reader");
+  leave_text("breaks its reader");
   leave(Audience::user, 5000);
   const SiteMailerOutcome outcome =
       run_site_mailer({.host = "mgmt1",
@@ -224,7 +381,7 @@ TEST_F(SiteMailers, SendTheOthersWhereAMailBreaksItsReader) {
 }
 
 TEST_F(SiteMailers, LeaveMailsOfAnotherVersionForALaterMailer) {
-  leave_in_spool(settings_.mailer_spool, R"({"schema": "reveal.spooled-mail/2"})");
+  leave_text(R"({"schema": "reveal.spooled-mail/2"})");
   EXPECT_TRUE(call().mails.problems.empty());
   EXPECT_EQ(waiting(), 1U);
 }
