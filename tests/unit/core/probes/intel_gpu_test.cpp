@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "core/gpu/job_gpus.h"
 #include "tests/unit/core/test_host.h"
@@ -58,6 +59,11 @@ void hold(const TestHost& host, int pid, const std::string& fd, const std::strin
   std::filesystem::remove(folder + '/' + fd);
   std::filesystem::create_symlink("/dev/dri/renderD128", folder + '/' + fd);
   host.write("/proc/" + std::to_string(pid) + "/fdinfo/" + fd, text);
+}
+
+/// In place and at once, as the kernel's files change: the probe may be reading. No shorter than the text before.
+void change(const TestHost& host, const std::string& path, const std::string& text) {
+  std::fstream(host.root().string() + path, std::ios::in | std::ios::out) << text;
 }
 
 std::string client(const std::string& address, std::int64_t busy, std::int64_t passed) {
@@ -125,7 +131,7 @@ TEST(IntelGpu, ComputesTheMeanPowerFromTheEnergy) {
   ProbeBench bench(host, "intel_gpu");
   EXPECT_EQ(bench.answered("gpu/intel_energy", "gpu.energy", "gpu0"), 1'000'000);
   EXPECT_EQ(bench.answered("gpu/intel_power", "gpu.power", "gpu0"), 0) << "it used no energy";
-  host.write(kOld + "/hwmon/hwmon3/energy1_input", "121000000\n");
+  change(host, kOld + "/hwmon/hwmon3/energy1_input", "121000000\n");
   const auto power = [&] { return bench.value("gpu/intel_power", "gpu.power", "gpu0"); };
   EXPECT_TRUE(sampled_until(bench, [&] { return power() != 0; }));
   EXPECT_GT(power(), 0);
@@ -142,7 +148,7 @@ TEST(IntelGpu, MeasuresTheUseByTheJobsProcesses) {
   hold(host, 50, "7", client("0000:43:00.0", 1000, 10'000));
   ProbeBench bench(host, "intel_gpu", JobSource{.pid = 50});
   EXPECT_EQ(bench.answered("gpu/intel_process_memory", "process.gpu_memory", "rank0/gpu0"), 4096 * 1024);
-  hold(host, 50, "7", client("0000:43:00.0", 8000, 20'000));
+  change(host, "/proc/50/fdinfo/7", client("0000:43:00.0", 8000, 20'000));
   EXPECT_EQ(bench.answered("gpu/intel_utilization", "gpu.utilization", "gpu0"), 70);
   EXPECT_EQ(bench.value("gpu/intel_process_utilization", "process.gpu_utilization", "rank0/gpu0"), 70);
 }
