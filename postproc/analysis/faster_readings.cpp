@@ -13,10 +13,10 @@ namespace {
 constexpr std::size_t kMostFasterProbes = 8;
 constexpr std::size_t kLongestProbeName = 40;
 constexpr double kMostReadings = 1e9;
-constexpr std::int64_t kFarthestTime = INT64_MAX / 4;  // sums of times stay numbers
+constexpr std::int64_t kFarthestMark = INT64_MAX / 4;  // sums of times stay numbers
 
 std::int64_t bounded_time(std::int64_t time_ns) {
-  return std::clamp(time_ns, -kFarthestTime, kFarthestTime);
+  return std::clamp(time_ns, -kFarthestMark, kFarthestMark);
 }
 
 /// 380 of "4.0 s, 380 additional readings, 12.3 ms"; a trace may hold any text.
