@@ -30,14 +30,13 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 
 PROGRAMS = ("reveal", "reveal-run", "reveal-collect")
 # Shares of the time of a run; the rest is for starts and reports.
 SHARES = {"calls": 0.08, "healthy": 0.18, "starved": 0.18, "slow-down": 0.36, "recording": 0.05}
 MOST_ROUNDS = 8  # of the slow-down: each interval once
-STEP = 0.02  # seconds of the loader's work for a step of the starved training, times four
+LOADING = 0.08  # seconds of the loader's work for a step of the starved training
 HEALTHY = ("gpus 1\nutilization 96\nmemory_used 9000000000\nmemory_total 80000000000\npower 400000\nsm_clock 1700\n"
            "reasons 0\ntemperature 60\nname Double\nminor 0\n")
 STARVED = HEALTHY.replace("utilization 96", "utilization 95*3,3*4")
@@ -151,7 +150,7 @@ def train(options):
     end, steps, second = time.monotonic() + options.seconds, 0, int(time.monotonic())
     while time.monotonic() < end:
         if options.starved:  # a loader of one process that prepares each batch
-            until = time.monotonic() + 4 * STEP
+            until = time.monotonic() + LOADING
             while time.monotonic() < until:
                 sum(range(1000))
         load.step()
@@ -187,9 +186,9 @@ class Machine:
     def seconds(self, step):
         return self.options.minutes * 60 * SHARES[step]
 
-    def call(self, *words, **options):
+    def call(self, *words):
         return subprocess.run([str(word) for word in words], env=self.environment, capture_output=True, text=True,
-                              timeout=600, check=False, **options)
+                              timeout=600, check=False)
 
     def training(self, seconds, starved=False):
         return [sys.executable, pathlib.Path(__file__).resolve(), "train", "--seconds", f"{seconds:.1f}",

@@ -65,10 +65,11 @@ void let_go_of_the_commands_descriptors() noexcept try {
   for (std::filesystem::directory_iterator entry("/proc/self/fd", error), end; !error && entry != end;
        entry.increment(error)) {
     const auto fd = parse_int(entry->path().filename().string());
-    if (!fd || *fd <= STDERR_FILENO || is_regular_file(static_cast<int>(*fd))) continue;
+    if (!fd || *fd <= STDERR_FILENO) continue;
     // Inherited descriptors have passed an exec; descriptors that we open would not.
     const int flags = ::fcntl(static_cast<int>(*fd), F_GETFD);
-    if (flags >= 0 && (flags & FD_CLOEXEC) == 0) inherited.push_back(static_cast<int>(*fd));
+    const bool is_inherited = flags >= 0 && (flags & FD_CLOEXEC) == 0;
+    if (is_inherited && !is_regular_file(static_cast<int>(*fd))) inherited.push_back(static_cast<int>(*fd));
   }
   for (const int fd : inherited) ::close(fd);
 } catch (const std::exception&) {  // no memory: they stay open until we end

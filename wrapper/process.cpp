@@ -22,7 +22,7 @@ namespace {
 
 // Signals that a batch system or an impatient user sends to every process of a job. None of it is meant for the
 // collector.
-constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXCPU, SIGTSTP};
+constexpr int kSignalsOfTheJob[] = {SIGHUP, SIGINT, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGPIPE, SIGXCPU};
 // Our own programs ignore these: we wait for them after the command, without stopping. The second comes for a line from
 // the background where `stty tostop` is set.
 constexpr int kStops[] = {SIGTSTP, SIGTTOU};

@@ -112,14 +112,15 @@ class DriverGpuProbe final : public Probe {
     if (slow) next_slow_ns_ = context_.sink.now() + kSlowGpuPeriod;
     if (slow && should_follow()) follow_job();
     request_ = slow ? GpuRequest::kSlow : GpuRequest::kFast;
-    if (driver_.needs_processes) append_processes();
     bool any = false;
     for (const GpuIdentity& gpu : identities_) {
       if (!job_gpus_.indices.contains(gpu.index)) continue;
       request_.append(1, ' ').append(number_of(gpu)).append(1, '=').append(gpu.address);
       any = true;
     }
-    if (any) child_.ask(request_);
+    if (!any) return;
+    if (driver_.needs_processes) append_processes();
+    child_.ask(request_);
   }
 
   // Without a job, and of a job with very many processes, the use by processes is not measured.

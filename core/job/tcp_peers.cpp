@@ -114,8 +114,8 @@ void TcpPeers::see(const TcpSocket& socket_seen) {
   if (found == sockets_.end()) {
     if (!sees_all()) return;
     // Connections of other programs leave room for the job's own.
-    const bool ours = std::binary_search(inodes_.begin(), inodes_.end(), socket_seen.inode);
-    if (sockets_.size() >= (ours ? 2 * kMostSockets : kMostSockets)) {
+    const auto is_ours = [&] { return std::binary_search(inodes_.begin(), inodes_.end(), socket_seen.inode); };
+    if (sockets_.size() >= kMostSockets && (sockets_.size() >= 2 * kMostSockets || !is_ours())) {
       overflowed_ = true;
       return;
     }

@@ -90,8 +90,7 @@ class TcpPeers {
   ///   long time would be those of one row. begin() gets the inodes of all sockets of the job.
   /// known: at those in known_sockets(), in the place of a usual one.
   /// extra: between two usual ones. It counts nothing of a connection that only one usual look has seen: otherwise
-  /// short
-  ///   connections would count for more where there are extra looks.
+  ///   short connections would count for more where there are extra looks.
   enum class Look : std::uint8_t { usual, anew, known, extra };
 
   /// A socket of the job, and the number of its network namespace.

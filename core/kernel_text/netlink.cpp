@@ -10,8 +10,12 @@ namespace reveal {
 namespace {
 
 /// The kernel's numbers are negative.
+int error_number_of(int number) {
+  return number == std::numeric_limits<int>::min() ? EPROTO : -number;
+}
+
 std::string words_of_error(int number) {
-  return std::strerror(number == std::numeric_limits<int>::min() ? EPROTO : -number);
+  return std::strerror(error_number_of(number));
 }
 
 }  // namespace
@@ -50,10 +54,7 @@ int read_answer(std::span<const std::byte> message, const SeeMessage& see) {
   const auto header = head_of_message<nlmsghdr>(message);
   if (!header || header->nlmsg_len < sizeof(nlmsghdr) || header->nlmsg_len > message.size()) return EPROTO;
   const auto body = message.subspan(sizeof(nlmsghdr), header->nlmsg_len - sizeof(nlmsghdr));
-  if (header->nlmsg_type == NLMSG_ERROR) {
-    const int error = head_of_message<int>(body).value_or(-EPROTO);
-    return error == std::numeric_limits<int>::min() ? EPROTO : -error;
-  }
+  if (header->nlmsg_type == NLMSG_ERROR) return error_number_of(head_of_message<int>(body).value_or(-EPROTO));
   see(header->nlmsg_type, body);
   return 0;
 }

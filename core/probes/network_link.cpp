@@ -384,8 +384,7 @@ class NetworkLinkProbe final : public Probe {
   void take_ring(std::string_view& line, Rings& rings) {
     Ring ring;
     const bool is_known = parse_counter(cut_word(line), ring.now);
-    if (!parse_counter(cut_word(line), ring.most) || !is_known) return;
-    if (rings.find(instance_) == rings.end()) rings.emplace(instance_, ring);
+    if (parse_counter(cut_word(line), ring.most) && is_known) rings.try_emplace(instance_, ring);
   }
 
   void set(std::size_t column, std::int32_t& channel, std::string_view word) {

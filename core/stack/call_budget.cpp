@@ -97,8 +97,9 @@ std::vector<std::size_t> CallBudget::next_turn() {
   const double earned = std::exchange(earned_in_round_, 0);
   idle_rounds_ = earned < kShare * kIdleNs ? idle_rounds_ + 1 : 0;
   const bool all = !needed_ones_rest();
-  if (!all && idle_rounds_ >= kIdleRounds && steady_rounds_ >= kShortestRest) return turn_on_credit();
-  if (steady_rounds_ < (all ? kLongestRest : rest_)) return {};
+  // A job that hangs earns nothing, and its calls cost nothing: that it makes none must be seen.
+  const bool on_credit = !all && idle_rounds_ >= kIdleRounds && steady_rounds_ >= kShortestRest;
+  if (!on_credit && steady_rounds_ < (all ? kLongestRest : rest_)) return {};
   std::vector<std::size_t> due;
   double price_ns = all ? kLeastTurnNs : std::max(kLeastTurnNs, kTurn * earned);  // nothing is saved for the first ones
   for (std::size_t i = 0; i < functions_.size(); ++i) {
@@ -106,18 +107,8 @@ std::vector<std::size_t> CallBudget::next_turn() {
     due.push_back(i);
     price_ns += functions_[i].turn_ns;
   }
-  if (due.empty() || left_ns_ < price_ns) return {};
-  begin_turn(due);
-  return due;
-}
-
-/// A job that hangs earns nothing, and its calls cost nothing: that it makes none must be seen.
-std::vector<std::size_t> CallBudget::turn_on_credit() {
-  std::vector<std::size_t> due;
-  for (std::size_t i = 0; i < functions_.size(); ++i) {
-    if (functions_[i].rests && functions_[i].order != Rests::first) due.push_back(i);
-  }
-  left_ns_ = std::max(left_ns_, kLeastTurnNs);
+  if (on_credit) left_ns_ = std::max(left_ns_, kLeastTurnNs);
+  if (due.empty() || (!on_credit && left_ns_ < price_ns)) return {};
   begin_turn(due);
   return due;
 }

@@ -51,7 +51,6 @@ class CallBudget {
   [[nodiscard]] std::vector<std::size_t> resting_order() const;
   void put_to_rest(Function& function) noexcept;
   void begin_period() noexcept;
-  [[nodiscard]] std::vector<std::size_t> turn_on_credit();
   void begin_turn(const std::vector<std::size_t>& due) noexcept;
 
   std::vector<Function> functions_;

@@ -20,8 +20,8 @@ import numpy
 import pandas
 
 _MISSING = numpy.iinfo(numpy.int64).min
-# Counters of time and of energy are whole ns and uJ in the file; per second they are plain ratios and watts.
 _LONGEST_GAP = 20  # rows: a function that costs too much to count rests longer, and its calls are not counted meanwhile
+# Counters of time and of energy are whole ns and uJ in the file; per second they are plain ratios and watts.
 _RATES = {"ns": ("s/s", 1e-9), "uJ": ("W", 1e-6)}
 
 

@@ -75,7 +75,7 @@ std::map<std::string, CallSums> calls_by_process(const RuleContext& context, Int
   const auto visit = [&](std::string_view metric, const auto& add) {
     for_each_call(context, metric, counts, [&](const std::string& process, std::size_t channel) {
       CallSums& sums = processes[process];
-      sums.measured = measured.try_emplace(process, at.length(), true).first->second;
+      if (sums.measured.empty()) sums.measured = measured.try_emplace(process, at.length(), true).first->second;
       add(sums, channel, [&](std::size_t of) { return sum_of(context.telemetry.series(of), at, sums.measured); });
     });
   };

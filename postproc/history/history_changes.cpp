@@ -125,8 +125,7 @@ double variance_of_levels(const std::vector<double>& values) {
 /// The spread of a few runs is often too small by chance: the usual spread of run times makes it larger, never smaller.
 /// With a standard deviation of 20 %, 1.8 of 100 equal runs then take longer than 3 others (simulated), and 4.3 with a
 /// spread between both.
-double t_of_run_time(double level, const std::vector<double>& levels) {
-  const UsualRuns baseline = baseline_of(levels);
+double t_of_run_time(double level, const std::vector<double>& levels, const UsualRuns& baseline) {
   const auto runs = static_cast<double>(baseline.runs);
   const double own = std::max(baseline.variance, variance_of_levels(levels));
   const double variance = std::max(own, VariancePrior{kLeastRunSpread, kRunTimePriorDf}.moderated(own, runs - 1));
@@ -139,7 +138,7 @@ bool run_time_changed(const RunRecord& run, std::span<const RunRecord* const> ba
   std::vector<double> levels;
   for (const RunRecord* record : baseline_runs) levels.push_back(std::log(std::max(record->seconds, 0.1)));
   const UsualRuns baseline = baseline_of(levels);
-  const double t = t_of_run_time(std::log(std::max(run.seconds, 0.1)), levels);
+  const double t = t_of_run_time(std::log(std::max(run.seconds, 0.1)), levels, baseline);
   const double expected = std::exp(baseline.median);
   const double percent = 100 * (run.seconds - expected) / expected;
   const double least = EffectiveRule(drift ? "history.drift" : "history.slower", settings).threshold("min_percent");

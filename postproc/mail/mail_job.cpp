@@ -385,12 +385,8 @@ std::string_view name_of(MailState state) noexcept {
 
 MailOutcome mail_job(const MailJob& job, const MailSettings& settings) {
   MailOutcome outcome;
-  if (!settings.enabled) {
-    outcome.why_not = plan_mail({}, settings, job.request).why_not;
-    return outcome;
-  }
-  if (is_switched_off(settings)) {
-    outcome.why_not.push_back("mail is switched off by the file " + settings.disable);
+  if (std::string why = why_no_mail(settings); !why.empty()) {
+    outcome.why_not.push_back(std::move(why));
     return outcome;
   }
   return MailsOfJob(job, settings).run();

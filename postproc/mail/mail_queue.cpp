@@ -26,8 +26,6 @@ constexpr std::size_t kMostQueued = 50;
 constexpr std::size_t kLargestEntry = 16 << 10;
 constexpr std::int64_t kMinute = 60 * kSecond;
 constexpr std::int64_t kFirstPause = 5 * kMinute;
-constexpr std::int64_t kLongestPause = 6 * 60 * kMinute;
-constexpr std::int64_t kGiveUpAfter = 3 * 24 * 60 * kMinute;
 constexpr std::int64_t kLongestTry = 10 * kMinute;
 
 std::string entry_of(std::string_view beginning, const std::string& directory, Audience audience) {
@@ -64,11 +62,15 @@ QueuedMail parse_queued_mail(const std::string& json) {
   return parse_record<QueuedMail>(json, "queued mail");
 }
 
-std::optional<std::int64_t> next_try(const QueuedMail& mail, std::int64_t now_utc_ns) {
+std::int64_t pause_after(int tries) noexcept {
   std::int64_t pause = kFirstPause;
-  for (int i = 1; i < mail.tries && pause < kLongestPause; ++i) pause *= 2;
-  const std::int64_t next = now_utc_ns + std::min(pause, kLongestPause);
-  return next - mail.first_utc_ns > kGiveUpAfter ? std::nullopt : std::optional(next);
+  for (int i = 1; i < tries && pause < kLongestMailPause; ++i) pause *= 2;
+  return std::min(pause, kLongestMailPause);
+}
+
+std::optional<std::int64_t> next_try(const QueuedMail& mail, std::int64_t now_utc_ns) {
+  const std::int64_t next = now_utc_ns + pause_after(mail.tries);
+  return next - mail.first_utc_ns > kMailGivesUpAfter ? std::nullopt : std::optional(next);
 }
 
 namespace {

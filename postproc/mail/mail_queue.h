@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "hdf5schema/basics/clocks.h"
 #include "postproc/mail/message.h"
 #include "postproc/mail/recipients.h"
 #include "postproc/mail/state_folder.h"
@@ -28,6 +29,10 @@ struct QueuedMail {
 /// Throws Error.
 [[nodiscard]] QueuedMail parse_queued_mail(const std::string& json);
 
+inline constexpr std::int64_t kLongestMailPause = std::int64_t{6} * 3600 * kSecond;
+inline constexpr std::int64_t kMailGivesUpAfter = std::int64_t{72} * 3600 * kSecond;
+/// The pause before the next try of a mail that was tried so often: each is twice as long.
+[[nodiscard]] std::int64_t pause_after(int tries) noexcept;
 /// The time of the next try, later after each; nothing after three days.
 [[nodiscard]] std::optional<std::int64_t> next_try(const QueuedMail& mail, std::int64_t now_utc_ns);
 

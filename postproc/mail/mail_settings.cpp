@@ -70,4 +70,9 @@ bool is_switched_off(const MailSettings& settings) {
   return !settings.disable.empty() && ::lstat(settings.disable.c_str(), &status) == 0;
 }
 
+std::string why_no_mail(const MailSettings& settings) {
+  if (!settings.enabled) return "mail is switched off: [mail] enabled = false";
+  return is_switched_off(settings) ? "mail is switched off by the file " + settings.disable : "";
+}
+
 }  // namespace reveal

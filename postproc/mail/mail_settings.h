@@ -36,5 +36,7 @@ struct MailSettings {
 
 /// The file that stops all mail is there.
 [[nodiscard]] bool is_switched_off(const MailSettings& settings);
+/// The reason why no mail is sent at all; "" if mails are sent.
+[[nodiscard]] std::string why_no_mail(const MailSettings& settings);
 
 }  // namespace reveal

@@ -157,16 +157,12 @@ bool MailSpool::take_turn() {
 }
 
 struct MailSpool::Listed {
-  struct Other {
-    std::string name;
-    uid_t owner = 0;
-  };
-  std::vector<SpoolEntry> mails;
-  std::vector<Other> others;
+  std::vector<SpoolEntry> mails, others;
 };
 
 /// Directories do not count: those that a user filled cannot be deleted, and would leave no place for mails.
-void MailSpool::list(Listed& listed) const {
+MailSpool::Listed MailSpool::list() const {
+  Listed listed;
   DIR* stream = ::fdopendir(::openat(folder_.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (stream == nullptr) throw system_error(path_, errno);
   const std::int64_t now = utc_now_ns();
@@ -193,21 +189,21 @@ void MailSpool::list(Listed& listed) const {
     }
   }
   ::closedir(stream);
+  return listed;
 }
 
 std::vector<SpoolEntry> MailSpool::entries(OtherFiles other_files) {
-  Listed listed;
-  list(listed);
+  Listed listed = list();
   std::vector<SpoolEntry>& mails = listed.mails;
   put_in_order(mails);
   too_many_.clear();
   in_the_way_.clear();
   for (; !mails.empty() && mails.back().place >= kMostOfOwner; mails.pop_back()) {
     ++too_many_[mails.back().owner];
-    listed.others.push_back({mails.back().name, mails.back().owner});
+    listed.others.push_back(mails.back());
   }
   if (other_files == OtherFiles::kept) return std::move(mails);
-  for (const Listed::Other& other : listed.others) {
+  for (const SpoolEntry& other : listed.others) {
     if (!refuse(other.name)) ++in_the_way_[other.owner];
   }
   return std::move(mails);

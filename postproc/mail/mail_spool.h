@@ -63,7 +63,7 @@ class MailSpool {
 
  private:
   struct Listed;  // what a call of entries() found
-  void list(Listed& listed) const;
+  [[nodiscard]] Listed list() const;
   bool refuse(const std::string& name) noexcept;
 
   std::string path_;

@@ -4,16 +4,14 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "postproc/json/record.h"
+#include "postproc/mail/fault_lines.h"
+#include "postproc/mail/mail_queue.h"
 #include "postproc/words/gauge.h"
 
 namespace reveal {
 namespace {
 
-constexpr std::int64_t kMailerMinute = 60 * kSecond;
-constexpr std::int64_t kMailerHour = 60 * kMailerMinute;
-constexpr std::int64_t kFirstMailerPause = 5 * kMailerMinute;
-constexpr std::int64_t kLongestMailerPause = 6 * kMailerHour;
-constexpr std::int64_t kMailerGivesUpAfter = 72 * kMailerHour;
+constexpr std::int64_t kMailerHour = 3600 * kSecond;
 constexpr std::int64_t kToldAgainAfter = 24 * kMailerHour;
 constexpr int kFewestTries = 5;
 constexpr std::size_t kMostStepLists = 5000;  // rules and nodes with lines of their own
@@ -39,11 +37,6 @@ struct ToldFault {
   ToldMail mail;
 };
 
-struct StepsOfFault {
-  std::string rule, node;
-  std::vector<std::string> lines;
-};
-
 /// Maps as lists.
 struct MailerRecord {
   MailerCounters counters;
@@ -53,7 +46,7 @@ struct MailerRecord {
   std::vector<NamedMail> waiting;
   std::vector<ToldFault> told;
   std::int64_t untold_since_utc_ns = 0;
-  std::vector<StepsOfFault> steps;
+  std::vector<FaultLines> steps;
 };
 
 void fields(auto& v, Visited<decltype(v), CountedRule>& counted) {
@@ -78,12 +71,6 @@ void fields(auto& v, Visited<decltype(v), ToldFault>& told) {
   v("node", told.node);
   v("owner", told.mail.owner);
   v.time("time", told.mail.utc_ns);
-}
-
-void fields(auto& v, Visited<decltype(v), StepsOfFault>& steps) {
-  v("rule", steps.rule);
-  v("node", steps.node);
-  v("lines", steps.lines);
 }
 
 void fields(auto& v, Visited<decltype(v), MailerRecord>& record) {
@@ -126,16 +113,14 @@ bool was_told_within_a_day(const ToldMail& mail, std::int64_t now_utc_ns) {
 }  // namespace
 
 bool is_due(const WaitingMail& mail, std::int64_t now_utc_ns) noexcept {
-  return mail.next_utc_ns <= now_utc_ns || mail.next_utc_ns > now_utc_ns + kLongestMailerPause;
+  return mail.next_utc_ns <= now_utc_ns || mail.next_utc_ns > now_utc_ns + kLongestMailPause;
 }
 
 bool put_off(WaitingMail& mail, std::int64_t now_utc_ns) noexcept {
   if (mail.first_utc_ns == 0 || mail.first_utc_ns > now_utc_ns) mail.first_utc_ns = now_utc_ns;
-  std::int64_t pause = kFirstMailerPause;
-  for (int i = 0; i < mail.tries && pause < kLongestMailerPause; ++i) pause *= 2;
   ++mail.tries;
-  mail.next_utc_ns = now_utc_ns + std::min(pause, kLongestMailerPause);
-  return mail.tries < kFewestTries || now_utc_ns - mail.first_utc_ns <= kMailerGivesUpAfter;
+  mail.next_utc_ns = now_utc_ns + pause_after(mail.tries);
+  return mail.tries < kFewestTries || now_utc_ns - mail.first_utc_ns <= kMailGivesUpAfter;
 }
 
 bool MailerState::is_hour_full(std::uint64_t owner, int per_hour, std::int64_t now_utc_ns) {
@@ -181,12 +166,11 @@ std::string render_mailer_state(const MailerState& state) {
                       .waiting = {},
                       .told = {},
                       .untold_since_utc_ns = state.untold_since_utc_ns,
-                      .steps = {}};
+                      .steps = list_of(state.steps)};
   for (const auto& [rule, jobs] : state.jobs_of_rules) record.rules.push_back({rule, jobs});
   for (const auto& [owner, mails] : state.sent_in_hour) record.sent_in_hour.push_back({owner, mails});
   for (const auto& [name, mail] : state.waiting) record.waiting.push_back({name, mail});
   for (const auto& [fault, mail] : state.told) record.told.push_back({fault.first, fault.second, mail});
-  for (const auto& [fault, lines] : state.steps) record.steps.push_back({fault.first, fault.second, lines});
   return render_record(record);
 }
 
@@ -199,12 +183,11 @@ MailerState parse_mailer_state(const std::string& json) {
                     .waiting = {},
                     .told = {},
                     .untold_since_utc_ns = record.untold_since_utc_ns,
-                    .steps = {}};
+                    .steps = admin_lines_of(record.steps)};
   for (const CountedRule& one : record.rules) state.jobs_of_rules[one.rule] = one.jobs;
   for (const OwnerMails& one : record.sent_in_hour) state.sent_in_hour[one.owner] = one.mails;
   for (const NamedMail& one : record.waiting) state.waiting[one.name] = one.mail;
   for (const ToldFault& one : record.told) state.told[{one.rule, one.node}] = one.mail;
-  for (const StepsOfFault& one : record.steps) state.steps[{one.rule, one.node}] = one.lines;
   return state;
 }
 

@@ -343,7 +343,6 @@ Report without_admin_steps(Report report, const MailSettings& settings) {
   return report;
 }
 
-/// Commands for administrators, and their titles, are never taken from a file of a user.
 /// The administrators read their steps above the report.
 Report with_steps_above(Report report, const MailSettings& settings) {
   for (Finding& finding : report.findings) {
@@ -361,32 +360,6 @@ Report without_words_of_the_job(Report report) {
     finding.interventions.clear();
   }
   return report;
-}
-
-/// Returns the addresses of the other ends of the job's connections, as far as the report has them; the longest first.
-std::vector<std::string> peer_addresses(const Report& report) {
-  std::vector<std::string> addresses;
-  const auto add = [&addresses](const std::string& metric, const std::string& instance) {
-    // The report is a file of the user's: nothing but an address is taken out of what administrators read.
-    std::array<unsigned char, sizeof(in6_addr)> bytes;
-    const bool is_address = ::inet_pton(AF_INET, instance.c_str(), bytes.data()) == 1 ||
-                            ::inet_pton(AF_INET6, instance.c_str(), bytes.data()) == 1;
-    if (metric.starts_with("tcp.peer.") && is_address) addresses.push_back(instance);
-  };
-  for (const Finding& finding : report.findings) {
-    for (const Evidence& evidence : finding.evidence) add(evidence.metric, evidence.instance);
-  }
-  for (const ReportEpisode& episode : report.episodes) {
-    for (const ReportEpisode::Reason& reason : episode.reasons) add(reason.metric, reason.instance);
-    for (const ReportEpisode::DetectorView& view : episode.detectors) {
-      for (const ReportEpisode::Contribution& channel : view.channels) add(channel.metric, channel.instance);
-    }
-  }
-  std::sort(addresses.begin(), addresses.end(), [](const std::string& a, const std::string& b) {
-    return a.size() != b.size() ? a.size() > b.size() : a < b;
-  });
-  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
-  return addresses;
 }
 
 /// All mails about a job, or about the tasks of an array, belong to one thread.
@@ -526,9 +499,34 @@ std::vector<HardwareFault> hardware_faults(const Report& report, const MailSetti
   return faults;
 }
 
-std::string without_peers(std::string text, const Report& report) {
+std::vector<std::string> peer_addresses(const Report& report) {
+  std::vector<std::string> addresses;
+  const auto add = [&addresses](const std::string& metric, const std::string& instance) {
+    // The report is a file of the user's: nothing but an address is taken out of what administrators read.
+    std::array<unsigned char, sizeof(in6_addr)> bytes;
+    const bool is_address = ::inet_pton(AF_INET, instance.c_str(), bytes.data()) == 1 ||
+                            ::inet_pton(AF_INET6, instance.c_str(), bytes.data()) == 1;
+    if (metric.starts_with("tcp.peer.") && is_address) addresses.push_back(instance);
+  };
+  for (const Finding& finding : report.findings) {
+    for (const Evidence& evidence : finding.evidence) add(evidence.metric, evidence.instance);
+  }
+  for (const ReportEpisode& episode : report.episodes) {
+    for (const ReportEpisode::Reason& reason : episode.reasons) add(reason.metric, reason.instance);
+    for (const ReportEpisode::DetectorView& view : episode.detectors) {
+      for (const ReportEpisode::Contribution& channel : view.channels) add(channel.metric, channel.instance);
+    }
+  }
+  std::sort(addresses.begin(), addresses.end(), [](const std::string& a, const std::string& b) {
+    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  });
+  addresses.erase(std::unique(addresses.begin(), addresses.end()), addresses.end());
+  return addresses;
+}
+
+std::string without_peers(std::string text, const std::vector<std::string>& peers) {
   constexpr std::string_view kInstead = "(a peer)";
-  for (const std::string& address : peer_addresses(report)) {
+  for (const std::string& address : peers) {
     for (std::size_t at = text.find(address); at != std::string::npos; at = text.find(address, at + kInstead.size())) {
       text.replace(at, address.size(), kInstead);
     }
@@ -538,6 +536,7 @@ std::string without_peers(std::string text, const Report& report) {
 
 Report as_administrators_read(const Report& report) {
   Report shown = without_words_of_the_job(report);
+  // Commands for administrators, and their titles, are never taken from a file of a user.
   take_texts_of_rules(shown);
   return shown;
 }
@@ -556,9 +555,8 @@ MailMessage compose_mail(const Report& report, const MailSettings& settings, con
   const bool admins = context.audience == Audience::admins;
   const Report shown = for_reader(report, settings, context);
   if (context.audience == Audience::hardware) return compose_faults(shown, settings, context);
-  const auto for_its_reader = [&](std::string text) {
-    return admins ? without_peers(std::move(text), report) : std::move(text);
-  };
+  const std::vector<std::string> peers = admins ? peer_addresses(report) : std::vector<std::string>();
+  const auto for_its_reader = [&](std::string text) { return without_peers(std::move(text), peers); };
   const Report read = admins ? with_steps_above(shown, settings) : shown;
   MailMessage mail;
   mail.subject = header_text(admins                     ? subject_for_admins(shown, settings)

@@ -67,8 +67,10 @@ struct Digest {
 /// Without words of the job's program; titles and steps are those of the rule table.
 [[nodiscard]] Report as_administrators_read(const Report& report);
 
-/// With "(a peer)" for the other ends of the job's connections, which are its owner's business.
-[[nodiscard]] std::string without_peers(std::string text, const Report& report);
+/// The addresses of the other ends of the job's connections, as far as the report has them; the longest first.
+[[nodiscard]] std::vector<std::string> peer_addresses(const Report& report);
+/// With "(a peer)" for these, which are the business of the job's owner.
+[[nodiscard]] std::string without_peers(std::string text, const std::vector<std::string>& peers);
 
 /// "  1. ipmitool sel list   # on n03: power brake": each on one line, to be copied; "  or ..." for an alternative.
 [[nodiscard]] std::string numbered_steps(const std::vector<RemedyStep>& steps);

@@ -35,8 +35,7 @@ std::string text_of_digest(const NodeRanking& ranking) {
 
 /// "" if mail to administrators can be sent.
 std::string why_no_digest(const MailSettings& settings) {
-  if (!settings.enabled) return "mail is switched off: [mail] enabled = false";
-  if (is_switched_off(settings)) return "mail is switched off by the file " + settings.disable;
+  if (std::string why = why_no_mail(settings); !why.empty()) return why;
   return settings.admins.empty() ? "[mail] sets no admins" : "";
 }
 

@@ -201,11 +201,12 @@ void fields(auto& v, Visited<decltype(v), DigestRecord>& digest) {
 
 AdminLines admin_lines(const std::string& report_json, const MailSettings& settings) {
   const Report report = as_administrators_read(parse_report(report_json));
+  const std::vector<std::string> peers = peer_addresses(report);
   AdminLines lines;
   for (const Finding& finding : report.findings) {
     if (!concerns_admins(finding, settings)) continue;
     std::vector<std::string> texts = finding.remedy.admin;
-    for (std::string& text : texts) text = without_peers(std::move(text), report);
+    for (std::string& text : texts) text = without_peers(std::move(text), peers);
     const std::size_t nodes = std::min(finding.nodes.size(), kMostNodesOfRule);
     for (std::size_t i = 0; i < nodes; ++i) lines.try_emplace(std::pair(finding.id, finding.nodes[i]), texts);
   }

@@ -22,6 +22,7 @@
 #include "postproc/ledger/node_ledger.h"
 #include "postproc/ledger/owner_key.h"
 #include "postproc/mail/address.h"
+#include "postproc/mail/fault_lines.h"
 #include "postproc/mail/mail_spool.h"
 #include "postproc/mail/mailer_state.h"
 #include "postproc/mail/node_digest.h"
@@ -43,27 +44,16 @@ constexpr std::size_t kMostLedgerOfReport = std::size_t{4} << 20;  // lines of o
 constexpr std::int64_t kClocksDiffer = 3600 * kSecond;             // a node's may be ahead of the mailer's
 constexpr int kServerIsAway = 3;                                   // mails that fail one after the other
 
-struct LinesOfFault {
-  std::string rule, node;
-  std::vector<std::string> lines;
-};
-
 /// The result of reading a mail, which comes from a child that the mail may have taken over.
 struct ReadMail {
   bool later = false;   // it is of another version of reveal
   std::string refused;  // why it is no mail
   std::string ledger;   // lines of the ledger, for administrators
-  std::vector<LinesOfFault> steps;
+  std::vector<FaultLines> steps;
   std::vector<std::string> to;
   std::string subject, mime;
   std::string why_not;  // no mail to the user is due
 };
-
-void fields(auto& v, Visited<decltype(v), LinesOfFault>& steps) {
-  v("rule", steps.rule);
-  v("node", steps.node);
-  v("lines", steps.lines);
-}
 
 void fields(auto& v, Visited<decltype(v), ReadMail>& mail) {
   v("later", mail.later);
@@ -134,9 +124,7 @@ void read_spooled_mail(const std::string& text, const std::string& owner, const 
     compose_for_user(mail, mailer, settings, read);
   } else {
     read.ledger = render_ledger(lines_for_admins(mail.report, settings));
-    for (const auto& [fault, lines] : admin_lines(mail.report, settings)) {
-      read.steps.push_back({fault.first, fault.second, lines});
-    }
+    read.steps = list_of(admin_lines(mail.report, settings));
   }
 }
 
@@ -299,9 +287,7 @@ class MailerRound {
         throw NotSaved(error.what());
       }
     }
-    AdminLines steps;
-    for (const LinesOfFault& one : mail.steps) steps[{one.rule, one.node}] = one.lines;
-    state_.keep_steps(steps);
+    state_.keep_steps(admin_lines_of(mail.steps));
     ++state_.counters.admin_reports;
     for (const std::string& rule : rules) ++state_.jobs_of_rules[rule];
     if (!rules.empty() && state_.untold_since_utc_ns == 0) state_.untold_since_utc_ns = mailer_.now_utc_ns;
@@ -449,14 +435,10 @@ class MailerRound {
 
 SiteMailerOutcome run_site_mailer(const SiteMailer& mailer, const MailSettings& settings) {
   if (settings.mailer_spool.empty()) throw Error("[mail] mailer_spool is not set: the end of each job sends its mails");
+  std::string why = why_no_mail(settings);
+  if (why.empty()) return MailerRound(mailer, settings).run();
   SiteMailerOutcome off;
-  if (!settings.enabled) {
-    off.mails.why_not.emplace_back("mail is switched off: [mail] enabled = false");
-  } else if (is_switched_off(settings)) {
-    off.mails.why_not.push_back("mail is switched off by the file " + settings.disable);
-  } else {
-    return MailerRound(mailer, settings).run();
-  }
+  off.mails.why_not.push_back(std::move(why));
   return off;
 }
 

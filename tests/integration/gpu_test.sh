@@ -81,6 +81,7 @@ import sys
 try:
     import h5py
 except ImportError:
+    print("skipped: python3-h5py is not installed, so the trace is not read")
     sys.exit(0)
 with h5py.File(sys.argv[1]) as trace:
     values = trace["gpu/utilization"][0]

@@ -22,15 +22,8 @@ import time
 import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import SOURCE, check, end, failures, program, skip  # noqa: E402
-
-try:
-    from aiosmtpd.controller import Controller
-except ImportError:
-    skip("python3-aiosmtpd is not installed")
-MSMTP = shutil.which("msmtp")
-if MSMTP is None:
-    skip("msmtp is not installed")
+from harness import SOURCE, check, end, failures, program  # noqa: E402
+from smtp import MSMTP, Controller, Inbox, free_port, msmtp_config  # noqa: E402
 
 REPORTS = SOURCE / "tests/data/reports"
 NOBODY = 65534
@@ -48,27 +41,6 @@ def contents(path):
         return path.read_bytes()
     except OSError:  # ended meanwhile
         return b""
-
-
-class Inbox:
-    def __init__(self):
-        self.mails = []
-
-    async def handle_DATA(self, server, session, envelope):
-        self.mails.append((envelope.rcpt_tos, envelope.content))
-        return "250 OK"
-
-    async def handle_RCPT(self, server, session, envelope, address, rcpt_options):
-        if address.startswith("unknown@"):
-            return "550 no such user here"
-        envelope.rcpt_tos.append(address)
-        return "250 OK"
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 work = pathlib.Path(tempfile.mkdtemp(prefix="reveal-mail-"))
@@ -92,16 +64,8 @@ def own(path):
     return path
 
 
-def msmtp_config(port, more=""):
-    path = work / f"msmtprc-{port}"
-    path.write_text(f"defaults\ntls off\nauth off\n{more}account default\nhost 127.0.0.1\nport {port}\n"
-                    "from reveal@hpc.example.org\n")
-    path.chmod(0o644)
-    return path
-
-
 def site_config(name, port, **changes):
-    settings = {"enabled": "true", "sendmail": f'"{MSMTP} -C {msmtp_config(port)} -t -i"',
+    settings = {"enabled": "true", "sendmail": f'"{MSMTP} -C {msmtp_config(work, port)} -t -i"',
                 "domain": '"hpc.example.org"', "admins": '["ops"]', "disable": f'"{work}/no-mail"'}
     settings.update(changes)
     path = work / f"{name}.conf"

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Each rule about GPUs, their links and places from reveal-run to the report, with a double of NVIDIA's library and, in
-a mount namespace, other cards in /sys: a job with the fault, and one that only looks like it.
+"""The rules about GPUs, their links and places, without gpu.small_kernels, from reveal-run to the report, with a double of
+NVIDIA's library and, in a mount namespace, other cards in /sys: a job with the fault, and one without it.
 
     gpu_rules.py [--runs N] [--only NAME,...] [--keep DIR [--probes NAME,...]]
 
@@ -228,7 +228,7 @@ def move_all(runs, stop):
                 run.case.move(run.case.cards)
 
 
-def judge(runs, table):
+def judge(runs, faults, table):
     for run in runs:
         named = {(finding["id"], instance) for finding in run.findings() for instance in [*finding["instances"], ""]}
         for rule, instance in run.case.rules.items():
@@ -242,16 +242,8 @@ def judge(runs, table):
         if not run.case.rules:
             wrong = sorted({rule for rule, _ in named if rule.startswith(RULES)})
             check(not wrong, f"{run.case.name}: the report names {wrong}")
-            for rule in alike_rules(run.case.name):
+            for rule in faults[run.case.name.removesuffix("-alike")]:
                 table[rule][1].append(rule in wrong)
-
-
-def alike_rules(name):
-    faults = {"states-alike": [rule.split()[0] for rule in STATES], "skew-alike": ["gpu.imbalance"],
-              "starved_input-alike": ["gpu.starved_input"], "starved_io-alike": ["gpu.starved_io"],
-              "starved_comm-alike": ["gpu.starved_comm"],
-              "cards-alike": ["numa.cpu_gpu_mismatch", "numa.nic_gpu_mismatch", "pcie.link_downtrained", "pcie.errors"]}
-    return dict.fromkeys(faults[name])
 
 
 def main():
@@ -269,7 +261,9 @@ def main():
         for number in range(options.runs):
             folder = (options.keep.resolve() if options.keep else scratch) / f"run{number}"
             folder.mkdir(parents=True)
-            chosen = [case for case in cases(folder) if not wanted or case.name in wanted]
+            every = list(cases(folder))
+            faults = {case.name: case.rules for case in every}
+            chosen = [case for case in every if not wanted or case.name in wanted]
             stop = threading.Event()
             runs = [Run(case, folder / f"gpu_{case.name}", installed, options.probes) for case in chosen]
             mover = threading.Thread(target=move_all, args=(runs, stop))
@@ -278,7 +272,7 @@ def main():
                 run.wait()
             stop.set()
             mover.join()
-            judge(runs, table)
+            judge(runs, faults, table)
     print(f"{'rule':28} {'named with fault':>18} {'named without':>14}   proven by a double")
     for rule, (right, wrong, row) in sorted(table.items()):
         print(f"{rule:28} {f'{sum(right)} of {len(right)}':>18} {f'{sum(wrong)} of {len(wrong)}':>14}"

@@ -105,6 +105,12 @@ class ProbeBench {
     }
     return kMissing;
   }
+  [[nodiscard]] std::string fact(const std::string& key) const {
+    for (const auto& [name, text] : sampler_.facts()) {
+      if (name == key) return text;
+    }
+    return "";
+  }
   [[nodiscard]] const Family& family(const std::string& path) const { return *sink_.find(path); }
   [[nodiscard]] Coverage coverage() const { return sampler_.coverage().front(); }
   [[nodiscard]] const Sampler& sampler() const { return sampler_; }

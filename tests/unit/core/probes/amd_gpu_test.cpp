@@ -6,6 +6,7 @@
 
 #include "core/gpu/job_gpus.h"
 #include "core/job/opened_devices.h"
+#include "tests/unit/core/sample_until.h"
 #include "tests/unit/core/test_host.h"
 
 namespace reveal::tests::amd_gpu_test {
@@ -62,13 +63,6 @@ void gpu(const TestHost& host, int minor, const std::string& folder, const std::
   sensor(host, folder, "temp3", "mem", "66499");
   host.write(folder + "/hwmon/hwmon4/temp1_crit", "100000\n");
   host.write(folder + "/hwmon/hwmon4/temp2_crit", "105000\n");
-}
-
-std::string fact(const ProbeBench& bench, const std::string& key) {
-  for (const auto& [name, value] : bench.sampler().facts()) {
-    if (name == key) return value;
-  }
-  return "";
 }
 
 TEST(AmdGpu, MeasuresInBaseUnitsWhatTheDriverShows) {
@@ -128,7 +122,7 @@ TEST(AmdGpu, TakesTheHottestPlaceWhereTheEdgeHasNoSensor) {
   EXPECT_EQ(bench.answered("gpu/amd_temperatures", "gpu.temperature", "gpu0"), 72);
   EXPECT_EQ(bench.value("gpu/amd_temperatures", "gpu.hotspot_temperature", "gpu0"), 72);
   EXPECT_EQ(bench.value("gpu/amd_power", "gpu.power", "gpu0"), 620);
-  EXPECT_EQ(fact(bench, "gpu.gpu0.slowdown_temperature"), "105");
+  EXPECT_EQ(bench.fact("gpu.gpu0.slowdown_temperature"), "105");
 }
 
 TEST(AmdGpu, HasNoValueForWhatCannotBeRead) {
@@ -149,16 +143,16 @@ TEST(AmdGpu, TellsWhoTheGpusAre) {
   gpu(host, 128, kFirst, "97");
   ProbeBench bench(host, "amd_gpu");
   EXPECT_EQ(bench.answered("gpu/amd_utilization", "gpu.utilization", "gpu0"), 97);
-  EXPECT_EQ(fact(bench, "gpu.gpu0.vendor"), "AMD");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.name"), "Instinct MI210");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.address"), "0000:c1:00.0");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.uuid"), "GPU-5a0fbe12cd34ab128");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.numa_node"), "1");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.local_cpus"), "32-63");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.power_limit"), "250");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.power_limit_default"), "300");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.slowdown_temperature"), "100");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.allocated_by"), "") << "nobody said so";
+  EXPECT_EQ(bench.fact("gpu.gpu0.vendor"), "AMD");
+  EXPECT_EQ(bench.fact("gpu.gpu0.name"), "Instinct MI210");
+  EXPECT_EQ(bench.fact("gpu.gpu0.address"), "0000:c1:00.0");
+  EXPECT_EQ(bench.fact("gpu.gpu0.uuid"), "GPU-5a0fbe12cd34ab128");
+  EXPECT_EQ(bench.fact("gpu.gpu0.numa_node"), "1");
+  EXPECT_EQ(bench.fact("gpu.gpu0.local_cpus"), "32-63");
+  EXPECT_EQ(bench.fact("gpu.gpu0.power_limit"), "250");
+  EXPECT_EQ(bench.fact("gpu.gpu0.power_limit_default"), "300");
+  EXPECT_EQ(bench.fact("gpu.gpu0.slowdown_temperature"), "100");
+  EXPECT_EQ(bench.fact("gpu.gpu0.allocated_by"), "") << "nobody said so";
 }
 
 TEST(AmdGpu, WakesNoGpuThatSleepsAndSaysSo) {
@@ -170,7 +164,7 @@ TEST(AmdGpu, WakesNoGpuThatSleepsAndSaysSo) {
   EXPECT_EQ(bench.answered("gpu/amd_utilization", "gpu.utilization", "gpu1"), 12);
   EXPECT_EQ(bench.value("gpu/amd_utilization", "gpu.utilization", "gpu0"), kMissing);
   EXPECT_EQ(bench.coverage().reason, "asleep and not woken: gpu0");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.uuid"), "") << "even that would wake it";
+  EXPECT_EQ(bench.fact("gpu.gpu0.uuid"), "") << "even that would wake it";
   host.write(kFirst + "/power/runtime_status", "active\n");  // the job has opened it
   EXPECT_EQ(bench.answered("gpu/amd_utilization", "gpu.utilization", "gpu0"), 97);
   EXPECT_EQ(bench.coverage().reason, "");
@@ -182,7 +176,7 @@ TEST(AmdGpu, ComesAfterTheGpusOfNvidiasDriver) {
   gpu(host, 128, kFirst, "97");
   ProbeBench bench(host, "amd_gpu");
   EXPECT_EQ(bench.answered("gpu/amd_utilization", "gpu.utilization", "gpu1"), 97);
-  EXPECT_EQ(fact(bench, "gpu.gpu1.address"), "0000:c1:00.0");
+  EXPECT_EQ(bench.fact("gpu.gpu1.address"), "0000:c1:00.0");
 }
 
 TEST(AmdGpu, FollowsGpusThatComeAndGo) {
@@ -193,12 +187,7 @@ TEST(AmdGpu, FollowsGpusThatComeAndGo) {
   for (const char* file : {"/gpu_busy_percent", "/mem_info_vram_used", "/hwmon/hwmon4/power1_average"})
     host.write(kFirst + file, "");  // as with ENODEV
   const auto until = [&](std::int64_t wanted) {
-    for (int i = 0; i < 2000; ++i) {
-      bench.sample();
-      if (bench.value("gpu/amd_utilization", "gpu.utilization", "gpu0") == wanted) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return false;
+    return sample_until(bench, [&] { return bench.value("gpu/amd_utilization", "gpu.utilization", "gpu0") == wanted; });
   };
   EXPECT_TRUE(until(kMissing)) << "it has no value of the time before";
   EXPECT_EQ(bench.value("gpu/amd_memory", "gpu.memory_used", "gpu0"), kMissing);
@@ -223,8 +212,8 @@ TEST(AmdGpu, MeasuresOnlyTheJobsGpus) {
   ProbeBench bench(host, "amd_gpu", JobSource{.pid = 50});
   EXPECT_EQ(bench.answered("gpu/amd_utilization", "gpu.utilization", "gpu1"), 12);
   EXPECT_TRUE(bench.family("gpu/amd_power").channels().size() == 1U);
-  EXPECT_EQ(fact(bench, "gpu.gpu1.allocated_by"), "ROCR_VISIBLE_DEVICES");
-  EXPECT_EQ(fact(bench, "gpu.gpu0.address"), "");
+  EXPECT_EQ(bench.fact("gpu.gpu1.allocated_by"), "ROCR_VISIBLE_DEVICES");
+  EXPECT_EQ(bench.fact("gpu.gpu0.address"), "");
 }
 
 TEST(AmdGpu, GivesEachOfTheJobsProcessesItsShare) {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "core/gpu/job_gpus.h"
+#include "tests/unit/core/sample_until.h"
 #include "tests/unit/core/test_host.h"
 
 namespace reveal::tests::intel_gpu_test {
@@ -72,23 +73,6 @@ std::string client(const std::string& address, std::int64_t busy, std::int64_t p
          std::to_string(passed) + "\n";
 }
 
-std::string fact(const ProbeBench& bench, const std::string& key) {
-  for (const auto& [name, value] : bench.sampler().facts()) {
-    if (name == key) return value;
-  }
-  return "";
-}
-
-template <typename Condition>
-bool sampled_until(ProbeBench& bench, const Condition& holds) {
-  for (int i = 0; i < 2000; ++i) {
-    bench.sample();
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
-
 TEST(IntelGpu, MeasuresInBaseUnitsWhatBothDriversShow) {
   const TestHost host;
   card_of_i915(host);
@@ -133,11 +117,11 @@ TEST(IntelGpu, ComputesTheMeanPowerFromTheEnergy) {
   EXPECT_EQ(bench.answered("gpu/intel_power", "gpu.power", "gpu0"), 0) << "it used no energy";
   change(host, kOld + "/hwmon/hwmon3/energy1_input", "121000000\n");
   const auto power = [&] { return bench.value("gpu/intel_power", "gpu.power", "gpu0"); };
-  EXPECT_TRUE(sampled_until(bench, [&] { return power() != 0; }));
+  EXPECT_TRUE(sample_until(bench, [&] { return power() != 0; }));
   EXPECT_GT(power(), 0);
   EXPECT_LE(power(), 120) << "120 J, in one second or in several";
   host.write(kOld + "/hwmon/hwmon3/energy1_input", "5\n");
-  EXPECT_TRUE(sampled_until(bench, [&] { return power() == kMissing; })) << "the counter began again";
+  EXPECT_TRUE(sample_until(bench, [&] { return power() == kMissing; })) << "the counter began again";
 }
 
 TEST(IntelGpu, MeasuresTheUseByTheJobsProcesses) {
@@ -160,13 +144,13 @@ TEST(IntelGpu, TellsWhoTheGpusAre) {
   card_of_xe(host);
   ProbeBench bench(host, "intel_gpu");
   EXPECT_EQ(bench.answered("gpu/intel_clocks", "gpu.sm_clock", "gpu1"), 2'050'000'000) << "behind NVIDIA's";
-  EXPECT_EQ(fact(bench, "gpu.gpu1.vendor"), "Intel");
-  EXPECT_EQ(fact(bench, "gpu.gpu1.address"), "0000:03:00.0");
-  EXPECT_EQ(fact(bench, "gpu.gpu1.numa_node"), "0");
-  EXPECT_EQ(fact(bench, "gpu.gpu1.power_limit"), "120");
-  EXPECT_EQ(fact(bench, "gpu.gpu1.power_limit_default"), "150");
-  EXPECT_EQ(fact(bench, "gpu.gpu2.address"), "0000:43:00.0");
-  EXPECT_EQ(fact(bench, "gpu.gpu2.power_limit"), "") << "it is switched off";
+  EXPECT_EQ(bench.fact("gpu.gpu1.vendor"), "Intel");
+  EXPECT_EQ(bench.fact("gpu.gpu1.address"), "0000:03:00.0");
+  EXPECT_EQ(bench.fact("gpu.gpu1.numa_node"), "0");
+  EXPECT_EQ(bench.fact("gpu.gpu1.power_limit"), "120");
+  EXPECT_EQ(bench.fact("gpu.gpu1.power_limit_default"), "150");
+  EXPECT_EQ(bench.fact("gpu.gpu2.address"), "0000:43:00.0");
+  EXPECT_EQ(bench.fact("gpu.gpu2.power_limit"), "") << "it is switched off";
 }
 
 TEST(IntelGpu, WakesNoGpuThatSleepsAndSaysSo) {
@@ -205,8 +189,7 @@ TEST(IntelGpu, GoesOnWithoutAGpuThatWasTakenAway) {
   EXPECT_EQ(bench.answered("gpu/intel_clocks", "gpu.sm_clock", "gpu1"), 1'550'000'000);
   for (const char* part : {"/tile0/gt0", "/tile0/gt1"}) host.write(kNew + part + "/freq0/act_freq", "");  // as ENODEV
   host.remove("/sys/class/drm/renderD129");
-  EXPECT_TRUE(
-      sampled_until(bench, [&] { return bench.value("gpu/intel_clocks", "gpu.sm_clock", "gpu1") == kMissing; }));
+  EXPECT_TRUE(sample_until(bench, [&] { return bench.value("gpu/intel_clocks", "gpu.sm_clock", "gpu1") == kMissing; }));
   EXPECT_EQ(bench.answered("gpu/intel_clocks", "gpu.sm_clock", "gpu0"), 2'050'000'000);
 }
 
