@@ -110,8 +110,8 @@ def make_model(name):
 class Data:
     """A file of samples; read in batches by a thread, cold if asked for."""
 
-    def __init__(self, path, megabytes, batch, seed, cold):
-        self.path, self.batch, self.cold = path, batch, cold
+    def __init__(self, path, megabytes, batch, seed, cold, illness):
+        self.path, self.batch, self.cold, self.illness = path, batch, cold, illness
         rows = max(batch, int(megabytes * 1e6) // (4 * WIDTH))
         self.steps = rows // batch
         generator = np.random.default_rng(seed)
@@ -121,14 +121,18 @@ class Data:
             file.flush()
             os.fsync(file.fileno())
 
-    def batches(self):
+    def batches(self, slow=True):
         ready = queue.Queue(maxsize=2)
 
         def read():
             with open(self.path, "rb", buffering=0) as file:
                 if self.cold:
                     os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                begin = time.monotonic()
                 while values := file.read(self.batch * WIDTH * 4):
+                    if slow:
+                        time.sleep(max(0.0, begin + self.illness.batch_seconds - time.monotonic()))
+                    begin = time.monotonic()
                     ready.put(torch.frombuffer(bytearray(values), dtype=torch.float32).view(-1, WIDTH))
             ready.put(None)
 
@@ -147,6 +151,8 @@ def main():
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--data-mb", type=float, default=24)
     parser.add_argument("--checkpoint-mb", type=float, default=16)
+    parser.add_argument("--accelerator", type=float, default=0, metavar="MS",
+                        help="each step waits so long, as for a device that computes while the host is idle")
     parser.add_argument("--cold", action="store_true", help="drop the data from the page cache before each epoch")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--steps", action="store_true", help="log the begin of each backward pass")
@@ -162,7 +168,9 @@ def main():
 
     begin = time.time_ns()
     os.makedirs(args.dir, exist_ok=True)
-    data = Data(os.path.join(args.dir, f"data.{rank}"), args.data_mb, args.batch, args.seed * 1000 + rank, args.cold)
+    illness = Illness(os.path.join(args.dir, f"ill.{rank}"))
+    data = Data(os.path.join(args.dir, f"data.{rank}"), args.data_mb, args.batch, args.seed * 1000 + rank, args.cold,
+                illness)
     if world > 1:
         dist.init_process_group("gloo")
     model = make_model(args.model)
@@ -174,6 +182,7 @@ def main():
     phase("prepare", 0, begin)
 
     def loss_of(batch):
+        time.sleep(args.accelerator * 1e-3)
         if args.model == "decoder":
             tokens = (batch[:, :LENGTH].abs() * 1e4).long() % TOKENS
             return nn.functional.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
@@ -185,7 +194,7 @@ def main():
             dist.all_reduce(stop)
         return stop.item() > 0
 
-    illness, pauses = Illness(os.path.join(args.dir, f"ill.{rank}")), random.Random(args.seed * 100 + rank)
+    pauses = random.Random(args.seed * 100 + rank)
     start, epoch, stop, begins = time.monotonic(), 0, False, []
     while not stop:
         epoch += 1
@@ -223,7 +232,7 @@ def main():
             phase("checkpoint", epoch, begin)
             begin = time.time_ns()
             with torch.no_grad():
-                for number, batch in enumerate(data.batches()):
+                for number, batch in enumerate(data.batches(slow=False)):
                     if number < max(1, data.steps // 8):
                         loss_of(batch)
             phase("evaluate", epoch, begin)

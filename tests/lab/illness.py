@@ -2,7 +2,9 @@
 next step on: "slow 2" (every step takes twice the work), "leak 50" (MB per second), "away 1" (no step is begun: the rank
 sleeps as long as the order stands), "busy 1" (the same, but it computes), "stat 1" (the same, but it asks for the
 attributes of the files in DIR/many), "map 80" (MB per second of DIR/mapped.RANK), "garbage 1" (each step begins with
-a search for garbage among so many million objects, or with none of them only among the youngest)."""
+a search for garbage among so many million objects, or with none of them only among the youngest), "compute 12" (each
+step computes so many milliseconds longer), "wait 12" (the same, but it waits, as for an accelerator), "input 80" (the
+data loader takes so many milliseconds for each batch)."""
 import gc
 import mmap
 import os
@@ -17,6 +19,7 @@ class Illness:
         self.path, self.lost, self.last = path, [], time.monotonic()
         self.folder, self.mapped, self.touched = os.path.dirname(path), None, 0
         self.kept: list = []
+        self.batch_seconds = 0.0  # of the data loader, for each batch
 
     def order(self) -> tuple[str, str]:
         try:
@@ -63,4 +66,11 @@ class Illness:
             self.read_more(int(float(amount) * 1e6 * (now - before)))
         if kind == "garbage":
             self.search_for_garbage(int(float(amount) * 1e6))
+        if kind == "compute":
+            end = time.thread_time() + float(amount) * 1e-3
+            while time.thread_time() < end:
+                sum(range(1000))
+        if kind == "wait":
+            time.sleep(float(amount) * 1e-3)
+        self.batch_seconds = float(amount) * 1e-3 if kind == "input" else 0.0
         return int(amount) if kind == "slow" else 1
