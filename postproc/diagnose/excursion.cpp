@@ -112,6 +112,47 @@ std::vector<Interval> with_margins(std::span<const Interval> intervals, std::siz
   return wide;
 }
 
+/// The excess in standard deviations of the means, of which there are at least two.
+double score_of(double excess, const std::vector<double>& means, const ExcursionSearch& search) {
+  double squares = 0;
+  double mean = 0;
+  for (const double value : means) mean += value;
+  mean /= static_cast<double>(means.size());
+  for (const double value : means) squares += (value - mean) * (value - mean);
+  const double spread = std::sqrt(squares / static_cast<double>(means.size() - 1));
+  // A part of the smallest excess is the least spread: a perfectly quiet outside would make every score infinite.
+  return excess / std::max(spread, search.min_excess / 20);
+}
+
+/// The place between two levels that explain most of the series, each at least so long; 0 if there is none.
+std::size_t split_of(std::span<const double> series, std::size_t least) {
+  double all = 0;
+  double present = 0;
+  for (const double value : series) {
+    if (std::isnan(value)) continue;
+    all += value;
+    present += 1;
+  }
+  std::size_t best = 0;
+  double most = 0;
+  double sum = 0;
+  double count = 0;
+  for (std::size_t t = 0; t + least < series.size(); ++t) {
+    if (t >= least && count > 0 && count < present) {
+      const double apart = (all - sum) / (present - count) - sum / count;
+      const double explained = count * (present - count) * apart * apart;
+      if (apart > 0 && explained > most) {
+        most = explained;
+        best = t;
+      }
+    }
+    if (std::isnan(series[t])) continue;
+    sum += series[t];
+    count += 1;
+  }
+  return best;
+}
+
 std::vector<Excursion> excursions_above(std::span<const double> series, double usual, const ExcursionSearch& search) {
   std::vector<Interval> candidates = collect(series, usual, search);
   std::erase_if(candidates, [&](const Interval& at) {
@@ -132,14 +173,7 @@ std::vector<Excursion> excursions_above(std::span<const double> series, double u
     const double excess = excursion.inside - excursion.outside;
     if (excess < search.min_excess) continue;
     if (means.size() > 1) {
-      double squares = 0;
-      double mean = 0;
-      for (const double value : means) mean += value;
-      mean /= static_cast<double>(means.size());
-      for (const double value : means) squares += (value - mean) * (value - mean);
-      const double spread = std::sqrt(squares / static_cast<double>(means.size() - 1));
-      // A part of the smallest excess is the least spread: a perfectly quiet outside would make every score infinite.
-      excursion.score = excess / std::max(spread, search.min_excess / 20);
+      excursion.score = score_of(excess, means, search);
       excursion.beyond = excursion.inside > means.back();
     }
     if (excursion.score < search.min_score) continue;
@@ -275,6 +309,27 @@ std::vector<Excursion> find_lasting_excursions(std::span<const double> series, c
   }
   if (2 * length <= series.size()) return {};
   return found;
+}
+
+std::optional<Excursion> find_rise(std::span<const double> series, const ExcursionSearch& search) {
+  constexpr double kLeastBefore = 0.1;  // share of the series
+  const auto samples = static_cast<double>(series.size());
+  const std::size_t least = std::max(2 * search.window, static_cast<std::size_t>(kLeastBefore * samples));
+  const std::size_t rise = split_of(series, least);
+  if (rise == 0 || 2 * rise >= series.size()) return std::nullopt;
+  const Interval before{0, rise};
+  const Interval after{rise, series.size()};
+  Excursion found{
+      .at = after, .inside = mean_inside(series, after), .outside = mean_inside(series, before), .most = true};
+  const double excess = found.inside - found.outside;
+  if (!(excess >= search.min_excess)) return std::nullopt;
+  const std::vector<double> low = reference_means(series, {{after}}, search.window);
+  const std::vector<double> high = reference_means(series, {{before}}, search.window);
+  const double middle = found.outside + excess / 2;
+  if (low.size() < 2 || high.empty() || low.back() >= middle || high.front() <= middle) return std::nullopt;
+  found.score = score_of(excess, low, search);
+  found.beyond = true;
+  return found.score >= search.min_score ? std::optional(found) : std::nullopt;
 }
 
 std::vector<Interval> places(std::span<const Excursion> excursions) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -58,6 +59,11 @@ struct Excursion {
 /// most of the time between its begin and its end: the caller must exclude this case.
 [[nodiscard]] std::vector<Excursion> find_lasting_excursions(std::span<const double> series,
                                                              const ExcursionSearch& search);
+
+/// A level that rose once and stayed so to the end, for most of the series: with a single level on each side, of which
+/// the lower one is the usual one, though the series never returned to it. Nothing if this is no such series. A job may
+/// also do other work from some time on: the caller must exclude this case.
+[[nodiscard]] std::optional<Excursion> find_rise(std::span<const double> series, const ExcursionSearch& search);
 
 /// Where they are: to leave them all out of the usual level.
 [[nodiscard]] std::vector<Interval> places(std::span<const Excursion> excursions);

@@ -193,17 +193,17 @@ class RankTrend {
   }
 
   [[nodiscard]] std::vector<SlowSteps> slow(const EffectiveRule& rule) const {
-    const double usual = median_of(seconds_);
+    const double usual = median_of(seconds_);  // of the slow steps, where these are the most
     if (!(usual > 0)) return {};
     const double least_excess = std::max(rule.threshold("min_share") * usual, rule.threshold("min_extra") * 1e-3);
     const double least_steps = std::max(rule.threshold("min_steps"), std::ceil(rule.threshold("min_seconds") / usual));
     if (!(3 * least_steps < static_cast<double>(seconds_.size()))) return {};
     const auto length = static_cast<std::size_t>(least_steps);
-    auto found = find_excursions(running_medians(seconds_), {.min_excess = least_excess,
-                                                             .min_length = length,
-                                                             .window = length,
-                                                             .min_score = rule.threshold("min_score"),
-                                                             .floor = 0});
+    const std::vector<Excursion> found = slow_places({.min_excess = least_excess,
+                                                      .min_length = length,
+                                                      .window = length,
+                                                      .min_score = rule.threshold("min_score"),
+                                                      .floor = 0});
     const std::vector<Interval> all = places(found);
     std::vector<SlowSteps> slow;
     for (const Excursion& excursion : found) {
@@ -217,6 +217,15 @@ class RankTrend {
   }
 
  private:
+  /// Slow for most of the time, too: for a while, or from some step on to the end.
+  [[nodiscard]] std::vector<Excursion> slow_places(const ExcursionSearch& search) const {
+    const std::vector<double> smooth = running_medians(seconds_);
+    std::vector<Excursion> lasting = find_lasting_excursions(smooth, search);
+    if (!lasting.empty()) return lasting;
+    if (const auto rise = find_rise(smooth, search)) return {*rise};
+    return find_excursions(smooth, search);
+  }
+
   [[nodiscard]] SlowSteps describe(const Excursion& excursion, const InAndOut& took,
                                    std::span<const Interval> all) const {
     const TrainingStep& first = *steps_[excursion.at.begin];

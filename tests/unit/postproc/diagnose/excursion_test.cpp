@@ -114,6 +114,41 @@ TEST(LastingExcursion, IsNoneWhereNobodyCanTellWhatIsUsual) {
   EXPECT_FALSE(found_in({{500, 800}})) << "not most of it";
 }
 
+TEST(Rise, IsFoundWhereMostOfTheSeriesIsAboveItsBegin) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    const std::size_t rise = 150 + 20 * seed;
+    auto series = noise(0.12, seed);
+    add(series, rise, series.size(), 0.6);
+    EXPECT_TRUE(find_excursions(series, kSearch).empty());
+    const auto found = find_rise(series, kSearch);
+    ASSERT_TRUE(found) << seed;
+    EXPECT_NEAR(static_cast<double>(found->at.begin), static_cast<double>(rise), 5) << seed;
+    EXPECT_EQ(found->at.end, series.size());
+    EXPECT_NEAR(found->inside - found->outside, 0.6, 0.05);
+    EXPECT_FALSE(find_rise(noise(0.15, seed), kSearch));
+  }
+}
+
+TEST(Rise, IsNoneWhereTheUsualLevelIsNotClear) {
+  const auto found_in = [](std::size_t rise, std::initializer_list<Interval> lower = {},
+                           std::initializer_list<Interval> higher = {}) {
+    auto series = noise(0.03);
+    add(series, rise, series.size(), 0.6);
+    for (const Interval& at : lower) add(series, at.begin, at.end, -0.6);
+    for (const Interval& at : higher) add(series, at.begin, at.end, 0.6);
+    return find_rise(series, kSearch).has_value();
+  };
+  EXPECT_TRUE(found_in(300));
+  EXPECT_FALSE(found_in(60)) << "too little was seen before";
+  EXPECT_FALSE(found_in(700)) << "most of it is at the lower level";
+  EXPECT_FALSE(found_in(300, {{600, 720}})) << "it came back";
+  EXPECT_FALSE(found_in(300, {}, {{100, 200}})) << "that level was there before";
+  std::vector<double> slope = noise(0.03);
+  for (std::size_t t = 0; t < slope.size(); ++t) slope[t] += static_cast<double>(t) * 0.001;
+  EXPECT_FALSE(find_rise(slope, kSearch)) << "it rises all the time";
+  EXPECT_FALSE(find_rise({}, kSearch));
+}
+
 TEST(Excursion, KeepsTwoSeparateEventsApart) {
   auto series = noise(0.05);
   add(series, 200, 300, 0.9);

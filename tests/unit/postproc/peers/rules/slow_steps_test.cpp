@@ -164,6 +164,23 @@ TEST(RuleSlowSteps, NamesTheRankForWhichTheOthersWait) {
   EXPECT_NEAR(found[0].evidence[0].expected.value_or(0), kUsual * 1e9, 2e6);
 }
 
+TEST(RuleSlowSteps, NamesItWhereMostStepsWereSlow) {
+  for (const int last : {1200, 1500}) {  // to the end, too
+    Training job = with_a_late_rank(2);
+    const auto slow = [last](int step) { return step >= 400 && step < last; };
+    job.took = [=](int step) { return kUsual + (slow(step) ? kExtra : 0); };
+    job.later = [=](std::size_t rank, int step) { return rank == 2 && slow(step) ? kExtra : 0; };
+    job.cpus = [=](std::size_t rank, int step) {
+      return slow(step) && rank != 2 ? 0.8 * kUsual / (kUsual + kExtra) : 0.8;
+    };
+    const auto found = found_in(job);
+    ASSERT_EQ(found.size(), 1U) << last;
+    EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n2"});
+    EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank2"});
+    EXPECT_NEAR(*found[0].impact.seconds, kExtra * (last - 400), 0.1 * kExtra * (last - 400));
+  }
+}
+
 TEST(RuleSlowSteps, NamesItAmongTwoAndWithClocksThatDiffer) {
   Training two = with_a_late_rank(0);
   two.ranks_of_node = 1;
