@@ -65,10 +65,12 @@ def end_of(job: lab.Lab, seconds: float):
 
 
 def calibrate(args, workload: str) -> dict:
-    """What a step of this workload is on this machine: milliseconds, and bytes to each node."""
-    file = args.out / f"calibration-{workload}.json"
+    """What a step of this workload is on this machine, beside the jobs that run at the same time: milliseconds, and
+    bytes to each node."""
+    name = f"calibration-{workload}-{args.part.replace('/', '-of-')}"
+    file = args.out / f"{name}.json"
     if not file.exists():
-        folder = args.out / f"calibration-{workload}.run"
+        folder = args.out / f"{name}.run"
         subprocess.run(["rm", "-rf", folder], check=True)
         with start_job(args, folder, workload, 25, 1) as job:
             job.start()
@@ -269,19 +271,14 @@ def main() -> int:
                 return 77
         lab.catch_signals()
         args.out.mkdir(parents=True, exist_ok=True)
-        for workload in args.workloads:
-            calibrate(args, workload)
-        runs = plan_of(args)
         if args.part:
             part, parts = map(int, args.part.split("/"))
-            for run in runs[part::parts]:
+            for workload in args.workloads:
+                calibrate(args, workload)
+            for run in plan_of(args)[part::parts]:
                 record(args, *run)
             return 0
-        if args.parallel > 1:
-            record_in_parallel(args)
-        else:
-            for run in runs:
-                record(args, *run)
+        record_in_parallel(args)
     results = [judge(args, path.parent) for path in sorted(args.out.glob("*/truth.json"))]
     for result in results:
         print(json.dumps({key: result[key] for key in ("name", "intervals", "others", "sentences", "machine")}))

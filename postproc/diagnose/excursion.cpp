@@ -155,8 +155,9 @@ std::size_t split_of(std::span<const double> series, std::size_t least) {
 
 std::vector<Excursion> excursions_above(std::span<const double> series, double usual, const ExcursionSearch& search) {
   std::vector<Interval> candidates = collect(series, usual, search);
+  const double left_out = std::isnan(search.left_out) ? search.min_excess : search.left_out;
   std::erase_if(candidates, [&](const Interval& at) {
-    return at.length() < search.min_length || !(mean_inside(series, at) - usual >= search.min_excess);
+    return at.length() < search.min_length || !(mean_inside(series, at) - usual >= left_out);
   });
 
   const std::vector<Interval> excluded = with_margins(candidates, series.size());

@@ -7,6 +7,8 @@
 #include <span>
 #include <vector>
 
+#include "hdf5schema/basics/not_measured.h"
+
 namespace reveal {
 
 struct Interval {
@@ -35,6 +37,7 @@ struct Interval {
 
 struct ExcursionSearch {
   double min_excess = 0;       // inside mean above the outside mean
+  double left_out = kNaN;      // least excess of what does not count as outside; the same one where it is not set
   std::size_t min_length = 1;  // samples
   std::size_t window = 50;     // outside is judged by means of windows of at most this length
   double min_score = 4;

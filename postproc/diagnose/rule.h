@@ -70,6 +70,9 @@ struct RuleSpec {
   bool forecast = false;
   /// A job of which it is true does not end well: of one that did, it is dropped.
   bool never_ends_well = false;
+  /// Its sentence names the rank or the part that was slow: what it finds on other nodes or instances is another
+  /// finding.
+  bool names_place = false;
   /// `reveal check` evaluates it on a node without a job, too.
   bool checks_node = false;
   std::vector<Threshold> thresholds;

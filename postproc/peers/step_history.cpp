@@ -200,6 +200,7 @@ class RankTrend {
     if (!(3 * least_steps < static_cast<double>(seconds_.size()))) return {};
     const auto length = static_cast<std::size_t>(least_steps);
     const std::vector<Excursion> found = slow_places({.min_excess = least_excess,
+                                                      .left_out = least_excess / 2,
                                                       .min_length = length,
                                                       .window = length,
                                                       .min_score = rule.threshold("min_score"),

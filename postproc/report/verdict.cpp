@@ -191,10 +191,17 @@ void lower_forecasts(Report& report) {
 }  // namespace
 
 std::vector<Finding> merge_findings(std::vector<Finding> findings) {
-  std::map<std::tuple<std::string, std::string, std::string>, std::vector<Finding>> alike;  // by rule and causes
+  using Places = std::vector<std::string>;
+  std::map<std::tuple<std::string, std::string, std::string, Places>, std::vector<Finding>> alike;
   for (Finding& finding : findings) {
     if (finding.intervals.empty()) finding.intervals.emplace_back();
-    std::tuple key(finding.id, finding.caused_by, finding.first_cause);
+    const RuleSpec* spec = find_rule(finding.id);
+    Places places;
+    if (spec != nullptr && spec->names_place) {
+      places = finding.nodes;
+      places.insert(places.end(), finding.instances.begin(), finding.instances.end());
+    }
+    std::tuple key(finding.id, finding.caused_by, finding.first_cause, std::move(places));
     alike[std::move(key)].push_back(std::move(finding));
   }
   std::vector<Finding> all;

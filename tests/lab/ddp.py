@@ -2,7 +2,7 @@
 """A real machine-learning job of Debian's PyTorch over gloo: one rank per process, as the environment of torchrun says
 (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT); BUCKET_MB is the size of its all-reduces.
 
-  ddp.py --model mlp|cnn|encoder|decoder|recommender --task train|infer|serve --seconds 60 --dir DIR --log phases.jsonl
+  ddp.py --model mlp|narrow|cnn|encoder|decoder|recommender --task train|infer|serve --seconds 60 --dir DIR --log phases.jsonl
 
 train: epochs of loading from disk, steps with an all-reduce of the gradients, a checkpoint with fsync and an
 evaluation; decoder trains a low-rank adaptation of frozen weights. infer: batches from disk without gradients. serve:
@@ -100,6 +100,8 @@ class Recommender(nn.Module):
 def make_model(name):
     if name == "mlp":
         return nn.Sequential(nn.Linear(WIDTH, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, CLASSES))
+    if name == "narrow":
+        return nn.Sequential(nn.Linear(WIDTH, 64), nn.ReLU(), nn.Linear(64, CLASSES))
     if name == "cnn":
         conv = lambda a, b: [nn.Conv2d(a, b, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
         return nn.Sequential(nn.Unflatten(1, (3, 32, 32)), *conv(3, 16), *conv(16, 32), *conv(32, 64), nn.Flatten(),
@@ -143,7 +145,7 @@ class Data:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default="mlp", choices=["mlp", "cnn", "encoder", "decoder", "recommender"])
+    parser.add_argument("--model", default="mlp", choices=["mlp", "narrow", "cnn", "encoder", "decoder", "recommender"])
     parser.add_argument("--task", default="train", choices=["train", "infer", "serve"])
     parser.add_argument("--seconds", type=float, default=60, help="ends with the first epoch complete after so long")
     parser.add_argument("--dir", required=True)

@@ -59,7 +59,7 @@ WORKLOADS = {
     "encoder-train": torch("encoder", "train", "--data-mb", "12"),
     "lora-train": torch("decoder", "train", "--data-mb", "8"),
     "recommender-train": torch("recommender", "train", "--data-mb", "400", "--cold", "--checkpoint-mb", "64"),
-    "accelerator-train": torch("mlp", "train", "--data-mb", "12", "--batch", "8", "--checkpoint-mb", "2",
+    "accelerator-train": torch("narrow", "train", "--data-mb", "12", "--batch", "8", "--checkpoint-mb", "2",
                                "--accelerator", "60"),
     "mlp-infer": torch("mlp", "infer", "--data-mb", "192"),
     "cnn-infer": torch("cnn", "infer", "--data-mb", "96"),

@@ -511,6 +511,7 @@ const RegisteredJobRule kSlowSteps(
         .order = 600,
         .look_alikes = "steps with more to do, warm-up, checkpoints, validation",
         .proof = Proof::real,
+        .names_place = true,
         .thresholds = {{"min_share", 0.1, "ratio", "least growth of a step, relative to the usual step"},
                        {"min_extra", 1, "ms", "least growth of a step"},
                        {"min_steps", 20, "steps", "least number of slow steps"},

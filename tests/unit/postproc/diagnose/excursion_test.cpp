@@ -84,6 +84,18 @@ TEST(Excursion, FindsALargeEventAfterManySmallOnes) {
   EXPECT_EQ(found[0].at.end, 3700U);
 }
 
+TEST(Excursion, IsNotHiddenByOneThatIsTooLowToReport) {
+  auto series = noise(0.03);
+  add(series, 300, 600, 0.14);
+  add(series, 800, 900, 0.2);
+  ExcursionSearch search = kSearch;
+  EXPECT_TRUE(find_excursions(series, search).empty());
+  search.left_out = search.min_excess / 2;
+  const auto found = find_excursions(series, search);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(static_cast<double>(found[0].at.begin), 800, 5);
+}
+
 TEST(LastingExcursion, IsFoundIfTheUsualLevelIsOnBothSides) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     auto series = noise(0.12, seed);

@@ -6,11 +6,13 @@
 #include <deque>
 #include <functional>
 #include <random>
+#include <set>
 
 #include "hdf5schema/basics/clocks.h"
 #include "postproc/analysis/node_summary.h"
 #include "postproc/diagnose/causal_links.h"
 #include "postproc/peers/job_rule.h"
+#include "postproc/report/verdict.h"
 #include "rules_tried.h"
 
 namespace reveal::tests::slow_steps_test {
@@ -179,6 +181,21 @@ TEST(RuleSlowSteps, NamesItWhereMostStepsWereSlow) {
     EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank2"});
     EXPECT_NEAR(*found[0].impact.seconds, kExtra * (last - 400), 0.1 * kExtra * (last - 400));
   }
+}
+
+TEST(RuleSlowSteps, TellsOfEachLateRankByItself) {
+  Training job = with_a_late_rank(2);
+  const auto later_one = [](int step) { return step >= 900 && step < 1100; };
+  job.took = [=](int step) { return kUsual + (is_slow(step) || later_one(step) ? kExtra : 0); };
+  job.later = [=](std::size_t rank, int step) {
+    return (rank == 2 && is_slow(step)) || (rank == 0 && later_one(step)) ? kExtra : 0;
+  };
+  job.cpus = [](std::size_t, int) { return 0.6; };
+  const auto found = merge_findings(found_in(job));
+  ASSERT_EQ(found.size(), 2U);
+  std::set<std::string> ranks;
+  for (const Finding& finding : found) ranks.insert(finding.nodes.at(0) + " " + finding.instances.at(0));
+  EXPECT_EQ(ranks, (std::set<std::string>{"n1 rank0", "n2 rank2"}));
 }
 
 TEST(RuleSlowSteps, NamesItAmongTwoAndWithClocksThatDiffer) {
