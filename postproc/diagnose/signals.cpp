@@ -38,6 +38,11 @@ std::optional<MetricSeries> level(const RuleContext& context, std::string_view m
   return MetricSeries{std::string(metric), std::string(unit), *std::move(sum)};
 }
 
+bool measures_every_process(const RuleContext& context, Interval at) {
+  const auto processes = level(context, "job.processes", "processes");
+  return !processes || !(mean_inside(processes->values, at) > kMeasuredProcesses);
+}
+
 MetricSeries needed(std::optional<MetricSeries> signal, std::string_view what) {
   if (!signal) throw Unavailable("not measured: " + std::string(what));
   return *std::move(signal);

@@ -27,6 +27,11 @@ struct MetricSeries {
 [[nodiscard]] std::optional<MetricSeries> level(const RuleContext& context, std::string_view metric,
                                                 std::string_view unit);
 
+/// Processes that are measured one by one (core/job/process_slots.h). With more, a sum over them is not the job's.
+inline constexpr double kMeasuredProcesses = 16;
+/// Whether the job had no more processes than these in the interval; true where their number was not measured.
+[[nodiscard]] bool measures_every_process(const RuleContext& context, Interval at);
+
 /// Throws Unavailable("not measured: WHAT") when it is not there.
 [[nodiscard]] MetricSeries needed(std::optional<MetricSeries> signal, std::string_view what);
 
