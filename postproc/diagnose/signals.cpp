@@ -43,6 +43,10 @@ bool measures_every_process(const RuleContext& context, Interval at) {
   return !processes || !(mean_inside(processes->values, at) > kMeasuredProcesses);
 }
 
+bool group_counts_cached_writes(const RuleContext& context) {
+  return !context.values().contains("cgroup_v1");
+}
+
 MetricSeries needed(std::optional<MetricSeries> signal, std::string_view what) {
   if (!signal) throw Unavailable("not measured: " + std::string(what));
   return *std::move(signal);

@@ -32,6 +32,10 @@ inline constexpr double kMeasuredProcesses = 16;
 /// Whether the job had no more processes than these in the interval; true where their number was not measured.
 [[nodiscard]] bool measures_every_process(const RuleContext& context, Interval at);
 
+/// Whether the job's control group counts the bytes that programs write through the page cache: groups of version 1 do
+/// not. https://docs.kernel.org/admin-guide/cgroup-v1/blkio-controller.html
+[[nodiscard]] bool group_counts_cached_writes(const RuleContext& context);
+
 /// Throws Unavailable("not measured: WHAT") when it is not there.
 [[nodiscard]] MetricSeries needed(std::optional<MetricSeries> signal, std::string_view what);
 
