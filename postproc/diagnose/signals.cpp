@@ -38,6 +38,11 @@ std::optional<MetricSeries> level(const RuleContext& context, std::string_view m
   return MetricSeries{std::string(metric), std::string(unit), *std::move(sum)};
 }
 
+bool is_one_cpu(std::string_view instance) noexcept {
+  constexpr std::string_view kCpu = "cpu";
+  return instance.starts_with(kCpu) && instance.size() > kCpu.size();
+}
+
 bool measures_every_process(const RuleContext& context, Interval at) {
   const auto processes = level(context, "job.processes", "processes");
   return !processes || !(mean_inside(processes->values, at) > kMeasuredProcesses);

@@ -27,6 +27,10 @@ struct MetricSeries {
 [[nodiscard]] std::optional<MetricSeries> level(const RuleContext& context, std::string_view metric,
                                                 std::string_view unit);
 
+/// "cpu7"; on large hosts the cpus without a channel of their own share one, "other_cpus", and so do those of a large
+/// job, "job_cpus" (core/sampler/per_cpu.h).
+[[nodiscard]] bool is_one_cpu(std::string_view instance) noexcept;
+
 /// Processes that are measured one by one (core/job/process_slots.h). With more, a sum over them is not the job's.
 inline constexpr double kMeasuredProcesses = 16;
 /// Whether the job had no more processes than these in the interval; true where their number was not measured.
