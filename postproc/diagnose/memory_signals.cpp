@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "hdf5schema/basics/text.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -86,6 +87,11 @@ std::string slurm_memory(double bytes) {
   constexpr double kGiB = 1024 * kMiB;
   const bool whole = bytes >= kGiB && std::fmod(bytes, kGiB) == 0;
   return whole ? fmt::format("{:.0f}G", bytes / kGiB) : fmt::format("{:.0f}M", bytes / kMiB);
+}
+
+bool fits_on_node(const RuleContext& context, double bytes) {
+  const auto of_node = parse_int(context.snapshot_value("memory.total"));
+  return !of_node || bytes <= static_cast<double>(*of_node);
 }
 
 std::span<const double> level_of_job(const RuleContext& context, std::string_view metric) {

@@ -75,11 +75,12 @@ std::optional<Limit> limit_met(const RuleContext& context, Interval at) {
   return tightest;
 }
 
-JobValues values_of(const std::optional<Limit>& limit) {
+JobValues values_of(const RuleContext& context, const std::optional<Limit>& limit) {
   JobValues values;
   if (!limit) return values;
+  const double more = std::ceil(2 * limit->bytes / kGiB) * kGiB;
   if (limit->group == "job") {
-    values["memory_more"] = slurm_memory(std::ceil(2 * limit->bytes / kGiB) * kGiB);
+    if (fits_on_node(context, more)) values["memory_more"] = slurm_memory(more);
   } else {
     values["memory_group"] = limit->group;
   }
@@ -149,7 +150,7 @@ std::string why_short(const RuleContext& context, const Excursion& excursion, co
 Finding describe(const RuleContext& context, const MetricSeries& again, const std::optional<MetricSeries>& wait,
                  const Excursion& excursion, const std::optional<WorkPace>& lost, std::span<const Interval> all) {
   const auto limit = limit_met(context, excursion.at);
-  Finding finding = finding_at(context, excursion.at, values_of(limit));
+  Finding finding = finding_at(context, excursion.at, values_of(context, limit));
   const double length = context.seconds(excursion.at.length());
   // The kernel frees memory on the time of the job, which does not count as waiting.
   if (lost) {

@@ -91,7 +91,11 @@ JobValues values_of(const RuleContext& context) {
   const auto memory = level_of_job(context, "group.memory");
   const double all = largest(sum_of_levels(memory, level_of_job(context, "group.swap")));
   if (!std::isnan(all)) {
-    return {{"memory_more", slurm_memory(std::ceil(kReserve * all / kGiB) * kGiB)}, {"memory_used", slurm_memory(all)}};
+    if (!fits_on_node(context, all)) return {{"too_large", "yes"}};
+    JobValues values{{"memory_used", slurm_memory(all)}};
+    const double more = std::ceil(kReserve * all / kGiB) * kGiB;
+    if (fits_on_node(context, more)) values["memory_more"] = slurm_memory(more);
+    return values;
   }
   const double resident = largest(memory);
   if (std::isnan(resident)) return {};
@@ -185,7 +189,8 @@ const RegisteredRule kRule{{
                 "memory_resident"},
                {"Ask for as much memory as the job uses.", "others"},
                {"Ask for as much memory as the job uses: that was not measured.",
-                "!memory_used,!memory_resident,!others"},
+                "!memory_used,!memory_resident,!others,!too_large"},
+               {"The job needs more memory than {node} has: use more nodes, or nodes with more memory.", "too_large"},
                {"Use less memory at once: smaller batches, fewer workers.", kOr}},
     .admin_remedy =
         {{"cgroup.conf: ConstrainSwapSpace=yes", "job"},

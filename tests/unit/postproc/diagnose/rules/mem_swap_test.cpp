@@ -64,6 +64,17 @@ TEST(RuleSwap, AsksForTheMemoryThatTheJobHadInMemoryAndSwap) {
       << found[0].sentence;
 }
 
+TEST(RuleSwap, AsksForNoMoreThanTheNodeHas) {
+  R node = with_own_wait(0.2e9);
+  node.begin.emplace_back("memory.total", "13000000000");
+  const Remedy tight = node.findings("mem.swap_activity").at(0).remedy;
+  for (const std::string& line : tight.user) EXPECT_EQ(line.find("--mem"), std::string::npos) << line;
+  EXPECT_TRUE(tight.advice.at(0).starts_with("Ask for more than 11444M of memory")) << tight.advice.at(0);
+  node.begin.back().second = "11000000000";
+  EXPECT_EQ(node.findings("mem.swap_activity").at(0).remedy.advice.at(0),
+            "The job needs more memory than n2 has: use more nodes, or nodes with more memory.");
+}
+
 TEST(RuleSwap, SaysWhatWasSeenWhereTheSwapOfTheJobIsNotCounted) {
   R node;
   node.counter("vmstat.pswpin", "", R::event(0, kPages)).counter("pressure.memory_some", "", R::event(0, 0.4e9));
