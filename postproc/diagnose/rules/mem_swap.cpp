@@ -33,7 +33,9 @@ double more_than_usual(const Waiting& waiting) {
 }
 
 bool counts_swap(const RuleContext& context) {
-  return !context.channels("group.swap", "job").empty();
+  const auto swap = context.channels("group.swap", "job");
+  return !swap.empty() &&
+         !std::isnan(mean_inside(context.telemetry.series(swap.front()), {0, context.telemetry.samples}));
 }
 
 bool job_has_swap(const RuleContext& context) {
@@ -43,10 +45,18 @@ bool job_has_swap(const RuleContext& context) {
   return std::any_of(series.begin(), series.end(), [](double bytes) { return bytes > 0; });
 }
 
-/// Pages are counted for the whole node: if the job had none in swap and did not wait, other programs read them.
+/// Pages are counted for the whole node: if the job had none in swap, other programs read them, unless the job waited.
+/// Where pressure stall information is off, as on RHEL 9, that is not counted.
 bool is_of_others(const RuleContext& context, const Waiting& waiting) {
-  return waiting.signal && waiting.signal->metric.starts_with("cgroup.") && !job_has_swap(context) &&
-         more_than_usual(waiting) < context.threshold("min_wait");
+  if (job_has_swap(context)) return false;
+  const bool own = waiting.signal && waiting.signal->metric.starts_with("cgroup.");
+  return own ? more_than_usual(waiting) < context.threshold("min_wait") : counts_swap(context);
+}
+
+std::string words_about_others(const RuleContext& context, const Waiting& waiting) {
+  if (!waiting.signal || !waiting.signal->metric.starts_with("cgroup.")) return "; the job had nothing in swap";
+  return counts_swap(context) ? "; the job had nothing in swap, and hardly waited for memory"
+                              : "; the job hardly waited for memory, and its swap was not measured";
 }
 
 void set_cost(const RuleContext& context, Finding& finding, const Waiting& waiting, double length) {
@@ -132,9 +142,7 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Excur
       fmt::format("{} were read back from swap on {} in {} ({}{}){}.", quantity(excursion.inside * length, "bytes"),
                   context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
                   std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"),
-                  !of_others             ? most_in_swap(context)
-                  : counts_swap(context) ? "; the job had nothing in swap, and hardly waited for memory"
-                                         : "; the job hardly waited for memory, and its swap was not measured");
+                  of_others ? words_about_others(context, waiting) : most_in_swap(context));
   finding.runner_up = {"mem.leak_oom_risk", "a leak: its memory would only grow, and here pages were read back"};
   return finding;
 }

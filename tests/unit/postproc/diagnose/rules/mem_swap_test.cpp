@@ -106,6 +106,19 @@ TEST(RuleSwap, DoesNotChargeTheJobWithTheSwappingOfOthers) {
   EXPECT_EQ(found[0].remedy.advice.at(0), "Ask for as much memory as the job uses.");
 }
 
+TEST(RuleSwap, ChargesNoJobThatHadNothingInSwapWhereItsWaitingIsNotCounted) {
+  R node;
+  node.counter("vmstat.pswpin", "", R::event(0, kPages)).counter("pressure.memory_some", "", R::event(0, 0.4e9));
+  node.gauge("group.memory", "job", R::always(8e9)).gauge("group.swap", "job", R::always(0));
+  node.begin = {{"env.SLURM_JOB_ID", "7"}};
+  const auto found = node.findings("mem.swap_activity");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_FALSE(found[0].impact.seconds.has_value());
+  EXPECT_TRUE(found[0].sentence.ends_with("; the job had nothing in swap.")) << found[0].sentence;
+  for (const std::string& line : found[0].remedy.user) EXPECT_EQ(line.find("--mem"), std::string::npos) << line;
+}
+
 TEST(RuleSwap, TakesPagesThatOnlyLeaveForUnused) {
   EXPECT_TRUE(of(R::always(0)).empty());
 }
