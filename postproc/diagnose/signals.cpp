@@ -5,6 +5,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/network_interface.h"
 
 namespace reveal {
 namespace {
@@ -30,6 +31,21 @@ MetricSeries channel_rate(const RuleContext& context, std::size_t channel, doubl
                       std::vector<double>(series.begin(), series.end())};
   for (double& value : signal.values) value *= scale / context.telemetry.step_seconds;
   return signal;
+}
+
+std::optional<MetricSeries> traffic_of_interfaces(const RuleContext& context, std::string_view metric) {
+  std::optional<MetricSeries> sum;
+  for (const std::size_t channel : context.channels(metric)) {
+    if (interface_name(context.telemetry.channels[channel].instance) == "lo") continue;
+    const MetricSeries one = channel_rate(context, channel, 1, "bytes/s");
+    for (std::size_t t = 0; t < one.values.size(); ++t) {
+      if (std::isnan(one.values[t])) continue;
+      if (!sum) sum = MetricSeries{one.metric, one.unit, std::vector<double>(one.values.size(), kNaN)};
+      double& value = sum->values[t];
+      value = std::isnan(value) ? one.values[t] : value + one.values[t];
+    }
+  }
+  return sum;
 }
 
 std::optional<MetricSeries> level(const RuleContext& context, std::string_view metric, std::string_view unit) {
