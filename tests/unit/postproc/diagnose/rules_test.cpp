@@ -173,6 +173,23 @@ TEST(RuleOutsider, FindsOneThatNeverLeaves) {
   EXPECT_NEAR(seconds_of(telemetry, found[0].intervals[0].end_utc_ns), 60, 0.2);
 }
 
+/// A job that owns 128 cpus, which are measured together; others use some of these from the first second to the last.
+RuleRecording large_node(double used, double others, double waited) {
+  RuleRecording node;
+  node.counter("cpu.user", "job_cpus", RuleRecording::always((used + others) * 1e9))
+      .counter("cpu.nice", "job_cpus", RuleRecording::always(0))
+      .counter("cpu.system", "job_cpus", RuleRecording::always(0))
+      .gauge("job.cpu_allowed", "job_cpus", RuleRecording::always(1))
+      .counter("job.cpu_time", "", RuleRecording::always(used * 1e9))
+      .counter("job.wait_time", "", RuleRecording::always(waited * 1e9));
+  return node;
+}
+
+TEST(RuleOutsider, LeavesTheServicesOfALargeNodeAlone) {
+  EXPECT_TRUE(large_node(127.3, 0.35, 0.2).findings("cpu.outsider").empty()) << "0.16 % of the job";
+  EXPECT_EQ(large_node(120, 4, 4).findings("cpu.outsider").size(), 1U);
+}
+
 TEST(RuleOutsider, FindsThirtyPercentBesideHeavyInterruptsChargedToTheJob) {
   const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
     SyntheticNode::training(second, demand);
