@@ -11,6 +11,14 @@ namespace reveal {
 namespace {
 
 constexpr double kWindowSeconds = 5;
+
+/// Mean over the run of a counter of time, in s/s; NaN where it was not measured.
+double mean_time_of_process(const RuleContext& context, std::string_view metric, const std::string& process) {
+  const auto channels = context.channels(metric, process);
+  if (channels.empty()) return kNaN;
+  return mean_inside(channel_rate(context, channels.front(), 1e-9, "s/s").values, {0, context.telemetry.samples});
+}
+
 /// An episode is the same thing as a rule's interval when they share this much of their union.
 constexpr double kSameThing = 0.25;
 constexpr double kCriticalPercent = 25;
@@ -77,6 +85,19 @@ std::optional<MetricSeries> cpu_wait(const RuleContext& context) {
   if (auto own = rate(context, "job.wait_time", 1e-9, "s/s")) return own;
   if (auto slots = rate(context, "process.wait_time", 1e-9, "s/s", "rank")) return slots;
   return rate(context, "pressure.cpu_some", 1e-9, "s/s");
+}
+
+std::optional<double> estimated_wait(const RuleContext& context, const std::string& process) {
+  constexpr double kNearlyAll = 0.9;
+  constexpr double kItsPart = 0.5;
+  const auto counts = context.channels("process.threads", process);
+  const double used = mean_time_of_process(context, "process.cpu_time", process);
+  const double ran = mean_time_of_process(context, "process.run_time", process);
+  if (counts.empty() || !(ran > 0 && ran < kNearlyAll * used)) return std::nullopt;
+  const double threads = mean_inside(context.telemetry.series(counts.front()), {0, context.telemetry.samples});
+  const double waited = mean_time_of_process(context, "process.wait_time", process);
+  if (std::isnan(waited) || !(ran >= kItsPart * used / threads)) return std::nullopt;
+  return std::min(waited / ran * used, std::max(0.0, threads - used));
 }
 
 std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series) {

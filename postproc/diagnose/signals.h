@@ -61,6 +61,11 @@ struct InsideOutside {
   [[nodiscard]] double fall() const { return outside > 0 ? 1 - inside / outside : 0; }
 };
 
+/// Where a process has very many threads, only the main one is measured (core/job/process_slots.h). If it does its part
+/// of the work, it stands for the others, which get the same cpus in turn: the wait of all of them over the run, in
+/// s/s. Nothing where all threads are measured, or where the main one only waits for the others.
+[[nodiscard]] std::optional<double> estimated_wait(const RuleContext& context, const std::string& process);
+
 /// The mean over the second around each sample: events of a moment and processes that are stopped and continued several
 /// times a second become a level.
 [[nodiscard]] std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series);

@@ -93,6 +93,20 @@ bool reaches_the_cores(const RuleContext& context, double allowed) {
   return false;
 }
 
+/// Waiting for a cpu of the measured processes, in s/s: of all of their threads, as far as these can be estimated.
+double waited_by_threads(const RuleContext& context) {
+  double sum = 0;
+  for (const std::size_t channel : context.channels("process.wait_time")) {
+    if (const auto all = estimated_wait(context, context.telemetry.channels[channel].instance)) {
+      sum += *all;
+      continue;
+    }
+    const double own = mean_inside(channel_rate(context, channel, 1e-9, "s/s").values, {0, context.telemetry.samples});
+    sum += std::isnan(own) ? 0 : own;
+  }
+  return sum;
+}
+
 /// One of the values: cpus are whole.
 double usual_of(std::vector<double> values) {
   std::erase_if(values, [](double value) { return std::isnan(value); });
@@ -123,7 +137,8 @@ std::vector<Finding> check(const RuleContext& context) {
   if (std::isnan(used_cpus)) throw Unavailable("not measured: job.cpu_time");
   // job.running counts processes by their main thread; a process may have more threads that run, or wait for a cpu.
   const auto waiting = rate(context, "job.wait_time", 1e-9, "threads");
-  const double ready = std::fmax(running, waiting ? used_cpus + mean_of_job(waiting->values) : std::nan(""));
+  double ready = std::fmax(running, waiting ? used_cpus + mean_of_job(waiting->values) : std::nan(""));
+  if (changed.empty()) ready = std::fmax(ready, used_cpus + waited_by_threads(context));
   // One busy thread fills one cpu and needs no second one: narrow, but not too narrow. Helper threads of the ranks take
   // some percent of each cpu.
   constexpr double kHelpers = 0.05;

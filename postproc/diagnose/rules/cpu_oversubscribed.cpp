@@ -29,18 +29,6 @@ double mean_of(const RuleContext& context, std::string_view metric, const std::s
   return mean_inside(channel_rate(context, channels.front(), 1e-9, "cpus").values, whole);
 }
 
-/// Where a process has very many threads, only the main one is measured (core/job/process_slots.h). If it does its part
-/// of the work, it stands for the others: they get the same cpus in turn.
-void estimate_wait(const RuleContext& context, Crowd& crowd) {
-  constexpr double kNearlyAll = 0.9;
-  constexpr double kItsPart = 0.5;
-  const double ran = mean_of(context, "process.run_time", crowd.processes.front(), true);
-  const bool some = ran > 0 && ran < kNearlyAll * crowd.used;
-  if (!some || ran < kItsPart * crowd.used / crowd.threads) return;
-  crowd.waited = std::min(crowd.waited / ran * crowd.used, std::max(0.0, crowd.threads - crowd.used));
-  crowd.estimated = true;
-}
-
 /// The process with the threads that waited most for a cpu, if it uses the job's cpus alone; else all in which several
 /// threads at once waited for one. Many processes of one thread each are a program's own design.
 Crowd largest_crowd(const RuleContext& context, double least_used) {
@@ -53,7 +41,10 @@ Crowd largest_crowd(const RuleContext& context, double least_used) {
                 mean_of(context, "process.threads", process, false),
                 mean_of(context, "process.wait_time", process, true),
                 mean_of(context, "process.cpu_time", process, true)};
-    estimate_wait(context, crowd);
+    if (const auto all_threads = estimated_wait(context, process)) {
+      crowd.waited = *all_threads;
+      crowd.estimated = true;
+    }
     if (crowd.waited > largest.waited) largest = crowd;
     if (!(crowd.waited + crowd.used >= kSeveralThreads) || std::isnan(crowd.threads)) continue;
     all.processes.push_back(process);

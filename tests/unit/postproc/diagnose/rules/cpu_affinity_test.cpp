@@ -59,6 +59,17 @@ TEST(RuleAffinity, FindsANarrowMaskInAJobOfManyCpus) {
   EXPECT_THROW(static_cast<void>(unknown.findings("cpu.affinity_too_narrow")), Unavailable);
 }
 
+TEST(RuleAffinity, CountsThreadsThatAreNotMeasured) {
+  R node = large_job(2, 3);
+  node.gauge("process.threads", "rank0", R::always(130), "rank");
+  node.counter("process.cpu_time", "rank0", R::always(2e9), "rank");
+  node.counter("process.run_time", "rank0", R::always(0.02e9), "rank");
+  node.counter("process.wait_time", "rank0", R::always(0.98e9), "rank");
+  const auto found = node.findings("cpu.affinity_too_narrow");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].impact.percent.value_or(0), 98, 1);
+}
+
 TEST(RuleAffinity, TakesHelperThreadsForNoLackOfCpus) {
   EXPECT_TRUE(large_job(64, 65).findings("cpu.affinity_too_narrow").empty());
   EXPECT_EQ(large_job(64, 100).findings("cpu.affinity_too_narrow").size(), 1U);
