@@ -122,7 +122,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const double allowed = usual_of(outside_of(context.total("job.cpus_allowed"), changed));
   const double owned = usual_of(context.total("job.cpus_owned"));
   if (!(allowed >= 1) || !(owned >= 1)) throw Unavailable("not measured: job.cpus_allowed and job.cpus_owned");
-  if (allowed >= context.threshold("max_share") * owned || reaches_the_cores(context, allowed)) return {};
+  if (allowed >= context.threshold("max_share") * owned) return {};
 
   const double running = mean_of_job(context.total("job.running"));
   const std::vector<double> busiest = busiest_allowed(context, changed);
@@ -143,6 +143,9 @@ std::vector<Finding> check(const RuleContext& context) {
   // some percent of each cpu.
   constexpr double kHelpers = 0.05;
   if (ready < allowed + std::max(context.threshold("min_more_runnable"), kHelpers * allowed)) return {};
+  // Only a crowd on one thread of each core needs the others, too.
+  constexpr double kCrowd = 1.5;
+  if (ready < kCrowd * allowed && reaches_the_cores(context, allowed)) return {};
   // The narrow cpus must be busy with the job: with an outsider's work there, wider masks are not the first remedy.
   if (used_cpus < context.threshold("min_own_share") * allowed * busy_share) return {};
 

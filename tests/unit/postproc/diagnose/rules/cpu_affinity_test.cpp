@@ -31,6 +31,9 @@ TEST(RuleAffinity, LeavesOneThreadOnEachCoreAlone) {
   EXPECT_EQ(node.findings("cpu.affinity_too_narrow").size(), 1U);
   node.begin.emplace_back("cpu_threads.0", "0,4 1,5 2,6 3,7");
   EXPECT_TRUE(node.findings("cpu.affinity_too_narrow").empty());
+  R crowd = one_thread_per_core(8);
+  crowd.begin = node.begin;
+  EXPECT_EQ(crowd.findings("cpu.affinity_too_narrow").size(), 1U);
 }
 
 /// A job that owns 128 cpus, which are measured together, and may use these many of them.
