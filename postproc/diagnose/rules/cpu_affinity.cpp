@@ -85,7 +85,7 @@ std::vector<TimeSpan> spans_outside(const RuleContext& context, const std::vecto
 bool reaches_the_cores(const RuleContext& context, double allowed) {
   for (const Snapshot* facts : {&context.begin, &context.end}) {
     const std::vector<int> mask = parse_cpu_list(fact_in(*facts, "job.cpus_allowed").value_or(""));
-    if (static_cast<double>(mask.size()) != allowed) continue;  // of another moment
+    if (static_cast<double>(mask.size()) != allowed) continue;  // the mask of another moment
     const std::vector<int> owned = parse_cpu_list(context.snapshot_value("job.cpus_owned"));
     return !owned.empty() && static_cast<double>(cores_of(context, mask)) >=
                                  context.threshold("max_share") * static_cast<double>(cores_of(context, owned));

@@ -498,7 +498,7 @@ TEST(RuleWriteback, AccusesNobodyWhereTheJobHasMoreProcessesThanAreMeasured) {
   auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
     SyntheticNode::training(second, demand);
     if (second >= 50 && second < 65) {
-      demand.own_writes = 30e6;  // of the ranks that are measured
+      demand.own_writes = 30e6;  // by the ranks that are measured
       demand.outsider_writes = 90e6;
       demand.blocked = 2;
     }
