@@ -24,6 +24,7 @@ namespace {
 // No looser than the thresholds of the rule, so that the report has the finding, too.
 constexpr double kMostAllowed = 0.6;   // cpus that may be used, of those that are owned
 constexpr double kLeastWaiting = 0.4;  // threads that are ready and have no cpu
+constexpr double kHelpers = 0.05;      // part of the cpus that helper threads of the ranks wait for
 constexpr double kLeastFull = 0.9;     // use of the cpus on which the threads crowd
 constexpr double kLeastIdle = 0.8;     // part of each look in which a cpu was idle that the crowd gets
 constexpr double kBusy = 0.05;         // cpus, from which on a thread counts
@@ -98,7 +99,7 @@ class NarrowAffinity final : public Intervention {
   explicit NarrowAffinity(const InterventionContext& context) : context_(context) {}
 
   SeenFinding look(const JobLoad& load) override {
-    if (load.waiting < kLeastWaiting) {
+    if (load.waiting < std::max(kLeastWaiting, kHelpers * load.used / kLeastFull)) {
       used_before_.clear();
       idle_.clear();
       spare_.reset();

@@ -8,15 +8,13 @@
 #include <string_view>
 
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/signals.h"
 #include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
-
-/// Processes that are measured one by one. With more, a sum over them is not the job's.
-constexpr double kMeasuredProcesses = 16;
 
 /// One node's trace, with sums and levels by metric.
 class Node {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "hdf5schema/basics/text.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -86,6 +87,24 @@ std::string slurm_memory(double bytes) {
   constexpr double kGiB = 1024 * kMiB;
   const bool whole = bytes >= kGiB && std::fmod(bytes, kGiB) == 0;
   return whole ? fmt::format("{:.0f}G", bytes / kGiB) : fmt::format("{:.0f}M", bytes / kMiB);
+}
+
+std::optional<MemoryLimit> limit_met(const RuleContext& context, Interval at) {
+  constexpr double kAtIt = 0.9;
+  std::optional<MemoryLimit> tightest;
+  for (const std::size_t channel : context.channels("group.memory_limit")) {
+    const std::string& group = context.telemetry.channels[channel].instance;
+    const double limit = mean_inside(context.telemetry.series(channel), at);
+    const auto used = context.channels("group.memory", group);
+    if (used.empty() || !(mean_inside(context.telemetry.series(used.front()), at) >= kAtIt * limit)) continue;
+    if (!tightest || limit < tightest->bytes) tightest = MemoryLimit{group, limit};
+  }
+  return tightest;
+}
+
+bool fits_on_node(const RuleContext& context, double bytes) {
+  const auto of_node = parse_int(context.snapshot_value("memory.total"));
+  return !of_node || bytes <= static_cast<double>(*of_node);
 }
 
 std::span<const double> level_of_job(const RuleContext& context, std::string_view metric) {

@@ -33,6 +33,16 @@ struct MemoryPicture {
 /// "2G", "1536M": as sbatch --mem takes it, which accepts no fractions.
 [[nodiscard]] std::string slurm_memory(double bytes);
 
+/// The smallest limit at which its control group was in the interval; nothing if none was.
+struct MemoryLimit {
+  std::string group;
+  double bytes = 0;
+};
+[[nodiscard]] std::optional<MemoryLimit> limit_met(const RuleContext& context, Interval at);
+
+/// Whether the node has so much memory that a job may ask for it; true where it is not known.
+[[nodiscard]] bool fits_on_node(const RuleContext& context, double bytes);
+
 /// A level of the job's own control group; empty where it was not measured, or where others are in the group, too.
 [[nodiscard]] std::span<const double> level_of_job(const RuleContext& context, std::string_view metric);
 

@@ -394,12 +394,15 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
   const double got = mean_inside(used.values, whole);
   const double waited = mean_inside(wait.values, whole);
   if (std::isnan(got) || std::isnan(waited) || waited < context.threshold("min_wait")) return std::nullopt;
+  const double missed = std::min(waited, taken);
+  const double share = missed / (got + missed);
+  // Services and threads of the kernel always take that much of a node with many cpus.
+  if (100 * share < context.threshold(kMinLostPercent.name)) return std::nullopt;
 
   const auto who = who_took(context, whole, {}, taken * job_seconds(context));
   const std::vector<NamedOutsider> named = named_outsiders(context, whole);
   Finding finding = finding_at(context, whole, values_for(context, who, whole, named));
-  const double missed = std::min(waited, taken);
-  set_loss(context, finding, job_seconds(context) * missed / (got + missed),
+  set_loss(context, finding, job_seconds(context) * share,
            fmt::format("it got {} cpus and waited for {} more, of which others used {}", number(got), number(waited),
                        number(missed)));
   finding.confidence = Confidence::likely;

@@ -5,11 +5,20 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
+#include "postproc/diagnose/network_interface.h"
 
 namespace reveal {
 namespace {
 
 constexpr double kWindowSeconds = 5;
+
+/// Mean over the run of a counter of time, in s/s; NaN where it was not measured.
+double mean_time_of_process(const RuleContext& context, std::string_view metric, const std::string& process) {
+  const auto channels = context.channels(metric, process);
+  if (channels.empty()) return kNaN;
+  return mean_inside(channel_rate(context, channels.front(), 1e-9, "s/s").values, {0, context.telemetry.samples});
+}
+
 /// An episode is the same thing as a rule's interval when they share this much of their union.
 constexpr double kSameThing = 0.25;
 constexpr double kCriticalPercent = 25;
@@ -32,10 +41,39 @@ MetricSeries channel_rate(const RuleContext& context, std::size_t channel, doubl
   return signal;
 }
 
+std::optional<MetricSeries> traffic_of_interfaces(const RuleContext& context, std::string_view metric) {
+  std::optional<MetricSeries> sum;
+  for (const std::size_t channel : context.channels(metric)) {
+    if (interface_name(context.telemetry.channels[channel].instance) == "lo") continue;
+    const MetricSeries one = channel_rate(context, channel, 1, "bytes/s");
+    for (std::size_t t = 0; t < one.values.size(); ++t) {
+      if (std::isnan(one.values[t])) continue;
+      if (!sum) sum = MetricSeries{one.metric, one.unit, std::vector<double>(one.values.size(), kNaN)};
+      double& value = sum->values[t];
+      value = std::isnan(value) ? one.values[t] : value + one.values[t];
+    }
+  }
+  return sum;
+}
+
 std::optional<MetricSeries> level(const RuleContext& context, std::string_view metric, std::string_view unit) {
   auto sum = context.total_if_measured(metric);
   if (!sum) return std::nullopt;
   return MetricSeries{std::string(metric), std::string(unit), *std::move(sum)};
+}
+
+bool is_one_cpu(std::string_view instance) noexcept {
+  constexpr std::string_view kCpu = "cpu";
+  return instance.starts_with(kCpu) && instance.size() > kCpu.size();
+}
+
+bool measures_every_process(const RuleContext& context, Interval at) {
+  const auto processes = level(context, "job.processes", "processes");
+  return !processes || !(mean_inside(processes->values, at) > kMeasuredProcesses);
+}
+
+bool group_counts_cached_writes(const RuleContext& context) {
+  return !context.values().contains("cgroup_v1");
 }
 
 MetricSeries needed(std::optional<MetricSeries> signal, std::string_view what) {
@@ -47,6 +85,19 @@ std::optional<MetricSeries> cpu_wait(const RuleContext& context) {
   if (auto own = rate(context, "job.wait_time", 1e-9, "s/s")) return own;
   if (auto slots = rate(context, "process.wait_time", 1e-9, "s/s", "rank")) return slots;
   return rate(context, "pressure.cpu_some", 1e-9, "s/s");
+}
+
+std::optional<double> estimated_wait(const RuleContext& context, const std::string& process) {
+  constexpr double kNearlyAll = 0.9;
+  constexpr double kItsPart = 0.5;
+  const auto counts = context.channels("process.threads", process);
+  const double used = mean_time_of_process(context, "process.cpu_time", process);
+  const double ran = mean_time_of_process(context, "process.run_time", process);
+  if (counts.empty() || !(ran > 0 && ran < kNearlyAll * used)) return std::nullopt;
+  const double threads = mean_inside(context.telemetry.series(counts.front()), {0, context.telemetry.samples});
+  const double waited = mean_time_of_process(context, "process.wait_time", process);
+  if (std::isnan(waited) || !(ran >= kItsPart * used / threads)) return std::nullopt;
+  return std::min(waited / ran * used, std::max(0.0, threads - used));
 }
 
 std::vector<double> over_seconds(const RuleContext& context, std::span<const double> series) {

@@ -23,9 +23,25 @@ struct MetricSeries {
 /// One channel of a counter per second.
 [[nodiscard]] MetricSeries channel_rate(const RuleContext& context, std::size_t channel, double scale,
                                         std::string_view unit);
+/// Bytes per second of net.rx_bytes or net.tx_bytes through all interfaces but the loopback: that never leaves the
+/// node. Nothing if not measured.
+[[nodiscard]] std::optional<MetricSeries> traffic_of_interfaces(const RuleContext& context, std::string_view metric);
 /// Sum of a gauge's channels.
 [[nodiscard]] std::optional<MetricSeries> level(const RuleContext& context, std::string_view metric,
                                                 std::string_view unit);
+
+/// "cpu7"; on large hosts the cpus without a channel of their own share one, "other_cpus", and so do those of a large
+/// job, "job_cpus" (core/sampler/per_cpu.h).
+[[nodiscard]] bool is_one_cpu(std::string_view instance) noexcept;
+
+/// Processes that are measured one by one (core/job/process_slots.h). With more, a sum over them is not the job's.
+inline constexpr double kMeasuredProcesses = 16;
+/// Whether the job had no more processes than these in the interval; true where their number was not measured.
+[[nodiscard]] bool measures_every_process(const RuleContext& context, Interval at);
+
+/// Whether the job's control group counts the bytes that programs write through the page cache: groups of version 1 do
+/// not. https://docs.kernel.org/admin-guide/cgroup-v1/blkio-controller.html
+[[nodiscard]] bool group_counts_cached_writes(const RuleContext& context);
 
 /// Throws Unavailable("not measured: WHAT") when it is not there.
 [[nodiscard]] MetricSeries needed(std::optional<MetricSeries> signal, std::string_view what);
@@ -44,6 +60,11 @@ struct InsideOutside {
   /// Part of the outside level that is missing inside, negative for a rise; 0 where there is none to be missing.
   [[nodiscard]] double fall() const { return outside > 0 ? 1 - inside / outside : 0; }
 };
+
+/// Where a process has very many threads, only the main one is measured (core/job/process_slots.h). If it does its part
+/// of the work, it stands for the others, which get the same cpus in turn: the wait of all of them over the run, in
+/// s/s. Nothing where all threads are measured, or where the main one only waits for the others.
+[[nodiscard]] std::optional<double> estimated_wait(const RuleContext& context, const std::string& process);
 
 /// The mean over the second around each sample: events of a moment and processes that are stopped and continued several
 /// times a second become a level.

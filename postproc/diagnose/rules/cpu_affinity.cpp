@@ -7,22 +7,44 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/core_threads.h"
 #include "postproc/diagnose/interventions.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/diagnose/signals.h"
 #include "postproc/numerics/median.h"
+#include "postproc/telemetry/snapshot_facts.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::cpu_affinity {
 namespace {
+
+/// Cpus of a job of more than 64 are measured together, and the busiest one by itself: the job fills an allowed cpu
+/// first. Empty where it was not measured.
+std::vector<double> busiest_of_many(const RuleContext& context) {
+  const std::size_t second = context.steps(1);
+  std::vector<double> busiest;
+  for (const std::string_view metric : {"cpu.user_max", "cpu.nice_max"}) {
+    for (const std::size_t channel : context.channels(metric, "job_cpus")) {
+      busiest.resize(context.telemetry.samples / second, std::nan(""));
+      const MetricSeries busy = channel_rate(context, channel, 1e-9, "cpus");
+      for (std::size_t i = 0; i < busiest.size(); ++i) {
+        busiest[i] = std::fmax(busiest[i], mean_inside(busy.values, {i * second, (i + 1) * second}));
+      }
+    }
+  }
+  return busiest;
+}
 
 /// Means over whole seconds of the busiest cpu the job may use, 0..1, without those in which reveal had changed that;
 /// NaN where no allowed cpu was measured.
 std::vector<double> busiest_allowed(const RuleContext& context, const std::vector<Interval>& changed) {
   const std::size_t second = context.steps(1);
   std::vector<double> busiest(context.telemetry.samples / second, std::nan(""));
+  bool each = false;
   for (const std::size_t member : context.channels("job.cpu_allowed")) {
     const std::string& cpu = context.telemetry.channels[member].instance;
+    if (!is_one_cpu(cpu)) continue;
+    each = true;
     std::vector<double> busy(context.telemetry.samples, 0.0);
     for (const std::string_view metric : {"cpu.user", "cpu.nice", "cpu.system"}) {
       const auto channel = context.channels(metric, cpu);
@@ -37,6 +59,7 @@ std::vector<double> busiest_allowed(const RuleContext& context, const std::vecto
       if (!std::isnan(mean)) busiest[i] = std::isnan(busiest[i]) ? mean : std::max(busiest[i], mean);
     }
   }
+  if (!each) busiest = busiest_of_many(context);
   std::vector<double> unchanged;
   for (std::size_t i = 0; i < busiest.size(); ++i) {
     const Interval at{i * second, (i + 1) * second};
@@ -56,6 +79,32 @@ std::vector<TimeSpan> spans_outside(const RuleContext& context, const std::vecto
   }
   if (begin < context.telemetry.samples) spans.push_back(context.span(begin, context.telemetry.samples));
   return spans;
+}
+
+/// One thread on each core, as --hint=nomultithread asks for, leaves no core of the job out.
+bool reaches_the_cores(const RuleContext& context, double allowed) {
+  for (const Snapshot* facts : {&context.begin, &context.end}) {
+    const std::vector<int> mask = parse_cpu_list(fact_in(*facts, "job.cpus_allowed").value_or(""));
+    if (static_cast<double>(mask.size()) != allowed) continue;  // the mask of another moment
+    const std::vector<int> owned = parse_cpu_list(context.snapshot_value("job.cpus_owned"));
+    return !owned.empty() && static_cast<double>(cores_of(context, mask)) >=
+                                 context.threshold("max_share") * static_cast<double>(cores_of(context, owned));
+  }
+  return false;
+}
+
+/// Waiting for a cpu of the measured processes, in s/s: of all of their threads, as far as these can be estimated.
+double waited_by_threads(const RuleContext& context) {
+  double sum = 0;
+  for (const std::size_t channel : context.channels("process.wait_time")) {
+    if (const auto all = estimated_wait(context, context.telemetry.channels[channel].instance)) {
+      sum += *all;
+      continue;
+    }
+    const double own = mean_inside(channel_rate(context, channel, 1e-9, "s/s").values, {0, context.telemetry.samples});
+    sum += std::isnan(own) ? 0 : own;
+  }
+  return sum;
 }
 
 /// One of the values: cpus are whole.
@@ -88,9 +137,15 @@ std::vector<Finding> check(const RuleContext& context) {
   if (std::isnan(used_cpus)) throw Unavailable("not measured: job.cpu_time");
   // job.running counts processes by their main thread; a process may have more threads that run, or wait for a cpu.
   const auto waiting = rate(context, "job.wait_time", 1e-9, "threads");
-  const double ready = std::fmax(running, waiting ? used_cpus + mean_of_job(waiting->values) : std::nan(""));
-  // One busy thread fills one cpu and needs no second one: narrow, but not too narrow.
-  if (ready < allowed + context.threshold("min_more_runnable")) return {};
+  double ready = std::fmax(running, waiting ? used_cpus + mean_of_job(waiting->values) : std::nan(""));
+  if (changed.empty()) ready = std::fmax(ready, used_cpus + waited_by_threads(context));
+  // One busy thread fills one cpu and needs no second one: narrow, but not too narrow. Helper threads of the ranks take
+  // some percent of each cpu.
+  constexpr double kHelpers = 0.05;
+  if (ready < allowed + std::max(context.threshold("min_more_runnable"), kHelpers * allowed)) return {};
+  // Only a crowd on one thread of each core needs the others, too.
+  constexpr double kCrowd = 1.5;
+  if (ready < kCrowd * allowed && reaches_the_cores(context, allowed)) return {};
   // The narrow cpus must be busy with the job: with an outsider's work there, wider masks are not the first remedy.
   if (used_cpus < context.threshold("min_own_share") * allowed * busy_share) return {};
 
@@ -159,13 +214,14 @@ const RegisteredRule kRule{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::cpu,
     .order = 30,
-    .look_alikes = "cpu.outsider,one busy thread",
+    .look_alikes = "cpu.outsider,one busy thread,one thread on each core,helper threads",
     .proof = Proof::real,
     .thresholds = {{"max_share", 0.6, "ratio", "allowed cpus per owned cpu below which a mask is narrow"},
                    {"min_busy", 0.95, "ratio", "utilisation from which the busiest allowed cpu counts as full"},
                    {"min_busy_share", 0.5, "ratio", "least part of the job in which that cpu is full"},
                    {"min_seconds", 5, "s", "least time in which that cpu is full"},
-                   {"min_more_runnable", 0.4, "processes", "mean runnable processes beyond the allowed cpus"},
+                   {"min_more_runnable", 0.4, "processes",
+                    "mean runnable processes beyond the allowed cpus, and at least 5 % of these"},
                    {"min_own_share", 0.7, "ratio", "least part of the full cpus that the job itself used"}},
     .user_remedy =
         {"export SRUN_CPUS_PER_TASK={cpus_per_task}   # for each srun: since Slurm 22.05 it does not inherit sbatch -c",

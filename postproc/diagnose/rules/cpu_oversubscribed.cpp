@@ -16,8 +16,9 @@ namespace {
 struct Crowd {
   std::vector<std::string> processes;
   double threads = 0;
-  double waited = 0;  // s/s, of its threads
-  double used = 0;    // cpus
+  double waited = 0;       // s/s, of its threads
+  double used = 0;         // cpus
+  bool estimated = false;  // the wait, from a part of the threads
 };
 
 double mean_of(const RuleContext& context, std::string_view metric, const std::string& process, bool counter) {
@@ -36,18 +37,47 @@ Crowd largest_crowd(const RuleContext& context, double least_used) {
   Crowd all;
   for (const std::size_t channel : context.channels("process.threads")) {
     const std::string& process = context.telemetry.channels[channel].instance;
-    const Crowd crowd{{process},
-                      mean_of(context, "process.threads", process, false),
-                      mean_of(context, "process.wait_time", process, true),
-                      mean_of(context, "process.cpu_time", process, true)};
+    Crowd crowd{{process},
+                mean_of(context, "process.threads", process, false),
+                mean_of(context, "process.wait_time", process, true),
+                mean_of(context, "process.cpu_time", process, true)};
+    if (const auto all_threads = estimated_wait(context, process)) {
+      crowd.waited = *all_threads;
+      crowd.estimated = true;
+    }
     if (crowd.waited > largest.waited) largest = crowd;
     if (!(crowd.waited + crowd.used >= kSeveralThreads) || std::isnan(crowd.threads)) continue;
     all.processes.push_back(process);
     all.threads += crowd.threads;
     all.waited += crowd.waited;
     all.used += crowd.used;
+    all.estimated = all.estimated || crowd.estimated;
   }
   return largest.used >= least_used || all.processes.size() < 2 ? largest : all;
+}
+
+/// Processes like these that the job had, and the part of its cpus that the measured ones used. More than are measured
+/// have the rest.
+struct Extent {
+  double processes = 0;
+  double cpus = 0;
+  double used_by_job = 0;  // cpus
+
+  [[nodiscard]] bool beyond(const Crowd& crowd) const {
+    return processes > static_cast<double>(crowd.processes.size());
+  }
+};
+
+Extent extent_of(const RuleContext& context, const Crowd& crowd, double cpus) {
+  const Interval whole{0, context.telemetry.samples};
+  const auto count = static_cast<double>(crowd.processes.size());
+  const Extent as_measured{count, cpus, crowd.used};
+  const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
+  if (count < 2 || !used || measures_every_process(context, whole)) return as_measured;
+  const double used_by_job = mean_inside(used->values, whole);
+  if (!(crowd.used > 0 && used_by_job > crowd.used)) return as_measured;
+  const double part = crowd.used / used_by_job;
+  return {std::round(count / part), part * cpus, used_by_job};
 }
 
 std::vector<Finding> check(const RuleContext& context) {
@@ -58,31 +88,37 @@ std::vector<Finding> check(const RuleContext& context) {
   const Crowd crowd = largest_crowd(context, least_used);
   // The same wait has these causes, too, and each has a remedy of its own.
   if (found_before(context, "cpu.affinity_too_narrow") || found_before(context, "cpu.cfs_throttled")) return {};
-  if (!(crowd.threads > cpus) || !(crowd.waited >= context.threshold("min_wait") * cpus)) return {};
-  if (!(crowd.used > 0 && crowd.used >= least_used)) return {};  // else others had the cpus
+  const Extent extent = extent_of(context, crowd, cpus);
+  if (!(crowd.threads > extent.cpus) || !(crowd.waited >= context.threshold("min_wait") * extent.cpus)) return {};
+  if (!(crowd.used > 0 && extent.used_by_job >= least_used)) return {};  // else others had the cpus
 
   const auto processes = static_cast<double>(crowd.processes.size());
   const bool one = crowd.processes.size() == 1;
   const std::string& first = crowd.processes.front();
-  Finding finding = context.finding({{"cpus", number(std::max(1.0, std::floor(cpus / processes)))}});
+  Finding finding = context.finding({{"cpus", number(std::max(1.0, std::floor(cpus / extent.processes)))}});
   finding.intervals = {context.span(0, context.telemetry.samples)};
   for (const std::string& process : crowd.processes) {
     if (context.rank_name(process) == process) finding.instances.push_back(process);
   }
   finding.confidence = Confidence::likely;
-  finding.severity = crowd.waited >= cpus ? Severity::warning : Severity::notice;
+  finding.severity = crowd.waited >= extent.cpus ? Severity::warning : Severity::notice;
   finding.impact.how = "not known: only a run with fewer threads shows it";
   const std::string whose = one ? first : "";
-  finding.evidence.push_back(fact(context, "process.threads", whose, "value", crowd.threads, cpus, "count"));
+  finding.evidence.push_back(fact(context, "process.threads", whose, "value", crowd.threads, extent.cpus, "count"));
   finding.evidence.push_back(fact(context, "process.wait_time", whose, "mean", crowd.waited, std::nullopt, "s/s"));
-  finding.evidence.push_back(fact(context, "process.cpu_time", whose, "value", crowd.used, cpus, "cpus"));
-  finding.sentence = fmt::format(
-      "On {}, {} threads of {} shared {}: on average {} of them waited for a cpu and {} ran.", context.telemetry.node,
-      number(std::round(crowd.threads)), one ? context.rank_name(first) : number(processes) + " processes",
-      counted(cpus, "cpu"), number(crowd.waited), number(crowd.used));
+  finding.evidence.push_back(fact(context, "process.cpu_time", whose, "value", crowd.used, extent.cpus, "cpus"));
+  const std::string who = one                    ? context.rank_name(first)
+                          : extent.beyond(crowd) ? fmt::format("{} of the job's processes", number(processes))
+                                                 : number(processes) + " processes";
+  finding.sentence =
+      fmt::format("On {}, {} threads of {} shared {}: on average {} of them waited for a cpu{} and {} ran.",
+                  context.telemetry.node, number(std::round(crowd.threads)), who,
+                  extent.beyond(crowd) ? "their part of the " + counted(cpus, "cpu") : counted(cpus, "cpu"),
+                  number(crowd.waited), crowd.estimated ? " (estimated from main threads)" : "", number(crowd.used));
   finding.runner_up = {"cpu.outsider",
                        fmt::format("other processes on these cpus: the {} used {} of the {} cpus",
-                                   one ? "process itself" : "processes", number(crowd.used), number(cpus))};
+                                   one ? "process itself" : (extent.beyond(crowd) ? "job" : "processes"),
+                                   number(extent.used_by_job), number(cpus))};
   return {finding};
 }
 

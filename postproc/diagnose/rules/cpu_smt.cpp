@@ -50,13 +50,18 @@ bool is_of(const std::vector<int>& cpus, const std::vector<int>& threads) {
 std::vector<Core> cores_of_job(const RuleContext& context) {
   const std::vector<int> cpus = cpus_of_job(context);
   std::vector<Core> cores;
+  std::size_t whole = 0;
   for (std::vector<int>& threads : threads_of_cores(context)) {
     if (!is_of(cpus, threads)) continue;
+    ++whole;
     Core core{std::move(threads), {}};
     for (const int cpu : core.threads) core.busy.push_back(busy_seconds(context, cpu));
     const bool measured =
         std::none_of(core.busy.begin(), core.busy.end(), [](const auto& busy) { return busy.empty(); });
     if (measured) cores.push_back(std::move(core));
+  }
+  if (whole > 1 && cores.empty()) {
+    throw Unavailable("not measured: each cpu by itself (of jobs with more than 64 cpus, they are measured together)");
   }
   return cores;
 }

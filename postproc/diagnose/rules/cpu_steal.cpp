@@ -25,8 +25,11 @@ Finding describe(const RuleContext& context, const MetricSeries& steal, const Me
   const double length = context.seconds(excursion.at.length());
   const double got = mean_inside(used.values, excursion.at);
   const double share = excursion.inside / (excursion.inside + got);
-  set_most_loss(context, finding, share * length,
-                fmt::format("the hypervisor took {} % of the time in which a cpu had work", number(100 * share)));
+  // A second that is taken from one cpu delays the job by no more than a second.
+  set_most_loss(context, finding, std::min(share, excursion.inside) * length,
+                share <= excursion.inside
+                    ? fmt::format("the hypervisor took {} % of the time in which a cpu had work", number(100 * share))
+                    : fmt::format("the hypervisor took {} of cpu time in all", duration(excursion.inside * length)));
   finding.confidence = Confidence::certain;
   Evidence evidence = evidence_of(context, steal, excursion);
   evidence.detectors = {Method::kernel_counter};
@@ -45,7 +48,10 @@ std::vector<Finding> check(const RuleContext& context) {
   const MetricSeries steal = needed(rate(context, "cpu.steal", 1e-9, "cpus"), "cpu.steal");
   MetricSeries used = needed(rate(context, "cpu.user", 1e-9, "cpus"), "cpu.user");
   const MetricSeries system = needed(rate(context, "cpu.system", 1e-9, "cpus"), "cpu.system");
-  for (std::size_t t = 0; t < used.values.size(); ++t) used.values[t] += system.values[t];
+  const auto nice = rate(context, "cpu.nice", 1e-9, "cpus");
+  for (std::size_t t = 0; t < used.values.size(); ++t) {
+    used.values[t] += system.values[t] + (nice && !std::isnan(nice->values[t]) ? nice->values[t] : 0);
+  }
   const double busy = mean_inside(used.values, {0, used.values.size()});
   if (!(busy > 0)) return {};
   const auto found = intervals(context, steal, busy);
@@ -59,7 +65,8 @@ std::vector<Finding> check(const RuleContext& context) {
 const RegisteredRule kRule{{
     .id = "cpu.steal",
     .title = "The hypervisor takes cpu time from the node",
-    .looks_for = "Time in which a virtual cpu had work and did not run: cpu.steal against cpu.user and cpu.system.",
+    .looks_for = "Time in which a virtual cpu had work and did not run: cpu.steal against cpu.user, cpu.nice and "
+                 "cpu.system.",
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::cpu,
     .order = 22,

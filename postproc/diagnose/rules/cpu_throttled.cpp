@@ -62,6 +62,14 @@ JobValues quota(const RuleContext& context) {
   return {{"quota_cpus", fmt::format("{:.0f}", std::floor(least))}};
 }
 
+/// Cpus that the group which was held back used; those of the job where these are not measured.
+double used_by(const RuleContext& context, const Held& held, Interval at, double by_job) {
+  const auto channels = context.channels("process.cpu_time", held.instance);
+  if (held.instance.empty() || channels.empty()) return by_job;
+  const double own = mean_inside(channel_rate(context, channels.front(), 1e-9, "cpus").values, at);
+  return std::isnan(own) ? by_job : own;
+}
+
 Finding describe(const RuleContext& context, const Held& held, const Excursion& excursion,
                  std::span<const Interval> all) {
   Finding finding = finding_at(context, excursion.at, quota(context));
@@ -70,13 +78,14 @@ Finding describe(const RuleContext& context, const Held& held, const Excursion& 
   finding.confidence = Confidence::certain;
   const auto used = rate(context, "job.cpu_time", 1e-9, "cpus");
   const double got = used ? mean_inside(used->values, excursion.at) : std::nan("");
+  const double ran = used_by(context, held, excursion.at, got);
   // The lost part of the time in which it was ready to run: held back / (held back + run).
-  const double lost = std::isnan(got) ? std::min(excursion.inside, 1.0) : excursion.inside / (excursion.inside + got);
+  const double lost = std::isnan(ran) ? std::min(excursion.inside, 1.0) : excursion.inside / (excursion.inside + ran);
   set_loss(context, finding, lost * length,
-           std::isnan(got)
+           std::isnan(ran)
                ? fmt::format("it was ready to use {} cpus more; the number that it used was not measured",
                              number(excursion.inside))
-               : fmt::format("it used {} cpus, and was ready to use {} more", number(got), number(excursion.inside)));
+               : fmt::format("it used {} cpus, and was ready to use {} more", number(ran), number(excursion.inside)));
   Evidence evidence = evidence_of(context, held.signal, excursion);
   evidence.instance = held.instance;
   if (std::isnan(excursion.outside)) evidence.expected.reset();

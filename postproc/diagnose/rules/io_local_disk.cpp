@@ -84,13 +84,20 @@ bool is_slow(const RuleContext& context, const std::string& disk, double took, d
   return took >= context.threshold("min_time") && took >= context.threshold("min_ratio") * usual;
 }
 
-/// The job's own reads from and writes to storage.
-std::optional<MetricSeries> own_bytes(const RuleContext& context) {
-  for (const std::array<std::string_view, 2>& metrics :
-       {std::array<std::string_view, 2>{"cgroup.read_bytes", "cgroup.write_bytes"},
-        std::array<std::string_view, 2>{"process.read_bytes", "process.write_bytes"}}) {
-    auto read = rate(context, metrics[0], 1, "bytes/s");
-    const auto written = rate(context, metrics[1], 1, "bytes/s");
+/// The job's own reads from and writes to storage; nothing where a part of them was not counted.
+std::optional<MetricSeries> own_bytes(const RuleContext& context, Interval at) {
+  struct Source {
+    std::string_view read, written;
+    bool has_all;
+  };
+  const Source sources[] = {
+      {"cgroup.read_bytes", "cgroup.write_bytes", group_counts_cached_writes(context)},
+      {"process.read_bytes", "process.write_bytes", measures_every_process(context, at)},
+  };
+  for (const Source& source : sources) {
+    if (!source.has_all) continue;
+    auto read = rate(context, source.read, 1, "bytes/s");
+    const auto written = rate(context, source.written, 1, "bytes/s");
     if (!read || !written) continue;
     for (std::size_t t = 0; t < read->values.size(); ++t) read->values[t] += written->values[t];
     return read;
@@ -128,7 +135,7 @@ Saturation judged(const RuleContext& context, const Disk& disk, const Excursion&
                   .took = time_of_requests(disk, excursion.at),
                   .usual = usual_time_of_requests(context, disk, all),
                   .moved = mean_inside(disk.bytes.values, excursion.at)};
-  const auto own = own_bytes(context);
+  const auto own = own_bytes(context, excursion.at);
   const double mine = own ? mean_inside(own->values, excursion.at) : kNaN;
   if (std::isnan(mine) || !(seen.moved > 0)) return seen;
   seen.own_share = std::min(1.0, mine / seen.moved);
@@ -149,7 +156,7 @@ struct Loss {
 /// Threads that wait for each other in a loop use their cpus while nothing is read for them.
 Loss loss_of_bytes(const RuleContext& context, const Saturation& seen, std::span<const Interval> all) {
   if (seen.requester != Requester::others) return {};
-  const auto moved = inside_outside(context, own_bytes(context), seen.excursion.at, all);
+  const auto moved = inside_outside(context, own_bytes(context, seen.excursion.at), seen.excursion.at, all);
   if (!moved || moved->outside < context.threshold("min_own_rate")) return {};
   if (moved->fall() < context.threshold("min_own_fall")) return {};
   return {moved->fall(),

@@ -29,6 +29,7 @@ Pile largest_pile(const std::vector<Vector>& vectors, double min_cpu_share) {
   for (const Vector& vector : vectors) all += vector.rate;
   Pile largest;
   for (const Vector& seed : vectors) {
+    if (!is_one_cpu(seed.cpu)) continue;
     Pile pile{seed.cpu, {}, 0};
     for (const Vector& vector : vectors) {
       if (vector.cpu != seed.cpu || vector.cpu_share < min_cpu_share || vector.managed) continue;
@@ -80,7 +81,7 @@ double others_interrupt_time(const RuleContext& context, std::string_view cpu) {
   int count = 0;
   for (const std::size_t channel : context.channels("cpu.softirq")) {
     const std::string& other = context.telemetry.channels[channel].instance;
-    const double time = other == cpu ? std::nan("") : interrupt_time(context, other);
+    const double time = other == cpu || !is_one_cpu(other) ? std::nan("") : interrupt_time(context, other);
     if (std::isnan(time)) continue;
     sum += time;
     ++count;

@@ -35,11 +35,6 @@ Packets packets(const RuleContext& context) {
   return all;
 }
 
-/// "cpu7"; on large hosts the cpus without a channel of their own share one channel, which is not one cpu.
-bool is_one_cpu(std::string_view instance) {
-  return instance.starts_with("cpu") && instance.size() > 3;
-}
-
 /// Share of the node's packets that its busiest cpu took; missing where there are few.
 MetricSeries busiest_share(const RuleContext& context, const Packets& packets) {
   MetricSeries share{"softnet.processed", "ratio", std::vector<double>(context.telemetry.samples, std::nan(""))};

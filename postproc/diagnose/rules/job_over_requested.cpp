@@ -53,10 +53,17 @@ double busiest_minute(const RuleContext& context, const std::vector<double>& ser
   return most;
 }
 
+/// The job's cpus by Slurm's count: hardware threads, or cores where slurm.conf has only these. The job's cpuset has
+/// all threads of its cores in both cases.
+double slurm_cpus(const RuleContext& context, const std::vector<int>& owned) {
+  const double cpus = setting(context, "env.SLURM_CPUS_ON_NODE");
+  return cpus > 0 ? cpus : static_cast<double>(owned.size());
+}
+
 /// Requested bytes; 0 if none were requested, or the whole node was taken.
-double memory_asked(const RuleContext& context, std::size_t cpus) {
+double memory_asked(const RuleContext& context, const std::vector<int>& owned) {
   const double of_node = setting(context, "env.SLURM_MEM_PER_NODE") * kMebi;
-  const double of_cpus = setting(context, "env.SLURM_MEM_PER_CPU") * kMebi * static_cast<double>(cpus);
+  const double of_cpus = setting(context, "env.SLURM_MEM_PER_CPU") * kMebi * slurm_cpus(context, owned);
   const double asked = of_node > 0 ? of_node : of_cpus;
   constexpr double kWholeNode = 0.9;
   return asked < kWholeNode * setting(context, "memory.total") ? asked : 0;
@@ -81,8 +88,8 @@ bool cache_was_short(const RuleContext& context) {
   return again && std::any_of(again->begin(), again->end(), [](double pages) { return pages > 0; });
 }
 
-std::optional<Request> memory_request(const RuleContext& context, std::size_t cpus) {
-  const double asked = memory_asked(context, cpus);
+std::optional<Request> memory_request(const RuleContext& context, const std::vector<int>& owned) {
+  const double asked = memory_asked(context, owned);
   if (asked == 0 || cache_was_short(context)) return std::nullopt;
   const Request memory = memory_of_job(context, asked);
   const bool much = asked - memory.used >= context.threshold("min_memory") * 1e9;
@@ -102,7 +109,7 @@ std::optional<Request> cpu_request(const RuleContext& context, const std::vector
 }
 
 JobValues values_of(const RuleContext& context, const std::optional<Request>& memory,
-                    const std::optional<Request>& cpus) {
+                    const std::optional<Request>& cpus, const std::vector<int>& owned) {
   constexpr double kReserve = 1.3;
   constexpr double kStep = 100;  // MiB
   JobValues values;
@@ -110,7 +117,8 @@ JobValues values_of(const RuleContext& context, const std::optional<Request>& me
   if (cpus && setting(context, "env.SLURM_NTASKS") > 1) {
     values["tasks"] = context.snapshot_value("env.SLURM_NTASKS");
   } else if (cpus) {
-    values["cpus"] = fmt::format("{:.0f}", std::max(1.0, std::ceil(cpus->used)));
+    const double of_core = std::max(1.0, slurm_cpus(context, owned) / cpus->asked);
+    values["cpus"] = fmt::format("{:.0f}", std::ceil(std::max(1.0, std::ceil(cpus->used)) * of_core));
   }
   return values;
 }
@@ -130,11 +138,11 @@ std::vector<Finding> check(const RuleContext& context) {
   if (setting(context, "env.SLURM_JOB_NUM_NODES") != 1)
     throw Unavailable("a job of several nodes is not judged from one node");
   const std::vector<int> owned = parse_cpu_list(context.snapshot_value("job.cpus_owned"));
-  const auto memory = memory_request(context, owned.size());
+  const auto memory = memory_request(context, owned);
   const auto cpus = cpu_request(context, owned);
   if (!memory && !cpus) return {};
 
-  Finding finding = context.finding(values_of(context, memory, cpus));
+  Finding finding = context.finding(values_of(context, memory, cpus, owned));
   finding.severity = Severity::info;  // nothing was slower for it
   finding.confidence = Confidence::certain;
   finding.intervals = {context.span(0, context.telemetry.samples)};

@@ -55,8 +55,12 @@ std::vector<Finding> check(const RuleContext& context) {
     finding.evidence.push_back(std::move(evidence));
     if (change) finding.evidence.push_back(evidence_of(context, *used, *change, at));
     finding.sentence =
-        fmt::format("A signal or a debugger stopped processes of the job on {} for at least {} in total, within {}.",
-                    context.telemetry.node, duration(share * length), duration(length));
+        share > 1
+            ? fmt::format("A signal or a debugger stopped {} processes of the job on {} on average, for {}.",
+                          number(share), context.telemetry.node, duration(length))
+            : fmt::format(
+                  "A signal or a debugger stopped processes of the job on {} for at least {} in total, within {}.",
+                  context.telemetry.node, duration(share * length), duration(length));
     finding.runner_up = {"", "a waiting process sleeps (state S) and is not stopped (state T)"};
     findings.push_back(std::move(finding));
   }

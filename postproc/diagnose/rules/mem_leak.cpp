@@ -139,9 +139,13 @@ std::optional<Room> tightest(const RuleContext& context, Interval at) {
   return least;
 }
 
-/// The room that was left at the end; nothing if the growth had ended by then.
-std::optional<Room> room_at_end(const RuleContext& context, const Ramp& ramp, std::size_t bins) {
-  if (ramp.end + 2 < bins) return std::nullopt;
+/// Growth that has stopped may be data that were read and are kept.
+bool lasts_to_the_end(const Retained& memory, const Ramp& ramp) {
+  return ramp.end + 2 >= memory.level.size();
+}
+
+/// The room that was left at the end.
+std::optional<Room> room_at_end(const RuleContext& context) {
   const std::size_t samples = context.telemetry.samples;
   return tightest(context, {samples - std::min(samples, context.steps(5)), samples});
 }
@@ -164,6 +168,31 @@ bool grew_in_group(const RuleContext& context, const Ramp& ramp, std::size_t bin
   return !(after - before < kMost * ramp.growth);
 }
 
+/// A process whose memory grew.
+struct Growing {
+  Retained memory;
+  Ramp ramp;
+
+  [[nodiscard]] Interval at() const { return {ramp.begin * memory.bin, ramp.end * memory.bin}; }
+  /// Bytes per second.
+  [[nodiscard]] double pace(const RuleContext& context) const { return ramp.growth / context.seconds(at().length()); }
+};
+
+/// The pace at which the job as a whole takes the room that is left: ranks leak side by side. That of its control
+/// group, where it is higher: not every rank is measured.
+double pace_of_job(const RuleContext& context, const Growing& one, std::span<const Growing> all) {
+  double together = 0;
+  for (const Growing& each : all) {
+    if (lasts_to_the_end(each.memory, each.ramp)) together += each.pace(context);
+  }
+  const auto anonymous = level(context, "cgroup.memory_anon", "bytes");
+  if (!anonymous) return together;
+  const Interval at = one.at();
+  const double before = mean_inside(anonymous->values, {at.begin, at.begin + one.memory.bin});
+  const double after = mean_inside(anonymous->values, {at.end - one.memory.bin, at.end});
+  return std::fmax(together, (after - before) / context.seconds(at.length() - one.memory.bin));
+}
+
 /// Backward passes were seen.
 bool trains(const RuleContext& context) {
   const auto steps = context.channels("stack.step_time");
@@ -172,29 +201,34 @@ bool trains(const RuleContext& context) {
   });
 }
 
-Finding describe(const RuleContext& context, const Retained& memory, const Ramp& ramp) {
-  const Interval at{ramp.begin * memory.bin, ramp.end * memory.bin};
+Finding describe(const RuleContext& context, const Growing& growing, std::span<const Growing> all) {
+  constexpr double kAlone = 1.1;
+  const auto& [memory, ramp] = growing;
+  const Interval at = growing.at();
   Finding finding = finding_at(context, at, trains(context) ? JobValues{{"trains", "yes"}} : JobValues{});
   const double length = context.seconds(at.length());
   const double before = memory.level[ramp.begin];
   const double after = memory.level[ramp.end];
-  const double pace = ramp.growth / length;
+  const double pace = growing.pace(context);
   const std::string who = context.rank_name(memory.instance);
   if (who == memory.instance) finding.instances = {who};
   finding.severity = Severity::notice;
   finding.confidence = Confidence::possible;
-  const auto room = room_at_end(context, ramp, memory.level.size());
+  const auto room = lasts_to_the_end(memory, ramp) ? room_at_end(context) : std::nullopt;
   finding.impact.how = "none seen: the memory was available";
   std::string outlook = "the memory was not freed";
   if (room && pace > 0) {
-    const double left = room->left / pace;
+    const double of_job = pace_of_job(context, growing, all);
+    const double left = room->left / of_job;
     outlook = outlook_of(*room, left);
+    if (of_job > kAlone * pace)
+      outlook = fmt::format("the job grew at {} in all; {}", quantity(of_job, "bytes/s"), outlook);
     finding.impact.how = "none seen while it ran: the memory was available";
     if (left < context.threshold("soon") * job_seconds(context)) {
       finding.severity = Severity::warning;
       finding.confidence = Confidence::likely;
     }
-  }  // else it has stopped growing: data that were read and are kept look the same
+  }
   const double outside =
       (memory.level.back() - memory.level.front() - ramp.growth) / std::max(1.0, job_seconds(context) - length);
   const Evidence held{.metric = memory.metric,
@@ -247,7 +281,7 @@ std::vector<Finding> check(const RuleContext& context) {
   const auto first = static_cast<std::size_t>(
       std::ceil(static_cast<double>(context.steps(context.threshold("warmup_seconds"))) / static_cast<double>(bin)));
   const double shortest = context.threshold("min_seconds");
-  std::vector<Finding> findings;
+  std::vector<Growing> growing;
   for (const std::size_t channel : memory_of_ranks(context)) {
     const Retained memory =
         retained(context.telemetry.channels[channel], context.telemetry.series(channel), bin, samples);
@@ -257,8 +291,11 @@ std::vector<Finding> check(const RuleContext& context) {
     if (ramp.growth < context.threshold("min_share") * memory.level[ramp.begin]) continue;
     if (!is_steady(memory.level, ramp, context.threshold("min_third")) || came_before(memory, ramp, first)) continue;
     if (memory.metric == "process.rss" && !grew_in_group(context, ramp, bin)) continue;
-    findings.push_back(describe(context, memory, ramp));
+    growing.push_back({memory, ramp});
   }
+  std::vector<Finding> findings;
+  findings.reserve(growing.size());
+  for (const Growing& one : growing) findings.push_back(describe(context, one, growing));
   return findings;
 }
 

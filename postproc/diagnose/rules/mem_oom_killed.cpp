@@ -6,7 +6,6 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
-#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/event_count.h"
 #include "postproc/diagnose/memory_signals.h"
 #include "postproc/words/quantity.h"
@@ -31,8 +30,7 @@ JobValues more_memory(const RuleContext& context, const std::string& group, doub
   if (group != "job") return {{"memory_group", group}, {"memory_limit", slurm_memory(limit)}};
   const double step = limit >= kLarge ? kGiB : kGiB / 16;
   const double more = std::ceil(limit * 1.25 / step) * step;
-  const auto of_node = parse_int(context.snapshot_value("memory.total"));
-  if (of_node && more > static_cast<double>(*of_node)) return {{"memory_limit", slurm_memory(limit)}};
+  if (!fits_on_node(context, more)) return {{"memory_limit", slurm_memory(limit)}};
   return {{"memory_more", slurm_memory(more)}, {"memory_limit", slurm_memory(limit)}};
 }
 

@@ -56,30 +56,12 @@ std::optional<MetricSeries> reads(const RuleContext& context) {
   return rate(context, "process.read_bytes", 1, "bytes/s");
 }
 
-/// The smallest limit at which its group was.
-struct Limit {
-  std::string group;
-  double bytes = 0;
-};
-
-std::optional<Limit> limit_met(const RuleContext& context, Interval at) {
-  constexpr double kAtIt = 0.9;
-  std::optional<Limit> tightest;
-  for (const std::size_t channel : context.channels("group.memory_limit")) {
-    const std::string& group = context.telemetry.channels[channel].instance;
-    const double limit = mean_inside(context.telemetry.series(channel), at);
-    const auto used = context.channels("group.memory", group);
-    if (used.empty() || !(mean_inside(context.telemetry.series(used.front()), at) >= kAtIt * limit)) continue;
-    if (!tightest || limit < tightest->bytes) tightest = Limit{group, limit};
-  }
-  return tightest;
-}
-
-JobValues values_of(const std::optional<Limit>& limit) {
+JobValues values_of(const RuleContext& context, const std::optional<MemoryLimit>& limit) {
   JobValues values;
   if (!limit) return values;
+  const double more = std::ceil(2 * limit->bytes / kGiB) * kGiB;
   if (limit->group == "job") {
-    values["memory_more"] = slurm_memory(std::ceil(2 * limit->bytes / kGiB) * kGiB);
+    if (fits_on_node(context, more)) values["memory_more"] = slurm_memory(more);
   } else {
     values["memory_group"] = limit->group;
   }
@@ -131,7 +113,7 @@ void set_cost(const RuleContext& context, Finding& finding, const MetricSeries& 
                             change ? fmt::format(" (usually {} %)", number(100 * change->outside)) : ""));
 }
 
-std::string why_short(const RuleContext& context, const Excursion& excursion, const std::optional<Limit>& limit) {
+std::string why_short(const RuleContext& context, const Excursion& excursion, const std::optional<MemoryLimit>& limit) {
   if (limit) {
     return fmt::format("the memory limit of {}, which includes cached files, was reached (control group {})",
                        quantity(limit->bytes, "bytes"), limit->group);
@@ -149,7 +131,7 @@ std::string why_short(const RuleContext& context, const Excursion& excursion, co
 Finding describe(const RuleContext& context, const MetricSeries& again, const std::optional<MetricSeries>& wait,
                  const Excursion& excursion, const std::optional<WorkPace>& lost, std::span<const Interval> all) {
   const auto limit = limit_met(context, excursion.at);
-  Finding finding = finding_at(context, excursion.at, values_of(limit));
+  Finding finding = finding_at(context, excursion.at, values_of(context, limit));
   const double length = context.seconds(excursion.at.length());
   // The kernel frees memory on the time of the job, which does not count as waiting.
   if (lost) {

@@ -33,7 +33,9 @@ double more_than_usual(const Waiting& waiting) {
 }
 
 bool counts_swap(const RuleContext& context) {
-  return !context.channels("group.swap", "job").empty();
+  const auto swap = context.channels("group.swap", "job");
+  return !swap.empty() &&
+         !std::isnan(mean_inside(context.telemetry.series(swap.front()), {0, context.telemetry.samples}));
 }
 
 bool job_has_swap(const RuleContext& context) {
@@ -43,10 +45,18 @@ bool job_has_swap(const RuleContext& context) {
   return std::any_of(series.begin(), series.end(), [](double bytes) { return bytes > 0; });
 }
 
-/// Pages are counted for the whole node: if the job had none in swap and did not wait, other programs read them.
+/// Pages are counted for the whole node: if the job had none in swap, other programs read them, unless the job waited.
+/// Where pressure stall information is off, as on RHEL 9, that is not counted.
 bool is_of_others(const RuleContext& context, const Waiting& waiting) {
-  return waiting.signal && waiting.signal->metric.starts_with("cgroup.") && !job_has_swap(context) &&
-         more_than_usual(waiting) < context.threshold("min_wait");
+  if (job_has_swap(context)) return false;
+  const bool own = waiting.signal && waiting.signal->metric.starts_with("cgroup.");
+  return own ? more_than_usual(waiting) < context.threshold("min_wait") : counts_swap(context);
+}
+
+std::string words_about_others(const RuleContext& context, const Waiting& waiting) {
+  if (!waiting.signal || !waiting.signal->metric.starts_with("cgroup.")) return "; the job had nothing in swap";
+  return counts_swap(context) ? "; the job had nothing in swap, and hardly waited for memory"
+                              : "; the job hardly waited for memory, and its swap was not measured";
 }
 
 void set_cost(const RuleContext& context, Finding& finding, const Waiting& waiting, double length) {
@@ -91,7 +101,11 @@ JobValues values_of(const RuleContext& context) {
   const auto memory = level_of_job(context, "group.memory");
   const double all = largest(sum_of_levels(memory, level_of_job(context, "group.swap")));
   if (!std::isnan(all)) {
-    return {{"memory_more", slurm_memory(std::ceil(kReserve * all / kGiB) * kGiB)}, {"memory_used", slurm_memory(all)}};
+    if (!fits_on_node(context, all)) return {{"too_large", "yes"}};
+    JobValues values{{"memory_used", slurm_memory(all)}};
+    const double more = std::ceil(kReserve * all / kGiB) * kGiB;
+    if (fits_on_node(context, more)) values["memory_more"] = slurm_memory(more);
+    return values;
   }
   const double resident = largest(memory);
   if (std::isnan(resident)) return {};
@@ -128,9 +142,7 @@ Finding describe(const RuleContext& context, const MetricSeries& in, const Excur
       fmt::format("{} were read back from swap on {} in {} ({}{}){}.", quantity(excursion.inside * length, "bytes"),
                   context.telemetry.node, duration(length), quantity(excursion.inside, "bytes/s"),
                   std::isnan(excursion.outside) ? "" : ", usually " + quantity(excursion.outside, "bytes/s"),
-                  !of_others             ? most_in_swap(context)
-                  : counts_swap(context) ? "; the job had nothing in swap, and hardly waited for memory"
-                                         : "; the job hardly waited for memory, and its swap was not measured");
+                  of_others ? words_about_others(context, waiting) : most_in_swap(context));
   finding.runner_up = {"mem.leak_oom_risk", "a leak: its memory would only grow, and here pages were read back"};
   return finding;
 }
@@ -185,7 +197,8 @@ const RegisteredRule kRule{{
                 "memory_resident"},
                {"Ask for as much memory as the job uses.", "others"},
                {"Ask for as much memory as the job uses: that was not measured.",
-                "!memory_used,!memory_resident,!others"},
+                "!memory_used,!memory_resident,!others,!too_large"},
+               {"The job needs more memory than {node} has: use more nodes, or nodes with more memory.", "too_large"},
                {"Use less memory at once: smaller batches, fewer workers.", kOr}},
     .admin_remedy =
         {{"cgroup.conf: ConstrainSwapSpace=yes", "job"},

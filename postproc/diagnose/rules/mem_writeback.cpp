@@ -24,7 +24,8 @@ struct Cost {
   std::string how;
 };
 
-/// The flood and its remaining writes: until Dirty and Writeback are back near their usual level.
+/// The flood and its remaining writes: until Dirty and Writeback are back near their usual level, or the next flood
+/// begins.
 Interval with_tail(const RuleContext& context, Interval flood, std::span<const Interval> all) {
   auto pending = level(context, "mem.dirty", "bytes");
   if (!pending) return flood;
@@ -35,7 +36,10 @@ Interval with_tail(const RuleContext& context, Interval flood, std::span<const I
   double peak = 0;
   for (std::size_t t = flood.begin; t < flood.end; ++t) peak = std::max(peak, pending->values[t]);
   const double low = (std::isnan(usual) ? 0 : usual) + kTailLevel * (peak - (std::isnan(usual) ? 0 : usual));
-  const std::size_t last = std::min(context.telemetry.samples, flood.end + context.steps(kLongestTailSeconds));
+  std::size_t last = std::min(context.telemetry.samples, flood.end + context.steps(kLongestTailSeconds));
+  for (const Interval& other : all) {
+    if (other.begin >= flood.end) last = std::min(last, other.begin);
+  }
   std::size_t end = flood.end;
   while (end < last && !(pending->values[end] < low)) ++end;
   return {flood.begin, end};
@@ -143,6 +147,7 @@ std::vector<Finding> check(const RuleContext& context) {
     const Writers writers{mean_inside(own.values, flood.at), mean_outside(own.values, all), flood.inside};
     if (std::isnan(writers.own)) continue;  // the origin of the flood is unknown
     const bool by_outsider = writers.outsider(context.threshold("min_outsider_share"));
+    if (by_outsider && !measures_every_process(context, flood.at)) continue;  // the others may be the job's
     const Cost cost = cost_of(context, flood.at, all);
     if (flood.most) {  // writing may be what this job does, by the job has more processes than reveal measures
                        // individually

@@ -22,7 +22,7 @@ namespace {
 
 /// Mean bytes per second through the network's interfaces of the job; throws Unavailable if not measured.
 double traffic(const RuleContext& context, std::string_view metric) {
-  const auto bytes = rate(context, metric, 1, "bytes/s");
+  const auto bytes = traffic_of_interfaces(context, metric);
   const double mean = bytes ? mean_inside(bytes->values, {0, context.telemetry.samples}) : std::nan("");
   if (std::isnan(mean)) throw Unavailable("not measured: " + std::string(metric));
   return mean;

@@ -57,7 +57,7 @@ std::optional<Plateau> plateau(const RuleContext& context, const MetricSeries& r
 std::vector<Finding> check(const RuleContext& context) {
   const MetricSeries queued =
       needed(rate(context, "tcpext.TCPOFOQueue", 1, "/s"), "tcpext.TCPOFOQueue (/proc/net/netstat)");
-  const MetricSeries received = needed(rate(context, "net.rx_bytes", 1, "bytes/s"), "net.rx_bytes (/proc/net/dev)");
+  const MetricSeries received = needed(traffic_of_interfaces(context, "net.rx_bytes"), "net.rx_bytes (/proc/net/dev)");
   const auto segments = rate(context, "tcp.InSegs", 1, "/s");
   const auto found =
       excursions_of(context, queued.values, context.threshold("min_rate"), context.threshold("min_score"));

@@ -76,13 +76,16 @@ double own_bytes(const RuleContext& context, Interval at) {
 }
 
 /// A process that ends between two samples takes its bytes with it; only a control group has counted them. Without one,
-/// the bytes of the job are known while hardly any process is started.
+/// the bytes of the job are known while hardly any process is started, and each has metrics of its own.
 bool knows_own_bytes(const RuleContext& context, Interval at) {
   const auto read = rate(context, "cgroup.read_bytes", 1, "bytes/s");
   const auto written = rate(context, "cgroup.write_bytes", 1, "bytes/s");
-  if (read && written && std::isfinite(mean_inside(read->values, at) + mean_inside(written->values, at))) return true;
+  const bool counted =
+      read && written && std::isfinite(mean_inside(read->values, at) + mean_inside(written->values, at));
+  if (counted && group_counts_cached_writes(context)) return true;
   const auto started = rate(context, "cpu.forks", 1, "/s");
-  return started && mean_inside(started->values, at) <= context.threshold("max_started");
+  return started && mean_inside(started->values, at) <= context.threshold("max_started") &&
+         measures_every_process(context, at);
 }
 
 double bytes_moved(const RuleContext& context, const BusiestDisk& disk, Interval at) {
@@ -140,7 +143,10 @@ MemoryUse memory_in(const RuleContext& context, Interval at) {
     const auto values = level(context, metric, "bytes");
     return values ? mean_inside(values->values, at) : std::nan("");
   };
-  return {mean("mem.total"), mean("mem.available"), std::fmax(mean("cgroup.memory_current"), mean("process.rss"))};
+  const double of_group = mean("cgroup.memory_current");
+  // Memory of processes that are not measured would be that of others.
+  const bool known = !std::isnan(of_group) || measures_every_process(context, at);
+  return {mean("mem.total"), mean("mem.available"), known ? std::fmax(of_group, mean("process.rss")) : std::nan("")};
 }
 
 void add_memory(const RuleContext& context, const MetricSeries& used, std::vector<Finding>& findings) {

@@ -166,6 +166,9 @@ std::vector<Finding> check_memory(const RuleContext& context, const NumaLayout& 
   const MetricSeries waits = needed(memory_wait(context), "time in which work waited for memory (PSI)");
   if (!(mean_inside(scanned.values, pile->at) >= context.threshold("min_scanned") * 1e6)) return {};
   if (!(mean_inside(waits.values, pile->at) >= context.threshold("min_wait"))) return {};
+  // At the limit of a control group, the kernel frees memory of that group, on whatever node.
+  const bool by_node = scanned.metric.starts_with("numa_vm.");
+  if (!by_node && limit_met(context, pile->at)) return {};
   return {describe(context, *pile, scanned, waits)};
 }
 
@@ -273,7 +276,8 @@ const RegisteredRule kRule{{
     .kind = FindingKind::anomaly,
     .subsystem = Subsystem::memory,
     .order = 29,
-    .look_alikes = "mem.leak_oom_risk,mem.hugepages_reserved_idle,page cache,cpu.affinity_too_narrow",
+    .look_alikes = "mem.leak_oom_risk,mem.hugepages_reserved_idle,page cache,a job at its memory limit,"
+                   "cpu.affinity_too_narrow",
     .proof = Proof::guest,
     .whole_machine = true,
     .thresholds = {{"max_left", 0.05, "ratio", "most memory left on the full node, page cache included"},

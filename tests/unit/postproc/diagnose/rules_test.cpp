@@ -173,6 +173,23 @@ TEST(RuleOutsider, FindsOneThatNeverLeaves) {
   EXPECT_NEAR(seconds_of(telemetry, found[0].intervals[0].end_utc_ns), 60, 0.2);
 }
 
+/// A job that owns 128 cpus, which are measured together; others use some of these from the first second to the last.
+RuleRecording large_node(double used, double others, double waited) {
+  RuleRecording node;
+  node.counter("cpu.user", "job_cpus", RuleRecording::always((used + others) * 1e9))
+      .counter("cpu.nice", "job_cpus", RuleRecording::always(0))
+      .counter("cpu.system", "job_cpus", RuleRecording::always(0))
+      .gauge("job.cpu_allowed", "job_cpus", RuleRecording::always(1))
+      .counter("job.cpu_time", "", RuleRecording::always(used * 1e9))
+      .counter("job.wait_time", "", RuleRecording::always(waited * 1e9));
+  return node;
+}
+
+TEST(RuleOutsider, LeavesTheServicesOfALargeNodeAlone) {
+  EXPECT_TRUE(large_node(127.3, 0.35, 0.2).findings("cpu.outsider").empty()) << "0.16 % of the job";
+  EXPECT_EQ(large_node(120, 4, 4).findings("cpu.outsider").size(), 1U);
+}
+
 TEST(RuleOutsider, FindsThirtyPercentBesideHeavyInterruptsChargedToTheJob) {
   const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
     SyntheticNode::training(second, demand);
@@ -475,6 +492,41 @@ TEST(RuleWriteback, AccusesNobodyWhenTheJobsOwnWritesWereNotMeasured) {
     for (std::size_t t = 450; t < 700; ++t) telemetry.series(i)[t] = std::nan("");
   }
   EXPECT_TRUE(findings_of(telemetry, "mem.writeback_stall").empty());
+}
+
+TEST(RuleWriteback, AccusesNobodyWhereTheJobHasMoreProcessesThanAreMeasured) {
+  auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
+    SyntheticNode::training(second, demand);
+    if (second >= 50 && second < 65) {
+      demand.own_writes = 30e6;  // by the ranks that are measured
+      demand.outsider_writes = 90e6;
+      demand.blocked = 2;
+    }
+  });
+  EXPECT_EQ(findings_of(telemetry, "mem.writeback_stall").size(), 1U);
+  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
+    if (telemetry.channels[i].metric != "job.processes") continue;
+    for (double& processes : telemetry.series(i)) processes = 64;
+  }
+  EXPECT_TRUE(findings_of(telemetry, "mem.writeback_stall").empty()) << "a checkpoint of 64 ranks, 16 of them measured";
+}
+
+TEST(RuleWriteback, CountsNoSecondTwice) {
+  constexpr double kWritten = 100e6;
+  constexpr double kPage = 4096;
+  // 5 of every 20 s, and pages that are never written back: each tail would reach into the next checkpoint.
+  const auto checkpoint = [](double level) {
+    return [level](double second) { return std::fmod(second, 20) >= 15 ? level : 0; };
+  };
+  RuleRecording node;
+  node.counter("vmstat.nr_dirtied", "", checkpoint(kWritten / kPage))
+      .counter("process.write_bytes", "rank0", checkpoint(kWritten), "rank")
+      .gauge("mem.dirty", "", RuleRecording::always(1e9))
+      .gauge("job.processes", "", RuleRecording::always(4))
+      .gauge("job.blocked", "", checkpoint(4));
+  const auto found = node.findings("mem.writeback_stall");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 30, 2);
 }
 
 TEST(RuleWriteback, LeavesTheJobsOwnCheckpointsAlone) {

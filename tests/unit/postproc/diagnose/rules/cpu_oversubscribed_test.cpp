@@ -49,6 +49,55 @@ TEST(RuleOversubscribed, SumsUpRanksOfSeveralThreadsEach) {
   EXPECT_TRUE(ranks(1, 0.4, 0.6).findings("cpu.oversubscribed").empty()) << "loaders and ranks of one thread each";
 }
 
+/// 16 of 128 ranks are measured, which have these threads, on 128 cpus.
+R wide(double threads_each, double waited_each, double used_by_job) {
+  R node;
+  node.gauge("job.cpus_allowed", "", R::always(128)).gauge("job.processes", "", R::always(128));
+  node.counter("job.cpu_time", "", R::always(used_by_job * 1e9));
+  for (int rank = 0; rank < 16; ++rank) {
+    const std::string name = "rank" + std::to_string(rank);
+    node.gauge("process.threads", name, R::always(threads_each), "rank");
+    node.counter("process.wait_time", name, R::always(waited_each * 1e9), "rank");
+    node.counter("process.cpu_time", name, R::always(used_by_job / 128 * 1e9), "rank");
+  }
+  return node;
+}
+
+TEST(RuleOversubscribed, JudgesMoreRanksThanAreMeasuredByThoseThatAre) {
+  const auto found = wide(2, 1, 128).findings("cpu.oversubscribed");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find("32 threads of 16 of the job's processes shared their part of the 128 cpus"),
+            std::string::npos)
+      << found[0].sentence;
+  EXPECT_NE(found[0].remedy.user.at(0).find("OMP_NUM_THREADS=1 "), std::string::npos) << found[0].remedy.user[0];
+  EXPECT_TRUE(wide(2, 1, 64).findings("cpu.oversubscribed").empty()) << "others had half of the cpus";
+  EXPECT_TRUE(wide(2, 0.01, 128).findings("cpu.oversubscribed").empty()) << "a helper thread that sleeps";
+  EXPECT_TRUE(wide(1, 0.1, 128).findings("cpu.oversubscribed").empty());
+}
+
+/// One process with as many threads as the node has cores, on eight cpus; only its main thread is measured.
+R main_thread_of(double threads, double ran, double waited) {
+  R node;
+  node.gauge("job.cpus_allowed", "", R::always(8));
+  node.gauge("process.threads", "rank0", R::always(threads), "rank");
+  node.counter("process.run_time", "rank0", R::always(ran * 1e9), "rank");
+  node.counter("process.wait_time", "rank0", R::always(waited * 1e9), "rank");
+  node.counter("process.cpu_time", "rank0", R::always(8e9), "rank");
+  return node;
+}
+
+TEST(RuleOversubscribed, TakesTheMainThreadForTheOthersWhereTheyAreNotMeasured) {
+  const auto found = main_thread_of(160, 0.05, 0.95).findings("cpu.oversubscribed");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_NE(found[0].sentence.find("160 threads of the job's process shared 8 cpus: on average 150 of them waited for "
+                                   "a cpu (estimated from main threads) and 7.92 ran."),
+            std::string::npos)
+      << found[0].sentence;
+  EXPECT_TRUE(main_thread_of(160, 0.001, 0.01).findings("cpu.oversubscribed").empty()) << "it only waits for them";
+  EXPECT_TRUE(main_thread_of(160, 0.9, 0.01).findings("cpu.oversubscribed").empty()) << "the others sleep";
+}
+
 TEST(RuleOversubscribed, IsSilentOnWhatOnlyLooksSo) {
   EXPECT_TRUE(recorded(64, 0.3, 3.9).findings("cpu.oversubscribed").empty()) << "threads that sleep";
   EXPECT_TRUE(recorded(4, 3, 3.9).findings("cpu.oversubscribed").empty()) << "as many as cpus: others are in the way";

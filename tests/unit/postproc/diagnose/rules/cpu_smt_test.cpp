@@ -62,6 +62,11 @@ TEST(RuleSmtShared, SaysWhatItCouldNotMeasure) {
   R unknown;
   unknown.begin = {{"job.cpus_allowed", "0-7"}};
   EXPECT_THROW(static_cast<void>(unknown.findings("cpu.smt_shared")), Unavailable);
+  R large = node_with({0, 4}, 2);
+  for (Channel& channel : large.telemetry.channels) {
+    if (!channel.instance.empty()) channel.instance = "job_cpus";
+  }
+  EXPECT_THROW(static_cast<void>(large.findings("cpu.smt_shared")), Unavailable);
 }
 
 TEST(CoreThreads, CountsCores) {

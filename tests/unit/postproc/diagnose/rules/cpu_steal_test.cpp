@@ -34,6 +34,24 @@ TEST(RuleSteal, IsSilentBelowItsShare) {
   EXPECT_TRUE(of(R::always(0.01)).empty());
 }
 
+TEST(RuleSteal, CountsTheTimeOfAJobThatRunsNice) {
+  R node;
+  node.counter("cpu.steal", "cpu0", R::always(0.004e9));
+  node.counter("cpu.user", "cpu0", R::always(0.05e9)).counter("cpu.system", "cpu0", R::always(0.05e9));
+  EXPECT_EQ(node.findings("cpu.steal").size(), 1U);
+  node.counter("cpu.nice", "cpu0", R::always(15.9e9));
+  EXPECT_TRUE(node.findings("cpu.steal").empty());
+}
+
+TEST(RuleSteal, CostsNoMoreThanTheTimeThatWasTaken) {
+  R node;
+  node.counter("cpu.steal", "cpu0", R::always(0.02e9));
+  node.counter("cpu.user", "cpu0", R::always(0.1e9)).counter("cpu.system", "cpu0", R::always(0.08e9));
+  const auto found = node.findings("cpu.steal");
+  ASSERT_EQ(found.size(), 1U) << "a job that mostly waits for its GPU";
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 0.02 * 120, 0.1);
+}
+
 /// Two cpus of a virtual machine under a job, from its kernel: hundredths of a second in each second.
 struct Recorded {
   std::span<const int> steal, user, system;

@@ -26,6 +26,17 @@ TEST(RuleThrottled, NamesTheRankThatAQuotaHeldBack) {
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 0.75 / 2, 0.5);
 }
 
+TEST(RuleThrottled, ComparesARankWithItsOwnCpuTime) {
+  R node;
+  node.counter("process.throttled_time", "rank0", R::always(0), "rank")
+      .counter("process.throttled_time", "rank1", R::event(0, 0.75 * kCpu), "rank")
+      .counter("process.cpu_time", "rank1", R::event(kCpu, 0.25 * kCpu), "rank")
+      .counter("job.cpu_time", "", R::event(64 * kCpu, 63.25 * kCpu));
+  const auto found = node.findings("cpu.cfs_throttled");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 15 * 0.75, 0.5) << "the 63 others may wait for it";
+}
+
 TEST(RuleThrottled, FindsAQuotaThatWasThereFromTheStart) {
   R node;
   node.counter("cgroup.cpu_throttled_time", "", R::always(1.5 * kCpu)).counter("job.cpu_time", "", R::always(kCpu));

@@ -93,6 +93,20 @@ TEST(RuleLocalDisk, SaysThatOthersFillIt) {
   EXPECT_TRUE(found[0].remedy.advice.empty());
 }
 
+TEST(RuleLocalDisk, AccusesNobodyWhereItDoesNotKnowAllOfTheJobsBytes) {
+  R many = record({.own = R::event(5e6, 25e6)});  // 16 of 64 ranks that read alike
+  many.gauge("job.processes", "", R::always(64));
+  const auto found = many.findings("io.local_disk_saturated");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.ends_with("the processes that caused it were not measured.")) << found[0].sentence;
+  R version_1 = record({});
+  version_1.counter("cgroup.read_bytes", "", R::always(0)).counter("cgroup.write_bytes", "", R::always(0));
+  const auto words = [&] { return version_1.findings("io.local_disk_saturated").at(0).sentence; };
+  EXPECT_NE(words().find("100 % of it by processes outside the job"), std::string::npos) << words();
+  version_1.begin = {{"job.cgroup.blkio", "/slurm/job_7"}};
+  EXPECT_NE(words().find("the job's own requests"), std::string::npos) << "it leaves out the page cache: " << words();
+}
+
 TEST(RuleLocalDisk, CountsTheReadsThatOthersHoldUpWhereThreadsKeepTheirCpus) {
   const auto found = found_on({.own = R::event(60e6, 12e6), .used = R::event(1.8, 1.7)});
   ASSERT_EQ(found.size(), 1U);

@@ -149,6 +149,20 @@ TEST(RuleIrqImbalance, IsSilentWithoutACostOrAPile) {
   EXPECT_TRUE(node_with(false, 0.5).findings("irq.imbalance").empty());
 }
 
+TEST(RuleIrqImbalance, TakesTheCpusOfALargeHostThatAreMeasuredTogetherForNoSingleOne) {
+  R node = node_with(true, 0.02);
+  for (Channel& channel : node.telemetry.channels) {
+    if (channel.metric.starts_with("irq.") && channel.instance == "cpu0") channel.instance = "other_cpus";
+  }
+  node.counter("cpu.softirq", "other_cpus", R::always(0.6e9));  // 0.5 % of each of 120 cpus
+  EXPECT_TRUE(node.findings("irq.imbalance").empty());
+  R beside = node_with(true, 0.5);
+  beside.counter("cpu.softirq", "other_cpus", R::always(6e9));
+  const auto found = beside.findings("irq.imbalance");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].sentence.ends_with("the other cpus spend 2.0 %.")) << found[0].sentence;
+}
+
 TEST(RuleIrqImbalance, LeavesVectorsAloneThatTheKernelOwns) {
   R node = node_with(true, 0.5);
   for (int i = 41; i < 45; ++i) node.begin.emplace_back("irq." + std::to_string(i) + ".managed", "yes");

@@ -48,6 +48,22 @@ TEST(RuleOverRequested, NamesTheOneThatWasLeftOver) {
   EXPECT_NE(cpus[0].remedy.advice.at(0).find("fewer than 16 tasks"), std::string::npos);
 }
 
+TEST(RuleOverRequested, CountsCpusAsSlurmDoes) {
+  R node = job_with(3, 30);
+  node.begin.emplace_back("cpu_threads.0", "0,8 1,9 2,10 3,11 4,12 5,13 6,14 7,15");
+  node.begin.emplace_back("env.SLURM_CPUS_ON_NODE", "16");
+  const auto line = [&] { return node.findings("job.over_requested").at(0).remedy.user.at(0); };
+  EXPECT_TRUE(line().starts_with("#SBATCH --cpus-per-task=6 ")) << "three cores are six cpus: " << line();
+  node.begin.back().second = "8";
+  EXPECT_TRUE(line().starts_with("#SBATCH --cpus-per-task=3 ")) << "cpus are cores: " << line();
+  R memory = job_with(15, 9);
+  set(memory.begin, "env.SLURM_MEM_PER_NODE", "");
+  set(memory.begin, "env.SLURM_MEM_PER_CPU", "2048");
+  EXPECT_EQ(memory.findings("job.over_requested").size(), 1U);
+  memory.begin.emplace_back("env.SLURM_CPUS_ON_NODE", "8");
+  EXPECT_TRUE(memory.findings("job.over_requested").empty()) << "9 of 16 GiB";
+}
+
 TEST(RuleOverRequested, IsSilentOnJobsThatHaveAReason) {
   const auto silent = [](const R& node) { return node.findings("job.over_requested").empty(); };
   EXPECT_TRUE(silent(job_with(12, 20)));

@@ -61,6 +61,16 @@ TEST(RuleStopped, OnlyNotesAProcessNobodyWaitsFor) {
   EXPECT_EQ(found[0].impact.how, "none seen: the job used its cpus as before");
 }
 
+TEST(RuleStopped, AddsUpNoTimesOfManyProcesses) {
+  R node;
+  node.gauge("job.stopped", "", R::event(0, 128)).counter("job.cpu_time", "", R::event(128e9, 0));
+  const auto found = node.findings("job.stopped");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NE(found[0].sentence.find(" processes of the job on n2 on average, for 1"), std::string::npos)
+      << found[0].sentence;
+  EXPECT_EQ(found[0].sentence.find("in total"), std::string::npos) << found[0].sentence;
+}
+
 TEST(RuleStopped, IsSilentOnAJobThatSleeps) {
   R node;
   node.gauge("job.stopped", "", R::always(0)).counter("job.cpu_time", "", R::event(1e9, 0));

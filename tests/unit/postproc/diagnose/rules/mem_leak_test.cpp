@@ -72,6 +72,24 @@ TEST(RuleLeak, WarnsOfTheEndOfTheMemory) {
       << found[0].sentence;
 }
 
+TEST(RuleLeak, CountsAllRanksThatTakeTheSameMemory) {
+  R node;
+  for (const char* rank : {"rank0", "rank1"}) {
+    node.gauge("process.rss_anon", rank, ramp(300 * kMB, 20, 1e9, 10 * kMB), "rank");
+    node.gauge("process.rss", rank, ramp(300 * kMB, 20, 1e9, 10 * kMB), "rank");
+  }
+  node.gauge("mem.available", "", R::always(5e9));
+  const auto expect = [&](const char* words) {
+    const auto found = node.findings("mem.leak_oom_risk");
+    ASSERT_EQ(found.size(), 2U);
+    EXPECT_NE(found[0].sentence.find(words), std::string::npos) << found[0].sentence;
+  };
+  expect("; the job grew at 19.1 MiB/s in all; at that rate the node's memory would have lasted another 4 min 10 s.");
+  // 32 ranks, of which two are measured here.
+  node.gauge("cgroup.memory_anon", "", ramp(9600 * kMB, 20, 1e9, 320 * kMB));
+  expect("; the job grew at 305 MiB/s in all; at that rate the node's memory would have lasted another 15.6 s.");
+}
+
 /// A leak of 20 MB/s to the end of the run, on a node with 500 GB free; the job may have 8 GB, and had 6 GB at the end.
 R limited(double cache) {
   R node;

@@ -39,6 +39,9 @@ TEST(RuleReclaimThrash, FindsFilesThatWereDroppedAndReadAgain) {
       << found[0].sentence;
   ASSERT_FALSE(found[0].remedy.user.empty());
   EXPECT_NE(found[0].remedy.user[0].find("--mem=8G"), std::string::npos) << found[0].remedy.user[0];
+  node.begin.emplace_back("memory.total", "6000000000");
+  const Remedy of_small_node = node.findings("mem.reclaim_thrash").at(0).remedy;
+  EXPECT_TRUE(of_small_node.user.at(0).starts_with("grep ")) << "the node has less: " << of_small_node.user.at(0);
   for (Channel& channel : node.telemetry.channels) {
     if (channel.instance == "job") channel.instance = "step_0";
   }

@@ -64,6 +64,17 @@ TEST(RuleSwap, AsksForTheMemoryThatTheJobHadInMemoryAndSwap) {
       << found[0].sentence;
 }
 
+TEST(RuleSwap, AsksForNoMoreThanTheNodeHas) {
+  R node = with_own_wait(0.2e9);
+  node.begin.emplace_back("memory.total", "13000000000");
+  const Remedy tight = node.findings("mem.swap_activity").at(0).remedy;
+  for (const std::string& line : tight.user) EXPECT_EQ(line.find("--mem"), std::string::npos) << line;
+  EXPECT_TRUE(tight.advice.at(0).starts_with("Ask for more than 11444M of memory")) << tight.advice.at(0);
+  node.begin.back().second = "11000000000";
+  EXPECT_EQ(node.findings("mem.swap_activity").at(0).remedy.advice.at(0),
+            "The job needs more memory than n2 has: use more nodes, or nodes with more memory.");
+}
+
 TEST(RuleSwap, SaysWhatWasSeenWhereTheSwapOfTheJobIsNotCounted) {
   R node;
   node.counter("vmstat.pswpin", "", R::event(0, kPages)).counter("pressure.memory_some", "", R::event(0, 0.4e9));
@@ -93,6 +104,19 @@ TEST(RuleSwap, DoesNotChargeTheJobWithTheSwappingOfOthers) {
       << found[0].sentence;
   for (const std::string& line : found[0].remedy.user) EXPECT_EQ(line.find("--mem"), std::string::npos) << line;
   EXPECT_EQ(found[0].remedy.advice.at(0), "Ask for as much memory as the job uses.");
+}
+
+TEST(RuleSwap, ChargesNoJobThatHadNothingInSwapWhereItsWaitingIsNotCounted) {
+  R node;
+  node.counter("vmstat.pswpin", "", R::event(0, kPages)).counter("pressure.memory_some", "", R::event(0, 0.4e9));
+  node.gauge("group.memory", "job", R::always(8e9)).gauge("group.swap", "job", R::always(0));
+  node.begin = {{"env.SLURM_JOB_ID", "7"}};
+  const auto found = node.findings("mem.swap_activity");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::notice);
+  EXPECT_FALSE(found[0].impact.seconds.has_value());
+  EXPECT_TRUE(found[0].sentence.ends_with("; the job had nothing in swap.")) << found[0].sentence;
+  for (const std::string& line : found[0].remedy.user) EXPECT_EQ(line.find("--mem"), std::string::npos) << line;
 }
 
 TEST(RuleSwap, TakesPagesThatOnlyLeaveForUnused) {

@@ -91,6 +91,9 @@ TEST(RuleSocketFallback, IsSilentWhereTheFabricIsUsedOrThereIsNone) {
 TEST(RuleSocketFallback, IsSilentOnARendezvousAndOnReadingData) {
   EXPECT_TRUE(training(0.5, 0.5).findings("nccl.socket_fallback").empty());
   EXPECT_TRUE(training(15, 900).findings("nccl.socket_fallback").empty());
+  R within_node = training(0.5, 0.5);
+  within_node.counter("net.tx_bytes", "ns2/lo", R::always(400e6)).counter("net.rx_bytes", "ns2/lo", R::always(400e6));
+  EXPECT_TRUE(within_node.findings("nccl.socket_fallback").empty()) << "ranks of one node";
 }
 
 TEST(RuleSocketFallback, SaysWhatItCouldNotMeasure) {

@@ -40,6 +40,14 @@ TEST(RuleCongestion, SeesARateThatIsNeverExceeded) {
   EXPECT_TRUE(explained_by(node, found, "net.tcp_retrans_fault")) << "it is the reason for the loss";
 }
 
+TEST(RuleCongestion, LeavesOutWhatRanksOfTheNodeExchange) {
+  R node = record(bursts(125e6, R::always(25e6)), 800);
+  node.counter("net.rx_bytes", "lo", R::always(2e9));
+  const auto found = node.findings("net.congestion");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 25e6, 2e6);
+}
+
 TEST(RuleCongestion, SaysThatAllPeersAreAffected) {
   R node = record(bursts(125e6, R::always(25e6)), 800);
   for (const char* peer : {"10.0.0.1", "10.0.0.3"}) {

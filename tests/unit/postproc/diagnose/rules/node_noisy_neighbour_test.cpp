@@ -65,6 +65,16 @@ TEST(RuleNeighbour, CountsProcessesOfAMomentOnlyInAControlGroup) {
   EXPECT_EQ(of(node).size(), 1U);
 }
 
+TEST(RuleNeighbour, AccusesNobodyWhereSomeProcessesOfTheJobAreNotMeasured) {
+  R node = disk({});
+  node.gauge("job.processes", "", R::always(64));
+  EXPECT_TRUE(of(node).empty());
+  node.counter("cgroup.read_bytes", "", R::event(8e6, 5e6)).counter("cgroup.write_bytes", "", R::event(0, 1e6));
+  EXPECT_EQ(of(node).size(), 1U);
+  node.begin = {{"job.cgroup.blkio", "/slurm/job_7"}};
+  EXPECT_TRUE(of(node).empty()) << "a control group of version 1 leaves out writes through the page cache";
+}
+
 TEST(RuleNeighbour, RemembersWhatTheJobWroteAMinuteBefore) {
   R node = disk({});
   node.counter(
@@ -122,6 +132,16 @@ TEST(RuleNeighbour, SaysWhoHeldTheMemory) {
       << found[0].sentence;
   EXPECT_TRUE(of(memory(1, 50)).empty()) << "the job itself fills it";
   EXPECT_TRUE(of(memory(20, 10)).empty()) << "plenty is left";
+}
+
+TEST(RuleNeighbour, TakesNoMemoryOfTheJobForThatOfOthers) {
+  R node = memory(1, 10);
+  for (Channel& channel : node.telemetry.channels) {
+    if (channel.metric == "cgroup.memory_current") channel.metric = "process.rss";
+  }
+  EXPECT_EQ(of(node).size(), 1U);
+  node.gauge("job.processes", "", R::always(64));
+  EXPECT_TRUE(of(node).empty()) << "16 of 64 ranks are measured";
 }
 
 TEST(RuleNeighbour, SaysWhatWasNotMeasured) {

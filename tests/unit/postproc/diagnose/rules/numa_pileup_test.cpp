@@ -49,6 +49,12 @@ TEST(RuleNumaPileup, FindsANodeThatIsFullBesideAnEmptyOne) {
   EXPECT_NE(found[0].remedy.admin[0].find("it is 1"), std::string::npos) << found[0].remedy.admin[0];
 }
 
+TEST(RuleNumaPileup, LeavesAJobAtTheLimitOfItsControlGroupToThatLimit) {
+  R node = machine({kFills}, {R::always(7)}, kScans, kWaits);
+  node.gauge("group.memory", "job", R::always(3.9 * kGiB)).gauge("group.memory_limit", "job", R::always(4 * kGiB));
+  EXPECT_TRUE(node.findings("numa.single_node_pileup").empty());
+}
+
 TEST(RuleNumaPileup, BelievesTheJobsOwnWaitingMore) {
   R node = machine({kFills}, {R::always(7)}, kScans, R::always(0));
   node.counter("cgroup.memory_some", "", kWaits);
