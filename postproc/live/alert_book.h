@@ -59,7 +59,7 @@ class AlertBook {
     bool published = false;
     bool again = false;  // withdrawn once: it must come back strong, and over
     int runs = 0;        // in which it was seen
-    int missed = 0;      // detection runs in a row
+    int missed = 0;      // detection runs in a row; of those that judge it, unless it is open
   };
   Entry* find(const Alert& alert, const std::vector<const Entry*>& taken);
   [[nodiscard]] static std::optional<AlertNews> news_of(const Entry& entry, bool ended);

@@ -271,6 +271,40 @@ TEST(AlertBook, ForgottenIsNotWithdrawn) {
   }
 }
 
+TEST(AlertBook, ClosesWhatWasOpenBeforeAPauseThatIsLongerThanABlock) {
+  AlertBook book;
+  EXPECT_EQ(published(book, DetectionRun(100).with(94, 100, Tier::strong)), News{AlertNews::opened});
+  const auto later = [](std::int64_t first_seconds) {
+    DetectionRun run(100);
+    run.block.starts = false;
+    run.block.first_ns = first_seconds * kSecond;
+    return run;
+  };
+  EXPECT_EQ(published(book, later(3600)), News{});
+  EXPECT_EQ(published(book, later(3601)), News{});
+  EXPECT_TRUE(book.expects_news());
+  EXPECT_EQ(published(book, later(3602)), News{AlertNews::closed});
+  EXPECT_EQ(published(book, later(3603)), News{});
+  EXPECT_FALSE(book.expects_news());
+  ASSERT_EQ(book.published().size(), 1U);
+  EXPECT_EQ(book.published()[0].state, AlertState::closed);
+  EXPECT_EQ(book.published()[0].end_ns, 100 * kSecond);
+}
+
+TEST(AlertBook, GoesOnWithAnOpenOneThatFillsTheBlock) {
+  AlertBook book;
+  EXPECT_EQ(published(book, DetectionRun(100).with(94, 100, Tier::strong)), News{AlertNews::opened});
+  DetectionRun later(100);
+  later.block.starts = false;
+  later.block.first_ns = 96 * kSecond;
+  for (int run = 0; run < 5; ++run) {
+    DetectionRun seen = later;
+    EXPECT_EQ(published(book, seen.with(0, 100, Tier::strong)), News{});
+  }
+  EXPECT_TRUE(book.expects_news());
+  EXPECT_EQ(published(book, later, true), News{AlertNews::closed}) << "the job has ended";
+}
+
 TEST(AlertBook, IsSilentWhileLittleIsKnown) {
   AlertBook book;
   EXPECT_EQ(published(book, DetectionRun(50).with(40, 46, Tier::strong)), News{});
