@@ -87,6 +87,18 @@ TEST_F(LocalLedger, IsPrivateAndGrowsByLines) {
   EXPECT_EQ(status.st_mode & 0777, 0600U);
 }
 
+TEST_F(LocalLedger, KeepsALineBehindOneThatWasCutOff) {
+  append("1");
+  std::ofstream(ledger_, std::ios::app) << text().substr(0, 20);
+  append("2");
+  append("3");
+  const ParsedLedger parsed = parse_ledger(text(), kNow);
+  EXPECT_EQ(parsed.refused, 1U);
+  ASSERT_EQ(parsed.lines.size(), 3U);
+  EXPECT_EQ(parsed.lines[1].job, "2");
+  EXPECT_EQ(parsed.lines[2].job, "3");
+}
+
 TEST_F(LocalLedger, ForgetsJobsThatAreTooOld) {
   const LedgerLimits limits{.age_ns = 100 * kHourNs};
   append("1", 130 * kHourNs, limits);
