@@ -91,13 +91,14 @@ class Watch {
   /// NODE.h5.part is being written; a NODE.h5 that was closed before we came is of no interest.
   void list_nodes() {
     std::error_code error;
-    std::filesystem::directory_iterator entries(options_.directory, error);
+    std::filesystem::directory_iterator entry(options_.directory, error);
     if (error) {
       if (!nodes_.empty() || in_step()) return;  // it may come (back)
       throw Error(directory() + ": " + error.message());
     }
-    for (const auto& entry : entries) {
-      const std::string name = entry.path().filename().string();
+    // Where a file server fails in the middle, the rest is there at the next look.
+    for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
       if (name.front() == '.') continue;
       if (name.ends_with(kTrace) || is_node_folder(name)) ended_before_ = true;
       if (!name.ends_with(kPart)) {
