@@ -123,7 +123,9 @@ class LocalLedger {
   }
 
   void write_anew(const std::string& more, std::int64_t now_utc_ns) const {
-    ParsedLedger kept = parse_ledger(read_text_file(path_, kLargestLedger, FileOf::ours), now_utc_ns);
+    // Its lines were checked when they came. A clock that is behind by now must not cost those of the last days.
+    const std::int64_t latest = now_utc_ns + limits_.age_ns;
+    ParsedLedger kept = parse_ledger(read_text_file(path_, kLargestLedger, FileOf::ours), latest);
     std::erase_if(kept.lines, [&](const LedgerLine& line) { return line.end_utc_ns < now_utc_ns - limits_.age_ns; });
     std::string text = render_ledger(kept.lines);
     const std::size_t half = limits_.bytes / 2;

@@ -117,6 +117,14 @@ TEST_F(LocalLedger, KeepsTheNewestHalfWhereItIsTooLarge) {
   EXPECT_EQ(jobs(), (Jobs{"104", "105"}));
 }
 
+TEST_F(LocalLedger, KeepsItsLinesWhereTheClockWasSetBack) {
+  append("100");
+  const LedgerLimits limits{.bytes = 5 * text().size() + 10};
+  for (int job = 101; job < 105; ++job) append(std::to_string(job), kHourNs, limits);
+  append_lines(ledger_, std::vector{line_of("105", "n1", 11 * kHourNs)}, kNow - 10 * kHourNs, limits);
+  EXPECT_EQ(jobs(), (Jobs{"104", "105"}));
+}
+
 TEST_F(LocalLedger, LetsNoUserPushOutTheLinesOfOthers) {
   append("100", kHourNs, {}, "bob");
   const LedgerLimits limits{.bytes = 10 * text().size() + 10};
