@@ -151,6 +151,10 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
   return changes;
 }
 
+void AlertBook::number_after(const AlertBook& earlier) {
+  numbers_ = std::max(numbers_, earlier.numbers_);
+}
+
 bool AlertBook::expects_news() const {
   return std::any_of(entries_.begin(), entries_.end(), [](const Entry& entry) {
     return (entry.published && (entry.alert.state == AlertState::open || entry.missed > 0)) ||

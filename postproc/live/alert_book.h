@@ -48,6 +48,9 @@ class AlertBook {
   [[nodiscard]] std::vector<AlertChange> update(const Detection& detection, const LiveBlock& block, bool ended,
                                                 const std::function<void(Episode&)>& second_opinion = {});
 
+  /// The numbers of its alerts follow those of an earlier trace of the same node.
+  void number_after(const AlertBook& earlier);
+
   /// An alert is open or not published yet: the next detection run should not wait.
   [[nodiscard]] bool expects_news() const;
   [[nodiscard]] std::vector<Alert> published() const;

@@ -229,6 +229,19 @@ TEST(AlertBook, TellsOnceWhenItOpensAndOnceWhenItCloses) {
   EXPECT_EQ(book.published()[0].begin_ns, 84'500'000'000);
 }
 
+TEST(AlertBook, NumbersItsAlertsAfterThoseOfAnEarlierTrace) {
+  AlertBook earlier;
+  EXPECT_EQ(published(earlier, DetectionRun(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
+  AlertBook book;
+  book.number_after(earlier);
+  EXPECT_EQ(published(book, DetectionRun(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
+  EXPECT_EQ(book.published().at(0).number, 2);
+  book.number_after(AlertBook());
+  EXPECT_EQ(published(book, DetectionRun(100).with(84, 90, Tier::strong).with(94, 100, Tier::strong)),
+            (News{AlertNews::closed, AlertNews::opened}));
+  EXPECT_EQ(book.published().at(1).number, 3);
+}
+
 TEST(AlertBook, TakesBackOnlyBySayingSo) {
   AlertBook book;
   EXPECT_EQ(published(book, DetectionRun(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
