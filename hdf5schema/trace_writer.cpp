@@ -139,6 +139,7 @@ struct TraceWriter::Impl {
   std::atomic<std::uint64_t> rows_lost_behind{0};  // those for which the writer was too slow, not reported yet
   std::atomic<std::uint64_t> channels{0};
   std::atomic<std::int64_t> flushed_until{0};
+  std::atomic<Writing> writing{Writing::goes_on};
 
   Semaphore work;
   std::mutex jitter_mutex;
@@ -169,7 +170,7 @@ struct TraceWriter::Impl {
   [[nodiscard]] std::uint64_t raw_bytes_of_steps();
   [[nodiscard]] bool room_for(std::uint64_t raw);
   void make_compact();
-  void fail(const std::string& why);
+  void fail(const std::string& why, Writing state);
   void note(std::int64_t time_ns, std::string_view code, std::string_view text);
 };
 
@@ -387,7 +388,7 @@ void TraceWriter::Impl::begin_segment() noexcept {
     for (FamilyId id = 0; id < families.size(); ++id) write_keys(id);
   } catch (const std::exception& error) {
     broken = true;
-    return fail(error.what());
+    return fail(error.what(), Writing::is_over);
   }
   std::unique_ptr<TraceFile> fresh;
   std::unique_ptr<DiskSpace> fresh_disk;
@@ -408,7 +409,7 @@ void TraceWriter::Impl::begin_segment() noexcept {
   } catch (const std::exception& error) {
     std::filesystem::remove(next, ignored);
     broken = true;
-    return fail(error.what());
+    return fail(error.what(), Writing::is_over);
   }
   file = std::move(fresh);
   file->was_renamed(part);
@@ -538,7 +539,8 @@ TraceWriter::Status TraceWriter::status() const {
                 .rows = impl_->rows,
                 .rows_lost = impl_->rows_lost,
                 .channels = impl_->channels,
-                .flushed_until_ns = impl_->flushed_until};
+                .flushed_until_ns = impl_->flushed_until,
+                .writing = impl_->writing};
   const std::lock_guard lock(impl_->mutex);
   status.failure = impl_->failure;
   status.not_rewritten = impl_->not_rewritten;
@@ -586,10 +588,11 @@ void TraceWriter::Impl::write_full(bool last) {
         scratch = {};
         bytes = disk->size();
         gave_up = false;
+        if (writing != Writing::is_over) writing = Writing::goes_on;
       } catch (const Error& error) {
         broken = true;
         until = 0;
-        fail(error.what());
+        fail(error.what(), Writing::is_over);
         for (const auto& [axis, handed] : batch) lose(*axis, *handed);
       }
     } else {
@@ -628,20 +631,21 @@ bool TraceWriter::Impl::room_for(std::uint64_t raw) {
   // Events about lost rows always fit: memory below the limit is kept free for them.
   const bool has_rows = raw > 0;
   if (has_rows && limits.max_bytes > 0 && disk->size() + raw / 4 + kReserveBytes / 8 > limits.max_bytes) {
-    fail("the trace reached its limit of " + std::to_string(limits.max_bytes) + " bytes");
+    fail("the trace reached its limit of " + std::to_string(limits.max_bytes) + " bytes", Writing::is_over);
     return false;
   }
   if (const int error = disk->reserve(deflate_runs_bound(raw) + kReserveBytes); error != 0) {
     incomplete = true;
-    fail(std::generic_category().message(error));
+    fail(std::generic_category().message(error), Writing::fails_now);
     return false;
   }
   return true;
 }
 
-void TraceWriter::Impl::fail(const std::string& why) {
+void TraceWriter::Impl::fail(const std::string& why, Writing state) {
   const std::lock_guard lock(mutex);
   failure = why;
+  writing = std::max(writing.load(), state);
 }
 
 void TraceWriter::Impl::note(std::int64_t time_ns, std::string_view code, std::string_view text) {
@@ -665,7 +669,7 @@ void TraceWriter::Impl::lose(const Axis& axis, const HandOver& handed) {
       const std::lock_guard lock(mutex);
       why = failure;
     }
-    note(handed.buffer.times().front(), "rows_lost", "rows are lost from here on: " + why);
+    note(handed.buffer.times().front(), "rows_lost", "rows are lost: " + why);
   }
   gave_up = true;
 }

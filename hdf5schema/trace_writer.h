@@ -65,13 +65,16 @@ class TraceWriter {
   void append_step(const TrainingStep& step) noexcept;
   void append_clock(const ClockPair& pair) noexcept;
 
+  /// Whether rows get into the file. A disk that is full now may have space again later; what is over stays so.
+  enum class Writing : std::uint8_t { goes_on, fails_now, is_over };
   struct Status {
     std::uint64_t bytes = 0;  // size of the file so far
     std::uint64_t rows = 0;   // appended
     std::uint64_t rows_lost = 0;
     std::uint64_t channels = 0;
     std::int64_t flushed_until_ns = 0;
-    std::string failure;        // "" or one line: "no space left on device"
+    Writing writing = Writing::goes_on;
+    std::string failure;        // the last one: "" or one line: "no space left on device"
     std::string not_rewritten;  // after close(): "" or why the trace stays as it was recorded, and whole
   };
   [[nodiscard]] Status status() const;

@@ -131,6 +131,9 @@ bool RunDirectory::enter(milliseconds limit) {
     if (errno == ENOENT) return false;
     throw system_error(path_, errno);
   }
+  // The files in it are written once: of a launch of weeks, systemd-tmpfiles would delete them in /tmp after ten days.
+  // It leaves a locked directory alone. https://www.freedesktop.org/software/systemd/man/latest/tmpfiles.d.html
+  ::flock(directory_.get(), LOCK_SH | LOCK_NB);
   lock_ = Descriptor(::openat(directory_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!lock_) {
     if (errno == ENOENT) return false;

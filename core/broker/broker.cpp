@@ -56,7 +56,9 @@ constexpr auto kLedgerLimit = 10s;     // for a line of this node's ledger, afte
 constexpr char kMuchToDo = '*';        // instead of the usual byte of a deliverer
 constexpr auto kKillLimit = 1s;
 constexpr int kLowestPriority = 19;
-constexpr int kMostSamplers = 3;  // it is started again if it fails or is killed while the job goes on
+constexpr int kMostSamplers = 3;     // it is started again if it fails or is killed while the job goes on
+constexpr auto kLongRecording = 1h;  // failures before one as long do not count any more
+constexpr int kMostTraces = 1000;    // of a run on this node
 
 void say(int priority, const BrokerOptions& options, const std::string& text) {
   ::syslog(LOG_DAEMON | priority, "reveal: job %s: %s", options.job.c_str(), text.c_str());
@@ -182,11 +184,13 @@ class Broker {
     bool recorded = options_.orphan && !over();
     bool failed = false;
     for (int samplers = 1; !options_.orphan && !over(); ++samplers) {
+      const auto begun = SteadyClock::now();
       ChildProcess sampler = start_sampler();
       const int end = watch(sampler);
+      if (SteadyClock::now() - begun >= kLongRecording) samplers = 1;
       recorded = recorded || end != kTooShort;
       failed = end != kTooShort && end != kSampled && !over();
-      if (end == kSampled || end == kTooShort || over() || samplers == kMostSamplers) break;
+      if (end == kSampled || end == kTooShort || over() || samplers == kMostSamplers || is_full()) break;
       const std::string how = end > 128 ? "was ended by signal " + std::to_string(end - 128) : "failed";
       say(LOG_NOTICE, options_, "the sampler " + how + "; it is started again");
       signals_.wait(kLook);
@@ -206,6 +210,9 @@ class Broker {
   [[nodiscard]] bool over() const {
     return signals_.stop() || job_gone_ || ::access(options_.disable_file.c_str(), F_OK) == 0;
   }
+
+  /// Its traces together have as many bytes as one may have: another one could be too much for seal_job_spool().
+  [[nodiscard]] bool is_full() const { return limits_.run > 0 && trace_bytes() >= static_cast<double>(limits_.run); }
 
   // The directory first: a requeued job begins with this one as soon as the lock is free.
   void finish(bool failed) {
@@ -378,12 +385,14 @@ class Broker {
   /// The size of this node's traces, by their names: the folder is the user's.
   [[nodiscard]] double trace_bytes() const {
     double bytes = 0;
-    for (int run = 1; run <= kMostSamplers; ++run) {
+    bool found = true;
+    for (int run = 1; found && run <= kMostTraces; ++run) {
+      found = false;
       for (const char* ending : {".h5", ".h5.part"}) {
         struct stat status {};
-        if (::lstat((spool_ / (name_of_trace(run) + ending)).c_str(), &status) == 0 && S_ISREG(status.st_mode)) {
-          bytes += static_cast<double>(status.st_size);
-        }
+        if (::lstat((spool_ / (name_of_trace(run) + ending)).c_str(), &status) != 0) continue;
+        found = true;
+        if (S_ISREG(status.st_mode)) bytes += static_cast<double>(status.st_size);
       }
     }
     return bytes;

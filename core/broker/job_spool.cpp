@@ -171,6 +171,11 @@ struct SpoolUse {
   std::map<uid_t, std::uint64_t> bytes;  // by user; files of root count for the user who may read them
   std::string oldest;                    // run
   time_t since = 0;                      // its age
+
+  void add(const struct stat& status, uid_t reader) {
+    constexpr std::uint64_t kBlock = 512;
+    bytes[status.st_uid != 0 ? status.st_uid : reader] += static_cast<std::uint64_t>(status.st_blocks) * kBlock;
+  }
 };
 
 /// Returns the user who may read a folder that has been handed to root; 0 if there is none.
@@ -180,22 +185,33 @@ uid_t reader_of(const std::filesystem::path& folder) {
   return sealed && found.entries[1].tag == ACL_USER ? found.entries[1].id : 0;
 }
 
+constexpr int kMostCountedFiles = 200'000;
+
+/// The files in a folder of the spool. Where one is removed meanwhile, as the user may do, the rest of this folder is
+/// left out, and not that of the spool.
+void count_files(const std::filesystem::path& folder, uid_t reader, int& files, SpoolUse& use) {
+  std::error_code error;
+  for (std::filesystem::recursive_directory_iterator entry(folder, error), end;
+       !error && entry != end && files < kMostCountedFiles; entry.increment(error), ++files) {
+    struct stat status {};
+    if (::lstat(entry->path().c_str(), &status) == 0) use.add(status, reader);
+  }
+}
+
+/// Follows no link: it only counts.
 SpoolUse use_of(const std::filesystem::path& spool) {
-  constexpr int kMostFiles = 200'000;
-  constexpr std::uint64_t kBlock = 512;
   SpoolUse use;
-  uid_t reader = 0;
   int files = 0;
   std::error_code error;
-  // Follows no link: it only counts.
-  for (std::filesystem::recursive_directory_iterator entry(spool, error), end;
-       !error && entry != end && files < kMostFiles; entry.increment(error), ++files) {
+  for (std::filesystem::directory_iterator entry(spool, error), end;
+       !error && entry != end && files < kMostCountedFiles; entry.increment(error), ++files) {
     struct stat status {};
     if (::lstat(entry->path().c_str(), &status) != 0) continue;
-    if (entry.depth() == 0) reader = reader_of(entry->path());
-    use.bytes[status.st_uid != 0 ? status.st_uid : reader] += static_cast<std::uint64_t>(status.st_blocks) * kBlock;
+    const uid_t reader = reader_of(entry->path());
+    use.add(status, reader);
+    if (S_ISDIR(status.st_mode)) count_files(entry->path(), reader, files, use);
     const std::string name = entry->path().filename().string();
-    if (entry.depth() > 0 || name[0] < '0' || name[0] > '9') continue;
+    if (name[0] < '0' || name[0] > '9') continue;
     if (use.oldest.empty() || status.st_ctime < use.since) {
       use.oldest = name;
       use.since = status.st_ctime;

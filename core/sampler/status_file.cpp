@@ -52,6 +52,12 @@ std::string with_intervals(Json status, UsualRanges::Closed closed) {
 
 }  // namespace
 
+bool directory_is_gone(const std::filesystem::path& directory) noexcept {
+  std::error_code ignored;
+  const std::filesystem::file_type type = std::filesystem::status(directory, ignored).type();
+  return type != std::filesystem::file_type::directory && type != std::filesystem::file_type::none;
+}
+
 StatusFile::StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress,
                        const TraceWriter& writer, const UsualRanges& ranges, std::chrono::milliseconds period)
     : path_(trace.parent_path() / (node + ".status.json")),
@@ -80,9 +86,8 @@ void StatusFile::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     wake_.wait_for(lock, stop, period_, [] { return false; });
     if (stop.stop_requested()) return;
-    std::error_code ignored;
     const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
-    if (!std::filesystem::is_directory(folder, ignored) || !writer_.status().failure.empty()) hopeless_ = true;
+    if (directory_is_gone(folder) || writer_.status().writing == TraceWriter::Writing::is_over) hopeless_ = true;
     write();
   }
 }
@@ -101,6 +106,7 @@ void StatusFile::write() const {
 
 std::string StatusFile::text() const {
   const TraceWriter::Status trace = writer_.status();
+  const bool is_written = trace.writing == TraceWriter::Writing::goes_on;
   const double elapsed = static_cast<double>(read_clock(CLOCK_MONOTONIC) - began_) * 1e-9;
   const double used = static_cast<double>(read_clock(CLOCK_PROCESS_CPUTIME_ID)) * 1e-9;
   Json status = {
@@ -116,7 +122,7 @@ std::string StatusFile::text() const {
       {"rows", trace.rows},
       {"rows_lost", trace.rows_lost},
       {"bytes", trace.bytes},
-      {"failure", trace.failure.substr(0, kLongestFailure)},
+      {"failure", is_written ? "" : trace.failure.substr(0, kLongestFailure)},
       {"cpu_seconds", used},
       {"cpu_percent_of_core", elapsed > 0 ? 100 * used / elapsed : 0.0},
   };

@@ -25,6 +25,10 @@ struct Progress {
   std::atomic<std::int64_t> iterations_planned{0};  // as the job states it; 0: it does not
 };
 
+/// No directory is there. False also while its file system does not answer, or refuses for now: a ticket may be
+/// renewed.
+[[nodiscard]] bool directory_is_gone(const std::filesystem::path& directory) noexcept;
+
 class StatusFile {
  public:
   StatusFile(const std::filesystem::path& trace, std::string node, const Progress& progress, const TraceWriter& writer,
@@ -34,7 +38,7 @@ class StatusFile {
   StatusFile(const StatusFile&) = delete;
   StatusFile& operator=(const StatusFile&) = delete;
 
-  /// The directory of the trace is gone, or the trace can no longer be written.
+  /// The directory of the trace is gone, or no row will be written any more. A full disk may have space again.
   [[nodiscard]] bool hopeless() const noexcept { return hopeless_; }
 
  private:

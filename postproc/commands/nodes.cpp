@@ -31,7 +31,8 @@ namespace fs = std::filesystem;
 constexpr const char* kArchivedReport = "report.json";
 constexpr std::string_view kStandardInput = "-";
 constexpr std::size_t kLargestUntold = std::size_t{64} << 20;
-constexpr std::int64_t kFirstDigest = std::int64_t{24} * 3600 * 1'000'000'000;  // it tells of so long
+constexpr std::int64_t kFirstDigest = std::int64_t{24} * 3600 * 1'000'000'000;      // it tells of so long
+constexpr std::int64_t kMostBehind = std::int64_t{90} * 24 * 3600 * 1'000'000'000;  // that a clock is behind
 
 bool has_report(const fs::path& directory) {
   struct stat status {};
@@ -213,8 +214,11 @@ class Nodes final : public Command {
   bool read_ledger(std::int64_t now, const OwnerKey& owners, NodeLedger& ledger, std::size_t& refused) const {
     std::error_code error;
     if (ledger_.empty() || (adds() && !fs::exists(ledger_, error))) return false;
+    // A ledger that is kept was checked line by line before. It is written anew without what is refused here: a clock
+    // that is behind today must not cost the lines of the last days.
+    const std::int64_t latest = ledger_ == kStandardInput ? now : now + std::min(option_ns(keep_), kMostBehind);
     const auto add = [&](std::string_view lines) {
-      ParsedLedger parsed = parse_ledger(lines, now);
+      ParsedLedger parsed = parse_ledger(lines, latest);
       refused += parsed.refused;
       for (LedgerLine& line : parsed.lines) {
         if (owners.is_new() && !line.owner.empty()) line.owner = owners.pseudonym_of_hash(line.owner);

@@ -14,6 +14,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
 #include "hdf5schema/zlib_text.h"
 #include "postproc/telemetry/job_files.h"
@@ -100,6 +101,23 @@ bool is_trace(const fs::path& file) {
   }
 }
 
+/// "report.json" of ".report.json.4711.tmp", "n1.h5" of ".n1.h5.delivering": a process that was killed left the half
+/// that it had written (private_files.h, trace_writer.cpp, status_file.cpp). "" for other names.
+std::string whole_of_half(std::string_view name) {
+  constexpr std::string_view kHalves[] = {".delivering", ".compact", ".next", ".last", ".new"};
+  constexpr std::string_view kTemporary = ".tmp";  // behind the number of the process
+  if (!name.starts_with('.')) return "";
+  name.remove_prefix(1);
+  for (const std::string_view ending : kHalves) {
+    if (name.ends_with(ending)) return std::string(name.substr(0, name.size() - ending.size()));
+  }
+  if (!name.ends_with(kTemporary)) return "";
+  name.remove_suffix(kTemporary.size());
+  const std::size_t dot = name.rfind('.');
+  const bool numbered = dot != std::string_view::npos && parse_int(name.substr(dot + 1)).value_or(0) > 0;
+  return numbered ? std::string(name.substr(0, dot)) : "";
+}
+
 void add_files_of_node(const std::string& node, std::set<std::string>& names) {
   for (const std::string_view ending : kNodeFileEndings) names.insert(node + std::string(ending));
 }
@@ -139,8 +157,11 @@ void mark_ours(std::vector<RunFolder>& folders) {
   for (RunFolder& place : folders) {
     const bool first = &place == &folders.front();
     for (RunFile& file : place.files) {
-      const bool run = first && (of_run.contains(file.name) || file.name.starts_with(kMergePartBegin));
-      file.ours = file.ours && (run || of_nodes.contains(file.name));
+      const bool rests = utc_now_ns() - file.changed_utc_ns >= kStillWritten;
+      const std::string whole = rests ? whole_of_half(file.name) : "";
+      const std::string& name = whole.empty() ? file.name : whole;
+      const bool run = first && (of_run.contains(name) || file.name.starts_with(kMergePartBegin));
+      file.ours = file.ours && (run || of_nodes.contains(name));
     }
   }
 }

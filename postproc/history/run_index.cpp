@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <iterator>
 #include <set>
 #include <thread>
 
@@ -34,6 +35,23 @@ constexpr std::size_t kMostEntries = 5000;  // entries of a folder with job dire
 constexpr std::size_t kMostRecords = 300;
 constexpr std::size_t kMostRoots = 200;
 constexpr std::size_t kLargestRoots = 1 << 20;
+
+/// The disk is full, or another program is in the index: it is as it was, and is not put aside for that.
+class IndexNotUsable final : public Error {
+ public:
+  using Error::Error;
+};
+
+[[noreturn]] void throw_index_error(sqlite3* database) {
+  if (database == nullptr) throw IndexNotUsable("not enough memory");
+  // A quota is a write that failed. https://www.sqlite.org/rescode.html
+  constexpr int kPassing[] = {SQLITE_FULL, SQLITE_NOMEM, SQLITE_BUSY, SQLITE_LOCKED, SQLITE_IOERR_WRITE};
+  const int code = ::sqlite3_extended_errcode(database);
+  const bool passes = std::any_of(std::begin(kPassing), std::end(kPassing),
+                                  [code](int passing) { return code == passing || (code & 0xff) == passing; });
+  if (passes) throw IndexNotUsable(::sqlite3_errmsg(database));
+  throw Error(::sqlite3_errmsg(database));
+}
 
 /// A statement that is finalised whatever happens.
 class Statement {
@@ -66,7 +84,7 @@ class Statement {
   }
 
  private:
-  [[noreturn]] void fail() const { throw Error(::sqlite3_errmsg(database_)); }
+  [[noreturn]] void fail() const { throw_index_error(database_); }
 
   sqlite3* database_;
   sqlite3_stmt* statement_ = nullptr;
@@ -175,6 +193,8 @@ RunIndex::RunIndex(const fs::path& directory) : directory_(directory) {
   try {
     try {
       open();
+    } catch (const IndexNotUsable&) {
+      throw;
     } catch (const Error&) {
       rebuilt_ = true;
       close();
@@ -200,9 +220,7 @@ RunIndex::~RunIndex() {
 void RunIndex::open() {
   const std::string path = (directory_ / kDatabase).string();
   constexpr int kFlags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOFOLLOW;
-  if (::sqlite3_open_v2(path.c_str(), &database_, kFlags, nullptr) != SQLITE_OK) {
-    throw Error(database_ == nullptr ? "not enough memory" : ::sqlite3_errmsg(database_));
-  }
+  if (::sqlite3_open_v2(path.c_str(), &database_, kFlags, nullptr) != SQLITE_OK) throw_index_error(database_);
   ::sqlite3_busy_timeout(database_, kBusyMs);
   execute(
       database_,

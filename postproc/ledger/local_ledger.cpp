@@ -80,11 +80,14 @@ class LocalLedger {
   }
 
   void add(std::span<const LedgerLine> lines, std::int64_t now_utc_ns) {
-    const std::string text = render_ledger(lines);
+    std::string text = render_ledger(lines);
     const bool is_full = static_cast<std::uintmax_t>(size_) + text.size() > limits_.bytes;
     if (is_full || first_end() < now_utc_ns - limits_.age_ns - kOncePerDay) {
       write_anew(text, now_utc_ns);
-    } else if (!write_all(file_.get(), text)) {
+      return;
+    }
+    if (ends_in_part_of_a_line()) text.insert(0, 1, '\n');
+    if (!write_all(file_.get(), text)) {
       const int why = errno;
       static_cast<void>(::ftruncate(file_.get(), size_));
       throw system_error(path_.string(), why);
@@ -102,6 +105,12 @@ class LocalLedger {
     return file;
   }
 
+  /// Left by a writer that was killed, or a node that lost power: it must not take the next line along.
+  [[nodiscard]] bool ends_in_part_of_a_line() const {
+    char last = '\n';
+    return size_ > 0 && ::pread(file_.get(), &last, 1, size_ - 1) == 1 && last != '\n';
+  }
+
   /// The end of the job in the first line: never in a ledger without lines, long ago in a damaged line.
   [[nodiscard]] std::int64_t first_end() const {
     constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
@@ -114,12 +123,15 @@ class LocalLedger {
   }
 
   void write_anew(const std::string& more, std::int64_t now_utc_ns) const {
-    ParsedLedger kept = parse_ledger(read_text_file(path_, kLargestLedger, FileOf::ours), now_utc_ns);
+    // Its lines were checked when they came. A clock that is behind by now must not cost those of the last days.
+    const std::int64_t latest = now_utc_ns + limits_.age_ns;
+    ParsedLedger kept = parse_ledger(read_text_file(path_, kLargestLedger, FileOf::ours), latest);
     std::erase_if(kept.lines, [&](const LedgerLine& line) { return line.end_utc_ns < now_utc_ns - limits_.age_ns; });
     std::string text = render_ledger(kept.lines);
     const std::size_t half = limits_.bytes / 2;
     if (text.size() + more.size() > limits_.bytes) text = fair_part(kept.lines, half - std::min(half, more.size()));
-    publish_file(path_.parent_path(), name(), text + more);
+    // On the disk before it takes the place of the ledger of months: XFS may leave an empty file after a power cut.
+    publish_file(path_.parent_path(), name(), text + more, Synced::content);
   }
 
   fs::path path_;

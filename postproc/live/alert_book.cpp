@@ -123,20 +123,36 @@ std::vector<AlertChange> AlertBook::update(const Detection& detection, const Liv
   }
   for (Entry& entry : entries_) {
     const bool judged = entry.alert.begin_ns >= block.first_ns + (block.starts ? 0 : kBlockEdge);
-    entry.missed = judged ? entry.missed + 1 : 0;
+    // After a pause of minutes, an open alert may begin before the block: it must not stay open for ever.
+    const bool left_open = entry.published && entry.alert.state == AlertState::open;
+    entry.missed = judged || left_open ? entry.missed + 1 : 0;
     if (!entry.published || entry.missed == 0) {
       if (!entry.published && entry.missed > 0) entry.runs = 0;
       continue;
     }
     if (entry.missed < kMissed && !ended) continue;
-    entry.alert.state = AlertState::withdrawn;
     // The detection runs since then did not compute a second opinion.
     entry.alert.episode.methods = entry.last_published.episode.methods;
+    if (!judged) {
+      entry.alert.state = AlertState::closed;
+      entry.missed = 0;
+      publish(entry, AlertNews::closed, changes);
+      continue;
+    }
+    entry.alert.state = AlertState::withdrawn;
     entry.again = true;
     entry.runs = 0;
     publish(entry, AlertNews::withdrawn, changes);
   }
+  // No later block has them: the watch of a long job would keep them all.
+  std::erase_if(entries_, [&block](const Entry& entry) {
+    return entry.alert.number == 0 && entry.alert.end_ns < block.first_ns;
+  });
   return changes;
+}
+
+void AlertBook::number_after(const AlertBook& earlier) {
+  numbers_ = std::max(numbers_, earlier.numbers_);
 }
 
 bool AlertBook::expects_news() const {

@@ -48,6 +48,9 @@ class AlertBook {
   [[nodiscard]] std::vector<AlertChange> update(const Detection& detection, const LiveBlock& block, bool ended,
                                                 const std::function<void(Episode&)>& second_opinion = {});
 
+  /// The numbers of its alerts follow those of an earlier trace of the same node.
+  void number_after(const AlertBook& earlier);
+
   /// An alert is open or not published yet: the next detection run should not wait.
   [[nodiscard]] bool expects_news() const;
   [[nodiscard]] std::vector<Alert> published() const;
@@ -59,7 +62,7 @@ class AlertBook {
     bool published = false;
     bool again = false;  // withdrawn once: it must come back strong, and over
     int runs = 0;        // in which it was seen
-    int missed = 0;      // detection runs in a row
+    int missed = 0;      // detection runs in a row; of those that judge it, unless it is open
   };
   Entry* find(const Alert& alert, const std::vector<const Entry*>& taken);
   [[nodiscard]] static std::optional<AlertNews> news_of(const Entry& entry, bool ended);

@@ -61,18 +61,23 @@ class LinesOfFile final : public NewsReceiver {
         ::lstat(path_.c_str(), &named) == 0 && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev;
     if (!is_named) file_ = open_appended_file(path_);
     if (::fstat(file_.get(), &opened) != 0) throw system_error(path_, errno);
-    const std::string line = news.json + "\n";
+    const bool torn = torn_ && is_named && opened.st_size > 0;
+    const std::string line = (torn ? "\n" : "") + news.json + "\n";
     if (static_cast<std::uintmax_t>(opened.st_size) + line.size() > most_) {
       throw Error(path_ + " is full: no alert is appended until it is rotated or truncated");
     }
     const ssize_t written = ::write(file_.get(), line.data(), line.size());
-    if (written != static_cast<ssize_t>(line.size())) throw system_error(path_, written < 0 ? errno : ENOSPC);
+    const int why = written < 0 ? errno : ENOSPC;
+    const bool whole = written == static_cast<ssize_t>(line.size());
+    torn_ = !whole && (torn || written > 0);
+    if (!whole) throw system_error(path_, why);
   }
 
  private:
   std::string path_;
   std::uintmax_t most_;
   Descriptor file_;
+  bool torn_ = false;  // the file ends in a part of a line: the disk was full
 };
 
 class FilesOfDirectory final : public NewsReceiver {

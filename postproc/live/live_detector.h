@@ -24,6 +24,8 @@ class LiveDetector {
                                                  std::int64_t utc_minus_monotonic_ns, double now_seconds, bool ended,
                                                  CpuBudget& budget);
 
+  void number_alerts_after(const LiveDetector& earlier) { book_.number_after(earlier.book_); }
+
   [[nodiscard]] const AlertBook& book() const { return book_; }
   /// Until when the last detection run saw the job, and the one before it; monotonic, 0: none.
   [[nodiscard]] std::int64_t seen_until_ns() const { return seen_ns_; }

@@ -3,6 +3,8 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 #include "hdf5schema/basics/clocks.h"
 #include "postproc/words/lists.h"
@@ -44,6 +46,23 @@ std::string silence_of(std::span<const HeardNode> nodes) {
                     (group.since_utc_ns == 0 ? " so far" : " since " + clock_time(group.since_utc_ns)));
   }
   return parts.empty() ? "" : "nothing heard of " + listed(parts, kMostTimes, "; of ");
+}
+
+std::vector<ReplacedTrace> replaced_traces(std::span<const FollowedTrace> traces) {
+  std::map<std::string_view, std::size_t> heard;  // the newest trace of each node that sends rows
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    if (traces[i].silent) continue;
+    const auto [known, is_new] = heard.try_emplace(traces[i].node, i);
+    if (!is_new && traces[i].newest_ns > traces[known->second].newest_ns) known->second = i;
+  }
+  std::vector<ReplacedTrace> replaced;
+  for (std::size_t i = 0; i < traces.size(); ++i) {
+    const auto by = heard.find(traces[i].node);
+    const bool is_replaced =
+        traces[i].silent && by != heard.end() && traces[by->second].newest_ns > traces[i].newest_ns;
+    if (is_replaced) replaced.push_back({i, by->second});
+  }
+  return replaced;
 }
 
 std::vector<SilentNodes::Change> SilentNodes::look(std::span<const HeardNode> nodes) {

@@ -1,6 +1,7 @@
 // The nodes of a running job that send no rows, folded: "nothing heard of n[02-05] since 12:03:11".
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <set>
 #include <span>
@@ -18,6 +19,19 @@ struct HeardNode {
 
 /// One sentence for all silent nodes, "" if there is none.
 [[nodiscard]] std::string silence_of(std::span<const HeardNode> nodes);
+
+/// A trace as a watch follows it.
+struct FollowedTrace {
+  std::string node;
+  bool silent = false;
+  std::int64_t newest_ns = 0;  // monotonic, of its newest row; 0: none yet
+};
+struct ReplacedTrace {
+  std::size_t place = 0, by = 0;
+  bool operator==(const ReplacedTrace&) const = default;
+};
+/// Traces of collectors that were killed: the next collector of the node records in a file of its own.
+[[nodiscard]] std::vector<ReplacedTrace> replaced_traces(std::span<const FollowedTrace> traces);
 
 class SilentNodes {
  public:

@@ -91,13 +91,14 @@ class Watch {
   /// NODE.h5.part is being written; a NODE.h5 that was closed before we came is of no interest.
   void list_nodes() {
     std::error_code error;
-    std::filesystem::directory_iterator entries(options_.directory, error);
+    std::filesystem::directory_iterator entry(options_.directory, error);
     if (error) {
       if (!nodes_.empty() || in_step()) return;  // it may come (back)
       throw Error(directory() + ": " + error.message());
     }
-    for (const auto& entry : entries) {
-      const std::string name = entry.path().filename().string();
+    // Where a file server fails in the middle, the rest is there at the next look.
+    for (const std::filesystem::directory_iterator end; !error && entry != end; entry.increment(error)) {
+      const std::string name = entry->path().filename().string();
       if (name.front() == '.') continue;
       if (name.ends_with(kTrace) || is_node_folder(name)) ended_before_ = true;
       if (!name.ends_with(kPart)) {
@@ -147,12 +148,29 @@ class Watch {
     return job;
   }
 
-  void show(Clock::time_point now) {
-    if (in_step()) {
-      if (now >= next_report_) send_report(now);
-      return;
+  /// The watch of one node would show the dead one, and beside a silent trace no hang is looked for.
+  void forget_replaced(Clock::time_point now) {
+    std::vector<FollowedTrace> traces;
+    traces.reserve(nodes_.size());
+    for (const auto& node : nodes_) {
+      const LiveTrace& trace = node->trace();
+      traces.push_back({trace.node(), trace.state() == LiveState::silent, trace.rows().newest_ns()});
     }
-    if (now < next_show_) return;
+    const std::vector<ReplacedTrace> replaced = replaced_traces(traces);
+    for (const ReplacedTrace& trace : replaced) {
+      WatchedNode& dead = *nodes_[trace.place];
+      for (AlertNotice& notice : dead.end(now, budget_)) output_.publish(std::move(notice));
+      nodes_[trace.by]->number_alerts_after(dead);
+    }
+    for (std::size_t i = replaced.size(); i-- > 0;) {
+      nodes_.erase(nodes_.begin() + static_cast<std::ptrdiff_t>(replaced[i].place));
+    }
+  }
+
+  void show(Clock::time_point now) {
+    if (now < (in_step() ? next_report_ : next_show_)) return;
+    forget_replaced(now);
+    if (in_step()) return send_report(now);
     next_show_ = now + kList;
     const WatchedJob job = this->job(options_.form == WatchForm::page ? kPageValues : 0);
     output_.publish_silence(job);

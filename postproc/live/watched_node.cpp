@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "hdf5schema/basics/clocks.h"
 #include "postproc/detect/scan/claim.h"
@@ -113,11 +114,7 @@ std::vector<EarlierInterval> WatchedNode::take_earlier() {
   return earlier;
 }
 
-std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_point now, CpuBudget& budget) {
-  if (ended_) return {};
-  trace_.poll(now);
-  silent_seconds_ = trace_.silent_seconds(now);
-  ended_ = trace_.state() == LiveState::closed;
+std::vector<AlertNotice> WatchedNode::detect(std::chrono::steady_clock::time_point now, CpuBudget& budget) {
   const double seconds = std::chrono::duration<double>(now.time_since_epoch()).count();
   std::vector<AlertNotice> notices;
   for (const AlertChange& change :
@@ -132,6 +129,20 @@ std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_po
     notice.window_end_utc_ns = trace_.utc_of(detector_.seen_until_ns());
     notice.last_run_utc_ns = detector_.seen_before_ns() > 0 ? trace_.utc_of(detector_.seen_before_ns()) : 0;
   }
+  return notices;
+}
+
+std::vector<AlertNotice> WatchedNode::end(std::chrono::steady_clock::time_point now, CpuBudget& budget) {
+  if (std::exchange(ended_, true)) return {};
+  return detect(now, budget);
+}
+
+std::vector<AlertNotice> WatchedNode::advance(std::chrono::steady_clock::time_point now, CpuBudget& budget) {
+  if (ended_) return {};
+  trace_.poll(now);
+  silent_seconds_ = trace_.silent_seconds(now);
+  ended_ = trace_.state() == LiveState::closed;
+  std::vector<AlertNotice> notices = detect(now, budget);
   if (first_row_ns_ == 0) first_row_ns_ = trace_.rows().oldest_ns();
   read_meters();
   read_pace(now);

@@ -28,6 +28,11 @@ class WatchedNode {
   /// Returns the notices to publish now.
   [[nodiscard]] std::vector<AlertNotice> advance(std::chrono::steady_clock::time_point now, CpuBudget& budget);
 
+  /// The last notices of a trace to which no more rows come: then it has ended.
+  [[nodiscard]] std::vector<AlertNotice> end(std::chrono::steady_clock::time_point now, CpuBudget& budget);
+  /// `earlier`: the trace of this node before this one.
+  void number_alerts_after(const WatchedNode& earlier) { detector_.number_alerts_after(earlier.detector_); }
+
   [[nodiscard]] const LiveTrace& trace() const { return trace_; }
   [[nodiscard]] LiveTrace& trace() { return trace_; }
   [[nodiscard]] bool ended() const { return ended_; }
@@ -38,6 +43,7 @@ class WatchedNode {
   [[nodiscard]] std::vector<EarlierInterval> take_earlier();
 
  private:
+  [[nodiscard]] std::vector<AlertNotice> detect(std::chrono::steady_clock::time_point now, CpuBudget& budget);
   void read_meters();
   void read_pace(std::chrono::steady_clock::time_point now);
   [[nodiscard]] Pace pace_now() const;

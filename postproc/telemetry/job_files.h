@@ -1,5 +1,6 @@
 // The names of the files that reveal writes into a job's directory, besides those of its nodes. `reveal clean --delete`
-// deletes these and no others, so a name that is missing here keeps the directory.
+// deletes these, and halves of them that a killed process left, and no others: a name that is missing here keeps the
+// directory.
 #pragma once
 
 #include <array>

@@ -11,7 +11,8 @@ export REVEAL_PROGRAM=$REVEAL_BUILD/bin/reveal
 a_week_later() { find spool/.first-seen spool/run -type f -exec touch -d '-8 days' {} +; }
 
 printf '[run]\nkeep_days = 99\n[slurm] # ours\nkeep_days = 2 # days\nspool_total_max = "1MB"\n[mail]\nkeep_days = 55\n' >conf
-mkdir -m 711 spool && mkdir -m 700 spool/run && mkdir -p spool/{100,101,102.2,103} spool/mail/1000 outside
+me=$(id -u) other=$(($(id -u) + 1))
+mkdir -m 711 spool && mkdir -m 700 spool/run && mkdir -p spool/{100,101,102.2,103} spool/mail/{$me,$other} outside
 chmod 711 spool/mail
 echo precious >outside/file
 ln -s "$work/outside" spool/100/folder
@@ -28,13 +29,14 @@ a_week_later
 touch spool/101/* spool/101 # as a user does who would keep it
 mkdir spool/105             # and one that is new
 bash "$janitor" --dry-run spool conf >out || fail "exit status $?"
-[ "$(grep -c 'would remove' out)" = 5 ] && [ -d spool/100 ] || fail "--dry-run: $(cat out)"
+[ "$(grep -c 'would remove' out)" = 6 ] && [ -d spool/100 ] || fail "--dry-run: $(cat out)"
 
 exec 8>spool/run/103.n1 && flock 8
 bash "$janitor" spool conf >out || fail "exit status $?"
 [ "$(cd spool && echo *)" = "103 104 105 mail run" ] || fail "left are $(cd spool && echo *): $(cat out)"
 [ "$(grep -c 'removed job .*undelivered for more than 2 days' out)" = 3 ] || fail "it did not say what it removed: $(cat out)"
-[ ! -e spool/mail/1000 ] || fail "old counters of mails stay"
+[ ! -e spool/mail/$other ] || fail "old counters of mails stay"
+[ -e spool/mail/$me ] || fail "the counters of mails of a user were removed while his job is recorded"
 [ -e spool/run/103.n1 ] || fail "the file of a running collector was removed"
 [ "$(cat outside/file)" = precious ] || fail "it followed a link"
 exec 8>&-
@@ -43,6 +45,7 @@ bash "$janitor" spool conf >out
 a_week_later
 bash "$janitor" spool conf >out
 [ ! -e spool/103 ] && [ -L spool/104 ] || fail "after the collector: $(ls spool): $(cat out)"
+[ ! -e spool/mail/$me ] || fail "the counters of mails stay after the collector: $(cat out)"
 [ -z "$(ls -A spool/.first-seen)" ] || fail "notes of what is gone stay: $(ls -A spool/.first-seen)"
 
 # The breaker: only files that no collector holds.

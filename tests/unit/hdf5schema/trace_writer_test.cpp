@@ -390,6 +390,7 @@ TEST(TraceWriter, StaysBelowItsLimitAndWhole) {
     if (tick % 100 == 99) wait_until_flushed(writer, kBegin + tick * kTick);
   }
   EXPECT_EQ(writer.status().failure, "the trace reached its limit of 200000 bytes");
+  EXPECT_EQ(writer.status().writing, TraceWriter::Writing::is_over);
   EXPECT_GT(writer.status().rows_lost, 1'000U);
   writer.close();
   EXPECT_LE(std::filesystem::file_size(path), 200'000U);
@@ -428,6 +429,56 @@ TEST(TraceWriter, SurvivesAFullDisk) {
     EXPECT_FALSE(reader.complete());
     EXPECT_GT(reader.families()[0].time_ns.size(), 300U);
     EXPECT_EQ(reader.read(reader.families()[0]).size(), 100 * reader.families()[0].time_ns.size());
+  }
+  ::umount(directory.path().c_str());
+}
+
+TEST(TraceWriter, GoesOnWhenAFullDiskHasSpaceAgain) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root to mount a small tmpfs";
+  const TemporaryDirectory directory;
+  if (::mount("tmpfs", directory.path().c_str(), "tmpfs", 0, "size=8m") != 0)
+    GTEST_SKIP() << "this root may not mount a tmpfs";
+  const auto ballast = directory.path() / "ballast";
+  {
+    TraceWriter writer(directory.path() / "t.h5", sample_header());
+    const auto id = writer.add_family(counter_family());
+    for (int i = 0; i < 100; ++i) writer.add_channel(id, {.metric = "m" + std::to_string(i)});
+    writer.start();
+    std::uint32_t random = 1;
+    std::vector<std::int64_t> values(100, 0);
+    std::int64_t tick = 0;
+    const auto append = [&] {
+      ++tick;
+      for (std::int64_t& value : values) value += (random = random * 1664525U + 1013904223U) >> 4;
+      values[0] = 1000 * tick;
+      writer.append_row(id, kBegin + tick * kTick, values);
+    };
+    for (int row = 0; row < 100; ++row) append();
+    wait_until_flushed(writer, kBegin + tick * kTick);
+    EXPECT_EQ(writer.status().writing, TraceWriter::Writing::goes_on);
+    {
+      const std::vector<char> block(1 << 20, 'x');
+      std::ofstream file(ballast, std::ios::binary);
+      while (file.write(block.data(), static_cast<std::streamsize>(block.size())) && file.flush()) continue;
+    }
+    while (tick < 5'000 && writer.status().failure.empty()) {
+      for (int row = 0; row < 100; ++row) append();
+      wait_until_flushed(writer, kBegin + tick * kTick);
+    }
+    EXPECT_EQ(writer.status().writing, TraceWriter::Writing::fails_now);
+    std::filesystem::remove(ballast);
+    const std::int64_t before_gap = writer.status().flushed_until_ns;
+    const std::int64_t lost_at = kBegin + tick * kTick;
+    while (writer.status().flushed_until_ns == before_gap) append();
+    EXPECT_EQ(writer.status().writing, TraceWriter::Writing::goes_on);
+    EXPECT_THROW(writer.close(), Error) << "a trace that lost rows must not look complete";
+    const TraceReader reader(directory.path() / "t.h5.part");
+    const TraceReader::Family& family = reader.families()[0];
+    const std::vector<std::int64_t> counts = reader.read_absolute(family);
+    const std::size_t last = family.time_ns.size() - 1;  // a hundred were flushed before the gap
+    EXPECT_GT(family.time_ns[last], lost_at);
+    EXPECT_EQ(counts[last], (family.time_ns[last] - kBegin) / kTick * 1000) << "the increase covers the gap";
+    EXPECT_GT(writer.status().rows_lost, 0U);
   }
   ::umount(directory.path().c_str());
 }

@@ -1,6 +1,8 @@
 #include "wrapper/run_directory.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +12,7 @@
 #include <memory>
 
 #include "hdf5schema/basics/child_process.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
 #include "hdf5schema/basics/private_files.h"
@@ -63,6 +66,26 @@ TEST_F(RunDirectoryTest, TellsTheCollectorItsRank) {
   launch.rank = 5;
   RunDirectory run(launch, path_, 1000ms);
   EXPECT_EQ(run.read(("rank." + std::to_string(::getpid())).c_str()), "5\n");
+  EXPECT_TRUE(run.leave(1000ms));
+}
+
+TEST_F(RunDirectoryTest, IsLockedAgainstTheCleaningOfTmp) {
+  const auto may_be_cleaned = [&] {  // as systemd-tmpfiles asks, from another process
+    return in_another_process([&] {
+      const Descriptor folder(::open((path_ + "/launch@n1").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+      return folder && ::flock(folder.get(), LOCK_EX | LOCK_NB) == 0 ? 1 : 2;
+    });
+  };
+  RunDirectory run(kLaunch, path_, 1000ms);
+  run.unlock();
+  EXPECT_EQ(may_be_cleaned(), 2);
+  EXPECT_EQ(in_another_process([&] {
+              RunDirectory other(kLaunch, path_, 1000ms);
+              other.unlock();
+              return other.leave(1000ms) ? 1 : 2;
+            }),
+            2);
+  EXPECT_EQ(may_be_cleaned(), 2) << "another rank has left";
   EXPECT_TRUE(run.leave(1000ms));
 }
 

@@ -157,6 +157,19 @@ TEST_F(Site, TakesNoNewRunIntoAFullSpool) {
   EXPECT_LE(standard.total, 10'000'000'000U);
 }
 
+TEST_F(Site, CountsTheSpoolBehindAFolderThatCannotBeListed) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root can list every folder";
+  const fs::path spool = base_ / "spool";
+  for (const char* run : {"1", "2", "3", "4", "5"}) {
+    fs::create_directories(spool / run / "closed");
+    fs::permissions(spool / run / "closed", fs::perms::none);
+    std::ofstream(spool / (run + std::string("0"))) << std::string(100'000, 'x');
+  }
+  EXPECT_THROW(require_room(spool, {.total = 800'000}, ::geteuid()), Error) << "more than half of it";
+  EXPECT_NO_THROW(require_room(spool, {.total = 4'000'000}, ::geteuid()));
+  for (const char* run : {"1", "2", "3", "4", "5"}) fs::permissions(spool / run / "closed", fs::perms::owner_all);
+}
+
 TEST_F(Site, LetsTheFilesOfOneUserEndHisRecordingsOnly) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   const fs::path spool = base_ / "spool";

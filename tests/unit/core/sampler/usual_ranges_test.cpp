@@ -212,6 +212,41 @@ TEST(StatusFile, ListsTheIntervalsThatAreOver) {
   EXPECT_EQ(status.at("closed_episodes_left_out"), 0);
 }
 
+TEST(StatusFile, GivesUpWhereTheDirectoryIsGoneAndWhereTheTraceIsFull) {
+  const TemporaryDirectory directory;
+  const Node node;
+  const Progress progress;
+  const std::filesystem::path moving = directory.path() / "moving";
+  std::filesystem::create_directory(moving);
+  TraceWriter writer(directory.path() / "n01.h5", sample_header());
+  {
+    const StatusFile file(moving / "n01.h5", "n01", progress, writer, node.ranges(), std::chrono::milliseconds(1));
+    while (!std::filesystem::exists(moving / "n01.status.json")) std::this_thread::yield();
+    EXPECT_FALSE(file.hopeless());
+    std::filesystem::rename(moving, directory.path() / "moved");
+    while (!file.hopeless()) std::this_thread::yield();
+  }
+  TraceWriter limited(directory.path() / "n02.h5", sample_header(), {.max_bytes = 1});
+  const TraceWriter::FamilyId family = limited.add_family(gauge_family());
+  limited.add_channel(family, {.metric = "mem.free"});
+  limited.start();
+  for (std::int64_t tick = 1; tick <= 100; ++tick)
+    limited.append_row(family, tick * (kSecond / 10), std::span(&tick, 1));
+  const StatusFile file(directory.path() / "n02.h5", "n02", progress, limited, node.ranges(),
+                        std::chrono::milliseconds(1));
+  while (!file.hopeless()) std::this_thread::yield();
+}
+
+TEST(StatusFile, WaitsForADirectoryThatCannotBeReadNow) {
+  const TemporaryDirectory directory;
+  EXPECT_FALSE(directory_is_gone(directory.path()));
+  EXPECT_TRUE(directory_is_gone(directory.path() / "none"));
+  std::ofstream(directory.path() / "file") << "x";
+  EXPECT_TRUE(directory_is_gone(directory.path() / "file"));
+  std::filesystem::create_symlink("circle", directory.path() / "circle");  // ELOOP, as EACCES and EIO for others
+  EXPECT_FALSE(directory_is_gone(directory.path() / "circle"));
+}
+
 TEST(UsualRanges, NameTheProgramOfTheProcessThatWasFarthestOutside) {
   TestHost host;
   host.last_pid(510);

@@ -1,8 +1,10 @@
 #include "postproc/history/history.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -288,6 +290,21 @@ TEST_F(HistoryIndex, SurvivesDamageInTheMiddle) {
   RunIndex index(state_);
   EXPECT_TRUE(index.rebuilt());
   EXPECT_EQ(index.runs("key").size(), 12U) << "nothing is lost that lies beside a report";
+}
+
+TEST_F(HistoryIndex, IsNotPutAsideWhereTheDiskIsFull) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit full = before;
+  full.rlim_cur = 0;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  EXPECT_ANY_THROW(RunIndex{state_});
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_FALSE(fs::exists(state_ / "history.sqlite.damaged"));
+  report(1);
+  EXPECT_EQ(RunIndex(state_).runs("key").size(), 1U);
 }
 
 TEST_F(HistoryIndex, KeepsManyWritersApart) {

@@ -77,6 +77,26 @@ TEST_F(Retention, DeletesTheDirectoryOfASlurmJob) {
   EXPECT_TRUE(delete_run(old).directory_gone);
 }
 
+TEST_F(Retention, DeletesHalvesThatAKilledProcessLeft) {
+  const StoredRun old = run("reveal-1");
+  const auto write_old = [&](const std::string& name) {
+    write(old.directory / name);
+    fs::last_write_time(old.directory / name, fs::file_time_type::clock::now() - std::chrono::hours(1));
+  };
+  for (const char* half : {".report.json.4711.tmp", "..slurm.json.12.tmp", ".n1.summary.json.12.tmp",
+                           ".n1.h5.delivering", ".n1.h5.compact", ".n1.h5.next", ".n1.status.json.new"}) {
+    write_old(half);
+  }
+  const Names others = {".notes.4711.tmp", ".report.json.mine.tmp", ".report.json.4712.tmp", "n1.h5.delivering"};
+  for (const std::string& name : others) write_old(name);
+  write(old.directory / ".report.json.4712.tmp");  // a report is being made now
+  const StoredRun now = look_at_run(old.directory, old.record);
+  EXPECT_EQ(now.files, 14U);
+  EXPECT_EQ(now.others, others.size());
+  EXPECT_FALSE(delete_run(now).directory_gone);
+  EXPECT_EQ(names_in(old.directory), others);
+}
+
 TEST_F(Retention, DeletesFoldersOfNodes) {
   const StoredRun old = run("reveal-1");
   for (const char* folder : {"nodes-06", "nodes-73", "nodes-7f"}) fs::create_directory(old.directory / folder);

@@ -87,6 +87,18 @@ TEST_F(LocalLedger, IsPrivateAndGrowsByLines) {
   EXPECT_EQ(status.st_mode & 0777, 0600U);
 }
 
+TEST_F(LocalLedger, KeepsALineBehindOneThatWasCutOff) {
+  append("1");
+  std::ofstream(ledger_, std::ios::app) << text().substr(0, 20);
+  append("2");
+  append("3");
+  const ParsedLedger parsed = parse_ledger(text(), kNow);
+  EXPECT_EQ(parsed.refused, 1U);
+  ASSERT_EQ(parsed.lines.size(), 3U);
+  EXPECT_EQ(parsed.lines[1].job, "2");
+  EXPECT_EQ(parsed.lines[2].job, "3");
+}
+
 TEST_F(LocalLedger, ForgetsJobsThatAreTooOld) {
   const LedgerLimits limits{.age_ns = 100 * kHourNs};
   append("1", 130 * kHourNs, limits);
@@ -102,6 +114,14 @@ TEST_F(LocalLedger, KeepsTheNewestHalfWhereItIsTooLarge) {
   for (int job = 101; job < 105; ++job) append(std::to_string(job), kHourNs, limits);
   EXPECT_EQ(jobs(), (Jobs{"100", "101", "102", "103", "104"}));
   append("105", kHourNs, limits);
+  EXPECT_EQ(jobs(), (Jobs{"104", "105"}));
+}
+
+TEST_F(LocalLedger, KeepsItsLinesWhereTheClockWasSetBack) {
+  append("100");
+  const LedgerLimits limits{.bytes = 5 * text().size() + 10};
+  for (int job = 101; job < 105; ++job) append(std::to_string(job), kHourNs, limits);
+  append_lines(ledger_, std::vector{line_of("105", "n1", 11 * kHourNs)}, kNow - 10 * kHourNs, limits);
   EXPECT_EQ(jobs(), (Jobs{"104", "105"}));
 }
 

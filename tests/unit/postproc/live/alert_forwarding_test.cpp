@@ -1,9 +1,11 @@
 #include "postproc/live/alert_forwarding.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <fstream>
 #include <iterator>
 #include <thread>
@@ -73,6 +75,25 @@ TEST_F(ForwardedAlerts, GoIntoTheFileOfTheNameAfterARotation) {
   forwarding.forward({kNow, "n01-2-closed", "{4}"});
   EXPECT_EQ(text("file.1"), "{1}\n");
   ASSERT_EQ(forwarding.take_problems().size(), 1U);
+}
+
+TEST_F(ForwardedAlerts, BeginALineOfTheirOwnBehindOneThatDidNotFit) {
+  AlertForwarding forwarding({.append = path("file")});
+  forwarding.forward({kNow, "n01-1-opened", R"({"number":1})"});
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  rlimit full = before;
+  full.rlim_cur = 20;
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
+  forwarding.forward({kNow, "n01-1-closed", R"({"number":2})"});  // a part of it
+  forwarding.forward({kNow, "n01-2-opened", R"({"number":3})"});  // nothing
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  std::signal(SIGXFSZ, handler);
+  forwarding.forward({kNow, "n01-2-closed", R"({"number":4})"});
+  forwarding.forward({kNow, "n01-3-opened", R"({"number":5})"});
+  EXPECT_EQ(text("file"), "{\"number\":1}\n{\"numbe\n{\"number\":4}\n{\"number\":5}\n");
+  EXPECT_EQ(forwarding.take_problems().size(), 1U);
 }
 
 TEST_F(ForwardedAlerts, StopAtTheLimitOfTheFileUntilItIsRotated) {

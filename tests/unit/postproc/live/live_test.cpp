@@ -229,6 +229,19 @@ TEST(AlertBook, TellsOnceWhenItOpensAndOnceWhenItCloses) {
   EXPECT_EQ(book.published()[0].begin_ns, 84'500'000'000);
 }
 
+TEST(AlertBook, NumbersItsAlertsAfterThoseOfAnEarlierTrace) {
+  AlertBook earlier;
+  EXPECT_EQ(published(earlier, DetectionRun(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
+  AlertBook book;
+  book.number_after(earlier);
+  EXPECT_EQ(published(book, DetectionRun(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
+  EXPECT_EQ(book.published().at(0).number, 2);
+  book.number_after(AlertBook());
+  EXPECT_EQ(published(book, DetectionRun(100).with(84, 90, Tier::strong).with(94, 100, Tier::strong)),
+            (News{AlertNews::closed, AlertNews::opened}));
+  EXPECT_EQ(book.published().at(1).number, 3);
+}
+
 TEST(AlertBook, TakesBackOnlyBySayingSo) {
   AlertBook book;
   EXPECT_EQ(published(book, DetectionRun(90).with(84, 90, Tier::strong)), News{AlertNews::opened});
@@ -269,6 +282,40 @@ TEST(AlertBook, ForgottenIsNotWithdrawn) {
     later.block.first_ns = 90 * kSecond;
     EXPECT_EQ(published(book, later), News{});
   }
+}
+
+TEST(AlertBook, ClosesWhatWasOpenBeforeAPauseThatIsLongerThanABlock) {
+  AlertBook book;
+  EXPECT_EQ(published(book, DetectionRun(100).with(94, 100, Tier::strong)), News{AlertNews::opened});
+  const auto later = [](std::int64_t first_seconds) {
+    DetectionRun run(100);
+    run.block.starts = false;
+    run.block.first_ns = first_seconds * kSecond;
+    return run;
+  };
+  EXPECT_EQ(published(book, later(3600)), News{});
+  EXPECT_EQ(published(book, later(3601)), News{});
+  EXPECT_TRUE(book.expects_news());
+  EXPECT_EQ(published(book, later(3602)), News{AlertNews::closed});
+  EXPECT_EQ(published(book, later(3603)), News{});
+  EXPECT_FALSE(book.expects_news());
+  ASSERT_EQ(book.published().size(), 1U);
+  EXPECT_EQ(book.published()[0].state, AlertState::closed);
+  EXPECT_EQ(book.published()[0].end_ns, 100 * kSecond);
+}
+
+TEST(AlertBook, GoesOnWithAnOpenOneThatFillsTheBlock) {
+  AlertBook book;
+  EXPECT_EQ(published(book, DetectionRun(100).with(94, 100, Tier::strong)), News{AlertNews::opened});
+  DetectionRun later(100);
+  later.block.starts = false;
+  later.block.first_ns = 96 * kSecond;
+  for (int run = 0; run < 5; ++run) {
+    DetectionRun seen = later;
+    EXPECT_EQ(published(book, seen.with(0, 100, Tier::strong)), News{});
+  }
+  EXPECT_TRUE(book.expects_news());
+  EXPECT_EQ(published(book, later, true), News{AlertNews::closed}) << "the job has ended";
 }
 
 TEST(AlertBook, IsSilentWhileLittleIsKnown) {

@@ -49,6 +49,19 @@ TEST(SilentNodes, AreReportedOnceAndWhenTheyAreBack) {
                                                             "heard_again: rows come again from n2"}));
 }
 
+TEST(ReplacedTraces, AreThoseOfKilledCollectorsOnceTheNextOneSendsRows) {
+  std::vector<FollowedTrace> traces = {{"n1", true, 50}, {"n2", false, 70}, {"n1", false, 0}, {"n3", true, 90}};
+  EXPECT_TRUE(replaced_traces(traces).empty()) << "no row of the next one";
+  traces[2].newest_ns = 60;
+  EXPECT_EQ(replaced_traces(traces), (std::vector<ReplacedTrace>{{0, 2}}));
+  traces[2].silent = true;
+  EXPECT_TRUE(replaced_traces(traces).empty()) << "both are silent: the node is";
+  traces.push_back({"n1", false, 65});
+  EXPECT_EQ(replaced_traces(traces), (std::vector<ReplacedTrace>{{0, 4}, {2, 4}}));
+  traces[0].silent = false;  // slow, and not dead
+  EXPECT_EQ(replaced_traces(traces), (std::vector<ReplacedTrace>{{2, 4}}));
+}
+
 TEST(SilentNodes, ThatEndedAreNotHeardAgain) {
   SilentNodes silence;
   std::vector<HeardNode> nodes = job_of(2);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <span>
 #include <thread>
+#include <utility>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/trace_writer.h"
@@ -120,6 +121,23 @@ TEST(Watch, ForwardsTheAlertsThatItPrints) {
   const auto last = nlohmann::json::parse(alerts.back());
   EXPECT_EQ(last.at("state"), "closed");
   EXPECT_EQ(last.at("node"), sample_header().node);
+}
+
+TEST(WatchedNode, EndsWhereItsCollectorWasKilled) {
+  const TemporaryDirectory directory;
+  write_trace(directory.path() / "n01.h5", training(0.9), {});
+  fs::rename(directory.path() / "n01.h5", directory.path() / "n01.h5.part");
+  WatchedNode watched(directory.path() / "n01.h5");
+  CpuBudget budget(0.1);
+  const auto now = std::chrono::steady_clock::now();
+  std::vector<AlertNotice> notices = watched.advance(now, budget);
+  EXPECT_FALSE(watched.ended());
+  for (AlertNotice& notice : watched.end(now, budget)) notices.push_back(std::move(notice));
+  EXPECT_TRUE(watched.ended());
+  ASSERT_FALSE(notices.empty());
+  EXPECT_EQ(notices.back().state, AlertState::closed);
+  EXPECT_TRUE(watched.end(now, budget).empty());
+  EXPECT_TRUE(watched.advance(now, budget).empty());
 }
 
 TEST(WatchedNode, NamesTheProgramOfAProcessInItsAlerts) {
