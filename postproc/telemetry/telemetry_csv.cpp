@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/telemetry/left_out_traces.h"
 #include "postproc/telemetry/python_samples.h"
 #include "postproc/telemetry/telemetry_table.h"
 #include "postproc/telemetry/trace_stream.h"
@@ -79,20 +80,18 @@ std::vector<std::string> write_csv(const std::vector<ListedTrace>& traces, const
 std::vector<std::string> write_python_csv(const std::vector<ListedTrace>& traces,
                                           const std::function<void(std::string_view)>& out) {
   bool any = false;
-  std::vector<std::string> left_out;
+  LeftOutTraces left_out(traces.size());
   for (const ListedTrace& trace : traces) {
-    try {
-      const std::string text = python_lines(trace);
-      if (!text.empty() && !std::exchange(any, true)) out("time,node,process,place,weight\n");
-      out(text);
-    } catch (const Error& error) {
-      left_out.emplace_back(error.what());
-    }
+    left_out.take([&] {
+      std::string text = python_lines(trace);
+      if (!text.empty() && !std::exchange(any, true)) text.insert(0, "time,node,process,place,weight\n");
+      left_out.give([&] { out(text); });
+    });
   }
-  if (any) return left_out;
-  throw Error(left_out.empty() ? traces.front().path.parent_path().string() +
-                                     ": the main threads of Python were not measured (reveal-run --stack)"
-                               : left_out.front());
+  if (any) return left_out.sentences();
+  if (!left_out.sentences().empty()) throw left_out.error();
+  throw Error(traces.front().path.parent_path().string() +
+              ": the main threads of Python were not measured (reveal-run --stack)");
 }
 
 }  // namespace reveal

@@ -21,9 +21,9 @@ namespace reveal {
                                                  const std::vector<std::string>& metrics,
                                                  const std::function<void(std::string_view)>& out);
 
-/// One line per sample of a Python process's main thread: `time`, `node`, `process`, `place`; the place is empty if its
-/// name did not fit into the trace. Returns a sentence for each of several traces that cannot be read. Throws Error if
-/// there are no samples.
+/// One line per sample of a Python process's main thread: `time`, `node`, `process`, `place`, `weight`; the place is
+/// empty if its name did not fit into the trace. Returns a sentence for each of several traces that cannot be read.
+/// Throws Error if there are no samples.
 [[nodiscard]] std::vector<std::string> write_python_csv(const std::vector<ListedTrace>& traces,
                                                         const std::function<void(std::string_view)>& out);
 

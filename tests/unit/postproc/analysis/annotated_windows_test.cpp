@@ -203,6 +203,18 @@ TEST(AnnotatedWindows, HaveNoScoresWhereTooFewAreThereToRank) {
   EXPECT_NE(line.find("Z,n01,,,,,,,,none,,16.5,"), std::string::npos) << line;
 }
 
+TEST(AnnotatedWindows, EndWhenTheirOutputCannotBeWritten) {
+  const TemporaryDirectory directory;
+  const Report of = report();
+  AnnotatedWindows windows(of, {write_node(directory, {}), write_node(directory, {.name = "n02"})}, {"mem.*"});
+  std::size_t pieces = 0;
+  const auto full_after_the_header = [&pieces](std::string_view) {
+    if (++pieces > 1) throw Error("no space left");
+  };
+  EXPECT_THROW(windows.write_csv(full_after_the_header), Error);
+  EXPECT_EQ(pieces, 2U) << "the second node was tried";
+}
+
 TEST(AnnotatedWindows, NeedEnoughWindowsAndKnownChannels) {
   const TemporaryDirectory directory;
   const Report of = report();

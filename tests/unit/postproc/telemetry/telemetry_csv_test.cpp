@@ -88,6 +88,19 @@ TEST(TelemetryCsv, ExportsTheOtherNodesIfATraceIsDamaged) {
   EXPECT_THROW(static_cast<void>(exported({broken, broken}, {})), Error);
 }
 
+TEST(TelemetryCsv, EndsWhenItsOutputCannotBeWritten) {
+  const TemporaryDirectory directory;
+  std::size_t pieces = 0;
+  const auto full_after_the_header = [&pieces](std::string_view) {
+    if (++pieces > 1) throw Error("no space left");
+  };
+  EXPECT_THROW(static_cast<void>(write_csv(
+                   {write_node(directory, "n01", "mem.dirty", 10), write_node(directory, "n02", "mem.dirty", 20)}, {},
+                   full_after_the_header)),
+               Error);
+  EXPECT_EQ(pieces, 2U) << "the second node was tried";
+}
+
 /// A node of which the stack of one process was read twice; no place: of none.
 ListedTrace write_python_node(const TemporaryDirectory& directory, const std::string& node, const std::string& place) {
   const std::filesystem::path path = directory.path() / (node + ".h5");
@@ -119,6 +132,14 @@ TEST(PythonCsv, IsOneTableOfSeveralNodes) {
             "2023-11-14T22:13:21.000Z,n01,rank0,,1\n"
             "2023-11-14T22:13:20.000Z,\"n,3\",rank0,step (b.py:9),1\n"
             "2023-11-14T22:13:21.000Z,\"n,3\",rank0,,1\n");
+}
+
+TEST(PythonCsv, EndsWhenItsOutputCannotBeWritten) {
+  const TemporaryDirectory directory;
+  const std::vector<ListedTrace> nodes{write_python_node(directory, "n01", "load(a.py:8)"),
+                                       write_python_node(directory, "n02", "load(a.py:8)")};
+  EXPECT_THROW(static_cast<void>(write_python_csv(nodes, [](std::string_view) { throw Error("no space left"); })),
+               Error);
 }
 
 TEST(PythonCsv, SaysForHowLongASampleStands) {
