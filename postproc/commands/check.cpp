@@ -61,7 +61,7 @@ class Check final : public Command {
   }
 
   [[nodiscard]] Inputs inputs() const override {
-    Inputs inputs{.failure = static_cast<int>(NodeStatus::unknown)};
+    Inputs inputs;
     if (!target_.empty()) inputs.paths.emplace_back(job_directory(target_));
     return inputs;
   }
@@ -172,6 +172,7 @@ const RegisteredCommand kCheckCommand{
                  "reveal check reports a notice as a warning, because it may cost the next job time.\n"
                  "Exit status: 0 OK, 1 warning, 2 critical, 3 unknown.",
      .usage_status = static_cast<int>(NodeStatus::unknown),
+     .failure_status = static_cast<int>(NodeStatus::unknown),
      .make = make_command<Check>}};
 
 }  // namespace

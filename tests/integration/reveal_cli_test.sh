@@ -507,6 +507,13 @@ expect 2 'give two directories' "$reveal" compare runs/a1
 expect 2 'give two directories' "$reveal" compare runs/a1 runs/b1 --before runs/a2 --after runs/b2
 expect 2 'no directory runs/nowhere' "$reveal" compare runs/a1 runs/nowhere
 expect 2 '(NODE.h5 or NODE.h5.part) in empty' "$reveal" compare empty runs/a1
+for run in reveal-first reveal-second; do
+  mkdir $run
+  printf '{"schema": "reveal.run/1", "run_id": "%s", "key": "k", "job": "99", "begin_utc_ns": 1700000000000000000}\n' $run >$run/run.json
+done
+expect 2 'job 99 has 2 directories' "$reveal" compare 99 runs/a1
+expect 3 'job 99 has 2 directories' "$reveal" check 99
+rm -r reveal-first reveal-second
 if [ "$(id -u)" = 0 ]; then
   cp -r runs/a1 theirs
   chown -R 65534 theirs
