@@ -100,7 +100,7 @@ struct NodeWindows {
       if (std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end()) continue;
       const auto meets = [&span](const TimeSpan& interval) { return overlap(interval, span); };
       if (std::none_of(finding.intervals.begin(), finding.intervals.end(), meets)) continue;
-      ids += (ids.empty() ? "" : ";") + finding.id;
+      ids += (ids.empty() ? "" : ";") + printable(finding.id);
     }
     return ids;
   }

@@ -224,6 +224,16 @@ for node in n01 n02 n03; do mkdir -p three_nodes && cp job/n01.h5 "three_nodes/$
 [ $? -le 2 ] && grep -qE '^job: (OK|WARNING|UNKNOWN) - [0-9]+ check' out || fail "check compares no settings: $(cat out err)"
 "$reveal" check job >out 2>err
 [ $? -le 2 ] && grep -qE '^n01: (OK|WARNING|CRITICAL) - ' out || fail "check of a job: $(cat out err)"
+cp -r job forged
+/usr/bin/python3 - <<'PY' || fail "a trace with a forged name of its node"
+import h5py, numpy
+with h5py.File('forged/n01.h5', 'r+') as trace:
+    trace.attrs['node'] = numpy.bytes_(b'n01\x1b[2J\nn02: CRITICAL - x')
+PY
+"$reveal" check forged >out 2>err
+[ $? -le 2 ] && [ "$(wc -l <out)" = 1 ] && grep -qE '^n01 n02: CRITICAL - x: (OK|WARNING|CRITICAL) - ' out || fail "a forged name: $(cat -v out err)"
+rm -r forged
+expect 3 'excludes' "$reveal" check job --seconds 5
 mkdir two_nodes
 : >two_nodes/n00.h5
 cp job/n01.h5 two_nodes/
