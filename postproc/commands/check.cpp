@@ -74,7 +74,7 @@ class Check final : public Command {
       throw Error(root_ + " belongs to " + foreign->owner + ": its links may lead to other files; copy it first");
     }
     constexpr double kMillisecond = 1e-3;
-    const ScratchDirectory place("check");
+    const ScratchDirectory place("check", ScratchDirectory::Place::with_room);  // a full /tmp is a finding
     const fs::path trace = place.path() / "node.h5";
     record_node({.trace = trace,
                  .root = root_,
