@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -116,8 +117,11 @@ int run(int argc, char** argv) {
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-    return usage_error(app, error, words);
+    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) return usage_error(app, error, words);
+    std::ostringstream help;
+    const int status = app.exit(error, help, help);
+    print(help.str());
+    return status;
   }
   for (const Declared& one : all) {
     if (!one.part->parsed()) continue;

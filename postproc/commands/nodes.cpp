@@ -87,7 +87,7 @@ std::vector<LedgerLine> lines_in(const fs::path& directory, const OwnerKey& owne
 }
 
 /// Calls `use` with lines of standard input, about a megabyte at a time. A line of more than that comes in parts, each
-/// of which is refused.
+/// of which is refused. Throws Error if it cannot be read to its end: the rest of a ledger is not healthy nodes.
 void read_standard_input(const std::function<void(std::string_view lines)>& use) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   std::string text;
@@ -100,6 +100,7 @@ void read_standard_input(const std::function<void(std::string_view lines)>& use)
     use(std::string_view(text).substr(0, end));
     text.erase(0, end);
   }
+  if (std::ferror(stdin) != 0) throw system_error("standard input", errno);
   use(text);
 }
 

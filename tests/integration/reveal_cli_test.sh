@@ -37,6 +37,7 @@ expect 2 'see reveal show --help' "$reveal" show --nosuchoption
 expect 0 - "$reveal" --help
 expect 0 - "$reveal" report --help
 grep -q 'Examples:' out || fail "help has no examples"
+"$reveal" --help >/dev/full 2>err && fail "a help that cannot be written ends with status 0"
 expect 0 - "$reveal" --version
 expect 0 - "$reveal" -V
 expect 0 - "$reveal" help
