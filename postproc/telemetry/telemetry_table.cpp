@@ -47,7 +47,7 @@ std::string column_unit(const Channel& channel, double step_seconds) {
 std::string description_of(const Channel& channel, const TraceStream& stream) {
   if (const DerivedMetric* derived = derived_metric_of(channel)) return fmt::format("computed: {}", derived->formula);
   return printable(fmt::format("{}; {}{}", stream.long_name(channel.family), name_of(channel.kind),
-                               is_counted(channel.kind) ? ", increase since the previous row" : ""));
+                               is_counted(channel.kind) ? ", increase until the next row" : ""));
 }
 
 /// Whether one of the patterns meets it, or there are none; adds those that do to `met`.
