@@ -297,6 +297,20 @@ expect 0 - "$reveal" merge fan
 /usr/bin/python3 -c "import h5py; print(sorted(h5py.File('fan/job.h5')['nodes/n01']))" >out 2>err || fail "job.h5 has no node: $(cat err)"
 PYTHONPATH=$REVEAL_SOURCE/hdf5schema/python /usr/bin/python3 -c "import reveal; print(len(reveal.job('fan', 'cpu.user')))" >out 2>err ||
   fail "reveal.job does not find the trace: $(cat err)"
+cp job/n01.h5 fan/n00.h5
+cp job/n01.h5 fan/nodes-06/n01.h5.earlier
+PYTHONPATH=$REVEAL_SOURCE/hdf5schema/python /usr/bin/python3 - >out 2>err <<'PY' || fail "reveal.job with a damaged and an earlier trace: $(cat err)"
+import h5py, reveal, warnings
+with h5py.File('fan/n00.h5', 'r+') as trace:
+    del trace['clock']
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter('always')
+    assert len(reveal.job('fan', 'cpu.user'))
+words = [str(one.message) for one in said]
+assert any('n00.h5: left out' in one for one in words), words
+assert any('a trace of their own, fan/nodes-06/n01.h5.earlier' in one for one in words), words
+PY
+rm fan/n00.h5 fan/nodes-06/n01.h5.earlier
 expect 0 - "$reveal" export fan --format csv
 if [ "$(id -u)" = 0 ]; then
   chown nobody fan/nodes-06/n01.h5
