@@ -122,6 +122,9 @@ cp "$collect" broken/
 broken/reveal doctor >out 2>err
 [ $? = 1 ] || fail "doctor finds no fault with a missing program"
 grep -q 'reveal-run is missing' out || fail "doctor does not name the missing program: $(cat out)"
+printf '#!/bin/sh\nexit 1\n' >broken/reveal-collect
+expect 1 - broken/reveal doctor
+grep -q '^probes  *problem ' out && grep -q '^history ' out || fail "doctor without the collector: $(cat out)"
 
 # --- old runs: the limits of reveal.conf, where none is typed
 for age in 1 40; do
