@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "hdf5schema/basics/standard_streams.h"
 #include "hdf5schema/version.h"
 #include "postproc/commands/command.h"
 #include "postproc/commands/confined.h"
@@ -134,6 +135,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  guard_standard_streams();
   ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, children would leave no exit status
   return guarded(kFailure, [&] { return run(argc, argv); });
 }

@@ -193,6 +193,8 @@ def digest():
     done = subprocess.run([REVEAL, *words, "--dry-run"], stdin=unreadable, capture_output=True, text=True, timeout=60)
     os.close(unreadable)
     check(done.returncode == 1 and "standard input: " in done.stderr, f"a ledger that cannot be read: {done}")
+    subprocess.run(["sh", "-c", '"$0" nodes mailed --ledger closed.jsonl --keep 10000d >&-', REVEAL], timeout=60)
+    check((work / "closed.jsonl.lock").read_text() == "", "with a closed standard output, the ranking is in the lock")
 
 
 def digest_unit():
