@@ -36,7 +36,7 @@ class LeftOutTraces {
 
   [[nodiscard]] bool single() const { return single_; }
   [[nodiscard]] const std::vector<std::string>& sentences() const { return sentences_; }
-  /// What to throw where no trace could be read.
+  /// The Error to throw where no trace could be read.
   [[nodiscard]] Error error() const { return Error(sentences_.empty() ? "no trace to export" : sentences_.front()); }
 
  private:
