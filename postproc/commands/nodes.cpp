@@ -146,8 +146,9 @@ class Nodes final : public Command {
                    "suggested (default 3)")
         ->check(CLI::Range(2, 1000))
         ->type_name("N");
-    app.add_flag("--mail", mail_, "send the result to the administrators ([mail] admins), if a node has findings");
-    app.add_flag("--dry-run", digest_.dry_run, "with --mail: send nothing; print recipients and subject");
+    CLI::Option* mail =
+        app.add_flag("--mail", mail_, "send the result to the administrators ([mail] admins), if a node has findings");
+    app.add_flag("--dry-run", digest_.dry_run, "with --mail: send nothing; print recipients and subject")->needs(mail);
     app.add_option("--config", common.config, "with --mail: read this reveal.conf instead of the site's")
         ->type_name("FILE");
     app.add_option("--limit", limit_, "print at most this many nodes (default 20)")

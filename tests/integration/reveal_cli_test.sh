@@ -89,6 +89,13 @@ expect 0 - "$reveal" probes --json
 expect 0 - "$reveal" probes cpu
 grep -q 'Running user code' out || fail "probes cpu does not say what a metric means"
 expect 1 'did you mean "cpu"?' "$reveal" probes cpuu
+# What one option says is not left out silently for another one.
+expect 1 'prints no JSON' "$reveal" probes --markdown --json
+expect 1 'prints no JSON' "$reveal" config --template --json
+expect 2 'excludes' "$reveal" config --template run.interval
+expect 2 'excludes' "$reveal" show empty --episodes --finding cpu.outsider
+expect 2 'excludes' "$reveal" feedback empty cpu.outsider words --take-back
+expect 2 'requires --mail' "$reveal" nodes empty --dry-run
 "$reveal" doctor >out 2>err
 [ $? -le 1 ] && [ ! -s err ] || fail "doctor: $(cat err)"
 head -1 out | grep -qE '^[0-9]+ of [0-9]+ probes work here; [0-9]+ more inside a job; [0-9]+ off by default' || fail "doctor has no summary: $(head -3 out)"
