@@ -369,6 +369,7 @@ int run_confined(const Inputs& inputs, const Foreign& foreign, int failure, cons
   ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGINT, SIG_IGN);
   write_outputs_from(outputs.read.get(), inputs.outputs, inputs.how);
+  outputs.read.close();  // a child that has more to write than may be written must not wait for a reader
   return end_of(child, place);
 }
 
