@@ -34,14 +34,16 @@ bool has_scratch_room(const fs::path& directory) {
          (status.f_files == 0 || status.f_favail > 0);  // some make inodes as they need them
 }
 
-/// The directory for temporary files; where it is full, the first of the others that is not.
+/// The directory for temporary files; where it is full or missing, the first of the others that is not. Throws what the
+/// former throws.
 fs::path directory_with_room() {
-  fs::path usual = fs::temp_directory_path();
-  if (has_scratch_room(usual)) return usual;
+  std::error_code error;
+  const fs::path usual = fs::temp_directory_path(error);
+  if (!error && has_scratch_room(usual)) return usual;
   for (const char* other : {"/dev/shm", "/var/tmp", "/run"}) {
     if (has_scratch_room(other)) return other;
   }
-  return usual;
+  return fs::temp_directory_path();
 }
 
 /// The directory of this process, in the directory of this user for all processes.
