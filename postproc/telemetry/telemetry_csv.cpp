@@ -36,9 +36,10 @@ std::string python_lines(const ListedTrace& listed) {
   for (const PythonSamples& process : python_samples(stream.trace().events)) {
     for (const PythonSamples::Sample& sample : process.samples) {
       const bool named_place = sample.place != PythonSamples::kElsewhere;
-      text += fmt::format(
-          "{},{},{},{},{:.4g}\n", iso_milliseconds(sample.time_ns + offset), node, csv_field(process.process),
-          named_place ? csv_field(process.places[static_cast<std::size_t>(sample.place)]) : "", sample.weight);
+      text += fmt::format("{},{},{},{},{:.4g}\n", iso_milliseconds(sample.time_ns + offset), node,
+                          csv_field(printable(process.process)),
+                          named_place ? csv_field(process.places[static_cast<std::size_t>(sample.place)]) : "",
+                          sample.weight);
     }
   }
   return text;

@@ -156,6 +156,18 @@ TEST(PythonCsv, SaysForHowLongASampleStands) {
   EXPECT_NE(text.find("step (b.py:9),0.1\n"), std::string::npos) << text;
 }
 
+TEST(PythonCsv, HasNoEscapeSequenceOfTheTrace) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "n01.h5";
+  TraceWriter writer(path, sample_header());
+  writer.start();
+  writer.append_event({4'000'000'000, "rank\x1b[2J0", "python_frames", "1s a a=load(a.py:8)"});
+  writer.close();
+  std::string text;
+  static_cast<void>(write_python_csv({{.path = path, .node = "n01"}}, [&](std::string_view more) { text += more; }));
+  EXPECT_NE(text.find(",rank0,load (a.py:8),"), std::string::npos) << text;
+}
+
 TEST(PythonCsv, NeedsSamples) {
   const TemporaryDirectory directory;
   const std::vector<ListedTrace> traces = {write_python_node(directory, "n01", "")};
