@@ -192,7 +192,7 @@ expect 3 'nowhere: No such file or directory' "$reveal" check --root nowhere --t
 TMPDIR=$work "$reveal" check --seconds 1 >out 2>err
 [ $? -le 2 ] && [ "$(wc -l <out)" = 1 ] && [ ! -s err ] || fail "check of this node: $(cat out err)"
 [ ! -e "$work/reveal-check-$(id -u)" ] || fail "check leaves recordings"
-if unshare -m true 2>/dev/null; then # the fault that it looks for does not hide the others
+if unshare -m mount -t tmpfs none /mnt 2>/dev/null; then # the fault that it looks for does not hide the others
   mkdir small
   unshare -m sh -c 'mount -t tmpfs -o size=8M none small && ! cat /dev/zero >small/fill 2>/dev/null && TMPDIR=$PWD/small "$0" check --seconds 1' "$reveal" >out 2>err
   [ $? -le 2 ] && [ "$(wc -l <out)" = 1 ] && ! grep -q UNKNOWN out || fail "check beside a full directory for temporary files: $(cat out err)"
