@@ -175,6 +175,7 @@ struct AnnotatedWindows::Impl {
               .step_seconds = telemetry.step_seconds,
               .channels = telemetry.channels.size(),
               .retained = prune(telemetry, 0, telemetry.samples, options.prune_above)};
+    left_out.need_first_of(node.name, listed.path);
     const auto chosen = metrics.empty() ? node.retained : channels_of(telemetry, metrics, met);
     for (const std::size_t number : chosen) add_columns(telemetry, number);
     nodes.push_back(std::move(node));

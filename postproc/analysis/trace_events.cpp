@@ -424,6 +424,7 @@ std::vector<std::string> write_trace_events(const Report& report, std::span<cons
       TraceStream stream(listed.path);
       stream.read_steps();
       const std::string& node = stream.trace().header.node.empty() ? listed.node : stream.trace().header.node;
+      left_out.need_first_of(node, listed.path);
       Marked marked = marked_on(node, report);
       events.name_process(++process, node);
       events.name_thread(process, kExportedThread, "exported");

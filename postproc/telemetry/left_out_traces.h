@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +34,10 @@ class LeftOutTraces {
     write();
     gives_ = false;
   }
+  /// Called within take(): throws Error for a second trace of a node, whose numbers would count twice.
+  void need_first_of(const std::string& node, const std::filesystem::path& trace) {
+    if (!nodes_.insert(node).second) throw Error(trace.string() + ": left out, a second trace of " + node);
+  }
   void add(std::string sentence) { sentences_.push_back(std::move(sentence)); }
 
   [[nodiscard]] bool single() const { return single_; }
@@ -42,6 +48,7 @@ class LeftOutTraces {
  private:
   bool single_;
   bool gives_ = false;
+  std::set<std::string> nodes_;
   std::vector<std::string> sentences_;
 };
 

@@ -26,9 +26,10 @@ std::string header_line(const TelemetryTable& table, bool names_node) {
   return line + '\n';
 }
 
-std::string python_lines(const ListedTrace& listed) {
+std::string python_lines(const ListedTrace& listed, LeftOutTraces& left_out) {
   const TraceStream stream(listed.path);
   const std::string& named = stream.trace().telemetry.node;
+  left_out.need_first_of(named.empty() ? listed.node : named, listed.path);
   const std::string node = csv_field(printable(named.empty() ? listed.node : named));
   const std::int64_t offset =
       std::clamp(stream.trace().utc_minus_monotonic_ns, -PythonSamples::kFarthest, PythonSamples::kFarthest);
@@ -84,7 +85,7 @@ std::vector<std::string> write_python_csv(const std::vector<ListedTrace>& traces
   LeftOutTraces left_out(traces.size());
   for (const ListedTrace& trace : traces) {
     left_out.take([&] {
-      std::string text = python_lines(trace);
+      std::string text = python_lines(trace, left_out);
       if (!text.empty() && !std::exchange(any, true)) text.insert(0, "time,node,process,place,weight\n");
       left_out.give([&] { out(text); });
     });

@@ -104,6 +104,7 @@ TelemetryTable::Node TelemetryTable::opened(const ListedTrace& trace, const std:
   Node node{.trace = trace, .name = trace.node};
   read_pieces(trace.path, 1, [&](const Telemetry& first, const TraceStream& stream) {
     if (!first.node.empty()) node.name = first.node;
+    left_out_.need_first_of(node.name, trace.path);
     node.channels = first.channels.size();
     for (std::size_t i = 0; i < node.channels; ++i) {
       const Channel& channel = first.channels[i];

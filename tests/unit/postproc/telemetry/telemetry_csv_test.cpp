@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -86,6 +87,17 @@ TEST(TelemetryCsv, ExportsTheOtherNodesIfATraceIsDamaged) {
   EXPECT_NE(table.left_out[0].find("n02.h5"), std::string::npos) << table.left_out[0];
   EXPECT_THROW(static_cast<void>(exported({broken}, {})), Error);
   EXPECT_THROW(static_cast<void>(exported({broken, broken}, {})), Error);
+}
+
+TEST(TelemetryCsv, HasEachNodeOnce) {
+  const TemporaryDirectory directory;
+  const ListedTrace first = write_node(directory, "n01", "mem.dirty", 10);
+  const ListedTrace copy{.path = directory.path() / "n01.copy.h5", .node = "n01.copy"};
+  std::filesystem::copy_file(first.path, copy.path);
+  const Exported table = exported({first, copy}, {"mem.dirty"});
+  EXPECT_EQ(table.lines.size(), 4U);
+  ASSERT_EQ(table.left_out.size(), 1U);
+  EXPECT_TRUE(table.left_out[0].ends_with("n01.copy.h5: left out, a second trace of n01")) << table.left_out[0];
 }
 
 TEST(TelemetryCsv, EndsWhenItsOutputCannotBeWritten) {
