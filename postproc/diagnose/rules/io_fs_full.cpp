@@ -124,8 +124,8 @@ std::vector<Finding> check(const RuleContext& context) {
     }
     const Least files = least_left(context, "fs.files_free", "fs.files", place);
     const bool few = files.left < context.threshold("min_files");
-    const bool counted = files.most > 0;  // some file systems count no files
-    if (few && counted && files.share < context.threshold("min_share"))
+    const bool counts = files.most > 0;  // some file systems count no files
+    if (few && counts && files.share < context.threshold("min_share"))
       findings.push_back(describe(context, place, files, true));
   }
   return findings;
