@@ -14,8 +14,8 @@ namespace reveal {
 /// The name as a field of a table (RFC 4180).
 [[nodiscard]] std::string csv_field(const std::string& name);
 
-/// The table of TelemetryTable as text (RFC 4180): `time` (begin of the step, UTC, ISO 8601), for several traces `node`,
-/// and a column per channel; empty where nothing was measured. `out` gets a megabyte at a time. Returns
+/// The table of TelemetryTable as text (RFC 4180): `time` (begin of the step, UTC, ISO 8601), for several traces
+/// `node`, and a column per channel; empty where nothing was measured. `out` gets a megabyte at a time. Returns
 /// TelemetryTable::left_out(); throws Error if nothing can be exported.
 [[nodiscard]] std::vector<std::string> write_csv(const std::vector<ListedTrace>& traces,
                                                  const std::vector<std::string>& metrics,
