@@ -7,10 +7,11 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <sstream>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "hdf5schema/basics/standard_streams.h"
 #include "hdf5schema/version.h"
 #include "postproc/commands/command.h"
 #include "postproc/commands/confined.h"
@@ -30,6 +31,12 @@ class HelpFormatter final : public CLI::Formatter {
     const bool several = option->get_expected_max() == CLI::detail::expected_max_vector_size;
     return " " + option->get_type_name() + (several ? " ..." : "");
   }
+};
+
+struct Declared {
+  const CLI::App* part;
+  std::unique_ptr<Command> command;
+  int failure;  // its exit status where it comes to nothing
 };
 
 CLI::App* add_command(CLI::App& app, const CommandSpec& spec, CommonOptions& common) {
@@ -54,13 +61,14 @@ std::vector<std::string> with_help_as_option(const CLI::App& app, std::vector<st
   return words;
 }
 
-int run_where_it_is_safe(Command& command, Inputs inputs, const CommonOptions& common) {
+int run_where_it_is_safe(Command& command, int failure, const CommonOptions& common) {
+  Inputs inputs = command.inputs();
   const auto foreign = foreign_part(inputs.paths, inputs.entries);
   if (!foreign) return command.run(common);
   if (!common.config.empty()) inputs.paths.emplace_back(common.config);
   CommonOptions confined = common;
   confined.foreign = true;
-  return run_confined(inputs, *foreign, [&] { return command.run(confined); });
+  return run_confined(inputs, *foreign, failure, [&] { return command.run(confined); });
 }
 
 /// An exception becomes one line on stderr.
@@ -97,11 +105,11 @@ int run(int argc, char** argv) {
 
   CommonOptions common;
   add_common_options(app, common);
-  std::vector<std::pair<const CLI::App*, std::unique_ptr<Command>>> all;
+  std::vector<Declared> all;
   for (const CommandSpec& spec : commands()) {
     CLI::App* part = add_command(app, spec, common);
-    all.emplace_back(part, spec.make());
-    all.back().second->declare(*part, common);
+    all.push_back({part, spec.make(), spec.failure_status});
+    all.back().command->declare(*part, common);
   }
 
   app.add_subcommand("help", "Print the description and options of a command: reveal help show");
@@ -110,14 +118,15 @@ int run(int argc, char** argv) {
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 takes them from the back
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) return app.exit(error);
-    return usage_error(app, error, words);
+    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::Success)) return usage_error(app, error, words);
+    std::ostringstream help;
+    const int status = app.exit(error, help, help);
+    print(help.str());
+    return status;
   }
-  for (const auto& [part, command] : all) {
-    if (!part->parsed()) continue;
-    Command& chosen = *command;
-    const Inputs inputs = chosen.inputs();
-    return guarded(inputs.failure, [&] { return run_where_it_is_safe(chosen, inputs, common); });
+  for (const Declared& one : all) {
+    if (!one.part->parsed()) continue;
+    return guarded(one.failure, [&] { return run_where_it_is_safe(*one.command, one.failure, common); });
   }
   print(app.help());  // only `help` is left, behind an option
   return 0;
@@ -126,6 +135,7 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  guard_standard_streams();
   ::signal(SIGCHLD, SIG_DFL);  // ignored, as some launchers leave it, children would leave no exit status
   return guarded(kFailure, [&] { return run(argc, argv); });
 }

@@ -113,6 +113,7 @@ std::string query_file_systems(const std::string& root, std::string_view request
     const std::string_view point = line.substr(0, line.find('\t'));
     struct statvfs status {};
     if (status_of(root, point, line.substr(std::min(point.size() + 1, line.size())), status) != 0) continue;
+    if ((status.f_flag & ST_RDONLY) != 0) continue;  // full for ever, and nobody writes to it
     const auto unit = static_cast<std::uint64_t>(status.f_frsize);
     answer += point;
     for (const std::uint64_t value : {status.f_blocks * unit, status.f_bfree * unit, status.f_bavail * unit,

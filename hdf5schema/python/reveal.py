@@ -38,15 +38,14 @@ def job(directory, *patterns):
     parts, units = {}, {}
     for path in _traces(pathlib.Path(directory)):
         try:
-            trace = Trace(path)
-        except (OSError, ValueError) as error:
+            with Trace(path) as trace:
+                node, part = trace.header["node"], trace.frame(*patterns)
+        except (OSError, RuntimeError, KeyError, ValueError) as error:  # h5py has all of these for damaged files
             warnings.warn(f"{path}: left out: {error}", stacklevel=2)
             continue
-        with trace:
-            part = trace.frame(*patterns)
-            if len(part) and trace.header["node"] not in parts:
-                parts[trace.header["node"]] = part
-                units.update(part.attrs["units"])
+        if len(part) and node not in parts:
+            parts[node] = part
+            units.update(part.attrs["units"])
     if not parts:
         frame = pandas.DataFrame()
         frame.attrs["units"] = {}
@@ -65,6 +64,9 @@ class Trace:
         self.header = {key: _plain(value) for key, value in self.file.attrs.items()}
         if self.header.get("schema") != "reveal.trace":
             raise ValueError(f"{path}: not a trace of reveal")
+        earlier = (path[:-len(".part")] if path.endswith(".part") else path) + ".earlier"
+        if pathlib.Path(earlier).exists():
+            warnings.warn(f"{path}: the rows before it are a trace of their own, {earlier}", stacklevel=3)
         self._families = []
         self.file.visititems(lambda _, item: self._families.append(item) if "kind" in item.attrs else None)
         clock = self.file["clock"][:]

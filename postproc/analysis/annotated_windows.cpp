@@ -16,6 +16,7 @@
 #include "postproc/detect/paper/paper_pipeline.h"
 #include "postproc/detect/paper/pruning.h"
 #include "postproc/json/json_fields.h"
+#include "postproc/telemetry/left_out_traces.h"
 #include "postproc/telemetry/load.h"
 #include "postproc/telemetry/telemetry_csv.h"
 #include "postproc/telemetry/telemetry_table.h"
@@ -99,7 +100,7 @@ struct NodeWindows {
       if (std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end()) continue;
       const auto meets = [&span](const TimeSpan& interval) { return overlap(interval, span); };
       if (std::none_of(finding.intervals.begin(), finding.intervals.end(), meets)) continue;
-      ids += (ids.empty() ? "" : ";") + finding.id;
+      ids += (ids.empty() ? "" : ";") + printable(finding.id);
     }
     return ids;
   }
@@ -141,13 +142,12 @@ struct AnnotatedWindows::Impl {
   };
 
   const Report& report;
-  bool single;
+  LeftOutTraces left_out;
   std::vector<Node> nodes;
   std::optional<NodeTrace> loaded;  // the trace of the only node: it is read once
   std::set<std::string> channels;   // whose features are columns
   std::vector<TableColumn> columns;
   std::map<std::string, std::size_t> places;  // the columns by name
-  std::vector<std::string> left_out;
 
   void add_columns(const Telemetry& telemetry, std::size_t number) {
     const Channel& channel = telemetry.channels[number];
@@ -175,10 +175,11 @@ struct AnnotatedWindows::Impl {
               .step_seconds = telemetry.step_seconds,
               .channels = telemetry.channels.size(),
               .retained = prune(telemetry, 0, telemetry.samples, options.prune_above)};
+    left_out.need_first_of(node.name, listed.path);
     const auto chosen = metrics.empty() ? node.retained : channels_of(telemetry, metrics, met);
     for (const std::size_t number : chosen) add_columns(telemetry, number);
     nodes.push_back(std::move(node));
-    if (single) loaded = std::move(trace);
+    if (left_out.single()) loaded = std::move(trace);
   }
 
   [[nodiscard]] NodeWindows windows_of(const Node& node, const Telemetry& telemetry) const {
@@ -231,35 +232,24 @@ struct AnnotatedWindows::Impl {
     }
     out(text);
   }
-
-  /// The error of a single trace is that of the table; without one of several, the others are in it.
-  template <typename Read>
-  void take_trace(const Read& read) {
-    try {
-      read();
-    } catch (const Error& error) {
-      if (single) throw;
-      left_out.emplace_back(error.what());
-    }
-  }
 };
 
 AnnotatedWindows::AnnotatedWindows(const Report& report, const std::vector<ListedTrace>& traces,
                                    const std::vector<std::string>& metrics)
     : impl_(new Impl{.report = report,
-                     .single = traces.size() == 1,
+                     .left_out = LeftOutTraces(traces.size()),
                      .nodes = {},
                      .loaded = {},
                      .channels = {},
                      .columns = {},
-                     .places = {},
-                     .left_out = {}}) {
+                     .places = {}}) {
   std::set<std::string> met;
-  for (const ListedTrace& trace : traces) impl_->take_trace([&] { impl_->open(trace, metrics, met); });
-  if (impl_->nodes.empty()) throw Error(impl_->left_out.empty() ? "no trace to export" : impl_->left_out.front());
+  for (const ListedTrace& trace : traces) impl_->left_out.take([&] { impl_->open(trace, metrics, met); });
+  if (impl_->nodes.empty()) throw impl_->left_out.error();
   for (const std::string& pattern : metrics) {
     if (met.contains(pattern)) continue;
-    throw Error((impl_->single ? "this trace has no channel \"" : "no node has a channel \"") + pattern + '"');
+    throw Error((impl_->left_out.single() ? "this trace has no channel \"" : "no node has a channel \"") + pattern +
+                '"');
   }
 }
 
@@ -272,11 +262,12 @@ void AnnotatedWindows::write_csv(const std::function<void(std::string_view)>& ou
   text += ",agreement,interval,findings";
   for (const Impl::TableColumn& each : impl_->columns) text += ',' + csv_field(each.name);
   out(text + '\n');
-  for (const Impl::Node& node : impl_->nodes) impl_->take_trace([&] { impl_->write_node(node, out); });
+  const auto give = [&](std::string_view piece) { impl_->left_out.give([&] { out(piece); }); };
+  for (const Impl::Node& node : impl_->nodes) impl_->left_out.take([&] { impl_->write_node(node, give); });
 }
 
 const std::vector<std::string>& AnnotatedWindows::left_out() const {
-  return impl_->left_out;
+  return impl_->left_out.sentences();
 }
 
 std::string AnnotatedWindows::schema() const {

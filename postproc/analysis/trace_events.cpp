@@ -14,6 +14,7 @@
 #include "hdf5schema/version.h"
 #include "postproc/json/json_fields.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/left_out_traces.h"
 #include "postproc/telemetry/metric_facts.h"
 #include "postproc/telemetry/telemetry_table.h"
 #include "postproc/telemetry/trace_stream.h"
@@ -407,7 +408,11 @@ std::vector<std::string> write_trace_events(const Report& report, std::span<cons
                                             const TraceEventChoice& choice,
                                             const std::function<void(std::string_view)>& out) {
   const std::vector<TimeSpan> windows = windows_of(report, choice.whole_job);
-  Events events(report, out);
+  LeftOutTraces left_out(traces.size());
+  const std::function<void(std::string_view)> give = [&](std::string_view piece) {
+    left_out.give([&] { out(piece); });
+  };
+  Events events(report, give);
   std::size_t room_for_steps = kMostStepSlices;
   std::size_t steps_left_out = 0;
   std::size_t slices_left_out = 0;
@@ -415,33 +420,36 @@ std::vector<std::string> write_trace_events(const Report& report, std::span<cons
   bool any_channel = false;
   std::size_t process = 0;
   for (const ListedTrace& listed : traces) {
-    TraceStream stream(listed.path);
-    stream.read_steps();
-    const std::string& node = stream.trace().header.node.empty() ? listed.node : stream.trace().header.node;
-    Marked marked = marked_on(node, report);
-    events.name_process(++process, node);
-    events.name_thread(process, kExportedThread, "exported");
-    for (const TimeSpan& window : windows) {
-      events.add_slice(process, kExportedThread, "exported", "exported interval", window, Json::object());
-    }
-    add_slices(events, process, kFirstFinding, "findings", std::move(marked.findings), slices_left_out);
-    add_slices(events, process, kFirstEpisode, "intervals", std::move(marked.episodes), slices_left_out);
-    add_steps(events, process, stream.trace(), windows, room_for_steps, steps_left_out);
-    NodeExport counters(choice, marked, process, kMostPoints / traces.size());
-    counters.add_counters(stream, windows, events);
-    channels_left_out += counters.left_out();
-    any_channel = any_channel || counters.chose_any();
+    left_out.take([&] {
+      TraceStream stream(listed.path);
+      stream.read_steps();
+      const std::string& node = stream.trace().header.node.empty() ? listed.node : stream.trace().header.node;
+      left_out.need_first_of(node, listed.path);
+      Marked marked = marked_on(node, report);
+      events.name_process(++process, node);
+      events.name_thread(process, kExportedThread, "exported");
+      for (const TimeSpan& window : windows) {
+        events.add_slice(process, kExportedThread, "exported", "exported interval", window, Json::object());
+      }
+      add_slices(events, process, kFirstFinding, "findings", std::move(marked.findings), slices_left_out);
+      add_slices(events, process, kFirstEpisode, "intervals", std::move(marked.episodes), slices_left_out);
+      add_steps(events, process, stream.trace(), windows, room_for_steps, steps_left_out);
+      NodeExport counters(choice, marked, process, kMostPoints / traces.size());
+      counters.add_counters(stream, windows, events);
+      channels_left_out += counters.left_out();
+      any_channel = any_channel || counters.chose_any();
+    });
   }
+  if (process == 0) throw left_out.error();
   events.finish();
-  std::vector<std::string> left_out;
   const auto tell = [&left_out](std::size_t count, std::string_view what) {
-    if (count > 0) left_out.push_back(fmt::format("{} {}", count, what));
+    if (count > 0) left_out.add(fmt::format("{} {}", count, what));
   };
   tell(steps_left_out, "training steps are left out: there is room for 200,000");
   tell(channels_left_out, "channels are left out: a node has room for 200; choose them with --metrics");
   tell(slices_left_out, "intervals are left out: too many overlap");
-  if (!any_channel && !choice.metrics.empty()) left_out.push_back("no channel meets --metrics");
-  return left_out;
+  if (!any_channel && !choice.metrics.empty()) left_out.add("no channel meets --metrics");
+  return left_out.sentences();
 }
 
 }  // namespace reveal

@@ -23,7 +23,7 @@ struct TraceEventChoice {
 /// Writes one process per trace, with the report's findings and episodes, the training steps of each rank, and channels
 /// as counters. However long the job is, the text stays below some hundred megabytes: counters are means of longer
 /// steps where they must be. `out` gets it piece by piece. Returns sentences about omissions. Throws Error where the
-/// report has no interval, or a trace cannot be read.
+/// report has no interval, or no trace can be read.
 [[nodiscard]] std::vector<std::string> write_trace_events(const Report& report, std::span<const ListedTrace> traces,
                                                           const TraceEventChoice& choice,
                                                           const std::function<void(std::string_view)>& out);

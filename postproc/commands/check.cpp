@@ -18,6 +18,7 @@
 #include "postproc/report/node_check_page.h"
 #include "postproc/telemetry/job.h"
 #include "postproc/telemetry/load.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -43,7 +44,8 @@ class Check final : public Command {
         ->excludes(target);
     app.add_option("--seconds", seconds_, "duration of the recording (default 2)")
         ->type_name("N")
-        ->check(finite() & CLI::Range(1.0, 20.0));
+        ->check(finite() & CLI::Range(1.0, 20.0))
+        ->excludes(target);
     app.add_option("--root", root_, "check a copied tree or a recording of reveal-collect instead of this node")
         ->type_name("DIR")
         ->excludes(target);
@@ -61,7 +63,7 @@ class Check final : public Command {
   }
 
   [[nodiscard]] Inputs inputs() const override {
-    Inputs inputs{.failure = static_cast<int>(NodeStatus::unknown)};
+    Inputs inputs;
     if (!target_.empty()) inputs.paths.emplace_back(job_directory(target_));
     return inputs;
   }
@@ -72,7 +74,7 @@ class Check final : public Command {
       throw Error(root_ + " belongs to " + foreign->owner + ": its links may lead to other files; copy it first");
     }
     constexpr double kMillisecond = 1e-3;
-    const ScratchDirectory place("check");
+    const ScratchDirectory place("check", ScratchDirectory::Place::with_room);  // a full /tmp is a finding
     const fs::path trace = place.path() / "node.h5";
     record_node({.trace = trace,
                  .root = root_,
@@ -89,16 +91,20 @@ class Check final : public Command {
     const std::vector<ListedTrace> traces = list_traces(job_directory(target_));
     profiles.reserve(traces.size());
     for (const ListedTrace& listed : traces) {
-      if (common.json) print(std::exchange(separator, ","));
       NodeStatus status = NodeStatus::unknown;
+      std::string node = listed.node;
+      std::string text;
       try {
         const NodeTrace trace = load_trace(listed.path);
-        if (!common.json) print(trace.telemetry.node + ": ");
-        status = look(trace, settings, common);
+        const NodeCheck check = checked(trace, settings);
         profiles.push_back(profile_of(trace.telemetry, compared_facts(trace)));
-      } catch (const Error& error) {
-        print(common.json ? unknown_as_json(error.what()) : listed.node + ": " + unknown_line(error.what()) + "\n");
+        text = in_words(check, common);
+        if (!check.node.empty()) node = check.node;
+        status = status_of(check);
+      } catch (const std::exception& error) {  // also too little memory: the list of the nodes is printed to its end
+        text = common.json ? unknown_as_json(error.what()) : unknown_line(error.what()) + "\n";
       }
+      print((common.json ? std::exchange(separator, ",") : printable(node) + ": ") + text);
       worst = worse_of(worst, status);
     }
     worst = worse_of(worst, check_nodes_against_each_other(profiles, settings, common));
@@ -115,37 +121,31 @@ class Check final : public Command {
     nodes.reserve(profiles.size());
     for (const NodeProfile& profile : profiles) nodes.push_back(&profile);
     const NodeCheck check = check_settings(nodes, settings);
-    if (common.json) {
-      print(",");
-    } else {
-      print(check.node + ": ");
-    }
-    print_check(check, common);
+    print((common.json ? "," : check.node + ": ") + in_words(check, common));
     return check.asked.empty() ? NodeStatus::ok : status_of(check);
   }
 
   NodeStatus look(const NodeTrace& trace, const AnalysisSettings& settings, const CommonOptions& common) const {
-    const Detection detection;
-    const NodeCheck check = check_node({.telemetry = trace.telemetry,
-                                        .detection = detection,
-                                        .begin = trace.begin,
-                                        .end = trace.end,
-                                        .events = trace.events,
-                                        .utc_minus_monotonic_ns = trace.utc_minus_monotonic_ns},
-                                       settings);
+    const NodeCheck check = checked(trace, settings);
     put(check_as_metrics(check));
-    print_check(check, common);
+    print(in_words(check, common));
     return status_of(check);
   }
 
-  void print_check(const NodeCheck& check, const CommonOptions& common) const {
-    if (common.json) {
-      print(check_as_json(check));
-    } else if (all_) {
-      print(check_as_text(check, static_cast<std::size_t>(common.style().width)));
-    } else {
-      print(check_line(check) + "\n");
-    }
+  static NodeCheck checked(const NodeTrace& trace, const AnalysisSettings& settings) {
+    const Detection detection;
+    return check_node({.telemetry = trace.telemetry,
+                       .detection = detection,
+                       .begin = trace.begin,
+                       .end = trace.end,
+                       .events = trace.events,
+                       .utc_minus_monotonic_ns = trace.utc_minus_monotonic_ns},
+                      settings);
+  }
+
+  [[nodiscard]] std::string in_words(const NodeCheck& check, const CommonOptions& common) const {
+    if (common.json) return check_as_json(check);
+    return all_ ? check_as_text(check, static_cast<std::size_t>(common.style().width)) : check_line(check) + "\n";
   }
 
   /// The findings matter more than the file.
@@ -172,6 +172,7 @@ const RegisteredCommand kCheckCommand{
                  "reveal check reports a notice as a warning, because it may cost the next job time.\n"
                  "Exit status: 0 OK, 1 warning, 2 critical, 3 unknown.",
      .usage_status = static_cast<int>(NodeStatus::unknown),
+     .failure_status = static_cast<int>(NodeStatus::unknown),
      .make = make_command<Check>}};
 
 }  // namespace

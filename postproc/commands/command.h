@@ -45,7 +45,6 @@ struct Inputs {
   std::vector<std::filesystem::path> outputs;  // files that it writes, elsewhere
   Output how = Output::stream;                 // they are written
   bool followed = false;                       // until they end, whenever that is
-  int failure = kFailure;                      // exit status when it comes to nothing
 };
 
 class Command {
@@ -53,7 +52,7 @@ class Command {
   virtual ~Command() = default;
   /// Adds its own options to its part of the command line; they are read into this object or `common`.
   virtual void declare([[maybe_unused]] CLI::App& app, [[maybe_unused]] CommonOptions& common) {}
-  /// The exit status. What is thrown becomes one line on stderr and kFailure.
+  /// The exit status. What is thrown becomes one line on stderr and the failure_status of its CommandSpec.
   virtual int run(const CommonOptions& common) = 0;
   /// Job directories and files that it reads: where one of them is somebody else's, run() is called in a child that can
   /// do nothing else (confined.h).
@@ -71,7 +70,8 @@ struct CommandSpec {
   std::string_view help;
   std::string_view examples;
   Caller caller = Caller::user;
-  int usage_status = kUsage;  // what it ends with where its options cannot be understood
+  int usage_status = kUsage;      // what it ends with where its options cannot be understood
+  int failure_status = kFailure;  // likewise where it comes to nothing
   std::unique_ptr<Command> (*make)() = nullptr;
 };
 

@@ -42,7 +42,7 @@ class Compare final : public Command {
   }
 
   [[nodiscard]] Inputs inputs() const override {
-    Inputs inputs{.failure = kTrouble};
+    Inputs inputs;
     for (const auto& some : {runs_in(one_before_), runs_in(one_after_), before_, after_}) {
       for (const std::string& directory : some) inputs.paths.emplace_back(job_directory(directory));
     }
@@ -86,6 +86,7 @@ const RegisteredCommand kCompareCommand{
                  "of the same command in reveal's history, can show that the time differs by more than chance.\n"
                  "Exit status: 0 the time is shorter, or no difference is shown, 1 it is longer, 2 error, 3 it is not\n"
                  "known (too few runs).",
+     .failure_status = kTrouble,
      .make = make_command<Compare>}};
 
 }  // namespace

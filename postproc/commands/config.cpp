@@ -1,5 +1,6 @@
 #include <spdlog/fmt/fmt.h>
 
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "postproc/commands/shared_options.h"
 #include "postproc/commands/terminal.h"
@@ -36,13 +37,15 @@ class ShowConfig final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
-    app.add_option("key", key_, "print the value of this key only")->type_name("SECTION.KEY");
-    app.add_flag("--template", template_, "print a reveal.conf with every key, its help and its default");
+    CLI::Option* key = app.add_option("key", key_, "print the value of this key only")->type_name("SECTION.KEY");
+    app.add_flag("--template", template_, "print a reveal.conf with every key, its help and its default")
+        ->excludes(key);
     app.add_flag("--all", all_, "every threshold of every rule, also the unchanged ones");
   }
 
   int run(const CommonOptions& common) override {
     if (template_) {
+      if (common.json) throw Error("--template prints no JSON; leave out --template");
       print(config_template());
       return 0;
     }

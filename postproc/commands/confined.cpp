@@ -339,14 +339,14 @@ void need_own_directory(const std::string& directory) {
     throw Error(foreign->path.string() + " belongs to " + foreign->owner + ": nothing is written in " + directory);
 }
 
-int run_confined(const Inputs& inputs, const Foreign& foreign, const std::function<int()>& work) {
+int run_confined(const Inputs& inputs, const Foreign& foreign, int failure, const std::function<int()>& work) {
   const std::string place = inputs.paths.front().string();
   Pipe outputs = open_pipe();
   if (!outputs.read) throw system_error(place, errno);
   std::fflush(nullptr);
   const pid_t parent = ::getpid();
   ChildProcess child = fork_child([&] {
-    int status = inputs.failure;
+    int status = failure;
     try {
       g_foreign = foreign;
       send_outputs_to(outputs.write.get());
@@ -369,6 +369,7 @@ int run_confined(const Inputs& inputs, const Foreign& foreign, const std::functi
   ::sigaction(SIGTERM, &action, nullptr);
   ::signal(SIGINT, SIG_IGN);
   write_outputs_from(outputs.read.get(), inputs.outputs, inputs.how);
+  outputs.read.close();  // a child that has more to write than may be written must not wait for a reader
   return end_of(child, place);
 }
 

@@ -28,9 +28,10 @@ struct Foreign {
 void need_own_directory(const std::string& directory);
 
 /// Runs `work` in a child that may read below the inputs, and a few files of the system and the caller's settings; its
-/// exit status. The files it was to write are written here. Throws Error when the child did not come to an end by
-/// itself. Call it while there is one thread.
-[[nodiscard]] int run_confined(const Inputs& inputs, const Foreign& foreign, const std::function<int()>& work);
+/// exit status, `failure` where it throws. The files it was to write are written here. Throws Error when the child did
+/// not come to an end by itself. Call it while there is one thread.
+[[nodiscard]] int run_confined(const Inputs& inputs, const Foreign& foreign, int failure,
+                               const std::function<int()>& work);
 
 struct ConfinedLimits {
   std::size_t answer = std::size_t{32} << 20;  // bytes

@@ -50,6 +50,16 @@ std::string summary_of(const ProbeCheck& probes, std::size_t problems) {
   return text + fmt::format("; {} problem{}.", problems, problems == 1 ? "" : "s");
 }
 
+/// Without an answer of the collector, no probe is listed, and that is one of the problems.
+ProbeCheck probes_of_node(std::vector<SiteCheck>& checks) {
+  try {
+    return sorted_check(query_collector({"--check", "--json"}), on_virtual_machine());
+  } catch (const Error& error) {
+    checks.push_back({.name = "probes", .result = SiteCheck::Result::problem, .message = error.what(), .remedy = ""});
+    return {};
+  }
+}
+
 /// Returns the map of a live node without a job: it has no processes.
 LocalityMap map_of_node() {
   try {
@@ -150,8 +160,8 @@ class Doctor final : public Command {
     places.why_no_history = history.why_not;
     const Config config = common.configuration();
     for (const ConfigProblem& problem : config.problems()) places.config_problem.push_back(problem.text);
-    const std::vector<SiteCheck> checks = check_site(places);
-    const ProbeCheck probes = sorted_check(query_collector({"--check", "--json"}), on_virtual_machine());
+    std::vector<SiteCheck> checks = check_site(places);
+    const ProbeCheck probes = probes_of_node(checks);
     std::size_t problems = 0;
     for (const SiteCheck& check : checks) problems += check.result == SiteCheck::Result::problem ? 1 : 0;
     const LocalityMap map = map_of_node();

@@ -115,8 +115,6 @@ class Drill final : public Command {
     return conclude(checks, place.kept() ? place.path().string() : "", common);
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.failure = kUndecided}; }
-
  private:
   [[nodiscard]] fs::path job_folder() const { return plan_.place / kJobFolder; }
 
@@ -395,6 +393,7 @@ const RegisteredCommand kDrillCommand{
          "Exit status: 0 passed, 1 failed, 3 not known (the node was too busy, or the job did not run), 128+n ended "
          "by\nsignal n.",
      .usage_status = kUndecided,
+     .failure_status = kUndecided,
      .make = make_command<Drill>}};
 
 }  // namespace

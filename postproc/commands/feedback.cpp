@@ -68,8 +68,11 @@ class FeedbackCommand final : public Command {
                        "a rule of its report, or the fingerprint of one finding (reveal show --json)")
             ->type_name("RULE")
             ->needs(directory);
-    app.add_option("words", words_, "the reason, which the next reports show")->type_name("WORDS")->needs(finding);
-    app.add_flag("--take-back", take_back_, "delete the feedback: report the finding again")->needs(finding);
+    CLI::Option* words = app.add_option("words", words_, "the reason, which the next reports show");
+    words->type_name("WORDS")->needs(finding);
+    app.add_flag("--take-back", take_back_, "delete the feedback: report the finding again")
+        ->needs(finding)
+        ->excludes(words);
   }
 
   int run(const CommonOptions& common) override {

@@ -88,7 +88,7 @@ std::vector<LedgerLine> lines_in(const fs::path& directory, const OwnerKey& owne
 }
 
 /// Calls `use` with lines of standard input, about a megabyte at a time. A line of more than that comes in parts, each
-/// of which is refused.
+/// of which is refused. Throws Error if it cannot be read to its end: the rest of a ledger is not healthy nodes.
 void read_standard_input(const std::function<void(std::string_view lines)>& use) {
   constexpr std::size_t kPiece = std::size_t{1} << 20;
   std::string text;
@@ -101,6 +101,7 @@ void read_standard_input(const std::function<void(std::string_view lines)>& use)
     use(std::string_view(text).substr(0, end));
     text.erase(0, end);
   }
+  if (std::ferror(stdin) != 0) throw system_error("standard input", errno);
   use(text);
 }
 
@@ -146,8 +147,9 @@ class Nodes final : public Command {
                    "suggested (default 3)")
         ->check(CLI::Range(2, 1000))
         ->type_name("N");
-    app.add_flag("--mail", mail_, "send the result to the administrators ([mail] admins), if a node has findings");
-    app.add_flag("--dry-run", digest_.dry_run, "with --mail: send nothing; print recipients and subject");
+    CLI::Option* mail =
+        app.add_flag("--mail", mail_, "send the result to the administrators ([mail] admins), if a node has findings");
+    app.add_flag("--dry-run", digest_.dry_run, "with --mail: send nothing; print recipients and subject")->needs(mail);
     app.add_option("--config", common.config, "with --mail: read this reveal.conf instead of the site's")
         ->type_name("FILE");
     app.add_option("--limit", limit_, "print at most this many nodes (default 20)")

@@ -19,6 +19,7 @@ class Probes final : public Command {
     const auto width = static_cast<std::size_t>(common.style().width);
     if (markdown_) {
       if (!name_.empty()) throw Error("--markdown prints all probes; leave out \"" + name_ + "\"");
+      if (common.json) throw Error("--markdown prints no JSON; leave out --markdown");
       print(probes_as_markdown());
     } else if (!name_.empty()) {
       print(common.json ? probe_as_json(probes_as_json(), name_) : probe_as_text(probes_as_json(), name_, width));

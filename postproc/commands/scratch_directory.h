@@ -11,6 +11,7 @@ class ScratchDirectory {
  public:
   enum class Place : std::uint8_t {
     temporary,  // on this node
+    with_room,  // likewise, and elsewhere where the directory for temporary files is full
     current     // below the current directory, which the nodes of a cluster see
   };
   /// Its name has the `use` in it: "check". Throws Error.

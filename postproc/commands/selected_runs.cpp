@@ -31,7 +31,9 @@ std::vector<Run> remembered(std::size_t limit, const Wanted& wanted) {
 std::vector<Run> in_folder(const std::string& folder, std::size_t limit, const Wanted& wanted) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) throw Error(folder + ": no such folder");
-  std::vector<Run> runs = records_in(folder);
+  static_cast<void>(fs::directory_iterator(folder, error));
+  if (error) throw Error(folder + ": " + error.message());
+  std::vector<Run> runs = records_in(folder, RecordsIn::all);
   std::erase_if(runs, [&](const Run& run) { return !wanted(run.second); });
   std::stable_sort(runs.begin(), runs.end(), [](const Run& one, const Run& other) {
     return one.second.begin_utc_ns > other.second.begin_utc_ns;

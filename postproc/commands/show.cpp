@@ -16,7 +16,8 @@ class Show final : public Command {
     add_optional_job_directory(app, directory_);
     app.add_flag("--all", all_,
                  "print everything, also intervals without a known cause, and gaps in measurements and checks");
-    app.add_flag("--episodes", episodes_, "only the anomalous intervals, with the detectors that found them");
+    CLI::Option* episodes =
+        app.add_flag("--episodes", episodes_, "only the anomalous intervals, with the detectors that found them");
     app.add_option(
            "--node", node_,
            "only results of this node, in full; files of other nodes are not read, unless the job is small and has no "
@@ -25,7 +26,9 @@ class Show final : public Command {
         ->check([](const std::string& name) {
           return name.find('/') == std::string::npos ? std::string() : "\"" + name + "\" is no name of a node";
         });
-    app.add_option("--finding", finding_, "only this finding, in full, by rule id or fingerprint")->type_name("ID");
+    app.add_option("--finding", finding_, "only this finding, in full, by rule id or fingerprint")
+        ->type_name("ID")
+        ->excludes(episodes);
   }
 
   int run(const CommonOptions& common) override {

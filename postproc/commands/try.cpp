@@ -74,8 +74,6 @@ class Try final : public Command {
     return stopped_by != 0 ? 128 + stopped_by : comparison_status(trial.change);
   }
 
-  [[nodiscard]] Inputs inputs() const override { return {.failure = kTrouble}; }
-
  private:
   [[nodiscard]] TriedLine parsed(const std::vector<std::string>& lines) const {
     std::vector<TriedLine> all;
@@ -186,6 +184,7 @@ const RegisteredCommand kTryCommand{
          "the trial and prints the results so far; a second Ctrl-C kills a command that ignored the first.\n"
          "Exit status: 0 the time is shorter with it, or no difference is shown, 1 longer, 2 error, 3 not known (too\n"
          "few runs), 128+n ended by signal n.",
+     .failure_status = kTrouble,
      .make = make_command<Try>}};
 
 }  // namespace

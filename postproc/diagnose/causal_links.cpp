@@ -285,9 +285,12 @@ std::string_view words_of(const Finding& effect) {
   return link == std::end(kLinks) ? std::string_view() : link->words;
 }
 
-/// The chain costs at least as much as its dearest part; an upper bound replaces no estimate.
+/// The chain costs at least as much as its dearest part; an upper bound replaces no estimate. The user's feedback on a
+/// finding is also on its consequences, unless one of them is critical.
 void take_over(const Finding& effect, Finding& first) {
-  first.severity = std::max(first.severity, effect.severity);
+  if (first.feedback.empty() || effect.severity == Severity::critical) {
+    first.severity = std::max(first.severity, effect.severity);
+  }
   if (effect.impact.seconds.value_or(0) <= first.impact.seconds.value_or(0)) return;
   if (effect.impact.at_most && first.impact.seconds && !first.impact.at_most) return;
   first.impact = effect.impact;

@@ -304,19 +304,21 @@ void RunIndex::forget(const fs::path& job_directory) {
   Statement(database_, "DELETE FROM runs WHERE directory = ?1").bind(1, job_directory.string()).step();
 }
 
-std::vector<std::pair<fs::path, RunRecord>> records_in(const fs::path& root) {
+std::vector<std::pair<fs::path, RunRecord>> records_in(const fs::path& root, RecordsIn which) {
+  const bool all = which == RecordsIn::all;
   std::vector<std::pair<std::int64_t, fs::path>> files;
   std::error_code error;
   fs::directory_iterator entries(root, error);
   std::size_t seen = 0;
-  for (; !error && entries != fs::directory_iterator() && seen < kMostEntries; entries.increment(error), ++seen) {
+  for (; !error && entries != fs::directory_iterator() && (all || seen < kMostEntries);
+       entries.increment(error), ++seen) {
     const fs::path file = entries->path() / kRunRecordFile;
     struct stat status {};
     if (::lstat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == ::geteuid())
       files.emplace_back(status.st_mtim.tv_sec, entries->path());
   }
   std::sort(files.begin(), files.end(), std::greater<>());
-  if (files.size() > kMostRecords) files.resize(kMostRecords);
+  if (!all && files.size() > kMostRecords) files.resize(kMostRecords);
   std::vector<std::pair<fs::path, RunRecord>> records;
   for (const auto& [time, directory] : files) {
     try {

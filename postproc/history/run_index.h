@@ -2,6 +2,7 @@
 // run.json files of the job directories whenever it is missing or damaged. Nothing depends on it.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <set>
@@ -62,7 +63,12 @@ class RunIndex {
   bool rebuilt_ = false;
 };
 
-/// The user's own records in the folders beside each other in `root`, the youngest few hundred.
-[[nodiscard]] std::vector<std::pair<std::filesystem::path, RunRecord>> records_in(const std::filesystem::path& root);
+enum class RecordsIn : std::uint8_t {
+  youngest,  // a few hundred: a report does not wait for thousands of directories beside its own
+  all
+};
+/// The user's own records in the folders beside each other in `root`, the youngest first.
+[[nodiscard]] std::vector<std::pair<std::filesystem::path, RunRecord>> records_in(
+    const std::filesystem::path& root, RecordsIn which = RecordsIn::youngest);
 
 }  // namespace reveal

@@ -8,6 +8,7 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/fold.h"
+#include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
 #include "postproc/report/fields.h"
 #include "postproc/words/gauge.h"
@@ -105,6 +106,14 @@ Json list_of(const std::vector<Item>& items) {
   return list;
 }
 
+/// Names of nodes, folders and devices come from a trace, which may be somebody else's.
+std::string printable_lines(std::string_view text) {
+  constexpr std::size_t kLongest = 1000;
+  std::string shown;
+  for (std::string_view line; next_line(text, line);) shown += printable(line, kLongest) + "\n";
+  return shown;
+}
+
 std::string gauge_of(std::string_view name, std::string_view help, double value) {
   Gauge gauge(name, "", help);
   gauge.add({}, value);
@@ -138,7 +147,7 @@ std::string check_as_text(const NodeCheck& check, std::size_t width) {
     text += folded(label, one.rule + ": " + one.reason, kCheckColumn, width);
     label.clear();
   }
-  return text;
+  return printable_lines(text);
 }
 
 std::string check_as_json(const NodeCheck& check) {

@@ -260,12 +260,18 @@ std::vector<const Finding*> shown_findings(const Report& report) {
 }
 
 std::string left_out_line(const Report& report) {
+  const auto has_known_cause = [&report](const Finding& effect) {
+    return std::any_of(report.findings.begin(), report.findings.end(), [&effect](const Finding& cause) {
+      return cause.id == effect.first_cause && !cause.feedback.empty() && !is_shown(cause);
+    });
+  };
   std::size_t observations = 0;
   std::size_t effects = 0;
   std::size_t known = 0;
   for (const Finding& finding : report.findings) {
     if (is_shown(finding)) continue;
-    std::size_t& count = !finding.caused_by.empty() ? effects : !finding.feedback.empty() ? known : observations;
+    const bool is_known = finding.caused_by.empty() ? !finding.feedback.empty() : has_known_cause(finding);
+    std::size_t& count = is_known ? known : !finding.caused_by.empty() ? effects : observations;
     count += std::max<std::size_t>(1, finding.intervals.size());
   }
   std::vector<std::string> parts;

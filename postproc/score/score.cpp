@@ -11,6 +11,7 @@
 #include "hdf5schema/basics/error.h"
 #include "postproc/detect/pipeline.h"
 #include "postproc/telemetry/publish.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 
@@ -53,9 +54,9 @@ void name_channel(const std::string& name, Channel& channel) {
 
 /// A name may hold anything; the field separators may not.
 std::string escaped(const std::string& name) {
-  std::string safe = name;
+  std::string safe = printable(name);
   std::replace_if(
-      safe.begin(), safe.end(), [](char c) { return c == ',' || c == ';' || c == ':' || c == '\n' || c == '"'; }, '_');
+      safe.begin(), safe.end(), [](char c) { return c == ',' || c == ';' || c == ':' || c == '"'; }, '_');
   return safe;
 }
 

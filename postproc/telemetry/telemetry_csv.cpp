@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/telemetry/left_out_traces.h"
 #include "postproc/telemetry/python_samples.h"
 #include "postproc/telemetry/telemetry_table.h"
 #include "postproc/telemetry/trace_stream.h"
@@ -25,9 +26,10 @@ std::string header_line(const TelemetryTable& table, bool names_node) {
   return line + '\n';
 }
 
-std::string python_lines(const ListedTrace& listed) {
+std::string python_lines(const ListedTrace& listed, LeftOutTraces& left_out) {
   const TraceStream stream(listed.path);
   const std::string& named = stream.trace().telemetry.node;
+  left_out.need_first_of(named.empty() ? listed.node : named, listed.path);
   const std::string node = csv_field(printable(named.empty() ? listed.node : named));
   const std::int64_t offset =
       std::clamp(stream.trace().utc_minus_monotonic_ns, -PythonSamples::kFarthest, PythonSamples::kFarthest);
@@ -35,9 +37,10 @@ std::string python_lines(const ListedTrace& listed) {
   for (const PythonSamples& process : python_samples(stream.trace().events)) {
     for (const PythonSamples::Sample& sample : process.samples) {
       const bool named_place = sample.place != PythonSamples::kElsewhere;
-      text += fmt::format(
-          "{},{},{},{},{:.4g}\n", iso_milliseconds(sample.time_ns + offset), node, csv_field(process.process),
-          named_place ? csv_field(process.places[static_cast<std::size_t>(sample.place)]) : "", sample.weight);
+      text += fmt::format("{},{},{},{},{:.4g}\n", iso_milliseconds(sample.time_ns + offset), node,
+                          csv_field(printable(process.process)),
+                          named_place ? csv_field(process.places[static_cast<std::size_t>(sample.place)]) : "",
+                          sample.weight);
     }
   }
   return text;
@@ -79,20 +82,18 @@ std::vector<std::string> write_csv(const std::vector<ListedTrace>& traces, const
 std::vector<std::string> write_python_csv(const std::vector<ListedTrace>& traces,
                                           const std::function<void(std::string_view)>& out) {
   bool any = false;
-  std::vector<std::string> left_out;
+  LeftOutTraces left_out(traces.size());
   for (const ListedTrace& trace : traces) {
-    try {
-      const std::string text = python_lines(trace);
-      if (!text.empty() && !std::exchange(any, true)) out("time,node,process,place,weight\n");
-      out(text);
-    } catch (const Error& error) {
-      left_out.emplace_back(error.what());
-    }
+    left_out.take([&] {
+      std::string text = python_lines(trace, left_out);
+      if (!text.empty() && !std::exchange(any, true)) text.insert(0, "time,node,process,place,weight\n");
+      left_out.give([&] { out(text); });
+    });
   }
-  if (any) return left_out;
-  throw Error(left_out.empty() ? traces.front().path.parent_path().string() +
-                                     ": the main threads of Python were not measured (reveal-run --stack)"
-                               : left_out.front());
+  if (any) return left_out.sentences();
+  if (!left_out.sentences().empty()) throw left_out.error();
+  throw Error(traces.front().path.parent_path().string() +
+              ": the main threads of Python were not measured (reveal-run --stack)");
 }
 
 }  // namespace reveal

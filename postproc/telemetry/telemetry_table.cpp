@@ -47,7 +47,7 @@ std::string column_unit(const Channel& channel, double step_seconds) {
 std::string description_of(const Channel& channel, const TraceStream& stream) {
   if (const DerivedMetric* derived = derived_metric_of(channel)) return fmt::format("computed: {}", derived->formula);
   return printable(fmt::format("{}; {}{}", stream.long_name(channel.family), name_of(channel.kind),
-                               is_counted(channel.kind) ? ", increase since the previous row" : ""));
+                               is_counted(channel.kind) ? ", increase until the next row" : ""));
 }
 
 /// Whether one of the patterns meets it, or there are none; adds those that do to `met`.
@@ -82,17 +82,17 @@ std::span<const double> TelemetryTable::Rows::values(std::size_t column) const {
 }
 
 TelemetryTable::TelemetryTable(const std::vector<ListedTrace>& traces, const std::vector<std::string>& metrics)
-    : single_(traces.size() == 1) {
+    : left_out_(traces.size()) {
   std::set<std::string> met;
   Places places;
   for (const ListedTrace& trace : traces) {
-    take_trace([&] { nodes_.push_back(opened(trace, metrics, met, places)); });
+    left_out_.take([&] { nodes_.push_back(opened(trace, metrics, met, places)); });
   }
-  if (nodes_.empty()) throw Error(left_out_.empty() ? "no trace to export" : left_out_.front());
+  if (nodes_.empty()) throw left_out_.error();
   for (Node& node : nodes_) node.in_column.resize(columns_.size());
-  const std::string without = single_ ? "this trace has no channel \"" : "no node has a channel \"";
+  const std::string without = left_out_.single() ? "this trace has no channel \"" : "no node has a channel \"";
   for (const std::string& pattern : metrics) {
-    if (!met.contains(pattern)) left_out_.push_back(without + pattern + '"');
+    if (!met.contains(pattern)) left_out_.add(without + pattern + '"');
   }
   if (columns_.empty() && !metrics.empty()) {
     throw Error(without + metrics.front() + "\"; the first line of --format csv without --metrics names all channels");
@@ -104,6 +104,7 @@ TelemetryTable::Node TelemetryTable::opened(const ListedTrace& trace, const std:
   Node node{.trace = trace, .name = trace.node};
   read_pieces(trace.path, 1, [&](const Telemetry& first, const TraceStream& stream) {
     if (!first.node.empty()) node.name = first.node;
+    left_out_.need_first_of(node.name, trace.path);
     node.channels = first.channels.size();
     for (std::size_t i = 0; i < node.channels; ++i) {
       const Channel& channel = first.channels[i];
@@ -123,28 +124,17 @@ TelemetryTable::Node TelemetryTable::opened(const ListedTrace& trace, const std:
 
 void TelemetryTable::read(const std::function<void(const Rows&)>& each) {
   for (const Node& node : nodes_) {
-    take_trace([&] {
+    left_out_.take([&] {
       const std::size_t samples =
           std::max<std::size_t>(1, kTableValuesAtOnce / std::max<std::size_t>(1, node.channels));
       read_pieces(node.trace.path, samples, [&](const Telemetry& piece, const TraceStream&) {
         if (piece.channels.size() != node.channels) {
           throw Error(node.trace.path.string() + ": it has changed while it was exported");
         }
-        each({node.name, piece, node.in_column});
+        left_out_.give([&] { each({node.name, piece, node.in_column}); });
         return true;
       });
     });
-  }
-}
-
-/// The error of a single trace is that of the table; without one of several, the others are in it.
-template <typename Read>
-void TelemetryTable::take_trace(const Read& read) {
-  try {
-    read();
-  } catch (const Error& error) {
-    if (single_) throw;
-    left_out_.emplace_back(error.what());
   }
 }
 

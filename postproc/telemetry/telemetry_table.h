@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "postproc/telemetry/job.h"
+#include "postproc/telemetry/left_out_traces.h"
 #include "postproc/telemetry/telemetry.h"
 
 namespace reveal {
@@ -49,11 +50,11 @@ class TelemetryTable {
     [[nodiscard]] std::span<const double> values(std::size_t column) const;
   };
   /// Calls `each` with all rows, some megabytes at a time: jobs may be longer than memory. Throws Error if the only
-  /// trace cannot be read.
+  /// trace cannot be read, or if `each` does.
   void read(const std::function<void(const Rows&)>& each);
 
   /// A sentence for each pattern that meets no channel and for each of several traces that cannot be read.
-  [[nodiscard]] const std::vector<std::string>& left_out() const { return left_out_; }
+  [[nodiscard]] const std::vector<std::string>& left_out() const { return left_out_.sentences(); }
 
  private:
   /// A node's place in the table.
@@ -67,13 +68,10 @@ class TelemetryTable {
 
   [[nodiscard]] Node opened(const ListedTrace& trace, const std::vector<std::string>& metrics,
                             std::set<std::string>& met, Places& places);
-  template <typename Read>
-  void take_trace(const Read& read);
 
-  bool single_;
   std::vector<Node> nodes_;
   std::vector<TableColumn> columns_;
-  std::vector<std::string> left_out_;
+  LeftOutTraces left_out_;
 };
 
 }  // namespace reveal

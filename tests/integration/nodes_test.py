@@ -189,6 +189,12 @@ def digest():
     else:
         check(done.returncode == 0 and "Subject: [reveal] 1 node" in (work / "sent").read_text(), f"--mail: {done}")
     check("only reads" in run("nodes", "mailed", "--ledger", "-", status=2).stderr, "--ledger - keeps nothing")
+    unreadable = os.open(work, os.O_RDONLY)
+    done = subprocess.run([REVEAL, *words, "--dry-run"], stdin=unreadable, capture_output=True, text=True, timeout=60)
+    os.close(unreadable)
+    check(done.returncode == 1 and "standard input: " in done.stderr, f"a ledger that cannot be read: {done}")
+    subprocess.run(["sh", "-c", '"$0" nodes mailed --ledger closed.jsonl --keep 10000d >&-', REVEAL], timeout=60)
+    check((work / "closed.jsonl.lock").read_text() == "", "with a closed standard output, the ranking is in the lock")
 
 
 def digest_unit():

@@ -37,6 +37,7 @@ expect 2 'see reveal show --help' "$reveal" show --nosuchoption
 expect 0 - "$reveal" --help
 expect 0 - "$reveal" report --help
 grep -q 'Examples:' out || fail "help has no examples"
+"$reveal" --help >/dev/full 2>err && fail "a help that cannot be written ends with status 0"
 expect 0 - "$reveal" --version
 expect 0 - "$reveal" -V
 expect 0 - "$reveal" help
@@ -88,6 +89,13 @@ expect 0 - "$reveal" probes --json
 expect 0 - "$reveal" probes cpu
 grep -q 'Running user code' out || fail "probes cpu does not say what a metric means"
 expect 1 'did you mean "cpu"?' "$reveal" probes cpuu
+# What one option says is not left out silently for another one.
+expect 1 'prints no JSON' "$reveal" probes --markdown --json
+expect 1 'prints no JSON' "$reveal" config --template --json
+expect 2 'excludes' "$reveal" config --template run.interval
+expect 2 'excludes' "$reveal" show empty --episodes --finding cpu.outsider
+expect 2 'excludes' "$reveal" feedback empty cpu.outsider words --take-back
+expect 2 'requires --mail' "$reveal" nodes empty --dry-run
 "$reveal" doctor >out 2>err
 [ $? -le 1 ] && [ ! -s err ] || fail "doctor: $(cat err)"
 head -1 out | grep -qE '^[0-9]+ of [0-9]+ probes work here; [0-9]+ more inside a job; [0-9]+ off by default' || fail "doctor has no summary: $(head -3 out)"
@@ -121,6 +129,9 @@ cp "$collect" broken/
 broken/reveal doctor >out 2>err
 [ $? = 1 ] || fail "doctor finds no fault with a missing program"
 grep -q 'reveal-run is missing' out || fail "doctor does not name the missing program: $(cat out)"
+printf '#!/bin/sh\nexit 1\n' >broken/reveal-collect
+expect 1 - broken/reveal doctor
+grep -q '^probes  *problem ' out && grep -q '^history ' out || fail "doctor without the collector: $(cat out)"
 
 # --- old runs: the limits of reveal.conf, where none is typed
 for age in 1 40; do
@@ -181,6 +192,11 @@ expect 3 'nowhere: No such file or directory' "$reveal" check --root nowhere --t
 TMPDIR=$work "$reveal" check --seconds 1 >out 2>err
 [ $? -le 2 ] && [ "$(wc -l <out)" = 1 ] && [ ! -s err ] || fail "check of this node: $(cat out err)"
 [ ! -e "$work/reveal-check-$(id -u)" ] || fail "check leaves recordings"
+if unshare -m mount -t tmpfs none /mnt 2>/dev/null; then # the fault that it looks for does not hide the others
+  mkdir small
+  unshare -m sh -c 'mount -t tmpfs -o size=8M none small && ! cat /dev/zero >small/fill 2>/dev/null && TMPDIR=$PWD/small "$0" check --seconds 1' "$reveal" >out 2>err
+  [ $? -le 2 ] && [ "$(wc -l <out)" = 1 ] && ! grep -q UNKNOWN out || fail "check beside a full directory for temporary files: $(cat out err)"
+fi
 
 # --- a real trace of this machine, short and long enough to be read
 mkdir job
@@ -224,6 +240,16 @@ for node in n01 n02 n03; do mkdir -p three_nodes && cp job/n01.h5 "three_nodes/$
 [ $? -le 2 ] && grep -qE '^job: (OK|WARNING|UNKNOWN) - [0-9]+ check' out || fail "check compares no settings: $(cat out err)"
 "$reveal" check job >out 2>err
 [ $? -le 2 ] && grep -qE '^n01: (OK|WARNING|CRITICAL) - ' out || fail "check of a job: $(cat out err)"
+cp -r job forged
+/usr/bin/python3 - <<'PY' || fail "a trace with a forged name of its node"
+import h5py, numpy
+with h5py.File('forged/n01.h5', 'r+') as trace:
+    trace.attrs['node'] = numpy.bytes_(b'n01\x1b[2J\nn02: CRITICAL - x')
+PY
+"$reveal" check forged >out 2>err
+[ $? -le 2 ] && [ "$(wc -l <out)" = 1 ] && grep -qE '^n01 n02: CRITICAL - x: (OK|WARNING|CRITICAL) - ' out || fail "a forged name: $(cat -v out err)"
+rm -r forged
+expect 3 'excludes' "$reveal" check job --seconds 5
 mkdir two_nodes
 : >two_nodes/n00.h5
 cp job/n01.h5 two_nodes/
@@ -281,6 +307,20 @@ expect 0 - "$reveal" merge fan
 /usr/bin/python3 -c "import h5py; print(sorted(h5py.File('fan/job.h5')['nodes/n01']))" >out 2>err || fail "job.h5 has no node: $(cat err)"
 PYTHONPATH=$REVEAL_SOURCE/hdf5schema/python /usr/bin/python3 -c "import reveal; print(len(reveal.job('fan', 'cpu.user')))" >out 2>err ||
   fail "reveal.job does not find the trace: $(cat err)"
+cp job/n01.h5 fan/n00.h5
+cp job/n01.h5 fan/nodes-06/n01.h5.earlier
+PYTHONPATH=$REVEAL_SOURCE/hdf5schema/python /usr/bin/python3 - >out 2>err <<'PY' || fail "reveal.job with a damaged and an earlier trace: $(cat err)"
+import h5py, reveal, warnings
+with h5py.File('fan/n00.h5', 'r+') as trace:
+    del trace['clock']
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter('always')
+    assert len(reveal.job('fan', 'cpu.user'))
+words = [str(one.message) for one in said]
+assert any('n00.h5: left out' in one for one in words), words
+assert any('a trace of their own, fan/nodes-06/n01.h5.earlier' in one for one in words), words
+PY
+rm fan/n00.h5 fan/nodes-06/n01.h5.earlier
 expect 0 - "$reveal" export fan --format csv
 if [ "$(id -u)" = 0 ]; then
   chown nobody fan/nodes-06/n01.h5
@@ -507,6 +547,13 @@ expect 2 'give two directories' "$reveal" compare runs/a1
 expect 2 'give two directories' "$reveal" compare runs/a1 runs/b1 --before runs/a2 --after runs/b2
 expect 2 'no directory runs/nowhere' "$reveal" compare runs/a1 runs/nowhere
 expect 2 '(NODE.h5 or NODE.h5.part) in empty' "$reveal" compare empty runs/a1
+for run in reveal-first reveal-second; do
+  mkdir $run
+  printf '{"schema": "reveal.run/1", "run_id": "%s", "key": "k", "job": "99", "begin_utc_ns": 1700000000000000000}\n' $run >$run/run.json
+done
+expect 2 'job 99 has 2 directories' "$reveal" compare 99 runs/a1
+expect 3 'job 99 has 2 directories' "$reveal" check 99
+rm -r reveal-first reveal-second
 if [ "$(id -u)" = 0 ]; then
   cp -r runs/a1 theirs
   chown -R 65534 theirs

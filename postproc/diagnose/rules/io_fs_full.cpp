@@ -24,11 +24,6 @@ struct Least {
   std::size_t sample = 0;
 };
 
-/// A read-only file system (squashfs, an image) is full from the first look to the last.
-bool is_read_only(const Least& least) {
-  return least.most == 0;
-}
-
 /// The least that was left of it in the run.
 Least least_left(const RuleContext& context, std::string_view left, std::string_view of, const std::string& place) {
   Least least;
@@ -49,6 +44,18 @@ Least least_left(const RuleContext& context, std::string_view left, std::string_
     least.sample = t;
   }
   return least;
+}
+
+/// A read-only file system (squashfs, an image) has room for nothing from the first look to the last. One that was full
+/// before the first look can still make files, or has space that is reserved for root.
+bool is_read_only(const RuleContext& context, const std::string& place) {
+  for (const std::string_view metric : {"fs.available", "fs.free", "fs.files_free"}) {
+    for (const std::size_t channel : context.channels(metric, place)) {
+      const auto series = context.telemetry.series(channel);
+      if (std::any_of(series.begin(), series.end(), [](double left) { return left > 0; })) return false;
+    }
+  }
+  return true;
 }
 
 /// So little is left that the next file of any size fails.
@@ -110,14 +117,15 @@ std::vector<Finding> check(const RuleContext& context) {
   for (const std::size_t channel : places) {
     const std::string& place = context.telemetry.channels[channel].instance;
     const Least bytes = least_left(context, "fs.available", "fs.total", place);
-    if (is_read_only(bytes)) continue;
+    if (is_read_only(context, place)) continue;
     if (bytes.share < context.threshold("min_share") && bytes.left < context.threshold("min_left") * 1e6) {
       findings.push_back(describe(context, place, bytes, false));
       continue;
     }
     const Least files = least_left(context, "fs.files_free", "fs.files", place);
     const bool few = files.left < context.threshold("min_files");
-    if (few && !is_read_only(files) && files.share < context.threshold("min_share"))
+    const bool counts = files.most > 0;  // some file systems count no files
+    if (few && counts && files.share < context.threshold("min_share"))
       findings.push_back(describe(context, place, files, true));
   }
   return findings;

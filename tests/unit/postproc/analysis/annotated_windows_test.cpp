@@ -203,6 +203,28 @@ TEST(AnnotatedWindows, HaveNoScoresWhereTooFewAreThereToRank) {
   EXPECT_NE(line.find("Z,n01,,,,,,,,none,,16.5,"), std::string::npos) << line;
 }
 
+TEST(AnnotatedWindows, HaveNoEscapeSequenceOfTheReport) {
+  const TemporaryDirectory directory;
+  Report of = report();
+  of.findings.front().id = "net\x1b[2J.rule";
+  std::string text;
+  AnnotatedWindows(of, {write_node(directory, {})}, {"mem.*"}).write_csv([&](std::string_view more) { text += more; });
+  EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  EXPECT_NE(text.find(",net.rule,"), std::string::npos);
+}
+
+TEST(AnnotatedWindows, EndWhenTheirOutputCannotBeWritten) {
+  const TemporaryDirectory directory;
+  const Report of = report();
+  AnnotatedWindows windows(of, {write_node(directory, {}), write_node(directory, {.name = "n02"})}, {"mem.*"});
+  std::size_t pieces = 0;
+  const auto full_after_the_header = [&pieces](std::string_view) {
+    if (++pieces > 1) throw Error("no space left");
+  };
+  EXPECT_THROW(windows.write_csv(full_after_the_header), Error);
+  EXPECT_EQ(pieces, 2U) << "the second node was tried";
+}
+
 TEST(AnnotatedWindows, NeedEnoughWindowsAndKnownChannels) {
   const TemporaryDirectory directory;
   const Report of = report();

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -179,6 +180,32 @@ TEST(TraceEvents, AreOfTheWholeJobWhereThatIsAskedFor) {
   EXPECT_GT(all.events("X", "step").size(), 3900U);
   const Exported none(report_of({}), nodes, {.metrics = {"no.such"}, .whole_job = true});
   EXPECT_EQ(none.left_out, std::vector<std::string>{"no channel meets --metrics"});
+}
+
+TEST(TraceEvents, AreThoseOfTheOtherNodesIfATraceIsDamaged) {
+  const TemporaryDirectory directory;
+  const ListedTrace broken{.path = directory.path() / "n01.h5", .node = "n01"};
+  std::ofstream(broken.path) << "nonsense";
+  const Report report = report_of({finding("n02", seconds(40, 60))});
+  const Exported all(report, {broken, write_node(directory, "n02")});
+  EXPECT_EQ(all.events("X", "findings").size(), 1U);
+  ASSERT_EQ(all.left_out.size(), 1U);
+  EXPECT_NE(all.left_out[0].find("n01.h5"), std::string::npos) << all.left_out[0];
+  EXPECT_THROW(Exported(report, {broken}), Error);
+  EXPECT_THROW(Exported(report, {broken, broken}), Error);
+}
+
+TEST(TraceEvents, EndWhenTheirOutputCannotBeWritten) {
+  const TemporaryDirectory directory;
+  const std::vector<ListedTrace> nodes{write_node(directory, "n01"), write_node(directory, "n02")};
+  std::size_t pieces = 0;
+  const auto full = [&pieces](std::string_view) {
+    ++pieces;
+    throw Error("no space left");
+  };
+  EXPECT_THROW(static_cast<void>(write_trace_events(report_of({}), nodes, {.metrics = {"*"}, .whole_job = true}, full)),
+               Error);
+  EXPECT_EQ(pieces, 1U);
 }
 
 TEST(TraceEvents, KeepToTheJobWhereTheReportHasImpossibleTimes) {

@@ -53,6 +53,15 @@ NodeCheck check_of(const RuleRecording& node) {
   return check_node({node.telemetry, node.detection, node.begin, node.end, node.events}, {});
 }
 
+TEST(NodeCheck, PrintsNoEscapeSequenceThatIsInTheTrace) {
+  RuleRecording node(2);
+  node.telemetry.node = "n2\x1b[2J";
+  node.begin = node.end = kBad;
+  const std::string text = check_as_text(check_of(node), 80);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+  EXPECT_NE(text.find("The memory of n2 has had 2 uncorrected errors"), std::string::npos) << text;
+}
+
 TEST(NodeCheck, SeesAFullFileSystemAndBadMemoryOfAGpuWithoutAJob) {
   const auto node = [](double available, double remap_failed) {
     RuleRecording recording(2);

@@ -6,6 +6,8 @@
 #include <fstream>
 
 #include "hdf5schema/basics/error.h"
+#include "postproc/diagnose/causal_links.h"
+#include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
 #include "report_samples.h"
 #include "tests/unit/temporary_directory.h"
@@ -105,6 +107,20 @@ TEST(Feedback, IsShownWithItsWordsBelowThePageOfAHealthyRun) {
   const std::string page = render_text(report, {});
   EXPECT_NE(page.find("  feedback     cpu.outsider on n03: Your feedback of 2025-11-20: was ours\n"), std::string::npos)
       << page;
+}
+
+TEST(Feedback, IsAlsoOnConsequencesThatAreNotCritical) {
+  for (const Severity of_effect : {Severity::warning, Severity::critical}) {
+    Report report = samples::healthy();
+    report.findings = {found("net.congestion"), found("net.tcp_retrans_fault", of_effect)};
+    report.findings[1].caused_by = report.findings[1].first_cause = "net.congestion";
+    apply_feedback(std::vector{said("net.congestion")}, "key", report.findings);
+    describe_chains(report.findings);
+    const bool critical = of_effect == Severity::critical;
+    EXPECT_EQ(report.findings[0].severity, critical ? Severity::critical : Severity::info);
+    EXPECT_EQ(left_out_line(report),
+              critical ? "1 consequence of the findings above" : "2 observations that you called no problem");
+  }
 }
 
 TEST(Feedback, OfOneFindingHoldsForNoOther) {

@@ -364,5 +364,15 @@ TEST_F(HistoryIndex, IgnoresForeignRecords) {
   EXPECT_TRUE(records_in(work_ / "nowhere").empty());
 }
 
+TEST_F(HistoryIndex, LooksAtAllRecordsOfAFolderOnlyIfAsked) {
+  for (int i = 0; i < 301; ++i) {
+    const fs::path directory = work_ / "jobs" / std::to_string(i);
+    fs::create_directories(directory);
+    publish_file(directory, kRunRecordFile, render_run(run(1)));
+  }
+  EXPECT_EQ(records_in(work_ / "jobs").size(), 300U);
+  EXPECT_EQ(records_in(work_ / "jobs", RecordsIn::all).size(), 301U);
+}
+
 }  // namespace
 }  // namespace reveal::tests::history_test

@@ -66,5 +66,14 @@ TEST(Score, WritesTheContractsColumns) {
             "7,41,6,strong,,gpu,\n");
 }
 
+TEST(Score, WritesNamesOnOneLineWithoutEscapeSequences) {
+  const SeriesFile file{.channels = {"a\r\x1b[2Jb"}};
+  Detection detection;
+  detection.windows.push_back({.begin = 0, .end = 30, .score = 1, .reasons = {{.channel = 0, .share = 1}}});
+  EXPECT_EQ(windows_csv(detection, file),
+            "begin,end,score,flagged,tier,agreement,top_channels\n"
+            "0,30,1,0,none,0,a b:1\n");
+}
+
 }  // namespace
 }  // namespace reveal::tests::score_test

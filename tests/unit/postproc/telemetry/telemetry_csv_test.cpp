@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -88,6 +89,30 @@ TEST(TelemetryCsv, ExportsTheOtherNodesIfATraceIsDamaged) {
   EXPECT_THROW(static_cast<void>(exported({broken, broken}, {})), Error);
 }
 
+TEST(TelemetryCsv, HasEachNodeOnce) {
+  const TemporaryDirectory directory;
+  const ListedTrace first = write_node(directory, "n01", "mem.dirty", 10);
+  const ListedTrace copy{.path = directory.path() / "n01.copy.h5", .node = "n01.copy"};
+  std::filesystem::copy_file(first.path, copy.path);
+  const Exported table = exported({first, copy}, {"mem.dirty"});
+  EXPECT_EQ(table.lines.size(), 4U);
+  ASSERT_EQ(table.left_out.size(), 1U);
+  EXPECT_TRUE(table.left_out[0].ends_with("n01.copy.h5: left out, a second trace of n01")) << table.left_out[0];
+}
+
+TEST(TelemetryCsv, EndsWhenItsOutputCannotBeWritten) {
+  const TemporaryDirectory directory;
+  std::size_t pieces = 0;
+  const auto full_after_the_header = [&pieces](std::string_view) {
+    if (++pieces > 1) throw Error("no space left");
+  };
+  EXPECT_THROW(static_cast<void>(write_csv(
+                   {write_node(directory, "n01", "mem.dirty", 10), write_node(directory, "n02", "mem.dirty", 20)}, {},
+                   full_after_the_header)),
+               Error);
+  EXPECT_EQ(pieces, 2U) << "the second node was tried";
+}
+
 /// A node of which the stack of one process was read twice; no place: of none.
 ListedTrace write_python_node(const TemporaryDirectory& directory, const std::string& node, const std::string& place) {
   const std::filesystem::path path = directory.path() / (node + ".h5");
@@ -121,6 +146,14 @@ TEST(PythonCsv, IsOneTableOfSeveralNodes) {
             "2023-11-14T22:13:21.000Z,\"n,3\",rank0,,1\n");
 }
 
+TEST(PythonCsv, EndsWhenItsOutputCannotBeWritten) {
+  const TemporaryDirectory directory;
+  const std::vector<ListedTrace> nodes{write_python_node(directory, "n01", "load(a.py:8)"),
+                                       write_python_node(directory, "n02", "load(a.py:8)")};
+  EXPECT_THROW(static_cast<void>(write_python_csv(nodes, [](std::string_view) { throw Error("no space left"); })),
+               Error);
+}
+
 TEST(PythonCsv, SaysForHowLongASampleStands) {
   const TemporaryDirectory directory;
   const std::filesystem::path path = directory.path() / "n01.h5";
@@ -133,6 +166,18 @@ TEST(PythonCsv, SaysForHowLongASampleStands) {
   static_cast<void>(write_python_csv({{.path = path, .node = "n01"}}, [&](std::string_view more) { text += more; }));
   EXPECT_NE(text.find("load (a.py:8),1\n"), std::string::npos) << text;
   EXPECT_NE(text.find("step (b.py:9),0.1\n"), std::string::npos) << text;
+}
+
+TEST(PythonCsv, HasNoEscapeSequenceOfTheTrace) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "n01.h5";
+  TraceWriter writer(path, sample_header());
+  writer.start();
+  writer.append_event({4'000'000'000, "rank\x1b[2J0", "python_frames", "1s a a=load(a.py:8)"});
+  writer.close();
+  std::string text;
+  static_cast<void>(write_python_csv({{.path = path, .node = "n01"}}, [&](std::string_view more) { text += more; }));
+  EXPECT_NE(text.find(",rank0,load (a.py:8),"), std::string::npos) << text;
 }
 
 TEST(PythonCsv, NeedsSamples) {

@@ -62,7 +62,7 @@ TEST(TelemetryTable, DescribesEachColumn) {
   EXPECT_EQ(table.columns()[0].description, "Memory by use (/proc/meminfo); gauge");
   EXPECT_EQ(table.columns()[1].name, "vmstat.pgfault [count per 0.1 s]");
   EXPECT_EQ(table.columns()[1].description,
-            "Kernel memory counters (/proc/vmstat); counter, increase since the previous row");
+            "Kernel memory counters (/proc/vmstat); counter, increase until the next row");
 }
 
 TEST(TelemetryTable, HasEmptyColumnsForChannelsThatANodeLacks) {

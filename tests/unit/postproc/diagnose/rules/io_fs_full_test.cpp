@@ -57,8 +57,20 @@ TEST(RuleFileSystemFull, CountsFilesToo) {
 }
 
 TEST(RuleFileSystemFull, TakesAnImageThatNobodyCanWriteToForWhatItIs) {
-  EXPECT_TRUE(of(R::always(0)).empty());
+  EXPECT_TRUE(of(R::always(0), R::always(0)).empty());
   EXPECT_TRUE(of(R::always(50 * kGiB), R::always(0)).empty()) << "some file systems count no files";
+}
+
+TEST(RuleFileSystemFull, SeesOneThatWasFullBeforeTheFirstLook) {
+  const auto found = of(R::always(0));
+  ASSERT_EQ(found.size(), 1U) << "it can still make files";
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  R reserved;  // ext4 keeps 5 % for root
+  reserved.gauge("fs.total", "/tmp", R::always(100 * kGiB), "node");
+  reserved.gauge("fs.available", "/tmp", R::always(0), "node");
+  EXPECT_TRUE(reserved.findings("io.fs_full").empty());
+  reserved.gauge("fs.free", "/tmp", R::always(5 * kGiB), "node");
+  EXPECT_EQ(reserved.findings("io.fs_full").size(), 1U);
 }
 
 TEST(RuleFileSystemFull, IsSilentWhereThereIsRoom) {
