@@ -91,7 +91,9 @@ void remove_directory(int parent, const std::string& name) noexcept {
 
 std::string run_directory_base(const Environment& environment) {
   const std::string runtime = environment("XDG_RUNTIME_DIR");
-  if (runtime.starts_with('/')) {
+  // systemd removes /run/user/UID with the last session of its user on this node, as that of an ssh while a job runs.
+  // https://www.freedesktop.org/software/systemd/man/latest/pam_systemd.html
+  if (runtime.starts_with('/') && !runtime.starts_with("/run/user/")) {
     try {
       // Inherited from a login node it often does not exist here; after `sudo -E` it belongs to another user.
       struct stat status {};
@@ -192,7 +194,8 @@ bool RunDirectory::leave(milliseconds limit) {
   // Without this, the first rank of a very short launch would close the trace before the last one begins.
   while (awaited() && Clock::now() < deadline) pause_shortly();
 
-  ::unlinkat(directory_.get(), rank_name_.c_str(), 0);
+  removed_ = ::unlinkat(directory_.get(), rank_name_.c_str(), 0) != 0 && errno == ENOENT;
+  if (removed_) return false;
   while (!locked_) {
     if (!still_in_place()) return false;  // another rank was the last one
     locked_ = take_lock(lock_.get(), kStep);

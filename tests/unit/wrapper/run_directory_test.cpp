@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 
+#include "environment.h"
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
@@ -116,6 +117,25 @@ TEST_F(RunDirectoryTest, ALaterLaunchOfTheSameNameStartsAfresh) {
   EXPECT_NE(first.path(), second.path());
   EXPECT_EQ(first.read("collector"), "1 1\n");
   EXPECT_TRUE(second.leave(1000ms));
+}
+
+TEST_F(RunDirectoryTest, TellsThatItsFilesWereRemovedMeanwhile) {
+  RunDirectory run(kLaunch, path_, 1000ms);
+  run.unlock();
+  EXPECT_TRUE(run.still_in_place());
+  fs::remove_all(run.path());
+  EXPECT_FALSE(run.still_in_place());
+  EXPECT_FALSE(run.leave(1000ms));
+  EXPECT_TRUE(run.was_removed());
+  RunDirectory later(kLaunch, path_, 1000ms);
+  EXPECT_TRUE(later.leave(1000ms));
+  EXPECT_FALSE(later.was_removed());
+}
+
+TEST_F(RunDirectoryTest, IsInNoPlaceThatEndsWithALogin) {
+  const std::string user = std::to_string(::geteuid());
+  if (!fs::is_directory("/run/user/" + user)) GTEST_SKIP() << "systemd has made no /run/user/" << user;
+  EXPECT_TRUE(run_directory_base(with({{"XDG_RUNTIME_DIR", "/run/user/" + user}})).starts_with("/tmp/reveal-" + user));
 }
 
 TEST_F(RunDirectoryTest, ABusyLockDoesNotHoldUpTheCommand) {
