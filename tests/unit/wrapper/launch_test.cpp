@@ -35,6 +35,25 @@ TEST(Launch, ABatchScriptIsNoSharedLaunch) {
   EXPECT_FALSE(identify_launch("n1", environment).shared);
 }
 
+TEST(Launch, CommandsInAStepOfOneTaskAreSeparateLaunches) {
+  const auto in_step = [](const char* tasks, const char* variable, const char* value) {
+    return identify_launch(
+        "n1",
+        with({{"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "0"}, {"SLURM_STEP_NUM_TASKS", tasks}, {variable, value}}));
+  };
+  constexpr struct {
+    const char* variable;
+    const char* value;
+  } kInterfaces[] = {{"MPI", "none"}, {"PMIX_NAMESPACE", "slurm.pmix.4711.0"}, {"PMI_JOBID", "4711.0"}};
+  for (const auto& each : kInterfaces) {
+    EXPECT_FALSE(in_step("1", each.variable, each.value).shared) << each.variable;
+    EXPECT_TRUE(in_step("1", each.variable, each.value).prints()) << each.variable;
+    EXPECT_TRUE(in_step("2", each.variable, each.value).shared) << each.variable;
+  }
+  EXPECT_TRUE(in_step("1", "PMIX_NAMESPACE", "prterun-n1-77@1").shared) << "mpirun in such a shell";
+  EXPECT_TRUE(in_step("1", "TORCHELASTIC_RUN_ID", "0").shared);
+}
+
 TEST(Launch, TheInnermostLauncherDecides) {
   const auto launch = identify_launch(
       "n1", with({{"SLURM_JOB_ID", "4711"}, {"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "5"}, {"PMIX_NAMESPACE", "ns"}}));
