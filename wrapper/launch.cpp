@@ -39,7 +39,7 @@ std::optional<int> first_number(std::span<const char* const> names, const Enviro
 }
 
 /// A step of Slurm with one task may be a shell (srun --pty bash): the commands that it runs beside each other are
-/// launches of their own.
+/// launches of their own. The one task may also be what mpirun starts on a node; then another launcher is known.
 bool is_step_of_one_task(const Launcher& launcher, const std::string& identity, const Environment& environment) {
   if (launcher.of_step == nullptr || environment("SLURM_STEP_NUM_TASKS") != "1") return false;
   const std::string step = environment("SLURM_STEP_ID");
@@ -68,8 +68,7 @@ Launch identify_launch(const std::string& node, const Environment& environment) 
   launch.node = node;
   for (const Launcher& launcher : kLaunchers) {
     const std::string identity = environment(launcher.identity);
-    if (identity.empty()) continue;
-    if (is_step_of_one_task(launcher, identity, environment)) break;
+    if (identity.empty() || is_step_of_one_task(launcher, identity, environment)) continue;
     launch.shared = true;
     launch.key = identity;
     if (launcher.with != nullptr) launch.key += "." + environment(launcher.with);

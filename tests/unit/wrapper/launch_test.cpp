@@ -52,6 +52,7 @@ TEST(Launch, CommandsInAStepOfOneTaskAreSeparateLaunches) {
   }
   EXPECT_TRUE(in_step("1", "PMIX_NAMESPACE", "prterun-n1-77@1").shared) << "mpirun in such a shell";
   EXPECT_TRUE(in_step("1", "TORCHELASTIC_RUN_ID", "0").shared);
+  EXPECT_TRUE(in_step("1", "MPI_LOCALNRANKS", "2").shared);
 }
 
 TEST(Launch, TheInnermostLauncherDecides) {
