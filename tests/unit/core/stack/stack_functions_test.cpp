@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "core/job/process_slots.h"
+#include "core/stack/call_requests.h"
 #include "core/stack/first_instruction.h"
 #include "core/stack/process_maps.h"
 
@@ -19,6 +21,11 @@ TEST(StackFunctions, HaveNamesAndSymbolsOfTheirOwn) {
       EXPECT_TRUE(symbol.empty() || symbols.insert(symbol).second) << symbol;
     }
   }
+}
+
+// The call server refuses more, and a job under Slurm would have no calls at all.
+TEST(StackFunctions, FitIntoTheCallServerForAllProcessesThatAreMeasured) {
+  EXPECT_LE(ProcessSlots::kSlots * stack_functions().size(), kMostCallPlaces);
 }
 
 // The return address that the kernel puts on the stack ends a program that an exception passes through.
