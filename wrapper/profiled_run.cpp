@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "hdf5schema/basics/child_process.h"
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "wrapper/closing_report.h"
 #include "wrapper/collector.h"
@@ -85,10 +86,17 @@ void begin(Profile& profile, const RunSettings& settings, std::span<const std::s
 /// True for the last rank of the launch on this node, which finishes for all.
 bool leave(Profile& profile, std::optional<int> status) {
   if (!profile.run) return false;
-  if (status && *status != 0 && profile.run->still_in_place() && profile.run->read(kFailedFile).empty()) {
-    profile.run->write(kFailedFile, std::to_string(*status));
+  std::string lost;
+  try {
+    if (status && *status != 0 && profile.run->still_in_place() && profile.run->read(kFailedFile).empty()) {
+      profile.run->write(kFailedFile, std::to_string(*status));
+    }
+  } catch (const Error& error) {  // the disk may be full, and the command may have failed for that
+    lost = error.what();
   }
-  return profile.run->leave(kLeaveLimit);
+  const bool last = profile.run->leave(kLeaveLimit);
+  if (!last && !lost.empty()) throw Error(lost);  // the last one does not know this status
+  return last;
 }
 
 struct Ended {

@@ -91,9 +91,10 @@ void remove_directory(int parent, const std::string& name) noexcept {
 
 std::string run_directory_base(const Environment& environment) {
   const std::string runtime = environment("XDG_RUNTIME_DIR");
-  // systemd removes /run/user/UID with the last session of its user on this node, as that of an ssh while a job runs.
-  // https://www.freedesktop.org/software/systemd/man/latest/pam_systemd.html
-  if (runtime.starts_with('/') && !runtime.starts_with("/run/user/")) {
+  // systemd removes /run/user/UID with the last login of its user on this node, and a job of Slurm's is none: it goes
+  // on. https://www.freedesktop.org/software/systemd/man/latest/pam_systemd.html
+  const bool outlived = runtime.starts_with("/run/user/") && !environment("SLURM_JOB_ID").empty();
+  if (runtime.starts_with('/') && !outlived) {
     try {
       // Inherited from a login node it often does not exist here; after `sudo -E` it belongs to another user.
       struct stat status {};

@@ -54,7 +54,7 @@ class RunDirectory {
   bool removed_ = false;
 };
 
-/// The directory for run directories: $XDG_RUNTIME_DIR/reveal, where that outlives a login, else /tmp/reveal-UID (see
+/// The directory for run directories: $XDG_RUNTIME_DIR/reveal, unless the run may outlive it, else /tmp/reveal-UID (see
 /// private_directory). Throws Error.
 [[nodiscard]] std::string run_directory_base(const Environment& environment);
 

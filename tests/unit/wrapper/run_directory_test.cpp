@@ -132,10 +132,14 @@ TEST_F(RunDirectoryTest, TellsThatItsFilesWereRemovedMeanwhile) {
   EXPECT_FALSE(later.was_removed());
 }
 
-TEST_F(RunDirectoryTest, IsInNoPlaceThatEndsWithALogin) {
+TEST_F(RunDirectoryTest, OfAJobOfSlurmIsInNoPlaceThatEndsWithALogin) {
   const std::string user = std::to_string(::geteuid());
-  if (!fs::is_directory("/run/user/" + user)) GTEST_SKIP() << "systemd has made no /run/user/" << user;
-  EXPECT_TRUE(run_directory_base(with({{"XDG_RUNTIME_DIR", "/run/user/" + user}})).starts_with("/tmp/reveal-" + user));
+  const std::string login = "/run/user/" + user;
+  EXPECT_EQ(run_directory_base(with({{"XDG_RUNTIME_DIR", path_}, {"SLURM_JOB_ID", "4711"}})), path_ + "/reveal");
+  if (::access(login.c_str(), W_OK) != 0) GTEST_SKIP() << "systemd has made no " << login;
+  EXPECT_EQ(run_directory_base(with({{"XDG_RUNTIME_DIR", login}})), login + "/reveal");
+  const std::string base = run_directory_base(with({{"XDG_RUNTIME_DIR", login}, {"SLURM_JOB_ID", "4711"}}));
+  EXPECT_TRUE(base.starts_with("/tmp/reveal-" + user)) << base;
 }
 
 TEST_F(RunDirectoryTest, ABusyLockDoesNotHoldUpTheCommand) {
