@@ -18,6 +18,18 @@ TEST(Launch, RanksOfOneLaunchShareTheKey) {
   EXPECT_FALSE(second.prints());
 }
 
+TEST(Launch, TakesTheRankOfItsOwnLauncher) {
+  const auto rank_of = [](const char* identity, const char* variable) {
+    return identify_launch("n1", with({{identity, "77"}, {variable, "3"}, {"RANK", "0"}, {"SLURM_PROCID", "1"}})).rank;
+  };
+  EXPECT_EQ(rank_of("OMPI_MCA_ess_base_jobid", "OMPI_COMM_WORLD_RANK"), 3);
+  EXPECT_EQ(rank_of("PMIX_NAMESPACE", "PMIX_RANK"), 3);
+  EXPECT_EQ(rank_of("MPI_LOCALNRANKS", "PMI_RANK"), 3);
+  EXPECT_EQ(rank_of("SLURM_STEP_ID", "unknown"), 1);
+  EXPECT_EQ(rank_of("TORCHELASTIC_RUN_ID", "OMPI_COMM_WORLD_RANK"), 0);
+  EXPECT_EQ(rank_of("PMI_JOBID", "OMPI_COMM_WORLD_RANK"), 0) << "any, where its own is missing";
+}
+
 TEST(Launch, NodesOfOneLaunchDoNot) {
   const auto environment = with({{"PMIX_NAMESPACE", "slurm.pmix.4711.0"}});
   EXPECT_NE(identify_launch("n1", environment).key, identify_launch("n2", environment).key);
