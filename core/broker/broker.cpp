@@ -505,9 +505,9 @@ class Broker {
   Descriptor requests_;       // the sampler's requests for counters
   Descriptor call_requests_;  // likewise, to count calls: until the call server reads them
   ChildProcess call_server_;
-  Allowance serving_{20, .05};  // seconds, and in a second later, for the requests for counters
-  Descriptor ledger_lines_;     // lines of the deliverer; none where the site keeps no ledger
-  double pace_ = 1;             // analyses on this node, see DeliveryTimes
+  Allowance serving_{120, .05};  // seconds, and in a second later, for requests: thousands on a node of many cpus
+  Descriptor ledger_lines_;      // lines of the deliverer; none where the site keeps no ledger
+  double pace_ = 1;              // analyses on this node, see DeliveryTimes
   SteadyClock::time_point next_look_;
   bool job_gone_ = false;
   bool finished_ = false;
