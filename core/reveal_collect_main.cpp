@@ -3,7 +3,6 @@
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include "core/listing.h"
 #include "core/sampler/own_memory.h"
 #include "core/sampler/sampler.h"
+#include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_pattern.h"
 #include "hdf5schema/basics/host_name.h"
@@ -75,13 +75,6 @@ void leave_the_rank() {
   if (policy != SCHED_FIFO && policy != SCHED_RR) return;
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_OTHER, &none);
-}
-
-void close_inherited_files(int first) {
-  if (::close_range(static_cast<unsigned>(first), ~0U, 0) == 0) return;
-  rlimit limit{};
-  ::getrlimit(RLIMIT_NOFILE, &limit);
-  for (int fd = first; fd < static_cast<int>(std::min<rlim_t>(limit.rlim_cur, 65'536)); ++fd) ::close(fd);
 }
 
 std::string user_name() {
@@ -292,7 +285,7 @@ int run(int argc, char** argv) {
   const bool locked =
       std::any_of(argv, argv + argc, [](const char* word) { return std::strcmp(word, "--lock-fd") == 0; });
   keep_little_memory();
-  close_inherited_files(locked ? STDERR_FILENO + 2 : STDERR_FILENO + 1);
+  close_descriptors_from(locked ? STDERR_FILENO + 2 : STDERR_FILENO + 1);
   CLI::App app("Records one node: cpu, memory, disk, network, interrupts, and a job's processes.", "reveal-collect");
   CommandLine line;
   describe(app, line);

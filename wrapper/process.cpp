@@ -97,12 +97,6 @@ std::string_view fields_after_name(std::string_view stat) {
 
 }  // namespace
 
-int most_descriptors() noexcept {
-  constexpr long kMost = 65536;
-  const long most = ::sysconf(_SC_OPEN_MAX);
-  return static_cast<int>(most > 0 ? std::min(most, kMost) : kMost);
-}
-
 void say_line(std::initializer_list<std::string_view> parts) noexcept {
   constexpr std::size_t kMostParts = 8;
   std::array<iovec, kMostParts> line{};

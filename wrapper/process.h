@@ -19,9 +19,6 @@ namespace reveal {
 constexpr int kCommandNotRun = 126;  // as in a shell
 constexpr int kCommandNotFound = 127;
 
-/// No open descriptor has this number or a higher one, according to the limit of the process; at most 65536.
-[[nodiscard]] int most_descriptors() noexcept;
-
 /// "reveal-run: ..." on standard error, in one write and without memory of its own. Left out if nobody reads there.
 void say_line(std::initializer_list<std::string_view> parts) noexcept;
 

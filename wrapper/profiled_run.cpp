@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "hdf5schema/basics/child_process.h"
+#include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
 #include "wrapper/closing_report.h"
 #include "wrapper/collector.h"
@@ -50,7 +51,8 @@ class Lines {
 struct Profile {
   Launch launch;
   std::optional<RunDirectory> run;
-  pid_t collector = -1;  // if it is our child
+  pid_t collector = -1;                   // if it is our child
+  std::optional<JobDirectory> directory;  // where that one records
 };
 
 double seconds_since_boot() noexcept {
@@ -67,6 +69,7 @@ void begin(Profile& profile, const RunSettings& settings, std::span<const std::s
     };
     try {
       profile.collector = ensure_collector(settings, profile.launch, command, *profile.run, signals, environment, say);
+      if (profile.collector > 0) profile.directory = recorded_in(*profile.run);
     } catch (...) {
       profile.run->unlock();  // the other ranks of this node wait for it when they leave
       throw;
@@ -83,10 +86,17 @@ void begin(Profile& profile, const RunSettings& settings, std::span<const std::s
 /// True for the last rank of the launch on this node, which finishes for all.
 bool leave(Profile& profile, std::optional<int> status) {
   if (!profile.run) return false;
-  if (status && *status != 0 && profile.run->read(kFailedFile).empty()) {
-    profile.run->write(kFailedFile, std::to_string(*status));
+  std::string lost;
+  try {
+    if (status && *status != 0 && profile.run->still_in_place() && profile.run->read(kFailedFile).empty()) {
+      profile.run->write(kFailedFile, std::to_string(*status));
+    }
+  } catch (const Error& error) {  // the disk may be full, and the command may have failed for that
+    lost = error.what();
   }
-  return profile.run->leave(kLeaveLimit);
+  const bool last = profile.run->leave(kLeaveLimit);
+  if (!last && !lost.empty()) throw Error(lost);  // the last one does not know this status
+  return last;
 }
 
 struct Ended {
@@ -168,6 +178,22 @@ WaitEnd in_a_child(Clock::time_point deadline, Work&& work) {
   return end;
 }
 
+/// The place of a recording that gets no report now.
+void say_where(const JobDirectory& directory, std::string_view why, const RunSettings& settings, const Ended& ended,
+               const Lines& lines) {
+  const bool kept_in_spool = directory.spooled() && ::access(directory.recording.c_str(), F_OK) == 0;
+  const std::string& place = kept_in_spool ? directory.recording : directory.path;
+  lines.say({why, "; recorded in ", place, "; for the report: ", report_command(order_for(place, settings, ended))});
+}
+
+/// Without the files of the launch, its ranks do not find each other. The collector closes its trace when the last of
+/// them has ended.
+void give_up_run(const Profile& profile, const RunSettings& settings, const Ended& ended, const Lines& lines) {
+  if (!profile.directory || !profile.run->was_removed()) return;
+  abandon(*profile.directory, profile.launch.node);
+  say_where(*profile.directory, profile.run->path() + " was removed while the command ran", settings, ended, lines);
+}
+
 void close_run(Profile& profile, const RunSettings& settings, Ended ended, std::optional<int> collector_status,
                const BlockedSignals& signals, const Lines& lines) {
   const auto deadline = Clock::now() + settings.report_limit;
@@ -196,10 +222,7 @@ void close_run(Profile& profile, const RunSettings& settings, Ended ended, std::
   });
   if (!directory) return;
   if (end != WaitEnd::ended) {
-    const bool kept_in_spool = directory->spooled() && ::access(directory->recording.c_str(), F_OK) == 0;
-    const std::string& place = kept_in_spool ? directory->recording : directory->path;
-    lines.say({end == WaitEnd::deadline ? "not finished in time" : "interrupted", "; recorded in ", place,
-               "; for the report: ", report_command(order_for(place, settings, ended))});
+    say_where(*directory, end == WaitEnd::deadline ? "not finished in time" : "interrupted", settings, ended, lines);
   } else if (too_short) {
     char seconds[32];
     std::snprintf(seconds, sizeof seconds, ended.seconds < 1 ? "%.2f" : "%.1f", ended.seconds);
@@ -269,7 +292,11 @@ int run_profiled(const RunOrder& order, char* const* command, const Environment&
   ended.seconds = seconds_since_boot() - ended.began;
   ended.line_open = runner.interrupted_by_terminal();
   try {
-    if (leave(profile, ended.status)) close_run(profile, settings, ended, runner.status_of_other(), signals, lines);
+    if (leave(profile, ended.status)) {
+      close_run(profile, settings, ended, runner.status_of_other(), signals, lines);
+    } else {
+      give_up_run(profile, settings, ended, lines);
+    }
   } catch (const std::exception& error) {
     lines.say({"the profile could not be finished: ", error.what()});
   }

@@ -91,7 +91,10 @@ void remove_directory(int parent, const std::string& name) noexcept {
 
 std::string run_directory_base(const Environment& environment) {
   const std::string runtime = environment("XDG_RUNTIME_DIR");
-  if (runtime.starts_with('/')) {
+  // systemd removes /run/user/UID with the last login of its user on this node, and a job of Slurm's is none: it goes
+  // on. https://www.freedesktop.org/software/systemd/man/latest/pam_systemd.html
+  const bool outlived = runtime.starts_with("/run/user/") && !environment("SLURM_JOB_ID").empty();
+  if (runtime.starts_with('/') && !outlived) {
     try {
       // Inherited from a login node it often does not exist here; after `sudo -E` it belongs to another user.
       struct stat status {};
@@ -195,7 +198,8 @@ bool RunDirectory::leave(milliseconds limit) {
   // Without this, the first rank of a very short launch would close the trace before the last one begins.
   while (awaited() && Clock::now() < deadline) pause_shortly();
 
-  ::unlinkat(directory_.get(), rank_name_.c_str(), 0);
+  removed_ = ::unlinkat(directory_.get(), rank_name_.c_str(), 0) != 0 && errno == ENOENT;
+  if (removed_) return false;
   while (!locked_) {
     if (!still_in_place()) return false;  // another rank was the last one
     locked_ = take_lock(lock_.get(), kStep);

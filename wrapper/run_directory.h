@@ -27,6 +27,8 @@ class RunDirectory {
   [[nodiscard]] bool locked() const noexcept { return locked_; }
   void unlock() noexcept;
 
+  /// False once the directory was moved or removed.
+  [[nodiscard]] bool still_in_place() const;
   /// "" if there is no such file.
   [[nodiscard]] std::string read(const char* name) const;
   void write(const char* name, const std::string& text) const;
@@ -37,10 +39,11 @@ class RunDirectory {
   /// so that a new launch of the same name starts afresh; it is removed with this object.
   /// Waits up to `limit` for ranks that the launcher promised and that have not come yet.
   [[nodiscard]] bool leave(std::chrono::milliseconds limit);
+  /// After leave(): our files were removed while we ran, as by a cleaning of /tmp. No rank is the last one then.
+  [[nodiscard]] bool was_removed() const noexcept { return removed_; }
 
  private:
   bool enter(std::chrono::milliseconds limit);
-  [[nodiscard]] bool still_in_place() const;
   void remove() noexcept;
 
   std::string path_, rank_name_;
@@ -48,10 +51,11 @@ class RunDirectory {
   Descriptor directory_, lock_, rank_;
   bool locked_ = false;
   bool mine_to_remove_ = false;
+  bool removed_ = false;
 };
 
-/// The directory for run directories: $XDG_RUNTIME_DIR/reveal, else /tmp/reveal-UID (see private_directory). Throws
-/// Error.
+/// The directory for run directories: $XDG_RUNTIME_DIR/reveal, unless the run may outlive it, else /tmp/reveal-UID (see
+/// private_directory). Throws Error.
 [[nodiscard]] std::string run_directory_base(const Environment& environment);
 
 /// Removes the directories of launches with all processes killed (kill -9, out of memory).

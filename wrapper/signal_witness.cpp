@@ -10,8 +10,6 @@
 #include <new>
 #include <string_view>
 
-#include "wrapper/process.h"
-
 namespace reveal {
 namespace {
 
@@ -49,10 +47,7 @@ int stand_by(int writer, pid_t parent, char* const* command) {
   end_with_parent(parent);
   // It must keep neither the job's streams nor a lock of the wrapper alive.
   if (::dup2(writer, STDIN_FILENO) < 0) return 0;
-  if (::close_range(1, ~0U, 0) != 0) {
-    const int most = most_descriptors();
-    for (int fd = 1; fd < most; ++fd) ::close(fd);
-  }
+  close_descriptors_from(STDOUT_FILENO);
   sigset_t all;
   sigfillset(&all);
   while (true) {

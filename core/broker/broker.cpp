@@ -26,6 +26,7 @@
 #include "core/job/job_cpus.h"
 #include "core/job/process_stat.h"
 #include "core/kernel_text/kernel_tree.h"
+#include "core/pmu/allowance.h"
 #include "core/pmu/perf_broker.h"
 #include "core/stack/call_requests.h"
 #include "core/stack/call_server.h"
@@ -239,6 +240,14 @@ class Broker {
     return sampler;
   }
 
+  // A sampler that was taken over could keep root busy, outside the limits of the job and of our group.
+  void serve_counters() {
+    if (serving_.is_used_up()) return;
+    const auto begin = SteadyClock::now();
+    serve_perf_requests(requests_.get(), options_.job);
+    serving_.use(std::chrono::duration<double>(SteadyClock::now() - begin).count());
+  }
+
   // Attaching may hang in the kernel, so another process does it. It is not started for a job that counts no calls: the
   // first question waits in the socket.
   void start_call_server() {
@@ -303,7 +312,7 @@ class Broker {
   int watch(ChildProcess& sampler) {
     while (!over() && !sampler.status()) {
       signals_.wait(kLook);
-      serve_perf_requests(requests_.get(), options_.job);
+      serve_counters();
       start_call_server();
       if (SteadyClock::now() < next_look_) continue;  // a request woke us
       next_look_ = SteadyClock::now() + kLook;
@@ -505,8 +514,9 @@ class Broker {
   Descriptor requests_;       // the sampler's requests for counters
   Descriptor call_requests_;  // likewise, to count calls: until the call server reads them
   ChildProcess call_server_;
-  Descriptor ledger_lines_;  // lines of the deliverer; none where the site keeps no ledger
-  double pace_ = 1;          // analyses on this node, see DeliveryTimes
+  Allowance serving_{120, .05};  // seconds, and in a second later, for requests: thousands on a node of many cpus
+  Descriptor ledger_lines_;      // lines of the deliverer; none where the site keeps no ledger
+  double pace_ = 1;              // analyses on this node, see DeliveryTimes
   SteadyClock::time_point next_look_;
   bool job_gone_ = false;
   bool finished_ = false;

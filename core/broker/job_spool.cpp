@@ -62,9 +62,14 @@ Acl acl_for_reader(uid_t uid, bool directory) noexcept {
                        {ACL_OTHER, 0, kNone}}}};
 }
 
+/// Root owns it first: an owner could change the list again, and keep a right to write in a folder of root's.
 bool give_to_reader(int file, uid_t uid, bool directory) noexcept {
+  struct stat before {};
   const Acl acl = acl_for_reader(uid, directory);
-  return ::fsetxattr(file, kAclName, &acl, sizeof acl, 0) == 0 && ::fchown(file, 0, 0) == 0;
+  if (::fstat(file, &before) != 0 || ::fchown(file, 0, 0) != 0) return false;
+  if (::fsetxattr(file, kAclName, &acl, sizeof acl, 0) == 0) return true;
+  [[maybe_unused]] const int returned = ::fchown(file, before.st_uid, before.st_gid);
+  return false;
 }
 
 bool is_for_reader(int file, uid_t uid, bool directory) noexcept {
@@ -72,6 +77,12 @@ bool is_for_reader(int file, uid_t uid, bool directory) noexcept {
   const Acl ours = acl_for_reader(uid, directory);
   return ::fgetxattr(file, kAclName, &found, sizeof found) == sizeof found &&
          std::memcmp(&found, &ours, sizeof ours) == 0;
+}
+
+/// The user's own, or sealed for the user before. A user can move files of others here, out of a folder that both
+/// write: only their owners may read those.
+bool is_own_or_sealed(const struct stat& status, int file, uid_t uid) noexcept {
+  return status.st_uid == uid || (status.st_uid == 0 && is_for_reader(file, uid, false));
 }
 
 bool give_to_owner(int file, uid_t uid, gid_t gid, mode_t mode) noexcept {
@@ -289,9 +300,10 @@ bool seal_job_spool(const std::filesystem::path& folder, uid_t uid, std::uint64_
       continue;
     }
     bytes += static_cast<std::uint64_t>(status.st_size);
-    const bool ours = S_ISREG(status.st_mode) && status.st_nlink == 1 && bytes <= most_bytes;
-    const Descriptor file = ours ? open_file(job.get(), name) : Descriptor();
-    if (!file || !give_to_reader(file.get(), uid, false)) ::unlinkat(job.get(), name, 0);
+    const Descriptor file = S_ISREG(status.st_mode) ? open_file(job.get(), name) : Descriptor();
+    const bool taken = file && status.st_nlink == 1 && bytes <= most_bytes &&
+                       is_own_or_sealed(status, file.get(), uid) && give_to_reader(file.get(), uid, false);
+    if (!taken) ::unlinkat(job.get(), name, 0);
   }
   return true;
 }

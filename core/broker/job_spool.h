@@ -42,8 +42,8 @@ void require_room(const std::filesystem::path& spool, const SpoolLimits& limits,
 void remove_job_spool(const std::filesystem::path& folder) noexcept;
 
 /// The remaining files become root's; the user can read them and do nothing else. Entries that no run of reveal makes
-/// there (folders, links, files beyond `most_bytes`) are taken out of the user's reach. False when the file system has
-/// no access control lists: then it stays the user's. True also when it is empty.
+/// there (folders, links, files of others, files beyond `most_bytes`) are taken out of the user's reach. False when the
+/// file system has no access control lists: then it stays the user's. True also when it is empty.
 [[nodiscard]] bool seal_job_spool(const std::filesystem::path& folder, uid_t uid, std::uint64_t most_bytes) noexcept;
 
 }  // namespace reveal

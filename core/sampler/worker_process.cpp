@@ -24,9 +24,9 @@ int keep_only(int socket, int kept) {
   if (kept >= 0) kept = ::fcntl(kept, F_DUPFD_CLOEXEC, kLast + 1);  // not where the socket comes
   if (socket != kSocketOfChild) ::dup2(socket, kSocketOfChild);
   if (kept >= 0 && ::dup2(kept, kLast) == kLast) {
-    ::close_range(kLast + 1, ~0U, 0);
+    close_descriptors_from(kLast + 1);
   } else {
-    ::close_range(kSocketOfChild + 1, ~0U, 0);
+    close_descriptors_from(kSocketOfChild + 1);
   }
   const int nowhere = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) ::dup2(nowhere, stream);

@@ -1,6 +1,4 @@
-#include <fcntl.h>
 #include <hwloc.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -21,9 +19,6 @@ constexpr const char* kComponents = "-gl,-opencl,-cuda,-nvml,-rsmi,-levelzero";
 constexpr const char* kComponentsOfTree = "linux,stop";
 
 std::string exported_topology(const std::string& root) {
-  // hwloc prints a banner about problems into the job's output.
-  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (nowhere >= 0) ::dup2(nowhere, STDERR_FILENO);
   ::setenv("HWLOC_COMPONENTS", root.empty() ? kComponents : kComponentsOfTree, 1);
   if (!root.empty()) ::setenv("HWLOC_THISSYSTEM", "0", 1);
   if (!root.empty()) ::setenv("HWLOC_FSROOT", root.c_str(), 1);
@@ -38,7 +33,8 @@ std::string exported_topology(const std::string& root) {
   return done ? std::string(text, static_cast<std::size_t>(size) - 1) : std::string();
 }
 
-// In a child, because hwloc keeps megabytes and may load a library that hangs. It runs before any thread is started.
+// In a child, because hwloc keeps megabytes, may load a library that hangs, and prints a banner about problems. It runs
+// before any thread is started.
 std::string discover(const std::string& root) {
   ChildAnswer answer = query_child([&root] { return exported_topology(root); }, kLimit, kLargestExport);
   return answer.complete ? std::move(answer.text) : std::string();

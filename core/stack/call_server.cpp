@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/pmu/allowance.h"
 #include "core/pmu/perf_broker.h"
 #include "core/stack/call_counters.h"
 #include "core/stack/call_requests.h"
@@ -38,24 +39,6 @@ namespace {
 /// blocks the start of processes on the whole node meanwhile. The signal of the alarm ends this process, and that with
 /// it.
 constexpr unsigned kLongestAttachSeconds = 5;
-
-/// The amount that may be used up at once, and its refill over time.
-class Allowance {
- public:
-  Allowance(double most, double per_second) : left_(most), most_(most), per_second_(per_second) {}
-  [[nodiscard]] bool is_used_up() {
-    const auto now = std::chrono::steady_clock::now();
-    const double seconds = std::chrono::duration<double>(now - then_).count();
-    left_ = std::min(most_, left_ + seconds * per_second_);
-    then_ = now;
-    return left_ <= 0;
-  }
-  void use(double much) { left_ -= much; }
-
- private:
-  double left_, most_, per_second_;
-  std::chrono::steady_clock::time_point then_ = std::chrono::steady_clock::now();
-};
 
 /// Since Linux 6.13 the capability that attaches also lets us look into processes of other users.
 bool is_of_our_user(pid_t pid) {

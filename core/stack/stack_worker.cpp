@@ -38,9 +38,9 @@ namespace {
 
 constexpr std::int64_t kEarly = 60 * kSecond;  // first part of a process's life, in which most libraries are loaded
 constexpr std::int64_t kLatePeriod = 10 * kSecond;
-constexpr std::size_t kMostMappingsOfProcess = 64;  // into which we look
-constexpr double kLeastCostNs = 300;                // charged for a call: a calibration may have been lucky
-constexpr std::int64_t kLongestRound = 10 * kSecond;
+constexpr std::size_t kMostMappingsOfProcess = 64;    // into which we look
+constexpr double kLeastCostNs = 300;                  // charged for a call: a calibration may have been lucky
+constexpr std::int64_t kLongestRound = 10 * kSecond;  // without progress
 
 struct Wanted {
   std::string instance;
@@ -191,9 +191,13 @@ class StackWatch {
     keep_budget(wanted);
   }
 
-  // Detaching is slow in the kernel: no request waits for it, and the counts can be read meanwhile.
+  /// Attaching and detaching are slow in the kernel, and a node has many processes: a long round does not hang.
+  void goes_on() { round_begun_ns_ = read_clock(CLOCK_MONOTONIC); }
+
+  // No request waits for it, and the counts can be read meanwhile.
   void let_go(Tracked& tracked) {
     tracked.links.clear();
+    goes_on();
     ledger_.ended(tracked.process.instance);
     counters_.reset(tracked.number * functions_.size(), functions_.size());
     free_.push_back(tracked.number);
@@ -259,6 +263,7 @@ class StackWatch {
       const std::int64_t begin = counters_.cpu_ns();
       CallCounters::Attached links = counters_.attach(file, tracked.process.pid, shape, points);
       budget_.spend_on_turn(function, static_cast<double>(counters_.cpu_ns() - begin));
+      goes_on();
       // If it belongs to another process by now, it is detached at once.
       if (links.error == ESRCH || start_of(tracked.process.pid) != tracked.process.start_ticks) return Found::all;
       if (links.error == EAGAIN) return Found::not_all_attached;  // the broker's limit of attaching
@@ -303,7 +308,7 @@ class StackWatch {
       const auto detached =
           std::erase_if(tracked.links, [function](const Links& links) { return links.function == function; });
       if (detached > 0) counters_.forget_calls(tracked.number * functions_.size() + function);
-      round_begun_ns_ = read_clock(CLOCK_MONOTONIC);  // detaching is slow, and does not hang in a file of the job
+      goes_on();
       for (auto& [file, places] : tracked.places) {
         std::erase_if(places, [function](const auto& place) { return place.second == function; });
       }
@@ -331,7 +336,7 @@ class StackWatch {
   bool asked_ = false;
   std::vector<Wanted> wanted_;
 
-  std::atomic<std::int64_t> round_begun_ns_ = 0;  // 0: none is under way
+  std::atomic<std::int64_t> round_begun_ns_ = 0;  // or when it made progress; 0: none is under way
 
   // The thread's own.
   std::vector<Tracked> tracked_;

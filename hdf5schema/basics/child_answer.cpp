@@ -22,7 +22,12 @@ ChildAnswer query_child(const std::function<std::string()>& answer, std::chrono:
   ChildAnswer heard;
   Pipe pipe = open_pipe();
   ChildProcess child;
-  if (pipe.read) child = fork_child([&] { return write_all(pipe.write.get(), answer()) ? 0 : 1; });
+  if (pipe.read) {
+    child = fork_child([&] {
+      const int kept = keep_only_descriptor(pipe.write.get());
+      return write_all(kept, answer()) ? 0 : 1;
+    });
+  }
   if (!child) {
     heard.start_error = errno;
     return heard;

@@ -46,6 +46,16 @@ struct Pipe {
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
+/// No open descriptor has this number or a higher one, according to the limit of the process; at most 65536.
+[[nodiscard]] int most_descriptors() noexcept;
+
+/// Closes all descriptors from this number on; one by one where the kernel has no call for that (before Linux 5.9).
+void close_descriptors_from(int first) noexcept;
+
+/// For a child that may hang: it holds no pipe and no lock of its parent then. Returns the new number of `fd`; the
+/// standard streams lead nowhere. Everything stays open where there is no room for that number.
+[[nodiscard]] int keep_only_descriptor(int fd) noexcept;
+
 /// False, with the reason in errno, where not all of it was written.
 [[nodiscard]] inline bool write_all(int fd, std::string_view text) noexcept {
   while (!text.empty()) {

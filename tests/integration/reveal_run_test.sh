@@ -314,6 +314,22 @@ expect_status 5 "the job of a killed collector"
 [ -e killed/here.h5.part ] || fail "the cut-off trace is gone: $(ls killed)"
 [ "$(runs_left)" = 0 ] || fail "left behind: $(find "$tmp/run/reveal" | head -3)"
 
+echo "== its own directory takes no more files"
+"$run" --output full --node here -- sh -c 'mkdir run/reveal/*/failed; sleep 1.5; exit 5' 2>err
+expect_status 5 "the job of a run directory that takes no files"
+grep -qE '"exit_code": 5' full/report.json || fail "a full run directory cost the report: $(cat err)"
+rm -rf run/reveal
+
+echo "== its own directory is removed"
+"$run" --output swept --node here -- sh -c \
+  'for i in $(seq 200); do [ ! -e swept/here.h5.part ] || break; sleep 0.1; done; rm -r run/reveal/*; exit 5' 2>err
+expect_status 5 "the job of a removed run directory"
+grep -q '^reveal-run: .*/run/reveal/.* was removed while the command ran; recorded in .*/swept; for the report: reveal report ' err ||
+  fail "nobody said that the run directory was removed: $(cat err)"
+[ "$(lines_of err)" = 1 ] || fail "a removed run directory, not one line: $(cat err)"
+until_true "the end of its collector" test -e swept/here.h5
+[ -e swept/here.h5.claimed ] && fail "a claim was left"
+
 echo "== reveal-run is killed"
 "$run" --output orphan --node here -- sleep 30 2>err &
 job=$!

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <memory>
 
+#include "environment.h"
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
@@ -139,6 +140,29 @@ TEST_F(RunDirectoryTest, ALaterLaunchOfTheSameNameStartsAfresh) {
   EXPECT_NE(first.path(), second.path());
   EXPECT_EQ(first.read("collector"), "1 1\n");
   EXPECT_TRUE(second.leave(1000ms));
+}
+
+TEST_F(RunDirectoryTest, TellsThatItsFilesWereRemovedMeanwhile) {
+  RunDirectory run(kLaunch, path_, 1000ms);
+  run.unlock();
+  EXPECT_TRUE(run.still_in_place());
+  fs::remove_all(run.path());
+  EXPECT_FALSE(run.still_in_place());
+  EXPECT_FALSE(run.leave(1000ms));
+  EXPECT_TRUE(run.was_removed());
+  RunDirectory later(kLaunch, path_, 1000ms);
+  EXPECT_TRUE(later.leave(1000ms));
+  EXPECT_FALSE(later.was_removed());
+}
+
+TEST_F(RunDirectoryTest, OfAJobOfSlurmIsInNoPlaceThatEndsWithALogin) {
+  const std::string user = std::to_string(::geteuid());
+  const std::string login = "/run/user/" + user;
+  EXPECT_EQ(run_directory_base(with({{"XDG_RUNTIME_DIR", path_}, {"SLURM_JOB_ID", "4711"}})), path_ + "/reveal");
+  if (::access(login.c_str(), W_OK) != 0) GTEST_SKIP() << "systemd has made no " << login;
+  EXPECT_EQ(run_directory_base(with({{"XDG_RUNTIME_DIR", login}})), login + "/reveal");
+  const std::string base = run_directory_base(with({{"XDG_RUNTIME_DIR", login}, {"SLURM_JOB_ID", "4711"}}));
+  EXPECT_TRUE(base.starts_with("/tmp/reveal-" + user)) << base;
 }
 
 TEST_F(RunDirectoryTest, ABusyLockDoesNotHoldUpTheCommand) {

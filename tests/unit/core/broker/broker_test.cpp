@@ -197,6 +197,26 @@ TEST_F(Site, LetsTheFilesOfOneUserEndHisRecordingsOnly) {
   }
 }
 
+TEST_F(Site, GivesTheUserNoFileOfOthersWhichHeMovedIntoTheSpool) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
+  const fs::path folder = base_ / "spool/1";
+  fs::create_directories(folder);
+  for (const char* name : {"own.h5", "others.h5", "roots.h5"}) std::ofstream(folder / name) << "x";
+  for (const fs::path& path : {folder, folder / "own.h5"}) ASSERT_EQ(::chown(path.c_str(), 1001, 1001), 0);
+  ASSERT_EQ(::chown((folder / "others.h5").c_str(), 1002, 1002), 0);
+  if (!seal_job_spool(folder, 1001, 1000)) GTEST_SKIP() << "no access control lists here";
+  struct stat status {};
+  ASSERT_EQ(::stat((folder / "own.h5").c_str(), &status), 0);
+  EXPECT_EQ(status.st_uid, 0U);
+  EXPECT_EQ(status.st_mode & 0777, 0640U) << "the user's right to read shows as the group's";
+  EXPECT_FALSE(fs::exists(folder / "others.h5"));
+  EXPECT_FALSE(fs::exists(folder / "roots.h5"));
+  // The same job runs again: what is sealed already stays.
+  ASSERT_EQ(::chown(folder.c_str(), 1001, 1001), 0);
+  EXPECT_TRUE(seal_job_spool(folder, 1001, 1000));
+  EXPECT_TRUE(fs::exists(folder / "own.h5"));
+}
+
 class ExternSteps : public testing::Test {
  protected:
   void daemon(int pid, const std::string& title, const std::string& uid = "0") const {

@@ -4,6 +4,8 @@
 
 #include <set>
 
+#include "core/job/process_slots.h"
+#include "core/stack/call_requests.h"
 #include "core/stack/first_instruction.h"
 #include "core/stack/process_maps.h"
 
@@ -19,6 +21,11 @@ TEST(StackFunctions, HaveNamesAndSymbolsOfTheirOwn) {
       EXPECT_TRUE(symbol.empty() || symbols.insert(symbol).second) << symbol;
     }
   }
+}
+
+// The call server refuses more, and a job under Slurm would have no calls at all.
+TEST(StackFunctions, FitIntoTheCallServerForAllProcessesThatAreMeasured) {
+  EXPECT_LE(ProcessSlots::kSlots * stack_functions().size(), kMostCallPlaces);
 }
 
 // The return address that the kernel puts on the stack ends a program that an exception passes through.
@@ -54,6 +61,7 @@ TEST(FirstInstruction, IsOneThatTheKernelEmulates) {
   EXPECT_EQ(probed("\xf3\x0f\x1e\xfa\x55"sv), 4U);                        // endbr64; push %rbp
   EXPECT_EQ(probed("\x0f\x1f\x44\x00\x00"sv), 0U);                        // nop
   EXPECT_EQ(probed("\xe9\x2b\xdc\xff\xff"sv), 0U);                        // jmp
+  EXPECT_EQ(probed("\xe8\x2b\xdc\xff\xff"sv), std::nullopt);              // call
   EXPECT_EQ(probed("\x48\xb8\xef\xbe\xfe\xca\x19\x59"sv), std::nullopt);  // movabs
   EXPECT_EQ(probed("\x48\x83\xec\x08"sv), std::nullopt);                  // sub $8,%rsp
   EXPECT_EQ(probed("\xf3\x0f\x1e\xfa\x48\x89"sv), std::nullopt);          // endbr64; mov

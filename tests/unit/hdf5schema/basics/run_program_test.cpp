@@ -1,12 +1,15 @@
 #include "hdf5schema/basics/run_program.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 #include <stdexcept>
 
 #include "hdf5schema/basics/child_answer.h"
+#include "hdf5schema/basics/descriptor.h"
 
 namespace reveal::tests::run_program_test {
 namespace {
@@ -51,6 +54,15 @@ TEST(AskChild, IsCompleteOnlyWhenAllWasSaid) {
   EXPECT_EQ(whole.text, large);
   EXPECT_FALSE(query_child([&] { return large; }, 60s, 1000).complete) << "too much";
   EXPECT_FALSE(query_child([]() -> std::string { throw std::runtime_error("x"); }, 60s, 1000).complete);
+}
+
+TEST(AskChild, HoldsNothingOfOursHoweverLongItHangs) {
+  const Descriptor null(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  const Descriptor ours(::fcntl(null.get(), F_DUPFD_CLOEXEC, 50));  // not the number of its pipe
+  ASSERT_TRUE(ours);
+  const ChildAnswer answer = query_child(
+      [&] { return std::string(::fcntl(ours.get(), F_GETFD) < 0 && errno == EBADF ? "closed" : "open"); }, 60s, 100);
+  EXPECT_EQ(answer.text, "closed");
 }
 
 TEST(AskChild, DoesNotWaitForOneThatHangs) {
