@@ -59,7 +59,7 @@ constexpr auto kKillLimit = 1s;
 constexpr int kLowestPriority = 19;
 constexpr int kMostSamplers = 3;     // it is started again if it fails or is killed while the job goes on
 constexpr auto kLongRecording = 1h;  // failures before one as long do not count any more
-constexpr int kMostTraces = 1000;    // of a run on this node
+constexpr int kMostTraces = 1000;    // a run may leave on a node
 
 void say(int priority, const BrokerOptions& options, const std::string& text) {
   ::syslog(LOG_DAEMON | priority, "reveal: job %s: %s", options.job.c_str(), text.c_str());

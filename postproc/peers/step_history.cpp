@@ -193,7 +193,7 @@ class RankTrend {
   }
 
   [[nodiscard]] std::vector<SlowSteps> slow(const EffectiveRule& rule) const {
-    const double usual = median_of(seconds_);  // of the slow steps, where these are the most
+    const double usual = median_of(seconds_);  // slow ones count, too: they may be most of them
     if (!(usual > 0)) return {};
     const double least_excess = std::max(rule.threshold("min_share") * usual, rule.threshold("min_extra") * 1e-3);
     const double least_steps = std::max(rule.threshold("min_steps"), std::ceil(rule.threshold("min_seconds") / usual));
