@@ -337,7 +337,7 @@ std::string footer(const std::vector<std::string>& sentences) {
 Report without_admin_steps(Report report, const MailSettings& settings) {
   for (Finding& finding : report.findings) {
     if (!finding.remedy.admin.empty() && concerns_admins(finding, settings)) {
-      finding.remedy.admin = {"They were told by mail."};
+      finding.remedy.admin = {std::string(kAdminsWereTold)};
     }
   }
   return report;

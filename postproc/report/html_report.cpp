@@ -45,7 +45,8 @@ constexpr std::pair<std::string_view, std::string_view> kGlossary[] = {
     {"interval", "a part of the job in which channels differ from the rest of the job; strong or weak by how clearly"},
     {"rule", "a known cause with its signal, its look-alikes and its remedy: reveal rules prints all"},
     {"finding", "the result of a rule: cause, place, time, evidence, cost and remedy"},
-    {"notice", "a finding that needs no action"},
+    {"notice", "a finding that is less than a warning: the loss of time is small, not seen or not known"},
+    {"observation", "a finding that is no fault; no loss of time was seen"},
     {"considered", "a cause with a similar signal, and the reason why it is not the one"},
     {"cause likely",
      "What a finding describes was measured. That the rule's cause is the reason is certain, likely "

@@ -242,11 +242,6 @@ std::string place_of(const Finding& finding) {
   return text;
 }
 
-bool only_shows(const std::vector<std::string>& lines) {
-  return std::all_of(lines.begin(), lines.end(),
-                     [](const std::string& line) { return form_of(line) == LineForm::look; });
-}
-
 Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   Card card{&finding, number, place_of(finding)};
   auto& parts = card.parts;
@@ -262,8 +257,9 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
     if (form == LineForm::run_under) add_form(parts, remedy.advice, LineForm::prose);
     add_form(parts, steps_with_form(remedy.user, form), form);
   }
-  if (only_shows(finding.remedy.user) && finding.remedy.advice.empty() && !finding.remedy.admin.empty()) {
-    add(parts, "for you", std::string(kNothingForUsers));
+  const bool told = finding.remedy.admin == std::vector{std::string(kAdminsWereTold)};
+  if (only_admins_act(finding.remedy)) {
+    add(parts, "for you", told ? "the job needs no change" : std::string(kNothingForUsers));
   }
   add_steps(parts, "for admins", remedy.admin);
   std::vector<std::string> tried;
