@@ -371,8 +371,10 @@ Section compared_section(const Report& report) {
   Section section{SectionId::compared, "Compared with"};
   auto& parts = section.parts;
   if (several_nodes(report)) {
-    add(parts, "other nodes", peers_line(report), RowKind::prose, report.comparison.compared ? kEverywhere : kInFull);
+    const std::string peers = peers_line(report);
+    add(parts, "other nodes", peers, RowKind::prose, report.comparison.compared ? kEverywhere : kInFull);
     for (const PeerGroup& group : report.comparison.groups) {
+      if (peers.find(group.reason) != std::string::npos) continue;
       add(parts, node_list(group.nodes), group.reason, RowKind::prose, kInFull);
     }
     const Straggler& straggler = report.comparison.straggler;
@@ -502,6 +504,11 @@ std::string detector_caption(const Report& report) {
   return text;
 }
 
+/// Without the sign of a zero: "0.0 s", not "-0.0 s".
+double tenths(double seconds) {
+  return std::round(10 * seconds) / 10 + 0.0;
+}
+
 /// Single happenings; of a training's many steps only the first and the last one that are marked.
 Section happened_section(const Report& report) {
   Section section{SectionId::happened, "What happened, in order", true};
@@ -515,7 +522,7 @@ Section happened_section(const Report& report) {
   for (const ReportMark& mark : report.marks) {
     const bool training = mark.kind == ReportMark::Kind::training;
     if (training && !std::exchange(first, false) && &mark != last) continue;
-    const double seconds = static_cast<double>(mark.span.begin_utc_ns - report.job.begin_utc_ns) / 1e9;
+    const double seconds = tenths(static_cast<double>(mark.span.begin_utc_ns - report.job.begin_utc_ns) / 1e9);
     const std::string at = report.job.begin_utc_ns == 0 ? "" : fmt::format("{:.1f} s ", seconds);
     table.rows.push_back({several_nodes(report) ? cell(mark.node, "", " ") : Cell{},
                           cell(fmt::format("{}({} UTC)", at, clock_time(mark.span.begin_utc_ns))),
@@ -530,7 +537,8 @@ Section episodes_section(const Report& report) {
   Section section{SectionId::episodes, "Anomalous intervals"};
   if (report.episodes.empty()) return section;
   if (!shows_intervals(report)) {  // below "healthy" they would only unsettle
-    section.heading = counted(static_cast<double>(report.episodes.size()), "anomalous interval");
+    const auto count = static_cast<double>(report.episodes.size());
+    section.heading = counted(count, "interval") + " that differed from the rest of this run";
     section.folded = true;
   }
   Table table{.label = "-",

@@ -336,7 +336,7 @@ const RegisteredRule kRule{{
                {"torch.distributed.checkpoint.async_save writes checkpoints in the background.", "torch,!outsider"}},
     .admin_remedy = {"iotop -obn 3   # on {node}: which processes read and write",
                      "lsblk -s /dev/{disk}   # on {node}: the disks below it",
-                     "smartctl -a /dev/{disk}   # of such a disk; nvme smart-log for NVMe: is it faulty or worn?",
+                     "smartctl -a /dev/{disk}   # is that disk faulty or worn; for NVMe also nvme smart-log",
                      "cat /sys/block/{disk}/queue/scheduler   # none or mq-deadline for flash"},
     .verify = {.expected = "the time of a disk request is at its usual level"},
     .sources = {"https://docs.kernel.org/admin-guide/iostats.html", "https://docs.kernel.org/accounting/psi.html"},
