@@ -86,7 +86,7 @@ TEST(MailMessage, TellsTheFindingInTheSubject) {
   const Report report = samples::outsider(8);
   EXPECT_EQ(compose_mail(report, site(), to_user()).subject,
             "[reveal] hydra job 4711 resnet50-ddp: COMPLETED - A process outside the job ran on the job's CPUs on n01, "
-            "7.1 s lost");
+            "about 7.1 s lost");
   EXPECT_EQ(
       compose_mail(report, site(), to_admins()).subject,
       "[reveal] hydra critical: " + std::string(find_rule("cpu.outsider")->title) + " on n01 (job 4711 resnet50-ddp)");
