@@ -56,7 +56,9 @@ constexpr std::pair<std::string_view, std::string_view> kGlossary[] = {
     {"cost",
      "time that the job lost, and how it was estimated: about (an estimate), at most (an upper bound), none seen "
      "(nothing was slower), not known (with the reason)"},
-    {"steps", "in their order; those that only show something come first, and a step that changes a node says so"},
+    {"steps",
+     "in their order; \"or\" stands before an alternative; those that only show something come first, and a step that "
+     "changes a node says so"},
     {"expected", "the value in the rest of the job, on the other nodes or in earlier runs"},
     {"peers", "nodes of the job that do the same work"},
     {"straggler", "the node for which the others wait"},
