@@ -442,7 +442,7 @@ void print_episodes(Page& page, const std::vector<Section>& sections, const Repo
   }
 }
 
-std::ptrdiff_t lines_in(std::string_view text) {
+std::ptrdiff_t line_count(std::string_view text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
@@ -456,7 +456,7 @@ std::string fitted(const Page& page, const std::string& text, std::size_t used, 
     shown = shortened(text, room);
     Page trial(TextStyle{.width = static_cast<int>(page.width())});
     trial.paragraph(std::string(used, ' '), used, indent, shown);
-    if (lines_in(std::move(trial).text()) <= most) break;
+    if (line_count(std::move(trial).text()) <= most) break;
   }
   return shown;
 }
@@ -554,7 +554,7 @@ std::string brief_end(const Report& report, const TextStyle& style, const std::s
   }
   std::string text = std::move(page).text();
   Page places(style);
-  print_brief_places(places, directory, kBriefLines - kSentence - lines_in(text));
+  print_brief_places(places, directory, kBriefLines - kSentence - line_count(text));
   return text + std::move(places).text();
 }
 
@@ -592,7 +592,7 @@ std::string render_brief(const Report& report, const TextStyle& style) {
     return std::move(page).text();
   }
   const std::string end = brief_end(report, style, directory);
-  print_brief_verdict(page, report, kBriefLines - lines_in(end));
+  print_brief_verdict(page, report, kBriefLines - line_count(end));
   return std::move(page).text() + end;
 }
 
