@@ -347,7 +347,7 @@ Report without_admin_steps(Report report, const MailSettings& settings) {
 Report with_steps_above(Report report, const MailSettings& settings) {
   for (Finding& finding : report.findings) {
     if (concerns_admins(finding, settings) && !is_hardware_fault(finding))
-      finding.remedy.admin = {"The steps are above."};
+      finding.remedy.admin = {std::string(kStepsAreAbove)};
   }
   return report;
 }

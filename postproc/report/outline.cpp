@@ -257,8 +257,9 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
     if (form == LineForm::run_under) add_form(parts, remedy.advice, LineForm::prose);
     add_form(parts, steps_with_form(remedy.user, form), form);
   }
-  const bool told = finding.remedy.admin == std::vector{std::string(kAdminsWereTold)};
   if (only_admins_act(finding.remedy)) {
+    const std::string& step = finding.remedy.admin.front();
+    const bool told = step == kAdminsWereTold || step == kStepsAreAbove;
     add(parts, "for you", told ? "the job needs no change" : std::string(kNothingForUsers));
   }
   add_steps(parts, "for admins", remedy.admin);

@@ -99,7 +99,9 @@ struct PhaseTime {
 
 // No longer than a line of a terminal has room for.
 inline constexpr std::string_view kNothingForUsers = "show your administrators this report; the job needs no change";
-inline constexpr std::string_view kAdminsWereTold = "They were told by mail.";  // in place of their steps
+// In place of the administrators' steps in a mail.
+inline constexpr std::string_view kAdminsWereTold = "They were told by mail.";
+inline constexpr std::string_view kStepsAreAbove = "The steps are above.";
 
 /// "cpu.outsider on n03: warning (cpu.outsider@n03 in reveal.conf:12)"
 [[nodiscard]] std::vector<std::string> muted_lines(const Report& report);
