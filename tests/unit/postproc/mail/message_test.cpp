@@ -195,6 +195,20 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
 }
 
+TEST(MailMessage, SendsNobodyToAdministratorsWhoHaveAMail) {
+  Report report = samples::outsider(8);
+  report.findings[0].remedy.user.clear();
+  report.findings[0].remedy.advice.clear();
+  MailContext context = to_user();
+  EXPECT_NE(compose_mail(report, site(), context).text.find("  for you      show your administrators this report"),
+            std::string::npos);
+  context.admins_notified = true;
+  EXPECT_NE(compose_mail(report, site(), context).text.find("  for you      the job needs no change\n"),
+            std::string::npos);
+  EXPECT_NE(compose_mail(report, site(), to_admins()).text.find("  for you      the job needs no change\n"),
+            std::string::npos);
+}
+
 TEST(MailMessage, ShowsCommandsAsBlocksAndTheStepsOfAdministratorsOnce) {
   const MailMessage admins = compose_mail(samples::outsider(8), site(), to_admins());
   const std::string block =
