@@ -55,16 +55,21 @@ RunnerUp runner_up(const QueueSignal& signal, const std::optional<MetricSeries>&
                                        : fmt::format("{}; {} segments/s were sent again", fate, number(sent_again))};
 }
 
-/// "shaper (tbf)"
-std::string queue_words(const JobValues& values) {
-  return values.contains("shaper") ? fmt::format("shaper ({})", values.at("qdisc")) : "queue";
+/// It drops and delays packets on purpose, however few are sent.
+bool is_emulation(const JobValues& values) {
+  return values.contains("shaper") && values.at("qdisc") == "netem";
 }
 
-/// netem drops and delays packets on purpose, however few are sent.
+/// "shaper (tbf)"
+std::string queue_words(const JobValues& values) {
+  if (!values.contains("shaper")) return "queue";
+  return fmt::format("{} ({})", is_emulation(values) ? "queue" : "shaper", values.at("qdisc"));
+}
+
 std::string_view reason_of(const JobValues& values) {
-  if (!values.contains("shaper")) return "the node sent more than the queue passes on";
-  return values.at("qdisc") == "netem" ? "it emulates a slow or lossy network, as it was set up on the node"
-                                       : "the node sent more than the rate that is set there";
+  if (is_emulation(values)) return "it emulates a slow or lossy network, as it was set up on the node";
+  return values.contains("shaper") ? "the node sent more than the rate that is set there"
+                                   : "the node sent more than the queue passes on";
 }
 
 std::string sentence_of(const RuleContext& context, const QueueSignal& signal, const std::string& interface,
