@@ -193,7 +193,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "net.tx_queue_drop",
-    .title = "The node's own queue drops packets before they are sent, or holds them back",
+    .title = "The node's own queue drops packets or holds them back",
     .looks_for = "Intervals in which the queue in front of an interface drops packets (net.qdisc_drops), or a shaper "
                  "holds them back (net.qdisc_overlimits), against what the interface sends (net.tx_packets), and the "
                  "kind of that queue (net.*.qdisc).",
