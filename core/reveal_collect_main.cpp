@@ -128,9 +128,8 @@ void describe(CLI::App& app, CommandLine& line) {
   app.add_option("--command", collect.header.command, "Name of the program of the job");
   app.add_option("--run-key", collect.header.run_key,
                  "Key for the comparison with earlier runs: a hash of program and arguments, or name:TEXT");
-  app.add_option(
-      "--max-bytes", collect.max_bytes,
-      "Stop writing rows when the trace reaches this size (default: 4 GiB, a week of 1,000 channels; 0: never)");
+  app.add_option("--max-bytes", collect.max_bytes,
+                 "Stop writing rows when the trace reaches this size (default: 4 GiB; 0: never)");
   app.add_option("--retain", line.retain,
                  "Rows to keep: full (default), rolling=30min (at least the last 30 minutes: a recording of weeks "
                  "takes no more disk space than one of an hour), or summary (one row per minute, made at the end)");

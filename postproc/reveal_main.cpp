@@ -23,13 +23,19 @@ namespace {
 
 using namespace reveal;
 
-/// "--color WHEN:{auto,always,never}"; options that exclude each other are reported when used together.
+/// "--color WHEN:{auto,always,never}"; options that exclude each other are reported when used together. Behind the text
+/// is the default, if the option has captured one.
 class HelpFormatter final : public CLI::Formatter {
  public:
   [[nodiscard]] std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0 || option->get_type_name().empty()) return "";
     const bool several = option->get_expected_max() == CLI::detail::expected_max_vector_size;
     return " " + option->get_type_name() + (several ? " ..." : "");
+  }
+
+  [[nodiscard]] std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string known = option->get_default_str();
+    return option->get_description() + (known.empty() ? "" : " (default " + known + ")");
   }
 };
 

@@ -169,7 +169,7 @@ const RegisteredCommand kCheckCommand{
      .help = "Check this node's configuration and hardware; one line for monitoring systems",
      .examples = "  reveal check\n  reveal check --all\n  reveal check --json\n  reveal check reveal-4711\n"
                  "  reveal check --textfile reveal.prom      also for Prometheus\n"
-                 "reveal check reports a notice as a warning, because it may cost the next job time.\n"
+                 "A notice of a report is a warning here, because it may cost the next job time.\n"
                  "Exit status: 0 OK, 1 warning, 2 critical, 3 unknown.",
      .usage_status = static_cast<int>(NodeStatus::unknown),
      .failure_status = static_cast<int>(NodeStatus::unknown),

@@ -21,6 +21,7 @@ void print_piece(std::string_view text) {
 class Export final : public Command {
  public:
   void declare(CLI::App& app, CommonOptions&) override {
+    app.get_option("--json")->group("");  // its forms are those of --format
     add_job_directory(app, directory_);
     app.add_option(
            "--format", format_,

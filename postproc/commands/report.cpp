@@ -25,7 +25,9 @@ class ReportCommand final : public Command {
     app.add_option("--ran", request_.ran_seconds, "run time of the job, for the report")
         ->check(finite() & CLI::NonNegativeNumber)
         ->type_name("SECONDS");
-    app.add_flag("--brief", brief_, "print at most six lines: the result, the remedy, the path of the report");
+    app.add_flag(
+        "--brief", brief_,
+        "print at most six lines: the result, its cost, how sure the cause is, the next step, the place of the report");
     app.add_flag("--no-history", request_.no_history,
                  "do not compare with earlier runs, and do not keep this one as a baseline");
     app.add_option("--threads", request_.threads,

@@ -124,8 +124,8 @@ inline constexpr Threshold kMinGpuIdle{
 inline constexpr Threshold kMaxGpuUse{"max_use", 30, "percent", "utilisation below which a GPU counts as idle"};
 inline constexpr Threshold kMinGpuPhase{"min_seconds", 60, "s", "shortest time from the first to the last work"};
 inline constexpr Threshold kMinGpuLostSeconds{"min_lost_seconds", 5, "s",
-                                              "lost run time from which it is a finding; below it, a notice"};
+                                              "lost run time from which it is a warning; below it, a notice"};
 inline constexpr Threshold kMinGpuLostPercent{"min_lost_percent", 5, "percent",
-                                              "lost share of the run from which it is a finding"};
+                                              "lost share of the run from which it is a warning"};
 
 }  // namespace reveal

@@ -15,9 +15,9 @@ namespace reveal {
 inline constexpr Threshold kMinScore{"min_score", 4, "sd",
                                      "least deviation from the usual level, in standard deviations"};
 inline constexpr Threshold kMinLostSeconds{"min_lost_seconds", 1, "s",
-                                           "lost run time from which it is a finding; below it, a notice"};
+                                           "lost run time from which it is a warning; below it, a notice"};
 inline constexpr Threshold kMinLostPercent{"min_lost_percent", 0.5, "percent",
-                                           "lost share of the run from which it is a finding"};
+                                           "lost share of the run from which it is a warning"};
 
 /// Where the series stands above its usual level, which is never below 0, for the rule's min_seconds at least. `cause`:
 /// a disturbance by others is an event even if it takes most of the time; unless the job itself does more then, for it

@@ -240,7 +240,7 @@ JobValues job_values(const Finding& finding, const RemedyNames& job, JobValues m
   const auto peer = std::find_if(job.nodes.begin(), job.nodes.end(), [&](const std::string& node) {
     return std::find(finding.nodes.begin(), finding.nodes.end(), node) == finding.nodes.end();
   });
-  if (peer != job.nodes.end()) more["peer"] = *peer;
+  if (peer != job.nodes.end()) more.try_emplace("peer", *peer);
   return more;
 }
 

@@ -64,7 +64,7 @@ struct RemedyNames {
   std::string_view command;
   std::span<const std::string> nodes;
 };
-/// `more` and these names, among them "peer": a node that the finding is not about.
+/// `more` and these names, among them "peer": a node that the finding is not about, unless `more` has one.
 [[nodiscard]] JobValues job_values(const Finding& finding, const RemedyNames& job, JobValues more = {});
 
 /// The name by which pgrep -x finds the job's processes: of a shell or a launcher there may be others.

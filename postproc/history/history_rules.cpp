@@ -25,9 +25,9 @@ const RegisteredRule kSlower{rule_of_history({
     .proof = Proof::real,
     .thresholds = {{"min_percent", 10, "percent", "least difference of the run time from the median of earlier runs"},
                    {"min_seconds", 2, "s", "least difference in seconds"},
-                   {"warning_percent", 20, "percent", "difference from which this is a finding; below it, a notice"},
+                   {"warning_percent", 20, "percent", "difference from which this is a warning; below it, a notice"},
                    {"warning_seconds", 10, "s",
-                    "difference in seconds from which this is a finding; below it, a notice"}},
+                    "difference in seconds from which this is a warning; below it, a notice"}},
 })};
 
 const RegisteredRule kDrift{rule_of_history({

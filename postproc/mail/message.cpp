@@ -72,7 +72,7 @@ std::string short_job(const ReportJob& job) {
 
 /// `only_possible`: another cause was not ruled out.
 std::string lost(const Impact& impact, bool only_possible = false) {
-  const std::string about = impact.at_most ? ", at most " : only_possible ? ", perhaps " : ", ";
+  const std::string about = impact.at_most ? ", at most " : only_possible ? ", perhaps " : ", about ";
   if (impact.seconds && *impact.seconds > 0) return about + duration(*impact.seconds) + " lost";
   if (impact.percent && *impact.percent > 0) return about + number(*impact.percent) + " % lost";
   return {};
@@ -89,7 +89,7 @@ std::string place_in(const Report& report, const Finding& finding) {
   return " on " + printable(node_list(finding.nodes, 4), 40);
 }
 
-/// "A process outside the job ran on the job's CPUs on n01, 7.1 s lost", "no finding", "not enough data".
+/// "A process outside the job ran on the job's CPUs on n01, about 7.1 s lost", "no finding", "not enough data".
 std::string result(const Report& report) {
   const VerdictStatus status = report.verdict.status;
   const bool about_finding = status == VerdictStatus::finding || status == VerdictStatus::notice;
@@ -125,7 +125,7 @@ std::string counted_tasks(const std::vector<ArrayTask>& tasks) {
          (found > 0 ? " with a finding" : " without a finding");
 }
 
-/// "[reveal] hydra job 4710 train: 12 tasks with a finding; worst: task 17, The network lost packets, 7.1 s lost"
+/// "[reveal] hydra job 4710 train: 12 tasks with a finding; worst: task 17, The network lost packets, about 7.1 s lost"
 std::string subject_for_array(const Report& report, const std::vector<ArrayTask>& tasks) {
   const ArrayTask& worst = tasks.front();
   ReportJob array = report.job;
@@ -337,7 +337,7 @@ std::string footer(const std::vector<std::string>& sentences) {
 Report without_admin_steps(Report report, const MailSettings& settings) {
   for (Finding& finding : report.findings) {
     if (!finding.remedy.admin.empty() && concerns_admins(finding, settings)) {
-      finding.remedy.admin = {"They were told by mail."};
+      finding.remedy.admin = {std::string(kAdminsWereTold)};
     }
   }
   return report;
@@ -347,7 +347,7 @@ Report without_admin_steps(Report report, const MailSettings& settings) {
 Report with_steps_above(Report report, const MailSettings& settings) {
   for (Finding& finding : report.findings) {
     if (concerns_admins(finding, settings) && !is_hardware_fault(finding))
-      finding.remedy.admin = {"The steps are above."};
+      finding.remedy.admin = {std::string(kStepsAreAbove)};
   }
   return report;
 }

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
+#include <string_view>
 
 #include "postproc/report/palette_image.h"
 #include "postproc/report/verdict.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/metric_facts.h"
 
 namespace reveal {
 namespace {
@@ -177,11 +180,14 @@ void add_labels(const TimelineChannel& channel, const EvidenceDrawing& drawing, 
   };
   picture.channel = channel.name;
   if (several_nodes(report) && !channel.node.empty()) picture.channel += " on " + channel.node;
-  picture.top = quantity(range.high, channel.unit);
-  picture.bottom = quantity(range.low, channel.unit);
+  // In the units of the sentences.
+  const auto shown = [&channel, metric = std::string_view(channel.name).substr(0, channel.name.find('/'))](
+                         std::optional<double> value) { return quantity_of(metric, value, channel.unit); };
+  picture.top = shown(range.high);
+  picture.bottom = shown(range.low);
   picture.begin = time(drawing.first_second());
   picture.end = time(drawing.last_second()) + (is_plausible(job_begin) ? " UTC" : "");
-  if (channel.expected) picture.expected = quantity(channel.expected, channel.unit);
+  if (channel.expected) picture.expected = shown(channel.expected);
 }
 
 std::string picture_in_words(const EvidencePicture& picture) {

@@ -45,7 +45,8 @@ constexpr std::pair<std::string_view, std::string_view> kGlossary[] = {
     {"interval", "a part of the job in which channels differ from the rest of the job; strong or weak by how clearly"},
     {"rule", "a known cause with its signal, its look-alikes and its remedy: reveal rules prints all"},
     {"finding", "the result of a rule: cause, place, time, evidence, cost and remedy"},
-    {"notice", "a finding that needs no action"},
+    {"notice", "a finding that is less than a warning: the loss of time is small, not seen or not known"},
+    {"observation", "a finding that is no fault; no loss of time was seen"},
     {"considered", "a cause with a similar signal, and the reason why it is not the one"},
     {"cause likely",
      "What a finding describes was measured. That the rule's cause is the reason is certain, likely "
@@ -55,7 +56,9 @@ constexpr std::pair<std::string_view, std::string_view> kGlossary[] = {
     {"cost",
      "time that the job lost, and how it was estimated: about (an estimate), at most (an upper bound), none seen "
      "(nothing was slower), not known (with the reason)"},
-    {"steps", "in their order; those that only show something come first, and a step that changes a node says so"},
+    {"steps",
+     "in their order; \"or\" stands before an alternative; those that only show something come first, and a step that "
+     "changes a node says so"},
     {"expected", "the value in the rest of the job, on the other nodes or in earlier runs"},
     {"peers", "nodes of the job that do the same work"},
     {"straggler", "the node for which the others wait"},

@@ -339,7 +339,7 @@ std::string note_of(const Card& card) {
   const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
   const bool says_where = names_place(*card.finding, what);
-  std::string text = level_of(note.severity, level_words(note)) + "<br>" +
+  std::string text = level_of(note.severity, level_words(note)) + html(cost_beside(note)) + "<br>" +
                      html((says_where ? "" : card.place + ": ") + what, kShortText);
   const Row* row = first_step(card);
   if (row == nullptr) return text;

@@ -10,6 +10,7 @@
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/version.h"
+#include "postproc/diagnose/rule.h"
 #include "postproc/report/fields.h"
 #include "postproc/words/gauge.h"
 #include "postproc/words/lists.h"
@@ -73,8 +74,9 @@ std::string words_of(const NodeCheck& check) {
 }
 
 std::string finding_as_text(const Finding& finding, std::size_t width) {
-  std::string text = folded(fmt::format("\n{:<9}", name_of(finding.severity)), finding.title + " (" + finding.id + ")",
-                            kCheckColumn, width);
+  std::string text = "\n" + folded(name_of(status_of(finding)),
+                                   fmt::format("{} ({}); {}", finding.title, finding.id, certainty_words(finding)),
+                                   kCheckColumn, width);
   text += folded("", finding.sentence, kCheckColumn, width);
   text += remedy_as_text(steps_of(finding), kCheckColumn, width);
   return text + folded("  verify", finding.remedy.verify, kCheckColumn, width);

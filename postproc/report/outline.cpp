@@ -242,11 +242,6 @@ std::string place_of(const Finding& finding) {
   return text;
 }
 
-bool only_shows(const std::vector<std::string>& lines) {
-  return std::all_of(lines.begin(), lines.end(),
-                     [](const std::string& line) { return form_of(line) == LineForm::look; });
-}
-
 Card card_of(const Finding& finding, std::size_t number, const Report& report) {
   Card card{&finding, number, place_of(finding)};
   auto& parts = card.parts;
@@ -262,8 +257,10 @@ Card card_of(const Finding& finding, std::size_t number, const Report& report) {
     if (form == LineForm::run_under) add_form(parts, remedy.advice, LineForm::prose);
     add_form(parts, steps_with_form(remedy.user, form), form);
   }
-  if (only_shows(finding.remedy.user) && finding.remedy.advice.empty() && !finding.remedy.admin.empty()) {
-    add(parts, "for you", std::string(kNothingForUsers));
+  if (only_admins_act(finding.remedy)) {
+    const std::string& step = finding.remedy.admin.front();
+    const bool told = step == kAdminsWereTold || step == kStepsAreAbove;
+    add(parts, "for you", told ? "the job needs no change" : std::string(kNothingForUsers));
   }
   add_steps(parts, "for admins", remedy.admin);
   std::vector<std::string> tried;
@@ -375,8 +372,10 @@ Section compared_section(const Report& report) {
   Section section{SectionId::compared, "Compared with"};
   auto& parts = section.parts;
   if (several_nodes(report)) {
-    add(parts, "other nodes", peers_line(report), RowKind::prose, report.comparison.compared ? kEverywhere : kInFull);
+    const std::string peers = peers_line(report);
+    add(parts, "other nodes", peers, RowKind::prose, report.comparison.compared ? kEverywhere : kInFull);
     for (const PeerGroup& group : report.comparison.groups) {
+      if (peers.find(group.reason) != std::string::npos) continue;
       add(parts, node_list(group.nodes), group.reason, RowKind::prose, kInFull);
     }
     const Straggler& straggler = report.comparison.straggler;
@@ -506,6 +505,11 @@ std::string detector_caption(const Report& report) {
   return text;
 }
 
+/// Without the sign of a zero: "0.0 s", not "-0.0 s".
+double tenths(double seconds) {
+  return std::round(10 * seconds) / 10 + 0.0;
+}
+
 /// Single happenings; of a training's many steps only the first and the last one that are marked.
 Section happened_section(const Report& report) {
   Section section{SectionId::happened, "What happened, in order", true};
@@ -519,7 +523,7 @@ Section happened_section(const Report& report) {
   for (const ReportMark& mark : report.marks) {
     const bool training = mark.kind == ReportMark::Kind::training;
     if (training && !std::exchange(first, false) && &mark != last) continue;
-    const double seconds = static_cast<double>(mark.span.begin_utc_ns - report.job.begin_utc_ns) / 1e9;
+    const double seconds = tenths(static_cast<double>(mark.span.begin_utc_ns - report.job.begin_utc_ns) / 1e9);
     const std::string at = report.job.begin_utc_ns == 0 ? "" : fmt::format("{:.1f} s ", seconds);
     table.rows.push_back({several_nodes(report) ? cell(mark.node, "", " ") : Cell{},
                           cell(fmt::format("{}({} UTC)", at, clock_time(mark.span.begin_utc_ns))),
@@ -534,7 +538,8 @@ Section episodes_section(const Report& report) {
   Section section{SectionId::episodes, "Anomalous intervals"};
   if (report.episodes.empty()) return section;
   if (!shows_intervals(report)) {  // below "healthy" they would only unsettle
-    section.heading = counted(static_cast<double>(report.episodes.size()), "anomalous interval");
+    const auto count = static_cast<double>(report.episodes.size());
+    section.heading = counted(count, "interval") + " that differed from the rest of this run";
     section.folded = true;
   }
   Table table{.label = "-",

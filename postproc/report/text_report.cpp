@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <span>
 
 #include "hdf5schema/basics/fold.h"
 #include "hdf5schema/basics/shell_word.h"
 #include "hdf5schema/basics/text.h"
+#include "postproc/diagnose/rule.h"
 #include "postproc/report/outline.h"
 #include "postproc/report/report.h"
 #include "postproc/report/verdict.h"
@@ -368,8 +371,8 @@ void print_note(Page& page, const Card& card) {
   const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
   const bool says_where = names_place(*card.finding, what);
-  const std::string text =
-      fmt::format("[{}] {}{}{}", level_words(note), says_where ? "" : card.place, says_where ? "" : ": ", what);
+  const std::string text = fmt::format("[{}{}] {}{}{}", level_words(note), cost_beside(note),
+                                       says_where ? "" : card.place, says_where ? "" : ": ", what);
   page.paragraph("  - ", 4, 4, shortened(text, page.limits().sentence));
   const Row* row = first_step(card);
   if (row == nullptr) return;
@@ -439,44 +442,70 @@ void print_episodes(Page& page, const std::vector<Section>& sections, const Repo
   }
 }
 
-/// The sentence in so many lines at most. Returns whether it is whole.
-bool print_brief_verdict(Page& page, const Report& report, std::ptrdiff_t most) {
+std::ptrdiff_t line_count(std::string_view text) {
+  return std::count(text.begin(), text.end(), '\n');
+}
+
+/// The longest beginning of a text that takes so many lines at most, the first of them behind `used` columns, the
+/// others behind `indent`.
+std::string fitted(const Page& page, const std::string& text, std::size_t used, std::size_t indent,
+                   std::ptrdiff_t most) {
+  std::string shown = text;
+  // Words that wrap leave the ends of lines empty: less fits than there are columns.
+  for (std::size_t room = columns(printable(text, kLongestLine)); room > 20; room -= 4) {
+    shown = shortened(text, room);
+    Page trial(TextStyle{.width = static_cast<int>(page.width())});
+    trial.paragraph(std::string(used, ' '), used, indent, shown);
+    if (line_count(std::move(trial).text()) <= most) break;
+  }
+  return shown;
+}
+
+/// The sentence in so many lines at most.
+void print_brief_verdict(Page& page, const Report& report, std::ptrdiff_t most) {
   constexpr std::string_view kName = "reveal: ";
   const std::string word = capitals(headline(report.verdict));
   const std::string first = std::string(kName) + page.paint(word, ink_of(report.verdict)) + "  ";
   const std::size_t used = kName.size() + columns(word) + 2;
-  std::string sentence = report.verdict.sentence;
-  // Words that wrap leave the ends of lines empty: less fits than there are columns.
-  for (std::size_t room = columns(printable(sentence, kLongestLine)); room > 20; room -= 4) {
-    sentence = shortened(report.verdict.sentence, room);
-    Page trial(TextStyle{.width = static_cast<int>(page.width())});
-    trial.paragraph(std::string(used, ' '), used, kName.size(), sentence);
-    const std::string lines = std::move(trial).text();
-    if (std::count(lines.begin(), lines.end(), '\n') <= most) break;
-  }
-  page.paragraph(first, used, kName.size(), sentence);
-  return sentence == report.verdict.sentence;
+  page.paragraph(first, used, kName.size(), fitted(page, report.verdict.sentence, used, kName.size(), most));
 }
 
-/// The next step, in one line; a command that does not fit is left to the page.
-void print_brief_step(Page& page, const Report& report) {
-  const std::vector<const Finding*> shown = shown_findings(report);
-  if (shown.empty()) return;
-  const Remedy& remedy = shown.front()->remedy;
-  const std::size_t room = page.width() - kIndent - kLabel;
-  for (const LineForm form : {LineForm::job_script, LineForm::before_program}) {
+/// The next step: a line to type that fits, else advice.
+struct BriefStep {
+  std::string_view label;
+  std::string text;
+  bool typed = false;
+};
+
+/// The first of these forms that fits, as it is typed or with its comment.
+std::optional<BriefStep> brief_line(const Remedy& remedy, std::span<const LineForm> forms, bool with_comment,
+                                    std::size_t room) {
+  for (const LineForm form : forms) {
     for (const std::string& line : lines_with_form(remedy.user, form)) {
-      const std::string command = typed_line(line).command;
-      if (columns(printable(command)) <= room) return page.command(heading_of(form), command);
+      const std::string shown = with_comment ? line : typed_line(line).command;
+      if (columns(printable(shown)) <= room) return BriefStep{heading_of(form), shown, true};
     }
   }
-  if (!remedy.advice.empty()) return page.row("to change", shortened(remedy.advice.front(), room));
-  for (const LineForm form : {LineForm::run_under, LineForm::look}) {
-    for (const std::string& line : lines_with_form(remedy.user, form)) {  // with its comment: the place and the time
-      if (columns(printable(line)) <= room) return page.command(heading_of(form), line);
-    }
-  }
-  if (!remedy.admin.empty()) page.row("for you", shortened(kNothingForUsers, room));
+  return std::nullopt;
+}
+
+BriefStep brief_step(const Remedy& remedy, std::size_t room) {
+  constexpr LineForm kChanges[] = {LineForm::job_script, LineForm::before_program};
+  constexpr LineForm kLooks[] = {LineForm::run_under, LineForm::look};
+  if (const auto change = brief_line(remedy, kChanges, false, room)) return *change;
+  if (!remedy.advice.empty()) return {"to change", remedy.advice.front()};
+  if (only_admins_act(remedy)) return {"for you", std::string(kNothingForUsers)};
+  if (const auto look = brief_line(remedy, kLooks, true, room)) return *look;  // its comment has the place and the time
+  if (remedy.user.empty()) return {};
+  return {only_shows(remedy.user) ? "look" : "to change", "a line too long for here: the command below prints it"};
+}
+
+/// A line to type is never cut, and advice takes two lines at most: a beginning such as "If the job..." is none.
+void print_brief_step(Page& page, const BriefStep& step) {
+  constexpr std::ptrdiff_t kMost = 2;
+  constexpr std::size_t kColumn = kIndent + kLabel;
+  step.typed ? page.command(step.label, step.text)
+             : page.row(step.label, fitted(page, step.text, kColumn, kColumn, kMost));
 }
 
 void print_brief_totals(Page& page, const Report& report) {
@@ -492,19 +521,41 @@ void print_brief_totals(Page& page, const Report& report) {
   page.row("totals", line);
 }
 
-/// The lines below the sentence. The cost of a finding is at the end of its sentence: where that is cut, it is a line.
-std::string brief_end(const Report& report, const TextStyle& style, const std::string& directory, bool whole) {
-  const VerdictStatus status = report.verdict.status;
-  const bool found = status == VerdictStatus::finding || status == VerdictStatus::notice;
-  const bool costs = !whole && found && !report.findings.empty();
-  const std::string cost = costs ? cost_words(report.findings.front().impact) : "";
+/// "about 29 s (48 % of the run); cause likely"
+std::string brief_cost(const Finding& finding, std::size_t room) {
+  const std::string known = cost_words(finding.impact);
+  const std::string cost = !known.empty() ? known : is_cost_unknown(finding.impact) ? "not known" : "none seen";
+  const std::string whole = fmt::format("{}; {}", cost, certainty_words(finding));
+  return columns(whole) <= room ? whole : cost;
+}
+
+/// The path of the page and the command that prints it; where there is room for one line only, the command.
+void print_brief_places(Page& page, const std::string& directory, std::ptrdiff_t room) {
+  const std::string again = fmt::format("  {:<{}}reveal show {}", "again", kLabel, shell_word(directory));
+  const std::string path = page_path(directory);
+  if (room > 1) {
+    page.line(fmt::format("  {:<{}}{}", "report", kLabel, path));
+    return page.line(again);
+  }
+  const std::string both = fmt::format("{}  # or {}", again, path);
+  page.line(columns(both) <= page.width() ? both : again);
+}
+
+/// The lines below the sentence, if that takes two: the cost and how sure its cause is, the next step, the places.
+std::string brief_end(const Report& report, const TextStyle& style, const std::string& directory) {
+  constexpr std::ptrdiff_t kSentence = 2;
   Page page(style);
-  if (!cost.empty()) page.row("cost", cost);
-  print_brief_step(page, report);
-  if (cost.empty()) print_brief_totals(page, report);
-  page.line(fmt::format("  {:<{}}{}", "report", kLabel, page_path(directory)));
-  page.line(fmt::format("  {:<{}}{}", "again", kLabel, "reveal show " + shell_word(directory)));
-  return std::move(page).text();
+  const std::size_t room = page.width() - kIndent - kLabel;
+  if (const auto shown = shown_findings(report); !shown.empty()) {
+    page.row("cost", brief_cost(*shown.front(), room));
+    print_brief_step(page, brief_step(shown.front()->remedy, room));
+  } else {
+    print_brief_totals(page, report);
+  }
+  std::string text = std::move(page).text();
+  Page places(style);
+  print_brief_places(places, directory, kBriefLines - kSentence - line_count(text));
+  return text + std::move(places).text();
 }
 
 }  // namespace
@@ -540,9 +591,9 @@ std::string render_brief(const Report& report, const TextStyle& style) {
     page.line("reveal: " + shortened(report.verdict.sentence, std::max(room, kLeastSentence)) + where);
     return std::move(page).text();
   }
-  const std::string end = brief_end(report, style, directory, true);
-  const bool whole = print_brief_verdict(page, report, kBriefLines - std::count(end.begin(), end.end(), '\n'));
-  return std::move(page).text() + (whole ? end : brief_end(report, style, directory, false));
+  const std::string end = brief_end(report, style, directory);
+  print_brief_verdict(page, report, kBriefLines - line_count(end));
+  return std::move(page).text() + end;
 }
 
 }  // namespace reveal

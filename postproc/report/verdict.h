@@ -27,7 +27,7 @@ void judge(Report& report, const NotJudged& not_judged);
 
 /// Worth a place on the page: neither without cost nor the consequence of another finding.
 [[nodiscard]] bool is_shown(const Finding& finding) noexcept;
-/// The findings that a page shows by default: without those that neither cost anything nor need an action.
+/// The findings that a page shows by default: without observations and consequences.
 [[nodiscard]] std::vector<const Finding*> shown_findings(const Report& report);
 /// "1 unexplained change without visible cost": the findings that shown_findings() leaves out; "" if there are none.
 [[nodiscard]] std::string left_out_line(const Report& report);

@@ -9,6 +9,7 @@
 
 #include "hdf5schema/basics/enum_names.h"
 #include "postproc/diagnose/rule.h"
+#include "postproc/words/remedy_lines.h"
 #include "postproc/words/sanitize.h"
 
 namespace reveal {
@@ -164,7 +165,7 @@ std::string amount(std::optional<double> bytes) {
 }
 
 std::string waited(const JobTotals& totals) {
-  return quantity(totals.wait_share, "");
+  return totals.wait_share ? hundredths(*totals.wait_share) : quantity(std::nullopt, "");
 }
 
 std::vector<std::string> used(const JobTotals& totals) {
@@ -210,7 +211,14 @@ std::vector<std::string> unknown(const JobTotals& totals) {
 }
 
 std::string level_words(const Finding& finding) {
-  return fmt::format("{}, {}", name_of(finding.severity), certainty_words(finding));
+  const std::string_view level = finding.severity == Severity::info ? "observation" : name_of(finding.severity);
+  return fmt::format("{}, {}", level, certainty_words(finding));
+}
+
+std::string cost_beside(const Finding& finding) {
+  const std::string cost = cost_words(finding.impact);
+  if (cost.empty()) return "";
+  return fmt::format(", {} {}", is_only_possible(finding) ? "may have cost" : "cost", cost);
 }
 
 std::string told(const Finding& finding) {
@@ -248,12 +256,21 @@ std::string impact(const Impact& cost) {
   return cost.how.empty() ? text : text + ": " + cost.how;
 }
 
+bool only_shows(const std::vector<std::string>& lines) {
+  return std::all_of(lines.begin(), lines.end(),
+                     [](const std::string& line) { return form_of(line) == LineForm::look; });
+}
+
+bool only_admins_act(const Remedy& remedy) {
+  return !remedy.admin.empty() && remedy.advice.empty() && only_shows(remedy.user);
+}
+
 std::string who_acts(const Remedy& remedy) {
   constexpr std::string_view kSite = "the administrators of this system";
-  if (remedy.user.empty() && remedy.admin.empty()) return "not known: reveal has no remedy for this";
-  if (remedy.admin.empty()) return "you";
-  if (remedy.user.empty()) return std::string(kSite);
-  return fmt::format("you, or {}", kSite);
+  if (only_admins_act(remedy)) return std::string(kSite);
+  if (!remedy.admin.empty()) return fmt::format("you, or {}", kSite);
+  if (!remedy.advice.empty() || !only_shows(remedy.user)) return "you";
+  return remedy.user.empty() ? "not known: reveal has no remedy for this" : "not known: look for the cause first";
 }
 
 std::vector<std::string> gaps(const Report& report) {
@@ -302,7 +319,9 @@ std::string checked_line(const Report& report) {
   for (const auto& [reason, count] : reasons) {
     // A reason of a single rule tells less than the number of them.
     if (parts.size() == kShownReasons || (!parts.empty() && count == 1)) break;
-    parts.push_back(fmt::format("{} ({})", reason, count));
+    const auto rules_of_reason = static_cast<double>(count);
+    parts.push_back(
+        fmt::format("{} ({})", reason, parts.empty() ? counted(rules_of_reason, "rule") : number(rules_of_reason)));
     others -= count;
   }
   if (others > 0) parts.push_back(fmt::format("{} more", others));

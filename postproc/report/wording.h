@@ -63,8 +63,10 @@ struct PhaseTime {
 [[nodiscard]] std::string waited(const JobTotals&);
 
 /// How severe a finding is, and how sure its cause: "warning, cause likely", "notice, cause not known" where the rule
-/// names none, "notice, measured fact" where it states a fact.
+/// names none, "notice, measured fact" where it states a fact; "observation, cause likely" of one that is no fault.
 [[nodiscard]] std::string level_words(const Finding&);
+/// ", cost about 10 s (11.9 % of the run)", behind these words; "" where no loss was measured.
+[[nodiscard]] std::string cost_beside(const Finding&);
 
 /// The finding's sentence. What it measured is told flatly; where another cause was not ruled out, the end says so.
 [[nodiscard]] std::string told(const Finding&);
@@ -80,7 +82,11 @@ struct PhaseTime {
 /// "about 13.2 s (11 % of the run): how"
 [[nodiscard]] std::string impact(const Impact&);
 
-/// The person who has to act: "you", "the administrators of this system", both, or "nobody".
+/// Whether the lines only show something, or are none.
+[[nodiscard]] bool only_shows(const std::vector<std::string>& lines);
+/// Whether the job's owner can look at most, and administrators have steps.
+[[nodiscard]] bool only_admins_act(const Remedy&);
+/// The person who has to act: "you", "the administrators of this system", both, or why neither is known.
 [[nodiscard]] std::string who_acts(const Remedy&);
 
 /// Missing measurements with their reason, "gpu: no NVIDIA driver", followed by the nodes unless it is so on all of
@@ -91,15 +97,18 @@ struct PhaseTime {
 [[nodiscard]] std::string peers_line(const Report&);
 [[nodiscard]] std::string history_line(const Report&);
 
-inline constexpr std::string_view kNothingForUsers =
-    "nothing to change in the job; show this report to your administrators";
+// No longer than a line of a terminal has room for.
+inline constexpr std::string_view kNothingForUsers = "show your administrators this report; the job needs no change";
+// In place of the administrators' steps in a mail.
+inline constexpr std::string_view kAdminsWereTold = "They were told by mail.";
+inline constexpr std::string_view kStepsAreAbove = "The steps are above.";
 
 /// "cpu.outsider on n03: warning (cpu.outsider@n03 in reveal.conf:12)"
 [[nodiscard]] std::vector<std::string> muted_lines(const Report& report);
 /// "cpu.outsider on n03: Your feedback of 2026-11-24: my own download", for findings that the feedback made
 /// observations.
 [[nodiscard]] std::vector<std::string> feedback_lines(const Report& report);
-/// "76 of 85 rules; rest: not measured: gpu.utilization (6), others (3)"; "" if all were checked.
+/// "76 of 85 node rules; rest: not measured: gpu.utilization (6 rules), 3 more"; "" if all were checked.
 [[nodiscard]] std::string checked_line(const Report&);
 
 /// Rules that could not be checked, by the same reason: {"mem.a, mem.b", "no /proc/vmstat"}.

@@ -33,7 +33,7 @@ constexpr Step kSteps[] = {
     // A time counter per second: cpu time, waiting time. 0.98 seconds in each second.
     {"ns/s", 0, 1e-9, "s each second"},
     {"s/s", 0, 1, "s each second"},
-    {"s", 0.01, 1, "s"},
+    {"s", 0.1, 1, "s"},
     {"s", 0, 1e3, "ms"},
     {"Hz", 1e9, 1e-9, "GHz"},
     {"Hz", 1e6, 1e-6, "MHz"},

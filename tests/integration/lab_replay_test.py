@@ -3,11 +3,13 @@
 in a look-alike. They were kept because that was right when they were recorded (tests/lab/keep.py).
 
 Each report is also read as a tired user reads it: the first screen of a terminal must name the node, the cause, the cost,
-the next step and how sure the cause is, and a report of one finding must fit on one page."""
+the next step and how sure the cause is, and a report of one finding must fit on one page. The six lines that end a run
+must answer the same."""
 import json
 import os
 import pathlib
 import re
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -19,7 +21,7 @@ from lab import judge  # noqa: E402
 
 RECORDINGS = sorted((SOURCE / "tests/data/traces/lab").glob("*.tar.xz"))
 LEAST_IOU = 0.5
-FIRST_SCREEN, PAGE, WIDTH = 24, 46, 80  # lines, lines, columns
+FIRST_SCREEN, PAGE, BRIEF, WIDTH = 24, 46, 6, 80  # lines, lines, lines, columns
 NO_CAUSE = "cause not known|measured fact"
 NEXT_STEP = r"^  (job script|start with|run under|to change|look|for you|for admins) "
 
@@ -55,6 +57,24 @@ def check_first_screen(name: str, job: pathlib.Path):
     check(not missing, f"{name}: the first screen does not answer {missing}:\n{screen}")
 
 
+def check_brief(name: str, job: pathlib.Path):
+    report = json.loads((job / "report.json").read_text())
+    shown = [one for one in report["findings"] if one["severity"] != "info" and not one.get("caused_by")]
+    done = subprocess.run([program("reveal"), "report", job.name, "--brief", "--no-history"], cwd=job.parent,
+                          capture_output=True, text=True, timeout=120)
+    brief = done.stdout
+    check(done.returncode == 0 and len(brief.splitlines()) <= BRIEF, f"{name}: {brief}{done.stderr}")
+    check("reveal show job" in brief, f"{name}: no command for the page: {brief}")
+    if not shown:
+        return
+    first = shown[0]
+    answers = {"which node": any(node in brief for node in first["nodes"]),
+               "how much and how sure": re.search(f"^  cost  .*; (cause {first['confidence']}|{NO_CAUSE})$", brief, re.M),
+               "what to do": re.search(NEXT_STEP, brief, re.M)}
+    missing = [question for question, answer in answers.items() if not answer]
+    check(not missing, f"{name}: the end of the run does not answer {missing}:\n{brief}")
+
+
 def main():
     program("reveal")
     check(RECORDINGS, "there are no recordings")
@@ -71,6 +91,7 @@ def main():
             else:
                 explain(name, result)
                 check_first_screen(name, folder / "job")
+                check_brief(name, folder / "job")
     end()
 
 

@@ -217,7 +217,7 @@ mails = received("finding", USER, ADMIN, checked="headers, text = report.txt, HT
 text, page = parts(mails[USER])
 expect_headers(mails[USER])
 check(mails[USER]["subject"] == "[reveal] hydra job 4711 resnet50-ddp: COMPLETED - A process outside the job ran on "
-      "the job's CPUs on n01, 7.1 s lost", f"subject is {mails[USER]['subject']}")
+      "the job's CPUs on n01, about 7.1 s lost", f"subject is {mails[USER]['subject']}")
 check(mails[USER]["references"] == "<reveal.job.hydra.4711.user@hpc.example.org>", "the mail belongs to the job's thread")
 check(mails[USER]["to"] == USER and mails[USER]["x-reveal-job"] == "4711"
       and mails[USER]["x-reveal-status"] == "finding", "To and X-Reveal-* name user, job and status")
@@ -376,7 +376,7 @@ mails = received("array, the server was away for two tasks", USER, ADMIN, checke
 three_tasks = mails[USER]
 text, page = parts(three_tasks)
 check(three_tasks["subject"] == "[reveal] hydra job 4720 resnet50-ddp: 3 tasks with a finding; worst: task 2, A process "
-      "outside the job ran on the job's CPUs, 60 s lost", f"subject is {three_tasks['subject']}")
+      "outside the job ran on the job's CPUs, about 60 s lost", f"subject is {three_tasks['subject']}")
 check(text.splitlines()[0] == "Array job 4720: 3 tasks with a finding", "the text begins with the tasks")
 check(text.index("  task 2 ") < text.index("  task 1 ") < text.index("  task 3 ") < text.index("FINDING"), "the worst first")
 check(f"reveal show {work}/task1" in text and f"reveal show {work}/task1" in html_part(three_tasks)[0], "how to see each")

@@ -36,6 +36,8 @@ expect 1 'no directory reveal-* of yours here' "$reveal" show
 expect 2 'see reveal show --help' "$reveal" show --nosuchoption
 expect 0 - "$reveal" --help
 expect 0 - "$reveal" report --help
+"$reveal" watch --help | grep -q 'in percent of one core (default 10)' || fail "help names no default: $("$reveal" watch --help)"
+"$reveal" export --help | grep -q -- '--json' && fail "the help of export offers --json, which it has not"
 grep -q 'Examples:' out || fail "help has no examples"
 "$reveal" --help >/dev/full 2>err && fail "a help that cannot be written ends with status 0"
 expect 0 - "$reveal" --version

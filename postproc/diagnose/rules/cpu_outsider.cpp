@@ -27,9 +27,6 @@ const RegisteredRule kRule{{
                      "and their cpus",
                      "!outsiders"},
                     {"taskset -c {free_cpus}   # avoids the cpus that others used", "!job"}},
-    .advice = {{"Nothing to change in the job: send this report to the administrators, who can find out what ran on "
-                "{node} (process id {outsiders}).",
-                "outsiders"}},
     .admin_remedy =
         {"ps -o pid,user,lstart,psr,time,args -p {outsiders}   # on {node}, if it still runs",
          {"If it is a leftover of an earlier job, let the epilog end the processes that jobs leave on {node}.", "job",

@@ -63,8 +63,8 @@ std::vector<Finding> check_input(const RuleContext& context) {
     finding.evidence.push_back(fact_then(context, finding, "job.cpu_time", "", now.cpus, now.cpus_allowed, "cpus"));
     finding.sentence = fmt::format(
         "The job's GPUs on {} waited for data: they worked {} % of the time, and while they were idle, the job used {} "
-        "of its {} cpus.",
-        context.telemetry.node, number(still->use), number(now.cpus), cpus);
+        "of its {}.",
+        context.telemetry.node, number(still->use), number(now.cpus), counted(std::round(now.cpus_allowed), "cpu"));
   } else {
     // It may be a phase of the job's that needs no GPU.
     finding.severity = Severity::notice;

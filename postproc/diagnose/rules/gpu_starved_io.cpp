@@ -68,8 +68,9 @@ const RegisteredRule kRule{{
           "-n $SLURM_JOB_NUM_NODES --ntasks-per-node=1 cp -r DATA $TMPDIR/.",
           "job"},
          {"Copy the data to a disk of the node before the training.", "!job"},
-         "Pack many small files into few large ones (tar shards, HDF5), read more ahead, and write checkpoints in "
-         "the background."},
+         {"Pack many small files into few large ones (tar shards, HDF5), read more ahead, and write checkpoints in "
+          "the background.",
+          kOr}},
     .admin_remedy = {{"grubby --update-kernel=ALL --args=psi=1   # changes the node from its next boot: the kernel "
                       "then counts waits for storage and memory",
                       "not_counted"}},

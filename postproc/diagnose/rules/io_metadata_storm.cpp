@@ -200,7 +200,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "io.metadata_storm",
-    .title = "The job sends very many metadata requests to a shared file system",
+    .title = "The job sends very many metadata requests to a file system",
     .looks_for = "Intervals with many requests for names and attributes (nfs.requests of LOOKUP, GETATTR, OPEN ...; "
                  "lustre.open, lustre.getattr ...), few data requests, and processes that wait for them (job.blocked).",
     .kind = FindingKind::anomaly,

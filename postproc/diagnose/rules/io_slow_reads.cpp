@@ -4,7 +4,9 @@
 
 #include <cmath>
 
+#include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/interval_finding.h"
+#include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
 namespace reveal::rule::io_slow_reads {
@@ -56,6 +58,17 @@ JobValues file_systems_read(const RuleContext& context, Interval at) {
   return values;
 }
 
+/// " Data came from the NFS mounts /data, /home."
+std::string mount_words(const JobValues& file_systems) {
+  constexpr std::size_t kMostNamed = 3;
+  const auto mounts = file_systems.find("mount");
+  if (mounts == file_systems.end()) return "";
+  std::vector<std::string> names;
+  std::string_view rest = mounts->second;
+  for (std::string_view name; next_line(rest, name);) names.emplace_back(name);
+  return fmt::format(" Data came from the NFS mount{} {}.", names.size() == 1 ? "" : "s", listed(names, kMostNamed));
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   const MetricSeries wait = needed(io_wait(context), "time in which work waited for io (PSI)");
   const MetricSeries read = needed(reads(context), "bytes the job read from storage");
@@ -79,7 +92,8 @@ std::vector<Finding> check(const RuleContext& context) {
     const double disk = busy ? mean_inside(busy->values, excursion.at) : 0;
     if (disk > context.threshold("max_disk_busy")) continue;
 
-    Finding finding = finding_at(context, excursion.at, file_systems_read(context, excursion.at));
+    const JobValues file_systems = file_systems_read(context, excursion.at);
+    Finding finding = finding_at(context, excursion.at, file_systems);
     const double length = context.seconds(excursion.at.length());
     const auto confirmed = confirmed_by(context.detection, excursion.at);
     const bool its_own = wait.metric.starts_with("cgroup.");
@@ -96,6 +110,7 @@ std::vector<Finding> check(const RuleContext& context) {
         its_own ? "The job" : "Processes", context.telemetry.node, 100 * excursion.inside, duration(length),
         100 * excursion.outside, quantity(bytes->inside, "bytes/s"), quantity(bytes->outside, "bytes/s"),
         busy ? ", and no local disk was busy" : "");
+    finding.sentence += mount_words(file_systems);
     finding.runner_up = {
         "",
         busy ? fmt::format("a busy disk: no disk of the node was busy for more than {:.0f} % of that time", 100 * disk)

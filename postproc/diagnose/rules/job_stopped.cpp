@@ -47,6 +47,10 @@ std::vector<Finding> check(const RuleContext& context) {
       set_loss(context, finding, std::min({1.0, share, slowed}) * length,
                fmt::format("the job used {} cpus instead of {} while a process was stopped", number(change->inside),
                            number(change->outside)));
+      // The job's own progress may show a greater loss than the samples show stops.
+      if (finding.impact.seconds.value_or(0) > share * length) {
+        finding.impact.how += "; this is longer than the stops that were seen, as it was slower between them, too";
+      }
     }
     // They were stopped on purpose, so this is not urgent.
     finding.severity = std::min(finding.severity, Severity::warning);

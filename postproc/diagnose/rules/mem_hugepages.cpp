@@ -87,8 +87,8 @@ const RegisteredRule kRule{{
     .checks_node = true,
     .thresholds = {{"min_share", 0.02, "ratio", "least share of the node's memory"}},
     .user_remedy = {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on the node"},
-    .advice = {"A program can use them: mmap with MAP_HUGETLB, or, those of the default size (Hugepagesize in "
-               "/proc/meminfo), GLIBC_TUNABLES=glibc.malloc.hugetlb=2 (glibc 2.35)."},
+    .advice = {"Use them: a program maps them with MAP_HUGETLB; glibc 2.35 does so for malloc with "
+               "GLIBC_TUNABLES=glibc.malloc.hugetlb=2, if they have the default size (Hugepagesize in /proc/meminfo)."},
     .admin_remedy = {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # changes the node until its "
                      "next boot: frees them; only if no service needs them (DPDK, SPDK, virtual machines, DAOS)",
                      "grep -rs hugepages /proc/cmdline /etc/sysctl.conf /etc/sysctl.d   # which settings reserve them "

@@ -162,13 +162,14 @@ const RegisteredRule kRule{{
                      "wait half an hour for them at most",
                      "job"}},
     .advice = {{"Set NCCL_IB_TC only to the traffic class that the site has published.", "nccl"}},
-    .admin_remedy = {"ethtool -S {interface} | grep -i -E 'pause|xoff|pfc'   # which priority, which direction",
-                     "mlnx_qos -i {interface}   # flow control and trust must be the same on every node and switch "
-                     "port; or: dcb pfc show dev {interface}",
-                     {"Look in its namespace: lsns -t net names a process of it on {node}; type nsenter -n -t with its "
-                      "number before ethtool -S.",
-                      "in_namespace"},
-                     "Find the slow receiver first: check its PCI Express link, its interrupts, its ring."},
+    .admin_remedy =
+        {"ethtool -S {interface} | grep -i -E 'pause|xoff|pfc'   # which priority, which direction",
+         "mlnx_qos -i {interface}   # flow control and trust must be the same on every node and switch port",
+         {"dcb pfc show dev {interface}   # the same with iproute2", kOr},
+         {"Look in its namespace: lsns -t net names a process of it on {node}; type nsenter -n -t with its "
+          "number before ethtool -S.",
+          "in_namespace"},
+         "Find the slow receiver: check its PCI Express link, its interrupts, its ring."},
     .verify = {.expected = "the port is paused less than 0.1 % of the time"},
     .sources = {"https://docs.kernel.org/networking/device_drivers/ethernet/mellanox/mlx5/counters.html"},
     .check = check,

@@ -55,22 +55,37 @@ RunnerUp runner_up(const QueueSignal& signal, const std::optional<MetricSeries>&
                                        : fmt::format("{}; {} segments/s were sent again", fate, number(sent_again))};
 }
 
+/// It drops and delays packets on purpose, however few are sent.
+bool is_emulation(const JobValues& values) {
+  return values.contains("shaper") && values.at("qdisc") == "netem";
+}
+
+/// "shaper (tbf)"
+std::string queue_words(const JobValues& values) {
+  if (!values.contains("shaper")) return "queue";
+  return fmt::format("{} ({})", is_emulation(values) ? "queue" : "shaper", values.at("qdisc"));
+}
+
+std::string_view reason_of(const JobValues& values) {
+  if (is_emulation(values)) return "it emulates a slow or lossy network, as it was set up on the node";
+  return values.contains("shaper") ? "the node sent more than the rate that is set there"
+                                   : "the node sent more than the queue passes on";
+}
+
 std::string sentence_of(const RuleContext& context, const QueueSignal& signal, const std::string& interface,
-                        double share, const Excursion& excursion) {
+                        const JobValues& values, double share, const Excursion& excursion) {
   const bool always = std::isnan(excursion.outside);
   const std::string lasting = always ? "throughout the run" : "for " + duration(context.seconds(excursion.at.length()));
   const std::string usual = always ? "" : number(std::max(0.0, excursion.outside));
   if (signal.of_shapers) {
-    return fmt::format(
-        "The shaper of {} in front of {} held packets back {} times a second {} (usually {} a second): the node sent "
-        "more than its rate.",
-        context.telemetry.node, interface, number(excursion.inside), lasting, usual);
+    return fmt::format("The {} of {} in front of {} held packets back {} times a second {} (usually {} a second): {}.",
+                       queue_words(values), context.telemetry.node, interface, number(excursion.inside), lasting, usual,
+                       reason_of(values));
   }
-  return fmt::format(
-      "The queue of {} in front of {} dropped {} packets a second {}, {} % of those to be sent{}: the node sent more "
-      "than the queue passes on.",
-      context.telemetry.node, interface, number(excursion.inside), lasting, number(100 * share),
-      always ? "" : fmt::format(" (usually {} a second)", usual));
+  return fmt::format("The {} of {} in front of {} dropped {} packets a second {}, {} % of those to be sent{}: {}.",
+                     queue_words(values), context.telemetry.node, interface, number(excursion.inside), lasting,
+                     number(100 * share), always ? "" : fmt::format(" (usually {} a second)", usual),
+                     reason_of(values));
 }
 
 std::optional<Finding> describe(const RuleContext& context, const QueueSignal& signal, const std::string& instance,
@@ -95,7 +110,7 @@ std::optional<Finding> describe(const RuleContext& context, const QueueSignal& s
   finding.evidence.push_back(std::move(evidence));
   const auto again = rate(context, "tcp.RetransSegs", 1, "segments/s");
   add_contrast(context, finding, again, excursion.at, all);
-  finding.sentence = sentence_of(context, signal, instance, share, excursion);
+  finding.sentence = sentence_of(context, signal, instance, values, share, excursion);
   finding.runner_up = runner_up(signal, again, excursion.at);
   return finding;
 }
@@ -178,7 +193,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "net.tx_queue_drop",
-    .title = "The node's own queue drops packets before they are sent, or holds them back",
+    .title = "The node's own queue drops packets or holds them back",
     .looks_for = "Intervals in which the queue in front of an interface drops packets (net.qdisc_drops), or a shaper "
                  "holds them back (net.qdisc_overlimits), against what the interface sends (net.tx_packets), and the "
                  "kind of that queue (net.*.qdisc).",
@@ -201,8 +216,13 @@ const RegisteredRule kRule{{
     .user_remedy =
         {"tc -s qdisc show dev {interface}   # in the next run: dropped, overlimits, and the rate of a shaper"},
     .advice = {{"Send less per step: gradient accumulation, or compression by DDP communication hooks.", "torch"}},
-    .admin_remedy = {{"tc qdisc del dev {interface} root   # changes the node until its next boot: removes {qdisc}, "
-                      "and the default queues come back",
+    .admin_remedy = {{"tc -d qdisc show dev {interface}   # on {node}: {qdisc}, and the rate or loss that is set",
+                      "shaper"},
+                     {"grep -rsE 'qdisc|TokenBucketFilter|wondershaper' /etc /usr/local/sbin   # on {node}: what may "
+                      "have set it (scripts, networkd, NetworkManager); the kernel does not record it",
+                      "shaper,!in_namespace"},
+                     {"tc qdisc del dev {interface} root   # changes the node until its next boot, if the limit is not "
+                      "intended: removes {qdisc}, and the default queues come back",
                       "shaper"},
                      {"ip link set dev {interface} txqueuelen 10000   # changes the node until its next boot: {qdisc} "
                       "holds at most so many packets",

@@ -190,7 +190,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "node.noisy_neighbour",
-    .title = "Other jobs on the shared node use resources that the job needs",
+    .title = "Other jobs on the node use resources that the job needs",
     .looks_for = "The same intervals as cpu.outsider in which other jobs used most of that time (outsider.cpu_time); "
                  "and intervals in which the job waited for io or memory and made less progress, while a disk was busy "
                  "or memory was full mainly because of others.",

@@ -146,7 +146,7 @@ const RegisteredRule kRule{{
         {{"In the program: DistributedDataParallel(model, bucket_cap_mb=25) exchanges all gradients in parts of 25 "
           "MB; do not call all_reduce() for each parameter.",
           "torch"},
-         {"With FSDP: wrap whole blocks of layers (auto_wrap_policy), not each layer.", "torch,by_nccl"},
+         {"With FSDP: wrap whole blocks of layers (auto_wrap_policy), not each layer.", "torch,by_nccl", kOr},
          {"Put the calls between ncclGroupStart() and ncclGroupEnd(), or copy the data into one buffer first.",
           "!torch,by_nccl"},
          {"Copy the data into one buffer first, and exchange that.", "!torch,by_gloo"}},

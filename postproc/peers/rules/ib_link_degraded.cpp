@@ -171,7 +171,7 @@ const RegisteredJobRule kRule(
     check_job,
     {
         .id = "ib.link_degraded",
-        .title = "The link of an InfiniBand or RoCE port is slower than it should be",
+        .title = "The link of an InfiniBand or RoCE port is down or slow",
         .looks_for = "Ports whose rate (rdma.*.rate) fell while the job ran, that run on one lane, or that are down or "
                      "slower than the port of that name on most of the job's nodes.",
         .kind = FindingKind::audit,

@@ -711,7 +711,7 @@ const RegisteredJobRule kStall(
                        {"min_ratio", 3, "ratio", "least length, against the longest other such time"},
                        {"min_after", 60, "s", "length of the start-up, in which ranks usually wait for each other"},
                        kMaxCpus,
-                       {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a finding"}},
+                       {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a warning"}},
         .user_remedy = {kDump},
         .advice = {"Look at the other findings of that time, and at what the rank was doing at that time: a lock, a "
                    "download, a file server that did not answer."},

@@ -44,6 +44,22 @@ TEST(JobRemedy, NamesTheNodesThatAFindingIsAboutInTheEnd) {
             Lines{"diff <(ssh n1 sysctl -a) <(ssh n3 sysctl -a)   # and firmware, memory, services"});
 }
 
+TEST(JobRemedy, ComparesWithANodeOfTheSameModelAndWork) {
+  Report report = job_of_three();
+  report.job.nodes = {"big1", "n1", "n2", "n3"};
+  report.comparison.facts = {{"machine.model", {"big1"}, "R7525", "C6525"}};
+  const auto command = [&report] {
+    report.findings = {differing(report.job, "n1")};
+    name_nodes_in_remedies(report);
+    return report.findings[0].remedy.admin.at(0);
+  };
+  EXPECT_TRUE(command().starts_with("diff <(ssh n1 sysctl -a) <(ssh n2 sysctl -a)")) << command();
+  report.comparison.groups = {{{"n1", "n3"}, true, "", 60, 9}, {{"n2"}, false, "", 60, 9}};
+  EXPECT_TRUE(command().starts_with("diff <(ssh n1 sysctl -a) <(ssh n3 sysctl -a)")) << command();
+  report.job.nodes = {"big1", "n1"};
+  EXPECT_TRUE(command().starts_with("diff <(ssh n1 sysctl -a) <(ssh big1 sysctl -a)")) << "there is no other";
+}
+
 TEST(JobRemedy, NamesTwoThousandNodesInOneWord) {
   Report report = job_of_three();
   report.job.nodes = {"login"};

@@ -199,7 +199,7 @@ TEST_F(MailJobs, MailTheWorstTasksOfAnArrayWhenItsLastTaskHasEnded) {
   EXPECT_EQ(
       mail.subject,
       "[reveal] hydra job 4710 resnet50-ddp: 4 tasks with a finding; worst: task 4, A process outside the job ran "
-      "on the job's CPUs, 70 s lost");
+      "on the job's CPUs, about 70 s lost");
   EXPECT_TRUE(
       mail.text.starts_with("Array job 4710: 4 tasks with a finding\n\n"
                             "  task 4      A process outside the job ran on the job's CPUs\n"

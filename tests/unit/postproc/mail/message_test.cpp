@@ -86,7 +86,7 @@ TEST(MailMessage, TellsTheFindingInTheSubject) {
   const Report report = samples::outsider(8);
   EXPECT_EQ(compose_mail(report, site(), to_user()).subject,
             "[reveal] hydra job 4711 resnet50-ddp: COMPLETED - A process outside the job ran on the job's CPUs on n01, "
-            "7.1 s lost");
+            "about 7.1 s lost");
   EXPECT_EQ(
       compose_mail(report, site(), to_admins()).subject,
       "[reveal] hydra critical: " + std::string(find_rule("cpu.outsider")->title) + " on n01 (job 4711 resnet50-ddp)");
@@ -193,6 +193,20 @@ TEST(MailMessage, SendsEachReaderTheirOwnPart) {
   EXPECT_NE(admins.find("; the job lost about 7.1 s"), std::string::npos) << admins;
   // The mail has what concerns administrators only; the notice below their threshold is in the report.
   EXPECT_EQ(admins.substr(0, admins.find("FINDING")).find("dirty"), std::string::npos);
+}
+
+TEST(MailMessage, SendsNobodyToAdministratorsWhoHaveAMail) {
+  Report report = samples::outsider(8);
+  report.findings[0].remedy.user.clear();
+  report.findings[0].remedy.advice.clear();
+  MailContext context = to_user();
+  EXPECT_NE(compose_mail(report, site(), context).text.find("  for you      show your administrators this report"),
+            std::string::npos);
+  context.admins_notified = true;
+  EXPECT_NE(compose_mail(report, site(), context).text.find("  for you      the job needs no change\n"),
+            std::string::npos);
+  EXPECT_NE(compose_mail(report, site(), to_admins()).text.find("  for you      the job needs no change\n"),
+            std::string::npos);
 }
 
 TEST(MailMessage, ShowsCommandsAsBlocksAndTheStepsOfAdministratorsOnce) {

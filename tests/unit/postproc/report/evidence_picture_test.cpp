@@ -36,6 +36,20 @@ TEST(EvidencePicture, IsNoneWithoutAFindingOrItsChannel) {
   EXPECT_FALSE(evidence_picture(report));
 }
 
+TEST(EvidencePicture, HasTheUnitsOfTheSentences) {
+  Report report = samples::outsider(1);
+  report.findings[0].evidence.resize(1);
+  report.findings[0].evidence[0].metric = "disk.io_time";
+  report.findings[0].evidence[0].instance = "vda";
+  report.timeline[0].name = "disk.io_time/vda";
+  report.timeline[0].unit = "s/s";
+  report.timeline[0].expected = 0.06;
+  const auto picture = evidence_picture(report);
+  ASSERT_TRUE(picture);
+  EXPECT_EQ(picture->expected, "6 % of the time");
+  EXPECT_TRUE(picture->top.ends_with(" % of the time")) << picture->top;
+}
+
 TEST(EvidencePicture, LeavesOutWhatIsNotKnown) {
   Report report = samples::outsider(1);
   report.job.begin_utc_ns = 0;

@@ -25,7 +25,7 @@ TEST(ReportBrief, IsSixLinesAtMostWhateverThereIsToSay) {
   }
 }
 
-TEST(ReportBrief, SaysWhatHappenedWhatToDoWhatWasUsedAndWhereItIs) {
+TEST(ReportBrief, SaysWhatHappenedWhatItCostHowSureThatIsWhatToDoAndWhereItIs) {
   Report report = samples::failed();
   report.verdict = {VerdictStatus::finding, "cpu.outsider",
                     "Processes outside the job used 1.5 cpus of vm for 59.7 s. The job lost about 29 s.", false};
@@ -34,8 +34,8 @@ TEST(ReportBrief, SaysWhatHappenedWhatToDoWhatWasUsedAndWhereItIs) {
   EXPECT_EQ(render_brief(report, {.directory = "reveal-20261122-191314-26256"}),
             "reveal: FINDING  Processes outside the job used 1.5 cpus of vm for 59.7 s. The\n"
             "        job lost about 29 s.\n"
+            "  cost         about 7.1 s (5.9 % of the run); cause certain\n"
             "  start with   taskset -c 3 make\n"
-            "  totals       ran 36.4 s; cpu 1.75 of 2 cpus; memory 118 GiB of 256 GiB\n"
             "  report       ./reveal-20261122-191314-26256/report.html\n"
             "  again        reveal show reveal-20261122-191314-26256\n");
 }
@@ -52,10 +52,49 @@ TEST(ReportBrief, SaysTheCostWhereTheSentenceIsCut) {
   EXPECT_EQ(render_brief(report, {.directory = "run"}),
             "reveal: FINDING  Processes outside the job used 1.5 cpus of vm for 59.7 s\n"
             "        (usually 0). Among them: make (process 28621 of root, 1 cpus)...\n"
-            "  cost         about 29 s (48 % of the run)\n"
+            "  cost         about 29 s (48 % of the run); cause certain\n"
             "  start with   taskset -c 3 make\n"
             "  report       ./run/report.html\n"
             "  again        reveal show run\n");
+}
+
+Report disturbed() {
+  Report report = samples::failed();
+  report.findings = samples::outsider(2).findings;
+  report.verdict = {VerdictStatus::finding, "job.stopped",
+                    "A signal or a debugger stopped processes of the job on node1 for at least 2.5 s in total, within "
+                    "10.9 s. The job lost about 2.65 s.",
+                    false};
+  return report;
+}
+
+TEST(ReportBrief, GivesAdviceTwoLinesSoThatItDoesNotEndBeforeItSaysWhatToDo) {
+  Report report = disturbed();
+  report.findings[0].remedy = {.user = {},
+                               .advice = {"If the administrators did not suspend the job, look for a program "
+                                          "that sends SIGSTOP, or a debugger."}};
+  EXPECT_EQ(render_brief(report, {.directory = "run"}),
+            "reveal: FINDING  A signal or a debugger stopped processes of the job on node1\n"
+            "        for at least 2.5 s in total, within 10.9 s. The job lost about 2.65 s.\n"
+            "  cost         about 7.1 s (5.9 % of the run); cause certain\n"
+            "  to change    If the administrators did not suspend the job, look for a program\n"
+            "               that sends SIGSTOP, or a debugger.\n"
+            "  again        reveal show run  # or ./run/report.html\n");
+}
+
+TEST(ReportBrief, SaysWhoActsOrThatALineIsTooLong) {
+  Report report = disturbed();
+  Remedy& remedy = report.findings[0].remedy;
+  remedy = {.user = {"nstat -az"}, .advice = {}, .admin = {"Reseat the cable."}};
+  EXPECT_NE(render_brief(report).find("  for you      show your administrators this report; the job needs no change\n"),
+            std::string::npos)
+      << render_brief(report);
+  remedy = {.user = {"export NAMES=" + std::string(70, 'x')}, .advice = {}, .admin = {}};
+  EXPECT_NE(render_brief(report).find("  to change    a line too long for here: the command below prints it\n"),
+            std::string::npos)
+      << render_brief(report);
+  remedy = {};
+  EXPECT_EQ(render_brief(report).find("to change"), std::string::npos) << "nobody knows what to do";
 }
 
 TEST(ReportBrief, PrefersAdviceToAToolThatExaminesTheProgram) {

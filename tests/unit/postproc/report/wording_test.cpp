@@ -46,6 +46,33 @@ TEST(Wording, SaysHowSureTheCauseIsAndNotTheEvent) {
   }
 }
 
+TEST(Wording, TellsTheCostBesideALevel) {
+  Finding finding;
+  finding.id = "mem.swap_activity";
+  finding.confidence = Confidence::likely;
+  EXPECT_EQ(cost_beside(finding), "");
+  finding.impact = {.seconds = 10, .percent = 11.9, .how = "it waited"};
+  EXPECT_EQ(cost_beside(finding), ", cost about 10 s (11.9 % of the run)");
+  finding.confidence = Confidence::possible;
+  EXPECT_EQ(cost_beside(finding), ", may have cost about 10 s (11.9 % of the run)");
+  finding.severity = Severity::info;
+  EXPECT_EQ(level_words(finding), "observation, cause possible") << "it must not look like a fault";
+}
+
+TEST(Wording, NamesThePersonWhoActsByTheStepsThatChangeSomething) {
+  const std::string site = "the administrators of this system";
+  const auto acts = [](std::vector<std::string> user, std::vector<std::string> advice, std::vector<std::string> admin) {
+    return who_acts({std::move(user), std::move(advice), std::move(admin), ""});
+  };
+  EXPECT_EQ(acts({}, {"Use smaller batches."}, {}), "you");
+  EXPECT_EQ(acts({"export A=1"}, {}, {}), "you");
+  EXPECT_EQ(acts({"nstat -az"}, {}, {"Reseat the cable."}), site) << "a look changes nothing";
+  EXPECT_EQ(acts({}, {}, {"Reseat the cable."}), site);
+  EXPECT_EQ(acts({}, {"Use smaller batches."}, {"Reseat the cable."}), "you, or " + site);
+  EXPECT_EQ(acts({"nstat -az"}, {}, {}), "not known: look for the cause first");
+  EXPECT_EQ(acts({}, {}, {}), "not known: reveal has no remedy for this");
+}
+
 TEST(Wording, TellsTheMeasurementFlatlyAndACauseThatIsOnlyPossibleAsSuch) {
   Finding finding;
   finding.id = "mem.swap_activity";

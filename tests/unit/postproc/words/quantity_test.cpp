@@ -50,6 +50,7 @@ TEST(Quantity, OfCpusEndsWithTheHundredths) {
 
 TEST(Quantity, OfShortTimesIsInMilliseconds) {
   EXPECT_EQ(quantity(0.000372, "s"), "0.372 ms");
+  EXPECT_EQ(quantity(0.0704, "s"), "70.4 ms");
   EXPECT_EQ(quantity(0.25, "s"), "0.25 s");
   EXPECT_EQ(quantity(0, "s"), "0 s");
 }

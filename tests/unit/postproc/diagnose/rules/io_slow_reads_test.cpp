@@ -39,6 +39,19 @@ TEST(RuleSlowReads, SaysThatTheDiskWasIdleMeanwhile) {
   EXPECT_EQ(found[0].evidence.size(), 4U);
 }
 
+TEST(RuleSlowReads, NamesTheMountsFromWhichDataCame) {
+  R node = record({});
+  node.counter("nfs.requests", "/data:READ", R::always(50), "node");
+  node.counter("nfs.requests", "/home:READ", R::always(0), "node");
+  node.counter("nfs.requests", "/home:GETATTR", R::always(9), "node");
+  const auto one = node.findings("io.slow_reads");
+  ASSERT_EQ(one.size(), 1U);
+  EXPECT_TRUE(one[0].sentence.ends_with(" Data came from the NFS mount /data.")) << one[0].sentence;
+  node.counter("nfs.requests", "/work:READ", R::always(5), "node");
+  const auto two = node.findings("io.slow_reads");
+  EXPECT_TRUE(two.at(0).sentence.ends_with(" Data came from the NFS mounts /data, /work.")) << two.at(0).sentence;
+}
+
 TEST(RuleSlowReads, LeavesAFullDiskToOthers) {
   EXPECT_TRUE(record({.disk = R::event(0.05, 0.95)}).findings("io.slow_reads").empty());
 }

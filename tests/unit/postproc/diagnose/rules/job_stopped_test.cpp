@@ -51,6 +51,20 @@ TEST(RuleStopped, LastsAsLongAsTheJobShowsIt) {
   EXPECT_NEAR(node.second_of(found[0].intervals.at(0).end_utc_ns), 62, 0.01);
 }
 
+TEST(RuleStopped, SaysWhyTheCostIsLongerThanTheStops) {
+  const auto how = [](double written) {
+    R node;
+    node.gauge("job.stopped", "",
+               [](double second) { return second >= 50 && second < 62 && std::fmod(second, 0.4) < 0.1 ? 1.0 : 0.0; })
+        .counter("job.cpu_time", "", R::event(1e9, 0.6e9))
+        .counter("process.written_by_calls", "rank0",
+                 [written](double second) { return second >= 50 && second < 62 ? written : 1e6; });
+    return node.findings("job.stopped").at(0).impact.how;
+  };
+  EXPECT_NE(how(0.2e6).find("; this is longer than the stops that were seen"), std::string::npos) << how(0.2e6);
+  EXPECT_EQ(how(0.9e6).find("longer than the stops"), std::string::npos) << how(0.9e6);
+}
+
 TEST(RuleStopped, OnlyNotesAProcessNobodyWaitsFor) {
   R node;
   node.gauge("job.stopped", "", R::event(0, 1)).counter("job.cpu_time", "", R::always(1e9));

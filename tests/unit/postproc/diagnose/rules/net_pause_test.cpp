@@ -60,7 +60,7 @@ TEST(RuleNetPause, TypesNoCommandOnTheNodeForAnInterfaceOfAnotherNamespace) {
             (std::vector<std::string>{
                 "Look in its namespace: lsns -t net names a process of it on n2; type nsenter -n -t with its number "
                 "before ethtool -S.",
-                "Find the slow receiver first: check its PCI Express link, its interrupts, its ring."}));
+                "Find the slow receiver: check its PCI Express link, its interrupts, its ring."}));
 }
 
 TEST(RuleNetPause, CountsFramesWhereTheCardCountsNoTime) {

@@ -110,9 +110,11 @@ TEST(RuleTxQueue, FindsAShaperThatHoldsPacketsBackAndDropsNone) {
   const auto found = held("tbf", 159, R::always(0));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_NEAR(static_cast<double>(found[0].intervals.at(0).begin_utc_ns) * 1e-9, 50, 1);
-  EXPECT_TRUE(found[0].sentence.find(" in front of eth0 held packets back 157 times a second for ") !=
-              std::string::npos)
-      << found[0].sentence;
+  const std::string& sentence = found[0].sentence;
+  EXPECT_TRUE(sentence.starts_with("The shaper (tbf) of ")) << sentence;
+  EXPECT_NE(sentence.find(" in front of eth0 held packets back 157 times a second for "), std::string::npos)
+      << sentence;
+  EXPECT_TRUE(sentence.ends_with(": the node sent more than the rate that is set there.")) << sentence;
   EXPECT_EQ(found[0].evidence.at(0).metric, "net.qdisc_overlimits");
   EXPECT_EQ(found[0].runner_up.why_not, "these packets were sent later; segments sent again were not measured");
   EXPECT_TRUE(held("fq_codel", 159, R::always(0)).empty()) << "no shaper";
@@ -138,15 +140,26 @@ TEST(RuleTxQueue, PrintsTheOneLineThatFitsTheKindOfTheQueue) {
   const auto line = [](const std::string& kind) {
     const Snapshot facts = kind.empty() ? Snapshot() : Snapshot{{"net.eth0.qdisc", kind}};
     const auto found = of(R::event(0, 140), 20'000, 14'000, facts, "eth0");
-    EXPECT_EQ(found.at(0).remedy.admin.size(), 1U) << kind;
-    return found.at(0).remedy.admin.at(0);
+    EXPECT_EQ(found.at(0).remedy.admin.size(), kind.ends_with("tbf") ? 3U : 1U) << kind;
+    return found.at(0).remedy.admin.back();
   };
-  EXPECT_TRUE(line("tbf").starts_with("tc qdisc del dev eth0 root ")) << line("tbf");
+  EXPECT_TRUE(line("tbf").starts_with("tc qdisc del dev eth0 root   # changes ")) << line("tbf");
   EXPECT_TRUE(line("tbf").ends_with("removes tbf, and the default queues come back")) << line("tbf");
   EXPECT_TRUE(line("fq tbf").ends_with("removes tbf, and the default queues come back")) << "for a while";
   EXPECT_TRUE(line("pfifo_fast").starts_with("ip link set dev eth0 txqueuelen 10000 ")) << line("pfifo_fast");
   EXPECT_TRUE(line("fq").starts_with("tc -d qdisc show dev eth0   # fq: ")) << "fq ignores txqueuelen: " << line("fq");
   EXPECT_TRUE(line("").starts_with("tc -d qdisc show dev eth0   # its kind: ")) << line("");
+}
+
+TEST(RuleTxQueue, ShowsAShaperAndWhereItMayBeSetBeforeItIsRemoved) {
+  const auto found = of(R::event(0, 140), 20'000, 14'000, {{"net.eth0.qdisc", "netem"}}, "eth0");
+  EXPECT_TRUE(found.at(0).sentence.ends_with(": it emulates a slow or lossy network, as it was set up on the node."))
+      << found.at(0).sentence;
+  const std::vector<std::string>& admin = found.at(0).remedy.admin;
+  ASSERT_EQ(admin.size(), 3U);
+  EXPECT_TRUE(admin[0].starts_with("tc -d qdisc show dev eth0   # ")) << admin[0];
+  EXPECT_TRUE(admin[1].starts_with("grep -rsE 'qdisc|")) << admin[1];
+  EXPECT_TRUE(admin[2].starts_with("tc qdisc del dev eth0 root   # changes ")) << admin[2];
 }
 
 TEST(RuleTxQueue, IsSilentOnWhatOnlyLooksSo) {
