@@ -103,7 +103,7 @@ with tempfile.TemporaryDirectory() as name:
         "too many messages": ("stack.small_messages", [*rank, "250", str(MOST_SECONDS), "0", GLOO_WORK, "2"]),
     }
     order = list(jobs)
-    for together in (order[0:4], order[4:6], order[6:7]):  # no rule judges how much cpu a job gets, but ranks that wait
+    for together in (order[0:4], order[4:6], order[6:7]):  # ranks are not to wait for cpus that other jobs have
         running = {job: subprocess.Popen([BUILD / "bin/reveal-run", "--stack", "--no-report", "--node", "here", "--output",
                                           folder / job.replace(" ", "-"), "--", *jobs[job][1]], env=environment,
                                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) for job in together}
