@@ -13,6 +13,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,10 +23,15 @@ CALL = re.compile(r"^(?:\d+ +)?(\w+)\((.*)")
 NAMED = "file,desc"  # what takes a path, and what takes a descriptor of the directory
 
 
-def record(collector: str, place: pathlib.Path, node: str):
-    place.mkdir(parents=True)
-    subprocess.run([collector, "--output", place / f"{node}.h5", "--node", node, "--duration", "3s"], check=True,
-                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def record(collector: str, spool: pathlib.Path, nodes: list):
+    """All of them at the same time."""
+    running = []
+    for node in nodes:
+        (spool / node).mkdir(parents=True)
+        running.append(subprocess.Popen([collector, "--output", spool / node / f"{node}.h5", "--node", node, "--duration",
+                                         "3s"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    if any(collecting.wait() for collecting in running):
+        sys.exit("a trace could not be recorded")
 
 
 def counted(log: pathlib.Path, directory: str) -> collections.Counter:
@@ -57,17 +63,20 @@ def main():
         (base / "reveal.conf").write_text('[slurm]\nreport_limit = "60s"\n')
         environment = {"PATH": os.environ["PATH"], "HOME": str(base / "home"), "SLURM_JOB_NODELIST": ",".join(nodes),
                        "SLURM_JOB_WORK_DIR": str(work), "SLURM_CLUSTER_NAME": "c"}
-        for node in nodes:
-            record(str(binaries / "reveal-collect"), base / "spool" / node, node)
+        record(str(binaries / "reveal-collect"), base / "spool", nodes)
 
         def deliver(node: str, *before: str) -> subprocess.Popen:
             return subprocess.Popen([*before, binaries / "reveal", "deliver", base / "spool" / node, "--job", "4711", "--node",
                                      node, "--config", base / "reveal.conf"], env=environment)
 
         first = deliver(nodes[0])
-        while not (work / f"reveal-4711/{nodes[0]}.summary.json").exists():
+        while not (work / "reveal-4711/.report.lease").exists():  # it waits for the others from then on
+            if first.poll() is not None:
+                sys.exit(f"the first node ended with status {first.returncode} instead of waiting for the others")
             time.sleep(0.1)
-        time.sleep(1)  # until it waits for the others
+        # Asleep it cannot build the report and give its lease back before the last node has asked for that one, which
+        # would then build the report again.
+        first.send_signal(signal.SIGSTOP)
         most = 0
         for node in nodes[1:]:
             log = base / f"{node}.strace"
@@ -78,6 +87,7 @@ def main():
                   + ", ".join(f"{name} {count}" for name, count in calls.most_common()), flush=True)
             if args.list and node == nodes[-1]:
                 print("\n".join(line for line in log.read_text().splitlines() if f"{work}/reveal-4711" in line))
+        first.send_signal(signal.SIGCONT)
         print("exit status of the node that builds the report:", first.wait())
         print("delivered:", ", ".join(sorted(path.name for path in (work / "reveal-4711").iterdir())))
     if args.most and most > args.most:

@@ -16,6 +16,7 @@ say() { printf '\n==> [%4ds] %s\n' "$SECONDS" "$*"; }
 SECONDS=0
 # Objects are found again in any clone of the repository, not only at the path where they were compiled.
 export CCACHE_DIR="${CCACHE_DIR:-$HOME/.cache/ccache}" CCACHE_BASEDIR="$PWD" CCACHE_NOHASHDIR=1
+export CCACHE_DEPEND=1  # the compiler tells the dependencies, so ccache does not preprocess what it has to compile
 once=-DREVEAL_UNITY=ON  # compiled once
 
 purposes=(build test)
@@ -51,17 +52,17 @@ configure() {  # configure NAME CMAKE-OPTION...
 mkdir -p "$root"
 failed=0 passed=0 skipped=0 bad=0
 lines() { grep -cE "^ *[0-9]+/[0-9]+ Test .*($2)" "$1" || true; }  # lines LOG RESULTS: each test has a line of its own
-run_ctest() {  # run_ctest NAME CTEST-OPTION...; skipped tests print the reason
+run_ctest() {  # run_ctest NAME CTEST-OPTION...; skipped tests print the reason. False if a test failed.
   local name="$1" log="$root/$1.ctest" status=0
   shift
   ctest --test-dir "$root/$name" --output-on-failure --no-tests=error "$@" 2>&1 | tee "$log" || status=1
   passed=$((passed + $(lines "$log" ' Passed ')))
   skipped=$((skipped + $(lines "$log" '[*]{3}Skipped')))
   failed=$((failed + $(lines "$log" '[*]{3}(Failed|Timeout|Exception|Not Run)')))
-  [ $status = 0 ] || bad=1
+  return $status
 }
 once_more() {  # once_more NAME: load decides no test
-  local log="$root/$1.ctest" again
+  local log="$root/$1.again" again
   say "the tests that failed beside others, once more and alone"
   ctest --test-dir "$root/$1" --output-on-failure --rerun-failed 2>&1 | tee "$log" || bad=1
   again=$(lines "$log" ' Passed ')
@@ -98,7 +99,7 @@ if [ "${1:-}" = --lab ]; then
 fi
 if [ "${1:-}" = quick ]; then
   say "g++: every test"
-  run_ctest gcc -j "$(nproc)"
+  run_ctest gcc -j "$(nproc)" || bad=1
 else
   sources() { git ls-files '*.h' '*.cpp' '*.c'; }
   format_check() { sources | xargs clang-format --dry-run -Werror; }
@@ -118,32 +119,32 @@ else
     ninja -j "$(nproc)" -C "$root/sanitize" test_core test_hdf5schema test_postproc test_wrapper fuzz_replay
   }
 
-  say "g++: tests of reports on an idle machine"
-  run_ctest gcc -L alone
+  say "g++: the test that needs an idle machine"
+  run_ctest gcc -L alone || once_more gcc
   # The other tests wait more than they compute.
-  say "g++: every other test; beside them clang-tidy and the build with sanitizers, at low priority"
+  say "g++: every other test; beside them the build with sanitizers and clang-tidy, at low priority"
   beside() {  # beside NAME: its output in NAME.out, its exit status in NAME.rc
     renice -n 19 -p "$BASHPID" >/dev/null
     local status=0
     "$1" >"$root/$1.out" 2>&1 || status=$?
     echo $status >"$root/$1.rc"
   }
+  result_of() { cat "$root/$1.out"; [ "$(cat "$root/$1.rc")" = 0 ]; }
   rm -f "$root"/{sanitize,tidy}.rc
   { beside sanitize; beside tidy; } </dev/null &
-  before=$bad
-  run_ctest gcc -LE alone -j $(($(nproc) + 1))
-  say "clang-tidy and the build with sanitizers: the rest of them"
-  wait
-  [ $bad = "$before" ] || { bad=$before && once_more gcc; }
-  result_of() { cat "$root/$1.out"; [ "$(cat "$root/$1.rc")" = 0 ]; }
-  step "clang-tidy" result_of tidy
+  again=()
+  run_ctest gcc -LE alone -j $(($(nproc) + 1)) || again+=(gcc)
+  say "the build with sanitizers: the rest of it"
+  while [ ! -e "$root/sanitize.rc" ] && kill -0 $! 2>/dev/null; do sleep 1; done
   step "clang++: build with address and undefined behaviour sanitizers, warnings are errors" result_of sanitize
 
   say "clang++: unit tests under the sanitizers"
   export LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0"
-  before=$bad
-  run_ctest sanitize -L unit -j "$(nproc)"
-  [ $bad = "$before" ] || { bad=$before && once_more sanitize; }
+  run_ctest sanitize -L unit -j $(($(nproc) + 1)) || again+=(sanitize)
+  say "clang-tidy: the rest of it"
+  wait
+  step "clang-tidy" result_of tidy
+  for name in ${again[@]+"${again[@]}"}; do once_more "$name"; done
 fi
 
 say "done"

@@ -105,7 +105,7 @@ class OutsidersProbe final : public Probe {
   void sample() noexcept override {
     family_.begin();
     const std::int64_t now = context_.sink.now();
-    if (has_new_processes()) list();
+    if (has_new_processes() || newcomers_wait_) list();
     busy_.clear();
     units_.clear();
     for (auto at = known_.begin(); at != known_.end();) {
@@ -126,7 +126,8 @@ class OutsidersProbe final : public Probe {
     KernelFile stat;  // none: one too many, or hidden
     Sort sort = foreign;
     std::uint64_t listed = 0;
-    bool born = false;  // since the look before
+    bool waits = false;  // it is read from the next look on
+    bool born = false;   // since the look before
     std::int64_t uid = kMissing;
     std::int64_t start_ticks = kMissing;
     std::int64_t ticks = 0;
@@ -156,6 +157,10 @@ class OutsidersProbe final : public Probe {
 
   void list() {
     ++lists_;
+    // A tick of a recording holds the last text of each file. A new process may be a child of the job that the job sees
+    // from the next tick on: read here before that, it would be the job's one tick earlier in the replay.
+    const bool newcomers_wait = last_ns_ > 0 && (context_.fs.recording() || context_.fs.recorded());
+    newcomers_wait_ = false;
     std::array<std::ptrdiff_t, 3> followed{};
     for (const auto& [pid, known] : known_) followed.at(known.sort) += known.stat ? 1 : 0;
     for (const std::string& name : context_.fs.list("/proc")) {
@@ -164,7 +169,10 @@ class OutsidersProbe final : public Probe {
       if (pid == context_.job->own_pid() || context_.job->find(static_cast<int>(pid)) != nullptr) continue;
       const auto [at, is_new] = known_.try_emplace(static_cast<int>(pid));
       at->second.listed = lists_;
-      if (is_new) follow(name, at->second, followed);
+      if (!is_new && !at->second.waits) continue;
+      at->second.waits = is_new && newcomers_wait;
+      newcomers_wait_ = newcomers_wait_ || at->second.waits;
+      if (!at->second.waits) follow(name, at->second, followed);
     }
     std::erase_if(known_, [this](const auto& each) { return each.second.listed != lists_; });
   }
@@ -187,8 +195,9 @@ class OutsidersProbe final : public Probe {
   /// False if it has ended or became one of the job's.
   bool measure(int pid, Known& known, std::int64_t now) {
     if (!known.stat) return true;
+    if (context_.job->find(pid) != nullptr) return false;
     const auto stat = parse_process_stat(known.stat.read());
-    if (!stat || context_.job->find(pid) != nullptr) return false;
+    if (!stat) return false;
     const std::int64_t ticks = stat->user_ticks + stat->system_ticks;
     const double seconds = static_cast<double>(now - last_ns_) * 1e-9;
     const bool same = known.start_ticks == stat->start_ticks;
@@ -277,6 +286,7 @@ class OutsidersProbe final : public Probe {
   std::string uid_;
   std::int64_t last_pid_ = kMissing;
   std::uint64_t lists_ = 0;
+  bool newcomers_wait_ = false;
   std::map<int, Known> known_;
   std::vector<Busy> busy_;
   std::vector<BusyUnit> units_;

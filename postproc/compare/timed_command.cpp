@@ -27,9 +27,11 @@ constexpr int kStopSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
 std::atomic<int> g_stopped_by{0};
 std::atomic<pid_t> g_command{0};
-bool g_had_children = false;  // before the first command
+std::atomic<pid_t> g_paused{0};  // the child that was stopped last
+bool g_had_children = false;     // before the first command
 bool g_outlived = false;
 std::array<struct sigaction, std::size(kStopSignals)> g_former{};
+struct sigaction g_former_of_children {};
 
 /// The terminal sends its signals to the command as well: once is enough.
 extern "C" void stop_the_command(int signal, siginfo_t* from, void*) {
@@ -41,6 +43,13 @@ extern "C" void stop_the_command(int signal, siginfo_t* from, void*) {
   } else if (from->si_code != SI_KERNEL) {
     ::kill(command, signal);
   }
+}
+
+/// waitid(2) knows only the last change of a child: one that goes on and ends before this process runs again, as after
+/// Ctrl-Z and fg, seems never to have paused. The signal of its stop is pending meanwhile, and later ones do not
+/// replace it: https://man7.org/linux/man-pages/man7/signal.7.html (queueing of standard signals).
+extern "C" void note_a_pause(int, siginfo_t* from, void*) {
+  if (from->si_code == CLD_STOPPED || from->si_code == CLD_CONTINUED) g_paused = from->si_pid;
 }
 
 /// Where the command would find the program: by the PATH of its own environment. "" if there is none.
@@ -112,10 +121,14 @@ ForegroundCommands::ForegroundCommands() {
     ::sigaction(kStopSignals[i], nullptr, &g_former[i]);
     if (g_former[i].sa_handler != SIG_IGN) ::sigaction(kStopSignals[i], &action, nullptr);
   }
+  action.sa_sigaction = note_a_pause;
+  action.sa_flags |= SA_RESTART;
+  ::sigaction(SIGCHLD, &action, &g_former_of_children);
 }
 
 ForegroundCommands::~ForegroundCommands() {
   for (std::size_t i = 0; i < std::size(kStopSignals); ++i) ::sigaction(kStopSignals[i], &g_former[i], nullptr);
+  ::sigaction(SIGCHLD, &g_former_of_children, nullptr);
   ::prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
 }
 
@@ -125,6 +138,7 @@ int ForegroundCommands::stopped_by() noexcept {
 
 TimedRun ForegroundCommands::run(const std::vector<std::string>& words, const std::vector<std::string>& environment,
                                  OutputOf output) {
+  g_paused = 0;
   const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
   pid_t child = 0;
   if (const int failure = start_command(words, environment, output, child); failure != 0) {
@@ -133,7 +147,7 @@ TimedRun ForegroundCommands::run(const std::vector<std::string>& words, const st
   g_command = child;
   if (const int signal = g_stopped_by; signal != 0) ::kill(child, signal);  // it came before the command was there
   TimedRun run;
-  run.paused = wait_for_end_of(child);
+  run.paused = wait_for_end_of(child) || g_paused == child;
   run.seconds = static_cast<double>(read_clock(CLOCK_MONOTONIC) - begin) * 1e-9;
   g_command = 0;
   const int status = ChildProcess(child).wait();

@@ -19,7 +19,7 @@
 #include "hdf5schema/basics/request_socket.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::broker_requests {
 namespace {
 
 constexpr std::size_t kMostMessages = 64;
@@ -106,4 +106,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"broker_requests", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::broker_requests

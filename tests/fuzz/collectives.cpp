@@ -7,7 +7,7 @@
 #include "postproc/telemetry/last_collectives.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::collectives {
 namespace {
 
 void require_inert(const std::optional<CommunicatorCall>& call) {
@@ -44,4 +44,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"collectives", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::collectives

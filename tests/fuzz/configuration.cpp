@@ -7,7 +7,7 @@
 #include "postproc/mail/mail_settings.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::configuration {
 namespace {
 
 void run(std::string_view input) {
@@ -37,4 +37,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"configuration", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::configuration

@@ -4,7 +4,7 @@
 #include "core/kernel_text/queue_list.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::connections {
 namespace {
 
 void read_interfaces(std::span<const std::byte> input) {
@@ -38,4 +38,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"connections", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::connections

@@ -7,7 +7,7 @@
 #include "hdf5schema/basics/text.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::diffed_text {
 namespace {
 
 constexpr FamilyTable kTable = {"fuzz/numbers", Kind::gauge, Unit::count, Scope::node, Subsystem::cpu, "", "", {}};
@@ -73,4 +73,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"diffed_text", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::diffed_text

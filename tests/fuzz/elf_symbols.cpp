@@ -7,7 +7,7 @@
 #include "core/stack/process_maps.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::elf_symbols {
 namespace {
 
 void run_elf(std::string_view input) {
@@ -32,4 +32,4 @@ void run_elf(std::string_view input) {
 const RegisteredTarget kElfTarget{{"elf_symbols", run_elf}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::elf_symbols

@@ -11,7 +11,7 @@
 #include "hdf5schema/basics/error.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::host {
 namespace {
 
 void run(std::string_view input) {
@@ -74,4 +74,4 @@ void mutate(std::string& input, std::size_t most, unsigned seed, void (*change)(
 const RegisteredTarget kTarget{{"host", run, mutate}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::host

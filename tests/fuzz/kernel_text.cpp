@@ -10,7 +10,7 @@
 #include "hdf5schema/basics/text.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::kernel_text {
 namespace {
 
 void run(std::string_view input) {
@@ -46,4 +46,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"kernel_text", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::kernel_text

@@ -7,7 +7,7 @@
 
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::live_rows {
 namespace {
 
 void run(std::string_view input) {
@@ -28,4 +28,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"live_rows", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::live_rows

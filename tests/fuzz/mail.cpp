@@ -12,7 +12,7 @@
 #include "postproc/mail/spooled_mail.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::mail {
 namespace {
 
 void run(std::string_view input) {
@@ -59,4 +59,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"mail", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::mail

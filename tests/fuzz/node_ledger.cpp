@@ -9,7 +9,7 @@
 #include "postproc/ledger/node_ranking.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::node_ledger {
 namespace {
 
 constexpr std::int64_t kLater = std::numeric_limits<std::int64_t>::max();
@@ -41,4 +41,4 @@ void run_ledger(std::string_view input) {
 const RegisteredTarget kLedgerTarget{{"node_ledger", run_ledger}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::node_ledger

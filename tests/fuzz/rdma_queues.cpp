@@ -3,7 +3,7 @@
 
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::rdma_queues {
 namespace {
 
 void run(std::string_view input) {
@@ -26,4 +26,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"rdma_queues", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::rdma_queues

@@ -12,7 +12,7 @@
 #include "postproc/words/sanitize.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::reports {
 namespace {
 
 std::string entries_about(std::string_view node, std::string_view input, std::size_t piece) {
@@ -73,4 +73,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"reports", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::reports

@@ -7,7 +7,7 @@
 #include "hdf5schema/trace_reader.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::trace {
 namespace {
 
 template <typename Part>
@@ -46,4 +46,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"trace", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::trace

@@ -5,7 +5,7 @@
 #include "postproc/compare/script_patch.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::tried_line {
 namespace {
 
 void run(std::string_view input) {
@@ -24,4 +24,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTriedLineTarget{{"tried_line", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::tried_line

@@ -9,7 +9,7 @@
 #include "postproc/live/watch_view.h"
 #include "target.h"
 
-namespace reveal::fuzz {
+namespace reveal::fuzz::watch {
 namespace {
 
 bool is_inert(const std::string& text) {
@@ -53,4 +53,4 @@ void run(std::string_view input) {
 const RegisteredTarget kTarget{{"watch", run}};
 
 }  // namespace
-}  // namespace reveal::fuzz
+}  // namespace reveal::fuzz::watch

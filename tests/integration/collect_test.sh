@@ -10,6 +10,17 @@ failures=0
 
 fail() { echo "FAILED: $*"; failures=$((failures + 1)); }
 
+until_true() { # WHAT CONDITION...: decides nothing when all is well
+  local what=$1
+  shift
+  for _ in $(seq 600); do
+    "$@" 2>/dev/null && return
+    sleep 0.1
+  done
+  fail "waited in vain for $what"
+  return 1
+}
+
 # expect_error STATUS 'TEXT' arguments...: one line with TEXT on stderr, nothing on stdout.
 expect_error() {
   local status=$1 text=$2
@@ -64,11 +75,17 @@ expect_error 1 'a.h5' --output a.h5 --duration 1s
 
 # The end of the job is the end of the trace; few open files are enough.
 (ulimit -n 40; exec "$collect" --output few.h5 --duration 1s) || fail "with 40 files"
-# It starts nothing while the collector starts: of what is read several times before the first tick, a recording keeps the
-# last.
-bash -c 'sleep 1; for i in 1 2 3 4 5 6; do (i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); done; sleep 1' &
+# It starts nothing and rests while the collector starts: of what is read several times before the first tick, a
+# recording keeps the last.
+mkfifo go
+bash -c 'read -r _ <go; for i in 1 2 3 4 5 6; do (i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done); done; sleep 1' &
 job=$!
-"$collect" --output job.h5 --node n01 --job pid:$job --record rec || fail "a job: status $?"
+until_true "a job that waits" grep -q '^State:.S' /proc/$job/status
+"$collect" --output job.h5 --node n01 --job pid:$job --record rec &
+collector=$!
+until_true "the first tick" grep -aq '^= ' rec/ticks.rec
+echo >go
+wait $collector || fail "a job: status $?"
 wait $job
 [ -f job.h5 ] || fail "the trace of a job"
 
@@ -90,7 +107,7 @@ sleep 30 &
 job=$!
 "$collect" --output signal.h5 --job pid:$job &
 collector=$!
-sleep 1
+until_true "a trace to close" test -s signal.h5.part
 kill -TERM $collector
 wait $collector || fail "SIGTERM: status $?"
 kill $job
@@ -99,7 +116,7 @@ kill $job
 # Without standard streams, no message can get into the trace.
 "$collect" --output streams.h5 --duration 60s <&- >&- 2>&- &
 collector=$!
-for _ in $(seq 100); do [ -e streams.h5.part ] && break; sleep 0.1; done
+until_true "a trace without streams" test -e streams.h5.part
 for stream in 0 1 2; do
   [ "$(readlink /proc/$collector/fd/$stream)" = /dev/null ] || fail "stream $stream: $(readlink /proc/$collector/fd/$stream)"
 done
@@ -112,10 +129,10 @@ sleep 60 &
 job=$!
 "$collect" --output gone/x.h5 --job pid:$job 2>err &
 collector=$!
-sleep 1
+until_true "a trace to lose" test -s gone/x.h5.part
 rm -rf gone
-for _ in $(seq 300); do kill -0 $collector 2>/dev/null || break; sleep 0.1; done
-kill -0 $collector 2>/dev/null && fail "goes on without its directory"
+ended() { ! kill -0 $collector; }
+until_true "the end without its directory" ended || kill -9 $collector
 wait $collector
 [ $? = 1 ] || fail "no failure without its directory"
 [ "$(wc -l <err)" = 1 ] || fail "without its directory: $(cat err)"

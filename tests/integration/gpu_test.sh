@@ -39,6 +39,11 @@ report = json.load(open(sys.argv[1] + "/report.json"))
 print([p.get("reason") or "" for c in report["coverage"] for p in c["probes"] if p["name"] == "gpu"][0])' "$1"
 }
 
+# One call takes 30 seconds in the middle of this job, which runs beside the others.
+printf '%s\n' "gpus 1" "utilization 90" "latency 0*4,30000*1.5,0*600" >pause.txt
+NVML_DOUBLE="$tmp/pause.txt" bin/reveal-run --output pauses --node here -- bash -c 'sleep 40; exit 7' >pause.out 2>&1 &
+pausing=$!
+
 echo "== what a job on two GPUs leaves"
 gpus "gpus 2" "utilization 90" "1.utilization 40" "memory_used 1000000" "memory_total 4000000" "power 300000" \
   "sm_clock 1400" "reasons 0" "temperature 55" "power_limit 400000" "name H100" "minor 0" "1.minor 1" "remap_pending 0" "1.remap_pending 1" "0.xid 79"
@@ -72,25 +77,6 @@ gpus "gpus 1" "utilization 90" "latency 60000"
 watched hangs bash -c 'sleep 4; exit 7'
 coverage hangs | grep -q "not answered yet" || fail "the hanging library is not named: $(coverage hangs)"
 
-echo "== a call that takes 30 seconds in the middle of the job"
-gpus "gpus 1" "utilization 90" "latency 0*4,30000*1.5,0*600"
-watched pauses bash -c 'sleep 40; exit 7'
-coverage pauses | grep -q "did not answer for a part of the time" || fail "the pause is not named: $(coverage pauses)"
-/usr/bin/python3 - pauses/here.h5 <<'PY' || fail "the values before and after the pause are not those that were measured"
-import sys
-try:
-    import h5py
-except ImportError:
-    print("skipped: python3-h5py is not installed, so the trace is not read")
-    sys.exit(0)
-with h5py.File(sys.argv[1]) as trace:
-    values = trace["gpu/utilization"][0]
-known = [second for second, value in enumerate(values) if value == 90]
-gap = max(b - a for a, b in zip(known, known[1:]))
-assert all(value == 90 or value != value for value in values), values
-assert known[0] < 5 and known[-1] > 34 and gap > 25, known
-PY
-
 echo "== a library that crashes in the middle"
 gpus "gpus 1" "utilization 90" "crash 0*3,1*600"
 watched crashes bash -c 'sleep 6; exit 7'
@@ -106,6 +92,25 @@ echo "== a job that ends with the driver's error"
 gpus "gpus 1" "utilization 90"
 watched died bash -c 'sleep 3; printf "%s\n" "gpus 1" "utilization 90" "0.xid 79" >new && mv new gpus.txt; exit 7'
 found died gpu.xid gpu0 || fail "the error at the end is not found"
+
+echo "== a call that takes 30 seconds in the middle of the job"
+wait $pausing
+[ $? = 7 ] || fail "pauses: the job's exit status was not kept: $(cat pause.out)"
+coverage pauses | grep -q "did not answer for a part of the time" || fail "the pause is not named: $(coverage pauses)"
+/usr/bin/python3 - pauses/here.h5 <<'PY' || fail "the values before and after the pause are not those that were measured"
+import sys
+try:
+    import h5py
+except ImportError:
+    print("skipped: python3-h5py is not installed, so the trace is not read")
+    sys.exit(0)
+with h5py.File(sys.argv[1]) as trace:
+    values = trace["gpu/utilization"][0]
+known = [second for second, value in enumerate(values) if value == 90]
+gap = max(b - a for a, b in zip(known, known[1:]))
+assert all(value == 90 or value != value for value in values), values
+assert known[0] < 5 and known[-1] > 34 and gap > 25, known
+PY
 
 echo "== no library"
 printf '[gpu]\nlibrary = "/nowhere/libnvidia-ml.so.1"\n' >etc/reveal/reveal.conf

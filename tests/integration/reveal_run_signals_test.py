@@ -77,7 +77,7 @@ def test_sent_by_the_kernel_to_one(directory):
     notes.write_text("")
     pid, terminal = pty.fork()
     if pid == 0:
-        signal.alarm(2)
+        signal.alarm(5)  # before the command waits for signals, it would end it
         os.execv(RUN, [RUN, "--quiet", "--no-report", "--output", directory + "/kernel", "--",
                        "/usr/bin/python3", "-c", COMMAND, str(notes)])
     received = lambda word: notes.read_text().split().count(word)

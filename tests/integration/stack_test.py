@@ -9,12 +9,15 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from harness import BUILD, TWO_RANKS, check as expect, failures, skip  # noqa: E402
+from harness import BUILD, GLOO_WORK, TWO_RANKS, check as expect, failures, skip  # noqa: E402
 
 DOUBLES = BUILD / "doubles"
 
@@ -51,7 +54,11 @@ for step in range(60):
     elements = int(sys.argv[2]) if rank == 1 and step == 59 else 512
     nccl.ncclAllReduce(null, null, ctypes.c_size_t(elements), 7, 0, comm, null)
     time.sleep(.1)
-time.sleep(600)
+open(f"{sys.argv[3]}.{rank}", "w").close()  # the double waits for nobody: both stand still from here on
+while not all(os.path.exists(f"{sys.argv[3]}.{each}") for each in range(2)):
+    time.sleep(.05)
+time.sleep(15)  # longer than reveal.conf asks for
+sys.exit(3)
 """
 REAL = ATTACHED + """
 cuda, nccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
@@ -116,7 +123,7 @@ def load_data():
 if dist.get_rank() == 1 and sys.argv[2] == "away":
     load_data()
 dist.all_reduce(value)
-time.sleep(20)  # of the others, where none is away
+time.sleep(15)  # of the others, where none is away: longer than reveal.conf asks for
 sys.exit(3)
 """
 MPI = ATTACHED + """
@@ -162,15 +169,45 @@ with open(f"{sys.argv[1]}/calls.{world.rank}", "w") as log:
     json.dump([logged, measured], log)
 time.sleep(2.5)  # an answer may come a row late
 """
-WORK = ("_ZN4c10d16ProcessGroupGloo9AsyncWork7executeEN3c1013intrusive_ptrIS1_NS2_6detail34intrusive_target_default_null_"
-        "typeIS1_EEEE")  # of PyTorch 1.13
 BACKWARD = "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"
 
 
-def run(folder, *command, limit=300):
-    environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_RUN_"))}
-    return subprocess.run([BUILD / "bin/reveal-run", "--stack", "--no-report", "--node", "here", "--output", folder, "--",
-                           *command], env=environment, timeout=limit, capture_output=True, text=True, check=False)
+class Job:
+    """A command under reveal-run --stack, from now on."""
+
+    def __init__(self, folder, *command):
+        environment = {key: value for key, value in os.environ.items() if not key.startswith(("SLURM_", "REVEAL_RUN_"))}
+        self.folder = folder
+        self.process = subprocess.Popen(
+            [BUILD / "bin/reveal-run", "--stack", "--no-report", "--node", "here", "--output", folder, "--", *command],
+            env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+    def end(self, status, limit=300):
+        _, said = self.process.communicate(timeout=limit)
+        expect(self.process.returncode == status, f"{self.folder.name}: exit status {self.process.returncode} {said}")
+
+
+class WatchedJob(Job, threading.Thread):
+    """Also reads what `reveal watch` tells of it meanwhile. With `ends_it`, the job ends some seconds after a hang was
+    told: its report is to have a hang that is longer than reveal.conf asks for."""
+
+    def __init__(self, folder, ends_it, *command):
+        threading.Thread.__init__(self)
+        folder.mkdir(mode=0o700)
+        self.ends_it, self.hangs = ends_it, []
+        self.watch = subprocess.Popen([BUILD / "bin/reveal", "watch", "--json", folder], stdout=subprocess.PIPE, text=True)
+        Job.__init__(self, folder, *command)
+        self.start()
+
+    def run(self):
+        with self.watch:
+            for line in map(json.loads, self.watch.stdout):
+                if line.get("news") != "hang":
+                    continue
+                self.hangs.append(line["text"])
+                if self.ends_it:
+                    time.sleep(6)
+                    self.process.terminate()
 
 
 def totals(trace, family, metric):
@@ -204,16 +241,27 @@ check = subprocess.run([BUILD / "bin/reveal-collect", "--check", "--stack", "--j
 state = next(each for each in json.loads(check.stdout) if each["name"] == "stack")
 if state["state"] != "ok":
     skip(state["reason"])
+torch_is_here = subprocess.run([sys.executable, "-c", "import sys, torch.distributed as d; sys.exit(not d.is_available())"],
+                               capture_output=True, check=False).returncode == 0
 if "Seccomp:\t0" not in pathlib.Path("/proc/self/status").read_text():
     skip("the test runs under a seccomp filter, where nothing is timed")
 
 with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     os.environ |= {"HOME": name, "XDG_RUNTIME_DIR": name}
+    for script, text in (("launch.py", TWO_RANKS), ("sizes.py", SIZES), ("away.py", AWAY)):
+        (folder / script).write_text(text)
+    (folder / "reveal.conf").write_text('[rule."stack.hang"]\nmin_seconds = 10\n')
+    ranks = [sys.executable, folder / "launch.py"]
+    # Ranks that stand still need no cpu: all of them at the same time, beside the jobs that are looked at first.
+    different = {elements: Job(folder / f"sizes-{elements}", *ranks, folder / "sizes.py", DOUBLES, str(elements),
+                               folder / f"stands-{elements}") for elements in (256, 512)}
+    apart = {rank_1: WatchedJob(folder / rank_1, rank_1 == "away", "timeout", "150", *ranks, folder / "away.py", GLOO_WORK,
+                                rank_1) for rank_1 in ("away", "there") if torch_is_here}
+
     print("== doubles of NCCL and CUDA")
     (folder / "toy.py").write_text(TOY)
-    ran = run(folder / "toy", sys.executable, folder / "toy.py", DOUBLES)
-    expect(ran.returncode == 7, f"the exit status was not kept: {ran.returncode} {ran.stderr}")
+    Job(folder / "toy", sys.executable, folder / "toy.py", DOUBLES).end(7)
     with h5py.File(folder / "toy/here.h5") as trace:
         calls, moved = totals(trace, "calls", "stack.calls"), totals(trace, "bytes", "stack.bytes")
         errors = totals(trace, "errors", "stack.errors")
@@ -227,13 +275,8 @@ with tempfile.TemporaryDirectory() as name:
     expect(failed.startswith("10 calls of ncclAllReduce") and "NCCL result 4, ncclInvalidArgument" in failed, f"10 errors are told as {failed!r}")
 
     print("== ranks whose last call has different sizes")
-    (folder / "launch.py").write_text(TWO_RANKS)
-    (folder / "sizes.py").write_text(SIZES)
-    (folder / "reveal.conf").write_text('[rule."stack.hang"]\nmin_seconds = 12\n')
-    for elements in 256, 512:
-        ran = run(folder / f"sizes-{elements}", "timeout", "35", sys.executable, folder / "launch.py", folder / "sizes.py",
-                  DOUBLES, str(elements))
-        expect(ran.returncode == 124, f"sizes: exit status {ran.returncode} {ran.stderr}")
+    for elements, job in different.items():
+        job.end(3)
         with h5py.File(folder / f"sizes-{elements}/here.h5") as trace:
             events = trace["events"][:]
         texts = [row["text"].decode() for row in events if row["code"] == b"last_collectives"]
@@ -258,8 +301,7 @@ with tempfile.TemporaryDirectory() as name:
         print("skipped: libcudart or libnccl is in none of the usual places")
     else:
         (folder / "real.py").write_text(REAL)
-        ran = run(folder / "real", sys.executable, folder / "real.py", libraries[0][0], libraries[1][0], folder / "log")
-        expect(ran.returncode == 0, f"the program failed: {ran.returncode} {ran.stderr}")
+        Job(folder / "real", sys.executable, folder / "real.py", libraries[0][0], libraries[1][0], folder / "log").end(0)
         refused = json.loads((folder / "log").read_text())
         with h5py.File(folder / "real/here.h5") as trace:
             calls, moved = totals(trace, "calls", "stack.calls"), totals(trace, "bytes", "stack.bytes")
@@ -272,15 +314,34 @@ with tempfile.TemporaryDirectory() as name:
         print(failed)
         expect(bool(failed) == any(refused), f"{refused} errors are told as {failed!r}")
 
+    print("== a rank that never enters a collective")
+    for rank_1, job in apart.items():
+        job.end(128 + signal.SIGTERM if job.ends_it else 3)
+        job.join()
+        told = job.hangs
+        print("while it ran:", told)
+        lasted = [float(seconds) for text in told for seconds in re.findall(r"in the last ([0-9.]+) s ", text)]
+        expect(len(lasted) == (rank_1 == "away") and all(seconds <= 15 for seconds in lasted), f"live: {told}")
+        hang = findings(folder / rank_1, "--config", folder / "reveal.conf").get("stack.hang")
+        if rank_1 == "there":
+            expect(hang is None, f"all ranks were there: {hang}")
+            continue
+        expect(hang is not None, f"no hang in {os.listdir(folder / rank_1)}")
+        if hang is not None:
+            print(hang["sentence"], hang["main_threads"])
+            expect(len(hang["instances"]) == 1, f"the rank that was away: {hang['instances']}")
+            away = f"{hang['instances'][0]} on here"
+            awaited = f"waited in gloo.allreduce (32 bytes, on communicator 1 of 2 ranks) for {away}, which did not enter it"
+            expect(awaited in hang["sentence"], hang["sentence"])
+            expect(any(away in place and "load_data" in place for place in hang["main_threads"]),
+                   f"where it was: {hang['main_threads']}")
+
     print("== PyTorch over gloo")
-    found = subprocess.run([sys.executable, "-c", "import sys, torch.distributed as d; sys.exit(not d.is_available())"],
-                           capture_output=True, check=False)
-    if found.returncode != 0:
+    if not torch_is_here:
         print("skipped: PyTorch is not installed")
     else:
         (folder / "rank.py").write_text(RANK)
-        ran = run(folder / "torch", sys.executable, folder / "launch.py", folder / "rank.py", BACKWARD, "200", folder)
-        expect(ran.returncode == 0, f"the training failed: {ran.returncode} {ran.stderr}")
+        Job(folder / "torch", *ranks, folder / "rank.py", BACKWARD, "200", folder).end(0)
         logs = [json.loads((folder / f"steps.{rank}").read_text()) for rank in range(2)]
         logged = [done for done, _ in logs]
         with h5py.File(folder / "torch/here.h5") as trace:
@@ -316,33 +377,6 @@ with tempfile.TemporaryDirectory() as name:
         report = json.loads((folder / "torch/report.json").read_text())
         expect(report["totals"][0]["steps"] == 201, f"the report counts {report['totals'][0]['steps']} steps")
 
-        print("== a rank that never enters a collective")
-        (folder / "away.py").write_text(AWAY)
-        for rank_1, status in ("away", 124), ("there", 3):
-            (folder / rank_1).mkdir(mode=0o700)
-            with subprocess.Popen([BUILD / "bin/reveal", "watch", "--json", folder / rank_1], stdout=subprocess.PIPE,
-                                  text=True) as watch:
-                ran = run(folder / rank_1, "timeout", "90", sys.executable, folder / "launch.py", folder / "away.py", WORK,
-                          rank_1)
-                told = [line["text"] for line in map(json.loads, watch.stdout) if line.get("news") == "hang"]
-            expect(ran.returncode == status, f"rank 1 {rank_1}: exit status {ran.returncode} {ran.stderr}")
-            print("while it ran:", told)
-            lasted = [float(seconds) for text in told for seconds in re.findall(r"in the last ([0-9.]+) s ", text)]
-            expect(len(lasted) == (rank_1 == "away") and all(seconds <= 15 for seconds in lasted), f"live: {told}")
-            hang = findings(folder / rank_1, "--config", folder / "reveal.conf").get("stack.hang")
-            if rank_1 == "there":
-                expect(hang is None, f"all ranks were there: {hang}")
-                continue
-            expect(hang is not None, f"no hang in {os.listdir(folder / rank_1)}")
-            if hang is not None:
-                print(hang["sentence"], hang["main_threads"])
-                expect(len(hang["instances"]) == 1, f"the rank that was away: {hang['instances']}")
-                away = f"{hang['instances'][0]} on here"
-                awaited = f"waited in gloo.allreduce (32 bytes, on communicator 1 of 2 ranks) for {away}, which did not enter it"
-                expect(awaited in hang["sentence"], hang["sentence"])
-                expect(any(away in place and "load_data" in place for place in hang["main_threads"]),
-                       f"where it was: {hang['main_threads']}")
-
     print("== MPI")
     found = subprocess.run([sys.executable, "-c", "import mpi4py.MPI"], capture_output=True, check=False)
     if found.returncode != 0 or shutil.which("mpirun") is None:
@@ -350,8 +384,7 @@ with tempfile.TemporaryDirectory() as name:
     else:
         (folder / "mpi.py").write_text(MPI)
         root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
-        ran = run(folder / "mpi", "mpirun", *root, "--oversubscribe", "-n", "2", sys.executable, folder / "mpi.py", folder)
-        expect(ran.returncode == 0, f"the program failed: {ran.returncode} {ran.stderr}")
+        Job(folder / "mpi", "mpirun", *root, "--oversubscribe", "-n", "2", sys.executable, folder / "mpi.py", folder).end(0)
         logs = [json.loads((folder / f"calls.{rank}").read_text()) for rank in range(2)]
         with h5py.File(folder / "mpi/here.h5") as trace:
             calls = totals(trace, "calls", "stack.calls")

@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <string>
 
+#include "hdf5schema/basics/file_text.h"
 #include "tests/unit/core/test_host.h"
 
 namespace reveal::tests::outsiders_test {
@@ -45,6 +48,33 @@ TEST_F(OutsidersOnHost, AreNotTakenForTheProcessThatHadTheirNumberBefore) {
   host.process(600, 1, "second", 2000, 0, 0, 777);
   bench.sample();
   EXPECT_EQ(bench.value("process/outsiders", "outsider.processes"), 0);
+}
+
+TEST_F(OutsidersOnHost, AreReadInARecordingOnceTheJobHasLookedForThem) {
+  host.write("/proc/loadavg", "\n");  // without the last process id, the job looks for new processes once a second
+  const std::filesystem::path folder = host.root() / "recording";
+  KernelTree fs(host.root());
+  fs.record_to(folder);
+  TraceSink sink;
+  Sampler sampler(fs, sink,
+                  {.interval = std::chrono::milliseconds(100), .probes = {"outsiders"}, .job = JobSource{.pid = 500}},
+                  {1'000'000'000, 1'700'000'000'000'000'000});
+  sampler.look_first();
+  const auto sample = [&](std::int64_t tenth) {
+    constexpr std::int64_t kAllDue = 300;
+    const TickTime time{1'000'000'000 + tenth * 100'000'000, 1'700'000'000'000'000'000};
+    fs.mark_tick(time);
+    sampler.sample({.time = time, .number = tenth * kAllDue});
+  };
+  sample(1);
+  process(701, "new", 0, ::geteuid());
+  sample(2);
+  sample(3);
+  fs.end_recording();
+  const std::string recording = file_text(folder / "ticks.rec");
+  const std::size_t read = recording.find("F/proc/701/stat");
+  ASSERT_NE(read, std::string::npos);
+  EXPECT_GT(read, recording.find("\n= 1300000000 "));
 }
 
 /// Names of other users' processes are not read for this: only control groups.
