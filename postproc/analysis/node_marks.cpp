@@ -36,7 +36,7 @@ constexpr MarkedEvent kEvents[] = {
     {"gpu_lost", MarkKind::device, "GPU lost:"},
     {"not_answering", MarkKind::service, "does not answer:"},
     {"answering", MarkKind::service, "answers again:"},
-    {"clock_step", MarkKind::service, "wall clock set by"},
+    {"clock_step", MarkKind::service, "set by"},
     {"intervention_tried", MarkKind::configuration, "acted on: reveal"},
     {"intervention_kept", MarkKind::configuration, "kept:"},
     {"intervention_undone", MarkKind::configuration, "undone: reveal"},
