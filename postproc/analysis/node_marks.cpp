@@ -37,6 +37,7 @@ constexpr MarkedEvent kEvents[] = {
     {"not_answering", MarkKind::service, "does not answer:"},
     {"answering", MarkKind::service, "answers again:"},
     {"clock_step", MarkKind::service, "set by"},
+    {"cpus_online", MarkKind::configuration, "online:"},
     {"intervention_tried", MarkKind::configuration, "acted on: reveal"},
     {"intervention_kept", MarkKind::configuration, "kept:"},
     {"intervention_undone", MarkKind::configuration, "undone: reveal"},
