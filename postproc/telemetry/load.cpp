@@ -11,6 +11,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "hdf5schema/utc_offset.h"
 #include "postproc/telemetry/trace_stream.h"
 #include "postproc/words/quantity.h"
 
@@ -18,8 +19,6 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostLossNotes = 5;
-/// An offset that moves by more than this between pairs shows a wall clock that was set, not one that drifts.
-constexpr std::int64_t kClockStepNs = 50'000'000;
 
 struct Loss {
   std::string_view code;
