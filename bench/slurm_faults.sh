@@ -1,12 +1,25 @@
 #!/usr/bin/env bash
-# Jobs under Slurm while reveal is broken at random, in every process, program and file: exit statuses, output, nodes,
-# what stays behind. On the cluster of the integration tests (four nodes on one machine, as root). The first node's
-# spool is a file system with room for one trace, the second's one with few inodes.
+# Jobs under Slurm while reveal is broken at random, in every process, program and file, and the machine below it is:
+# clock, cpus, file system, node. Prints exit statuses, output, nodes, what stays behind. On the cluster of the
+# integration tests (four nodes on one machine, as root). The first node's spool is a file system with room for one
+# trace, the second's one with few inodes; one job in four has its results in a file system that a process serves
+# (bindfs), and writes there itself.
 #
 #   REVEAL_BUILD=build/x JOBS=60 SEED=1 bash bench/slurm_faults.sh [FAULT...]
 #
-# One job in two meets a fault; FAULT chooses some of them (functions named fault_* below). Exit status 0: each job ended
-# with its own status and output, no node was drained, and no process of reveal is left.
+# One job in two meets a fault; FAULT chooses some of them (functions named fault_* below). SIGTERM or SIGINT ends the
+# submissions: the table is that of the jobs until then. Exit status 0: each job ended with its own status and output,
+# no node was drained, all traces in the served file system can be read (but those that a fault damaged), and no process
+# of reveal is left.
+#
+# What a fault of the machine does:
+#   clock_set_forward, clock_set_back  sets the wall clock of the programs of jobs that begin then, by hours, in the middle
+#                                      of the recording (libfaketime: this machine's own clock stays; needs faketime)
+#   cpu_taken_away                     takes cpu1 offline for a moment, for everything on this machine
+#   file_system_hangs                  stops the process that serves it for 20 s: requests wait, as for an NFS server
+#   file_system_lost                   kills it: requests fail (ENOTCONN); then it serves again
+#   node_restarted                     ends all processes of a node at once, tells slurmctld that it is down, and starts
+#                                      slurmd as after a boot; Slurm requeues the jobs
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 cluster=$here/../tests/integration/slurm/cluster.sh
@@ -14,16 +27,26 @@ janitor=$here/../site-config/spool-janitor
 : "${REVEAL_BUILD:?the build folder}"
 jobs=${JOBS:-60} user=${REVEAL_TEST_USER:-games}
 RANDOM=${SEED:-1}
-moment=3 # seconds that a fault of a file or a program lasts
+moment=3  # seconds that a fault of a file or a program lasts
+hang=20   # those of a file system
+cpu=/sys/devices/system/cpu/cpu1/online
+freezer=/sys/fs/cgroup/freezer
+faketime=$(find /usr/lib /usr/lib64 -name libfaketime.so.1 2>/dev/null | head -n 1)
 
 dir=$(mktemp -d /tmp/rfXXXXXX)
 export SLURM_CONF=$dir/slurm.conf
+server='' watcher=''
 clean_up() {
   local mounted
   cd /
+  [ ! -w $cpu ] || echo 1 >$cpu || true
+  [ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true
+  [ -z "$server" ] || kill -CONT "$server" 2>/dev/null || true
   bash "$cluster" stop "$dir" || true
+  [ -z "$server" ] || kill "$server" 2>/dev/null || true
+  umount -l "$dir/served" 2>/dev/null || true
   for mounted in "$dir/spool/f1" "$dir/spool/f2" "$dir/small"; do ! mountpoint -q "$mounted" || umount "$mounted"; done
-  rm -rf "$dir"
+  rm -rf --one-file-system "$dir"
 }
 trap clean_up EXIT
 # The controller keeps what is known of a job until the end.
@@ -34,6 +57,23 @@ mount -t tmpfs -o "size=64k,mode=777" small "$dir/small"
 install -d -m 711 "$dir/spool/f1" "$dir/spool/f2"
 mount -t tmpfs -o size=1m,mode=711 spool "$dir/spool/f1"
 mount -t tmpfs -o size=64m,nr_inodes=24,mode=711 spool "$dir/spool/f2"
+install -d -o "$user" "$dir/store"
+install -d "$dir/served"
+serve() {
+  setsid bindfs -f "$dir/store" "$dir/served" </dev/null >/dev/null 2>&1 &
+  server=$!
+  disown
+  local try
+  for try in $(seq 100); do
+    ! grep -qs " $dir/served fuse" /proc/self/mounts || return 0
+    sleep 0.1
+  done
+}
+if command -v bindfs >/dev/null && [ -w /dev/fuse ]; then
+  serve
+else
+  echo "no faults of a file system: no bindfs, or no /dev/fuse" >&2
+fi
 cd "$dir/work"
 as_user=(setpriv --reuid "$user" --regid "$(id -g "$user")" --clear-groups
   env -i PATH=/usr/bin:/bin "HOME=$dir/home" "USER=$user" LANG=C.UTF-8 "SLURM_CONF=$SLURM_CONF")
@@ -139,6 +179,57 @@ fault_slurmctld_restarted() {
   env -i PATH="$PATH" SLURM_CONF="$SLURM_CONF" slurmctld -f "$SLURM_CONF" </dev/null >>"$dir/daemons.out" 2>&1
   until timeout 5 squeue -h >/dev/null 2>&1; do sleep 0.5; done
 }
+stepped_clock() { # stepped_clock BY: "+3h"
+  [ -n "$faketime" ] || return 1
+  echo +0 >"$dir/clock"
+  replaced "$dir/bin/reveal-collect" script "$dir/bin/reveal-collect" "exec env LD_PRELOAD=$faketime \
+    FAKETIME_TIMESTAMP_FILE=$dir/clock FAKETIME_CACHE_DURATION=1 FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1 \
+    $dir/bin/reveal-collect.kept \"\$@\""
+  echo "$1" >"$dir/clock"
+  grep -lqs "FAKETIME_TIMESTAMP_FILE=$dir/clock" /proc/[0-9]*/environ
+}
+fault_clock_set_forward() { stepped_clock +3h; }
+fault_clock_set_back() { stepped_clock -2h; }
+# By a process of its own, which gives the cpu back whatever happens to this one.
+fault_cpu_taken_away() {
+  [ -w $cpu ] && setsid -w sh -c "echo 0 >$cpu || exit 1; sleep $moment; echo 1 >$cpu" 2>/dev/null
+}
+is_served() { [ -n "$server" ] && [[ $where == "$dir/served/"* ]] && sleep $((RANDOM % 8)); }
+fault_file_system_hangs() {
+  is_served || return 1
+  kill -STOP "$server"
+  sleep $hang
+  kill -CONT "$server"
+}
+fault_file_system_lost() {
+  is_served || return 1
+  kill -KILL "$server"
+  sleep $moment
+  umount -l "$dir/served"
+  serve
+}
+node_processes() { # node_processes NODE: of its jobs, of Slurm beside slurmd, and of reveal
+  {
+    grep -lsE "^[0-9]+:freezer:/slurm_$1(/|\$)" /proc/[0-9]*/cgroup
+    grep -lsz "^SLURMD_NODENAME=$1\$" /proc/[0-9]*/environ | xargs -r grep -lsF "=$dir/"
+  } | grep -oE '^/proc/[0-9]+' | sort -u | cut -d/ -f3
+}
+fault_node_restarted() {
+  local node
+  sleep $((RANDOM % 4 + 1))
+  for node in $(shuf -e f1 f2 f3 f4); do [ -z "$(node_processes "$node")" ] || break; done
+  [ -d $freezer ] && [ -n "$(node_processes "$node")" ] || return 1
+  bash "$cluster" kill "$dir" "$node" && node_processes "$node" | xargs -r kill -9 2>/dev/null
+  scontrol update nodename="$node" state=down reason=restart
+  find "$freezer/slurm_$node" -mindepth 1 -depth -type d -exec rmdir {} + 2>/dev/null
+  find "$dir/spool/$node/run" -type f -exec touch -d @0 {} + # older than the boot
+  bash "$cluster" slurmd "$dir" "$node" -b
+  local try
+  for try in $(seq 60); do
+    [ -n "$(sinfo -h -n "$node" -t down)" ] || return 0
+    sleep 0.5
+  done
+}
 fault_disable_file() { touch "$dir/disable" && sleep "$moment" && rm "$dir/disable"; }
 
 mapfile -t faults < <(declare -F | sed -n 's/^declare -f fault_//p')
@@ -154,41 +245,71 @@ inject_some() {
 
 state() { scontrol show job -o "$1" 2>/dev/null | grep -oE ' (JobState|ExitCode)=[A-Z0-9_:]+' | cut -d= -f2 | sort | xargs; }
 submit() { # submit NUMBER: its number at Slurm; what is expected of it goes to expected[]
-  local number=$1 code=$(($1 % 7)) ending where=reveal-%j
+  local number=$1 code=$(($1 % 7)) ending beside=
   ending="exit $code"
+  where=reveal-%j
   [ $((number % 11)) != 0 ] || ending='kill -SEGV $$'
-  [ $((number % 9)) != 0 ] || where=$dir/small/%j
-  id=$("${as_user[@]}" sbatch --parsable -N $((number % 3 + 1)) -o "$dir/home/out.$number" \
-    "--reveal=output=$where$([ $((number % 5)) != 0 ] || echo ,mail=yes)" \
-    --wrap "sleep $((number % 5 + 2)); echo done $number; $ending" </dev/null)
+  if [ $((number % 9)) = 0 ]; then
+    where=$dir/small/%j
+  elif [ $((number % 4)) = 1 ] && [ -n "$server" ]; then
+    where=$dir/served/%j
+    beside="while sleep 0.3; do date >>$dir/served/own.$number; done 2>/dev/null &"
+  fi
+  local try
+  for try in 1 2 3 4 5; do # slurmctld may be busy
+    ! id=$("${as_user[@]}" sbatch --parsable -N $((number % 3 + 1)) -o "$dir/home/out.$number" \
+      "--reveal=output=$where$([ $((number % 5)) != 0 ] || echo ,mail=yes)" \
+      --wrap "$beside sleep $((number % 5 + 2)); echo done $number; $ending" </dev/null) || break
+    sleep 5
+  done
+  [ -n "$id" ] || return 1
   expected[$id]=$([ $code = 0 ] && echo "0:0 COMPLETED" || echo "$code:0 FAILED")
   [ $((number % 11)) != 0 ] || expected[$id]="0:11 FAILED"
 }
 declare -A expected=()
+is_over=no where=
+trap 'is_over=yes' INT TERM
+# Jobs that end, each second: the epilog is a part of that.
+setsid bash -c 'while sleep 1; do squeue -h -t CG -o %A 2>/dev/null; done' >"$dir/ending" &
+watcher=$!
 began=$SECONDS
 for number in $(seq "$jobs"); do
-  submit "$number"
+  [ $is_over = no ] || break
+  submit "$number" || { echo "job number $number was not submitted" && continue; }
   [ $((number % 2)) = 0 ] || inject_some
   [ $((number % 10)) != 0 ] || for spool in $(spools); do bash "$janitor" --reset-breaker "$spool" /dev/null >/dev/null || true; done
   while [ "$(squeue -h | wc -l)" -gt 12 ]; do sleep 0.5; done
 done
-until [ -z "$(squeue -h)" ]; do sleep 0.5; done
-lasted=$((SECONDS - began))
+until queue=$(squeue -h) && [ -z "$queue" ]; do sleep 0.5; done
+lasted=$((SECONDS - began)) jobs=${#expected[@]}
+trap '' INT TERM # the results are not broken off
 
-kept=0 reports=0
+kept=0
 for id in "${!expected[@]}"; do
-  got=$(state "$id")
+  got=$(state "$id" || true)
   if [ "$got" = "${expected[$id]}" ]; then kept=$((kept + 1)); else echo "job $id: $got instead of ${expected[$id]}"; fi
-  [ ! -e "reveal-$id/report.json" ] && [ ! -e "$dir/small/$id/report.json" ] || reports=$((reports + 1))
 done
-output=$(grep -lx 'done [0-9]*' "$dir"/home/out.* | wc -l)
+output=$(find "$dir/home" -maxdepth 1 -name 'out.*' -exec grep -lx 'done [0-9]*' {} + | wc -l || true)
 drained=$(sinfo -h -N -o '%N %T' | grep -cE 'drain|down|fail' || true)
+longest=$(sort "$dir/ending" | uniq -c | sort -rn | awk 'NR == 1 { print $1 }' || true)
 for fault in "${faults[@]}"; do echo "${fault//_/ }: ${injected[$fault]:-0} times"; done
 stopped=$({ processes reveal-collect 0 && processes reveal-collect "$uid" && processes reveal "$uid"; } |
   xargs -r -I{} grep -l '^State:.T' /proc/{}/status 2>/dev/null | wc -l || true)
 sleep 75 # a delivery that hangs is ended after 50 s
-left=$({ processes reveal-collect 0 && processes reveal-collect "$uid" && processes reveal "$uid"; } | wc -l)
-echo "$jobs jobs in $lasted s: status kept $kept, output kept $output, nodes drained $drained, reports delivered $reports," \
+left=$({ processes reveal-collect 0 && processes reveal-collect "$uid" && processes reveal "$uid"; } | wc -l || true)
+reports=$(find . "$dir/small" "$dir/store" "$dir/home" -name report.json | wc -l)
+traces=0 unreadable=0
+for folder in "$dir"/store/[0-9]*; do
+  [ -n "$(find "$folder" -name '*.h5' -o -name '*.h5.part' 2>/dev/null)" ] || continue
+  traces=$((traces + 1))
+  rm -f "$folder"/report.* "$folder"/*.summary.json # the traces themselves are to be read
+  "$dir/bin/reveal" show "$folder" >"$dir/shown" 2>&1 && continue
+  unreadable=$((unreadable + 1))
+  echo "$folder: $(tail -n 1 "$dir/shown")"
+done
+echo "$jobs jobs in $lasted s: status kept $kept, output kept $output, nodes drained $drained, longest end of a job" \
+  "${longest:-0} s, reports delivered $reports, served directories with traces $traces, unreadable $unreadable," \
   "processes stopped at the end $stopped, left after 75 s $left," \
   "control groups left $(find /sys/fs/cgroup -path '*/reveal/*.f[1-4].*' -maxdepth 3 -type d | wc -l)"
-[ "$kept" = "$jobs" ] && [ "$output" = "$jobs" ] && [ "$drained" = 0 ] && [ "$left" = 0 ]
+damaged=$((${injected[trace_damaged]:-0} + ${injected[trace_cut]:-0}))
+[ "$kept" = "$jobs" ] && [ "$output" = "$jobs" ] && [ "$drained" = 0 ] && [ "$unreadable" -le "$damaged" ] && [ "$left" = 0 ]

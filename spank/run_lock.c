@@ -84,12 +84,13 @@ static void wait_for_turn(int run) {
   while (flock(run, LOCK_EX | LOCK_NB) != 0 && clock_ms(CLOCK_MONOTONIC) < end) nap();
 }
 
-/// The file of a collector that ended without removing it: it exists, and no process holds its lock.
-static bool is_crash(int run, const char* name, time_t since) {
+/// The file of a collector that ended without removing it: it exists, and no process holds its lock. A clock that was
+/// set back leaves files from the future: they count once their time has come.
+static bool is_crash(int run, const char* name, time_t since, time_t now) {
   struct stat status;
   if (name[0] < '0' || name[0] > '9') return false;
   if (fstatat(run, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
-  if (!S_ISREG(status.st_mode) || status.st_mtime < since) return false;
+  if (!S_ISREG(status.st_mode) || status.st_mtime < since || status.st_mtime > now) return false;
   const int fd = openat(run, name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
   if (fd < 0) return false;
   const bool free_lock = flock(fd, LOCK_EX | LOCK_NB) == 0;
@@ -97,11 +98,15 @@ static bool is_crash(int run, const char* name, time_t since) {
   return free_lock;
 }
 
+static int64_t boot_time(void) {
+  return (clock_ms(CLOCK_REALTIME) - clock_ms(CLOCK_BOOTTIME)) / 1000;
+}
+
 static bool breaker_is_open(int run) {
   // Whatever ran when the node went down left its file too, and did not crash.
-  const int64_t now = clock_ms(CLOCK_REALTIME);
-  const int64_t boot = (now - clock_ms(CLOCK_BOOTTIME)) / 1000;
-  const int64_t day = now / 1000 - kCrashAge;
+  const int64_t now = clock_ms(CLOCK_REALTIME) / 1000;
+  const int64_t boot = boot_time();
+  const int64_t day = now - kCrashAge;
   const int list = openat(run, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* const files = list >= 0 ? fdopendir(list) : NULL;
   if (files == NULL) {
@@ -111,7 +116,7 @@ static bool breaker_is_open(int run) {
   int crashes = 0;
   const struct dirent* file = NULL;
   for (int seen = 0; crashes < kCrashesThatOpen && seen < kMostFiles && (file = readdir(files)) != NULL; ++seen) {
-    if (is_crash(run, file->d_name, (time_t)(boot > day ? boot : day))) ++crashes;
+    if (is_crash(run, file->d_name, (time_t)(boot > day ? boot : day), (time_t)now)) ++crashes;
   }
   closedir(files);
   return crashes >= kCrashesThatOpen;
@@ -267,6 +272,11 @@ int stop_collector(const struct Settings* settings, uint32_t job, const char* no
     slurm_info("reveal: job %u: %s: the collector did not end within %d s; it will end by itself", job, node,
                settings->epilog_seconds);
   } else if (fstat(lock, &status) == 0 && status.st_nlink > 0) {
+    if (status.st_mtime < boot_time()) {
+      slurm_info("reveal: job %u: %s: the node went down while the collector ran; its recording is delivered", job,
+                 node);
+      return lock;
+    }
     slurm_info("reveal: job %u: %s: the collector crashed; %s/run/%s is kept and counts for the breaker", job, node,
                settings->spool, name);
     return lock;

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
@@ -21,13 +22,20 @@ CountedEvents::CountedEvents(const ProbeContext& context, CountingScope scope, s
       job_(context.job),
       period_ns_(context.period.count()),
       scope_(std::move(scope)),
+      online_at_start_(context.host.cpus_online),
       wanted_(std::move(wanted)),
       errors_(wanted_.size(), 0) {
+  if (scope_.kind != CountingScope::Kind::tasks) online_file_ = fs_.open("/sys/devices/system/cpu/online", 64);
   std::size_t groups = 0;
   for (const WantedEvent& each : wanted_) groups = std::max(groups, each.group + 1);
   counted_.resize(groups);
   counters_.resize(groups);
-  for (std::size_t group = 0; group < groups; ++group) sums_.emplace_back(members(group).size());
+  for (std::size_t group = 0; group < groups; ++group) sums_.push_back(no_sums(members(group).size()));
+}
+
+ScaledSums CountedEvents::no_sums(std::size_t events) const {
+  using Enabled = ScaledSums::Enabled;
+  return ScaledSums(events, scope_.kind == CountingScope::Kind::cpus ? Enabled::always : Enabled::with_the_job);
 }
 
 std::vector<std::size_t> CountedEvents::members(std::size_t group) const {
@@ -45,7 +53,9 @@ void CountedEvents::open() {
     try_out_tasks();
     tasks_ = std::make_unique<JobTasks>(fs_, *job_, [this](const PerfTarget& target) { return attach(target); });
   } else {
-    for (std::size_t group = 0; group < counters_.size(); ++group) open_group(group, files_left);
+    online_text_ = online_file_.read();
+    const std::vector<PerfTarget> targets = targets_online();
+    for (std::size_t group = 0; group < counters_.size(); ++group) open_group(group, targets, files_left);
   }
   open_ = true;
   report_files();
@@ -70,12 +80,38 @@ void CountedEvents::report_files() noexcept {
   files_reported_ = static_cast<int>(files);
 }
 
+/// The cpus of the scope, without those that have gone since; and those that were not there at the start, because the
+/// job may run on them.
+std::vector<PerfTarget> CountedEvents::targets_online() const {
+  const std::vector<int> online = parse_cpu_list(online_text_);
+  if (online.empty()) return scope_.targets;
+  const auto is_in = [](const std::vector<int>& cpus, int cpu) {
+    return std::find(cpus.begin(), cpus.end(), cpu) != cpus.end();
+  };
+  std::vector<PerfTarget> targets;
+  for (const PerfTarget& target : scope_.targets) {
+    if (is_in(online, target.cpu)) targets.push_back(target);
+  }
+  for (const int cpu : online) {
+    if (!is_in(online_at_start_, cpu)) targets.push_back({.cpu = cpu, .cgroup_fd = scope_.cgroup.get()});
+  }
+  return targets;
+}
+
+/// The kernel takes the events of a cpu that goes away off it for good: read afterwards they stand still, also once the
+/// cpu has come back. https://docs.kernel.org/core-api/cpu_hotplug.html
+void CountedEvents::open_again_after_hotplug() {
+  if (scope_.kind == CountingScope::Kind::tasks) return;
+  const std::string_view online = online_file_.read();
+  if (!online.empty() && online != online_text_) open();
+}
+
 // An event that the first cpu refuses is left out everywhere; a group that some cpu refuses would be no sum.
-void CountedEvents::open_group(std::size_t group, std::size_t& files_left) {
+void CountedEvents::open_group(std::size_t group, std::span<const PerfTarget> targets, std::size_t& files_left) {
   std::vector<std::size_t>& counted = counted_[group];
   counted.clear();
   for (const std::size_t event : members(group)) errors_[event] = 0;
-  for (const PerfTarget& target : scope_.targets) {
+  for (const PerfTarget& target : targets) {
     CounterGroup counters(target);
     for (const std::size_t event : counters_[group].empty() ? members(group) : counted) {
       const int error = files_left == 0 ? EMFILE : counters.add(scope_.open, wanted_[event].event, scope_.user_only);
@@ -96,7 +132,7 @@ void CountedEvents::open_group(std::size_t group, std::size_t& files_left) {
     counters.start();
     counters_[group].push_back(std::move(counters));
   }
-  if (sums_[group].events() != counted.size()) sums_[group] = ScaledSums(counted.size());
+  if (sums_[group].events() != counted.size()) sums_[group] = no_sums(counted.size());
 }
 
 // On our own process, which always exists.
@@ -144,6 +180,7 @@ void CountedEvents::sample() {
     --ticks_left_out_;
     return;
   }
+  open_again_after_hotplug();
   const std::int64_t begin = read_clock(CLOCK_THREAD_CPUTIME_ID);
   const std::vector<std::size_t> gone = tasks_ != nullptr ? tasks_->update() : std::vector<std::size_t>();
   known_ = read_all() && (tasks_ == nullptr || tasks_->attached());

@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/kernel_text/kernel_tree.h"
 #include "core/pmu/counter_group.h"
 #include "core/pmu/counting_scope.h"
 #include "core/pmu/job_tasks.h"
@@ -22,7 +24,7 @@ class CountedEvents {
  public:
   CountedEvents(const ProbeContext& context, CountingScope scope, std::vector<WantedEvent> wanted);
 
-  /// Opens every event that can be opened; error() is about the rest.
+  /// Opens every event that can be opened, on the cpus that are online; error() is about the rest.
   void open();
   void close() noexcept;
   [[nodiscard]] bool is_open() const noexcept { return open_; }
@@ -46,8 +48,11 @@ class CountedEvents {
   static constexpr double kMostOfTheTime = 0.01;
 
  private:
+  [[nodiscard]] ScaledSums no_sums(std::size_t events) const;
   [[nodiscard]] std::vector<std::size_t> members(std::size_t group) const;
-  void open_group(std::size_t group, std::size_t& files_left);
+  [[nodiscard]] std::vector<PerfTarget> targets_online() const;
+  void open_again_after_hotplug();
+  void open_group(std::size_t group, std::span<const PerfTarget> targets, std::size_t& files_left);
   void try_out_tasks();
   int attach(const PerfTarget& target);
   void add_tasks();
@@ -58,6 +63,9 @@ class CountedEvents {
   const Job* job_;
   std::int64_t period_ns_;
   CountingScope scope_;
+  std::vector<int> online_at_start_;
+  KernelFile online_file_;   // not for tasks, whose events move from cpu to cpu with them
+  std::string online_text_;  // when the events were opened
   std::vector<WantedEvent> wanted_;
   std::vector<int> errors_;                          // per requested event
   std::vector<std::vector<std::size_t>> counted_;    // per group: the requested events it counts

@@ -93,7 +93,10 @@ void ScaledSums::begin(std::size_t groups) noexcept {
 void ScaledSums::add(std::size_t group, const GroupReading& now) noexcept {
   now_[group] = now;
   const GroupReading& last = last_[group];
-  if (now.enabled_ns <= last.enabled_ns) return;  // the cgroup or the task had no cpu: nothing to count
+  if (now.enabled_ns <= last.enabled_ns) {  // the cgroup or the task had no cpu: nothing to count
+    if (enabled_ == Enabled::always) share_ = 0;
+    return;
+  }
   const auto enabled = static_cast<double>(now.enabled_ns - last.enabled_ns);
   const double share = std::min(1.0, static_cast<double>(now.running_ns - last.running_ns) / enabled);
   share_ = share_ < 0 ? share : std::min(share_, share);

@@ -50,7 +50,11 @@ class CounterGroup {
 /// trace then has one missing increment (hdf5schema/row_buffer.h).
 class ScaledSums {
  public:
-  explicit ScaledSums(std::size_t events) : totals_(events, 1), growth_(events) {}
+  /// Events of a job are enabled while it has a cpu, events of a cpu always: those that are not have lost their cpu.
+  enum class Enabled : std::uint8_t { with_the_job, always };
+
+  explicit ScaledSums(std::size_t events, Enabled enabled = Enabled::with_the_job)
+      : enabled_(enabled), totals_(events, 1), growth_(events) {}
 
   /// Call it after read() of the groups. New groups come at the end of the list, and have counted from zero.
   void follow(std::span<const CounterGroup> groups) noexcept;
@@ -70,6 +74,7 @@ class ScaledSums {
   [[nodiscard]] double counted_share() const noexcept { return share_; }
 
  private:
+  Enabled enabled_;
   std::vector<std::int64_t> totals_;
   std::vector<double> growth_;
   std::vector<GroupReading> last_, now_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "core/job/cpu_set.h"
 #include "core/kernel_text/key_index.h"
 #include "core/sampler/diffed_text.h"
 #include "core/sampler/pace.h"
@@ -92,20 +93,30 @@ class CpuProbe final : public Probe {
  private:
   void parse() {
     cpus_.rewind();
+    CpuSet online;
     std::string_view rest = text_.parse();
     std::string_view line;
     while (next_line(rest, line)) {
       const std::string_view key = cut_word(line);
       if (key.size() > 3 && key.substr(0, 3) == "cpu") {
-        parse_cpu(key, line);
+        online.insert(parse_cpu(key, line));
       } else if (!parse_total(key, line, activity_, kActivityKeys) &&
                  !parse_total(key, line, run_queue_, kRunQueueKeys)) {
         text_.ignore(line);
       }
     }
+    follow(online);
   }
 
-  void parse_cpu(std::string_view key, std::string_view line) {
+  /// A cpu that is offline has no line.
+  void follow(const CpuSet& online) {
+    if (online.size() == 0 || online == online_) return;
+    if (online_.size() > 0) context_.sink.event("cpus", "cpus_online", online.list());
+    online_ = online;
+  }
+
+  /// Returns its number.
+  int parse_cpu(std::string_view key, std::string_view line) {
     const std::size_t known = cpus_.find(key);
     if (known == KeyIndex::kUnknown) {
       cpus_.add(key);
@@ -115,10 +126,11 @@ class CpuProbe final : public Probe {
     for (std::size_t column = 0; column < kColumns; ++column) {
       const std::string_view word = cut_word(line);
       std::int64_t ticks = 0;
-      if (!parse_counter(word, ticks)) return;
+      if (!parse_counter(word, ticks)) return cpu;
       const std::int32_t channel = times_.set(column, cpu, scaled(ticks, context_.host.tick_ns));
       if (!times_.summarised()) text_.set(word, times_.family(), channel, context_.host.tick_ns);
     }
+    return cpu;
   }
 
   template <std::size_t Size>
@@ -139,6 +151,7 @@ class CpuProbe final : public Probe {
   Family& run_queue_;
   KeyIndex cpus_;
   std::vector<int> numbers_;
+  CpuSet online_;
 };
 
 std::unique_ptr<Probe> open_cpu(const ProbeContext& context) {

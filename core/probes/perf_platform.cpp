@@ -48,7 +48,7 @@ class PlatformEvents final : public Probe {
       for (const PlatformEvent* event : place.events) {
         place.channels.push_back(channel_of(*event));
       }
-      place.sums = ScaledSums(place.events.size());
+      place.sums = ScaledSums(place.events.size(), ScaledSums::Enabled::always);
     }
   }
 

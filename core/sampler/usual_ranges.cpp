@@ -107,7 +107,8 @@ bool UsualRanges::is_unusual(const Window& window) const noexcept {
 }
 
 void UsualRanges::begin_interval(const Window& window) noexcept {
-  open_ = {.begin_utc_ns = window_begin_.utc_ns};
+  open_ = {};
+  began_ns_ = window_begin_.monotonic_ns;
   began_with_ = window.beyond;
   for (WatchedFamily& watched : families_) {
     for (Watched& channel : watched.channels) channel.at_begin = channel.outside;
@@ -118,6 +119,7 @@ void UsualRanges::follow(const Window& window, const TickTime& time, const Proce
   if (is_unusual(window)) {
     if (unusual_windows_++ == 0) begin_interval(window);
     open_.end_utc_ns = time.utc_ns;
+    open_.begin_utc_ns = time.utc_ns - (time.monotonic_ns - began_ns_);  // the wall clock may have been set since
     open_.of_channels = window.moving;
     open_.channels = std::max(open_.channels, window.beyond);
     if (window.ranges > open_.ranges) {

@@ -89,6 +89,7 @@ class UsualRanges {
   TickTime window_begin_;
   int unusual_windows_ = 0;  // in a row
   int began_with_ = 0;       // counters outside in the first of them
+  std::int64_t began_ns_ = 0;
   UnusualInterval open_;
 
   mutable std::mutex mutex_;  // for the two below; held while they are copied

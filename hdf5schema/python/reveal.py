@@ -57,6 +57,20 @@ def job(directory, *patterns):
     return frame
 
 
+def _median(offsets):
+    return numpy.sort(offsets)[(len(offsets) - 1) // 2]
+
+
+def _offset(offsets, errors):
+    """As hdf5schema/utc_offset.h: a wall clock that was set during the job does not move the times."""
+    usual = offsets[0] if len(offsets) == 2 else _median(offsets)
+    steps = numpy.flatnonzero(numpy.abs(numpy.diff(offsets)) > 50_000_000) + 1
+    stretches = list(zip(numpy.split(offsets, steps), (part.min() for part in numpy.split(errors, steps))))
+    longest = next(error for part, error in stretches if usual in part)
+    best, least = min(stretches, key=lambda each: each[1])
+    return _median(best) if least < longest // 2 else usual
+
+
 class Trace:
     def __init__(self, path):
         path = str(path)
@@ -70,9 +84,8 @@ class Trace:
         self._families = []
         self.file.visititems(lambda _, item: self._families.append(item) if "kind" in item.attrs else None)
         clock = self.file["clock"][:]
-        if len(clock):  # the median: a wall clock that was set during the job does not move the times
-            offsets = numpy.sort(clock["utc_ns"] - clock["monotonic_ns"])
-            self._offset = offsets[0 if len(clock) == 2 else (len(offsets) - 1) // 2]
+        if len(clock):
+            self._offset = _offset(clock["utc_ns"] - clock["monotonic_ns"], clock["max_error_ns"])
         else:
             first = min((family.file[f"/{_plain(family.attrs['time'])}"][0] for family in self._families
                          if len(family.file[f"/{_plain(family.attrs['time'])}"])), default=0)

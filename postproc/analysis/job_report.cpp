@@ -301,6 +301,45 @@ void note_unrecorded_time(const std::vector<NodeSummary>& summaries, Report& rep
   add_problems(notes, report);
 }
 
+/// Nodes that recorded at another time than most of them, by their clocks: then the job's begin and end are not those
+/// of one node, and its length is no run time.
+std::vector<InputProblem> recordings_apart(const std::vector<NodeSummary>& summaries) {
+  constexpr std::int64_t kApart = 10 * kSecond;
+  constexpr std::size_t kMostTold = 20;
+  std::vector<const NodeSummary*> order;
+  order.reserve(summaries.size());
+  for (const NodeSummary& summary : summaries) order.push_back(&summary);
+  const auto begin_of = [](const NodeSummary* summary) { return summary->part.job.begin_utc_ns; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const NodeSummary* a, const NodeSummary* b) { return begin_of(a) < begin_of(b); });
+  std::vector<std::span<const NodeSummary* const>> groups;  // of recordings that overlap
+  std::int64_t end = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const bool apart = i == 0 || begin_of(order[i]) - end > kApart;
+    if (apart)
+      groups.emplace_back(order.begin() + static_cast<std::ptrdiff_t>(i),
+                          order.begin() + static_cast<std::ptrdiff_t>(i));
+    groups.back() = {groups.back().data(), groups.back().size() + 1};
+    end = std::max(apart ? 0 : end, order[i]->part.job.end_utc_ns);
+  }
+  const auto most =
+      std::max_element(groups.begin(), groups.end(), [](const auto& a, const auto& b) { return a.size() < b.size(); });
+  std::vector<InputProblem> told;
+  for (auto group = groups.begin(); group != groups.end(); ++group) {
+    for (const NodeSummary* one : *group) {
+      if (group == most || told.size() == kMostTold) continue;
+      const auto later = static_cast<double>(begin_of(one) - begin_of(most->front())) * 1e-9;
+      const std::string others =
+          most->size() == 1 ? "that of " + most->front()->node : fmt::format("those of {} nodes", most->size());
+      told.push_back(
+          {one->node, fmt::format("its recording begins {} {} {}, without a common time: its clock was wrong, or "
+                                  "it recorded at another time",
+                                  duration(std::abs(later)), later < 0 ? "before" : "after", others)});
+    }
+  }
+  return told;
+}
+
 /// Keeps one trace for each node: the longest, and a closed one before a cut one of the same length.
 void drop_duplicates(std::vector<NodeSummary>& summaries, std::vector<InputProblem>& problems) {
   std::stable_sort(summaries.begin(), summaries.end(), [](const NodeSummary& a, const NodeSummary& b) {
@@ -560,6 +599,7 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
   name_nodes(summaries, findings);
   if (!report.totals.empty()) report.totals.insert(report.totals.begin(), whole_job(report.totals));
   add_problems(problems, report);
+  add_problems(recordings_apart(summaries), report);
   std::vector<const NodeProfile*> profiles;
   for (const NodeSummary& summary : summaries) {
     if (!summary.profile.channels.empty()) profiles.push_back(&summary.profile);

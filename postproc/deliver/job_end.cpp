@@ -53,6 +53,7 @@ class EndOfNode {
   int run() {
     config_.read_file(end_.config, ConfigOwner::site);
     SlurmJob known = slurm_job_of_environment(end_.job, process_environment);
+    restart_ = known.place.restart;
     if (const passwd* user = ::getpwuid(::geteuid()); user != nullptr) {
       known.place.home = user->pw_dir;
       known.place.user = user->pw_name;
@@ -165,7 +166,7 @@ class EndOfNode {
   [[nodiscard]] JobNames ask(JobNames names, const JobNames& known) const {
     const std::string answer = query_controller(end_.job, kControllerLimit);
     if (answer.empty()) add_recorded_names(names, end_.spool);
-    add_controller_answer(names, answer);
+    add_controller_answer(names, answer, restart_);
     if (names.name.empty()) names.name = known.name;
     if (names.array_job.empty()) {
       names.array_job = known.array_job;
@@ -270,6 +271,7 @@ class EndOfNode {
   MailSettings mail_settings_;
   std::vector<std::string> mail_problems_;
   ExpectedTask expected_;
+  int restart_ = 0;
   bool reported_ = false;
   bool submitted_ = false;    // the report job
   bool mails_array_ = false;  // the reports of its other tasks were read

@@ -83,7 +83,7 @@ std::string query(std::uint32_t id) {
       number(text, "het_job", job.het_job_id);
       number(text, "het_offset", job.het_job_offset);
     }
-    // The number of restarts is left out: at a requeue the controller already counts the run that is to come.
+    number(text, "restarts", job.restart_cnt);  // at a requeue, the run that is to come is counted already
     line(text, "name", job.name);
     line(text, "account", job.account);
     line(text, "partition", job.partition);

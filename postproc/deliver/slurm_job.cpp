@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/program_name.h"
@@ -97,8 +98,11 @@ void add_recorded_names(JobNames& names, const std::filesystem::path& spool) {
   }
 }
 
-void add_controller_answer(JobNames& names, const std::string& answer) {
+void add_controller_answer(JobNames& names, const std::string& answer, int restart) {
   std::string_view rest = answer;
+  std::int64_t newest = 0;
+  std::optional<int> exit_code;
+  std::vector<std::string> nodes;
   std::string_view row;
   while (next_line(rest, row)) {
     const std::size_t blank = std::min(row.find(' '), row.size());
@@ -107,9 +111,18 @@ void add_controller_answer(JobNames& names, const std::string& answer) {
     for (const TextField& field : kTextFields) {
       if (key == field.key) names.*field.member = value;
     }
-    if (key == "wait_status") names.exit_code = exit_code_of(static_cast<int>(parse_int(value).value_or(0)));
-    if (key == "nodes") names.nodes = expand_node_list(value);
+    if (key == "wait_status") exit_code = exit_code_of(static_cast<int>(parse_int(value).value_or(0)));
+    if (key == "nodes") nodes = expand_node_list(value);
+    if (key == "restarts") newest = parse_int(value).value_or(0);
   }
+  if (newest > restart) {
+    // A Slurm that does not tell the prolog of restarts lets the newest run pass for an earlier one.
+    const bool goes_on = names.state == "PENDING" || names.state == "RUNNING" || names.state == "SUSPENDED";
+    names.state = goes_on ? "REQUEUED" : "";
+    return;
+  }
+  if (exit_code) names.exit_code = exit_code;
+  if (!nodes.empty()) names.nodes = std::move(nodes);
 }
 
 JobPlace place_of_one_node(JobPlace place, const JobNames& names) {

@@ -47,8 +47,8 @@ struct SlurmJob {
 void add_recorded_names(JobNames& names, const std::filesystem::path& spool);
 
 /// Fills the members that the environment did not have. `answer` are lines "key value" as query_controller() gives
-/// them.
-void add_controller_answer(JobNames& names, const std::string& answer);
+/// them. The controller knows the newest run of a job: neither state nor exit code of a run before a requeue.
+void add_controller_answer(JobNames& names, const std::string& answer, int restart = 0);
 
 /// The place of a job on one node, which need not agree with others: the controller's answer replaces it.
 [[nodiscard]] JobPlace place_of_one_node(JobPlace place, const JobNames& names);

@@ -48,7 +48,8 @@ constexpr std::string_view kCollectorEvents[] = {"begin",         "end",
                                                  "rows_lost",     "channels_refused",
                                                  "counter_reset", "probe_lost",
                                                  "slow_call",     "answering",
-                                                 "not_answering", "job_look_failed"};
+                                                 "not_answering", "job_look_failed",
+                                                 "cpus_online"};
 
 /// Forms of settings that hold no name.
 constexpr ConfigForm kPlainForms[] = {ConfigForm::names, ConfigForm::truth, ConfigForm::whole,  ConfigForm::number,

@@ -165,7 +165,11 @@ void LiveTrace::read_trace(const std::filesystem::path& path) {
         first_ns = family.time_ns.front();
     }
     if (first_ns > 0) {
-      offset_ns_ = utc_offset_ns(reader.clocks(), header_, first_ns);
+      const std::vector<ClockPair> clocks = reader.clocks();
+      offset_ns_ = utc_offset_ns(clocks, header_, first_ns);
+      // The wall clock may have been set since.
+      begin_ns_ =
+          header_.begin_utc_ns - (clocks.empty() ? offset_ns_ : clocks.front().utc_ns - clocks.front().monotonic_ns);
       opened_ = true;
     }
   }

@@ -48,6 +48,8 @@ class LiveTrace {
   void name_programs(EventSpan at, std::span<Channel> channels);
   /// The events with the newest collectives of processes (last_collectives.h). Reads the events that were flushed, too.
   [[nodiscard]] std::span<const Event> collective_events();
+  /// The begin of the recording on the steady clock; its rows may begin later.
+  [[nodiscard]] std::int64_t begin_ns() const { return begin_ns_; }
   [[nodiscard]] std::int64_t utc_minus_monotonic_ns() const { return offset_ns_; }
   [[nodiscard]] std::int64_t utc_of(std::int64_t monotonic_ns) const { return monotonic_ns + offset_ns_; }
   [[nodiscard]] std::optional<LiveBlock> block(std::int64_t until_ns = 0,
@@ -68,7 +70,8 @@ class LiveTrace {
   LiveRowsReader early_;
   RowStore rows_;
   TraceHeader header_;
-  std::int64_t offset_ns_ = 0;  // utc - monotonic, of the first clock pair: times do not move when a clock is set
+  std::int64_t offset_ns_ = 0;  // utc - monotonic, as utc_offset_ns() has it: times do not move when a clock is set
+  std::int64_t begin_ns_ = 0;
   bool opened_ = false;
   bool answered_ = false;  // the collector shows its rows
   bool marked_ = false;

@@ -80,7 +80,7 @@ NodeView WatchedNode::view(std::size_t meter_values) const {
                 .meters = {}};
   if (newest > 0) {
     view.heard_utc_ns = trace_.utc_of(newest);
-    view.seconds = static_cast<double>(view.heard_utc_ns - header.begin_utc_ns) * 1e-9;
+    view.seconds = static_cast<double>(newest - trace_.begin_ns()) * 1e-9;
   }
   for (std::size_t i = 0; i < meters().size(); ++i) {
     const std::deque<double>& values = history_[i];

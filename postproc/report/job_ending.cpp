@@ -39,6 +39,7 @@ constexpr State kJobStates[] = {
     {"NODE_FAIL", "was ended by the failure of a node"},
     {"BOOT_FAIL", "was ended because a node did not boot"},
     {"PREEMPTED", "was preempted"},
+    {"REQUEUED", "was ended and queued again"},
 };
 
 const State* state_of(const ReportJob& job) {

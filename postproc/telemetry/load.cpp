@@ -11,14 +11,14 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/text.h"
+#include "hdf5schema/utc_offset.h"
 #include "postproc/telemetry/trace_stream.h"
+#include "postproc/words/quantity.h"
 
 namespace reveal {
 namespace {
 
 constexpr std::size_t kMostLossNotes = 5;
-/// An offset that moves by more than this between pairs shows a wall clock that was set, not one that drifts.
-constexpr std::int64_t kClockStepNs = 50'000'000;
 
 struct Loss {
   std::string_view code;
@@ -67,8 +67,8 @@ void note_clock(const std::vector<ClockPair>& clocks, NodeTrace& trace) {
         (clocks[i].utc_ns - clocks[i].monotonic_ns) - (clocks[i - 1].utc_ns - clocks[i - 1].monotonic_ns);
     if (std::abs(moved) <= kClockStepNs) continue;
     trace.notes.push_back(
-        fmt::format("the wall clock was set {} by {:.1f} s during the job; times are those of the steady clock",
-                    moved < 0 ? "back" : "forward", std::abs(static_cast<double>(moved)) * 1e-9));
+        fmt::format("the wall clock was set {} by {} during the job; times are those of the steady clock",
+                    moved < 0 ? "back" : "forward", duration(std::abs(static_cast<double>(moved)) * 1e-9)));
   }
 }
 

@@ -113,6 +113,8 @@ void TraceStream::Impl::open(const std::filesystem::path& path) {
   const JoinedFamily* pace = pace_of(source->families());
   if (pace == nullptr) {
     telemetry.begin_utc_ns = trace.header.begin_utc_ns;
+    const std::int64_t first_event = trace.events.empty() ? 0 : trace.events.front().time_ns;
+    trace.utc_minus_monotonic_ns = utc_offset_ns(clocks, trace.header, first_event);
     trace.notes.emplace_back("the trace holds fewer than two samples");
     return;
   }

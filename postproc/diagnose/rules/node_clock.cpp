@@ -1,6 +1,7 @@
 // The node's wall clock is not synchronised: times of several nodes cannot be laid side by side.
 #include <spdlog/fmt/fmt.h>
 
+#include <charconv>
 #include <cmath>
 
 #include "hdf5schema/basics/clocks.h"
@@ -25,6 +26,37 @@ void demand_several_nodes(const RuleContext& context) {
   if (*nodes < 2) throw Unavailable("the job ran on one node; this needs two or more");
 }
 
+/// The farthest jump of the wall clock that the collector saw, in seconds: "+10800.000 s"; 0 where there was none.
+double farthest_step(const RuleContext& context) {
+  double farthest = 0;
+  for (const Event& event : context.events) {
+    if (event.code != "clock_step") continue;
+    const std::size_t sign = event.text.starts_with('+') ? 1 : 0;
+    double step = 0;
+    std::from_chars(event.text.data() + sign, event.text.data() + event.text.size(), step);
+    if (std::abs(step) > std::abs(farthest)) farthest = step;
+  }
+  return farthest;
+}
+
+void describe_step(const RuleContext& context, double step, Finding& finding) {
+  finding.confidence = Confidence::certain;
+  finding.evidence.push_back(fact(context, "clock.step", "", "farthest step", step, 0, "s"));
+  finding.sentence = fmt::format("The clock of {} was set {} by {} during {}.", context.telemetry.node,
+                                 step < 0 ? "back" : "forward", duration(std::abs(step)), context.watched());
+}
+
+void describe_error(const RuleContext& context, bool alone, double error, double offset, Finding& finding) {
+  finding.confidence = alone ? Confidence::likely : Confidence::certain;
+  finding.evidence.push_back(snapshot_fact(context, alone ? "clock_state.max_error_ns" : "clock_state.offset_ns", "",
+                                           alone ? error : offset, 0, "ns"));
+  finding.sentence =
+      alone ? fmt::format("The clock of {} is not synchronised: the kernel estimates its error at up to {}.",
+                          context.telemetry.node, quantity(error, "ns"))
+            : fmt::format("The clock of {} is {} off, and still being corrected.", context.telemetry.node,
+                          quantity(offset, "ns"));
+}
+
 std::vector<Finding> check(const RuleContext& context) {
   const std::string synchronised = context.snapshot_value("clock.synchronised");
   if (synchronised.empty()) throw Unavailable("not measured: clock.synchronised");
@@ -34,20 +66,19 @@ std::vector<Finding> check(const RuleContext& context) {
   // chrony without rtcsync leaves the flag as it is, and gives the kernel a small error all the same.
   const bool alone = synchronised == "no" && error >= context.threshold("min_error") * kSecond;
   const double most = context.threshold("max_offset") * kSecond;
-  if (!alone && !(offset > most)) return {};
+  const double step = farthest_step(context);
+  const bool stepped = std::abs(step) > context.threshold("max_offset");
+  if (!stepped && !alone && !(offset > most)) return {};
 
   Finding finding = context.finding();
   finding.severity = Severity::notice;
-  finding.confidence = alone ? Confidence::likely : Confidence::certain;
   finding.intervals = {context.span(0, context.telemetry.samples)};
   finding.impact.how = "none for the job: the times in reports and logs of several nodes may not match";
-  finding.evidence.push_back(snapshot_fact(context, alone ? "clock_state.max_error_ns" : "clock_state.offset_ns", "",
-                                           alone ? error : offset, 0, "ns"));
-  finding.sentence =
-      alone ? fmt::format("The clock of {} is not synchronised: the kernel estimates its error at up to {}.",
-                          context.telemetry.node, quantity(error, "ns"))
-            : fmt::format("The clock of {} is {} off, and still being corrected.", context.telemetry.node,
-                          quantity(offset, "ns"));
+  if (stepped) {
+    describe_step(context, step, finding);
+  } else {
+    describe_error(context, alone, error, offset, finding);
+  }
   finding.runner_up = {"cpu.clocksource_not_tsc", "a clock that is slow to read: it is reported separately"};
   return {finding};
 }
@@ -56,7 +87,7 @@ const RegisteredRule kRule{{
     .id = "node.clock_drift",
     .title = "The node's clock is not synchronised",
     .looks_for = "A wall clock that is not synchronised according to the kernel (clock.synchronised, clock_state.*), "
-                 "in jobs of several nodes.",
+                 "or that was set while the job ran (event clock_step), in jobs of several nodes.",
     .kind = FindingKind::audit,
     .states = Stated::fact,
     .subsystem = Subsystem::process,
@@ -66,7 +97,7 @@ const RegisteredRule kRule{{
     .checks_node = true,
     .thresholds = {{"min_error", 4, "s",
                     "error estimated by the kernel from which the clock counts as not synchronised"},
-                   {"max_offset", 0.01, "s", "largest known offset of the clock that is not reported"}},
+                   {"max_offset", 0.01, "s", "largest known offset or step of the clock that is not reported"}},
     .user_remedy =
         {"timedatectl | grep synchronized   # on {node}; the host may synchronise the clock of a virtual machine"},
     .admin_remedy = {"systemctl enable --now chronyd   # changes the node, also after a boot: synchronises its clock; "

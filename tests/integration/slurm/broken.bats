@@ -148,9 +148,15 @@ install_stub() {
   [ "$(wc -l <"$DIR/started/crashes")" = 3 ] || problem "$(wc -l <"$DIR/started/crashes") starts instead of 3"
   note row_started "3 of 5"
   grep -q -- "spool-janitor --reset-breaker $DIR/spool" "$DIR"/slurmd-m1.log || problem "the log does not say how to reset it"
+  touch -d '+2 hours' "$DIR"/spool/run/[0-9]* # the clock was set back since
+  run_job m1 0.3
+  [ "$(wc -l <"$DIR/started/crashes")" = 4 ] || problem "crashes of a time that has not come open the breaker"
+  touch "$DIR"/spool/run/[0-9]*
+  run_job m1 0.3
+  [ "$(wc -l <"$DIR/started/crashes")" = 4 ] || problem "the breaker does not open again"
   bash "${REVEAL_JANITOR:-$here/../../../site-config/spool-janitor}" --reset-breaker "$DIR/spool" || problem "it cannot be reset"
   run_job m1 0.3
-  [ "$(wc -l <"$DIR/started/crashes")" = 4 ] || problem "the breaker does not close again"
+  [ "$(wc -l <"$DIR/started/crashes")" = 5 ] || problem "the breaker does not close again"
   nothing_left_but_locks "$id"
   no_report
   verdict

@@ -3,7 +3,7 @@
 # everything in one directory. The nodes share one kernel: good for the life cycle, void for comparing nodes.
 #
 #   cluster.sh start DIR [PLUGIN-ARGUMENT...]  start it; an argument given here replaces the default of the same key
-#   cluster.sh slurmd DIR NODE                 start one slurmd again, after a test has killed it
+#   cluster.sh slurmd DIR NODE [OPTION...]     start one slurmd again, after a test has killed it
 #   cluster.sh kill DIR NODE                   kill -9 the slurmd of a node
 #   cluster.sh stop DIR                        stop it; exit status 1 and a list if anything of reveal was still running
 #
@@ -235,17 +235,18 @@ start_munged() {
     --key-file="$dir/munge/key" --pid-file="$dir/munge/pid" --log-file="$dir/munge/log" --seed-file="$dir/munge/seed") ||
     die "munged does not start: $(tail -n 3 "$dir/munge/log" "$dir/daemons.out")"
 }
-start_slurmd() {
-  local conf=$SLURM_CONF
-  if [ -e "$dir/plugstack-$1.conf" ]; then
-    conf=$dir/slurm-$1.conf
-    sed "s|^PlugStackConfig=.*|PlugStackConfig=$dir/plugstack-$1.conf|" "$SLURM_CONF" >"$conf"
+start_slurmd() { # start_slurmd NODE [OPTION...]
+  local conf=$SLURM_CONF node=$1
+  shift
+  if [ -e "$dir/plugstack-$node.conf" ]; then
+    conf=$dir/slurm-$node.conf
+    sed "s|^PlugStackConfig=.*|PlugStackConfig=$dir/plugstack-$node.conf|" "$SLURM_CONF" >"$conf"
   fi
   local with_home=()
   # shellcheck disable=SC2016
   [ -z "${CLUSTER_HOME:-}" ] ||
     with_home=(unshare --mount bash -c 'mount --bind "$0" "$1" && shift && exec "$@"' "$dir/home" "$CLUSTER_HOME")
-  (quietly "${with_home[@]}" env SLURM_CONF="$conf" slurmd -N "$1" -f "$conf") || die "slurmd of $1 does not start: $(tail -n 3 "$dir/daemons.out")"
+  (quietly "${with_home[@]}" env SLURM_CONF="$conf" slurmd -N "$node" -f "$conf" "$@") || die "slurmd of $node does not start: $(tail -n 3 "$dir/daemons.out")"
 }
 all_idle() { [ "$(sinfo -h -N -o %t 2>/dev/null | sort -u)" = idle ]; }
 
@@ -368,7 +369,7 @@ stop() {
 case $action in
   start) start "$@" ;;
   stop) stop ;;
-  slurmd) start_slurmd "${1:?NODE}" ;;
+  slurmd) start_slurmd "${1:?NODE}" "${@:2}" ;;
   kill) kill_slurmd "${1:?NODE}" ;;
   *) usage ;;
 esac

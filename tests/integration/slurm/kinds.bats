@@ -182,6 +182,7 @@ teardown_file() { cluster_stop; }
   report "$work/reveal-$id-r1" "$id" n1 n2
   report "$work/reveal-$single" "$single" n3
   report "$work/reveal-$single-r1" "$single" n3
+  grep -q '"state": "REQUEUED"' "$work/reveal-$single/report.json" || problem "the first run has the state of the next one"
   nothing_left "$id"
   nothing_left "$single"
   verdict

@@ -75,6 +75,15 @@ TEST(ScaledSums, CountNothingOfAJobThatHadNoCpu) {
   EXPECT_DOUBLE_EQ(sums.counted_share(), -1);
 }
 
+TEST(ScaledSums, AreMissingWhereACpuIsNoLongerCounted) {
+  ScaledSums sums(1, ScaledSums::Enabled::always);
+  tick(sums, {{100, 100, {10}}, {100, 100, {20}}});
+  EXPECT_EQ(sums.total(0), 31);
+  tick(sums, {{200, 200, {15}}, {100, 100, {20}}});
+  EXPECT_EQ(sums.total(0), kMissing);
+  EXPECT_DOUBLE_EQ(sums.counted_share(), 0);
+}
+
 TEST(ScaledSums, KeepWhatAGroupCountedThatIsTakenOut) {
   ScaledSums sums(1);
   tick(sums, {{100, 100, {10}}, {100, 100, {20}}});

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "hdf5schema/basics/clocks.h"
+#include "hdf5schema/trace_reader.h"
 #include "tests/unit/core/test_host.h"
 
 namespace reveal::tests::cpu_test {
@@ -46,6 +48,37 @@ TEST(Cpu, GivesALaterCpuAChannelAndAVanishedOneNothing) {
   bench.sample();
   EXPECT_EQ(bench.value("cpu/times", "cpu.user", "cpu0"), kMissing);
   EXPECT_EQ(bench.value("cpu/times", "cpu.user", "cpu7"), 60'000'000);
+}
+
+TEST(Cpu, TellsOnceWhichCpusAreOnlineWhenOneGoesOrComes) {
+  const TestHost host;
+  const auto show = [&host](const std::string& cpus) {
+    std::string text = "cpu  9 0 0 0 0 0 0 0 0 0\n";
+    for (const char cpu : cpus) text += std::string("cpu") + cpu + " 1 0 0 0 0 0 0 0 0 0\n";
+    host.write("/proc/stat", text + "ctxt 777\n");
+  };
+  show("0123");
+  const std::filesystem::path path = host.root() / "n01.h5";
+  {
+    TraceWriter writer(path, {.node = "n01", .interval = std::chrono::seconds(1)}, {.waits = true});
+    TraceSink sink(&writer);
+    KernelTree fs(host.root());
+    fs.limit_kept_files(0);
+    Sampler sampler(fs, sink, {.interval = std::chrono::seconds(1), .probes = {"cpu"}}, {kSecond, kSecond});
+    sampler.look_first();
+    writer.start();
+    std::int64_t second = 1;
+    for (const char* cpus : {"0123", "023", "023", "", "023", "0123"}) {
+      show(cpus);
+      sampler.sample({.time = {.monotonic_ns = ++second * kSecond}, .number = second});
+    }
+    sampler.close();
+    writer.close();
+  }
+  std::vector<std::string> told;
+  for (const Event& event : TraceReader(path).events())
+    told.push_back(event.object + ' ' + event.code + ' ' + event.text);
+  EXPECT_EQ(told, (std::vector<std::string>{"cpus cpus_online 0,2-3", "cpus cpus_online 0-3"}));
 }
 
 TEST(Cpu, IsAbsentWithAReasonWhereItsTextIsMissing) {

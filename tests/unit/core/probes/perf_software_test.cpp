@@ -1,4 +1,5 @@
 // Counting for real, with the events every kernel has, in all three scopes; and every way in which it is refused.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/filter.h>
 #include <linux/perf_event.h>
@@ -16,6 +17,7 @@
 #include "core/pmu/counted_events.h"
 #include "hdf5schema/basics/child_process.h"
 #include "tests/unit/core/live_probe.h"
+#include "tests/unit/core/test_host.h"
 #include "tests/unit/core/work_process.h"
 
 namespace reveal::tests::perf_software_test {
@@ -216,6 +218,38 @@ TEST(PerfCounting, IsMissingWhileItIsClosedAndBeginsAnew) {
     counted = static_cast<double>(tree.events().total(0) - until_now) / static_cast<double>(done.cpu_ns);
   }
   EXPECT_GE(counted, 0.95);
+}
+
+TEST(PerfCounting, IsOpenedAgainOnTheCpusThatAreOnline) {
+  const TestHost machine;
+  KernelTree fs(machine.root());
+  fs.limit_kept_files(0);
+  const Host host = Host::look(fs);
+  TraceSink sink;
+  std::vector<int> opened;
+  CountingScope scope{.kind = CountingScope::Kind::cpus};
+  scope.targets = {{.cpu = 0}, {.cpu = 1}};
+  scope.open = [&opened](const PerfRequest& request) {
+    opened.push_back(request.target.cpu);
+    return PerfOpened{Descriptor(::open("/dev/null", O_RDONLY | O_CLOEXEC)), 0};
+  };
+  CountedEvents events({.fs = fs, .host = host, .sink = sink, .period = std::chrono::hours(1)}, std::move(scope),
+                       {{.event = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK}}});
+  const auto opened_at_next_sample = [&](const char* online) {
+    machine.write("/sys/devices/system/cpu/online", online);
+    opened.clear();
+    events.sample();
+    return opened;
+  };
+  events.open();
+  EXPECT_EQ(opened, (std::vector<int>{0, 1}));
+  EXPECT_EQ(opened_at_next_sample("0-1\n"), std::vector<int>{});
+  EXPECT_EQ(opened_at_next_sample("0\n"), std::vector<int>{0});
+  EXPECT_EQ(opened_at_next_sample("0-1\n"), (std::vector<int>{0, 1}));
+  EXPECT_EQ(opened_at_next_sample("0-2\n"), (std::vector<int>{0, 1, 2}));  // the job may run on a new one
+  EXPECT_EQ(opened_at_next_sample(""), std::vector<int>{});                // not known
+  events.close();
+  EXPECT_EQ(opened_at_next_sample("0\n"), std::vector<int>{});
 }
 
 TEST(PerfRefused, SaysWhyInOneSentence) {

@@ -52,10 +52,11 @@ class Node {
         levels_.set(channel, level_ + value);
         counts_.set(channel, count);
       }
-      ranges_.look({second_ * kSecond, kBegin + second_ * kSecond});
+      ranges_.look({second_ * kSecond, kBegin + clock_set_by_ + second_ * kSecond});
     }
   }
   void shift_levels() { level_ *= 10; }
+  void set_clock(std::int64_t by_ns) { clock_set_by_ += by_ns; }
   [[nodiscard]] const UsualRanges& ranges() const { return ranges_; }
   [[nodiscard]] UsualRanges::Closed closed() const { return ranges_.closed(); }
 
@@ -66,6 +67,7 @@ class Node {
   UsualRanges ranges_{sink_};
   std::int64_t second_ = 0;
   std::int64_t level_ = 1000;
+  std::int64_t clock_set_by_ = 0;
   std::array<std::int64_t, 10> counted_{};
 };
 
@@ -85,6 +87,18 @@ TEST(UsualRanges, ListAnIntervalUnlikeAllBeforeOnceItIsOver) {
   EXPECT_STREQ(interval.farthest.data(), "test.count/c0");
   EXPECT_DOUBLE_EQ(interval.ranges, 25);  // 1,540 per second in the fourth window; the usual range is 500 to 540
   EXPECT_EQ(closed.left_out, 0);
+}
+
+TEST(UsualRanges, AnIntervalLastsAsLongWhenTheClockIsSetBackInIt) {
+  Node node;
+  node.live(91);
+  node.live(6, 1000);
+  node.set_clock(-3600 * kSecond);
+  node.live(6, 1000);
+  node.live(3);
+  ASSERT_EQ(node.closed().newest.size(), 1U);
+  EXPECT_EQ(node.closed().newest[0].begin_utc_ns, kBegin + (91 - 3600) * kSecond);
+  EXPECT_EQ(node.closed().newest[0].end_utc_ns, kBegin + (103 - 3600) * kSecond);
 }
 
 TEST(UsualRanges, RatesThatWereSeenAreUsual) {

@@ -39,11 +39,15 @@ TEST(NodeMarks, AreRanksDevicesServicesAndSteps) {
                                       {4 * kSecond, "gpu0", "xid", "79: GPU has fallen off the bus"},
                                       {5 * kSecond, "file servers", "not_answering", "/scratch"},
                                       {6 * kSecond, "clock", "ticks_missed", "3"},
+                                      {7 * kSecond, "clock", "clock_step", "-3600.000 s"},
+                                      {8 * kSecond, "cpus", "cpus_online", "0,2-3"},
                                       {9 * kSecond, "process 7", "process_end", "rank0"}});
   EXPECT_EQ(texts_of(node_marks(trace, trace.telemetry)),
             (std::vector<std::string>{"1 process: rank[0-1] began", "3 step: step 0 begins",
                                       "4 device: gpu0 NVIDIA driver error 79: GPU has fallen off the bus",
-                                      "5 service: file servers does not answer: /scratch", "9 process: rank0 ended"}));
+                                      "5 service: file servers does not answer: /scratch",
+                                      "7 service: clock set by -3600.000 s", "8 configuration: cpus online: 0,2-3",
+                                      "9 process: rank0 ended"}));
 }
 
 TEST(NodeMarks, AreNotRevealsOwnProgramsInTheEnvironmentOfARank) {

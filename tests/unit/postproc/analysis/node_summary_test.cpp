@@ -161,6 +161,27 @@ TEST(SummaryMerge, NamesTheOneDisturbedNode) {
   EXPECT_EQ(report.timeline[0].node, "n02");
 }
 
+TEST(SummaryMerge, TellsOfANodeThatRecordedAtAnotherTimeThanTheOthers) {
+  std::vector<NodeSummary> nodes = {summary("n01"), summary("n02"), summary("n03")};
+  const auto note_of_second = [&nodes](std::int64_t later_seconds, std::size_t count) {
+    std::vector<NodeSummary> some(nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(count));
+    for (std::int64_t* time : {&some[1].part.job.begin_utc_ns, &some[1].part.job.end_utc_ns})
+      *time += later_seconds * kSecond;
+    const Report report = merge_summaries(some, {}, {});
+    EXPECT_FALSE(report.partial);
+    std::string notes;
+    for (const NodeCoverage& coverage : report.coverage) {
+      if (coverage.nodes == std::vector<std::string>{"n02"}) notes += coverage.note;
+    }
+    return notes;
+  };
+  EXPECT_EQ(note_of_second(60, 3), "");  // recorded at the same time for a minute
+  EXPECT_NE(note_of_second(10'800, 3).find(
+                "its recording begins 3 h 0 min after those of 2 nodes, without a common time: its clock was wrong"),
+            std::string::npos);
+  EXPECT_NE(note_of_second(10'800, 2).find("begins 3 h 0 min after that of n01, without"), std::string::npos);
+}
+
 TEST(SummaryMerge, DrawsTheEvidenceOfTheFirstFindingBeforeAllElse) {
   std::vector<NodeSummary> nodes = {summary("n01", 50), summary("n02", 50), summary("n03", 50)};
   for (NodeSummary& node : nodes) {  // more than a report draws

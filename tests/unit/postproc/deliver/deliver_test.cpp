@@ -532,6 +532,23 @@ TEST(SlurmJobRecord, ComesFromTheEnvironmentAndThenFromTheController) {
   EXPECT_EQ(job.names.exit_code, 137);
 }
 
+TEST(SlurmJobRecord, HasNeitherStateNorExitStatusOfALaterRun) {
+  const std::string waits = "name train\nstate PENDING\nrestarts 1\n";
+  const std::string ended = "name train\nstate COMPLETED\nwait_status 0\nnodes n7\nrestarts 1\n";
+  JobNames names;
+  add_controller_answer(names, waits, 0);
+  EXPECT_EQ(names.name, "train");
+  EXPECT_EQ(names.state, "REQUEUED");
+  add_controller_answer(names, ended, 0);
+  EXPECT_EQ(names.state, "");
+  EXPECT_EQ(names.exit_code, std::nullopt);
+  EXPECT_TRUE(names.nodes.empty());
+  add_controller_answer(names, ended, 1);
+  EXPECT_EQ(names.state, "COMPLETED");
+  EXPECT_EQ(names.exit_code, 0);
+  EXPECT_EQ(names.nodes, std::vector<std::string>{"n7"});
+}
+
 TEST(SlurmJobRecord, NamesTheComponentOfAHeterogeneousJob) {
   const TemporaryDirectory directory;
   SlurmJob job = slurm_job_of_environment("4712", [](const char*) { return std::string(); });

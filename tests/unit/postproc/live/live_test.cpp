@@ -558,6 +558,31 @@ TEST(LiveTrace, RowsShownEarlyJoinTheFlushedOnes) {
   EXPECT_EQ(std::count(values.begin(), values.end(), 3.0), 229);
 }
 
+TEST(LiveTrace, BeginsWithItsRecordingAlsoWhereTheClockWasSetSince) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "n01.h5";
+  const std::int64_t utc = sample_header().begin_utc_ns;
+  constexpr std::int64_t kSetBy = 10'800 * kSecond;
+  {
+    TraceWriter writer(path, sample_header());
+    const auto family = writer.add_family(counter_family());
+    writer.add_channel(family, {.metric = "vm.faults"});
+    writer.start();
+    writer.append_clock({kSecond + kTick, utc + kTick, 0});
+    for (std::int64_t i = 1; i <= 3; ++i) {
+      writer.append_clock({kSecond + i * 10 * kSecond, utc + kSetBy + i * 10 * kSecond, 0});
+    }
+    for (std::int64_t row = 1; row < 10; ++row) {
+      writer.append_row(family, kSecond + row * kTick, std::vector<std::int64_t>{100 + 3 * row});
+    }
+    writer.close();
+  }
+  LiveTrace live(path, kLiveBlock);
+  live.poll(std::chrono::steady_clock::time_point(std::chrono::hours(1)));
+  EXPECT_EQ(live.begin_ns(), kSecond);
+  EXPECT_EQ(live.utc_of(kSecond), utc + kSetBy);
+}
+
 TEST(LiveTrace, LeavesNoMarkerBehind) {
   const TemporaryDirectory directory;
   const auto path = directory.path() / "n01.h5";

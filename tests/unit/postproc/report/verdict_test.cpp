@@ -85,6 +85,7 @@ TEST(Verdict, UsesTheBatchSystemsWordForAJobThatItEnded) {
                {"TIMEOUT", "The job was ended at its time limit after 35.4 s."},
                {"CANCELLED", "The job was cancelled after 35.4 s."},
                {"NODE_FAIL", "The job was ended by the failure of a node after 35.4 s."},
+               {"REQUEUED", "The job was ended and queued again after 35.4 s."},
                {"FAILED", "The job failed after 35.4 s."}};
   for (const auto& [state, words] : cases) {
     Report report = report_of({"n01"});

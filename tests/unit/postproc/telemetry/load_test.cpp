@@ -124,6 +124,31 @@ TEST(MergeLoad, LeavesALongRunOfMissingValuesMissing) {
   EXPECT_DOUBLE_EQ(series[60], 2);
 }
 
+TEST(MergeLoad, SaysThatTheWallClockWasSet) {
+  NodeTrace trace;
+  note_clock({{10, kUtc + 10, 1'000'000}, {20, kUtc + 10'800'000'000'020, 2'000'000}, {30, kUtc - 499'999'970, 0}},
+             trace);
+  EXPECT_EQ(trace.notes,
+            (std::vector<std::string>{
+                "the wall clock was set forward by 3 h 0 min during the job; times are those of the steady clock",
+                "the wall clock was set back by 3 h 0 min during the job; times are those of the steady clock"}));
+  EXPECT_DOUBLE_EQ(trace.clock_error_seconds, 0.002);
+}
+
+TEST(MergeLoad, KnowsTheTimesOfEventsWithoutSamples) {
+  const TemporaryDirectory directory;
+  const std::filesystem::path path = directory.path() / "n01.h5";
+  TraceHeader header = sample_header();
+  header.begin_utc_ns = kUtc;
+  {
+    TraceWriter writer(path, header);
+    writer.start();
+    writer.append_event({70 * kStep, "reveal", "begin", "0.1.0"});
+    writer.close();
+  }
+  EXPECT_EQ(load_trace(path).utc_minus_monotonic_ns, kUtc - 70 * kStep);
+}
+
 TEST(MergeLoad, SaysWhatTheCollectorLost) {
   NodeTrace trace;
   trace.events = {

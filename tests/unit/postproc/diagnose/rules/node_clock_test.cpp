@@ -32,6 +32,29 @@ TEST(RuleClockDrift, NamesAClockThatIsKnownToBeWrong) {
   EXPECT_NE(found[0].sentence.find("is 35 ms off"), std::string::npos) << found[0].sentence;
 }
 
+std::vector<Finding> after(const std::vector<std::string>& steps, const char* nodes = "4") {
+  RuleRecording node;
+  node.begin = {{"job.cpus_allowed", "0-7"}, {"env.SLURM_JOB_NUM_NODES", nodes}, {"clock.synchronised", "yes"}};
+  for (const std::string& step : steps) node.events.push_back({30'000'000'000, "clock", "clock_step", step});
+  return node.findings("node.clock_drift");
+}
+
+TEST(RuleClockDrift, NamesAClockThatWasSetWhileTheJobRan) {
+  const auto found = after({"+0.500 s", "-10800.000 s"});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].sentence, "The clock of n2 was set back by 3 h 0 min during the job.");
+  EXPECT_EQ(found[0].confidence, Confidence::certain);
+  ASSERT_EQ(found[0].evidence.size(), 1U);
+  EXPECT_DOUBLE_EQ(found[0].evidence[0].observed.value_or(0), -10'800);
+  EXPECT_EQ(after({"+0.500 s"}).at(0).sentence, "The clock of n2 was set forward by 0.5 s during the job.");
+}
+
+TEST(RuleClockDrift, IsSilentAboutAStepTooSmallToMatterOrUnreadable) {
+  EXPECT_TRUE(after({}).empty());
+  EXPECT_TRUE(after({"-0.004 s", "", "+"}).empty());
+  EXPECT_THROW(static_cast<void>(after({"-10800.000 s"}, "1")), Unavailable);
+}
+
 TEST(RuleClockDrift, IsSilentWhereSomethingKeepsItRight) {
   EXPECT_TRUE(of("yes", "12000000", "40000").empty());
   EXPECT_TRUE(of("yes", "1100000000", "0").empty()) << "half an hour after timesyncd asked last";
