@@ -645,8 +645,8 @@ void TraceReader::read_collectives(const std::function<void(std::span<const Samp
       collectives.clear();
       collectives.reserve(ranks.size());
       for (std::size_t i = 0; i < ranks.size(); ++i) {
-        collectives.push_back({std::move(ranks[i]), std::move(functions[i]), communicators[i], sizes[i], ids[i],
-                               numbers[i], begins[i]});
+        collectives.push_back(
+            {std::move(ranks[i]), std::move(functions[i]), communicators[i], sizes[i], ids[i], numbers[i], begins[i]});
       }
       take(collectives);
     });

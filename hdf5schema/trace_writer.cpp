@@ -126,8 +126,8 @@ struct TraceWriter::Impl {
   std::uint64_t collectives_lost = 0;
   std::size_t steps_in_file = 0;        // writer
   std::size_t collectives_in_file = 0;  // writer
-  std::string failure;            // guarded by mutex
-  bool broken = false;            // writer: the library failed; the file is left alone from here on
+  std::string failure;                  // guarded by mutex
+  bool broken = false;                  // writer: the library failed; the file is left alone from here on
   bool incomplete = false;
   bool gave_up = false;            // writer: rows are being lost, logged once
   bool segment_refused = false;    // writer: no next segment could be made, logged once
