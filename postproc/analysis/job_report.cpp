@@ -532,9 +532,12 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
   steps.reserve(summaries.size());
   std::vector<NodeCalls> calls;
   calls.reserve(summaries.size());
+  std::vector<NodeCollectives> collectives;
+  collectives.reserve(summaries.size());
   for (NodeSummary& summary : summaries) {
     calls.push_back({summary.node, summary.calls});
     steps.push_back({summary.node, summary.steps, summary.boot_id, clock_error(summary)});
+    collectives.push_back({summary.node, summary.collectives, summary.boot_id, clock_error(summary)});
     Report& part = summary.part;
     move_all(part.findings, findings);
     // Summaries of earlier versions have their episodes only.
@@ -573,6 +576,7 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
                                  .found = findings,
                                  .steps = steps,
                                  .calls = calls,
+                                 .collectives = collectives,
                                  .names = remedy_names(report.job),
                                  .nodes_missing = report.job.nodes_missing},
                                 options.settings);

@@ -12,6 +12,7 @@
 #include "postproc/diagnose/node_check.h"
 #include "postproc/diagnose/remedy.h"
 #include "postproc/peers/call_history.h"
+#include "postproc/peers/lateness.h"
 #include "postproc/peers/peers.h"
 #include "postproc/peers/step_history.h"
 
@@ -39,6 +40,7 @@ struct JobRuleContext {
   std::span<const Finding> found = {};  // on single nodes
   std::span<const NodeSteps> steps = {};
   std::span<const NodeCalls> calls = {};
+  std::span<const NodeCollectives> collectives = {};
   RemedyNames names = {};
   std::span<const std::string> nodes_missing = {};  // nodes of the job without a usable trace
   bool goes_on = false;                             // the job still runs: more rows will come
