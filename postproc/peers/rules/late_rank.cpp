@@ -38,15 +38,16 @@ constexpr double kClear = 3;                // spreads
 constexpr double kClockErrors = 3;
 constexpr double kLateToo = 0.5;    // share of the lateness of the latest rank
 constexpr double kTogether = 0.35;  // likewise: the ranks that wait are not farther apart
-constexpr double kPaid = 0.3;       // likewise: by so much the calls come more slowly
 constexpr double kPossible = 0.9;   // share of the calls
+constexpr double kAlmostAll = 0.9;  // likewise
 constexpr std::size_t kMostFindings = 8;
 
 /// The calls of one communicator in groups that follow each other, so that single ones do not count.
 struct Bins {
   const MatchedCollectives* of = nullptr;
-  std::vector<Interval> at;               // calls
-  std::vector<double> pace;               // s from one call to the next; NaN for the last bin
+  std::vector<Interval> at;  // calls
+  std::vector<double> pace;  // s from one call to the next; NaN for the last bin
+  double middle_pace = 0;
   std::vector<std::vector<double>> late;  // [rank][bin]
   std::vector<double> noise;              // spread of one bin, by rank
 
@@ -96,6 +97,7 @@ Bins bins_of(const MatchedCollectives& matched) {
     const double calls = bin + 1 < bins.size() ? bins.calls({bin, bin + 1}) : 0;
     bins.pace.push_back(calls > 0 ? (bins.end_of(bin) - bins.begin_of(bin)) / calls : kNaN);
   }
+  bins.middle_pace = median_of(bins.pace);
   for (const RankLateness& rank : matched.ranks) {
     const double most = wildest_of(rank.late);
     std::vector<double> limited = rank.late;
@@ -119,16 +121,17 @@ struct Late {
   Interval bins;
   std::vector<Interval> others;  // times in which it was late, with this one: outside it is as usual
   bool always = false;           // from the first call to the last
-  double seconds = 0;            // later than usual, for each call on average
+  double seconds = 0;            // later than usual, in each looked-at call on average
 };
 
 /// Of the latest rank and of all that are late with it.
 struct LateRanks {
   const Bins* bins = nullptr;
   Late of_latest;
+  double extra = 0;  // s that each call, looked at or not, came later for it
   std::vector<std::size_t> ranks;
 
-  [[nodiscard]] double lost() const { return of_latest.seconds * bins->calls(of_latest.bins); }
+  [[nodiscard]] double lost() const { return extra * bins->calls(of_latest.bins); }
   [[nodiscard]] TimeSpan span() const {
     return {std::llround(bins->begin_of(of_latest.bins.begin) * 1e9),
             std::llround(bins->end_of(of_latest.bins.end - 1) * 1e9)};
@@ -150,6 +153,28 @@ double usual_of(const std::vector<double>& values, const Late& late) {
   return median_of(std::move(outside));
 }
 
+/// Calls that were looked at, and those in which the rank was late.
+struct Looked {
+  std::size_t calls = 0, late = 0;
+  double seconds = kNaN;        // median of those, against the middle rank
+  double usual_seconds = kNaN;  // the same of all calls at other times
+};
+
+Looked looked_at(const Bins& bins, const Late& late) {
+  const std::vector<double>& its = bins.of->ranks[late.rank].late;
+  Looked looked;
+  looked.usual_seconds = usual_of(bins.late[late.rank], late);
+  std::vector<double> seconds;
+  for (std::size_t call = bins.at[late.bins.begin].begin; call < bins.at[late.bins.end - 1].end; ++call) {
+    if (std::isnan(its[call])) continue;
+    ++looked.calls;
+    if (its[call] - looked.usual_seconds >= late.seconds / 2) seconds.push_back(its[call]);
+  }
+  looked.late = seconds.size();
+  looked.seconds = median_of(std::move(seconds));
+  return looked;
+}
+
 /// By how much a rank was later than usual.
 double excess_of(const Bins& bins, std::size_t rank, const Late& late) {
   return mean_inside(bins.late[rank], late.bins) - usual_of(bins.late[rank], late);
@@ -166,7 +191,7 @@ double chance_of(const Bins& bins, std::size_t rank, const Late& late) {
 /// Less may be a clock that is off, or nothing that anyone would notice.
 double least_late(const Bins& bins, std::size_t rank, const EffectiveRule& rule) {
   return std::max({rule.threshold("min_late") * 1e-3, kClockErrors * bins.of->ranks[rank].clock_error,
-                   rule.threshold("min_share") * median_of(bins.pace)});
+                   rule.threshold("min_share") * bins.middle_pace});
 }
 
 /// Intervals of bins in which a rank stands above its lowest level.
@@ -219,6 +244,8 @@ std::optional<Late> always_late(const Bins& bins, std::size_t rank, const Effect
   const std::vector<double> smooth = smoothed(bins.late[rank]);
   const auto most = std::count_if(smooth.begin(), smooth.end(), [&](double each) { return each > late.seconds / 2; });
   if (static_cast<double>(most) < kMostBinsLate * static_cast<double>(bins.size())) return std::nullopt;
+  const Looked looked = looked_at(bins, late);
+  if (2 * looked.late < looked.calls) return std::nullopt;
   const double share = late.seconds * bins.calls(late.bins) / job_seconds;
   return share >= rule.threshold("min_cost") / 100 ? std::optional(std::move(late)) : std::nullopt;
 }
@@ -242,18 +269,21 @@ bool is_possible(const Bins& bins, std::size_t rank, const Late& late) {
                                                  bins.pace.begin() + static_cast<std::ptrdiff_t>(late.bins.end)});
 }
 
-/// The calls come more slowly meanwhile: else others had to wait as long anyway.
-bool is_paid_for(const Bins& bins, const Late& late) {
-  if (late.always) return true;
+/// The time that each call costs. Calls behind a long time without one are looked at more often than others: the pace
+/// of all calls has no such error. Without a change of it, the others had to wait as long anyway.
+double extra_of(const Bins& bins, const Late& late) {
+  if (late.always) return late.seconds;
   std::vector<double> inside;
   for (std::size_t bin = late.bins.begin; bin < late.bins.end; ++bin) inside.push_back(bins.pace[bin]);
-  return median_of(std::move(inside)) - usual_of(bins.pace, late) >= kPaid * late.seconds;
+  return std::min(late.seconds, median_of(std::move(inside)) - usual_of(bins.pace, late));
 }
 
 /// The ranks that are late by most of the same; nothing where this one is not the latest, where the others are not
 /// together, as in a pipeline, or where they are fewer: a few are early then, and delay nobody.
 std::optional<LateRanks> ranks_late_in(const Bins& bins, const Late& late, const EffectiveRule& rule) {
-  LateRanks all{.bins = &bins, .of_latest = late, .ranks = {}};
+  constexpr double kSlower = 0.5;  // share of the least lateness
+  LateRanks all{.bins = &bins, .of_latest = late, .extra = extra_of(bins, late), .ranks = {}};
+  if (!(all.extra >= kSlower * rule.threshold("min_share") * usual_of(bins.pace, late))) return std::nullopt;
   const bool two = bins.ranks() == 2;
   for (std::size_t rank = 0; rank < bins.ranks(); ++rank) {
     const double excess = excess_of(bins, rank, late);
@@ -268,7 +298,7 @@ std::optional<LateRanks> ranks_late_in(const Bins& bins, const Late& late, const
   const bool sure =
       std::all_of(all.ranks.begin(), all.ranks.end(), [&](std::size_t rank) { return is_possible(bins, rank, late); });
   const bool few = !all.ranks.empty() && 2 * all.ranks.size() <= bins.ranks();
-  return sure && few && is_paid_for(bins, late) ? std::optional(std::move(all)) : std::nullopt;
+  return sure && few ? std::optional(std::move(all)) : std::nullopt;
 }
 
 std::vector<LateRanks> late_ranks_of(const Bins& bins, const EffectiveRule& rule, double job_seconds) {
@@ -291,30 +321,6 @@ bool overlap_in_time(const LateRanks& a, const LateRanks& b) {
   const std::int64_t both = std::min(one.end_utc_ns, other.end_utc_ns) - std::max(one.begin_utc_ns, other.begin_utc_ns);
   const std::int64_t shorter = std::min(one.end_utc_ns - one.begin_utc_ns, other.end_utc_ns - other.begin_utc_ns);
   return both > shorter / 2;
-}
-
-/// Calls that were looked at, and those in which the rank was late.
-struct Looked {
-  std::size_t calls = 0, late = 0;
-  double seconds = kNaN;        // median of those, against the middle rank
-  double usual_seconds = kNaN;  // the same of all calls at other times
-};
-
-Looked looked_at(const LateRanks& found) {
-  const Bins& bins = *found.bins;
-  const Late& late = found.of_latest;
-  const std::vector<double>& its = bins.of->ranks[late.rank].late;
-  Looked looked;
-  looked.usual_seconds = usual_of(bins.late[late.rank], late);
-  std::vector<double> seconds;
-  for (std::size_t call = bins.at[late.bins.begin].begin; call < bins.at[late.bins.end - 1].end; ++call) {
-    if (std::isnan(its[call])) continue;
-    ++looked.calls;
-    if (its[call] - looked.usual_seconds >= late.seconds / 2) seconds.push_back(its[call]);
-  }
-  looked.late = seconds.size();
-  looked.seconds = median_of(std::move(seconds));
-  return looked;
 }
 
 std::string milliseconds(double seconds) {
@@ -354,9 +360,10 @@ Finding describe(const LateRanks& found, const EffectiveRule& rule, double job_s
   finding.impact.seconds = found.lost();
   if (job_seconds > 0) finding.impact.percent = 100 * found.lost() / job_seconds;
   finding.impact.how =
-      fmt::format("{} calls, entered {} later on average", number(found.bins->calls(found.of_latest.bins)),
-                  milliseconds(found.of_latest.seconds));
-  const Looked looked = looked_at(found);
+      fmt::format("{} calls, {} for each", number(found.bins->calls(found.of_latest.bins)), milliseconds(found.extra));
+  const Looked looked = looked_at(*found.bins, found.of_latest);
+  finding.impact.at_most =
+      found.of_latest.always && static_cast<double>(looked.late) < kAlmostAll * static_cast<double>(looked.calls);
   finding.sentence = sentence_of(found, looked);
   const RankLateness& latest = matched.ranks[found.of_latest.rank];
   Evidence evidence;
