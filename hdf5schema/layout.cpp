@@ -46,7 +46,8 @@ CollectiveRecord record_of(const SampledCollective& collective) noexcept {
                           .ranks = collective.ranks,
                           .id = collective.id,
                           .number = collective.number,
-                          .begin_ns = collective.begin_ns};
+                          .begin_ns = collective.begin_ns,
+                          .last = collective.last};
   copy_text(record.rank, collective.rank);
   copy_text(record.function, collective.function);
   return record;

@@ -69,6 +69,7 @@ struct CollectiveRecord {
   std::int64_t id;
   std::int64_t number;
   std::int64_t begin_ns;
+  std::int64_t last;
 };
 
 struct CoverageRecord {

@@ -47,6 +47,7 @@ H5::CompType collective_type() {
   type.insertMember("id", HOFFSET(CollectiveRecord, id), PredType::NATIVE_INT64);
   type.insertMember("number", HOFFSET(CollectiveRecord, number), PredType::NATIVE_INT64);
   type.insertMember("begin_ns", HOFFSET(CollectiveRecord, begin_ns), PredType::NATIVE_INT64);
+  type.insertMember("last", HOFFSET(CollectiveRecord, last), PredType::NATIVE_INT64);
   return type;
 }
 

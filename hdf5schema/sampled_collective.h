@@ -13,8 +13,9 @@ struct SampledCollective {
   std::int64_t communicator = 0;  // its place among those of the process, from 0
   std::int64_t ranks = 0;         // its number of ranks; 0: not known
   std::int64_t id = 0;            // equal on its ranks, which all count from its first call then; 0: not known
-  std::int64_t number = 0;        // of the call on the communicator, from 1: of those that were seen
+  std::int64_t number = 0;        // from 1, by communicator: only calls that were seen have one
   std::int64_t begin_ns = 0;      // monotonic axis
+  std::int64_t last = 0;          // 1: the process had ended, so that it is its last call on the communicator
   bool operator==(const SampledCollective&) const = default;
 };
 

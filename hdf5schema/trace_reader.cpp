@@ -642,11 +642,12 @@ void TraceReader::read_collectives(const std::function<void(std::span<const Samp
       const std::vector<std::int64_t> ids = column("id");
       const std::vector<std::int64_t> numbers = column("number");
       const std::vector<std::int64_t> begins = column("begin_ns");
+      const std::vector<std::int64_t> last = column("last");
       collectives.clear();
       collectives.reserve(ranks.size());
       for (std::size_t i = 0; i < ranks.size(); ++i) {
-        collectives.push_back(
-            {std::move(ranks[i]), std::move(functions[i]), communicators[i], sizes[i], ids[i], numbers[i], begins[i]});
+        collectives.push_back({std::move(ranks[i]), std::move(functions[i]), communicators[i], sizes[i], ids[i],
+                               numbers[i], begins[i], last[i]});
       }
       take(collectives);
     });

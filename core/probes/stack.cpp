@@ -260,8 +260,8 @@ class StackProbe final : public Probe {
     SampledCollective collective;
     collective.rank = cut_word(line);
     collective.function = cut_word(line);
-    for (std::int64_t* const number :
-         {&collective.communicator, &collective.ranks, &collective.id, &collective.number, &collective.begin_ns}) {
+    for (std::int64_t* const number : {&collective.communicator, &collective.ranks, &collective.id, &collective.number,
+                                       &collective.begin_ns, &collective.last}) {
       if (!parse_counter(cut_word(line), *number)) return;
     }
     context_.sink.collective(collective);

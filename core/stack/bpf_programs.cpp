@@ -169,7 +169,7 @@ constexpr std::int16_t kSize = -104;  // bytes of the call
 constexpr std::int16_t kResult = -112;
 constexpr std::int16_t kDuration = -120;
 constexpr std::int16_t kIdOnStack = -152;  // the begin of an id
-constexpr std::int16_t kNumber = -160;     // of the call on its communicator
+constexpr std::int16_t kNumber = -160;     // number of the call on its communicator
 constexpr std::int32_t kIdBytes = 32;
 
 /// "pt_autog", as PyTorch names the threads in which it runs the passes of GPUs ("pt_autograd_0"): a pass that begins

@@ -63,7 +63,7 @@ struct CommunicatorCalls {
 /// A collective that is kept by itself.
 struct SampledCall {
   std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC; 0: not written yet, or already taken
-  std::uint64_t handle = 0;    // of its communicator
+  std::uint64_t handle = 0;    // handle of its communicator
   std::uint64_t number = 0;    // its number on that, from 0
   std::uint64_t index = 0;     // index of its CallCounts
 };

@@ -110,6 +110,12 @@ void CallLedger::attached(const std::string& instance, std::size_t function, std
   turns_.try_emplace(function, Turns{.since_ns = read_clock(CLOCK_MONOTONIC), .why = {}});
 }
 
+void CallLedger::process_ended(const std::string& instance) {
+  const std::lock_guard lock(mutex_);
+  const auto known = instances_.find(instance);
+  if (known != instances_.end()) known->second.is_over = true;
+}
+
 void CallLedger::ended(const std::string& instance) {
   const std::lock_guard lock(mutex_);
   const auto known = instances_.find(instance);
@@ -122,7 +128,7 @@ void CallLedger::ended(const std::string& instance) {
   its.communicating.reset();
   its.next_step = 0;
   its.recorded_since_ns = its.sampled_since_ns = its.next_sample = 0;
-  its.has_gap = false;
+  its.has_gap = its.is_over = false;
   its.told_calls.clear();
   its.delayed = its.partly_counted = its.partly_sized = false;
   its.unsized = 0;
@@ -458,24 +464,26 @@ void CallLedger::take_collectives(Instance& instance) {
   }
   for (const CallCounters::Communicator& one : all) {
     if (one.newest.empty() || one.begin_ns < instance.sampled_since_ns) continue;
-    list_call(instance, one, one.newest.front().function, one.calls, one.begin_ns);
+    list_call(instance, one, one.newest.front().function, one.calls, one.begin_ns, instance.is_over);
   }
+  if (instance.is_over) instance.communicating.reset();
 }
 
-/// Once; a communicator may begin anew in the place of one that has ended.
+/// Once, and again as the last one; a communicator may begin anew in the place of one that has ended.
 void CallLedger::list_call(Instance& instance, const CallCounters::Communicator& communicator, std::size_t function,
-                           std::uint64_t number, std::uint64_t begin_ns) {
+                           std::uint64_t number, std::uint64_t begin_ns, bool last) {
   std::uint64_t& told = instance.told_calls[communicator.order];
   if (told > communicator.calls) told = 0;
-  if (number <= told) return;
+  if (number < told || (number == told && !last)) return;
   told = number;
   if (instance.calls.size() == kMostWaiting) {
     ++collectives_lost_;
     return;
   }
   std::string line(functions_[function].name);
-  for (const std::uint64_t each : {std::uint64_t{communicator.order}, std::uint64_t{communicator.ranks},
-                                   numbers_collectives() ? communicator.id : 0, number, begin_ns}) {
+  const std::uint64_t id = numbers_collectives() ? communicator.id : 0;
+  for (const std::uint64_t each : {std::uint64_t{communicator.order}, std::uint64_t{communicator.ranks}, id, number,
+                                   begin_ns, std::uint64_t{last}}) {
     append_number(line, each);
   }
   instance.calls.push_back(std::move(line));

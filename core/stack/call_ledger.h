@@ -41,6 +41,8 @@ class CallLedger {
   /// From now on the process with this number counts calls of the function for the instance. It has places for all
   /// functions in a row.
   void attached(const std::string& instance, std::size_t function, std::size_t process, bool timed);
+  /// The instance's process is there no more: its newest calls are its last ones.
+  void process_ended(const std::string& instance);
   /// Nothing of the instance's process is attached any more.
   void ended(const std::string& instance);
   /// The function is about to be detached in all processes: what it counts from now on belongs to no row, until it is
@@ -93,6 +95,7 @@ class CallLedger {
     std::uint64_t next_sample = 0;                    // from 0
     std::uint64_t sampled_since_ns = 0;               // begin of the numbers of its collectives: all are attached
     bool has_gap = false;                             // one of its functions has rested: numbers mean nothing behind it
+    bool is_over = false;                             // the process has ended
     std::map<std::size_t, std::uint64_t> told_calls;  // the newest call that was listed, by order of the communicator
     // For all of them:
     TimeWithoutCall without_call;
@@ -116,7 +119,7 @@ class CallLedger {
   void take_steps(Instance& instance);
   void take_collectives(Instance& instance);
   void list_call(Instance& instance, const CallCounters::Communicator& communicator, std::size_t function,
-                 std::uint64_t number, std::uint64_t begin_ns);
+                 std::uint64_t number, std::uint64_t begin_ns, bool last = false);
   [[nodiscard]] std::uint64_t unsized_of(const Instance& instance) const;
   void end_step(Instance& instance, const CallCounters::NumberedStep* next);
   void resume_row(Instance& instance, std::size_t function);

@@ -15,8 +15,10 @@ namespace reveal {
 ///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."
 ///   "steps INSTANCE COUNT"  training steps begun
 ///   "step INSTANCE NUMBER BEGIN DURATION WAITING BYTES"  one that ended, reported once
-///   "called INSTANCE NAME ORDER RANKS ID NUMBER BEGIN"  a collective that is kept by itself, reported once, with its
-///       communicator (ORDER from 0) and its number on that, from 1; RANKS and ID are 0 where they are not known
+///   "called INSTANCE NAME ORDER RANKS ID NUMBER BEGIN LAST"  a collective that is kept by itself, with its
+///   communicator
+///       (ORDER from 0) and its number on that, from 1; RANKS and ID are 0 where they are not known; LAST is 1 where
+///       the process has ended
 ///   "standing INSTANCE comm=ORDER ..."  the newest collectives on one of its communicators, once no other has come
 ///       for long
 /// Returns for each instance the sums over all its processes; LONGEST since the last answer, IN_FLIGHT since when the

@@ -341,7 +341,7 @@ NodeSummary measured(const NodeView& view) {
   summary.profile = profile_of(telemetry, compared_facts(trace));
   summary.retransmits = retransmits_of(telemetry);
   summary.calls = call_history_of(telemetry, view.python, trace.utc_minus_monotonic_ns, last_collectives(trace.events));
-  summary.collectives = collective_history_of(trace, telemetry);
+  summary.collectives = collective_history_of(trace);
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);

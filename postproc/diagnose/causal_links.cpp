@@ -123,7 +123,7 @@ constexpr CausalLink kSingleLinks[] = {
     {"io.slow_reads", "stack.stall", kStall},
 };
 
-// What makes a rank late, or its steps longer.
+// Causes of a rank that is late, and of steps that take longer.
 constexpr std::string_view kDelays[] = {
     "job.stopped",           "cpu.outsider",       "cpu.cfs_throttled",       "cpu.thermal_throttle",
     "cpu.power_cap",         "cpu.steal",          "cpu.oversubscribed",      "cpu.os_jitter",

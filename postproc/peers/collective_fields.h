@@ -13,7 +13,7 @@ void fields(auto& v, Visited<decltype(v), CollectiveTrend>& trend) {
   v("ranks", trend.ranks);
   v("id", trend.id);
   v("last", trend.last);
-  v("finished", trend.finished);
+  v("ended", trend.ended);
   v("first", trend.first);
   v("begin_utc_ns", trend.begin_utc_ns);
   v("points", trend.points);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
@@ -14,9 +13,9 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostTrends = 32;  // of a node: twice as many as it has slots for processes
+constexpr std::size_t kMostTrends = 32;  // on a node: twice as many as it has slots for processes
 constexpr std::size_t kMostCommunicatorsOfRank = 2;
-constexpr std::size_t kMostCollectivePoints = 2048;  // of a node: 20 kB at most, and half of it when it is compressed
+constexpr std::size_t kMostCollectivePoints = 2048;  // on a node: 20 kB, and half of it when it is compressed
 constexpr std::size_t kMostPointsOfTrend = 512;
 constexpr std::int64_t kSlot = kSecond / 2;              // the period in which the collector keeps calls
 constexpr std::int64_t kMostCallNumber = INT64_MAX / 8;  // numbers and times: sums of two are within the type
@@ -49,12 +48,14 @@ std::map<TrendKey, TrendCalls> calls_by_trend(const std::vector<SampledCollectiv
     if (!calls.empty() && call.number <= calls.back()->number && call.begin_ns > calls.back()->begin_ns) calls.clear();
     if (calls.empty() || (call.number > calls.back()->number && call.begin_ns > calls.back()->begin_ns)) {
       calls.push_back(&call);
+    } else if (call.last == 1 && call.number == calls.back()->number && call.begin_ns == calls.back()->begin_ns) {
+      calls.back() = &call;  // the same call, now that its process has ended
     }
   }
   return trends;
 }
 
-/// Of each rank the communicators on which it made the most calls.
+/// Keeps the communicators on which each rank made the most calls.
 void keep_busiest(std::map<TrendKey, TrendCalls>& trends) {
   std::vector<std::pair<std::int64_t, TrendKey>> order;
   order.reserve(trends.size());
@@ -102,22 +103,6 @@ std::string most_called(const TrendCalls& calls) {
   return printable(most->first, kLongestTrendName);
 }
 
-/// Processes that called the function.
-std::set<std::string> callers_of(const Telemetry& telemetry, std::string_view function) {
-  std::set<std::string> callers;
-  for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
-    const std::string& instance = telemetry.channels[i].instance;
-    const std::size_t slash = instance.find('/');
-    if (telemetry.channels[i].metric != "stack.calls" || slash == std::string::npos) continue;
-    if (std::string_view(instance).substr(slash + 1) != function) continue;
-    const std::span<const double> series = telemetry.series(i);
-    if (std::any_of(series.begin(), series.end(), [](double calls) { return calls > 0; })) {
-      callers.insert(instance.substr(0, slash));
-    }
-  }
-  return callers;
-}
-
 CollectiveTrend trend_of_calls(const TrendKey& key, const TrendCalls& calls, std::int64_t every, std::int64_t utc_ns) {
   const auto& [rank, communicator, id, ranks] = key;
   CollectiveTrend trend{.rank = printable(rank, kLongestTrendName),
@@ -126,6 +111,7 @@ CollectiveTrend trend_of_calls(const TrendKey& key, const TrendCalls& calls, std
                         .ranks = ranks,
                         .id = id,
                         .last = calls.back()->number,
+                        .ended = calls.back()->last == 1,
                         .points = {}};
   std::int64_t number = 0;
   std::int64_t begin = 0;
@@ -148,7 +134,7 @@ CollectiveTrend trend_of_calls(const TrendKey& key, const TrendCalls& calls, std
 
 }  // namespace
 
-CollectiveHistory collective_history_of(const NodeTrace& trace, const Telemetry& telemetry) {
+CollectiveHistory collective_history_of(const NodeTrace& trace) {
   CollectiveHistory history;
   const std::int64_t utc_ns = trace.utc_minus_monotonic_ns;
   if (utc_ns < -kMostCallNumber || utc_ns > kMostCallNumber) return history;
@@ -156,10 +142,8 @@ CollectiveHistory collective_history_of(const NodeTrace& trace, const Telemetry&
   if (trends.empty()) return history;
   keep_busiest(trends);
   const std::int64_t every = kept_slots(trends, utc_ns);
-  const std::set<std::string> finished = callers_of(telemetry, "MPI_Finalize");
   for (const auto& [key, calls] : trends) {
     CollectiveTrend trend = trend_of_calls(key, calls, every, utc_ns);
-    trend.finished = finished.contains(std::get<0>(key));
     if (trend.first > 0) history.trends.push_back(std::move(trend));
   }
   return history;

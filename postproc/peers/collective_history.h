@@ -18,7 +18,7 @@ struct CollectiveTrend {
   std::int64_t ranks = 0;         // 0: not known
   std::int64_t id = 0;            // equal on its ranks, whose numbers mean the same calls then; 0: not known
   std::int64_t last = 0;          // number of the last call that was seen
-  bool finished = false;          // the process called MPI_Finalize: that call was the last one of all ranks
+  bool ended = false;             // the process has ended: that call was its last one
   std::int64_t first = 0;         // number of the first point
   std::int64_t begin_utc_ns = 0;  // when it was entered
   std::string points;             // from each one to the next: calls and microseconds, "1:2500 198:495000"
@@ -30,8 +30,7 @@ struct CollectiveHistory {
   bool operator==(const CollectiveHistory&) const = default;
 };
 
-/// `telemetry` is that of the trace, or the same with longer steps of the grid.
-[[nodiscard]] CollectiveHistory collective_history_of(const NodeTrace& trace, const Telemetry& telemetry);
+[[nodiscard]] CollectiveHistory collective_history_of(const NodeTrace& trace);
 
 struct EnteredCall {
   std::int64_t number = 0;

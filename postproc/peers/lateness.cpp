@@ -69,18 +69,18 @@ bool are_one_communicator(const Entrants& entrants) {
 }
 
 /// To be added to the numbers of each rank, so that they mean the same calls; nothing where that is not known.
-std::optional<std::vector<std::int64_t>> shifts_of(const Entrants& entrants) {
+std::optional<std::vector<std::int64_t>> shifts_of(const Entrants& entrants, JobEnd end) {
   std::vector<std::int64_t> shifts(entrants.size(), 0);
   if (entrants.front().trend->id > 0) return shifts;
   std::int64_t most = 0;
   for (const Entrant& each : entrants) most = std::max(most, each.trend->last);
-  bool finished = true;
+  bool ended = end == JobEnd::well;
   for (std::size_t i = 0; i < entrants.size(); ++i) {
     shifts[i] = most - entrants[i].trend->last;
-    finished = finished && entrants[i].trend->finished;
+    ended = ended && entrants[i].trend->ended;
   }
   const bool equal = std::all_of(shifts.begin(), shifts.end(), [](std::int64_t shift) { return shift == 0; });
-  return equal || finished ? std::optional(std::move(shifts)) : std::nullopt;
+  return equal || ended ? std::optional(std::move(shifts)) : std::nullopt;
 }
 
 /// One rank's entry into one call.
@@ -103,13 +103,13 @@ std::vector<RankEntry> entries_of(const Entrants& entrants, const std::vector<st
   return entries;
 }
 
-/// The middle rank; of an even number the earlier one, so that half of them may be late. Two ranks are held against each
-/// other.
+/// The middle rank; of an even number the earlier one, so that half of them may be late. Two ranks are held against
+/// each other.
 double reference_for(const std::vector<double>& ascending, double its, std::size_t ranks) {
   return ranks == 2 ? median_without(ascending, its) : ascending[(ascending.size() - 1) / 2];
 }
 
-/// Of calls that at least half of the ranks were seen to enter.
+/// The calls are those that at least half of the ranks were seen to enter.
 MatchedCollectives lateness_of(std::size_t ranks, const std::vector<RankEntry>& entries) {
   MatchedCollectives matched{.function = {}, .numbers = {}, .begins = {}, .ranks = {}};
   matched.ranks.resize(ranks);
@@ -159,12 +159,12 @@ std::string common_function(const Entrants& entrants) {
 
 }  // namespace
 
-std::vector<MatchedCollectives> match_collectives(std::span<const NodeCollectives> nodes) {
+std::vector<MatchedCollectives> match_collectives(std::span<const NodeCollectives> nodes, JobEnd end) {
   std::vector<MatchedCollectives> all;
   for (Entrants& entrants : entrants_by_communicator(nodes)) {
     leave_out_helpers(entrants);
     if (!are_one_communicator(entrants)) continue;
-    const auto shifts = shifts_of(entrants);
+    const auto shifts = shifts_of(entrants, end);
     if (!shifts) continue;
     MatchedCollectives matched = lateness_of(entrants.size(), entries_of(entrants, *shifts));
     if (matched.calls() < kFewestMatched) continue;

@@ -38,8 +38,11 @@ struct MatchedCollectives {
   [[nodiscard]] std::size_t calls() const { return numbers.size(); }
 };
 
+/// How the job ended: if it ended well, the last calls of all ranks were the same one.
+enum class JobEnd : bool { not_known, well };
+
 /// By communicators whose ranks share an id. Without one, ranks may have been seen from different calls on: then those
-/// that made equally many calls are matched, and those that all called MPI_Finalize, by the last call.
-[[nodiscard]] std::vector<MatchedCollectives> match_collectives(std::span<const NodeCollectives> nodes);
+/// that made equally many calls are matched, and those of a job that ended well, by the last call.
+[[nodiscard]] std::vector<MatchedCollectives> match_collectives(std::span<const NodeCollectives> nodes, JobEnd end);
 
 }  // namespace reveal

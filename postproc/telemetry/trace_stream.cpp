@@ -199,7 +199,7 @@ std::size_t TraceStream::step_count() const {
   return count;
 }
 
-/// What cannot be read is noted.
+/// A table that cannot be read is noted.
 template <typename Record, typename Read>
 void TraceStream::Impl::read_table(const char* name, std::vector<Record> NodeTrace::*table, const Read& read) {
   std::vector<LostPart> lost;

@@ -124,7 +124,7 @@ struct Late {
   double seconds = 0;            // later than usual, in each looked-at call on average
 };
 
-/// Of the latest rank and of all that are late with it.
+/// The latest rank, and all that are late with it.
 struct LateRanks {
   const Bins* bins = nullptr;
   Late of_latest;
@@ -385,7 +385,7 @@ Finding describe(const LateRanks& found, const EffectiveRule& rule, double job_s
 
 std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
   const double job_seconds = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
-  const std::vector<MatchedCollectives> matched = match_collectives(context.collectives);
+  const std::vector<MatchedCollectives> matched = match_collectives(context.collectives, context.end);
   std::vector<Bins> bins;
   bins.reserve(matched.size());
   for (const MatchedCollectives& each : matched) bins.push_back(bins_of(each));

@@ -21,7 +21,8 @@ SampledCollective collective(std::int64_t number) {
           .ranks = number % 2 == 0 ? 8 : 0,
           .id = number % 5 == 0 ? 4'000'000'000 : 0,
           .number = number,
-          .begin_ns = kBegin + number * 31'000'001};
+          .begin_ns = kBegin + number * 31'000'001,
+          .last = number % 7 == 0 ? 1 : 0};
 }
 
 std::vector<SampledCollective> collectives(std::int64_t last) {

@@ -296,10 +296,11 @@ TEST(Communicators, HaveNoIdWhereACallMayBeMissing) {
   EXPECT_NE(failed.answer().find("standing rank0 comm=0 ranks=4 rank=0 calls=0"), std::string::npos);
 }
 
-/// "called rank0 ncclAllReduce 0 4 7994 12 5000": function, order, ranks, id, number and begin of each.
+/// "called rank0 ncclAllReduce 0 4 7994 12 5000 0": function, order, ranks, id, number and begin of each, and whether
+/// it was the last one.
 struct Listed {
   std::string function;
-  std::int64_t order = 0, ranks = 0, id = 0, number = 0, begin_ns = 0;
+  std::int64_t order = 0, ranks = 0, id = 0, number = 0, begin_ns = 0, last = 0;
 };
 std::vector<Listed> listed_in(const std::string& answer) {
   std::vector<Listed> all;
@@ -308,7 +309,7 @@ std::vector<Listed> listed_in(const std::string& answer) {
   while (next_line(rest, line)) {
     if (next_word(line) != "called" || next_word(line) != "rank0") continue;
     Listed one{.function = std::string(next_word(line))};
-    for (std::int64_t* const number : {&one.order, &one.ranks, &one.id, &one.number, &one.begin_ns}) {
+    for (std::int64_t* const number : {&one.order, &one.ranks, &one.id, &one.number, &one.begin_ns, &one.last}) {
       *number = parse_int(next_word(line)).value_or(-1);
     }
     all.push_back(std::move(one));
@@ -364,7 +365,28 @@ TEST(Communicators, KeepTheFirstCallsOfEachHalfSecondAndTheNewest) {
   EXPECT_TRUE(listed_in(ledger.answer()).empty()) << "once";
   EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = 7}), 0);
   ledger.ended("rank0");
-  EXPECT_EQ(numbers_of(listed_in(ledger.answer())), std::vector<std::int64_t>{52}) << "the last call";
+  EXPECT_EQ(numbers_of(listed_in(ledger.answer())), std::vector<std::int64_t>{52}) << "those of before";
+}
+
+TEST(Communicators, TellTheLastCallOfAProcessThatHasEnded) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  CallLedger ledger(attached->counters, 32768);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 9, .communicator = 7}), 0);
+  const std::vector<Listed> before = listed_in(ledger.answer());
+  ASSERT_FALSE(before.empty());
+  EXPECT_EQ(before.back().last, 0);
+  ledger.process_ended("rank0");
+  const std::vector<Listed> last = listed_in(ledger.answer());
+  ASSERT_EQ(last.size(), 1U) << "again, as it is the last one";
+  EXPECT_EQ(last[0].number, 9);
+  EXPECT_EQ(last[0].last, 1);
+  EXPECT_TRUE(listed_in(ledger.answer()).empty());
+  ledger.ended("rank0");
+  EXPECT_TRUE(listed_in(ledger.answer()).empty());
 }
 
 TEST(Communicators, KeepNeighbouringCallsInAllProcesses) {

@@ -39,9 +39,8 @@ class Solver {
   std::function<double(std::size_t)> clock = [](std::size_t) { return 0.0; };  // error of a node's
   std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first calls that were not seen
   std::int64_t id = kId, ranks = 4;
-  bool finishes = false;  // each rank calls MPI_Finalize
-  bool waits = true;      // for each other, in each call
-  double jitter = 0.02;   // of what is computed
+  bool waits = true;     // for each other, in each call
+  double jitter = 0.02;  // share of the time in which the ranks compute
 
   [[nodiscard]] std::vector<NodeTrace> record() const {
     std::mt19937 random(5);
@@ -87,27 +86,25 @@ class Solver {
                                    .ranks = ranks,
                                    .id = id,
                                    .number = call - (id > 0 ? 0 : unseen(rank)),
-                                   .begin_ns = std::llround(at * 1e9)});
+                                   .begin_ns = std::llround(at * 1e9),
+                                   .last = call == calls ? 1 : 0});
     }
-    if (!finishes) return;
-    trace.telemetry.samples = 1;
-    trace.telemetry.channels.push_back({.metric = "stack.calls", .instance = name + "/MPI_Finalize"});
-    trace.telemetry.values.push_back(1);
   }
 };
 
 std::vector<Finding> found_in(const std::vector<NodeTrace>& traces, double clock_error = 0,
-                              const AnalysisSettings& settings = {}) {
+                              const AnalysisSettings& settings = {}, JobEnd end = JobEnd::not_known) {
   constexpr std::string_view kRules[] = {kRule};
   std::deque<CollectiveHistory> histories;
   std::vector<NodeCollectives> collectives;
   for (const NodeTrace& trace : traces) {
-    histories.push_back(collective_history_of(trace, trace.telemetry));
+    histories.push_back(collective_history_of(trace));
     collectives.push_back({trace.telemetry.node, histories.back(), "", clock_error});
   }
   const TimeSpan job{kUtc, kUtc + 160 * kSecond};
-  return tried(kRules,
-               run_job_rules({.comparison = {}, .nodes = {}, .job = job, .collectives = collectives}, settings));
+  return tried(
+      kRules,
+      run_job_rules({.comparison = {}, .nodes = {}, .job = job, .collectives = collectives, .end = end}, settings));
 }
 
 std::vector<Finding> found_in(const Solver& job) {
@@ -260,13 +257,16 @@ TEST(RuleLateRank, MatchesCallsWithoutAnIdByTheirNumberOrTheirEnd) {
   EXPECT_EQ(found_in(job).size(), 1U) << "MPI";
   job.unseen = [](std::size_t rank) { return rank == 1 ? 7 : 0; };
   EXPECT_TRUE(found_in(job).empty()) << "which calls are the same is not known";
-  job.finishes = true;
-  const auto found = found_in(job);
+  const auto found = found_in(job.record(), 0, {}, JobEnd::well);
   ASSERT_EQ(found.size(), 1U) << "all made the same last call";
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 2000 * kLate, 3);
+  std::vector<NodeTrace> killed = job.record();
+  killed[1].collectives.back().last = 0;
+  EXPECT_TRUE(found_in(killed, 0, {}, JobEnd::well).empty()) << "the collector of a rank did not see its end";
   job.ranks = 5;
-  EXPECT_TRUE(found_in(job).empty()) << "a rank is not known, so that there may be several communicators";
+  EXPECT_TRUE(found_in(job.record(), 0, {}, JobEnd::well).empty())
+      << "a rank is not known, so that there may be several communicators";
 }
 
 TEST(RuleLateRank, LeavesOutAProcessBesideTheJob) {
@@ -327,7 +327,7 @@ TEST(CollectiveHistory, IsSmallAndKeptInTheSummaryOfTheNode) {
   NodeSummary summary;
   summary.node = "n1";
   const std::vector<NodeTrace> traces = job.record();
-  summary.collectives = collective_history_of(traces[0], traces[0].telemetry);
+  summary.collectives = collective_history_of(traces[0]);
   ASSERT_EQ(summary.collectives.trends.size(), 16U);
   std::size_t bytes = 0;
   for (const CollectiveTrend& trend : summary.collectives.trends) {
@@ -344,7 +344,7 @@ TEST(CollectiveHistory, IsSmallAndKeptInTheSummaryOfTheNode) {
 
 TEST(CollectiveHistory, KeepsWhenEachCallWasEntered) {
   const std::vector<NodeTrace> traces = Solver().record();
-  const CollectiveHistory history = collective_history_of(traces[0], traces[0].telemetry);
+  const CollectiveHistory history = collective_history_of(traces[0]);
   ASSERT_EQ(history.trends.size(), 2U);
   const CollectiveTrend& trend = history.trends[1];
   EXPECT_EQ(trend.rank, "rank1");
@@ -372,7 +372,7 @@ TEST(CollectiveHistory, BeginsAnewWithAnotherProcess) {
     trace.collectives.push_back(
         {.rank = "rank0", .function = "gloo.allreduce", .number = number, .begin_ns = at * kSecond});
   }
-  const CollectiveHistory history = collective_history_of(trace, trace.telemetry);
+  const CollectiveHistory history = collective_history_of(trace);
   ASSERT_EQ(history.trends.size(), 1U);
   EXPECT_EQ(history.trends[0].first, 1);
   EXPECT_EQ(history.trends[0].last, 2);
