@@ -1,8 +1,9 @@
 #include "postproc/peers/collective_history.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
+#include <optional>
+#include <string_view>
 #include <tuple>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "postproc/peers/lateness.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <map>
 #include <optional>
