@@ -15,6 +15,7 @@
 #include "postproc/numerics/percentile.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/lateness.h"
+#include "postproc/telemetry/call_facts.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 #include "postproc/words/times.h"
@@ -235,8 +236,19 @@ std::vector<Late> onsets_of(const Bins& bins, std::size_t rank, const EffectiveR
   return onsets;
 }
 
+/// A call that ends when the others have come. Those of NCCL are only put into the queue of a GPU, which may be behind
+/// anyway, and those of gloo run in threads beside the program.
+enum class EndsWith : std::uint8_t { others, maybe_others, nothing };
+EndsWith call_ends_with(std::string_view function) {
+  const CallLibrary library = call_facts(function).library;
+  if (library == CallLibrary::gloo) return EndsWith::maybe_others;
+  const bool blocks = library == CallLibrary::mpi && !function.starts_with("MPI_I");
+  return blocks ? EndsWith::others : EndsWith::nothing;
+}
+
 /// Late in nearly all of the job, at a cost that is worth an answer: some imbalance is in most programs.
 std::optional<Late> always_late(const Bins& bins, std::size_t rank, const EffectiveRule& rule, double job_seconds) {
+  if (call_ends_with(bins.of->function) == EndsWith::nothing) return std::nullopt;  // no pace is known without it
   Late late{.rank = rank, .bins = {0, bins.size()}, .others = {}, .always = true};
   late.seconds = excess_of(bins, rank, late);
   const double least = least_late(bins, rank, rule);
@@ -362,8 +374,9 @@ Finding describe(const LateRanks& found, const EffectiveRule& rule, double job_s
   finding.impact.how =
       fmt::format("{} calls, {} for each", number(found.bins->calls(found.of_latest.bins)), milliseconds(found.extra));
   const Looked looked = looked_at(*found.bins, found.of_latest);
-  finding.impact.at_most =
-      found.of_latest.always && static_cast<double>(looked.late) < kAlmostAll * static_cast<double>(looked.calls);
+  const bool sure = static_cast<double>(looked.late) >= kAlmostAll * static_cast<double>(looked.calls) &&
+                    call_ends_with(matched.function) == EndsWith::others;
+  finding.impact.at_most = found.of_latest.always && !sure;
   finding.sentence = sentence_of(found, looked);
   const RankLateness& latest = matched.ranks[found.of_latest.rank];
   Evidence evidence;
