@@ -248,7 +248,8 @@ EndsWith call_ends_with(std::string_view function) {
 
 /// Late in nearly all of the job, at a cost that is worth an answer: some imbalance is in most programs.
 std::optional<Late> always_late(const Bins& bins, std::size_t rank, const EffectiveRule& rule, double job_seconds) {
-  if (call_ends_with(bins.of->function) == EndsWith::nothing) return std::nullopt;  // no pace is known without it
+  if (call_ends_with(bins.of->function) == EndsWith::nothing)
+    return std::nullopt;  // a change of the pace would show it
   Late late{.rank = rank, .bins = {0, bins.size()}, .others = {}, .always = true};
   late.seconds = excess_of(bins, rank, late);
   const double least = least_late(bins, rank, rule);

@@ -39,6 +39,7 @@ class Solver {
   std::function<double(std::size_t)> clock = [](std::size_t) { return 0.0; };  // error of a node's
   std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first calls that were not seen
   std::int64_t id = kId, ranks = 4;
+  std::string function = "MPI_Allreduce";
   bool waits = true;     // for each other, in each call
   double jitter = 0.02;  // share of the time in which the ranks compute
 
@@ -81,7 +82,7 @@ class Solver {
       if (!kept) continue;
       --left;
       trace.collectives.push_back({.rank = name,
-                                   .function = "MPI_Allreduce",
+                                   .function = function,
                                    .communicator = 0,
                                    .ranks = ranks,
                                    .id = id,
@@ -247,6 +248,22 @@ TEST(RuleLateRank, IsSilentWhereNobodyWaits) {
   Solver slack;  // the others have less to do, and rank 3 as much as before
   slack.computes = [](std::size_t rank, int call) { return rank != 3 && is_late_call(call) ? kUsual - kLate : kUsual; };
   EXPECT_TRUE(found_in(slack).empty()) << "no call comes later than usual";
+}
+
+TEST(RuleLateRank, KnowsWhichCallsEndWhenTheOthersHaveCome) {
+  Solver always = with_a_rank_that_is_always_late();
+  for (const char* const function : {"ncclAllReduce", "MPI_Iallreduce"}) {
+    always.function = function;
+    EXPECT_TRUE(found_in(always).empty()) << function;
+    Solver for_a_while = with_a_late_rank(3);
+    for_a_while.function = function;
+    EXPECT_EQ(found_in(for_a_while).size(), 1U) << "the pace of all ranks shows that they wait";
+  }
+  EXPECT_FALSE(found_in(with_a_rank_that_is_always_late()).at(0).impact.at_most);
+  always.function = "gloo.allreduce";
+  const auto found = found_in(always);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].impact.at_most);
 }
 
 TEST(RuleLateRank, MatchesCallsWithoutAnIdByTheirNumberOrTheirEnd) {
