@@ -39,4 +39,18 @@ StepRecord record_of(const TrainingStep& step) noexcept {
   return record;
 }
 
+CollectiveRecord record_of(const SampledCollective& collective) noexcept {
+  CollectiveRecord record{.rank = {},
+                          .function = {},
+                          .communicator = collective.communicator,
+                          .ranks = collective.ranks,
+                          .id = collective.id,
+                          .number = collective.number,
+                          .begin_ns = collective.begin_ns,
+                          .last = collective.last};
+  copy_text(record.rank, collective.rank);
+  copy_text(record.function, collective.function);
+  return record;
+}
+
 }  // namespace reveal

@@ -38,6 +38,19 @@ H5::CompType step_type() {
   return type;
 }
 
+H5::CompType collective_type() {
+  H5::CompType type(sizeof(CollectiveRecord));
+  type.insertMember("rank", HOFFSET(CollectiveRecord, rank), text_type(sizeof(CollectiveRecord::rank)));
+  type.insertMember("function", HOFFSET(CollectiveRecord, function), text_type(sizeof(CollectiveRecord::function)));
+  type.insertMember("communicator", HOFFSET(CollectiveRecord, communicator), PredType::NATIVE_INT64);
+  type.insertMember("ranks", HOFFSET(CollectiveRecord, ranks), PredType::NATIVE_INT64);
+  type.insertMember("id", HOFFSET(CollectiveRecord, id), PredType::NATIVE_INT64);
+  type.insertMember("number", HOFFSET(CollectiveRecord, number), PredType::NATIVE_INT64);
+  type.insertMember("begin_ns", HOFFSET(CollectiveRecord, begin_ns), PredType::NATIVE_INT64);
+  type.insertMember("last", HOFFSET(CollectiveRecord, last), PredType::NATIVE_INT64);
+  return type;
+}
+
 H5::CompType clock_type() {
   H5::CompType type(sizeof(ClockPair));
   type.insertMember("monotonic_ns", HOFFSET(ClockPair, monotonic_ns), PredType::NATIVE_INT64);

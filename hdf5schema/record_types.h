@@ -13,6 +13,7 @@ namespace reveal {
 [[nodiscard]] H5::StrType text_type(std::size_t width);
 [[nodiscard]] H5::CompType event_type();
 [[nodiscard]] H5::CompType step_type();
+[[nodiscard]] H5::CompType collective_type();
 [[nodiscard]] H5::CompType clock_type();
 [[nodiscard]] H5::CompType coverage_type();
 [[nodiscard]] H5::CompType life_type();

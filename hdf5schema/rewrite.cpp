@@ -98,21 +98,29 @@ std::vector<EventRecord> events_of(const JoinedTrace& source, const Span& kept, 
   return events;
 }
 
-std::size_t step_count(const JoinedTrace& source) {
-  std::size_t count = 0;
-  for (const TraceReader* each : source.in_order()) count += each->step_count();
-  return count;
+TableSizes sizes_of_tables(const JoinedTrace& source, std::size_t events) {
+  TableSizes sizes{.events = events};
+  for (const TraceReader* each : source.in_order()) {
+    sizes.steps += each->step_count();
+    sizes.collectives += each->collective_count();
+  }
+  return sizes;
 }
 
 /// Piece by piece: a node has no memory to spare for all of them.
-void write_steps(const JoinedTrace& source, TraceFile& file) {
-  std::vector<StepRecord> records;
+void write_steps_and_collectives(const JoinedTrace& source, TraceFile& file) {
   for (const TraceReader* each : source.in_order()) {
     each->read_steps([&](std::span<const TrainingStep> steps) {
-      records.clear();
+      std::vector<StepRecord> records;
       records.reserve(steps.size());
       for (const TrainingStep& step : steps) records.push_back(record_of(step));
       file.write_steps(records);
+    });
+    each->read_collectives([&](std::span<const SampledCollective> collectives) {
+      std::vector<CollectiveRecord> records;
+      records.reserve(collectives.size());
+      for (const SampledCollective& collective : collectives) records.push_back(record_of(collective));
+      file.write_collectives(records);
     });
   }
 }
@@ -161,7 +169,7 @@ double rewrite(const JoinedTrace& source, const Target& to, bool complete, Kept 
   Axes axes = axes_of(families, form);
   const Span span = span_of(axes);
   const std::vector<EventRecord> events = events_of(source, span, rows);
-  TraceFile file(to.file, reader.header(), form, {.events = events.size(), .steps = step_count(source)}, to.group);
+  TraceFile file(to.file, reader.header(), form, sizes_of_tables(source, events.size()), to.group);
   for (auto& [name, axis] : axes) axis.index = file.add_axis(name, axis.rows_per_chunk);
   for (const JoinedFamily& family : families) {
     const Axis& axis = axes.at(axis_name(family.newest().spec));
@@ -181,7 +189,7 @@ double rewrite(const JoinedTrace& source, const Target& to, bool complete, Kept 
                        std::span(axis.times).subspan(first, std::min(axis.rows_per_chunk, axis.times.size() - first)));
   }
   file.write_events(events);
-  write_steps(source, file);
+  write_steps_and_collectives(source, file);
   for (const TraceReader* each : source.in_order()) file.write_clocks(each->clocks());
   file.write_coverage(reader.coverage());
   file.write_end_snapshot(reader.snapshot_end());

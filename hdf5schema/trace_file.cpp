@@ -28,6 +28,8 @@ constexpr std::size_t kTableChunk = 32;
 constexpr std::size_t kMostInTableChunk = 2048;  // number of events: 600 kB, less than a reader keeps
 constexpr std::size_t kStepsInChunk = 128;       // chunks of a few kB: the last chunk is written anew with each flush
 constexpr std::size_t kMostStepsInChunk = 8192;
+constexpr std::size_t kCollectivesInChunk = 128;  // likewise
+constexpr std::size_t kMostCollectivesInChunk = 8192;
 constexpr std::size_t kMinSnapshotWidth = 1024;
 constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
@@ -152,6 +154,7 @@ struct TraceFile::Impl {
   DimensionScales scales;
   H5::DataSet events;
   H5::DataSet steps;
+  H5::DataSet collectives;
   H5::DataSet clocks;
   H5::DataSet coverage;
   H5::DataSet stored;
@@ -233,6 +236,9 @@ TraceFile::TraceFile(const std::filesystem::path& path, const TraceHeader& heade
     DimensionScales::make(impl_->events, "events");
     impl_->steps = create_table(root, "steps", step_type(), std::clamp(tables.steps, kStepsInChunk, kMostStepsInChunk));
     DimensionScales::make(impl_->steps, "steps");
+    impl_->collectives = create_table(root, "collectives", collective_type(),
+                                      std::clamp(tables.collectives, kCollectivesInChunk, kMostCollectivesInChunk));
+    DimensionScales::make(impl_->collectives, "collectives");
     impl_->clocks = (impl_->hurried ? create_raw_table : create_table)(root, "clock", clock_type(),
                                                                        impl_->live ? kTableChunk : kMostInTableChunk);
     DimensionScales::make(impl_->clocks, "clock");
@@ -406,7 +412,10 @@ void TraceFile::start() {
     for (FamilyFile& family : impl_->families) {
       family.bases = family.values = H5::DataSet();
     }
-    impl_->events = impl_->steps = impl_->clocks = impl_->coverage = impl_->stored = impl_->end = H5::DataSet();
+    for (H5::DataSet* const table : {&impl_->events, &impl_->steps, &impl_->collectives, &impl_->clocks,
+                                     &impl_->coverage, &impl_->stored, &impl_->end}) {
+      *table = H5::DataSet();
+    }
     if (impl_->live) {
       impl_->file.flush(H5F_SCOPE_LOCAL);
       check_hdf5(H5Fstart_swmr_write(impl_->file.getId()), "H5Fstart_swmr_write");
@@ -430,6 +439,7 @@ void TraceFile::Impl::reopen() {
   }
   events = open("events");
   steps = open("steps");
+  collectives = open("collectives");
   clocks = open("clock");
   coverage = open("coverage");
   stored = open("stored");
@@ -544,6 +554,16 @@ void TraceFile::write_steps(std::span<const StepRecord> steps) {
     append(impl_->steps, steps.data(), steps.size(), step_type());
   } catch (...) {
     throw as_error(impl_->place + ": steps");
+  }
+}
+
+void TraceFile::write_collectives(std::span<const CollectiveRecord> collectives) {
+  if (collectives.empty()) return;
+  const Hdf5Access access;
+  try {
+    append(impl_->collectives, collectives.data(), collectives.size(), collective_type());
+  } catch (...) {
+    throw as_error(impl_->place + ": collectives");
   }
 }
 

@@ -20,6 +20,7 @@ namespace reveal {
 struct TableSizes {
   std::size_t events = 0;
   std::size_t steps = 0;
+  std::size_t collectives = 0;
 };
 
 class TraceFile {
@@ -53,6 +54,7 @@ class TraceFile {
                   std::span<const std::int64_t> bases);
   void write_events(std::span<const EventRecord> events);
   void write_steps(std::span<const StepRecord> steps);
+  void write_collectives(std::span<const CollectiveRecord> collectives);
   void write_clocks(std::span<const ClockPair> clocks);
   void write_coverage(std::span<const Coverage> coverage);
   void write_end_snapshot(const Snapshot& end);

@@ -212,6 +212,7 @@ struct TraceReader::Impl {
   void note_missing_families();
   void leave_out(const std::string& what);
   const std::vector<std::int64_t>& axis(const std::string& axis_path);
+  [[nodiscard]] std::size_t count_of(const char* table, std::size_t most) const;
   [[nodiscard]] Records records(const std::string& table_path, std::size_t most) const;
   [[nodiscard]] std::vector<std::string> texts(const std::string& table_path, std::size_t most) const;
   [[nodiscard]] std::size_t rows_of(const CheckedDataset& table, std::size_t most) const;
@@ -571,14 +572,21 @@ std::vector<Event> TraceReader::events() const {
   }
 }
 
-std::size_t TraceReader::step_count() const {
+std::size_t TraceReader::Impl::count_of(const char* table, std::size_t most) const {
   const Hdf5Access access;
   try {
-    if (!impl_->file.nameExists("steps")) return 0;
-    return impl_->rows_of(CheckedDataset(impl_->file, "steps"), kMostSteps);
+    return file.nameExists(table) ? rows_of(CheckedDataset(file, table), most) : 0;
   } catch (...) {
     return 0;  // their reader gets the reason
   }
+}
+
+std::size_t TraceReader::step_count() const {
+  return impl_->count_of("steps", kMostSteps);
+}
+
+std::size_t TraceReader::collective_count() const {
+  return impl_->count_of("collectives", kMostCollectives);
 }
 
 void TraceReader::read_steps(const std::function<void(std::span<const TrainingStep>)>& take) const {
@@ -615,6 +623,46 @@ std::vector<TrainingStep> TraceReader::steps() const {
     steps.insert(steps.end(), piece.begin(), piece.end());
   });
   return steps;
+}
+
+void TraceReader::read_collectives(const std::function<void(std::span<const SampledCollective>)>& take) const {
+  const Hdf5Access access;
+  try {
+    if (!impl_->file.nameExists("collectives")) return;
+    const CheckedDataset table(impl_->file, "collectives");
+    std::vector<SampledCollective> collectives;
+    table.read(impl_->rows_of(table, kMostCollectives), [&](std::span<const char> records) {
+      std::vector<std::string> ranks = texts_of(records, table.width(), table.text_column("rank"));
+      std::vector<std::string> functions = texts_of(records, table.width(), table.text_column("function"));
+      const auto column = [&](const char* name) {
+        return numbers_of(records, table.width(), table.int64_column(name));
+      };
+      const std::vector<std::int64_t> communicators = column("communicator");
+      const std::vector<std::int64_t> sizes = column("ranks");
+      const std::vector<std::int64_t> ids = column("id");
+      const std::vector<std::int64_t> numbers = column("number");
+      const std::vector<std::int64_t> begins = column("begin_ns");
+      const std::vector<std::int64_t> last = column("last");
+      collectives.clear();
+      collectives.reserve(ranks.size());
+      for (std::size_t i = 0; i < ranks.size(); ++i) {
+        collectives.push_back({std::move(ranks[i]), std::move(functions[i]), communicators[i], sizes[i], ids[i],
+                               numbers[i], begins[i], last[i]});
+      }
+      take(collectives);
+    });
+  } catch (...) {
+    throw Error(impl_->path.string() + ": collectives: " + failure_reason());
+  }
+}
+
+std::vector<SampledCollective> TraceReader::collectives() const {
+  std::vector<SampledCollective> collectives;
+  read_collectives([&](std::span<const SampledCollective> piece) {
+    if (collectives.empty()) collectives.reserve(collective_count());
+    collectives.insert(collectives.end(), piece.begin(), piece.end());
+  });
+  return collectives;
 }
 
 std::vector<ClockPair> TraceReader::clocks() const {

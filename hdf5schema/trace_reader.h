@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "hdf5schema/sampled_collective.h"
 #include "hdf5schema/trace.h"
 #include "hdf5schema/training_step.h"
 
@@ -54,6 +55,10 @@ class TraceReader {
   void read_steps(const std::function<void(std::span<const TrainingStep>)>& take) const;
   /// How many there are; 0 also where their table cannot be read.
   [[nodiscard]] std::size_t step_count() const;
+  /// The same for collectives that were kept one by one.
+  [[nodiscard]] std::vector<SampledCollective> collectives() const;
+  void read_collectives(const std::function<void(std::span<const SampledCollective>)>& take) const;
+  [[nodiscard]] std::size_t collective_count() const;
   [[nodiscard]] std::vector<ClockPair> clocks() const;
   [[nodiscard]] std::vector<Coverage> coverage() const;
   [[nodiscard]] Snapshot snapshot_begin() const;

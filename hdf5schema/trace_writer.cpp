@@ -34,6 +34,7 @@ namespace {
 
 constexpr std::size_t kEventSlots = 1024;  // between two flushes; beyond it events are counted as lost
 constexpr std::size_t kStepSlots = 8192;   // likewise; memory that no step touches costs nothing
+constexpr std::size_t kCollectiveSlots = 8192;
 constexpr std::size_t kClockSlots = 256;
 constexpr std::uint64_t kReserveBytes = std::uint64_t{256} << 10;  // kept free, so that the file can always be closed
 constexpr std::int64_t kNanBits = std::bit_cast<std::int64_t>(std::numeric_limits<double>::quiet_NaN());
@@ -118,12 +119,15 @@ struct TraceWriter::Impl {
   std::mutex mutex;  // keys, records and buffer widths; never held while a file is written
   std::vector<EventRecord> events;
   std::vector<StepRecord> steps;
+  std::vector<CollectiveRecord> collectives;
   std::vector<ClockPair> clocks;
   std::uint64_t events_lost = 0;
   std::uint64_t steps_lost = 0;
-  std::size_t steps_in_file = 0;  // writer
-  std::string failure;            // guarded by mutex
-  bool broken = false;            // writer: the library failed; the file is left alone from here on
+  std::uint64_t collectives_lost = 0;
+  std::size_t steps_in_file = 0;        // writer
+  std::size_t collectives_in_file = 0;  // writer
+  std::string failure;                  // guarded by mutex
+  bool broken = false;                  // writer: the library failed; the file is left alone from here on
   bool incomplete = false;
   bool gave_up = false;            // writer: rows are being lost, logged once
   bool segment_refused = false;    // writer: no next segment could be made, logged once
@@ -167,7 +171,7 @@ struct TraceWriter::Impl {
   void write_keys(FamilyId id);
   void lose(const Axis& axis, const HandOver& handed);
   [[nodiscard]] std::uint64_t raw_bytes(const Axis& axis, const HandOver& handed) const;
-  [[nodiscard]] std::uint64_t raw_bytes_of_steps();
+  [[nodiscard]] std::uint64_t raw_bytes_of_tables();
   [[nodiscard]] bool room_for(std::uint64_t raw);
   void make_compact();
   void fail(const std::string& why, Writing state);
@@ -195,6 +199,7 @@ TraceWriter::TraceWriter(const std::filesystem::path& path, const TraceHeader& h
   impl_->disk = std::make_unique<DiskSpace>(impl_->part);
   impl_->events.reserve(kEventSlots);
   impl_->steps.reserve(kStepSlots);
+  impl_->collectives.reserve(kCollectiveSlots);
   impl_->clocks.reserve(kClockSlots);
 }
 
@@ -416,7 +421,7 @@ void TraceWriter::Impl::begin_segment() noexcept {
   disk = std::move(fresh_disk);
   bytes = disk->size();
   segment_begin = 0;
-  steps_in_file = 0;
+  steps_in_file = collectives_in_file = 0;
   segment_refused = false;
   has_begun(keys);
 }
@@ -529,6 +534,15 @@ void TraceWriter::append_step(const TrainingStep& step) noexcept {
   impl_->steps.push_back(record_of(step));
 }
 
+void TraceWriter::append_collective(const SampledCollective& collective) noexcept {
+  const std::lock_guard lock(impl_->mutex);
+  if (impl_->collectives.size() == kCollectiveSlots) {
+    ++impl_->collectives_lost;
+    return;
+  }
+  impl_->collectives.push_back(record_of(collective));
+}
+
 void TraceWriter::append_clock(const ClockPair& pair) noexcept {
   const std::lock_guard lock(impl_->mutex);
   if (impl_->clocks.size() < kClockSlots) impl_->clocks.push_back(pair);
@@ -573,7 +587,7 @@ void TraceWriter::Impl::write_full(bool last) {
       }
     }
     if (batch.empty() && !last) return;
-    raw += raw_bytes_of_steps();
+    raw += raw_bytes_of_tables();
     std::int64_t until = 0;
     if (!broken && room_for(raw)) {
       try {
@@ -622,9 +636,9 @@ std::uint64_t TraceWriter::Impl::raw_bytes(const Axis& axis, const HandOver& han
   return values * sizeof(std::int64_t);
 }
 
-std::uint64_t TraceWriter::Impl::raw_bytes_of_steps() {
+std::uint64_t TraceWriter::Impl::raw_bytes_of_tables() {
   const std::lock_guard lock(mutex);
-  return steps.size() * sizeof(StepRecord);
+  return steps.size() * sizeof(StepRecord) + collectives.size() * sizeof(CollectiveRecord);
 }
 
 bool TraceWriter::Impl::room_for(std::uint64_t raw) {
@@ -717,6 +731,7 @@ void TraceWriter::Impl::write_keys(FamilyId id) {
 void TraceWriter::Impl::write_records() {
   std::vector<EventRecord> new_events;
   std::vector<StepRecord> new_steps;
+  std::vector<CollectiveRecord> new_collectives;
   std::vector<ClockPair> new_clocks;
   const std::uint64_t behind = rows_lost_behind.exchange(0);
   if (behind > 0)
@@ -725,19 +740,22 @@ void TraceWriter::Impl::write_records() {
     const std::lock_guard lock(mutex);
     new_events = events;  // copies: the vectors keep their capacity, so that appending never allocates
     new_steps = steps;
+    new_collectives = collectives;
     new_clocks = clocks;
     events.clear();
     steps.clear();
+    collectives.clear();
     clocks.clear();
-    const std::size_t room = kMostSteps - steps_in_file;
-    if (new_steps.size() > room) {
-      steps_lost += new_steps.size() - room;
-      new_steps.resize(room);
-    }
-    if (steps_lost > 0) {
-      new_events.push_back(
-          record_of(Event{flushed_until, "trace", "steps_lost", std::to_string(std::exchange(steps_lost, 0))}));
-    }
+    const auto limit = [&](auto& records, std::size_t room, std::uint64_t& lost, const char* code) {
+      if (records.size() > room) {
+        lost += records.size() - room;
+        records.resize(room);
+      }
+      if (lost == 0) return;
+      new_events.push_back(record_of(Event{flushed_until, "trace", code, std::to_string(std::exchange(lost, 0))}));
+    };
+    limit(new_steps, kMostSteps - steps_in_file, steps_lost, "steps_lost");
+    limit(new_collectives, kMostCollectives - collectives_in_file, collectives_lost, "collectives_lost");
     if (events_lost > 0) {
       EventRecord& record = new_events.emplace_back();
       record.time_ns = new_events.front().time_ns;
@@ -750,6 +768,8 @@ void TraceWriter::Impl::write_records() {
   file->write_events(new_events);
   file->write_steps(new_steps);
   steps_in_file += new_steps.size();
+  file->write_collectives(new_collectives);
+  collectives_in_file += new_collectives.size();
   file->write_clocks(new_clocks);
 }
 

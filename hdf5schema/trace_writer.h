@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "hdf5schema/rewrite.h"
+#include "hdf5schema/sampled_collective.h"
 #include "hdf5schema/trace.h"
 #include "hdf5schema/training_step.h"
 
@@ -63,6 +64,8 @@ class TraceWriter {
   void append_event(const Event& event);
   /// If more come between two flushes than fit, an event has the number of lost ones.
   void append_step(const TrainingStep& step) noexcept;
+  /// Likewise.
+  void append_collective(const SampledCollective& collective) noexcept;
   void append_clock(const ClockPair& pair) noexcept;
 
   /// Whether rows get into the file. A disk that is full now may have space again later; what is over stays so.

@@ -193,6 +193,7 @@ class StackProbe final : public Probe {
       if (what == "count") take_counts(line);
       if (what == "steps") take_step_count(line);
       if (what == "step") take_step(line);
+      if (what == "called") take_collective(line);
       if (what == "communication") take_communication(line);
       if (what == "standing") take_standing(line);
     }
@@ -253,6 +254,17 @@ class StackProbe final : public Probe {
     if (step.duration_ns == kMissing) return;
     clock->sum_ns = wrapping_sum(clock->sum_ns, step.duration_ns);
     ++clock->ended;
+  }
+
+  void take_collective(std::string_view line) {
+    SampledCollective collective;
+    collective.rank = cut_word(line);
+    collective.function = cut_word(line);
+    for (std::int64_t* const number : {&collective.communicator, &collective.ranks, &collective.id, &collective.number,
+                                       &collective.begin_ns, &collective.last}) {
+      if (!parse_counter(cut_word(line), *number)) return;
+    }
+    context_.sink.collective(collective);
   }
 
   void take_communication(std::string_view line) {

@@ -151,6 +151,10 @@ void TraceSink::step(const TrainingStep& step) {
   if (writer_ != nullptr) writer_->append_step(step);
 }
 
+void TraceSink::collective(const SampledCollective& collective) {
+  if (writer_ != nullptr) writer_->append_collective(collective);
+}
+
 void TraceSink::commit_all(std::int64_t time_ns) noexcept {
   set_now(time_ns);
   for (Family& family : families_) family.commit();

@@ -107,6 +107,7 @@ class TraceSink {
   enum class Budget : std::uint8_t { of_code, of_object };
   void event(std::string object, std::string code, std::string text = {}, Budget budget = Budget::of_code);
   void step(const TrainingStep& step);
+  void collective(const SampledCollective& collective);
 
   /// While muted, rows are filled but not written: the first look at everything, before the trace has begun.
   void mute(bool muted) noexcept { muted_ = muted; }

@@ -33,6 +33,7 @@ static_assert(offsetof(PendingBegin, address) == 16 && offsetof(PendingBegin, id
 // The verifier needs this to prove that accesses are within the ring.
 static_assert((StepRing::kSteps & (StepRing::kSteps - 1)) == 0);
 static_assert((CommunicatorCalls::kNewest & (CommunicatorCalls::kNewest - 1)) == 0);
+static_assert((StepRing::kSamples & (StepRing::kSamples - 1)) == 0);
 static_assert(offsetof(StepRing, unrecorded) ==
               offsetof(StepRing, communicators) + StepRing::kCommunicators * sizeof(CommunicatorCalls));
 static_assert(sizeof(StepRing) < 0x7fff, "offsets in instructions");
@@ -146,6 +147,8 @@ constexpr const char* kOthersGoOn = "others go on";
 constexpr const char* kNextCommunicator = "next communicator";
 constexpr const char* kThisCommunicator = "this communicator";
 constexpr const char* kNotRecorded = "not recorded";
+constexpr const char* kSamplesGoOn = "samples go on";
+constexpr const char* kNotSampled = "not sampled";
 constexpr const char* kMembersKnown = "members known";
 constexpr const char* kNoId = "no id";
 constexpr const char* kThisCode = "this code";
@@ -166,6 +169,7 @@ constexpr std::int16_t kSize = -104;  // bytes of the call
 constexpr std::int16_t kResult = -112;
 constexpr std::int16_t kDuration = -120;
 constexpr std::int16_t kIdOnStack = -152;  // the begin of an id
+constexpr std::int16_t kNumber = -160;     // number of the call on its communicator
 constexpr std::int32_t kIdBytes = 32;
 
 /// "pt_autog", as PyTorch names the threads in which it runs the passes of GPUs ("pt_autograd_0"): a pass that begins
@@ -422,12 +426,50 @@ void read_members_of_context(Assembler& code) {
   code.here(kMembersKnown);
 }
 
+/// Keeps the call kNumber of the communicator r9 by itself if it is one of the first ones of a period. r8 has the time
+/// now. If two threads are here at once, there may be one more of them, or one less. r7 is kept, r8 and r9 are lost.
+void sample_collective(Assembler& code, const CallMaps& maps) {
+  constexpr auto kSamples = static_cast<std::int16_t>(offsetof(StepRing, samples));
+  const auto member = [](std::size_t offset) { return static_cast<std::int16_t>(kSamples + static_cast<int>(offset)); };
+  code.load(r1, r9, REVEAL_COMMUNICATOR(next_sample_ns));
+  code.jump_if(BPF_JEQ, r1, 0, kNotSampled);
+  code.jump_if(BPF_JGT, r1, r8, kSamplesGoOn);
+  code.move(r2, r8);
+  code.subtract(r2, r1);
+  code.alu(BPF_DIV, r2, CommunicatorCalls::kSamplePeriodNs);
+  code.alu(BPF_ADD, r2, 1);
+  code.alu(BPF_MUL, r2, CommunicatorCalls::kSamplePeriodNs);
+  code.add_to(r1, r2);
+  code.store_at(r9, REVEAL_COMMUNICATOR(next_sample_ns), r1);
+  code.set(r1, CommunicatorCalls::kSampledAtOnce);
+  code.store_at(r9, REVEAL_COMMUNICATOR(samples_left), r1);
+  code.here(kSamplesGoOn);
+  code.load(r1, r9, REVEAL_COMMUNICATOR(samples_left));
+  code.jump_if(BPF_JEQ, r1, 0, kNotSampled);
+  code.alu(BPF_SUB, r1, 1);
+  code.store_at(r9, REVEAL_COMMUNICATOR(samples_left), r1);
+  code.load(r9, r9, REVEAL_COMMUNICATOR(handle));
+  find_ring(code, maps, kNotSampled);
+  code.set(r1, 1);
+  code.exchange_sum(r0, static_cast<std::int16_t>(offsetof(StepRing, sampled)), r1);
+  code.alu(BPF_AND, r1, static_cast<std::int32_t>(StepRing::kSamples - 1));
+  code.alu(BPF_MUL, r1, static_cast<std::int32_t>(sizeof(SampledCall)));
+  code.add_to(r0, r1);
+  code.store_at(r0, member(offsetof(SampledCall, handle)), r9);
+  code.load(r1, r10, kNumber);
+  code.store_at(r0, member(offsetof(SampledCall, number)), r1);
+  code.store_at(r0, member(offsetof(SampledCall, index)), r7);
+  code.store_at(r0, member(offsetof(SampledCall, begin_ns)), r8);  // last: it is whole now
+  code.here(kNotSampled);
+}
+
 /// Appends the call that begins now, of kSize bytes, to those of its communicator. r7 is kept, r8 and r9 are lost.
 void record_collective(Assembler& code, const CallShape& shape, const CallMaps& maps) {
   find_communicator(code, maps, Unknown::takes_a_place);
   if (shape.communicator == kInOptions) read_members_of_context(code);
   code.call(BPF_FUNC_ktime_get_ns);
   code.store_at(r9, REVEAL_COMMUNICATOR(begin_ns), r0);
+  code.move(r8, r0);
   code.move(r2, r7);
   code.alu(BPF_MOD, r2, static_cast<std::int32_t>(stack_functions().size()));
   code.alu(BPF_ADD, r2, 1);
@@ -436,10 +478,13 @@ void record_collective(Assembler& code, const CallShape& shape, const CallMaps& 
   code.alu(BPF_OR, r3, r2);
   code.set(r1, 1);
   code.exchange_sum(r9, REVEAL_COMMUNICATOR(calls), r1);
+  code.store(kNumber, r1);
   code.alu(BPF_AND, r1, static_cast<std::int32_t>(CommunicatorCalls::kNewest - 1));
   code.alu(BPF_LSH, r1, 3);
-  code.add_to(r9, r1);
-  code.store_at(r9, REVEAL_COMMUNICATOR(newest), r3);
+  code.move(r2, r9);
+  code.add_to(r2, r1);
+  code.store_at(r2, REVEAL_COMMUNICATOR(newest), r3);
+  sample_collective(code, maps);
   code.here(kNotRecorded);
 }
 

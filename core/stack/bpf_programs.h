@@ -52,10 +52,25 @@ struct CommunicatorCalls {
   std::uint64_t calls = 0;          // with an id, all calls of it; else all since they are counted
   std::uint64_t begin_ns = 0;       // CLOCK_MONOTONIC: begin of the newest; without any, when it was made
   std::uint64_t newest[kNewest]{};  // functions and bytes, by number of the call modulo their count
+  // A few calls after each of these moments are kept one by one. They are whole multiples of the period on the wall
+  // clock, so that all processes keep the same calls, or neighbouring ones.
+  static constexpr std::int32_t kSamplePeriodNs = 500'000'000;
+  static constexpr std::int32_t kSampledAtOnce = 3;
+  std::uint64_t next_sample_ns = 0;  // CLOCK_MONOTONIC; 0: not set, so that none is kept
+  std::uint64_t samples_left = 0;
+};
+
+/// A collective that is kept by itself.
+struct SampledCall {
+  std::uint64_t begin_ns = 0;  // CLOCK_MONOTONIC; 0: not written yet, or already taken
+  std::uint64_t handle = 0;    // handle of its communicator
+  std::uint64_t number = 0;    // its number on that, from 0
+  std::uint64_t index = 0;     // index of its CallCounts
 };
 
 /// The newest steps of one process, by number modulo their count, the time in which it had a collective under way, and
-/// its communicators, of which a new one takes the first free place: a value of another array map that is shared.
+/// its communicators, of which a new one takes the first free place, and some of their calls: a value of another array
+/// map that is shared.
 struct StepRing {
   static constexpr std::size_t kSteps = 256;  // a power of two
   static constexpr std::size_t kCommunicators = 32;
@@ -65,7 +80,10 @@ struct StepRing {
   std::uint64_t communication_ns = 0;  // until the last one of those before ended
   BegunStep steps[kSteps];
   CommunicatorCalls communicators[kCommunicators];
-  std::uint64_t unrecorded = 0;  // calls for whose communicator there was no place
+  std::uint64_t unrecorded = 0;                 // calls for whose communicator there was no place
+  static constexpr std::size_t kSamples = 256;  // a power of two
+  std::uint64_t sampled = 0;
+  SampledCall samples[kSamples];
 };
 
 /// A call under way: a key of the hash map.

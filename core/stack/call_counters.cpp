@@ -450,31 +450,72 @@ void CallCounters::drop_pending(std::size_t first, std::size_t count) {
   }
 }
 
-std::vector<CallCounters::NumberedStep> CallCounters::take_steps(std::size_t process, std::uint64_t next) {
-  constexpr std::uint64_t kAtOnce = 64;  // threads that may be about to write the begin of a step
-  StepRing& ring = steps_.values()[process];
-  const auto count = [&ring] { return std::atomic_ref(ring.count).load(std::memory_order_acquire); };
-  const auto oldest = [](std::uint64_t all) { return all > StepRing::kSteps ? all - StepRing::kSteps : 0; };
-  std::vector<NumberedStep> steps;
+namespace {
+
+void copy_rest(BegunStep& shared, BegunStep& to) {
+  to.waiting_ns = std::atomic_ref(shared.waiting_ns).load(std::memory_order_relaxed);
+  to.bytes = std::atomic_ref(shared.bytes).load(std::memory_order_relaxed);
+}
+
+void copy_rest(SampledCall& shared, SampledCall& to) {
+  to.handle = std::atomic_ref(shared.handle).load(std::memory_order_relaxed);
+  to.number = std::atomic_ref(shared.number).load(std::memory_order_relaxed);
+  to.index = std::atomic_ref(shared.index).load(std::memory_order_relaxed);
+}
+
+/// Takes the entries from number `next` on out of a ring, to which the kernel has appended `counted` so far.
+template <typename Entry, std::size_t kEntries>
+std::vector<std::pair<std::uint64_t, Entry>> take_new(std::uint64_t& counted, Entry (&ring)[kEntries],
+                                                      std::uint64_t next) {
+  constexpr std::uint64_t kAtOnce = 64;  // threads that may be about to write an entry
+  const auto count = [&counted] { return std::atomic_ref(counted).load(std::memory_order_acquire); };
+  const auto oldest = [](std::uint64_t all) { return all > kEntries ? all - kEntries : 0; };
+  std::vector<std::pair<std::uint64_t, Entry>> taken;
   const std::uint64_t end = count();
   for (std::uint64_t number = std::max(next, oldest(end)); number < end; ++number) {
-    BegunStep& shared = ring.steps[number % StepRing::kSteps];
-    BegunStep step;
-    step.begin_ns = std::atomic_ref(shared.begin_ns).exchange(0, std::memory_order_acquire);
-    step.waiting_ns = std::atomic_ref(shared.waiting_ns).load(std::memory_order_relaxed);
-    step.bytes = std::atomic_ref(shared.bytes).load(std::memory_order_relaxed);
-    if (step.begin_ns != 0) {
-      // A step of 256 steps ago that was never taken, while the new one is not written yet.
-      const bool stale = !steps.empty() && step.begin_ns < steps.back().step.begin_ns;
-      if (!stale) steps.push_back({number, step});
+    Entry& shared = ring[number % kEntries];
+    Entry entry;
+    entry.begin_ns = std::atomic_ref(shared.begin_ns).exchange(0, std::memory_order_acquire);
+    copy_rest(shared, entry);
+    if (entry.begin_ns != 0) {
+      // One of a whole ring ago that was never taken, while the new one is not written yet.
+      const bool stale = !taken.empty() && entry.begin_ns < taken.back().second.begin_ns;
+      if (!stale) taken.emplace_back(number, entry);
     } else if (end - number <= kAtOnce) {
       break;
     }
   }
   // Meanwhile, later ones may have taken their places.
   const std::uint64_t whole_from = oldest(count());
-  std::erase_if(steps, [whole_from](const NumberedStep& each) { return each.number < whole_from; });
+  std::erase_if(taken, [whole_from](const auto& each) { return each.first < whole_from; });
+  return taken;
+}
+
+}  // namespace
+
+std::vector<CallCounters::NumberedStep> CallCounters::take_steps(std::size_t process, std::uint64_t next) {
+  StepRing& ring = steps_.values()[process];
+  std::vector<NumberedStep> steps;
+  for (const auto& [number, step] : take_new(ring.count, ring.steps, next)) steps.push_back({number, step});
   return steps;
+}
+
+std::vector<CallCounters::NumberedSample> CallCounters::take_samples(std::size_t process, std::uint64_t next) {
+  StepRing& ring = steps_.values()[process];
+  std::vector<NumberedSample> samples;
+  for (const auto& [number, call] : take_new(ring.sampled, ring.samples, next)) samples.push_back({number, call});
+  return samples;
+}
+
+void CallCounters::begin_sampling(std::size_t process) noexcept {
+  constexpr std::int64_t kPeriod = CommunicatorCalls::kSamplePeriodNs;
+  const std::int64_t utc = read_clock(CLOCK_REALTIME);
+  const std::int64_t next = read_clock(CLOCK_MONOTONIC) + kPeriod - utc % kPeriod;
+  for (CommunicatorCalls& communicator : steps_.values()[process].communicators) {
+    std::uint64_t unset = 0;
+    std::atomic_ref(communicator.next_sample_ns)
+        .compare_exchange_strong(unset, static_cast<std::uint64_t>(next), std::memory_order_relaxed);
+  }
 }
 
 std::uint64_t CallCounters::communication_ns(std::size_t process) const noexcept {
@@ -489,7 +530,8 @@ std::vector<CallCounters::Communicator> CallCounters::communicators(std::size_t 
     CommunicatorCalls& shared = steps_.values()[process].communicators[order];
     const std::uint64_t handle = read(shared.handle);
     if (handle == 0) continue;
-    Communicator known{.order = order, .id = read(shared.id), .calls = read(shared.calls), .newest = {}};
+    Communicator known{
+        .order = order, .handle = handle, .id = read(shared.id), .calls = read(shared.calls), .newest = {}};
     if (known.calls == 0 && known.id == 0) continue;  // its first call begins
     const std::uint64_t members = read(shared.members);
     const auto ranks = static_cast<std::uint32_t>(members >> 32U);

@@ -63,11 +63,19 @@ class CallCounters {
     BegunStep step;
   };
   [[nodiscard]] std::vector<NumberedStep> take_steps(std::size_t process, std::uint64_t next);
+  /// The same of its collectives that are kept one by one, once that was asked for.
+  struct NumberedSample {
+    std::uint64_t number = 0;
+    SampledCall call;
+  };
+  [[nodiscard]] std::vector<NumberedSample> take_samples(std::size_t process, std::uint64_t next);
+  void begin_sampling(std::size_t process) noexcept;
   /// Time in which a process had a collective under way, of those that have ended.
   [[nodiscard]] std::uint64_t communication_ns(std::size_t process) const noexcept;
   /// The collectives of a process on one communicator, when they were read.
   struct Communicator {
-    std::size_t order = 0;              // its place among those of the process
+    std::size_t order = 0;  // its place among those of the process
+    std::uint64_t handle = 0;
     std::uint32_t ranks = 0, rank = 0;  // their number and the own one; 0 ranks: not known
     std::uint64_t id = 0;               // equal on its ranks, and `calls` is complete; 0: not known
     std::uint64_t calls = 0;

@@ -101,9 +101,19 @@ void CallLedger::attached(const std::string& instance, std::size_t function, std
   row.counted = true;
   row.index = process * functions_.size() + function;
   if (functions_[function].part == PartOfStep::clock) known.process = process;
-  if (functions_[function].communicator != 0) known.communicating = process;
+  if (functions_[function].communicator != 0) {
+    known.communicating = process;
+    known.sampled_since_ns = static_cast<std::uint64_t>(read_clock(CLOCK_MONOTONIC));
+    counters_.begin_sampling(process);
+  }
   attached_.insert(function);
   turns_.try_emplace(function, Turns{.since_ns = read_clock(CLOCK_MONOTONIC), .why = {}});
+}
+
+void CallLedger::process_ended(const std::string& instance) {
+  const std::lock_guard lock(mutex_);
+  const auto known = instances_.find(instance);
+  if (known != instances_.end()) known->second.is_over = true;
 }
 
 void CallLedger::ended(const std::string& instance) {
@@ -112,11 +122,14 @@ void CallLedger::ended(const std::string& instance) {
   if (known == instances_.end()) return;
   Instance& its = known->second;
   take_steps(its);
+  take_collectives(its);
   if (its.begun) end_step(its, nullptr);
   its.process.reset();
   its.communicating.reset();
   its.next_step = 0;
-  its.recorded_since_ns = 0;
+  its.recorded_since_ns = its.sampled_since_ns = its.next_sample = 0;
+  its.has_gap = its.is_over = false;
+  its.told_calls.clear();
   its.delayed = its.partly_counted = its.partly_sized = false;
   its.unsized = 0;
   for (Row& row : its.rows) {
@@ -134,6 +147,10 @@ void CallLedger::rest(std::size_t function, std::string why) {
   for (auto& [name, instance] : instances_) {
     if (instance.rows.empty() || !instance.rows[function].counted) continue;
     take_steps(instance);  // those that ended before
+    if (functions_[function].communicator != 0) {
+      take_collectives(instance);
+      instance.has_gap = true;
+    }
     if (clock && instance.begun) end_step(instance, nullptr);
     instance.rows[function].rests = true;
     instance.partly_counted = instance.partly_counted || (is_summed(functions_[function]) && instance.begun);
@@ -226,6 +243,7 @@ std::string CallLedger::answer() {
   const std::map<std::size_t, std::int64_t> pending = counters_.pending();
   for (auto& [name, instance] : instances_) {
     take_steps(instance);
+    take_collectives(instance);
     for (std::size_t function = 0; function < instance.rows.size(); ++function) {
       Row& row = instance.rows[function];
       if (!row.counted || row.rests) continue;
@@ -254,6 +272,8 @@ std::string CallLedger::answer() {
     if (text.size() + kForStanding < room) append_standing(text, name, instance);
   }
   append_steps(text);
+  append_collectives(text);
+  ++answers_;
   return text;
 }
 
@@ -335,6 +355,9 @@ void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uin
   if (untimed > 0) add_note(std::to_string(untimed) + " calls were not timed: too many were under way at once");
   if (steps_lost_ > 0) {
     add_note(std::to_string(steps_lost_) + " steps are counted and not listed: they followed each other too fast");
+  }
+  if (collectives_lost_ > 0) {
+    add_note(std::to_string(collectives_lost_) + " collectives are counted and not listed: there are too many");
   }
 }
 
@@ -423,6 +446,49 @@ void CallLedger::end_step(Instance& instance, const CallCounters::NumberedStep* 
   }
 }
 
+/// Calls that were kept by themselves, and the newest one of each communicator: that one is the last, if the process
+/// has ended.
+void CallLedger::take_collectives(Instance& instance) {
+  if (!instance.communicating || instance.has_gap || !records_collectives(instance)) return;
+  const std::vector<CallCounters::NumberedSample> samples =
+      counters_.take_samples(*instance.communicating, instance.next_sample);
+  const std::vector<CallCounters::Communicator> all = counters_.communicators(*instance.communicating);
+  for (const CallCounters::NumberedSample& sample : samples) {
+    collectives_lost_ += sample.number - instance.next_sample;
+    instance.next_sample = sample.number + 1;
+    const auto its = std::find_if(all.begin(), all.end(), [&sample](const CallCounters::Communicator& one) {
+      return one.handle == sample.call.handle && sample.call.number < one.calls;  // else it has ended, or began anew
+    });
+    if (its == all.end() || sample.call.begin_ns < instance.sampled_since_ns) continue;
+    list_call(instance, *its, sample.call.index % functions_.size(), sample.call.number + 1, sample.call.begin_ns);
+  }
+  for (const CallCounters::Communicator& one : all) {
+    if (one.newest.empty() || one.begin_ns < instance.sampled_since_ns) continue;
+    list_call(instance, one, one.newest.front().function, one.calls, one.begin_ns, instance.is_over);
+  }
+  if (instance.is_over) instance.communicating.reset();
+}
+
+/// Once, and again as the last one; a communicator may begin anew in the place of one that has ended.
+void CallLedger::list_call(Instance& instance, const CallCounters::Communicator& communicator, std::size_t function,
+                           std::uint64_t number, std::uint64_t begin_ns, bool last) {
+  std::uint64_t& told = instance.told_calls[communicator.order];
+  if (told > communicator.calls) told = 0;
+  if (number < told || (number == told && !last)) return;
+  told = number;
+  if (instance.calls.size() == kMostWaiting) {
+    ++collectives_lost_;
+    return;
+  }
+  std::string line(functions_[function].name);
+  const std::uint64_t id = numbers_collectives() ? communicator.id : 0;
+  for (const std::uint64_t each : {std::uint64_t{communicator.order}, std::uint64_t{communicator.ranks}, id, number,
+                                   begin_ns, std::uint64_t{last}}) {
+    append_number(line, each);
+  }
+  instance.calls.push_back(std::move(line));
+}
+
 /// Its calls are not in a sum: by a library that some process has, they may well be made.
 bool CallLedger::is_missed(std::size_t function) const {
   return slow_.contains(function) || failed_.contains(function) || is_resting(function);
@@ -472,13 +538,17 @@ bool CallLedger::has_steps() const {
 }
 
 /// One instance after the other begins, so that none waits for ever.
-void CallLedger::append_steps(std::string& text) {
+std::vector<std::pair<const std::string, CallLedger::Instance>*> CallLedger::in_turn() {
   std::vector<std::pair<const std::string, Instance>*> order;
   order.reserve(instances_.size());
   for (auto& each : instances_) order.push_back(&each);
-  if (order.empty()) return;
-  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(answers_++ % order.size()), order.end());
-  for (auto* const each : order) {
+  if (order.empty()) return order;
+  std::rotate(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(answers_ % order.size()), order.end());
+  return order;
+}
+
+void CallLedger::append_steps(std::string& text) {
+  for (auto* const each : in_turn()) {
     auto& [name, instance] = *each;
     std::size_t reported = 0;
     for (const Step& step : instance.steps) {
@@ -494,6 +564,20 @@ void CallLedger::append_steps(std::string& text) {
       ++reported;
     }
     instance.steps.erase(instance.steps.begin(), instance.steps.begin() + static_cast<std::ptrdiff_t>(reported));
+  }
+}
+
+void CallLedger::append_collectives(std::string& text) {
+  for (auto* const each : in_turn()) {
+    auto& [name, instance] = *each;
+    std::size_t reported = 0;
+    for (const std::string& call : instance.calls) {
+      const std::string line = "called " + name + ' ' + call + '\n';
+      if (text.size() + line.size() > longest_) break;
+      text += line;
+      ++reported;
+    }
+    instance.calls.erase(instance.calls.begin(), instance.calls.begin() + static_cast<std::ptrdiff_t>(reported));
   }
 }
 

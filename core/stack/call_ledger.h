@@ -1,6 +1,6 @@
-// The counts of each instance ("rank0") so far, over all its processes, and its training steps: from the memory that is
-// shared with the kernel to the lines of the worker's answer. Two threads use it: the one that attaches, and the one
-// that answers.
+// The counts of each instance ("rank0") so far, over all its processes, its training steps and some of its collectives:
+// from the memory that is shared with the kernel to the lines of the worker's answer. Two threads use it: the one that
+// attaches, and the one that answers.
 #pragma once
 
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/stack/call_counters.h"
@@ -40,6 +41,8 @@ class CallLedger {
   /// From now on the process with this number counts calls of the function for the instance. It has places for all
   /// functions in a row.
   void attached(const std::string& instance, std::size_t function, std::size_t process, bool timed);
+  /// The instance's process is there no more: its newest calls are its last ones.
+  void process_ended(const std::string& instance);
   /// Nothing of the instance's process is attached any more.
   void ended(const std::string& instance);
   /// The function is about to be detached in all processes: what it counts from now on belongs to no row, until it is
@@ -59,7 +62,7 @@ class CallLedger {
   /// Attaching to the instance's process goes on in a later round: its sums are not whole until that is over.
   void delay(const std::string& instance, bool delayed);
 
-  /// The lines of an answer: see query_stack(). Steps that do not fit are in the next one.
+  /// The lines of an answer: see query_stack(). Steps and collectives that do not fit are in the next one.
   [[nodiscard]] std::string answer();
 
  private:
@@ -89,10 +92,16 @@ class CallLedger {
     bool partly_sized = false;                        // the step under way, and those just ended: some had no size
     std::optional<std::size_t> communicating;         // the process, if it may make collectives
     std::uint64_t recorded_since_ns = 0;              // all of its collectives; of earlier ones, some may be missing
+    std::uint64_t next_sample = 0;                    // from 0
+    std::uint64_t sampled_since_ns = 0;               // begin of the numbers of its collectives: all are attached
+    bool has_gap = false;                             // one of its functions has rested: numbers mean nothing behind it
+    bool is_over = false;                             // the process has ended
+    std::map<std::size_t, std::uint64_t> told_calls;  // the newest call that was listed, by order of the communicator
     // For all of them:
     TimeWithoutCall without_call;
     std::uint64_t steps_before = 0;  // steps of earlier processes
     std::vector<Step> steps;         // to be reported
+    std::vector<std::string> calls;  // collectives that are to be reported: the rest of their lines
   };
   /// The times in which a function was counted.
   struct Turns {
@@ -108,6 +117,9 @@ class CallLedger {
   void append_count(std::string& text, const std::string& name, std::size_t function, const Row& row,
                     const CallCounts& sum, const std::map<std::size_t, std::int64_t>& pending) const;
   void take_steps(Instance& instance);
+  void take_collectives(Instance& instance);
+  void list_call(Instance& instance, const CallCounters::Communicator& communicator, std::size_t function,
+                 std::uint64_t number, std::uint64_t begin_ns, bool last = false);
   [[nodiscard]] std::uint64_t unsized_of(const Instance& instance) const;
   void end_step(Instance& instance, const CallCounters::NumberedStep* next);
   void resume_row(Instance& instance, std::size_t function);
@@ -123,7 +135,9 @@ class CallLedger {
   [[nodiscard]] static double counted_share(const Turns& turns);
   void append_notes(std::string& text, std::uint64_t unsized, std::uint64_t untimed) const;
   [[nodiscard]] bool has_steps() const;
+  [[nodiscard]] std::vector<std::pair<const std::string, Instance>*> in_turn();
   void append_steps(std::string& text);
+  void append_collectives(std::string& text);
 
   CallCounters& counters_;
   std::span<const StackFunction> functions_;
@@ -136,6 +150,7 @@ class CallLedger {
   std::set<std::string> notes_;
   int untimed_processes_ = 0;
   std::uint64_t steps_lost_ = 0;
+  std::uint64_t collectives_lost_ = 0;
   std::size_t answers_ = 0;
 };
 

@@ -49,6 +49,10 @@ struct Wanted {
   std::int64_t cpu_ns = 0;
 };
 
+bool is_same(const Wanted& one, const Wanted& other) {
+  return one.pid == other.pid && one.start_ticks == other.start_ticks && one.instance == other.instance;
+}
+
 struct Links {
   std::size_t function = 0;
   std::vector<CallLink> all;
@@ -117,7 +121,7 @@ class StackWatch {
     if (round != 0 && read_clock(CLOCK_MONOTONIC) - round > kLongestRound) ::_exit(1);
     {
       const std::lock_guard lock(mutex_);
-      wanted_.clear();
+      const std::vector<Wanted> before = std::exchange(wanted_, {});
       std::string_view line;
       while (next_line(request, line)) {
         Wanted wanted{.instance = std::string(cut_word(line))};
@@ -129,6 +133,7 @@ class StackWatch {
         wanted.pid = static_cast<int>(pid);
         wanted_.push_back(std::move(wanted));
       }
+      tell_ended(before);
       asked_ = true;
     }
     wake_.notify_one();
@@ -136,6 +141,15 @@ class StackWatch {
   }
 
  private:
+  /// Before the thread forgets what they called. Others may only have lost their places.
+  void tell_ended(const std::vector<Wanted>& before) {
+    for (const Wanted& each : before) {
+      const bool stays =
+          std::any_of(wanted_.begin(), wanted_.end(), [&each](const Wanted& other) { return is_same(each, other); });
+      if (!stays && start_of(each.pid) != each.start_ticks) ledger_.process_ended(each.instance);
+    }
+  }
+
   void run(const std::stop_token& stop) {
     while (!stop.stop_requested()) {
       std::vector<Wanted> wanted;
@@ -157,18 +171,15 @@ class StackWatch {
 
   void follow(const std::vector<Wanted>& wanted) {
     const std::int64_t now = read_clock(CLOCK_MONOTONIC);
-    const auto same = [](const Wanted& one, const Wanted& other) {
-      return one.pid == other.pid && one.start_ticks == other.start_ticks && one.instance == other.instance;
-    };
     for (auto tracked = tracked_.begin(); tracked != tracked_.end();) {
-      const bool stays =
-          std::any_of(wanted.begin(), wanted.end(), [&](const Wanted& each) { return same(each, tracked->process); });
+      const bool stays = std::any_of(wanted.begin(), wanted.end(),
+                                     [&](const Wanted& each) { return is_same(each, tracked->process); });
       if (!stays) let_go(*tracked);
       tracked = stays ? tracked + 1 : tracked_.erase(tracked);
     }
     for (const Wanted& each : wanted) {
       const bool known = std::any_of(tracked_.begin(), tracked_.end(),
-                                     [&](const Tracked& tracked) { return same(each, tracked.process); });
+                                     [&](const Tracked& tracked) { return is_same(each, tracked.process); });
       if (known || free_.empty() || start_of(each.pid) != each.start_ticks) continue;
       Tracked fresh{.process = each, .number = free_.back()};
       fresh.timed = may_be_timed(each.pid);

@@ -15,11 +15,16 @@ namespace reveal {
 ///   "count INSTANCE NAME CALLS BYTES TIME LONGEST IN_FLIGHT ERRORS LAST_ERROR STATUS:CALLS ..."
 ///   "steps INSTANCE COUNT"  training steps begun
 ///   "step INSTANCE NUMBER BEGIN DURATION WAITING BYTES"  one that ended, reported once
+///   "called INSTANCE NAME ORDER RANKS ID NUMBER BEGIN LAST"  a collective that is kept by itself, with its
+///   communicator
+///       (ORDER from 0) and its number on that, from 1; RANKS and ID are 0 where they are not known; LAST is 1 where
+///       the process has ended
 ///   "standing INSTANCE comm=ORDER ..."  the newest collectives on one of its communicators, once no other has come
 ///       for long
 /// Returns for each instance the sums over all its processes; LONGEST since the last answer, IN_FLIGHT since when the
 /// oldest call is under way, times in nanoseconds; "-" where it is not measured. A step is reported when the next one
-/// has begun; if answers are full, in a later one. Attaching happens afterwards, while no caller waits.
+/// has begun, and like collectives in a later answer if one is full. Attaching happens afterwards, while no caller
+/// waits.
 [[nodiscard]] std::string query_stack(const std::string& root, std::string_view request);
 
 }  // namespace reveal

@@ -161,6 +161,17 @@ class Trace:
                                  "duration": known["duration_ns"] * 1e-9, "waiting": known["waiting_ns"] * 1e-9,
                                  "bytes": known["bytes"]}, index=index)
 
+    def collectives(self):
+        """Collectives by the time a rank entered them, some in each second: rank, function, communicator, ranks and id (0
+        where not known), number, last (1: of a process that had ended). Empty in traces without any."""
+        if "collectives" not in self.file:
+            return pandas.DataFrame(columns=["rank", "function", "communicator", "ranks", "id", "number", "last"])
+        table = self.file["collectives"][:]
+        index = pandas.to_datetime(table["begin_ns"] + self._offset, utc=True).rename("time")
+        return pandas.DataFrame({name: [_plain(text) for text in table[name]] if name in ("rank", "function")
+                                 else table[name]
+                                 for name in table.dtype.names if name != "begin_ns"}, index=index)
+
     def snapshot(self):
         """The node's configuration at the begin, with what had changed at the end."""
         entries = {}

@@ -561,7 +561,7 @@ double clock_error(const NodeSummary& summary) {
 
 /// All parts, without the conclusions from them. Most of them are moved out of the summaries.
 Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
-                    const ReportOptions& options) {
+                    const ReportOptions& options, JobEnd end = JobEnd::not_known) {
   Report report;
   report.created_utc_ns = options.now_utc_ns;
   report.tool_version = REVEAL_VERSION;
@@ -571,9 +571,12 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
   steps.reserve(summaries.size());
   std::vector<NodeCalls> calls;
   calls.reserve(summaries.size());
+  std::vector<NodeCollectives> collectives;
+  collectives.reserve(summaries.size());
   for (NodeSummary& summary : summaries) {
     calls.push_back({summary.node, summary.calls});
     steps.push_back({summary.node, summary.steps, summary.boot_id, clock_error(summary)});
+    collectives.push_back({summary.node, summary.collectives, summary.boot_id, clock_error(summary)});
     Report& part = summary.part;
     move_all(part.findings, findings);
     // Summaries of earlier versions have their episodes only.
@@ -613,8 +616,10 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
                                  .found = findings,
                                  .steps = steps,
                                  .calls = calls,
+                                 .collectives = collectives,
                                  .names = remedy_names(report.job),
-                                 .nodes_missing = report.job.nodes_missing},
+                                 .nodes_missing = report.job.nodes_missing,
+                                 .end = end},
                                 options.settings);
   void_where_kernel_is_shared(summaries, of_nodes);
   findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
@@ -733,6 +738,43 @@ void conclude(const std::vector<NodeSummary>& summaries, const AnalysisSettings&
   if (report.job.nodes.size() > kMostSingleCoverage) report.coverage = grouped_coverage(std::move(report.coverage));
 }
 
+/// How the job ended, as far as that is known.
+struct JobEnding {
+  std::optional<int> exit_code;
+  std::optional<double> ran_seconds;
+  std::optional<SlurmJobRecord> record;
+  std::string supersedes;  // id of the report before; "" for the first one
+};
+
+JobEnding ending_of(const std::filesystem::path& directory, const ReportOptions& options) {
+  JobEnding ending{.exit_code = options.exit_code,
+                   .ran_seconds = options.ran_seconds,
+                   .record = read_slurm_job_record(directory),
+                   .supersedes = {}};
+  try {
+    const Report earlier = parse_report(read_text_file(directory / "report.json", kLargestReport));
+    if (!ending.exit_code) ending.exit_code = earlier.job.exit_code;
+    if (!ending.ran_seconds) ending.ran_seconds = earlier.job.ran_seconds;
+    ending.supersedes = earlier.report_id;
+  } catch (const Error&) {
+    ending.supersedes.clear();
+  }
+  return ending;
+}
+
+void apply_ending(const JobEnding& ending, ReportJob& job) {
+  job.exit_code = ending.exit_code;
+  job.ran_seconds = ending.ran_seconds;
+  if (job.exit_code) job.state = *job.exit_code == 0 ? "COMPLETED" : "FAILED";
+  if (ending.record) apply(*ending.record, job);
+}
+
+bool ended_well(const JobEnding& ending) {
+  ReportJob job;
+  apply_ending(ending, job);
+  return has_ended_well(job);
+}
+
 /// The report from the summaries of a job's nodes.
 Report report_of(const std::filesystem::path& directory, std::span<const ListedTrace> traces,
                  std::vector<NodeSummary> summaries, const ReportOptions& options, std::vector<InputProblem>& problems,
@@ -742,23 +784,14 @@ Report report_of(const std::filesystem::path& directory, std::span<const ListedT
   note_missing_nodes(summaries, options, unread, problems);
   void_where_kernel_is_shared(summaries);
 
-  Report report = merged_parts(summaries, problems, options);
+  const JobEnding ending = ending_of(directory, options);
+  Report report = merged_parts(summaries, problems, options, ended_well(ending) ? JobEnd::well : JobEnd::not_known);
   name_folders(directory, traces, report);
   add_straggler_threads(traces, summaries, report.findings);
   report.directory = name_of(directory);
-  report.job.exit_code = options.exit_code;
-  report.job.ran_seconds = options.ran_seconds;
-  try {
-    const Report earlier = parse_report(read_text_file(directory / "report.json", kLargestReport));
-    report.supersedes = earlier.report_id;
-    if (!report.job.exit_code) report.job.exit_code = earlier.job.exit_code;
-    if (!report.job.ran_seconds) report.job.ran_seconds = earlier.job.ran_seconds;
-  } catch (const Error&) {
-    report.supersedes.clear();  // the first one
-  }
-  if (report.job.exit_code) report.job.state = *report.job.exit_code == 0 ? "COMPLETED" : "FAILED";
+  report.supersedes = ending.supersedes;
+  apply_ending(ending, report.job);
   note_unrecorded_time(summaries, report);
-  if (const auto record = read_slurm_job_record(directory)) apply(*record, report.job);
   const auto run = compare_with_earlier(directory, summaries, options.history, options.settings, report, problems);
   conclude(summaries, options.settings, given_feedback(run, options.history, problems), report);
   if (run) keep_run(*run, options.history, report, problems);

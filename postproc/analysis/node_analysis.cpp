@@ -341,6 +341,7 @@ NodeSummary measured(const NodeView& view) {
   summary.profile = profile_of(telemetry, compared_facts(trace));
   summary.retransmits = retransmits_of(telemetry);
   summary.calls = call_history_of(telemetry, view.python, trace.utc_minus_monotonic_ns, last_collectives(trace.events));
+  summary.collectives = collective_history_of(trace);
 
   Report& part = summary.part;
   fill_job(trace, summary.seconds, part);
@@ -409,12 +410,13 @@ std::size_t memory_needed(const TraceStream& stream, bool in_one_piece) {
   constexpr std::size_t kPerScanned = 8;         // two series of single precision
   constexpr std::size_t kInPieces = 600'000'000;
   constexpr std::size_t kPerStep = 2 * sizeof(TrainingStep);  // a rank's courses are as large as its steps
-  const std::size_t steps = stream.step_count() * kPerStep;
-  if (!in_one_piece) return kInPieces + steps;
+  const std::size_t tables =
+      stream.step_count() * kPerStep + stream.collective_count() * (sizeof(SampledCollective) + sizeof(void*));
+  if (!in_one_piece) return kInPieces + tables;
   const std::size_t channels = stream.trace().telemetry.channels.size();
   // A quarter of the channels counts nothing in any job seen (most often half), and takes no memory.
   const std::size_t held = stream.samples() * channels * sizeof(double) / 4 * 3;
-  return kAnyway + held + steps + std::min(stream.samples(), kBlockSamples) * channels * kPerScanned;
+  return kAnyway + held + tables + std::min(stream.samples(), kBlockSamples) * channels * kPerScanned;
 }
 
 std::vector<NodeSummary> analyse(const NodeTrace& trace, const JobSamples& samples,
@@ -463,6 +465,7 @@ std::vector<NodeSummary> analyse_file(const std::filesystem::path& path, std::sp
   const bool in_one_piece = find_pipeline(settings.front().pipeline).needs_whole_job || fits_in_memory(stream);
   const MemoryBudget::Share share = budget.take(memory_needed(stream, in_one_piece));
   stream.read_steps();
+  stream.read_collectives();
   const auto read = [&stream, in_one_piece](std::size_t begin, std::size_t count, Telemetry& piece) {
     stream.read(begin, count, piece);
     if (in_one_piece) stream.close();

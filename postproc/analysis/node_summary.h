@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "postproc/peers/call_history.h"
+#include "postproc/peers/collective_history.h"
 #include "postproc/peers/node_profile.h"
 #include "postproc/peers/retransmits.h"
 #include "postproc/peers/step_history.h"
@@ -41,6 +42,7 @@ struct NodeSummary {
   NodeProfile profile;                 // for the comparison with other nodes and runs
   StepHistory steps;                   // steps of its ranks, for the same comparison
   CallHistory calls;                   // calls of its ranks, for the same comparison
+  CollectiveHistory collectives;       // collectives that its ranks entered, for the same comparison
   Report part;
   bool operator==(const NodeSummary&) const = default;
 };

@@ -3,6 +3,7 @@
 
 #include "postproc/analysis/node_summary.h"
 #include "postproc/peers/call_fields.h"
+#include "postproc/peers/collective_fields.h"
 #include "postproc/peers/profile_fields.h"
 #include "postproc/peers/step_fields.h"
 #include "postproc/report/report_json.h"
@@ -55,6 +56,7 @@ void fields(auto& v, Visited<decltype(v), NodeSummary>& summary) {
   v("profile", summary.profile);
   v.maybe("steps", summary.steps, !summary.steps.ranks.empty());
   v.maybe("calls", summary.calls, !summary.calls.ranks.empty());
+  v.maybe("collectives", summary.collectives, !summary.collectives.trends.empty());
   v.required("report", summary.part);
 }
 

@@ -28,6 +28,7 @@ constexpr std::size_t kValuesAtOnce = 4'000'000;
 constexpr std::size_t kMostPoints = 600'000;           // points of all counters
 constexpr std::size_t kMostCounters = 200;             // counters of a node
 constexpr std::size_t kMostStepSlices = 200'000;       // slices of all ranks
+constexpr std::size_t kMostCollectiveMarks = 200'000;  // marks of all ranks
 constexpr std::size_t kMostRanks = 64;                 // ranks of a node: process slots are fewer
 constexpr std::size_t kMostLanes = 32;                 // lanes for slices that overlap
 constexpr std::size_t kReasons = 3;                    // reasons of an episode
@@ -40,6 +41,7 @@ constexpr int kExportedThread = 1;
 constexpr int kFirstFinding = 100;
 constexpr int kFirstEpisode = 200;
 constexpr int kFirstRank = 300;
+constexpr int kFirstRankOfCollectives = 400;
 
 std::int64_t bounded(std::int64_t time_ns) {
   return std::clamp(time_ns, -kFarthestTime, kFarthestTime);
@@ -275,6 +277,28 @@ void add_steps(Events& events, std::size_t process, const NodeTrace& trace, std:
   }
 }
 
+/// When each rank entered collectives, of those that are in a window.
+void add_collectives(Events& events, std::size_t process, const NodeTrace& trace, std::span<const TimeSpan> windows,
+                     std::size_t& room, std::size_t& left_out) {
+  const std::int64_t to_utc = bounded(trace.utc_minus_monotonic_ns);
+  std::map<std::string, int> threads;
+  for (const SampledCollective& call : trace.collectives) {
+    const std::int64_t at = bounded(call.begin_ns) + to_utc;
+    const bool has_thread = threads.size() < kMostRanks || threads.contains(call.rank);
+    if (call.begin_ns != bounded(call.begin_ns) || !has_thread || !is_within(windows, {at, at + 1})) continue;
+    if (room == 0) {
+      ++left_out;
+      continue;
+    }
+    --room;
+    const auto [thread, fresh] =
+        threads.try_emplace(call.rank, kFirstRankOfCollectives + static_cast<int>(threads.size()));
+    if (fresh) events.name_thread(process, thread->second, call.rank + ": collectives");
+    events.add_instant(process, thread->second, "collective", call.function, at,
+                       {{"number", call.number}, {"communicator", call.communicator}});
+  }
+}
+
 /// Means of a channel's samples, so many at a time, as they come.
 class CounterTrack {
  public:
@@ -415,6 +439,8 @@ std::vector<std::string> write_trace_events(const Report& report, std::span<cons
   Events events(report, give);
   std::size_t room_for_steps = kMostStepSlices;
   std::size_t steps_left_out = 0;
+  std::size_t room_for_collectives = kMostCollectiveMarks;
+  std::size_t collectives_left_out = 0;
   std::size_t slices_left_out = 0;
   std::size_t channels_left_out = 0;
   bool any_channel = false;
@@ -423,6 +449,7 @@ std::vector<std::string> write_trace_events(const Report& report, std::span<cons
     left_out.take([&] {
       TraceStream stream(listed.path);
       stream.read_steps();
+      stream.read_collectives();
       const std::string& node = stream.trace().header.node.empty() ? listed.node : stream.trace().header.node;
       left_out.need_first_of(node, listed.path);
       Marked marked = marked_on(node, report);
@@ -434,6 +461,7 @@ std::vector<std::string> write_trace_events(const Report& report, std::span<cons
       add_slices(events, process, kFirstFinding, "findings", std::move(marked.findings), slices_left_out);
       add_slices(events, process, kFirstEpisode, "intervals", std::move(marked.episodes), slices_left_out);
       add_steps(events, process, stream.trace(), windows, room_for_steps, steps_left_out);
+      add_collectives(events, process, stream.trace(), windows, room_for_collectives, collectives_left_out);
       NodeExport counters(choice, marked, process, kMostPoints / traces.size());
       counters.add_counters(stream, windows, events);
       channels_left_out += counters.left_out();
@@ -446,6 +474,7 @@ std::vector<std::string> write_trace_events(const Report& report, std::span<cons
     if (count > 0) left_out.add(fmt::format("{} {}", count, what));
   };
   tell(steps_left_out, "training steps are left out: there is room for 200,000");
+  tell(collectives_left_out, "collectives are left out: there is room for 200,000");
   tell(channels_left_out, "channels are left out: a node has room for 200; choose them with --metrics");
   tell(slices_left_out, "intervals are left out: too many overlap");
   if (!any_channel && !choice.metrics.empty()) left_out.add("no channel meets --metrics");

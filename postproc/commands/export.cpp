@@ -28,7 +28,8 @@ class Export final : public Command {
            "csv: one line per sample, one column per channel, units in the header, all nodes in one table; parquet: "
            "the same as a binary table with a column for the node; python: one line per sample of a Python process "
            "with the place of its main thread (reveal-run --stack); perfetto: findings, "
-           "training steps and channels of all nodes around the report's intervals, for ui.perfetto.dev; openmetrics: "
+           "training steps, collectives and channels of all nodes around the report's intervals, for ui.perfetto.dev; "
+           "openmetrics: "
            "the report's verdict, findings and totals, for Prometheus; windows: one line per window of 3 s of "
            "each node with its features, the scores of the paper's detectors and the findings of that time")
         ->required()

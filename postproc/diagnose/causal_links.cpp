@@ -3,8 +3,10 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <utility>
@@ -18,11 +20,12 @@ namespace {
 
 constexpr std::string_view kOthersWait = "other nodes that waited for this one";
 constexpr std::string_view kSlowSteps = "training steps that took longer";
+constexpr std::string_view kLateRank = "a rank for which the others waited";
 constexpr std::string_view kHang = "ranks that waited until the job ended";
 constexpr std::string_view kStall = "ranks that all stood still";
 
 // Hardware and configuration first, then the kernel's work, then their effects on the job.
-constexpr CausalLink kLinks[] = {
+constexpr CausalLink kSingleLinks[] = {
     {"mem.hugepages_inconsistent", "mem.hugepages_reserved_idle", "unused huge pages"},
     {"mem.hugepages_inconsistent", "node.differs", ""},
     // Only with the node for which the others wait it is worth acting on.
@@ -118,37 +121,28 @@ constexpr CausalLink kLinks[] = {
     {"mem.writeback_stall", "stack.stall", kStall},
     {"io.nfs_slow_server", "stack.stall", kStall},
     {"io.slow_reads", "stack.stall", kStall},
-    {"job.stopped", "stack.slow_steps", kSlowSteps},
-    {"cpu.outsider", "stack.slow_steps", kSlowSteps},
-    {"cpu.cfs_throttled", "stack.slow_steps", kSlowSteps},
-    {"cpu.thermal_throttle", "stack.slow_steps", kSlowSteps},
-    {"cpu.power_cap", "stack.slow_steps", kSlowSteps},
-    {"cpu.steal", "stack.slow_steps", kSlowSteps},
-    {"cpu.oversubscribed", "stack.slow_steps", kSlowSteps},
-    {"cpu.os_jitter", "stack.slow_steps", kSlowSteps},
-    {"mem.swap_activity", "stack.slow_steps", kSlowSteps},
-    {"mem.reclaim_thrash", "stack.slow_steps", kSlowSteps},
-    {"mem.writeback_stall", "stack.slow_steps", kSlowSteps},
-    {"io.local_disk_saturated", "stack.slow_steps", kSlowSteps},
-    {"io.slow_reads", "stack.slow_steps", kSlowSteps},
-    {"io.nfs_slow_server", "stack.slow_steps", kSlowSteps},
-    {"io.metadata_storm", "stack.slow_steps", kSlowSteps},
-    {"irq.softirq_saturation", "stack.slow_steps", kSlowSteps},
-    {"net.tcp_retrans_fault", "stack.slow_steps", kSlowSteps},
-    {"net.congestion", "stack.slow_steps", kSlowSteps},
-    {"net.nic_rx_drop", "stack.slow_steps", kSlowSteps},
-    {"net.pause_congestion", "stack.slow_steps", kSlowSteps},
-    {"ib.link_errors", "stack.slow_steps", kSlowSteps},
-    {"ib.link_degraded", "stack.slow_steps", kSlowSteps},
-    {"ib.congestion_xmit_wait", "stack.slow_steps", kSlowSteps},
-    {"rdma.retries", "stack.slow_steps", kSlowSteps},
-    {"gpu.thermal_throttle", "stack.slow_steps", kSlowSteps},
-    {"gpu.hw_slowdown", "stack.slow_steps", kSlowSteps},
-    {"gpu.power_cap", "stack.slow_steps", kSlowSteps},
-    {"gpu.starved_input", "stack.slow_steps", kSlowSteps},
-    {"gpu.starved_io", "stack.slow_steps", kSlowSteps},
-    {"node.straggler", "stack.slow_steps", kSlowSteps},
 };
+
+// Causes of a rank that is late, and of steps that take longer.
+constexpr std::string_view kDelays[] = {
+    "job.stopped",           "cpu.outsider",       "cpu.cfs_throttled",       "cpu.thermal_throttle",
+    "cpu.power_cap",         "cpu.steal",          "cpu.oversubscribed",      "cpu.os_jitter",
+    "mem.swap_activity",     "mem.reclaim_thrash", "mem.writeback_stall",     "io.local_disk_saturated",
+    "io.slow_reads",         "io.nfs_slow_server", "io.metadata_storm",       "irq.softirq_saturation",
+    "net.tcp_retrans_fault", "net.congestion",     "net.nic_rx_drop",         "net.pause_congestion",
+    "ib.link_errors",        "ib.link_degraded",   "ib.congestion_xmit_wait", "rdma.retries",
+    "gpu.thermal_throttle",  "gpu.hw_slowdown",    "gpu.power_cap",           "gpu.starved_input",
+    "gpu.starved_io",        "node.straggler",
+};
+
+constexpr auto kLinks = [] {
+  std::array<CausalLink, std::size(kSingleLinks) + 2 * std::size(kDelays) + 1> links;
+  auto* next = std::copy(std::begin(kSingleLinks), std::end(kSingleLinks), links.begin());
+  for (const std::string_view cause : kDelays) *next++ = {cause, "stack.slow_steps", kSlowSteps};
+  for (const std::string_view cause : kDelays) *next++ = {cause, "stack.late_rank", kLateRank};
+  *next = {"stack.slow_steps", "stack.late_rank", ""};  // both name the rank
+  return links;
+}();
 
 constexpr std::int64_t kOnset = 10 * kSecond;
 constexpr double kExplainedShare = 0.8;

@@ -62,6 +62,7 @@ constexpr NodeCause kNodeCauses[] = {
     {"net.tcp_retrans_intrinsic", Blame::node_unlike_others},
     {"rdma.retries", Blame::node_unlike_others},
     {"stack.hang", Blame::node_unlike_others},
+    {"stack.late_rank", Blame::node_unlike_others},
     {"stack.slow_steps", Blame::node_unlike_others},
     {"stack.stall", Blame::node_unlike_others},
 };

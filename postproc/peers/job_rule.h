@@ -12,6 +12,7 @@
 #include "postproc/diagnose/node_check.h"
 #include "postproc/diagnose/remedy.h"
 #include "postproc/peers/call_history.h"
+#include "postproc/peers/lateness.h"
 #include "postproc/peers/peers.h"
 #include "postproc/peers/step_history.h"
 
@@ -39,9 +40,11 @@ struct JobRuleContext {
   std::span<const Finding> found = {};  // on single nodes
   std::span<const NodeSteps> steps = {};
   std::span<const NodeCalls> calls = {};
+  std::span<const NodeCollectives> collectives = {};
   RemedyNames names = {};
   std::span<const std::string> nodes_missing = {};  // nodes of the job without a usable trace
   bool goes_on = false;                             // the job still runs: more rows will come
+  JobEnd end = JobEnd::not_known;
 };
 
 /// A finding without its remedy, and the rule's values for the remedy's lines beside names.

@@ -33,6 +33,7 @@ constexpr Loss kLosses[] = {
     {"probe_lost", "a probe was lost"},
     {"events_lost", "events were lost", false, "event was lost"},
     {"steps_lost", "training steps are not in the trace", false, "training step is not in the trace"},
+    {"collectives_lost", "sampled collectives are not in the trace", false, "sampled collective is not in the trace"},
     {"ticks_missed", "samples were missed", false, "sample was missed"},
     {"rows_dropped", "rows were dropped", false, "row was dropped"},
     {"metrics_selected", "only some metrics were recorded"},
@@ -96,6 +97,7 @@ void note_losses(NodeTrace& trace) {
 NodeTrace load_trace(const std::filesystem::path& path) {
   TraceStream stream(path);
   stream.read_steps();
+  stream.read_collectives();
   std::optional<Telemetry> telemetry;
   if (stream.samples() > 0) telemetry = stream.read(0, stream.samples());
   NodeTrace trace = std::move(stream).trace();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hdf5schema/sampled_collective.h"
 #include "hdf5schema/trace.h"
 #include "hdf5schema/training_step.h"
 #include "postproc/telemetry/grid.h"
@@ -32,7 +33,8 @@ struct NodeTrace {
   Snapshot end;
   std::vector<Event> events;
   std::vector<TrainingStep> steps;
-  std::int64_t utc_minus_monotonic_ns = 0;  // offset for the events' and the steps' times
+  std::vector<SampledCollective> collectives;
+  std::int64_t utc_minus_monotonic_ns = 0;  // offset for the times of these three
   std::vector<Coverage> coverage;
   double samples_expected = 0;  // ticks between the first and the last row
   double samples_present = 0;   // rows of the fastest family

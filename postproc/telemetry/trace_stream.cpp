@@ -69,6 +69,8 @@ struct TraceStream::Impl {
 
   void open(const std::filesystem::path& path);
   void read_around(std::size_t family, std::size_t begin, std::size_t count);
+  template <typename Record, typename Read>
+  void read_table(const char* name, std::vector<Record> NodeTrace::*table, const Read& read);
 
   std::optional<JoinedTrace> source;  // until it is closed
   NodeTrace trace;
@@ -199,17 +201,33 @@ std::size_t TraceStream::step_count() const {
   return count;
 }
 
-void TraceStream::read_steps() {
-  NodeTrace& trace = impl_->trace;
+/// A table that cannot be read is noted.
+template <typename Record, typename Read>
+void TraceStream::Impl::read_table(const char* name, std::vector<Record> NodeTrace::*table, const Read& read) {
   std::vector<LostPart> lost;
-  for (const TraceReader* each : impl_->source->in_order()) {
-    std::vector<TrainingStep> steps;
-    take(steps, "steps", LostPart::Holds::evidence, lost, [&] { return each->steps(); });
-    append(trace.steps, std::move(steps));
+  for (const TraceReader* each : source->in_order()) {
+    std::vector<Record> records;
+    take(records, name, LostPart::Holds::evidence, lost, [&] { return read(*each); });
+    append(trace.*table, std::move(records));
   }
   if (lost.empty()) return;
   trace.notes.push_back("damaged and omitted: " + in_one_sentence(lost));
   append(trace.lost, std::move(lost));
+}
+
+void TraceStream::read_steps() {
+  impl_->read_table("steps", &NodeTrace::steps, [](const TraceReader& reader) { return reader.steps(); });
+}
+
+std::size_t TraceStream::collective_count() const {
+  std::size_t count = 0;
+  for (const TraceReader* each : impl_->source->in_order()) count += each->collective_count();
+  return count;
+}
+
+void TraceStream::read_collectives() {
+  impl_->read_table("collectives", &NodeTrace::collectives,
+                    [](const TraceReader& reader) { return reader.collectives(); });
 }
 
 std::size_t TraceStream::samples() const {

@@ -29,6 +29,9 @@ class TraceStream {
   /// Training steps, of which there may be millions: trace() has none before they are read, once and before close().
   [[nodiscard]] std::size_t step_count() const;
   void read_steps();
+  /// Likewise of collectives.
+  [[nodiscard]] std::size_t collective_count() const;
+  void read_collectives();
   [[nodiscard]] std::size_t samples() const;
 
   /// Samples [begin, begin + count). The first time through, pieces must follow each other without a hole: whether a

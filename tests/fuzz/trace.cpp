@@ -27,6 +27,7 @@ void run(std::string_view input) {
     const TraceReader reader(path);
     read([&] { return reader.events(); });
     read([&] { return reader.steps(); });
+    read([&] { return reader.collectives(); });
     read([&] { return reader.clocks(); });
     read([&] { return reader.coverage(); });
     read([&] { return reader.snapshot_begin(); });

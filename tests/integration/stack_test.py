@@ -2,7 +2,7 @@
 """What a whole run with --stack leaves in its trace, held against what the programs did: calls, bytes and errors of
 doubles of NCCL and CUDA; of PyTorch over gloo, where it is installed, the steps that each rank logged, and the rank that
 never entered a collective, which `reveal watch` reports meanwhile; ranks that made a call with different sizes; and of MPI
-the calls that each rank logged."""
+the calls that each rank logged, and the rank that came late to them."""
 import glob
 import json
 import os
@@ -10,6 +10,7 @@ import pathlib
 import re
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -167,6 +168,24 @@ for step in range(5):
 file.Close()
 with open(f"{sys.argv[1]}/calls.{world.rank}", "w") as log:
     json.dump([logged, measured], log)
+time.sleep(2.5)  # an answer may come a row late
+"""
+# Ranks that meet in each step; one of them comes later.
+LATE = ATTACHED + """
+from array import array
+from mpi4py import MPI
+library = ctypes.CDLL(next(line.split()[-1] for line in open("/proc/self/maps") if "/libmpi.so" in line))
+attached(library, "MPI_Allreduce")
+time.sleep(2)  # until the other functions are attached, too
+world, one, two, entered = MPI.COMM_WORLD, array("d", [1.0] * 64), array("d", [0.0] * 64), []
+pause = float(sys.argv[1]) + float(sys.argv[2]) * (world.rank == 1)
+for step in range(400):
+    time.sleep(pause)
+    entered.append(time.clock_gettime_ns(time.CLOCK_MONOTONIC))
+    world.Allreduce(one, two)
+if world.rank == 1:
+    with open(sys.argv[3], "w") as log:
+        json.dump(entered, log)
 time.sleep(2.5)  # an answer may come a row late
 """
 BACKWARD = "_ZN5torch8autograd6Engine7executeERKSt6vectorINS0_4EdgeESaIS3_EERKS2_IN2at6TensorESaIS9_EEbbbS7_"
@@ -397,5 +416,30 @@ with tempfile.TemporaryDirectory() as name:
                 counted.setdefault(process, []).append((name, calls[f"{process}/{name}"]))
         counted = sorted(sorted(names) for names in counted.values())
         expect(counted == sorted(logged), f"calls of MPI: counted {counted}, logged {logged}")
+
+        print("== a rank of MPI for which the others wait")
+        (folder / "late.py").write_text(LATE)
+        for job, pauses in ("late", (".005", ".02")), ("in-time", (".025", "0")):
+            Job(folder / job, "mpirun", *root, "--oversubscribe", "-n", "3", sys.executable, folder / "late.py", *pauses,
+                folder / "entered").end(0)
+            with h5py.File(folder / job / "here.h5") as trace:
+                table = trace["collectives"][:]
+            table = table[table["function"] == b"MPI_Allreduce"]
+            entered = json.loads((folder / "entered").read_text())
+            ranks = sorted(set(table["rank"]))
+            apart = {name.decode(): statistics.median(int(row["begin_ns"]) - entered[row["number"] - 1]
+                                                      for row in table[table["rank"] == name]) for name in ranks}
+            its = [name for name, behind in apart.items() if 0 <= behind < 2e6]
+            print(f"{len(table)} calls, which began so many ns behind those that rank 1 logged: {apart}")
+            expect(len(ranks) == 3 and set(table[table["last"] == 1]["number"]) <= {400}, f"calls: {table}")
+            late = findings(folder / job).get("stack.late_rank")
+            print(late and late["sentence"])
+            if job == "in-time":
+                expect(late is None, f"no rank is late: {late}")
+                continue
+            expect(late is not None and late["instances"] == its, f"{its} is late: {late}")
+            if late is not None:
+                said = late["evidence"][0]["observed"]
+                expect(16e6 <= said <= 25e6 and "entered MPI_Allreduce" in late["sentence"], f"20 ms late: {late}")
 
 sys.exit(1 if failures else 0)

@@ -11,6 +11,7 @@
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/numerics/median.h"
 #include "postproc/peers/job_rule.h"
+#include "postproc/peers/node_clock.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
 
@@ -38,12 +39,6 @@ struct Rank {
   [[nodiscard]] std::string_view node() const { return of->node; }
   [[nodiscard]] std::string name() const { return fmt::format("{} on {}", trend->rank, node()); }
 };
-
-/// By how much times of two ranks may be apart that are the same.
-double clock_error(const Rank& a, const Rank& b) {
-  const bool one_clock = a.node() == b.node() || (!a.of->boot_id.empty() && a.of->boot_id == b.of->boot_id);
-  return one_clock ? 0 : a.of->clock_error_seconds + b.of->clock_error_seconds;
-}
 
 /// A summary may hold anything.
 bool is_possible(const SlowSteps& slow) {
@@ -206,7 +201,7 @@ std::vector<Growth> growth_of(const std::vector<Rank>& ranks, const Begins& begi
     const double apart = median_at(behind, places.usual);
     const double off = std::round(apart / slow.usual_seconds);
     const double usual = apart - off * slow.usual_seconds;
-    const bool clock = off != 0 && std::abs(apart) <= clock_error(ranks[r], ranks[reference]);
+    const bool clock = off != 0 && std::abs(apart) <= clock_error_between(*ranks[r].of, *ranks[reference].of);
     const double plain = clock ? kNaN : median_at(behind, places.inside) - off * slow.seconds - usual;
     growth.push_back({plain, plain - usual * slow.extra() / slow.usual_seconds});
     std::vector<double> distance(behind.size());

@@ -41,12 +41,14 @@ TEST(TraceWriter, AppendsWithoutAllocating) {
   const std::vector<std::int64_t> values(50, 1);
   const Event event{kBegin, "clock", "clock_step", "back by 3 s"};
   const TrainingStep step{.rank = "rank0", .number = 1, .begin_ns = kBegin};
+  const SampledCollective collective{.rank = "rank0", .function = "MPI_Allreduce", .number = 1, .begin_ns = kBegin};
   for (int tick = 0; tick < 1000; ++tick) {
     count_allocations(true);
     const bool kept = writer.append_row(counters, kBegin + tick * kTick, values) &&
                       writer.append_row(gauges, kBegin + tick * kTick, values);
     if (tick % 10 == 0) writer.append_event(event);
     writer.append_step(step);
+    writer.append_collective(collective);
     writer.append_clock({kBegin, 1, 1});
     count_allocations(false);
     ASSERT_TRUE(kept);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include "core/stack/stack_functions.h"
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/text.h"
 #include "tests/unit/core/toy_process.h"
 
 namespace reveal::tests::communicators_test {
@@ -292,6 +294,169 @@ TEST(Communicators, HaveNoIdWhereACallMayBeMissing) {
   EXPECT_NE(whole.answer().find("standing rank0 comm=0 ranks=4 rank=0 id="), std::string::npos);
   EXPECT_NE(detached.answer().find("standing rank0 comm=0 ranks=4 rank=0 calls=0"), std::string::npos);
   EXPECT_NE(failed.answer().find("standing rank0 comm=0 ranks=4 rank=0 calls=0"), std::string::npos);
+}
+
+/// "called rank0 ncclAllReduce 0 4 7994 12 5000 0": function, order, ranks, id, number and begin of each, and whether
+/// it was the last one.
+struct Listed {
+  std::string function;
+  std::int64_t order = 0, ranks = 0, id = 0, number = 0, begin_ns = 0, last = 0;
+};
+std::vector<Listed> listed_in(const std::string& answer) {
+  std::vector<Listed> all;
+  std::string_view rest = answer;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    if (next_word(line) != "called" || next_word(line) != "rank0") continue;
+    Listed one{.function = std::string(next_word(line))};
+    for (std::int64_t* const number : {&one.order, &one.ranks, &one.id, &one.number, &one.begin_ns, &one.last}) {
+      *number = parse_int(next_word(line)).value_or(-1);
+    }
+    all.push_back(std::move(one));
+  }
+  return all;
+}
+
+std::vector<std::int64_t> numbers_of(const std::vector<Listed>& all) {
+  std::vector<std::int64_t> numbers;
+  for (const Listed& one : all) numbers.push_back(one.number);
+  return numbers;
+}
+
+/// The next half second of the wall clock has begun.
+void wait_for_next_samples() {
+  constexpr std::int64_t kPeriod = CommunicatorCalls::kSamplePeriodNs;
+  std::this_thread::sleep_for(std::chrono::nanoseconds(kPeriod - read_clock(CLOCK_REALTIME) % kPeriod + 1'000'000));
+}
+
+TEST(Communicators, KeepTheFirstCallsOfEachHalfSecondAndTheNewest) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  CallLedger ledger(attached->counters, 32768);
+  EXPECT_EQ(toy.ask({.call = Call::make_communicator, .communicator = 7, .rank = 2, .ranks = 4, .id = 1}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 20, .communicator = 7}), 0);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  EXPECT_TRUE(listed_in(ledger.answer()).empty()) << "before all was attached";
+  wait_for_next_samples();
+  const std::int64_t begin = read_clock(CLOCK_MONOTONIC);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 30, .communicator = 7}), 0);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_to_one, .communicator = 7}), 0);
+  const std::int64_t end = read_clock(CLOCK_MONOTONIC);
+  std::vector<Listed> first = listed_in(ledger.answer());
+  // If the calls took longer than a half second, some more are kept.
+  ASSERT_GE(first.size(), 4U);
+  EXPECT_EQ(first.front().number, 21);
+  EXPECT_EQ(first[1].number, 22);
+  EXPECT_EQ(first[2].number, 23);
+  EXPECT_EQ(first.back().number, 51);
+  EXPECT_EQ(first.front().function, "ncclAllReduce");
+  EXPECT_EQ(first.back().function, "ncclReduce");
+  std::int64_t before = begin;
+  for (const Listed& one : first) {
+    EXPECT_EQ(one.order, 0);
+    EXPECT_EQ(one.ranks, 4);
+    EXPECT_EQ(one.id, static_cast<std::int64_t>(attached->counters.communicators(0).at(0).id));
+    EXPECT_GE(one.begin_ns, before);
+    before = one.begin_ns;
+  }
+  EXPECT_LE(before, end);
+  EXPECT_TRUE(listed_in(ledger.answer()).empty()) << "once";
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = 7}), 0);
+  ledger.ended("rank0");
+  EXPECT_EQ(numbers_of(listed_in(ledger.answer())), std::vector<std::int64_t>{52}) << "those of before";
+}
+
+TEST(Communicators, TellTheLastCallOfAProcessThatHasEnded) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  CallLedger ledger(attached->counters, 32768);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 9, .communicator = 7}), 0);
+  const std::vector<Listed> before = listed_in(ledger.answer());
+  ASSERT_FALSE(before.empty());
+  EXPECT_EQ(before.back().last, 0);
+  ledger.process_ended("rank0");
+  const std::vector<Listed> last = listed_in(ledger.answer());
+  ASSERT_EQ(last.size(), 1U) << "again, as it is the last one";
+  EXPECT_EQ(last[0].number, 9);
+  EXPECT_EQ(last[0].last, 1);
+  EXPECT_TRUE(listed_in(ledger.answer()).empty());
+  ledger.ended("rank0");
+  EXPECT_TRUE(listed_in(ledger.answer()).empty());
+}
+
+TEST(Communicators, KeepNeighbouringCallsInAllProcesses) {
+  const ToyProcess one;
+  const ToyProcess other;
+  ASSERT_EQ(one.ask({.call = Call::load}) + other.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(one, 0);
+  attached->attach_nccl(other, 1);
+  attached->counters.begin_sampling(0);
+  attached->counters.begin_sampling(1);
+  std::uint64_t next[] = {0, 0};
+  for (int period = 0; period < 3; ++period) {
+    wait_for_next_samples();
+    for (int call = 0; call < 5; ++call) {
+      for (const ToyProcess* toy : {&one, &other}) {
+        EXPECT_EQ(toy->ask({.call = Call::reduce_on, .communicator = 7}), 0);
+      }
+    }
+    std::vector<std::uint64_t> kept[2];
+    for (std::size_t process = 0; process < 2; ++process) {
+      for (const auto& sample : attached->counters.take_samples(process, next[process])) {
+        next[process] = sample.number + 1;
+        EXPECT_EQ(sample.call.handle, 7U);
+        EXPECT_EQ(sample.call.index, process * stack_functions().size() + number_of("ncclAllReduce"));
+        kept[process].push_back(sample.call.number);
+      }
+      ASSERT_GE(kept[process].size(), 3U);
+      EXPECT_EQ(kept[process][0], static_cast<std::uint64_t>(5 * period));
+    }
+  }
+}
+
+TEST(Communicators, KeepNoCallBehindARestOfAFunction) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  CallLedger ledger(attached->counters, 32768);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 2, .communicator = 7}), 0);
+  ledger.rest(number_of("ncclAllReduce"), "it costs too much");
+  EXPECT_EQ(listed_in(ledger.answer()).back().number, 2) << "those before it";
+  ledger.resume(number_of("ncclAllReduce"));
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 2, .communicator = 7}), 0);
+  EXPECT_TRUE(listed_in(ledger.answer()).empty()) << "some may be missing between them";
+  ledger.ended("rank0");
+  attached->counters.reset(0, stack_functions().size());
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  EXPECT_EQ(toy.ask({.call = Call::reduce_on, .communicator = 7}), 0);
+  EXPECT_EQ(numbers_of(listed_in(ledger.answer())), std::vector<std::int64_t>{1}) << "another process";
+}
+
+TEST(Communicators, CountTheCallsThatWereNotTakenInTime) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach_nccl(toy);
+  CallLedger ledger(attached->counters, 32768);
+  ledger.attached("rank0", number_of("ncclAllReduce"), 0, true);
+  for (int period = 0; period < 4; ++period) {  // 3 calls of each of 30 communicators in each of them
+    wait_for_next_samples();
+    for (std::uintptr_t number = 1; number <= 30; ++number) {
+      EXPECT_EQ(toy.ask({.call = Call::reduce_on, .times = 3, .communicator = number}), 0);
+    }
+  }
+  EXPECT_GE(listed_in(ledger.answer()).size(), 250U);
+  const std::string later = ledger.answer();
+  EXPECT_NE(later.find(" collectives are counted and not listed: there are too many\n"), std::string::npos) << later;
 }
 
 TEST(TimeWithoutCall, IsLongAgainstTheOnesBefore) {

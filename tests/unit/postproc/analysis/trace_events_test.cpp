@@ -23,7 +23,8 @@ TimeSpan seconds(double begin, double end) {
   return {kBegin + std::llround(begin * 1e9), kBegin + std::llround(end * 1e9)};
 }
 
-/// 100 s of a level that is the second, of another one, and of training steps of 50 ms of two ranks.
+/// 100 s of a level that is the second, of another one, and of training steps of 50 ms of two ranks, with a collective
+/// of one of them in each second.
 ListedTrace write_node(const TemporaryDirectory& directory, const std::string& node) {
   const std::filesystem::path path = directory.path() / (node + ".h5");
   TraceHeader header = sample_header();
@@ -46,6 +47,10 @@ ListedTrace write_node(const TemporaryDirectory& directory, const std::string& n
                             .duration_ns = tick == 500 ? kMissing : kTick / 2,
                             .waiting_ns = 3'000'000});
       }
+    }
+    if (tick % 10 == 0) {
+      writer.append_collective(
+          {.rank = "rank1", .function = "MPI_Bcast", .communicator = 2, .number = tick / 10, .begin_ns = tick * kTick});
     }
     if (tick % 100 == 0) wait_until_flushed(writer, tick * kTick - 2 * kTick);
   }
@@ -131,6 +136,12 @@ TEST(TraceEvents, AreThoseAroundTheIntervalsOfTheReport) {
   }
   EXPECT_EQ(ends.size(), 2U);
   EXPECT_EQ(all.events("i", "step").size(), 4U) << "how long they took is not known";
+  const auto collectives = all.events("i", "collective");
+  ASSERT_NEAR(static_cast<double>(collectives.size()), 30, 1);
+  EXPECT_EQ(collectives[0].at("name"), "MPI_Bcast");
+  EXPECT_EQ(collectives[0].at("args").at("number"), 35);
+  EXPECT_EQ(collectives[0].at("args").at("communicator"), 2);
+  EXPECT_DOUBLE_EQ(collectives[0].at("ts").get<double>(), 35e6);
   EXPECT_TRUE(all.left_out.empty());
 }
 

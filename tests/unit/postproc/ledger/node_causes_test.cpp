@@ -57,7 +57,7 @@ TEST(NodeCauses, AreDecidedForEveryRule) {
             (std::vector<std::string>{"io.fs_full", "io.local_disk_saturated", "io.nfs_slow_server", "io.slow_reads",
                                       "irq.softirq_saturation", "mem.thp_off_tlb", "mem.thp_stalls", "net.congestion",
                                       "net.pause_congestion", "net.tcp_retrans_intrinsic", "rdma.retries", "stack.hang",
-                                      "stack.slow_steps", "stack.stall"}));
+                                      "stack.late_rank", "stack.slow_steps", "stack.stall"}));
   EXPECT_EQ(lists[Blame::job], (std::vector<std::string>{"anomaly.unexplained",
                                                          "cpu.affinity_too_narrow",
                                                          "cpu.cfs_throttled",
