@@ -312,7 +312,7 @@ std::vector<InputProblem> recordings_apart(const std::vector<NodeSummary>& summa
   const auto begin_of = [](const NodeSummary* summary) { return summary->part.job.begin_utc_ns; };
   std::stable_sort(order.begin(), order.end(),
                    [&](const NodeSummary* a, const NodeSummary* b) { return begin_of(a) < begin_of(b); });
-  std::vector<std::span<const NodeSummary* const>> groups;  // of recordings that overlap
+  std::vector<std::span<const NodeSummary* const>> groups;  // their recordings overlap
   std::int64_t end = 0;
   for (std::size_t i = 0; i < order.size(); ++i) {
     const bool apart = i == 0 || begin_of(order[i]) - end > kApart;

@@ -435,6 +435,7 @@ const RegisteredJobRule kLateRank(
         .look_alikes = "start-up, clocks that are off, a pipeline, calls for which nobody waits, a part of the program "
                        "that comes again and again",
         .proof = Proof::real,
+        .names_place = true,
         .thresholds = {{"min_share", 0.1, "ratio", "least lateness, relative to the time from one call to the next"},
                        {"min_late", 0.1, "ms", "least lateness"},
                        {"min_seconds", 10, "s", "shortest interval"},
