@@ -343,6 +343,8 @@ TEST(CollectiveHistory, IsSmallAndKeptInTheSummaryOfTheNode) {
   job.nodes = 1;
   NodeSummary summary;
   summary.node = "n1";
+  Telemetry telemetry{.node = "n1", .begin_utc_ns = kUtc, .samples = 600, .channels = {}, .values = {}};
+  summary.profile = profile_of(telemetry, {});
   const std::vector<NodeTrace> traces = job.record();
   summary.collectives = collective_history_of(traces[0]);
   ASSERT_EQ(summary.collectives.trends.size(), 16U);
