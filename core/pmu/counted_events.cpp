@@ -98,8 +98,8 @@ std::vector<PerfTarget> CountedEvents::targets_online() const {
   return targets;
 }
 
-/// The kernel takes the events of a cpu that goes away off it for good: read afterwards they stand still, also once the
-/// cpu has come back. https://docs.kernel.org/core-api/cpu_hotplug.html
+/// The kernel takes the events of a cpu that goes away off it for good: a single one stands still from then on, a group
+/// is none any more, also once the cpu has come back. https://docs.kernel.org/core-api/cpu_hotplug.html
 void CountedEvents::open_again_after_hotplug() {
   if (scope_.kind == CountingScope::Kind::tasks) return;
   const std::string_view online = online_file_.read();

@@ -561,7 +561,7 @@ double clock_error(const NodeSummary& summary) {
 
 /// All parts, without the conclusions from them. Most of them are moved out of the summaries.
 Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
-                    const ReportOptions& options, JobEnd end = JobEnd::not_known) {
+                    const ReportOptions& options, JobOutcome end = JobOutcome::not_known) {
   Report report;
   report.created_utc_ns = options.now_utc_ns;
   report.tool_version = REVEAL_VERSION;
@@ -785,7 +785,8 @@ Report report_of(const std::filesystem::path& directory, std::span<const ListedT
   void_where_kernel_is_shared(summaries);
 
   const JobEnding ending = ending_of(directory, options);
-  Report report = merged_parts(summaries, problems, options, ended_well(ending) ? JobEnd::well : JobEnd::not_known);
+  Report report =
+      merged_parts(summaries, problems, options, ended_well(ending) ? JobOutcome::well : JobOutcome::not_known);
   name_folders(directory, traces, report);
   add_straggler_threads(traces, summaries, report.findings);
   report.directory = name_of(directory);

@@ -92,6 +92,8 @@ std::vector<Interval> collect(std::span<const double> series, double usual, cons
       found.push_back(at);
       // The whole excursion, not only its core, else the shoulders come back as candidates of their own.
       taken = {std::min(at.begin, seed.at.begin), std::max(at.end, seed.at.end)};
+    } else {
+      offer(taken);  // between two high ones there may be a lower one
     }
     offer({range.begin, taken.begin});
     offer({taken.end, range.end});

@@ -19,7 +19,8 @@ constexpr std::size_t kMostCommunicatorsOfRank = 2;
 constexpr std::size_t kMostCollectivePoints = 2048;  // on a node: 20 kB, and half of it when it is compressed
 constexpr std::size_t kMostPointsOfTrend = 512;
 constexpr std::int64_t kSlot = kSecond / 2;              // the period in which the collector keeps calls
-constexpr std::int64_t kMostCallNumber = INT64_MAX / 8;  // numbers and times: sums of two are within the type
+constexpr std::int64_t kMostCallNumber = INT64_MAX / 8;  // sums of a few numbers, and of two times, are within the type
+constexpr std::int64_t kFarthestCall = INT64_MAX / 3;
 constexpr std::int64_t kMostRanksOfCommunicator = std::int64_t{1} << 22;
 constexpr std::size_t kLongestTrendName = 64;
 
@@ -34,7 +35,7 @@ bool is_possible_call(const SampledCollective& call) {
   };
   return !call.rank.empty() && within(call.communicator, 0, kMostCallNumber) &&
          within(call.ranks, 0, kMostRanksOfCommunicator) && within(call.id, 0, kMostCallNumber) &&
-         within(call.number, 1, kMostCallNumber) && within(call.begin_ns, -kMostCallNumber, kMostCallNumber);
+         within(call.number, 1, kMostCallNumber) && within(call.begin_ns, -kFarthestCall, kFarthestCall);
 }
 
 std::map<TrendKey, TrendCalls> calls_by_trend(const std::vector<SampledCollective>& collectives) {
@@ -138,7 +139,7 @@ CollectiveTrend trend_of_calls(const TrendKey& key, const TrendCalls& calls, std
 CollectiveHistory collective_history_of(const NodeTrace& trace) {
   CollectiveHistory history;
   const std::int64_t utc_ns = trace.utc_minus_monotonic_ns;
-  if (utc_ns < -kMostCallNumber || utc_ns > kMostCallNumber) return history;
+  if (utc_ns < -kFarthestCall || utc_ns > kFarthestCall) return history;
   std::map<TrendKey, TrendCalls> trends = calls_by_trend(trace.collectives);
   if (trends.empty()) return history;
   keep_busiest(trends);

@@ -44,7 +44,7 @@ struct JobRuleContext {
   RemedyNames names = {};
   std::span<const std::string> nodes_missing = {};  // nodes of the job without a usable trace
   bool goes_on = false;                             // the job still runs: more rows will come
-  JobEnd end = JobEnd::not_known;
+  JobOutcome end = JobOutcome::not_known;
 };
 
 /// A finding without its remedy, and the rule's values for the remedy's lines beside names.

@@ -68,12 +68,12 @@ bool are_one_communicator(const Entrants& entrants) {
 }
 
 /// To be added to the numbers of each rank, so that they mean the same calls; nothing where that is not known.
-std::optional<std::vector<std::int64_t>> shifts_of(const Entrants& entrants, JobEnd end) {
+std::optional<std::vector<std::int64_t>> shifts_of(const Entrants& entrants, JobOutcome end) {
   std::vector<std::int64_t> shifts(entrants.size(), 0);
   if (entrants.front().trend->id > 0) return shifts;
   std::int64_t most = 0;
   for (const Entrant& each : entrants) most = std::max(most, each.trend->last);
-  bool ended = end == JobEnd::well;
+  bool ended = end == JobOutcome::well;
   for (std::size_t i = 0; i < entrants.size(); ++i) {
     shifts[i] = most - entrants[i].trend->last;
     ended = ended && entrants[i].trend->ended;
@@ -158,7 +158,7 @@ std::string common_function(const Entrants& entrants) {
 
 }  // namespace
 
-std::vector<MatchedCollectives> match_collectives(std::span<const NodeCollectives> nodes, JobEnd end) {
+std::vector<MatchedCollectives> match_collectives(std::span<const NodeCollectives> nodes, JobOutcome end) {
   std::vector<MatchedCollectives> all;
   for (Entrants& entrants : entrants_by_communicator(nodes)) {
     leave_out_helpers(entrants);

@@ -39,10 +39,10 @@ struct MatchedCollectives {
 };
 
 /// How the job ended: if it ended well, the last calls of all ranks were the same one.
-enum class JobEnd : bool { not_known, well };
+enum class JobOutcome : bool { not_known, well };
 
 /// By communicators whose ranks share an id. Without one, ranks may have been seen from different calls on: then those
 /// that made equally many calls are matched, and those of a job that ended well, by the last call.
-[[nodiscard]] std::vector<MatchedCollectives> match_collectives(std::span<const NodeCollectives> nodes, JobEnd end);
+[[nodiscard]] std::vector<MatchedCollectives> match_collectives(std::span<const NodeCollectives> nodes, JobOutcome end);
 
 }  // namespace reveal

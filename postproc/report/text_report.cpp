@@ -371,9 +371,10 @@ void print_note(Page& page, const Card& card) {
   const Finding& note = *card.finding;
   const std::string& what = note.sentence.empty() ? note.title : note.sentence;
   const bool says_where = names_place(*card.finding, what);
-  const std::string text = fmt::format("[{}{}] {}{}{}", level_words(note), cost_beside(note),
-                                       says_where ? "" : card.place, says_where ? "" : ": ", what);
-  page.paragraph("  - ", 4, 4, shortened(text, page.limits().sentence));
+  const std::string sentence = (says_where ? "" : card.place + ": ") + what;
+  page.paragraph(
+      "  - ", 4, 4,
+      fmt::format("[{}{}] {}", level_words(note), cost_beside(note), shortened(sentence, page.limits().sentence)));
   const Row* row = first_step(card);
   if (row == nullptr) return;
   const std::string step = text_of(row->lines.front());

@@ -319,9 +319,7 @@ std::string checked_line(const Report& report) {
   for (const auto& [reason, count] : reasons) {
     // A reason of a single rule tells less than the number of them.
     if (parts.size() == kShownReasons || (!parts.empty() && count == 1)) break;
-    const auto rules_of_reason = static_cast<double>(count);
-    parts.push_back(
-        fmt::format("{} ({})", reason, parts.empty() ? counted(rules_of_reason, "rule") : number(rules_of_reason)));
+    parts.push_back(fmt::format("{} ({})", reason, count));
     others -= count;
   }
   if (others > 0) parts.push_back(fmt::format("{} more", others));

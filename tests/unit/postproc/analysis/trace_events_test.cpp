@@ -170,7 +170,8 @@ TEST(TraceEvents, NameAProcessForEachNodeAndAThreadForEachRank) {
   for (const auto& [place, name] : threads) {
     if (place.first == 2) of_second.insert(name);
   }
-  EXPECT_EQ(of_second, (std::set<std::string>{"exported", "findings", "findings 2", "rank0", "rank1"}));
+  EXPECT_EQ(of_second,
+            (std::set<std::string>{"exported", "findings", "findings 2", "rank0", "rank1", "rank1: collectives"}));
   for (const auto& event : all.events("X", "findings")) EXPECT_EQ(event.at("pid"), 2) << "it is of that node alone";
   // Slices of one thread never overlap.
   std::map<std::pair<int, int>, double> ends;

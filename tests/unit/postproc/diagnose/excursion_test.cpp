@@ -96,6 +96,14 @@ TEST(Excursion, IsNotHiddenByOneThatIsTooLowToReport) {
   EXPECT_NEAR(static_cast<double>(found[0].at.begin), 800, 5);
 }
 
+TEST(Excursion, IsFoundBetweenTwoThatAreHigher) {
+  auto series = noise(0.03);
+  add(series, 300, 450, 1);
+  add(series, 550, 650, 0.3);
+  add(series, 750, 900, 1);
+  EXPECT_EQ(find_excursions(series, kSearch).size(), 3U);
+}
+
 TEST(LastingExcursion, IsFoundIfTheUsualLevelIsOnBothSides) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     auto series = noise(0.12, seed);

@@ -78,8 +78,7 @@ TEST(RuleOutsider, NamesProcessesThatTheCollectorMayName) {
       found[0].sentence.ends_with(" Among them: old run (process 4711 of user 1001, 0.98 cpus), lab.py (process "
                                   "30070 of root, 0.84 cpus)."))
       << found[0].sentence;
-  EXPECT_EQ(found[0].remedy.advice.size(), 1U);
-  EXPECT_NE(found[0].remedy.advice.at(0).find("(process id 4711,30070)"), std::string::npos);
+  EXPECT_TRUE(found[0].remedy.advice.empty()) << "only administrators can do something";
   EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("ps -o pid,user,lstart,psr,time,args -p 4711,30070 "));
 }
 

@@ -31,7 +31,7 @@ TEST(Lateness, IsThatAgainstTheMiddleRankInTheSameCall) {
   const CollectiveHistory one{{trend("rank0", 1, 20), trend("rank1", 11, 20, 300)}};
   const CollectiveHistory other{{trend("rank2", 5, 20, -100), trend("rank3", 11, 20, 200)}};
   const NodeCollectives nodes[] = {node("n1", one), node("n2", other)};
-  const auto all = match_collectives(nodes, JobEnd::not_known);
+  const auto all = match_collectives(nodes, JobOutcome::not_known);
   ASSERT_EQ(all.size(), 1U);
   const MatchedCollectives& matched = all[0];
   EXPECT_EQ(matched.function, "MPI_Bcast");
@@ -54,7 +54,7 @@ TEST(Lateness, MayBeWrongByTheClocksOfTwoNodes) {
   const CollectiveHistory other{{trend("rank1", 1, 20)}};
   const auto error = [&](std::string_view boot) {
     const NodeCollectives nodes[] = {node("n1", one, 0.001, "a"), node("n2", other, 0.002, boot)};
-    return match_collectives(nodes, JobEnd::not_known).at(0).ranks.at(0).clock_error;
+    return match_collectives(nodes, JobOutcome::not_known).at(0).ranks.at(0).clock_error;
   };
   EXPECT_DOUBLE_EQ(error("b"), 0.003);
   EXPECT_EQ(error("a"), 0) << "one kernel";
@@ -65,7 +65,7 @@ TEST(Lateness, IsNotKnownWhereCallsAreNotTheSame) {
     const CollectiveHistory one{{std::move(a)}};
     const CollectiveHistory other{{std::move(b)}};
     const NodeCollectives nodes[] = {node("n1", one), node("n2", other)};
-    return match_collectives(nodes, JobEnd::well).size();
+    return match_collectives(nodes, JobOutcome::well).size();
   };
   CollectiveTrend plain = trend("rank1", 1, 20);
   EXPECT_EQ(matched(plain, plain), 1U);
@@ -87,7 +87,7 @@ TEST(Lateness, IsNotKnownWhereCallsAreNotTheSame) {
   EXPECT_EQ(matched(trend("rank1", 1, 20), trend("rank1", 14, 20)), 0U) << "seven calls are too few";
   const CollectiveHistory twice{{trend("rank1", 1, 20), trend("rank1", 1, 20)}};
   const NodeCollectives nodes[] = {node("n1", twice)};
-  EXPECT_TRUE(match_collectives(nodes, JobEnd::well).empty());
+  EXPECT_TRUE(match_collectives(nodes, JobOutcome::well).empty());
 }
 
 }  // namespace

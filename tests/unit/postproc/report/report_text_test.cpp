@@ -258,9 +258,8 @@ TEST(ReportText, CountsTheRulesThatWereCheckedAndTheReasonsWhyOthersWereNot) {
                         {"a.h", "a disk was removed (on 2 of 4 nodes)"},
                         {"a.h", "a disk was added (on 2 of 4 nodes)"},
                         {"node.straggler", "switched off in reveal.conf"}};
-  EXPECT_EQ(checked_line(report),
-            std::to_string(known - 7) + " of " + std::to_string(known) +
-                " node rules; rest: no GPU (3 rules), nodes of this job share one kernel (2), 2 more");
+  EXPECT_EQ(checked_line(report), std::to_string(known - 7) + " of " + std::to_string(known) +
+                                      " node rules; rest: no GPU (3), nodes of this job share one kernel (2), 2 more");
   report.not_checked = {};
   EXPECT_EQ(checked_line(report), "");
 }

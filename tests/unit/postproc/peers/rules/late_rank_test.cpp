@@ -94,7 +94,7 @@ class Solver {
 };
 
 std::vector<Finding> found_in(const std::vector<NodeTrace>& traces, double clock_error = 0,
-                              const AnalysisSettings& settings = {}, JobEnd end = JobEnd::not_known) {
+                              const AnalysisSettings& settings = {}, JobOutcome end = JobOutcome::not_known) {
   constexpr std::string_view kRules[] = {kRule};
   std::deque<CollectiveHistory> histories;
   std::vector<NodeCollectives> collectives;
@@ -274,15 +274,15 @@ TEST(RuleLateRank, MatchesCallsWithoutAnIdByTheirNumberOrTheirEnd) {
   EXPECT_EQ(found_in(job).size(), 1U) << "MPI";
   job.unseen = [](std::size_t rank) { return rank == 1 ? 7 : 0; };
   EXPECT_TRUE(found_in(job).empty()) << "which calls are the same is not known";
-  const auto found = found_in(job.record(), 0, {}, JobEnd::well);
+  const auto found = found_in(job.record(), 0, {}, JobOutcome::well);
   ASSERT_EQ(found.size(), 1U) << "all made the same last call";
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 2000 * kLate, 3);
   std::vector<NodeTrace> killed = job.record();
   killed[1].collectives.back().last = 0;
-  EXPECT_TRUE(found_in(killed, 0, {}, JobEnd::well).empty()) << "the collector of a rank did not see its end";
+  EXPECT_TRUE(found_in(killed, 0, {}, JobOutcome::well).empty()) << "the collector of a rank did not see its end";
   job.ranks = 5;
-  EXPECT_TRUE(found_in(job.record(), 0, {}, JobEnd::well).empty())
+  EXPECT_TRUE(found_in(job.record(), 0, {}, JobOutcome::well).empty())
       << "a rank is not known, so that there may be several communicators";
 }
 
@@ -343,6 +343,8 @@ TEST(CollectiveHistory, IsSmallAndKeptInTheSummaryOfTheNode) {
   job.nodes = 1;
   NodeSummary summary;
   summary.node = "n1";
+  Telemetry telemetry{.node = "n1", .begin_utc_ns = kUtc, .samples = 600, .channels = {}, .values = {}};
+  summary.profile = profile_of(telemetry, {});
   const std::vector<NodeTrace> traces = job.record();
   summary.collectives = collective_history_of(traces[0]);
   ASSERT_EQ(summary.collectives.trends.size(), 16U);
