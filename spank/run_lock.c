@@ -266,21 +266,22 @@ int stop_collector(const struct Settings* settings, uint32_t job, const char* no
     ended = flock(lock, LOCK_EX | LOCK_NB) == 0;
   }
   forget_failure(run, job, node);  // now, when it cannot come any more
+  struct stat status = {.st_nlink = 0};
+  const bool left = ended && fstat(lock, &status) == 0 && status.st_nlink > 0;
+  const bool node_went_down = left && status.st_mtime < boot_time();
+  // The collector that delivers writes into it: then it would be younger than the boot, and count for the breaker.
+  if (node_went_down) unlinkat(run, name, 0);
   close(run);
-  struct stat status;
   if (!ended) {
     slurm_info("reveal: job %u: %s: the collector did not end within %d s; it will end by itself", job, node,
                settings->epilog_seconds);
-  } else if (fstat(lock, &status) == 0 && status.st_nlink > 0) {
-    if (status.st_mtime < boot_time()) {
-      slurm_info("reveal: job %u: %s: the node went down while the collector ran; its recording is delivered", job,
-                 node);
-      return lock;
-    }
+  } else if (node_went_down) {
+    slurm_info("reveal: job %u: %s: the node went down while the collector ran; its recording is delivered", job, node);
+  } else if (left) {
     slurm_info("reveal: job %u: %s: the collector crashed; %s/run/%s is kept and counts for the breaker", job, node,
                settings->spool, name);
-    return lock;
   }
+  if (left) return lock;
   close(lock);
   return -1;
 }

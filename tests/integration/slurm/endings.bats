@@ -144,3 +144,19 @@ teardown_file() { cluster_stop; }
   rm -f "$DIR"/spool/*/run/* # the breaker would count them for the cases that follow
   verdict
 }
+
+@test "the node goes down" {
+  situation "node went down: all is killed, and the files are older than the boot"
+  local id
+  id=$(as_user sbatch --parsable -N1 -w e3 -o out --reveal --wrap 'sleep 17; echo done; exit 2')
+  until_true 20 has_started "$id" e3
+  sleep 12 # two flushes
+  kill -9 $(collectors_of "$id" e3) || problem "there are no collectors"
+  touch -d @0 "$DIR/spool/e3/run/$id.e3"
+  batch_unchanged "$id" FAILED 2:0
+  started "$id" e3
+  partial_report "$work/reveal-$id" "$id" e3
+  grep -q "$id: e3: the node went down while the collector ran" "$DIR"/slurmd-e3.log || problem "the log does not say so"
+  nothing_left "$id" # no file counts for the breaker
+  verdict
+}
