@@ -111,13 +111,13 @@ def run_slow(args, folder: pathlib.Path, workload: str, seed: int):
         job.wait_until_prepared()
         job.wait(time.monotonic() + CALM)
         for kind, victim, growth, lasts, pause in plan:
-            with slow_interval(job, kind, victim, growth, usual):
+            with slow_interval(job, kind, victim, growth, usual) as counters:
                 begin = time.monotonic(), time.time_ns()
                 whole = job.wait(time.monotonic() + lasts)
                 end = time.monotonic(), time.time_ns()
             intervals.append({"kind": kind, "node": f"node{victim}", "rank": victim, "drawn": round(growth, 3),
                               "begin": begin[0], "end": end[0], "begin_utc_ns": begin[1], "end_utc_ns": end[1],
-                              "whole": whole})
+                              "whole": whole, "counters": counters})
             job.wait(time.monotonic() + pause)
         end_of(job, 2 * seconds + 60)
     lab.wait_for_orphans()
