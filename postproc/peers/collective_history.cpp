@@ -152,9 +152,10 @@ CollectiveHistory collective_history_of(const NodeTrace& trace) {
 }
 
 std::vector<EnteredCall> entered_calls(const CollectiveTrend& trend) {
+  constexpr std::int64_t kLatestUtc = INT64_MAX / 2;  // ns
   std::vector<EnteredCall> calls;
   const bool possible =
-      trend.first >= 1 && trend.first < kMostCallNumber && trend.begin_utc_ns > 0 && trend.begin_utc_ns < INT64_MAX / 2;
+      trend.first >= 1 && trend.first < kMostCallNumber && trend.begin_utc_ns > 0 && trend.begin_utc_ns < kLatestUtc;
   if (!possible) return calls;
   std::int64_t number = trend.first;
   std::int64_t at = trend.begin_utc_ns / 1000;
@@ -165,10 +166,10 @@ std::vector<EnteredCall> entered_calls(const CollectiveTrend& trend) {
     const std::size_t mark = std::min(word.find(':'), word.size() - 1);
     const auto more = parse_int(word.substr(0, mark));
     const auto later = parse_int(word.substr(mark + 1));
-    const auto within = [](std::optional<std::int64_t> value, std::int64_t least, std::int64_t before) {
-      return value && *value >= least && *value < kMostCallNumber - before;
+    const auto within = [](std::optional<std::int64_t> value, std::int64_t least, std::int64_t most) {
+      return value && *value >= least && *value <= most;
     };
-    if (!within(more, 1, number) || !within(later, 0, at)) break;
+    if (!within(more, 1, kMostCallNumber - number) || !within(later, 0, kLatestUtc / 1000 - at)) break;
     number += *more;
     at += *later;
     calls.push_back({number, static_cast<double>(at) * 1e-6});

@@ -332,6 +332,11 @@ TEST(RuleLateRank, BelievesNoTableAndNoSummary) {
                                 .points = points});
     }
   }
+  for (const CollectiveTrend& trend : foreign.trends) {
+    for (const EnteredCall& call : entered_calls(trend)) EXPECT_LT(call.seconds, 5e9) << trend.points;
+  }
+  CollectiveTrend far{.rank = "r", .first = 1, .begin_utc_ns = kUtc, .points = "1:1 1:9000000000000000 1:1"};
+  EXPECT_EQ(entered_calls(far).size(), 2U);
   const NodeCollectives collectives[] = {{"n1", foreign}, {"n2", foreign}};
   static_cast<void>(run_job_rules({.comparison = {}, .nodes = {}, .job = {}, .collectives = collectives}));
 }
