@@ -37,7 +37,7 @@ dir=$(mktemp -d /tmp/rfXXXXXX)
 export SLURM_CONF=$dir/slurm.conf
 server='' watcher=''
 clean_up() {
-  local mounted
+  local mounted left
   cd /
   [ ! -w $cpu ] || echo 1 >$cpu || true
   [ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true
@@ -46,6 +46,9 @@ clean_up() {
   [ -z "$server" ] || kill "$server" 2>/dev/null || true
   umount -l "$dir/served" 2>/dev/null || true
   for mounted in "$dir/spool/f1" "$dir/spool/f2" "$dir/small"; do ! mountpoint -q "$mounted" || umount "$mounted"; done
+  for left in /dev/shm/*faketime_*_[0-9]*; do # of programs that were killed
+    [ ! -e "$left" ] || [ -d "/proc/${left##*_}" ] || rm -f "$left"
+  done
   rm -rf --one-file-system "$dir"
 }
 trap clean_up EXIT
