@@ -69,6 +69,7 @@ results = [cuda.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(4096)) for _ i
 refused = [nccl.ncclAllReduce(null, null, ctypes.c_size_t(100), 9, 0, null, null) for _ in range(300)]
 with open(sys.argv[3], "w") as log:
     json.dump([sum(result != 0 for result in results), sum(result != 0 for result in refused)], log)
+time.sleep(2.5)  # an answer may come a row late
 """
 RANK = ATTACHED + """
 import torch, torch.distributed as dist
