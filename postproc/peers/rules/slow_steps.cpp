@@ -342,12 +342,17 @@ std::string delay_words(const std::vector<Rank>& ranks, const std::vector<Seen>&
                      milliseconds(*input), several ? "their" : "its", several ? "s" : "");
 }
 
-/// The work on which the time was spent, as far as known.
-std::string part_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
-                       std::optional<double> late_gc, const Grown& grown, double extra) {
+std::vector<std::string> names_of(const std::vector<Rank>& ranks, const Late& late) {
   std::vector<std::string> names;
   names.reserve(late.ranks.size());
   for (const std::size_t rank : late.ranks) names.push_back(ranks[rank].name());
+  return names;
+}
+
+/// The work on which the time was spent, as far as known.
+std::string part_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
+                       std::optional<double> late_gc, const Grown& grown, double extra) {
+  const std::vector<std::string> names = names_of(ranks, late);
   if (late.passes > 1) {
     return fmt::format("{} made {} backward passes for each one of the other ranks': it has more to do.", names.front(),
                        number(late.passes));
@@ -422,6 +427,14 @@ void add_evidence(const std::vector<Seen>& group, Finding& finding) {
   }
 }
 
+/// " while rank0 on n2 was late,"; "" if no rank was. A page may cut the sentence behind this.
+std::string meanwhile(const std::vector<Rank>& ranks, const Late& late) {
+  if (late.ranks.empty()) return "";
+  const std::string names = listed(names_of(ranks, late), 3);
+  if (late.passes > 1) return fmt::format(" while {} had more to do,", names);
+  return fmt::format(" while {} {} late,", names, late.ranks.size() > 1 ? "were" : "was");
+}
+
 Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const std::vector<Rank>& ranks,
                  const std::vector<Seen>& group, const Late& late, const std::string& part) {
   const SlowSteps& slow = *group.front().slow;
@@ -442,9 +455,10 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
   finding.impact.how = fmt::format("{} steps of {} instead of {}", number(slow.steps()), milliseconds(slow.seconds),
                                    milliseconds(slow.usual_seconds));
   finding.sentence = fmt::format(
-      "Each training step (backward pass) took {} longer from step {} to {}, {} in all ({} instead of {} for each). {}",
+      "Each training step (backward pass) took {} longer from step {} to {},{} {} in all ({} instead of {} for each). "
+      "{}",
       milliseconds(slow.extra()), number(static_cast<double>(slow.first)), number(static_cast<double>(slow.last)),
-      duration(lost), milliseconds(slow.seconds), milliseconds(slow.usual_seconds), part);
+      meanwhile(ranks, late), duration(lost), milliseconds(slow.seconds), milliseconds(slow.usual_seconds), part);
   add_evidence(group, finding);
   finding.runner_up = {"", "steps with more to do: then the ranks compute longer in each of them, which was looked at"};
   return finding;

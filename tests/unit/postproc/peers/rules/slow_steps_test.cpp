@@ -157,6 +157,7 @@ TEST(RuleSlowSteps, NamesTheRankForWhichTheOthersWait) {
   EXPECT_NEAR(static_cast<double>(found[0].intervals.at(0).end_utc_ns - kUtc) * 1e-9, 2 + 399 * kUsual + 200 * 0.131,
               1.5);
   EXPECT_NE(found[0].sentence.find("from step "), std::string::npos) << found[0].sentence;
+  EXPECT_NE(found[0].sentence.find(", while rank3 on n2 was late, "), std::string::npos) << found[0].sentence;
   EXPECT_NE(found[0].sentence.find("The other ranks waited for rank3 on n2, which began each backward pass 3"),
             std::string::npos)
       << found[0].sentence;
