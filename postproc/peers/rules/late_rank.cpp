@@ -416,6 +416,7 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
     if (!known && told.size() < kMostFindings) told.push_back(&late);
   }
   std::vector<JobFinding> findings;
+  findings.reserve(told.size());
   for (const LateRanks* late : told) findings.emplace_back(describe(*late, rule, job_seconds));
   return findings;
 }
