@@ -9,6 +9,7 @@
 #include "hdf5schema/basics/text.h"
 #include "postproc/diagnose/excursion.h"
 #include "postproc/numerics/median.h"
+#include "postproc/numerics/running_medians.h"
 
 namespace reveal {
 namespace {
@@ -84,18 +85,6 @@ StepTrend trend_of(const std::string& rank, const RankSteps& steps, std::int64_t
   }
   if (!trend.begins.empty()) trend.begins.pop_back();
   return trend;
-}
-
-/// Medians of the values around each, so that one slow step among others counts nothing.
-std::vector<double> running_medians(const std::vector<double>& values) {
-  std::vector<double> smooth(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t begin = i - std::min(i, kSmoothed / 2);
-    const std::size_t end = std::min(values.size(), i + kSmoothed / 2 + 1);
-    smooth[i] = median_of(
-        {values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end)});
-  }
-  return smooth;
 }
 
 bool is_inside(std::size_t place, std::span<const Interval> intervals) {
@@ -220,7 +209,7 @@ class RankTrend {
  private:
   /// Slow for most of the time, too: for a while, or from some step on to the end.
   [[nodiscard]] std::vector<Excursion> slow_places(const ExcursionSearch& search) const {
-    const std::vector<double> smooth = running_medians(seconds_);
+    const std::vector<double> smooth = running_medians(seconds_, kSmoothed);
     std::vector<Excursion> lasting = find_lasting_excursions(smooth, search);
     if (!lasting.empty()) return lasting;
     if (const auto rise = find_rise(smooth, search)) return {*rise};

@@ -13,6 +13,7 @@
 #include "postproc/diagnose/excursion.h"
 #include "postproc/numerics/median.h"
 #include "postproc/numerics/percentile.h"
+#include "postproc/numerics/running_medians.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/lateness.h"
 #include "postproc/telemetry/call_facts.h"
@@ -67,17 +68,6 @@ struct Bins {
   }
 };
 
-std::vector<double> smoothed(const std::vector<double>& values) {
-  std::vector<double> smooth(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    const std::size_t begin = i - std::min(i, kSmoothed / 2);
-    const std::size_t end = std::min(values.size(), i + kSmoothed / 2 + 1);
-    smooth[i] = median_of(
-        {values.begin() + static_cast<std::ptrdiff_t>(begin), values.begin() + static_cast<std::ptrdiff_t>(end)});
-  }
-  return smooth;
-}
-
 /// A call that took seconds is one event among hundreds.
 double wildest_of(const std::vector<double>& late) {
   std::vector<double> distances;
@@ -106,7 +96,7 @@ Bins bins_of(const MatchedCollectives& matched) {
     std::vector<double> means;
     means.reserve(bins.size());
     for (const Interval at : bins.at) means.push_back(mean_inside(limited, at));
-    const std::vector<double> smooth = smoothed(means);
+    const std::vector<double> smooth = running_medians(means, kSmoothed);
     std::vector<double> distances;
     distances.reserve(means.size());
     for (std::size_t bin = 0; bin < means.size(); ++bin) distances.push_back(std::abs(means[bin] - smooth[bin]));
@@ -197,7 +187,7 @@ double least_late(const Bins& bins, std::size_t rank, const EffectiveRule& rule)
 
 /// Intervals of bins in which a rank stands above its lowest level.
 std::vector<Interval> late_intervals(const Bins& bins, std::size_t rank, double least) {
-  const std::vector<double> smooth = smoothed(bins.late[rank]);
+  const std::vector<double> smooth = running_medians(bins.late[rank], kSmoothed);
   std::vector<double> known;
   std::copy_if(smooth.begin(), smooth.end(), std::back_inserter(known), [](double each) { return !std::isnan(each); });
   if (known.size() < kFewestBins) return {};
@@ -254,7 +244,7 @@ std::optional<Late> always_late(const Bins& bins, std::size_t rank, const Effect
   late.seconds = excess_of(bins, rank, late);
   const double least = least_late(bins, rank, rule);
   if (!(late.seconds >= least && late.seconds >= kClear * chance_of(bins, rank, late))) return std::nullopt;
-  const std::vector<double> smooth = smoothed(bins.late[rank]);
+  const std::vector<double> smooth = running_medians(bins.late[rank], kSmoothed);
   const auto most = std::count_if(smooth.begin(), smooth.end(), [&](double each) { return each > late.seconds / 2; });
   if (static_cast<double>(most) < kMostBinsLate * static_cast<double>(bins.size())) return std::nullopt;
   const Looked looked = looked_at(bins, late);
