@@ -8,6 +8,7 @@
 #include <set>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/numerics/median.h"
 #include "postproc/peers/job_rule.h"
@@ -280,6 +281,7 @@ std::optional<double> part_growth(const SlowSteps& slow) {
   return slow.*inside && slow.*usual ? std::optional(*(slow.*inside) - *(slow.*usual)) : std::nullopt;
 }
 constexpr PartGrowth kGcGrowth = part_growth<&SlowSteps::gc, &SlowSteps::usual_gc>;
+constexpr PartGrowth kCpuGrowth = part_growth<&SlowSteps::cpu, &SlowSteps::usual_cpu>;
 
 /// By how much the wait for the data loader grew at least: chance is left out.
 std::optional<double> input_growth(const SlowSteps& slow) {
@@ -312,34 +314,69 @@ struct Grown {
   }
 };
 
+bool is_of(const Rank& rank, const Seen& one) {
+  return one.node == rank.node() && one.slow->rank == rank.trend->rank;
+}
+
+bool is_late(const std::vector<Rank>& ranks, const Late& late, const Seen& one) {
+  return std::any_of(late.ranks.begin(), late.ranks.end(), [&](std::size_t rank) { return is_of(ranks[rank], one); });
+}
+
+/// By how much a part of the step grew in each late rank; empty where that is not known of one of them.
+std::vector<double> growths_of_late(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
+                                    PartGrowth growth_of_part) {
+  std::vector<double> growths;
+  growths.reserve(late.ranks.size());
+  for (const std::size_t rank : late.ranks) {
+    const auto its = std::find_if(group.begin(), group.end(), [&](const Seen& one) { return is_of(ranks[rank], one); });
+    const auto growth = its == group.end() ? std::nullopt : growth_of_part(*its->slow);
+    if (!growth) return {};
+    growths.push_back(*growth);
+  }
+  return growths;
+}
+
 /// The part of the delay that all late ranks spent so; nothing where it is not most of it, or not known of one of them.
 std::optional<double> part_of_delay(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
                                     PartGrowth growth_of_part) {
-  if (late.ranks.empty()) return std::nullopt;
-  double least = late.seconds;
-  for (const std::size_t rank : late.ranks) {
-    const auto its = std::find_if(group.begin(), group.end(), [&](const Seen& one) {
-      return one.node == ranks[rank].node() && one.slow->rank == ranks[rank].trend->rank;
-    });
-    const auto growth = its == group.end() ? std::nullopt : growth_of_part(*its->slow);
-    if (!Grown::is_most(growth, late.seconds)) return std::nullopt;
-    least = std::min(least, *growth);
-  }
-  return least;
+  const std::vector<double> growths = growths_of_late(ranks, group, late, growth_of_part);
+  if (growths.empty()) return std::nullopt;
+  if (!std::all_of(growths.begin(), growths.end(), [&](double each) { return Grown::is_most(each, late.seconds); }))
+    return std::nullopt;
+  return std::min(late.seconds, *std::min_element(growths.begin(), growths.end()));
 }
 
-/// " It waited at least 20 ms of that for its data loader."; "" where that is not known of one of the late ranks.
-std::string delay_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
-                        std::optional<double> gc) {
+/// The part of the step that grew: words of the sentence, and the value that lines of the remedy need.
+struct Told {
+  std::string words;
+  const char* part = "";
+};
+
+/// " It waited at least 20 ms of that for its data loader.": what the late ranks did, as far as known of all of them.
+Told told_of_delay(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
+                   std::optional<double> gc) {
+  constexpr double kHardly = 0.2;  // share of the delay
   const bool several = late.ranks.size() > 1;
+  const char* const subject = several ? "They" : "It";
   if (gc) {
-    return fmt::format(" {} spent {} of that in Python's garbage collector.", several ? "They" : "It",
-                       milliseconds(*gc));
+    return {fmt::format(" {} spent {} of that in Python's garbage collector.", subject, milliseconds(*gc)), "gc"};
   }
-  const auto input = part_of_delay(ranks, group, late, input_growth);
-  if (!input) return "";
-  return fmt::format(" {} waited at least {} of that for {} data loader{}.", several ? "They" : "It",
-                     milliseconds(*input), several ? "their" : "its", several ? "s" : "");
+  if (const auto input = part_of_delay(ranks, group, late, input_growth)) {
+    return {fmt::format(" {} waited at least {} of that for {} data loader{}.", subject, milliseconds(*input),
+                        several ? "their" : "its", several ? "s" : ""),
+            "input"};
+  }
+  const std::vector<double> cpu = growths_of_late(ranks, group, late, kCpuGrowth);
+  if (cpu.empty()) return {"", "delay"};
+  const auto [least, most] = std::minmax_element(cpu.begin(), cpu.end());
+  if (*least >= kMost * late.seconds) {
+    return {fmt::format(" {} used {} more cpu time in each step: {} computed longer.", subject, milliseconds(*least),
+                        several ? "they" : "it"),
+            "computes"};
+  }
+  if (*most >= kHardly * late.seconds) return {"", "delay"};
+  return {fmt::format(" {} used hardly more cpu time: {} waited for something else.", subject, several ? "they" : "it"),
+          "delay"};
 }
 
 std::vector<std::string> names_of(const std::vector<Rank>& ranks, const Late& late) {
@@ -350,36 +387,58 @@ std::vector<std::string> names_of(const std::vector<Rank>& ranks, const Late& la
 }
 
 /// The work on which the time was spent, as far as known.
-std::string part_words(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
-                       std::optional<double> late_gc, const Grown& grown, double extra) {
+Told told_of(const std::vector<Rank>& ranks, const std::vector<Seen>& group, const Late& late,
+             std::optional<double> late_gc, const Grown& grown, double extra) {
   const std::vector<std::string> names = names_of(ranks, late);
   if (late.passes > 1) {
-    return fmt::format("{} made {} backward passes for each one of the other ranks': it has more to do.", names.front(),
-                       number(late.passes));
+    return {fmt::format("{} made {} backward passes for each one of the other ranks': it has more to do.",
+                        names.front(), number(late.passes)),
+            "passes"};
   }
   if (!names.empty()) {
-    return fmt::format("The other ranks waited for {}, which began each backward pass {} later than usual.{}",
-                       listed(names, 3), milliseconds(late.seconds), delay_words(ranks, group, late, late_gc));
+    Told told = told_of_delay(ranks, group, late, late_gc);
+    told.words = fmt::format("The other ranks waited for {}, which began each backward pass {} later than usual.{}",
+                             listed(names, 3), milliseconds(late.seconds), told.words);
+    return told;
   }
   const auto of_this = [&](double part, std::string_view bound = "") {
     return fmt::format("{} {}{}", late.known ? "No rank was late; of this time," : "Of this time,", bound,
                        milliseconds(std::min(part, extra)));
   };
-  if (Grown::is_most(grown.gc, extra)) return of_this(*grown.gc) + " were spent in Python's garbage collector.";
+  if (Grown::is_most(grown.gc, extra)) {
+    return {of_this(*grown.gc) + " were spent in Python's garbage collector.", "gc"};
+  }
   if (Grown::is_most(grown.input, extra)) {
-    return of_this(*grown.input, "at least ") + " were waits of the main thread for its data loader.";
+    return {of_this(*grown.input, "at least ") + " were waits of the main thread for its data loader.", "input"};
   }
   if (Grown::is_most(grown.waiting, extra)) {
-    return of_this(*grown.waiting) + " were spent in calls that wait for other ranks.";
+    return {of_this(*grown.waiting) + " were spent in calls that wait for other ranks.",
+            late.known ? "exchange" : "waits"};
   }
   if (Grown::is_most(grown.communication, extra)) {
-    return of_this(*grown.communication) +
-           " more passed with a collective of gloo under way: the ranks exchanged their "
-           "data more slowly.";
+    return {of_this(*grown.communication) +
+                " more passed with a collective of gloo under way: the ranks exchanged their "
+                "data more slowly.",
+            "exchange"};
   }
-  if (ranks.size() == 1) return "The process did not compute longer: it waited, for the network, files or a cpu.";
-  return fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files or a cpu.",
-                     late.known ? "No rank was late" : "It is not known which rank was late");
+  if (ranks.size() == 1) {
+    return {"The process did not compute longer: it waited, for the network, files or a cpu.", "waits"};
+  }
+  return {fmt::format("{}, and the ranks did not compute longer: they waited, for the network, files or a cpu.",
+                      late.known ? "No rank was late" : "It is not known which rank was late"),
+          "waits"};
+}
+
+/// Values for the lines of the remedy: the part that grew, the late ranks, and the interval for a journal.
+JobValues values_of(const std::vector<Rank>& ranks, const Late& late, const SlowSteps& slow, const Told& told) {
+  JobValues values{{told.part, "yes"},
+                   {"begin", std::to_string(slow.begin_utc_ns / kSecond)},
+                   {"end", std::to_string(slow.end_utc_ns / kSecond + 1)}};
+  std::vector<std::string> late_ranks;
+  late_ranks.reserve(late.ranks.size());
+  for (const std::size_t rank : late.ranks) late_ranks.push_back(ranks[rank].trend->rank);
+  if (!late_ranks.empty()) values["ranks"] = fmt::format("{}", fmt::join(late_ranks, ","));
+  return values;
 }
 
 Evidence evidence_of(const Seen& one, std::string metric, std::string feature, double observed, double expected) {
@@ -396,34 +455,54 @@ Evidence evidence_of(const Seen& one, std::string metric, std::string feature, d
   return evidence;
 }
 
-void add_evidence(const std::vector<Seen>& group, Finding& finding) {
+/// A part of the step as evidence.
+struct PartEvidence {
+  Part inside, usual;
+  const char* metric;
+  const char* feature;
+  bool only_grown = false;
+};
+constexpr PartEvidence kParts[] = {
+    {&SlowSteps::waiting, &SlowSteps::usual_waiting, "stack.time", "median of the time that calls waited in a step"},
+    {&SlowSteps::communication, &SlowSteps::usual_communication, "stack.communication",
+     "time of a step with a collective under way"},
+    {&SlowSteps::gc, &SlowSteps::usual_gc, "stack.time", "garbage collections in each step", true},
+    {&SlowSteps::input, &SlowSteps::usual_input, "python.samples", "time of a step in a wait for the data loader",
+     true},
+    {&SlowSteps::cpu, &SlowSteps::usual_cpu, "process.cpu_time", "cpu time for each step"},
+};
+
+/// The parts that are known, the one that grew most first.
+std::vector<Evidence> parts_of(const Seen& one) {
+  std::vector<std::pair<double, Evidence>> grown;
+  for (const PartEvidence& part : kParts) {
+    const std::optional<double>& inside = one.slow->*part.inside;
+    const std::optional<double>& usual = one.slow->*part.usual;
+    if (!inside || !usual || (part.only_grown && *inside <= *usual)) continue;
+    grown.emplace_back(*inside - *usual, evidence_of(one, part.metric, part.feature, *inside, *usual));
+  }
+  std::stable_sort(grown.begin(), grown.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<Evidence> parts;
+  parts.reserve(grown.size());
+  for (auto& [growth, evidence] : grown) parts.push_back(std::move(evidence));
+  return parts;
+}
+
+/// Late ranks come first: a page shows few rows.
+void add_evidence(const std::vector<Rank>& ranks, std::vector<Seen> group, const Late& late, Finding& finding) {
   constexpr std::size_t kMostRanks = 4;
+  std::stable_partition(group.begin(), group.end(), [&](const Seen& one) { return is_late(ranks, late, one); });
   for (std::size_t i = 0; i < std::min(kMostRanks, group.size()); ++i) {
     const SlowSteps& slow = *group[i].slow;
     finding.evidence.push_back(
         evidence_of(group[i], "stack.step_time", "median of the steps", slow.seconds, slow.usual_seconds));
     finding.evidence.back().score = shown_score(slow.score);
-    if (slow.waiting && slow.usual_waiting) {
-      finding.evidence.push_back(evidence_of(group[i], "stack.time", "median of the time that calls waited in a step",
-                                             *slow.waiting, *slow.usual_waiting));
-    }
-    if (slow.communication && slow.usual_communication) {
-      finding.evidence.push_back(evidence_of(group[i], "stack.communication",
-                                             "time of a step with a collective under way", *slow.communication,
-                                             *slow.usual_communication));
-    }
-    if (slow.gc && slow.usual_gc && *slow.gc > *slow.usual_gc) {
+    if (late.ranks.size() == 1 && late.seconds > 0 && is_late(ranks, late, group[i])) {
       finding.evidence.push_back(
-          evidence_of(group[i], "stack.time", "garbage collections in each step", *slow.gc, *slow.usual_gc));
+          evidence_of(group[i], "stack.step_time", "begin of each step, later than usual", late.seconds, 0));
+      finding.evidence.back().expected.reset();
     }
-    if (slow.input && slow.usual_input && *slow.input > *slow.usual_input) {
-      finding.evidence.push_back(evidence_of(group[i], "python.samples", "time of a step in a wait for the data loader",
-                                             *slow.input, *slow.usual_input));
-    }
-    if (slow.cpu && slow.usual_cpu) {
-      finding.evidence.push_back(
-          evidence_of(group[i], "process.cpu_time", "cpu time for each step", *slow.cpu, *slow.usual_cpu));
-    }
+    for (Evidence& part : parts_of(group[i])) finding.evidence.push_back(std::move(part));
   }
 }
 
@@ -459,7 +538,7 @@ Finding describe(const JobRuleContext& context, const EffectiveRule& rule, const
       "{}",
       milliseconds(slow.extra()), number(static_cast<double>(slow.first)), number(static_cast<double>(slow.last)),
       meanwhile(ranks, late), duration(lost), milliseconds(slow.seconds), milliseconds(slow.usual_seconds), part);
-  add_evidence(group, finding);
+  add_evidence(ranks, group, late, finding);
   finding.runner_up = {"", "steps with more to do: then the ranks compute longer in each of them, which was looked at"};
   return finding;
 }
@@ -485,7 +564,7 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
         late_in(ranks, begins, static_cast<std::size_t>(reference - ranks.begin()), groups, *clearest.slow);
     const Grown grown{
         .waiting = growth_in(group, part_growth<&SlowSteps::waiting, &SlowSteps::usual_waiting>),
-        .cpu = growth_in(group, part_growth<&SlowSteps::cpu, &SlowSteps::usual_cpu>),
+        .cpu = growth_in(group, kCpuGrowth),
         .communication = growth_in(group, part_growth<&SlowSteps::communication, &SlowSteps::usual_communication>),
         .gc = growth_in(group, kGcGrowth),
         .input = growth_in(group, input_growth)};
@@ -496,10 +575,9 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
     if (late.ranks.empty() && computes_longer && !known) continue;
     // A rank that repeats its passes has more to do.
     const auto late_gc = late.passes > 1 ? std::nullopt : part_of_delay(ranks, group, late, kGcGrowth);
-    const bool collects = late.ranks.empty() ? Grown::is_most(grown.gc, extra) : late_gc.has_value();
-    const std::string part = part_words(ranks, group, late, late_gc, grown, extra);
-    findings.emplace_back(describe(context, rule, ranks, group, late, part),
-                          collects ? JobValues{{"gc", "yes"}} : JobValues());
+    const Told told = told_of(ranks, group, late, late_gc, grown, extra);
+    findings.emplace_back(describe(context, rule, ranks, group, late, told.words),
+                          values_of(ranks, late, *clearest.slow, told));
   }
   return findings;
 }
@@ -527,14 +605,58 @@ const RegisteredJobRule kSlowSteps(
                        {"min_seconds", 5, "s", "shortest interval"},
                        {"min_score", 5, "sd",
                         "least distance from the usual step, in standard deviations of the steps"}},
-        .user_remedy = {"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in "
-                        "the next run, "
-                        "while the steps are slow, with py-spy of PyPI: where the ranks wait"},
-        .advice = {{"In the program, once all is set up: gc.collect() and gc.freeze(); collections then leave these "
-                    "objects out. Look for code that calls gc.collect() itself.",
-                    "gc"},
-                   {"Look at what else was found at that time; a rank that is late keeps all others waiting.", "!gc"}},
-        .admin_remedy = {"Look at {nodes} in that interval: clocks, throttling, network, leftover processes."},
+        .user_remedy =
+            {{"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the "
+              "next run, while the steps are slow, with py-spy of PyPI: the line that each rank executes"},
+             {"ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # on {node}, in the next run, while "
+              "the steps are slow: other processes on the cpus (column psr) of {ranks}",
+              "ranks,!gc,!input,!passes"},
+             {"grep MHz /proc/cpuinfo   # on {node} and on {peer}, in the next run, while the steps are "
+              "slow: the clocks of the cpus",
+              "computes"},
+             {"cat /proc/pressure/io   # on {node}, in the next run, while the steps are slow: the share of "
+              "time in which processes wait for storage",
+              "input"},
+             {"nstat -az | grep -E 'TcpRetransSegs|TCPOFOQueue'   # on {nodes}, in the next run, twice "
+              "while the steps are slow: where the numbers grow, segments are lost",
+              "exchange"},
+             {"grep -s . /sys/class/net/*/speed /sys/class/infiniband/*/ports/*/rate   # on {nodes}: does a "
+              "link run at a lower speed?",
+              "exchange"}},
+        .advice =
+            {{"In the program, once all is set up: gc.collect() and gc.freeze(); collections then leave these "
+              "objects out. Look for code that calls gc.collect() itself.",
+              "gc"},
+             {"Give the data loader on {nodes} more workers (num_workers: one less than the cpus of the rank), or "
+              "copy its files to a disk of the node before the training.",
+              "input"},
+             {"Compare the data of {ranks} on {nodes} with that of the other ranks: it has more batches to do.",
+              "ranks,passes"},
+             {"Compare the work of {ranks} on {nodes} in these steps with that of the other ranks: longer samples, "
+              "evaluation, logging. If it has the same work, its cpus were slower: look for other processes, a "
+              "low clock or a quota on {nodes}.",
+              "ranks,computes"},
+             {"Find the cause of the delay of {ranks} on {nodes}: other processes on its cpus, a quota, slow "
+              "files, or work that only this rank does (logging, checkpoints).",
+              "ranks,delay"},
+             {"Run the job once with #SBATCH --exclude={nodes}: if a rank on another node is late then, the "
+              "program is the cause.",
+              "job,ranks,peer,!passes"},
+             {"Look at the network between {nodes}: the ranks computed as fast as usual, and their exchange of "
+              "data took longer. Other jobs may load the same links.",
+              "exchange"},
+             {"Look for other processes, a cpu quota, slow files and a slow network on {nodes} at that time: the "
+              "processes waited and did not compute longer.",
+              "waits"}},
+        .admin_remedy = {{"journalctl -S @{begin} -U @{end}   # on {nodes}: messages of the kernel and of services at "
+                          "that time",
+                          "!exchange,!gc,!passes"},
+                         {"Look at {nodes} in that interval: clocks, throttling, leftover processes, quotas.",
+                          "!exchange,!gc,!passes"},
+                         {"grep . /sys/class/net/*/statistics/*err* /sys/class/net/*/statistics/*drop*   # on {nodes}",
+                          "exchange"},
+                         {"ibqueryerrors   # InfiniBand: ports of the fabric that count errors", "exchange"},
+                         {"Check the error counters of the switch ports of {nodes}.", "exchange"}},
         .verify = {.expected = "the time of each step is as it was before"},
         .sources = {"https://arxiv.org/abs/2410.12588"},
     });

@@ -167,6 +167,53 @@ TEST(RuleSlowSteps, NamesTheRankForWhichTheOthersWait) {
   EXPECT_NEAR(found[0].evidence[0].expected.value_or(0), kUsual * 1e9, 2e6);
 }
 
+/// Whether one of the lines has these words.
+bool has(const std::vector<std::string>& lines, std::string_view words) {
+  return std::any_of(lines.begin(), lines.end(),
+                     [words](const std::string& line) { return line.find(words) != std::string::npos; });
+}
+
+TEST(RuleSlowSteps, ShowsTheLateRankFirstAndHowMuchLaterItBegan) {
+  const auto found = found_in(with_a_late_rank(3));
+  ASSERT_EQ(found.size(), 1U);
+  ASSERT_GE(found[0].evidence.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(found[0].evidence[i].node, "n2") << i;
+    EXPECT_EQ(found[0].evidence[i].instance, "rank3") << i;
+  }
+  EXPECT_EQ(found[0].evidence[1].feature, "begin of each step, later than usual");
+  EXPECT_NEAR(found[0].evidence[1].observed.value_or(0), kExtra * 1e9, 5e6);
+  EXPECT_FALSE(found[0].evidence[1].expected.has_value());
+  EXPECT_EQ(found[0].evidence[2].metric, "process.cpu_time");
+}
+
+TEST(RuleSlowSteps, AdvisesByThePartThatGrew) {
+  const auto computes = found_in(with_a_late_rank(3));
+  ASSERT_EQ(computes.size(), 1U);
+  EXPECT_NE(computes[0].sentence.find(" more cpu time in each step: it computed longer."), std::string::npos)
+      << computes[0].sentence;
+  EXPECT_TRUE(has(computes[0].remedy.advice, "Compare the work of rank3 on n2 in these steps"));
+  EXPECT_TRUE(has(computes[0].remedy.user, "other processes on the cpus (column psr) of rank3"));
+  EXPECT_TRUE(has(computes[0].remedy.admin, "journalctl -S @17000000"));
+  Training stopped = with_a_late_rank(3);
+  stopped.cpus = [](std::size_t, int step) { return is_slow(step) ? 0.8 * kUsual / (kUsual + kExtra) : 0.8; };
+  const auto delayed = found_in(stopped);
+  ASSERT_EQ(delayed.size(), 1U);
+  EXPECT_NE(delayed[0].sentence.find(" It used hardly more cpu time: it waited for something else."), std::string::npos)
+      << delayed[0].sentence;
+  EXPECT_TRUE(has(delayed[0].remedy.advice, "Find the cause of the delay of rank3 on n2"));
+  Training exchange = that_waits();
+  exchange.waits = [](std::size_t, int step) { return is_slow(step) ? 0.04 : 0.01; };
+  const auto waited = found_in(exchange);
+  ASSERT_EQ(waited.size(), 1U);
+  EXPECT_TRUE(has(waited[0].remedy.advice, "Look at the network between n[1-2]"));
+  EXPECT_TRUE(has(waited[0].remedy.user, "TcpRetransSegs"));
+  EXPECT_FALSE(has(waited[0].remedy.admin, "journalctl"));
+  const auto unknown = found_in(that_waits());
+  ASSERT_EQ(unknown.size(), 1U);
+  EXPECT_TRUE(has(unknown[0].remedy.advice, "did not compute longer"));
+}
+
 TEST(RuleSlowSteps, NamesItWhereMostStepsWereSlow) {
   for (const int last : {1200, 1500}) {  // to the end, too
     Training job = with_a_late_rank(2);
@@ -345,6 +392,7 @@ TEST(RuleSlowSteps, TellsThatTheMainThreadWaitedForItsData) {
   EXPECT_EQ(named[0].instances, std::vector<std::string>{"rank3"});
   EXPECT_NE(named[0].sentence.find(" ms later than usual. It waited at least 1"), std::string::npos)
       << named[0].sentence;
+  EXPECT_TRUE(has(named[0].remedy.advice, "Give the data loader on n2 more workers"));
   EXPECT_EQ(found_in(late.record(), 0, std::span(of_rank).last(1)).at(0).sentence.find("data loader"),
             std::string::npos);
 }
@@ -469,6 +517,8 @@ TEST(RuleSlowSteps, TellsOfARankThatRepeatsItsPasses) {
   EXPECT_NE(found[0].sentence.find("rank2 on n3 made "), std::string::npos) << found[0].sentence;
   EXPECT_NE(found[0].sentence.find(" backward passes for each one of the other ranks'"), std::string::npos)
       << found[0].sentence;
+  EXPECT_TRUE(has(found[0].remedy.advice, "Compare the data of rank2 on n3"));
+  EXPECT_TRUE(found[0].remedy.admin.empty());
 }
 
 TEST(RuleSlowSteps, IsSilentOnHealthyTraining) {
