@@ -69,16 +69,29 @@ std::string verify_words(const RuleSpec& rule) {
   return text.append(": expected ").append(verify.expected) + ".";
 }
 
-Stated stated_by(const Finding& finding) {
-  const RuleSpec* rule = find_rule(finding.id);
+namespace {
+
+Stated stated_by_rule(std::string_view id) {
+  const RuleSpec* rule = find_rule(id);
   return rule == nullptr ? Stated::cause : rule->states;
 }
 
+}  // namespace
+
+Stated stated_by(const Finding& finding) {
+  return stated_by_rule(finding.id);
+}
+
 std::string certainty_words(const Finding& finding) {
-  const Stated states = stated_by(finding);
-  if (states == Stated::difference) return finding.caused_by.empty() ? "cause not known" : "cause found";
-  if (states == Stated::fact && finding.confidence == Confidence::certain) return "measured fact";
-  return "cause " + std::string(name_of(finding.confidence));
+  const bool found = stated_by(finding) == Stated::difference && !finding.caused_by.empty();
+  return found ? "cause found" : certainty_words(finding.id, finding.confidence);
+}
+
+std::string certainty_words(std::string_view rule, Confidence confidence) {
+  const Stated states = stated_by_rule(rule);
+  if (states == Stated::difference) return "cause not known";
+  if (states == Stated::fact && confidence == Confidence::certain) return "measured fact";
+  return "cause " + std::string(name_of(confidence));
 }
 
 bool is_only_possible(const Finding& finding) {

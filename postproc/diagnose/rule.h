@@ -91,6 +91,8 @@ struct RuleSpec {
 /// How sure the cause is: "cause likely", "cause not known" where the rule names none, "measured fact" where it states
 /// a fact.
 [[nodiscard]] std::string certainty_words(const Finding& finding);
+/// The same where only the rule of a finding is known, and not what caused it.
+[[nodiscard]] std::string certainty_words(std::string_view rule, Confidence confidence);
 /// Another cause was not ruled out: a sentence must not tell this one as a fact.
 [[nodiscard]] bool is_only_possible(const Finding& finding);
 

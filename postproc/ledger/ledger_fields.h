@@ -1,6 +1,7 @@
 // A line of the ledger and what `reveal nodes --json` prints, each member once.
 #pragma once
 
+#include "postproc/diagnose/rule.h"
 #include "postproc/json/json_fields.h"
 #include "postproc/ledger/node_ledger.h"
 #include "postproc/ledger/node_ranking.h"
@@ -9,12 +10,32 @@ namespace reveal {
 
 inline constexpr std::string_view kCostUnknown = "no finding has a known cost";
 
+/// Null where it is not known.
+template <class V, class T>
+void confidence_field(V& v, T& confidence) {
+  std::string name(confidence ? name_of(*confidence) : std::string_view());
+  v.word("confidence", name);
+  if constexpr (V::kReads) confidence = confidence_of(name);
+}
+
+/// Its words, for readers of the JSON.
+template <class V>
+void certainty_field(V& v, const std::string& rule, std::optional<Confidence> confidence) {
+  v.constant("certainty", confidence ? Json(certainty_words(rule, *confidence)) : Json(nullptr));
+}
+
+/// "; measured fact", behind other words; "" where it is not known.
+[[nodiscard]] inline std::string certainty_behind(const std::string& rule, std::optional<Confidence> confidence) {
+  return confidence ? "; " + certainty_words(rule, *confidence) : "";
+}
+
 void fields(auto& v, Visited<decltype(v), LedgerFinding>& finding) {
   v("rule", finding.rule);
   v.name("severity", finding.severity, severity_of);
   v("seconds", finding.seconds, name_of(finding.how));
   v.name("how", finding.how, loss_known_of);
   v("nodes", finding.nodes);
+  confidence_field(v, finding.confidence);
 }
 
 void fields(auto& v, Visited<decltype(v), LedgerLine>& line) {
@@ -33,6 +54,8 @@ void fields(auto& v, Visited<decltype(v), NodeRule>& rule) {
   v("rule", rule.rule);
   v("title", rule.title);
   v.name("severity", rule.severity, severity_of);
+  confidence_field(v, rule.confidence);
+  certainty_field(v, rule.rule, rule.confidence);
   v("hardware", rule.hardware);
   v("jobs", rule.jobs);
   v("users", rule.users);

@@ -65,6 +65,7 @@ std::string job_of_report(const ReportJob& job) {
 
 void join(const LedgerFinding& more, LedgerFinding& finding) {
   finding.severity = std::max(finding.severity, more.severity);
+  finding.confidence = std::max(finding.confidence, more.confidence);
   finding.nodes = std::max(finding.nodes, more.nodes);
   if (!more.seconds) return;
   finding.how = finding.seconds ? std::max(finding.how, more.how) : more.how;
@@ -72,7 +73,11 @@ void join(const LedgerFinding& more, LedgerFinding& finding) {
 }
 
 LedgerFinding ledger_finding(const RuleSpec& rule, const Finding& finding, std::size_t named) {
-  LedgerFinding line{.rule = std::string(rule.id), .severity = finding.severity, .seconds = {}, .nodes = named};
+  LedgerFinding line{.rule = std::string(rule.id),
+                     .severity = finding.severity,
+                     .seconds = {},
+                     .nodes = named,
+                     .confidence = finding.confidence};
   if (!finding.caused_by.empty()) {
     line.how = LossKnown::in_cause;
   } else if (finding.impact.seconds) {

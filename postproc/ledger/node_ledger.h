@@ -36,7 +36,8 @@ struct LedgerFinding {
   Severity severity = Severity::notice;
   std::optional<double> seconds;  // seconds of the job's run time
   LossKnown how = LossKnown::no;
-  std::size_t nodes = 1;  // that the finding names
+  std::size_t nodes = 1;                                // that the finding names
+  std::optional<Confidence> confidence = std::nullopt;  // none in lines of versions that did not write it
   bool operator==(const LedgerFinding&) const = default;
 };
 

@@ -38,6 +38,7 @@ std::size_t users_of(const JobSet& jobs) {
 
 struct RuleSums {
   Severity severity = Severity::info;
+  std::optional<Confidence> confidence;
   JobSet jobs, serious_jobs;  // jobs; those with at least a warning
   LostHours cost;
   std::int64_t last_utc_ns = 0;
@@ -81,6 +82,7 @@ void add_line(const LedgerLine& line, NodeSums& node, std::size_t& whole_jobs) {
     }
     RuleSums& rule = node.rules[finding.rule];
     rule.severity = std::max(rule.severity, finding.severity);
+    rule.confidence = std::max(rule.confidence, finding.confidence);
     rule.jobs.insert(job_of_line(line));
     if (finding.severity >= Severity::warning) rule.serious_jobs.insert(job_of_line(line));
     rule.last_utc_ns = std::max(rule.last_utc_ns, line.end_utc_ns);
@@ -137,7 +139,8 @@ NodeRecord node_record(const std::string& name, const NodeSums& sums, const Rank
                           .jobs = rule.jobs.size(),
                           .users = users_of(rule.jobs),
                           .cost = rule.cost,
-                          .last_utc_ns = rule.last_utc_ns});
+                          .last_utc_ns = rule.last_utc_ns,
+                          .confidence = rule.confidence});
   }
   std::stable_sort(node.rules.begin(), node.rules.end(), [](const NodeRule& one, const NodeRule& other) {
     if (one.jobs != other.jobs) return one.jobs > other.jobs;
@@ -169,7 +172,9 @@ std::string node_as_text(const NodeRecord& node, const TextStyle& style) {
   for (const NodeRule& rule : node.rules) {
     const std::string jobs = counted(static_cast<double>(rule.jobs), "job");
     const std::string of_users = rule.users < 2 ? "" : fmt::format(" of {} users", rule.users);
-    text += folded("  " + jobs, fmt::format("{}{}: {}; {}", rule.rule, of_users, rule.title, cost_words(rule.cost)),
+    text += folded("  " + jobs,
+                   fmt::format("{}{}: {}; {}{}", rule.rule, of_users, rule.title, cost_words(rule.cost),
+                               certainty_behind(rule.rule, rule.confidence)),
                    kRuleColumn, width);
   }
   if (!node.suggestion.empty()) text += "  " + painted(node.suggestion, Ink::red, style.colour) + "\n";

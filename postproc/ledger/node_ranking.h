@@ -28,6 +28,7 @@ struct NodeRule {
   std::size_t users = 0;
   LostHours cost;
   std::int64_t last_utc_ns = 0;
+  std::optional<Confidence> confidence = std::nullopt;  // the highest; none where no line has it
 };
 
 struct NodeRecord {

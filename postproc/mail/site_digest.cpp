@@ -13,6 +13,7 @@
 #include "postproc/diagnose/analysis_settings.h"
 #include "postproc/diagnose/rule.h"
 #include "postproc/json/record.h"
+#include "postproc/ledger/ledger_fields.h"
 #include "postproc/mail/recipients.h"
 #include "postproc/words/lists.h"
 #include "postproc/words/quantity.h"
@@ -53,6 +54,7 @@ void add_finding(const LedgerLine& line, const LedgerFinding& finding, FaultSums
   fault.rule = finding.rule;
   fault.node = line.node;
   fault.severity = std::max(fault.severity, finding.severity);
+  fault.confidence = std::max(fault.confidence, finding.confidence);
   fault.first_utc_ns = fault.first_utc_ns == 0 ? line.begin_utc_ns : std::min(fault.first_utc_ns, line.begin_utc_ns);
   fault.last_utc_ns = std::max(fault.last_utc_ns, line.end_utc_ns);
   if (finding.seconds) fault.seconds = fault.seconds.value_or(0) + *finding.seconds;
@@ -102,8 +104,9 @@ std::string lost_words(const NodeFault& fault) {
 
 std::string node_row(const NodeFault& fault) {
   return folded("",
-                fmt::format("{} on {}: {}; first {}, last {}; {}", fault.rule, fault.node, jobs_and_users(fault),
-                            date_and_time(fault.first_utc_ns), date_and_time(fault.last_utc_ns), lost_words(fault)),
+                fmt::format("{} on {}: {}; first {}, last {}; {}{}", fault.rule, fault.node, jobs_and_users(fault),
+                            date_and_time(fault.first_utc_ns), date_and_time(fault.last_utc_ns), lost_words(fault),
+                            certainty_behind(fault.rule, fault.confidence)),
                 2, kDigestWidth);
 }
 
@@ -176,6 +179,8 @@ void fields(auto& v, Visited<decltype(v), NodeFault>& fault) {
   v("rule", fault.rule);
   v("node", fault.node);
   v.name("severity", fault.severity, severity_of);
+  confidence_field(v, fault.confidence);
+  certainty_field(v, fault.rule, fault.confidence);
   v("jobs", fault.jobs);
   v("users", fault.users);
   v.time("first", fault.first_utc_ns);

@@ -22,10 +22,11 @@ struct NodeFault {
   Severity severity = Severity::notice;  // the highest
   std::size_t jobs = 0;                  // different ones; an array job is one
   std::size_t users = 0;
-  std::int64_t first_utc_ns = 0, last_utc_ns = 0;  // begin of the first job, end of the last one
-  std::optional<double> seconds;                   // lost run time of the jobs where it is known
-  bool at_most = false;                            // one of these times is an upper bound
-  std::string owner;                               // hash of the only user; "" for several; in no mail
+  std::int64_t first_utc_ns = 0, last_utc_ns = 0;       // begin of the first job, end of the last one
+  std::optional<double> seconds;                        // lost run time of the jobs where it is known
+  bool at_most = false;                                 // one of these times is an upper bound
+  std::string owner;                                    // hash of the only user; "" for several; in no mail
+  std::optional<Confidence> confidence = std::nullopt;  // the highest; none where no line has it
 };
 
 /// Lines of the remedy for administrators, filled with the values of one job, by rule and node.

@@ -62,11 +62,11 @@ std::vector<const Finding*> printed_findings(const NodeCheck& check) {
 std::string words_of(const NodeCheck& check) {
   const std::vector<const Finding*> findings = printed_findings(check);
   if (findings.empty()) return "";
-  std::string text = fmt::format("{} ({})", without_full_stop(findings.front()->sentence), findings.front()->id);
+  const Finding& worst = *findings.front();
+  std::string text = fmt::format("{} ({}, {})", without_full_stop(worst.sentence), worst.id, certainty_words(worst));
   std::vector<std::string> others;
   for (const Finding* finding : findings) {
-    const bool named =
-        finding->id == findings.front()->id || std::find(others.begin(), others.end(), finding->id) != others.end();
+    const bool named = finding->id == worst.id || std::find(others.begin(), others.end(), finding->id) != others.end();
     if (!named) others.push_back(finding->id);
   }
   if (!others.empty()) text += "; " + listed(others);

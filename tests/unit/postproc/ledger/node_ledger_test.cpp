@@ -91,6 +91,22 @@ TEST(NodeLedger, JoinsFindingsOfOneRule) {
   EXPECT_EQ(findings[0].severity, Severity::critical);
 }
 
+TEST(NodeLedger, KeepsHowSureTheCauseIs) {
+  Report report = job_of_four();
+  report.findings = {finding_of("cpu.outsider", {"n02"}, 9), finding_of("cpu.outsider", {"n02"}, 2)};
+  report.findings[0].confidence = Confidence::likely;
+  const std::vector<LedgerLine> lines = lines_of(report);
+  EXPECT_EQ(lines[1].findings.at(0).confidence, Confidence::likely) << "the highest of both";
+  std::string text = render_ledger(lines);
+  EXPECT_EQ(parse_ledger(text, kLater).lines, lines);
+  const std::string key = ",\"confidence\":\"likely\"";
+  ASSERT_NE(text.find(key), std::string::npos) << text;
+  text.erase(text.find(key), key.size());  // a line of an earlier version
+  const ParsedLedger earlier = parse_ledger(text, kLater);
+  EXPECT_EQ(earlier.refused, 0U);
+  EXPECT_EQ(earlier.lines.at(1).findings.at(0).confidence, std::nullopt);
+}
+
 TEST(NodeLedger, NamesAJobWithoutANumberByAHash) {
   Report report = job_of_four();
   report.job.id.clear();

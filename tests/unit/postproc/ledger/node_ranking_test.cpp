@@ -165,6 +165,17 @@ TEST(NodeRanking, PrintsOnePage) {
                 "not read: reveal-9: broken\n");
 }
 
+TEST(NodeRanking, TellsHowSureTheCauseIs) {
+  std::vector<LedgerLine> lines{line_of("n1", "1", "a", {found("cpu.outsider", 360)})};
+  lines[0].findings[0].confidence = Confidence::likely;
+  const NodeRanking ranking = rank_nodes(lines, {});
+  EXPECT_NE(ranking_as_text(ranking, 20, {}).find("; cause likely\n"), std::string::npos)
+      << ranking_as_text(ranking, 20, {});
+  const auto json = nlohmann::json::parse(ranking_as_json(ranking));
+  EXPECT_EQ(json["nodes"][0]["rules"][0]["confidence"], "likely");
+  EXPECT_EQ(json["nodes"][0]["rules"][0]["certainty"], "cause likely");
+}
+
 TEST(NodeRanking, WritesJson) {
   const NodeRanking ranking = rank_nodes(std::vector{line_of("n1", "1", "a", {found("cpu.outsider", 360)})}, {});
   const auto json = nlohmann::json::parse(ranking_as_json(ranking));

@@ -63,6 +63,29 @@ TEST(SiteDigests, AreOneRowForARuleOnANodeInHoweverManyJobs) {
   EXPECT_EQ(json["findings"][0]["first"], "2025-11-20T11:00:00Z");
 }
 
+TEST(SiteDigests, TellHowSureAFindingIs) {
+  LedgerFinding sure = memory_errors();
+  sure.confidence = Confidence::certain;
+  LedgerFinding swap{.rule = "mem.swap_activity", .severity = Severity::warning, .seconds = {}};
+  swap.confidence = Confidence::possible;
+  LedgerFinding surer = swap;
+  surer.confidence = Confidence::likely;
+  const std::vector<LedgerLine> lines{line_of("n17", 1, "a", memory_errors()), line_of("n17", 2, "a", sure),
+                                      line_of("n18", 1, "a", swap), line_of("n18", 2, "b", surer)};
+  const std::vector<NodeFault> faults = node_faults(lines);
+  ASSERT_EQ(faults.size(), 2U);
+  EXPECT_EQ(faults[0].confidence, Confidence::certain);
+  EXPECT_EQ(faults[1].confidence, Confidence::likely);
+  const Digest digest = digest_of(faults, {}, kNow);
+  EXPECT_NE(digest.text.find("lost about 4 s; measured fact\n"), std::string::npos) << digest.text;
+  EXPECT_NE(digest.text.find("; cause likely\n"), std::string::npos) << digest.text;
+  const auto json = nlohmann::json::parse(digest.json);
+  EXPECT_EQ(json["findings"][0]["confidence"], "certain");
+  EXPECT_EQ(json["findings"][0]["certainty"], "measured fact");
+  const auto unknown = nlohmann::json::parse(digest_of(node_faults(std::span(lines).first(1)), {}, kNow).json);
+  EXPECT_EQ(unknown["findings"][0]["certainty"], nullptr);
+}
+
 TEST(SiteDigests, CountTasksOfAnArrayAsOneJob) {
   std::vector<LedgerLine> lines;
   for (int job = 0; job < 9; ++job) lines.push_back(line_of("n17", job, "a", memory_errors()));
