@@ -10,7 +10,7 @@ namespace reveal {
 
 inline constexpr std::string_view kCheckSchema = "reveal.check/1";
 
-/// "WARNING - n03 keeps its time by hpet (cpu.clocksource_not_tsc, cause certain); 12 checks, 3 not possible", without
+/// "WARNING - n03 keeps its time by hpet (cpu.clocksource_not_tsc, measured fact); 12 checks, 3 not possible", without
 /// a line's end.
 [[nodiscard]] std::string check_line(const NodeCheck& check);
 /// The same of a node that could not be looked at.

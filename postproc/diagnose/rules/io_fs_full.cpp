@@ -79,14 +79,15 @@ std::size_t full_since(const RuleContext& context, std::size_t channel, const Le
   return read_at(context, channel, static_cast<std::size_t>(first - series.begin()));
 }
 
-JobValues values_of(const std::string& place) {
+JobValues values_of(const std::string& place, bool files) {
   JobValues values{{"place", place}};
+  if (files) values["files"] = "yes";
   if (place == "/dev/shm") values["shared_memory"] = "yes";
   return values;
 }
 
 Finding describe(const RuleContext& context, const std::string& place, const Least& least, bool files) {
-  Finding finding = context.finding(values_of(place));
+  Finding finding = context.finding(values_of(place, files));
   finding.instances = {place};
   const std::size_t channel = context.channels(files ? "fs.files_free" : "fs.available", place).front();
   finding.intervals = {context.span(full_since(context, channel, least, files), context.telemetry.samples)};
@@ -148,8 +149,15 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_share", 0.01, "ratio", "share of the file system below which it counts as full"},
                    {"min_left", 1024, "MB", "free space below which it counts as full, in addition to min_share"},
                    {"min_files", 10000, "files", "free inodes below which it also counts as full"}},
-    .user_remedy = {"df -h {place}   # on {node}: free space", "df -i {place}   # on {node}: free inodes",
-                    "du -xh --max-depth=1 {place} | sort -h | tail   # the largest directories"},
+    // Depths are bounded: the file system may be a server's with a billion files.
+    .user_remedy = {{"df -h {place}   # on {node}: free space", "!files"},
+                    {"df -i {place}   # on {node}: free inodes", "files"},
+                    {"find {place} -xdev -maxdepth 5 -user \"$USER\" -type f -size +100M -printf '%s %p\\n' "
+                     "2>/dev/null | sort -n | tail   # on {node}: your large files, in bytes",
+                     "!files"},
+                    {"find {place} -xdev -maxdepth 5 -user \"$USER\" -printf '%h\\n' 2>/dev/null | sort | uniq -c | "
+                     "sort -n | tail   # on {node}: your folders with most files",
+                     "files"}},
     .advice =
         {{"Write to another file system: set TMPDIR, or the job's output and checkpoint directory.", "!shared_memory"},
          {"Delete files there, or ask the administrators for more space. The limit can be a quota: your site's "
@@ -161,9 +169,15 @@ const RegisteredRule kRule{{
          {"If it runs in a container, /dev/shm is that of the container: docker run --ipc=host, or --shm-size=16g.",
           "shared_memory", kIf}},
     .admin_remedy =
-        {{"find {place} -xdev -mtime +7 -printf '%s %u %p\\n' | sort -n | tail   # files that earlier jobs left",
-          "!shared_memory"},
-         {"find {place} -xdev -printf '%s %u %p\\n' | sort -n | tail   # files that ended jobs left", "shared_memory"}},
+        {{"find {place} -xdev -maxdepth 4 -type f -size +100M -mtime +7 -printf '%s %u %p\\n' | sort -n | "
+          "tail   # on {node}: large files that are older than a week, with their owners",
+          "!shared_memory,!files"},
+         {"find {place} -xdev -maxdepth 2 -type f -printf '%s %u %p\\n' | sort -n | tail   # on {node}: files "
+          "that ended jobs left, with their owners",
+          "shared_memory,!files"},
+         {"find {place} -xdev -maxdepth 4 -printf '%u\\n' | sort | uniq -c | sort -n | tail   # on {node}: "
+          "the owners of most files",
+          "files"}},
     .verify = {.command = "df -h; df -i",
                .where = "on the node, at the end of the next run",
                .expected = "free space and free inodes in the file system of that directory"},

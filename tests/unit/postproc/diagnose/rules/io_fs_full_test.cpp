@@ -26,6 +26,28 @@ TEST(RuleFileSystemFull, SaysWhatWasLeftAndSinceWhen) {
   EXPECT_NE(found[0].remedy.user.at(0).find("df -h /tmp"), std::string::npos);
 }
 
+TEST(RuleFileSystemFull, SearchesNoOtherFileSystemAndNotToAnyDepth) {
+  const auto lines_of = [](const Finding& finding) {
+    std::vector<std::string> lines = finding.remedy.user;
+    lines.insert(lines.end(), finding.remedy.admin.begin(), finding.remedy.admin.end());
+    return lines;
+  };
+  const auto space = of(R::always(0));
+  const auto files = of(R::always(50 * kGiB), [](double second) { return second < 40 ? 1e6 : 0; });
+  ASSERT_EQ(space.size(), 1U);
+  ASSERT_EQ(files.size(), 1U);
+  int searches = 0;
+  for (const Finding& finding : {space[0], files[0]}) {
+    for (const std::string& line : lines_of(finding)) {
+      if (!line.starts_with("find ")) continue;
+      ++searches;
+      EXPECT_TRUE(line.starts_with("find /tmp -xdev -maxdepth ")) << line;
+    }
+  }
+  EXPECT_EQ(searches, 4);
+  EXPECT_NE(files[0].remedy.user.at(0).find("df -i /tmp"), std::string::npos) << files[0].remedy.user.at(0);
+}
+
 TEST(RuleFileSystemFull, BeginsAtTheFirstLookThatFoundItFull) {
   R node;
   node.gauge("fs.total", "/tmp", R::always(100 * kGiB), "node")
