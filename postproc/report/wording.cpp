@@ -30,7 +30,10 @@ constexpr std::string_view kHeadlines[] = {"Healthy", "Notice", "Finding", "Not 
 /// The beginning of a reason, without the explanation behind it.
 std::string short_reason(std::string_view reason) {
   constexpr std::size_t kLongestReason = 40;
-  return shortened(reason.substr(0, std::min(reason.find(" ("), reason.find_first_of(",;"))), kLongestReason);
+  constexpr std::string_view kNotMeasured = "not measured: ";
+  std::string text =
+      shortened(reason.substr(0, std::min(reason.find(" ("), reason.find_first_of(",;"))), kLongestReason);
+  return text.starts_with(kNotMeasured) ? "no " + text.substr(kNotMeasured.size()) : text;
 }
 
 }  // namespace
@@ -302,9 +305,10 @@ bool is_about_a_node(const RuleSpec* rule) {
   return rule == nullptr || rule->check != nullptr;  // null: a rule of another version
 }
 
-/// The two most frequent reasons, and the number of rules with others: two lines of a terminal.
+/// The two most frequent reasons, each behind its number of rules, and the number of rules with others.
 std::string checked_line(const Report& report) {
   constexpr std::size_t kShownReasons = 2;
+  constexpr std::size_t kLongest = 75;  // of the reasons: all of it takes two lines of a terminal
   std::map<std::string, std::size_t> rules_by_reason;
   std::set<std::string_view> all;
   for (const NotChecked& one : report.not_checked) {
@@ -317,15 +321,17 @@ std::string checked_line(const Report& report) {
   std::vector<std::string> parts;
   std::size_t others = all.size();
   for (const auto& [reason, count] : reasons) {
+    std::string part = fmt::format("{} ({})", count, reason);
+    const std::size_t taken = parts.empty() ? 0 : parts.front().size() + part.size();
     // A reason of a single rule tells less than the number of them.
-    if (parts.size() == kShownReasons || (!parts.empty() && count == 1)) break;
-    parts.push_back(fmt::format("{} ({})", reason, count));
+    if (parts.size() == kShownReasons || (!parts.empty() && count == 1) || taken > kLongest) break;
+    parts.push_back(std::move(part));
     others -= count;
   }
-  if (others > 0) parts.push_back(fmt::format("{} more", others));
+  if (others > 0) parts.push_back(fmt::format("{} (other reasons)", others));
   const auto about_a_node = static_cast<std::size_t>(std::count_if(rules().begin(), rules().end(), is_about_a_node));
   const std::size_t known = std::max(about_a_node, all.size());
-  return fmt::format("{} of {} node rules; rest: {}", known - all.size(), known, joined(parts, ", "));
+  return fmt::format("{} of {} rules about nodes. Not checked: {}", known - all.size(), known, joined(parts, ", "));
 }
 
 std::vector<std::string> muted_lines(const Report& report) {

@@ -108,7 +108,7 @@ inline constexpr std::string_view kStepsAreAbove = "The steps are above.";
 /// "cpu.outsider on n03: Your feedback of 2026-11-24: my own download", for findings that the feedback made
 /// observations.
 [[nodiscard]] std::vector<std::string> feedback_lines(const Report& report);
-/// "76 of 85 rules; rest: not measured: gpu.utilization (6), others (3)"; "" if all were checked.
+/// "76 of 85 rules about nodes. Not checked: 6 (no gpu.utilization), 3 (other reasons)"; "" if all were checked.
 [[nodiscard]] std::string checked_line(const Report&);
 
 /// Rules that could not be checked, by the same reason: {"mem.a, mem.b", "no /proc/vmstat"}.

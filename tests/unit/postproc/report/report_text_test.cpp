@@ -259,7 +259,18 @@ TEST(ReportText, CountsTheRulesThatWereCheckedAndTheReasonsWhyOthersWereNot) {
                         {"a.h", "a disk was added (on 2 of 4 nodes)"},
                         {"node.straggler", "switched off in reveal.conf"}};
   EXPECT_EQ(checked_line(report), std::to_string(known - 7) + " of " + std::to_string(known) +
-                                      " node rules; rest: no GPU (3), nodes of this job share one kernel (2), 2 more");
+                                      " rules about nodes. Not checked: 3 (no GPU), 2 (nodes of this job share one "
+                                      "kernel), 2 (other reasons)");
+  report.not_checked = {{"a.a", "not measured: gpu.utilization"}, {"a.b", "not measured: gpu.utilization"}};
+  EXPECT_TRUE(checked_line(report).ends_with(" rules about nodes. Not checked: 2 (no gpu.utilization)"))
+      << checked_line(report);
+  report.not_checked = {{"a.a", "nodes of this job share one kernel"},
+                        {"a.b", "nodes of this job share one kernel"},
+                        {"a.c", "nodes of this job share one kernel"},
+                        {"a.d", "the kernel has no counters of interrupts"},
+                        {"a.e", "the kernel has no counters of interrupts"}};
+  EXPECT_TRUE(checked_line(report).ends_with(" Not checked: 3 (nodes of this job share one kernel), 2 (other reasons)"))
+      << "two lines of a terminal: " << checked_line(report);
   report.not_checked = {};
   EXPECT_EQ(checked_line(report), "");
 }
