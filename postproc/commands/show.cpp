@@ -14,8 +14,10 @@ class Show final : public Command {
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
     add_optional_job_directory(app, directory_);
-    app.add_flag("--all", all_,
-                 "print everything, also intervals without a known cause, and gaps in measurements and checks");
+    app.add_flag(
+        "--all", all_,
+        "print everything, also intervals without a known cause, and gaps in measurements and checks; --json always "
+        "does");
     CLI::Option* episodes =
         app.add_flag("--episodes", episodes_, "only the anomalous intervals, with the detectors that found them");
     app.add_option(
@@ -46,6 +48,7 @@ class Show final : public Command {
     } else if (all_ || !node_.empty()) {
       style.part = TextPart::everything;
     }
+    if (common.json && episodes_) complain("--json prints the whole report; its intervals are under \"episodes\"");
     print(common.json ? render_json(report) : render_text(report, style));
     return 0;
   }
