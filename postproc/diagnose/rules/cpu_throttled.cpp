@@ -142,9 +142,9 @@ const RegisteredRule kRule{{
                {"Ask the administrators what set a quota on {node} at that time: below one cpu, it slows down even a "
                 "single thread.",
                 "!quota_cpus"},
-               {"If it runs in a container, request whole cpus: docker run --cpuset-cpus instead of --cpus; in "
-                "Kubernetes whole cpus with the static cpu manager, or no cpu limit.",
-                kIf}},
+               {"In a container, request whole cpus: docker run --cpuset-cpus instead of --cpus; in Kubernetes, whole "
+                "cpus with the static cpu manager, or no cpu limit.",
+                kOr}},
     .admin_remedy = {{"cgroup.conf: ConstrainCores=yes   # give cpus, not quotas: cpu.max stays \"max\"", "job"}},
     .verify = {.expected = "nr_throttled in cpu.stat of the job's group does not grow"},
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files",

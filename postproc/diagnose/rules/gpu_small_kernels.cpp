@@ -111,7 +111,7 @@ const RegisteredRule kRule{{
     .advice =
         {{"In the program: torch.compile(model, mode=\"reduce-overhead\") launches many kernels as one CUDA graph.",
           "torch"},
-         {"Use larger batches, and fused optimizers: torch.optim.AdamW(parameters, fused=True).", "torch"},
+         {"Use larger batches, and fused optimizers: torch.optim.AdamW(parameters, fused=True).", "torch", kOr},
          {"Use larger batches, and CUDA graphs (cudaGraphLaunch).", "!torch"}},
     .verify = {.expected = "gpu.power is higher, and steps are shorter"},
     .sources = {"https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"},

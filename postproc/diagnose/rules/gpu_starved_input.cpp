@@ -107,12 +107,13 @@ const RegisteredRule kRule{{
     .user_remedy = {{"#SBATCH --cpus-per-task={more_cpus}   # it had {own_cpus}; use one loader process fewer than "
                      "cpus",
                      "job"},
-                    {"export SRUN_CPUS_PER_TASK={more_cpus}   # since Slurm 22.05 srun does not inherit it", "job"}},
+                    {"export SRUN_CPUS_PER_TASK={more_cpus}   # since Slurm 22.05 srun does not inherit it", "job"},
+                    "top -b -H -n 1 -u \"$USER\" | head -30   # on {node}, in the next run: the threads that use the "
+                    "job's cpus"},
     .advice = {{"In the program: DataLoader(num_workers={workers}, pin_memory=True, persistent_workers=True, "
-                "prefetch_factor=4).",
+                "prefetch_factor=4), and tensor.to(device, non_blocking=True).",
                 "torch"},
-               "Decode and augment on the GPU, or keep the prepared data.",
-               {"Copy with non_blocking=True.", "torch"}},
+               {"Decode and augment on the GPU, or prepare the data once and store the result.", kOr}},
     .verify = {.expected = "gpu.utilization stays above 30 % between steps"},
     .sources = {"https://docs.pytorch.org/docs/stable/data.html",
                 "https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html"},

@@ -62,7 +62,12 @@ const RegisteredRule kRule{{
                     "utilisation of the job's cpus from which gpu.starved_input applies instead"},
                    kMinGpuLostSeconds,
                    kMinGpuLostPercent},
-    .user_remedy = {},
+    .user_remedy = {{"cat /proc/pressure/io   # on {node}, in the next run: the share of time in which processes wait "
+                     "for storage",
+                     "!not_counted"},
+                    {"ps -u \"$USER\" -o stat,pid,wchan:32,comm   # on {node}, in the next run: processes in state D "
+                     "wait for storage",
+                     "not_counted"}},
     .advice =
         {{"Copy the data to the disk of each node before the training: srun -N $SLURM_JOB_NUM_NODES "
           "-n $SLURM_JOB_NUM_NODES --ntasks-per-node=1 cp -r DATA $TMPDIR/.",

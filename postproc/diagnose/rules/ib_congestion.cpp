@@ -120,7 +120,7 @@ const RegisteredRule kRule{{
                      "no_adaptive_routing"}},
     .admin_remedy = {"perfquery -C {device} -P {port}   # PortXmitWait here, then along the path: where does it begin",
                      {"Describe the switches in topology.conf, so that Slurm keeps jobs below one of them.", "job"},
-                     "Switch on congestion control or adaptive routing.",
+                     {"Switch on congestion control or adaptive routing.", kOr},
                      "Find the slow receiver: check its PCI Express link, its pause frames, its interrupts."},
     .verify = {.expected = "ib.xmit_wait per word sent is at its usual level"},
     .sources = {"https://www.kernel.org/doc/Documentation/ABI/stable/sysfs-class-infiniband",

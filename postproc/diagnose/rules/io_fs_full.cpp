@@ -158,16 +158,16 @@ const RegisteredRule kRule{{
                     {"find {place} -xdev -maxdepth 5 -user \"$USER\" -printf '%h\\n' 2>/dev/null | sort | uniq -c | "
                      "sort -n | tail   # on {node}: your folders with most files",
                      "files"}},
-    .advice =
-        {{"Write to another file system: set TMPDIR, or the job's output and checkpoint directory.", "!shared_memory"},
-         {"Delete files there, or ask the administrators for more space. The limit can be a quota: your site's "
-          "documentation names the command that shows it.",
-          "!shared_memory", kOr},
-         {"Workers of a DataLoader pass their batches through /dev/shm: use fewer of them, or "
-          "torch.multiprocessing.set_sharing_strategy(\"file_system\").",
-          "shared_memory,torch"},
-         {"If it runs in a container, /dev/shm is that of the container: docker run --ipc=host, or --shm-size=16g.",
-          "shared_memory", kIf}},
+    .advice = {{"Write to another file system: set TMPDIR, or the job's output and checkpoint directory.",
+                "!shared_memory"},
+               {"Delete files there, or ask the administrators for more space. The limit can be a quota: your site's "
+                "documentation names the command that shows it.",
+                "!shared_memory", kOr},
+               {"Workers of a DataLoader pass their batches through /dev/shm: use fewer of them, or "
+                "torch.multiprocessing.set_sharing_strategy(\"file_system\").",
+                "shared_memory,torch"},
+               {"In a container, start it with a larger /dev/shm: docker run --shm-size=16g, or --ipc=host.",
+                "shared_memory", kOr}},
     .admin_remedy =
         {{"find {place} -xdev -maxdepth 4 -type f -size +100M -mtime +7 -printf '%s %u %p\\n' | sort -n | "
           "tail   # on {node}: large files that are older than a week, with their owners",

@@ -222,7 +222,7 @@ const RegisteredRule kRule{{
     .user_remedy = {"strace -c -f -e trace=%file   # in a short run, several times slower: which calls, how many"},
     .advice = {"Pack many small files into few large ones (tar shards, HDF5, LMDB, squashfs) and read those.",
                {"Copy the environment or the data to storage of the node when the job begins, as one archive.", kOr},
-               "List a directory once and keep the list; do not search or stat in a loop."},
+               {"List a directory once and keep the list; do not search or stat in a loop.", kOr}},
     .admin_remedy =
         {"nfsiostat 5 {mount}   # which requests, and how long they take",
          "Set nconnect=4,actimeo=60 for {mount} in fstab or the automount map; it takes effect when no mount of that "

@@ -163,7 +163,7 @@ const RegisteredRule kRule{{
                     {"srun --ntasks-per-socket=1 --cpu-bind=ldoms   # in place of --hint; then 2 and 4: compare", "job",
                      kOr}},
     .advice = {{"Accept it, or move less data: block loops for the cache, fuse kernels, use lower precision.", kOr},
-               "More nodes give more bandwidth; more cores of the same socket do not."},
+               {"Use more nodes: they have more bandwidth; more cores of the same socket have not.", kOr}},
     .admin_remedy = {"dmidecode -t memory | grep -E 'Locator|Speed'   # is each channel populated, and at full speed?"},
     .verify = {.expected = "platform.memory_bandwidth is below 80 % of the limit"},
     .sources = {"https://slurm.schedmd.com/srun.html#OPT_hint", "https://github.com/RRZE-HPC/likwid/wiki",

@@ -324,10 +324,10 @@ const RegisteredRule kRule{{
                      "python"},
                     {"heaptrack   # names the lines that allocated it", "binary"}},
     .advice = {{"Keep loss.item() instead of loss in lists and logs: a kept tensor keeps its graph.", "trains"},
-               {"Look for lists, caches and tensors that grow with each request or batch; of tensors keep "
-                ".detach().cpu() values.",
-                "torch,!trains"},
-               {"Use arrays instead of lists of objects in data sets, and persistent workers.", "trains"}},
+               {"Use arrays instead of lists of objects in data sets, and persistent workers.", "trains", kOr},
+               {"Look for lists, caches and tensors that grow with each request or batch. Keep the values of a tensor "
+                "(.detach().cpu()), not the tensor.",
+                "torch,!trains"}},
     .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # the leak then ends only its own job", "job"}},
     .verify = {.expected = "process.rss_anon of the named process does not grow after its start"},
     .sources = {"https://docs.kernel.org/admin-guide/cgroup-v2.html#memory",

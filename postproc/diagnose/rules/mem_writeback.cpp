@@ -207,8 +207,10 @@ const RegisteredRule kRule{{
                      "outsider"},
                     {"#SBATCH --exclusive   # the next run then has the node to itself; costs whole nodes",
                      "job,outsider"}},
-    .advice = {{"Write checkpoints from one rank, less often, or asynchronously.", "!outsider"},
-               {"torch.distributed.checkpoint.async_save writes them in the background.", "torch,!outsider"},
+    .advice = {{"Write checkpoints from one rank, less often, or in the background "
+                "(torch.distributed.checkpoint.async_save).",
+                "torch,!outsider"},
+               {"Write checkpoints from one rank, less often, or in the background.", "!torch,!outsider"},
                {"Write to storage of the node and copy the files later.", "!outsider", kOr}},
     .admin_remedy = {{"sysctl vm.dirty_background_bytes=268435456 vm.dirty_bytes=2147483648   # changes the node until "
                       "its next boot: the kernel writes to the disk from 256 MiB on, and holds writers back from 2 GiB "

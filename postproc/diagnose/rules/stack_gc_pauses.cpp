@@ -84,7 +84,7 @@ const RegisteredRule kRule{{
          {"In the training loop: gc.disable() before it, and gc.collect() every 1000 steps, on all ranks in the same "
           "step.",
           kOr},
-         "Keep large lists and dictionaries of Python objects as arrays (numpy, pyarrow)."},
+         {"Keep large lists and dictionaries of Python objects as arrays (numpy, pyarrow).", kOr}},
     .admin_remedy = {},
     .verify = {.expected = "the time in python.gc is near 0 after the start"},
     .sources = {"https://docs.python.org/3/library/gc.html", "https://docs.python.org/3/howto/instrumentation.html"},

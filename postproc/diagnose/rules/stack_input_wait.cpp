@@ -112,7 +112,7 @@ const RegisteredRule kRule{{
                      "next run, with py-spy of PyPI: what the workers of the loader do"}},
     .advice = {"In the program: DataLoader(dataset, num_workers=N, persistent_workers=True, prefetch_factor=4, "
                "pin_memory=True), with N one less than the cpus of the rank.",
-               "Prepare the data once, and keep it in few large files on the node's own disk."},
+               {"Prepare the data once, and keep it in few large files on the node's own disk.", kOr}},
     .admin_remedy = {},
     .verify = {.expected = "the main thread no longer waits for the data loader"},
     .sources = {"https://docs.pytorch.org/docs/stable/data.html",

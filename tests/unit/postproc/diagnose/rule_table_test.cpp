@@ -307,6 +307,28 @@ TEST(Remedy, TellsAlternativesWhereTheFindingHasTheLineBefore) {
   EXPECT_EQ(kinds_of(unknown.advice), (std::vector<StepKind>{StepKind::next, StepKind::next}));
 }
 
+TEST(Remedy, NumbersNoAdviceOfWhichOneIsEnough) {
+  struct Row {
+    const char* rule;
+    JobValues values;
+  };
+  const Row rows[] = {{"stack.input_wait", {}},
+                      {"stack.gc_pauses", {}},
+                      {"io.metadata_storm", {}},
+                      {"io.local_disk_saturated", {{"torch", "yes"}}},
+                      {"gpu.starved_input", {{"torch", "yes"}, {"workers", "7"}}},
+                      {"gpu.small_kernels", {{"torch", "yes"}}},
+                      {"mem.leak_oom_risk", {{"trains", "yes"}}},
+                      {"cpu.cfs_throttled", {{"node", "n1"}}}};
+  for (const auto& [rule, values] : rows) {
+    const RemedyTexts steps = steps_of(finding_of_rule(rule, remedy_for(*find_rule(rule), values)));
+    ASSERT_GT(steps.advice.size(), 1U) << rule;
+    for (std::size_t i = 1; i < steps.advice.size(); ++i) {
+      EXPECT_EQ(steps.advice[i].kind, StepKind::alternative) << rule << ": " << steps.advice[i].text;
+    }
+  }
+}
+
 TEST(Remedy, TellsAdviceFromTheLinesOfTheUser) {
   const RemedyTexts steps =
       steps_of(finding_of_rule("mem.bw_saturated", {.user = {"#SBATCH --hint=memory_bound   # one core per socket, "

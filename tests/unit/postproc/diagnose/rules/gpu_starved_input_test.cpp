@@ -33,7 +33,7 @@ TEST(RuleGpuStarvedInput, AsksForNoMoreCpusThanANodeHas) {
   };
   EXPECT_TRUE(asked("0-63", "1", "48").starts_with("#SBATCH --cpus-per-task=64   # it had 48; ")) << "not 96";
   EXPECT_TRUE(asked("0-63", "4", "12").starts_with("#SBATCH --cpus-per-task=16 ")) << "64 cpus for four tasks";
-  EXPECT_EQ(asked("0-63", "4", "16"), "") << "the node has no more";
+  EXPECT_TRUE(asked("0-63", "4", "16").starts_with("top ")) << "the node has no more";
 }
 
 GpuTraining one_process(double bytes) {
@@ -50,7 +50,7 @@ TEST(RuleGpuStarvedInput, AdvisesDataLoadersToPyTorchOnly) {
   }
   GpuTraining torch = one_process(1e6);
   torch.node.begin.emplace_back("job.libraries", "torch");
-  EXPECT_EQ(torch.findings("gpu.starved_input").at(0).remedy.advice.size(), 3U);
+  EXPECT_EQ(torch.findings("gpu.starved_input").at(0).remedy.advice.size(), 2U);
 }
 
 TEST(RuleGpuStarvedInput, ShowsOneProcessThatMayPrepareAllOfIt) {

@@ -26,7 +26,10 @@ TEST(RuleGpuStarvedIo, CountsBlockedProcessesWhereTheKernelCountsNoWaiting) {
   EXPECT_EQ(found[0].confidence, Confidence::possible);
   EXPECT_EQ(found[0].evidence.at(1).metric, "job.blocked");
   EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("grubby ")) << found[0].remedy.admin.at(0);
-  EXPECT_TRUE(starving(0.6, 0.2, 0.8).findings("gpu.starved_io").at(0).remedy.admin.empty());
+  EXPECT_TRUE(found[0].remedy.user.at(0).starts_with("ps -u ")) << found[0].remedy.user.at(0);
+  const Finding counted = starving(0.6, 0.2, 0.8).findings("gpu.starved_io").at(0);
+  EXPECT_TRUE(counted.remedy.admin.empty());
+  EXPECT_TRUE(counted.remedy.user.at(0).starts_with("cat /proc/pressure/io ")) << counted.remedy.user.at(0);
 }
 
 TEST(RuleGpuStarvedIo, IsSilentOnShortPausesAndWhereNothingIsFull) {
