@@ -414,12 +414,24 @@ std::string made_by(const Report& report) {
   return report.tool_version.empty() ? "" : " (reveal " + printable(report.tool_version, 40) + ")";
 }
 
+/// The next step after a run in which nothing was found: it may have been slower than another one. "" after others.
+std::string comparison_with_faster_run(const Report& report, const std::string& directory) {
+  const bool healthy = report.verdict.status == VerdictStatus::healthy && !report.verdict.job_failed;
+  return healthy ? fmt::format("reveal compare FASTER_RUN {}", shell_word(directory)) : "";
+}
+
+constexpr const char* kIfSlow = "if slow";
+
 void print_end(Page& page, const Report& report) {
   const std::string& typed = page.style().directory;
   if (typed.empty() && report.directory.empty()) return;
   page.blank();
   page.row("report", (typed.empty() ? report.directory + "/report.html" : page_path(typed)) + made_by(report));
   if (typed.empty()) return;
+  const bool whole = page.style().part == TextPart::page || page.style().part == TextPart::everything;
+  if (const std::string line = comparison_with_faster_run(report, typed); whole && !line.empty()) {
+    page.command(kIfSlow, line);
+  }
   page.command(page.all() ? "again" : "everything",
                fmt::format("reveal show {}{}", page.all() ? "" : "--all ", shell_word(typed)));
 }
@@ -552,6 +564,9 @@ std::string brief_end(const Report& report, const TextStyle& style, const std::s
     print_brief_step(page, brief_step(shown.front()->remedy, room));
   } else {
     print_brief_totals(page, report);
+    if (const std::string line = comparison_with_faster_run(report, directory); !line.empty()) {
+      page.command(kIfSlow, line);
+    }
   }
   std::string text = std::move(page).text();
   Page places(style);

@@ -138,6 +138,20 @@ TEST(ReportBrief, LeavesOutTheLaterTotalsRatherThanOnesInBetween) {
   }
 }
 
+TEST(ReportBrief, NamesTheNextStepAfterARunInWhichNothingWasFound) {
+  const std::string line = "  if slow      reveal compare FASTER_RUN run\n";
+  const std::string brief = render_brief(samples::healthy(), {.directory = "run"});
+  EXPECT_NE(brief.find(line), std::string::npos) << brief;
+  EXPECT_LE(lines_of(brief).size(), 6U) << brief;
+  EXPECT_NE(render_text(samples::healthy(), {.directory = "run"}).find(line), std::string::npos);
+  EXPECT_EQ(render_text(samples::healthy(), {.part = TextPart::episodes, .directory = "run"}).find(line),
+            std::string::npos);
+  for (const Report& report : {samples::outsider(2), samples::failed(), samples::insufficient()}) {
+    EXPECT_EQ(render_text(report, {.directory = "run"}).find("FASTER_RUN"), std::string::npos);
+    EXPECT_EQ(render_brief(report, {.directory = "run"}).find("FASTER_RUN"), std::string::npos);
+  }
+}
+
 TEST(ReportBrief, IsOneLineForWhatIsTooShortToBeJudged) {
   EXPECT_EQ(render_brief(samples::insufficient()),
             "reveal: 2 windows of 3 s, at least 30 are needed. (reveal show reveal-20251120-103205-4242)\n");
