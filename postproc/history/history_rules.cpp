@@ -11,8 +11,10 @@ RuleSpec rule_of_history(RuleSpec spec) {
   spec.subsystem = Subsystem::process;
   spec.order = 500;
   spec.look_alikes = "another input or version of the program";
+  spec.user_remedy = {"reveal compare EARLIER_RUN THIS_RUN   # the run time, and the findings that are new"};
   spec.advice = {
-      "Check the changes since the earlier runs: report.json lists configuration and channels under history."};
+      "Check the changes since the earlier runs: program, input, modules and nodes. The HTML report and report.json "
+      "(history) list the settings and channels that differ."};
   spec.verify = {.expected = "with the same input"};
   spec.sources = {"https://arxiv.org/abs/2510.26008"};
   return spec;

@@ -9,6 +9,7 @@
 #include <set>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/excursion.h"
 #include "postproc/numerics/median.h"
@@ -330,7 +331,7 @@ std::string milliseconds(double seconds) {
   return quantity(seconds * 1e9, "ns");
 }
 
-/// "rank3 on n7 entered MPI_Allreduce 12 ms later than the middle rank in 812 of 900 looked-at calls, from 12:01:05 to
+/// "rank3 on n7 entered MPI_Allreduce 12 ms later than the middle rank in 812 of 900 recorded calls, from 12:01:05 to
 /// 12:03:10 UTC (usually 0.1 ms)."
 std::string sentence_of(const LateRanks& found, const Looked& looked) {
   const MatchedCollectives& matched = *found.bins->of;
@@ -345,7 +346,7 @@ std::string sentence_of(const LateRanks& found, const Looked& looked) {
           : fmt::format("from {} to {} UTC (usually {} later)", clock_time(span.begin_utc_ns),
                         clock_time(span.end_utc_ns), milliseconds(std::max(0.0, looked.usual_seconds)));
   return fmt::format(
-      "{} entered {} {} later than the {} rank in {} of {} looked-at calls, {}. The others waited for {}.",
+      "{} entered {} {} later than the {} rank in {} of {} recorded calls, {}. The others waited for {}.",
       listed(names, 3), matched.function, milliseconds(looked.seconds), matched.ranks.size() == 2 ? "other" : "middle",
       number(static_cast<double>(looked.late)), number(static_cast<double>(looked.calls)), when,
       found.ranks.size() == 1 ? "it" : "them");
@@ -387,6 +388,17 @@ Finding describe(const LateRanks& found, const EffectiveRule& rule, double job_s
   return finding;
 }
 
+/// Values for the lines of the remedy: the late ranks, and the interval for a journal.
+JobValues values_of(const LateRanks& found) {
+  std::vector<std::string> ranks;
+  ranks.reserve(found.ranks.size());
+  for (const std::size_t rank : found.ranks) ranks.emplace_back(found.bins->of->ranks[rank].rank);
+  const TimeSpan span = found.span();
+  return {{"ranks", joined(ranks, ",")},
+          {"begin", std::to_string(span.begin_utc_ns / kSecond)},
+          {"end", std::to_string(span.end_utc_ns / kSecond + 1)}};
+}
+
 std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
   const double job_seconds = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
   const std::vector<MatchedCollectives> matched = match_collectives(context.collectives, context.end);
@@ -407,7 +419,7 @@ std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule
   }
   std::vector<JobFinding> findings;
   findings.reserve(told.size());
-  for (const LateRanks* late : told) findings.emplace_back(describe(*late, rule, job_seconds));
+  for (const LateRanks* late : told) findings.emplace_back(describe(*late, rule, job_seconds), values_of(*late));
   return findings;
 }
 
@@ -433,10 +445,18 @@ const RegisteredJobRule kLateRank(
                        {"min_cost", 10, "%",
                         "least cost, in the time of the job, of a rank that is late from the first to the last call"}},
         .user_remedy = {"for p in $(pgrep -u \"$USER\" -x {process}); do eu-stack -p $p; done   # on {node}, in the "
-                        "next run, with the package elfutils: what that rank does while the others wait"},
-        .advice = {"Look at what else was found on {node} at that time. If nothing was, compare the work of this rank "
-                   "with that of the others: its part of the data, and what only it reads or writes."},
-        .admin_remedy = {"Look at {nodes} in that interval: clocks, throttling, network, leftover processes."},
+                        "next run, with the package elfutils: the function that each rank executes",
+                        "ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # on {node}, in the next run: other "
+                        "processes on the cpus (column psr) of {ranks}"},
+        .advice = {"Compare the work of {ranks} on {nodes} with that of the other ranks: its part of the data, and the "
+                   "files that only it reads or writes. If it has the same work, look for other processes on its cpus, "
+                   "a low clock, a quota or slow files on {nodes}.",
+                   {"Run the job once with #SBATCH --exclude={nodes}: if a rank on another node is late then, the "
+                    "program is the cause.",
+                    "job,peer"}},
+        .admin_remedy = {"journalctl -S @{begin} -U @{end}   # on {nodes}: messages of the kernel and of services at "
+                         "that time",
+                         "Look at {nodes} in that interval: clocks, throttling, leftover processes, quotas, network."},
         .verify = {.expected = "no rank is late by as much"},
         .sources = {"https://arxiv.org/abs/2410.12588"},
     });

@@ -437,7 +437,7 @@ JobValues values_of(const std::vector<Rank>& ranks, const Late& late, const Slow
   std::vector<std::string> late_ranks;
   late_ranks.reserve(late.ranks.size());
   for (const std::size_t rank : late.ranks) late_ranks.push_back(ranks[rank].trend->rank);
-  if (!late_ranks.empty()) values["ranks"] = fmt::format("{}", fmt::join(late_ranks, ","));
+  if (!late_ranks.empty()) values["ranks"] = joined(late_ranks, ",");
   return values;
 }
 

@@ -143,6 +143,14 @@ TEST(RuleLateRank, NamesTheRankForWhichTheOthersWaitForAWhile) {
   EXPECT_TRUE(found[0].sentence.starts_with("rank3 on n2 entered MPI_Allreduce 1")) << found[0].sentence;
   EXPECT_NE(found[0].sentence.find(" ms later than the middle rank in "), std::string::npos) << found[0].sentence;
   EXPECT_NE(found[0].sentence.find(" UTC (usually "), std::string::npos) << found[0].sentence;
+  ASSERT_FALSE(found[0].remedy.advice.empty());
+  EXPECT_TRUE(found[0].remedy.advice[0].starts_with("Compare the work of rank3 on n2 with "))
+      << found[0].remedy.advice[0];
+  ASSERT_FALSE(found[0].remedy.user.empty());
+  EXPECT_TRUE(found[0].remedy.user[0].ends_with("other processes on the cpus (column psr) of rank3"))
+      << found[0].remedy.user[0];
+  ASSERT_FALSE(found[0].remedy.admin.empty());
+  EXPECT_TRUE(found[0].remedy.admin[0].starts_with("journalctl -S @17000000")) << found[0].remedy.admin[0];
   ASSERT_EQ(found[0].evidence.size(), 1U);
   EXPECT_NEAR(found[0].evidence[0].observed.value_or(0), kLate * 1e9, 1e6);
   EXPECT_NEAR(found[0].evidence[0].expected.value_or(1e9), 0, 1e6);
@@ -174,7 +182,7 @@ TEST(RuleLateRank, NamesARankThatIsLateFromTheFirstCallToTheLastIfItCosts) {
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
   EXPECT_EQ(found[0].severity, Severity::notice);
   EXPECT_NEAR(found[0].impact.seconds.value_or(0), 6000 * kLate, 3);
-  EXPECT_NE(found[0].sentence.find(" looked-at calls, from the first to the last. The others waited for it."),
+  EXPECT_NE(found[0].sentence.find(" recorded calls, from the first to the last. The others waited for it."),
             std::string::npos)
       << found[0].sentence;
   EXPECT_TRUE(found_in(with_a_rank_that_is_always_late(0.0015)).empty()) << "7 % of the time between two calls";
