@@ -56,7 +56,8 @@ const RegisteredRule kRule{{
                    {"min_seconds", 20, "s", "shortest job that the rule judges"}},
     .advice = {"Tell the administrators: the firmware's time counts for no process, and was not measured."},
     .admin_remedy = {"turbostat --quiet --show SMI --interval 10   # on {node} and on a similar one",
-                     "ipmitool sel list | tail -20   # correctable memory errors raise them; else firmware: power "
+                     "ipmitool sel list | tail -20   # look for correctable memory errors, which raise them; other "
+                     "causes are in the firmware: power "
                      "capping and telemetry by SMI, patrol scrubbing"},
     .verify = {.expected = "platform.smi does not grow under load"},
     .sources = {"https://docs.kernel.org/trace/hwlat_detector.html"},

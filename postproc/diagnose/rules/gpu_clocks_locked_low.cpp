@@ -107,7 +107,7 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_below", 0.1, "ratio", "part of the usual clock that is missing"},
                    {"min_seconds", 20, "s", "least time in which the GPU works"}},
     .user_remedy = {{"srun --gpu-freq=high   # in place of a lower --gpu-freq", "job"},
-                    "nvidia-smi -i {gpu} -q -d CLOCK   # applications, max"},
+                    "nvidia-smi -i {gpu} -q -d CLOCK   # compare \"Applications Clocks\" with \"Max Clocks\""},
     .admin_remedy =
         {"nvidia-smi -i {gpu} -rgc   # changes {node}: no locked clocks; also in the site's epilog",
          "nvidia-smi -i {gpu} -rac   # changes {node}: default clocks of applications; also in the site's epilog"},

@@ -42,7 +42,7 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_seconds", 3, "s", "least uninterrupted time; a change of state sets the bit for a moment"}},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the node is repaired", "job"}},
     .advice = {"Tell the administrators: the node's power supply or the board must be checked."},
-    .admin_remedy = {"ipmitool sel list   # on {node}: power brake",
+    .admin_remedy = {"ipmitool sel list   # on {node}: look for entries about power or the power brake",
                      "ipmitool sdr type 'Power Supply'   # on {node}",
                      "nvidia-smi -i {gpu} -q -d PERFORMANCE,POWER",
                      {"scontrol update nodename={nodes} state=drain reason=gpu-power-brake   # changes the state in "

@@ -183,8 +183,8 @@ const RegisteredRule kRule{{
                       "ethtool -g {interface} shows; may take the link down",
                       "!rx_ring"},
                      "ethtool -S {interface} | grep -iE 'drop|discard|miss|buf'   # which queue, and why",
-                     {"Look in its namespace: lsns -t net names a process of it on {node}; type nsenter -n -t with its "
-                      "number before ethtool -S.",
+                     {"Look in the network namespace of the interface: on {node}, lsns -t net lists a process of each "
+                      "namespace, and nsenter -n -t with its number, before ethtool -S, enters it.",
                       "in_namespace"}},
     .verify = {.expected = "the drop counter of the interface does not grow"},
     .sources = {"https://docs.kernel.org/networking/statistics.html"},

@@ -166,8 +166,8 @@ const RegisteredRule kRule{{
         {"ethtool -S {interface} | grep -i -E 'pause|xoff|pfc'   # which priority, which direction",
          "mlnx_qos -i {interface}   # flow control and trust must be the same on every node and switch port",
          {"dcb pfc show dev {interface}   # the same with iproute2", kOr},
-         {"Look in its namespace: lsns -t net names a process of it on {node}; type nsenter -n -t with its "
-          "number before ethtool -S.",
+         {"Look in the network namespace of the interface: on {node}, lsns -t net lists a process of each namespace, "
+          "and nsenter -n -t with its number, before ethtool -S, enters it.",
           "in_namespace"},
          "Find the slow receiver: check its PCI Express link, its interrupts, its ring."},
     .verify = {.expected = "the port is paused less than 0.1 % of the time"},

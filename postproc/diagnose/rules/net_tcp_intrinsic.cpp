@@ -192,7 +192,8 @@ const RegisteredRule kRule{{
                     "correlation with the segments sent per second, from which bursts are the cause"}},
     .user_remedy =
         {"nstat -az | grep -E 'TcpRetransSegs|TCPDSACKRecv|TCPSackRecovery'   # on {node}, while a job runs"},
-    .advice = {"No repair is needed. Fewer simultaneous connections, or RDMA instead of sockets, reduce them."},
+    .advice = {"No repair is needed. Fewer simultaneous connections, or RDMA instead of sockets, reduce the "
+               "retransmissions."},
     .admin_remedy = {},
     .verify = {.expected = "retransmissions are a small part of the segments sent"},
     .sources = {"https://www.kernel.org/doc/html/latest/networking/snmp_counter.html",

@@ -231,8 +231,8 @@ const RegisteredRule kRule{{
                       "qdisc,!shaper,!fifo"},
                      {"tc -d qdisc show dev {interface}   # its kind: a shaper (tbf, htb), or a queue that is short",
                       "!qdisc"},
-                     {"Look in its namespace: lsns -t net names a process of it on {node}; type nsenter -n -t with its "
-                      "number before tc -s qdisc show.",
+                     {"Look in the network namespace of the interface: on {node}, lsns -t net lists a process of each "
+                      "namespace, and nsenter -n -t with its number, before tc -s qdisc show, enters it.",
                       "in_namespace"}},
     .verify = {.expected = "dropped and overlimits of tc -s qdisc do not grow"},
     .sources = {"https://man7.org/linux/man-pages/man8/tc.8.html",

@@ -160,7 +160,8 @@ const RegisteredRule kNics{{
                    {"max_near_share", 0.1, "ratio", "largest part of it that the near port carries"}},
     .user_remedy = {{"unset NCCL_IB_HCA   # it is {filter} in this job: without it NCCL chooses by distance", "filter"},
                     {"export NCCL_IB_HCA=={near}   # compare the step time with this run's", "!filter"}},
-    .admin_remedy = {"nvidia-smi topo -m   # in virtual machines and containers: does it show the real distances"},
+    .admin_remedy =
+        {"nvidia-smi topo -m   # does it show the real distances, also in virtual machines and containers?"},
     .verify = {.expected = "the port near the GPUs carries most of ib.xmit_bytes"},
     .sources = {"https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/env.html#nccl-ib-hca"},
     .check = check_nics,

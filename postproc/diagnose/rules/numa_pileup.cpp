@@ -300,7 +300,8 @@ const RegisteredRule kRule{{
     .admin_remedy = {{"sysctl vm.zone_reclaim_mode=0   # changes the node until its next boot; it is {zone_reclaim}: "
                       "the kernel reclaims memory of a full node before it uses another",
                       "zone_reclaim"},
-                     {"grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages   # spread them evenly",
+                     {"grep . /sys/devices/system/node/node*/hugepages/hugepages-*/nr_hugepages   # on {node}: are "
+                      "they spread evenly?",
                       "huge"}},
     .verify = {.expected = "free memory and busy cpus of the NUMA nodes differ little"},
     .sources = {"https://docs.kernel.org/admin-guide/numastat.html",

@@ -285,7 +285,7 @@ const RegisteredRule kRule{{
          {"export CUDA_LAUNCH_BLOCKING=1   # in one run: the call that failed then returns the error; slower",
           "kernel_failed"},
          {"export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # in one run: NCCL writes why", "nccl"},
-         {"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   # less memory is lost between blocks",
+         {"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   # PyTorch then loses less memory between blocks",
           "no_memory,torch"}},
     .advice = {{"Use less memory on the GPU: a smaller batch, or gradient checkpointing.", "no_memory"}},
     .admin_remedy = {"Look at the kernel log of {nodes} around that time: Xid, NVLink, network."},

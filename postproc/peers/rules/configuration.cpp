@@ -378,7 +378,7 @@ const RegisteredJobRule kDrifted(
                         "run time that the others waited for the node, from which its settings are a warning"},
                        {"warning_percent", 10, "percent",
                         "share of the run that the others waited for the node, from which its settings are a warning"}},
-        .user_remedy = {{"#SBATCH --exclude={nodes}   # once: does it make a difference", "job"}},
+        .user_remedy = {{"#SBATCH --exclude={nodes}   # in one run: is the job faster without them?", "job"}},
         .admin_remedy = {{"grep . /sys/devices/system/cpu/vulnerabilities/*   # on {node} and on {peer}: which "
                           "mitigations are intended",
                           "mitigations"},

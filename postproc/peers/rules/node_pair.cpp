@@ -173,7 +173,7 @@ const RegisteredJobRule kPair(
         .whole_machine = true,
         .thresholds = {{"min_seconds", 60, "s", "shortest time in which both nodes were measured"},
                        {"min_time", 0.75, "ratio", "least part of the job in which they differ"}},
-        .user_remedy = {{"#SBATCH --exclude={nodes}   # once: is it faster on other nodes", "job"}},
+        .user_remedy = {{"#SBATCH --exclude={nodes}   # in one run: is it faster on other nodes?", "job"}},
         .admin_remedy = {"Check on {nodes}: power and clock limits, cooling, leftover processes, cables, disks."},
         .verify = {.command = "reveal show NEXT_RUN",
                    .where = "after a run on one of the two nodes and a third one",

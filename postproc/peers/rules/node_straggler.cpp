@@ -91,7 +91,7 @@ const RegisteredJobRule kStraggler(
                         "lost run time from which this is a warning, if the node's state differs, too"},
                        {"warning_percent", 10, "percent",
                         "lost share of the run from which this is a warning, if the node's state differs, too"}},
-        .user_remedy = {{"#SBATCH --exclude={nodes}   # once: is the time still lost", "job"}},
+        .user_remedy = {{"#SBATCH --exclude={nodes}   # in one run: is the time still lost?", "job"}},
         .admin_remedy = {"Check on {nodes}: clock limits, throttling, memory and disk errors, leftover processes."},
         .verify = kFollowsTheNode,
         .sources = {"https://github.com/traceopt-ai/traceml/issues/252"},

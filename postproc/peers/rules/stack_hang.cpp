@@ -713,7 +713,7 @@ const RegisteredJobRule kStall(
                        kMaxCpus,
                        {"min_lost_percent", 0.5, "percent", "lost share of the run from which it is a warning"}},
         .user_remedy = {kDump},
-        .advice = {"Look at the other findings of that time, and at what the rank was doing at that time: a lock, a "
+        .advice = {"Find what the rank waited for at that time (other findings of that time may name it): a lock, a "
                    "download, a file server that did not answer."},
         .admin_remedy = {"Look at {nodes} in that interval: stopped processes, file systems, network."},
         .verify = {.expected = "no rank stands still"},

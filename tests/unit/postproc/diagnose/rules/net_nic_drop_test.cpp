@@ -78,7 +78,8 @@ TEST(RuleNicDrop, PrintsNoCommandThatActsOnAnInterfaceOfTheNodeOfTheSameName) {
   EXPECT_TRUE(found[0].sentence.starts_with("ns2/eth0 of ")) << found[0].sentence;
   EXPECT_TRUE(found[0].remedy.user.empty());
   ASSERT_EQ(found[0].remedy.admin.size(), 1U);
-  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("Look in its namespace: ")) << found[0].remedy.admin.at(0);
+  EXPECT_TRUE(found[0].remedy.admin.at(0).starts_with("Look in the network namespace of the interface: "))
+      << found[0].remedy.admin.at(0);
   EXPECT_EQ(found[0].evidence.size(), 1U) << "the ring is that of another card";
 }
 

@@ -58,8 +58,8 @@ TEST(RuleNetPause, TypesNoCommandOnTheNodeForAnInterfaceOfAnotherNamespace) {
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"ns2/eth0"});
   EXPECT_EQ(found[0].remedy.admin,
             (std::vector<std::string>{
-                "Look in its namespace: lsns -t net names a process of it on n2; type nsenter -n -t with its number "
-                "before ethtool -S.",
+                "Look in the network namespace of the interface: on n2, lsns -t net lists a process of each namespace, "
+                "and nsenter -n -t with its number, before ethtool -S, enters it.",
                 "Find the slow receiver: check its PCI Express link, its interrupts, its ring."}));
 }
 

@@ -92,7 +92,8 @@ TEST(RuleTxQueue, KnowsTheQueueOfAnInterfaceInANamespaceOfItsOwn) {
   const auto found = of(R::event(0, 140), 20'000, 14'000, kinds, "ns2/eth0");
   EXPECT_NE(found.at(0).sentence.find("in front of ns2/eth0"), std::string::npos) << found.at(0).sentence;
   ASSERT_EQ(found.at(0).remedy.admin.size(), 1U) << "the node may have another eth0";
-  EXPECT_TRUE(found.at(0).remedy.admin.at(0).starts_with("Look in its namespace: ")) << found.at(0).remedy.admin.at(0);
+  EXPECT_TRUE(found.at(0).remedy.admin.at(0).starts_with("Look in the network namespace of the interface: "))
+      << found.at(0).remedy.admin.at(0);
   EXPECT_TRUE(found.at(0).remedy.user.empty());
 }
 
