@@ -100,7 +100,7 @@ std::string interface_in(std::string_view key) {
   return std::string(key.substr(kInterface.size(), key.size() - kInterface.size() - kMtuKey.size()));
 }
 
-/// "node2 reserves 120 huge pages of 2 MiB (240 MiB), the other nodes none"; nothing of other settings.
+/// "node2 reserves 120 huge pages of 2 MiB (240 MiB), and the other nodes reserve none"; nothing of other settings.
 std::string huge_pages_in_words(const FactDifference& fact) {
   constexpr std::string_view kUnit = "kB";
   std::string_view size = std::string_view(fact.key).substr(kHugePagesKey.size());
@@ -113,7 +113,7 @@ std::string huge_pages_in_words(const FactDifference& fact) {
   const double bytes = 1024.0 * static_cast<double>(*kib);
   const auto amount = [](std::int64_t count) { return count == 0 ? "none" : number(static_cast<double>(count)); };
   return fmt::format(
-      "{} {} {} huge pages of {}{}, the other nodes {}", node_list(fact.nodes),
+      "{} {} {} huge pages of {}{}, and the other nodes reserve {}", node_list(fact.nodes),
       fact.nodes.size() == 1 ? "reserves" : "reserve", *pages == 0 ? "no" : amount(*pages), quantity(bytes, "bytes"),
       *pages == 0 ? "" : fmt::format(" ({})", quantity(bytes * static_cast<double>(*pages), "bytes")), amount(*usual));
 }
@@ -124,16 +124,16 @@ std::string in_words(const FactDifference& fact) {
     if (std::string words = huge_pages_in_words(fact); !words.empty()) return words;
   }
   if (is_mtu(fact.key)) {
-    return fmt::format("{} of {} has MTU {}, on the other nodes {}", interface_in(fact.key), nodes, fact.value,
+    return fmt::format("{} of {} has MTU {}, and the other nodes have {}", interface_in(fact.key), nodes, fact.value,
                        fact.usual);
   }
   const std::string mode = fact.key == kModeKey ? chosen_in(fact.value) : "";
   const std::string usual_mode = chosen_in(fact.usual);
   if (!mode.empty() && !usual_mode.empty()) {
-    return fmt::format("transparent_hugepage of {} is {}, on the other nodes {}", nodes, mode, usual_mode);
+    return fmt::format("transparent_hugepage of {} is {}, and that of the other nodes is {}", nodes, mode, usual_mode);
   }
-  return fmt::format("{} {} {} = {}, other nodes have {}", nodes, fact.nodes.size() == 1 ? "has" : "have", fact.key,
-                     fact.value, fact.usual);
+  return fmt::format("{} {} {} = {}, and the other nodes have {}", nodes, fact.nodes.size() == 1 ? "has" : "have",
+                     fact.key, fact.value, fact.usual);
 }
 
 /// Pages of 1 GiB that a node has less than the others: its memory is too scattered for them once it runs, so they are

@@ -138,7 +138,7 @@ std::vector<JobFinding> check_job(const JobRuleContext& context, const Effective
       nodes.insert(fresh.begin(), fresh.end());
       ports.insert(port);
       words.push_back(
-          fmt::format("{} of {} is {}, on most other nodes {}", port, node_list(fresh), fact.value, fact.usual));
+          fmt::format("{} of {} is {} ({} on most other nodes)", port, node_list(fresh), fact.value, fact.usual));
       Evidence one{.metric = fact.key, .instance = fact.value, .node = fresh.front(), .feature = "value"};
       if (!states) {
         one.instance = port;

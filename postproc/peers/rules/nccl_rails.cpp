@@ -283,7 +283,7 @@ std::vector<JobFinding> check_job(const JobRuleContext& context, const Effective
   for (const IdlePort& one : idle) {
     nodes.insert(one.node);
     ports.insert(one.port);
-    words.push_back(fmt::format("{} of {} {}, on most other nodes {}", one.port, one.node,
+    words.push_back(fmt::format("{} of {} moved {} ({} on most other nodes)", one.port, one.node,
                                 quantity(one.bytes, "bytes/s"), quantity(one.usual, "bytes/s")));
   }
   Finding finding = rule.finding({nodes.begin(), nodes.end()});

@@ -324,12 +324,13 @@ TEST(ConfigurationFindings, BelongToTheRuleThatKnowsWhatTheSettingDoes) {
   EXPECT_EQ(findings[0].id, "mem.hugepages_inconsistent");
   EXPECT_EQ(findings[0].nodes, std::vector<std::string>{"n0003"});
   EXPECT_EQ(findings[0].severity, Severity::notice);
-  EXPECT_NE(findings[0].sentence.find("n0003 reserves 16 huge pages of 1 GiB (16 GiB), the other nodes none"),
-            std::string::npos)
+  EXPECT_NE(
+      findings[0].sentence.find("n0003 reserves 16 huge pages of 1 GiB (16 GiB), and the other nodes reserve none"),
+      std::string::npos)
       << findings[0].sentence;
   EXPECT_EQ(findings[1].id, "net.mtu_mismatch");
   EXPECT_EQ(findings[1].nodes, std::vector<std::string>{profiles[0].node});
-  EXPECT_EQ(findings[1].sentence, "ib0 of " + profiles[0].node + " has MTU 1500, on the other nodes 2044.");
+  EXPECT_EQ(findings[1].sentence, "ib0 of " + profiles[0].node + " has MTU 1500, and the other nodes have 2044.");
   EXPECT_EQ(findings[1].evidence.at(0).observed, 1500);
   EXPECT_EQ(findings[1].evidence.at(0).expected, 2044);
   EXPECT_EQ(findings[2].id, "node.config_drift");
@@ -372,7 +373,8 @@ TEST(ConfigurationFindings, CostTheTimeThatTheOthersWaitForSuchANode) {
   EXPECT_EQ(drift.confidence, Confidence::possible);
   EXPECT_EQ(drift.nodes, std::vector<std::string>{"n0002"});
   EXPECT_NEAR(drift.impact.percent.value_or(0), 26, 5);
-  EXPECT_NE(drift.sentence.find("n0002 has kernel.mitigations = auto, other nodes have off."), std::string::npos)
+  EXPECT_NE(drift.sentence.find("n0002 has kernel.mitigations = auto, and the other nodes have off."),
+            std::string::npos)
       << drift.sentence;
   const PeerComparison comparison = compared(profiles);
   std::vector<std::string> names;
@@ -443,16 +445,16 @@ TEST(ConfigurationFindings, TellTheMicrocodeOfOneNodeAmongThoseOfItsModel) {
                      {"cpu.model", old ? "Xeon 8360Y" : "Xeon 8480+"}};
   }
   const Finding drift = drift_in(found_in(compared(profiles), {1, 2}));
-  EXPECT_NE(drift.sentence.find("n0006 has cpu.microcode = 0x1, other nodes have 0x2"), std::string::npos)
+  EXPECT_NE(drift.sentence.find("n0006 has cpu.microcode = 0x1, and the other nodes have 0x2"), std::string::npos)
       << drift.sentence;
 }
 
 TEST(ConfigurationFindings, TellHugePagesOfEachSizeAndOfEachNumaNode) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"vm.hugepages-2048kB", "n0003 reserves 16 huge pages of 2 MiB (32 MiB), the other nodes 8"},
-      {"vm.hugepages-1048576kB", "n0003 reserves 16 huge pages of 1 GiB (16 GiB), the other nodes 8"},
-      {"numa.node0.hugepages-2048kB", "n0003 has numa.node0.hugepages-2048kB = 16, other nodes have 8"},
-      {"numa.node1.hugepages-1048576kB", "n0003 has numa.node1.hugepages-1048576kB = 16, other nodes have 8"}};
+      {"vm.hugepages-2048kB", "n0003 reserves 16 huge pages of 2 MiB (32 MiB), and the other nodes reserve 8"},
+      {"vm.hugepages-1048576kB", "n0003 reserves 16 huge pages of 1 GiB (16 GiB), and the other nodes reserve 8"},
+      {"numa.node0.hugepages-2048kB", "n0003 has numa.node0.hugepages-2048kB = 16, and the other nodes have 8"},
+      {"numa.node1.hugepages-1048576kB", "n0003 has numa.node1.hugepages-1048576kB = 16, and the other nodes have 8"}};
   for (const auto& [key, sentence] : cases) {
     SpmdJob job;
     auto profiles = job.record();
