@@ -132,7 +132,8 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {{"grep -rs --include=cpu.max -v ^max /sys/fs/cgroup   # in the next run: groups with a quota, and its period",
+        {{"grep -rs --include=cpu.max -v ^max /sys/fs/cgroup   # on {node}, in the next run: groups with a quota, and "
+          "its period",
           "!cgroup_v1"},
          {"cat /sys/fs/cgroup/cpu$(grep -E ':cpu[,:]' /proc/self/cgroup | cut -d: -f3)/cpu.cfs_quota_us   # inside the "
           "job; -1 means no quota",

@@ -78,7 +78,9 @@ const RegisteredRule kMemory{{
                    {"min_growth", 0.1, "ratio", "part of the memory by which it grew"},
                    {"min_late_growth", 0.01, "ratio", "part of the memory by which it grew in the last third"},
                    {"min_seconds", 60, "s", "shortest time in which the GPU works"}},
-    .user_remedy = {{"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True", "torch"}},
+    .user_remedy =
+        {{"export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True   # PyTorch then loses less memory between blocks",
+          "torch"}},
     .advice = {"Use smaller micro-batches or activation checkpointing; look for tensors that are kept from step to "
                "step (losses that are summed with their graph)."},
     .verify = {.expected = "gpu.memory_used is level after the first steps"},

@@ -249,7 +249,7 @@ const RegisteredRule kRule{{
                     "rate of packets dropped because of a full backlog from which it is a cost"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {node}: the same cpu in most lines"},
+    .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {node}: most lines have the same cpu"},
     .admin_remedy =
         {{"systemctl enable --now irqbalance   # changes {node}, also after a boot: it is not running", "!irqbalance"},
          {"Without irqbalance, write a cpu into /proc/irq/N/smp_affinity_list of each vector N (N:cpu): {places}.",

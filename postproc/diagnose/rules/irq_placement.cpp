@@ -238,7 +238,7 @@ const RegisteredRule kService{{
     .thresholds = {{"min_vectors", 4, "vectors", "least vectors of a card on the same cpu"},
                    {"min_cpus", 4, "cpus", "least cpus of the node among which they could be spread"},
                    {"min_rate", 1000, "/s", "least rate of interrupts of the card, if there is a job"}},
-    .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {node}: the same cpu in most lines"},
+    .user_remedy = {"grep . /proc/irq/*/effective_affinity_list   # on {node}: most lines have the same cpu"},
     .admin_remedy = {"systemctl enable --now irqbalance   # changes the node, also after a boot: spreads interrupts; "
                      "IRQBALANCE_BANNED_CPULIST excludes cpus",
                      {"set_irq_affinity.sh {interface}   # changes the node until its next boot: of mlnx-tools; one "

@@ -86,7 +86,8 @@ const RegisteredRule kRule{{
     .proof = Proof::real,
     .checks_node = true,
     .thresholds = {{"min_share", 0.02, "ratio", "least share of the node's memory"}},
-    .user_remedy = {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on the node"},
+    .user_remedy =
+        {"grep . /sys/kernel/mm/hugepages/hugepages-*/free_hugepages   # on {node}: huge pages that are free"},
     .advice = {"Use them: a program maps them with MAP_HUGETLB; glibc 2.35 does so for malloc with "
                "GLIBC_TUNABLES=glibc.malloc.hugetlb=2, if they have the default size (Hugepagesize in /proc/meminfo)."},
     .admin_remedy = {"echo 0 > /sys/kernel/mm/hugepages/hugepages-{size}/nr_hugepages   # changes the node until its "

@@ -207,16 +207,17 @@ const RegisteredRule kRule{{
                     "least time in which some task waited for storage or memory, unless the job did less meanwhile"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}, which includes cached files; "
-                     "in place of --mem-per-cpu or --mem-per-gpu",
-                     "job"},
-                    {"grep -E 'workingset_refault_file|^file ' /sys/fs/cgroup$(grep ^0:: /proc/self/cgroup | cut -d: "
-                     "-f3)/memory.stat   # inside the next run",
-                     "!cgroup_v1"},
-                    {"grep -E 'total_(workingset_refault_file|cache) ' /sys/fs/cgroup/memory$(grep :memory: "
-                     "/proc/self/cgroup | cut -d: -f3)/memory.stat   # inside the next run",
-                     "cgroup_v1"},
-                    "grep workingset_refault_file /proc/vmstat   # twice in the next run: the number should not grow"},
+    .user_remedy =
+        {{"#SBATCH --mem={memory_more}   # twice the limit of {memory_limit}, which includes cached files; "
+          "in place of --mem-per-cpu or --mem-per-gpu",
+          "job"},
+         {"grep -E 'workingset_refault_file|^file ' /sys/fs/cgroup$(grep ^0:: /proc/self/cgroup | cut -d: "
+          "-f3)/memory.stat   # inside the next run",
+          "!cgroup_v1"},
+         {"grep -E 'total_(workingset_refault_file|cache) ' /sys/fs/cgroup/memory$(grep :memory: "
+          "/proc/self/cgroup | cut -d: -f3)/memory.stat   # inside the next run",
+          "cgroup_v1"},
+         "grep workingset_refault_file /proc/vmstat   # on {node}, twice in the next run: the number should not grow"},
     .advice = {{"Ask for more memory, for example twice the limit of {memory_limit}: cached files count toward it.",
                 "memory_more,!job"},
                {"The limit of {memory_limit} is that of {memory_group}, not of the whole job: raise the --mem of that "

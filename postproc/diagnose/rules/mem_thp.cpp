@@ -229,7 +229,8 @@ const RegisteredRule kStalls{{
                    kMinLostPercent},
     .user_remedy = {{"export NUMPY_MADVISE_HUGEPAGE=0   # numpy requests huge pages by default", "asks_by_python"},
                     {"unset THP_MEM_ALLOC_ENABLE   # with it, PyTorch requests huge pages on the cpu", "asks_by_torch"},
-                    "grep -E 'compact_stall|thp_fault' /proc/vmstat   # twice in the next run"},
+                    "grep -E 'compact_stall|thp_fault' /proc/vmstat   # on {node}, twice in the next run: the numbers "
+                    "should not grow"},
     .advice = {"Allocate the large arrays before files fill the page cache."},
     .admin_remedy = {"echo {better_defrag} > /sys/kernel/mm/transparent_hugepage/defrag   # changes the node until its "
                      "next boot: programs wait less for huge pages; it is {defrag}",
@@ -261,7 +262,7 @@ const RegisteredRule kNone{{
         {{"export GLIBC_TUNABLES=glibc.malloc.hugetlb=1   # glibc 2.35 and later: malloc requests huge pages",
           "madvise"},
          {"export THP_MEM_ALLOC_ENABLE=1   # PyTorch's allocator on the cpu requests huge pages", "torch,madvise"},
-         "grep AnonHugePages /proc/meminfo   # in the next run"},
+         "grep AnonHugePages /proc/meminfo   # on {node}, in the next run: memory of programs in huge pages"},
     .admin_remedy = {{"echo madvise > /sys/kernel/mm/transparent_hugepage/enabled   # changes the node until its next "
                       "boot: programs that request huge pages get them",
                       "never"}},

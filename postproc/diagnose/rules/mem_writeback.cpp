@@ -203,10 +203,10 @@ const RegisteredRule kRule{{
                    {"min_habit_percent", 5, "percent", "least cost of the job's own recurring bursts that is reported"},
                    kMinLostSeconds,
                    kMinLostPercent},
-    .user_remedy = {{"grep -E 'Dirty|Writeback' /proc/meminfo   # in the next run: pages waiting for the disk",
-                     "outsider"},
-                    {"#SBATCH --exclusive   # the next run then has the node to itself; costs whole nodes",
-                     "job,outsider"}},
+    .user_remedy =
+        {{"grep -E 'Dirty|Writeback' /proc/meminfo   # on {node}, in the next run: pages that wait for the disk",
+          "outsider"},
+         {"#SBATCH --exclusive   # the next run then has the node to itself; costs whole nodes", "job,outsider"}},
     .advice = {{"Write checkpoints from one rank, less often, or in the background "
                 "(torch.distributed.checkpoint.async_save).",
                 "torch,!outsider"},

@@ -324,7 +324,7 @@ const RegisteredRule kFallback{{
         {{"unset NCCL_IB_DISABLE   # it is {NCCL_IB_DISABLE} in this job", "NCCL_IB_DISABLE"},
          {"unset NCCL_NET   # it is {NCCL_NET} in this job", "NCCL_NET"},
          "export NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,NET   # for one run: shows which network NCCL chose, and why",
-         "grep 'locked memory' /proc/self/limits   # in the job: must be unlimited"},
+         "grep 'locked memory' /proc/self/limits   # in the job: the limit must be \"unlimited\""},
     .advice = {{"If it runs in a container, pass the devices: --device=/dev/infiniband --cap-add=IPC_LOCK --ulimit "
                 "memlock=-1 (docker, podman), --bind /dev/infiniband (Apptainer).",
                 kIf}},
@@ -338,7 +338,7 @@ const RegisteredRule kFallback{{
 
 const RegisteredRule kSingleQp{{
     .id = "nccl.single_qp",
-    .title = "One NCCL queue pair per connection on a fabric of several paths",
+    .title = "NCCL uses one queue pair per connection on a fabric of several paths",
     .looks_for = "A job that uses NCCL over a fast RDMA port with one queue pair per connection: as counted "
                  "(rdma.qp.count by rdma.cq.count); otherwise as set or by default (env.NCCL_IB_QPS_PER_CONNECTION). "
                  "Where the port's traffic was measured (ib.xmit_bytes), its busiest seconds must be alike and well "
@@ -374,7 +374,7 @@ const RegisteredRule kSingleQp{{
 
 const RegisteredRule kSockets{{
     .id = "nccl.socket_threads",
-    .title = "One NCCL socket per connection on a fast Ethernet",
+    .title = "NCCL uses one socket per connection on a fast Ethernet",
     .looks_for = "A job that uses NCCL over sockets without an RDMA port (rdma.*), whose fast link (net.*.speed) is "
                  "never full (net.tx_bytes) while a process takes a whole cpu, with the default of one socket per "
                  "connection (env.NCCL_SOCKET_NTHREADS, env.NCCL_NSOCKS_PERTHREAD).",

@@ -173,7 +173,7 @@ std::vector<Finding> check(const RuleContext& context) {
 
 const RegisteredRule kRule{{
     .id = "net.tcp_retrans_intrinsic",
-    .title = "Retransmissions caused by the job's own traffic",
+    .title = "The job's own traffic caused retransmissions",
     .looks_for = "Segments sent again (tcp.RetransSegs) that had arrived already (tcpext.TCPDSACKRecvSegs, or "
                  "tcpext.TCPDSACKRecv) or that follow "
                  "bursts of tcp.OutSegs, without a recovery of their own for each (tcpext.TCPSackRecovery).",

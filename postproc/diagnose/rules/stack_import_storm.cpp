@@ -137,7 +137,9 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy =
-        {{"{python} -X importtime -c 'import torch'   # on {node}: the modules that take long", "torch"},
+        {{"{python} -X importtime -c 'import torch'   # on {node}: the modules that take long; put a module of your "
+          "program in place of torch",
+          "torch"},
          {"strace -c -f -e trace=%file   # in a short run, several times slower: how many files are looked for"}},
     .advice =
         {"Put the environment into one file: a container image (Apptainer, Enroot), or a squashfs image that each "
