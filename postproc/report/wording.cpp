@@ -308,7 +308,7 @@ bool is_about_a_node(const RuleSpec* rule) {
 /// The two most frequent reasons, each behind its number of rules, and the number of rules with others.
 std::string checked_line(const Report& report) {
   constexpr std::size_t kShownReasons = 2;
-  constexpr std::size_t kLongest = 75;  // of the reasons: all of it takes two lines of a terminal
+  constexpr std::size_t kLongest = 75;  // characters in all reasons: two lines of a terminal
   std::map<std::string, std::size_t> rules_by_reason;
   std::set<std::string_view> all;
   for (const NotChecked& one : report.not_checked) {
