@@ -109,7 +109,8 @@ const RegisteredRule kRule{{
                    kMinLostSeconds,
                    kMinLostPercent},
     .user_remedy = {{"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the "
-                     "next run, with py-spy of PyPI: what the workers of the loader do"}},
+                     "next run, with py-spy of PyPI (it needs kernel.yama.ptrace_scope=0): the line that each worker "
+                     "of the loader executes"}},
     .advice = {"In the program: DataLoader(dataset, num_workers=N, persistent_workers=True, prefetch_factor=4, "
                "pin_memory=True), with N one less than the cpus of the rank.",
                {"Prepare the data once, and keep it in few large files on the node's own disk.", kOr}},

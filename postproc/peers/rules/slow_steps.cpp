@@ -607,7 +607,8 @@ const RegisteredJobRule kSlowSteps(
                         "least distance from the usual step, in standard deviations of the steps"}},
         .user_remedy =
             {{"for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the "
-              "next run, while the steps are slow, with py-spy of PyPI: the line that each rank executes"},
+              "next run, while the steps are slow, with py-spy of PyPI (it needs kernel.yama.ptrace_scope=0): the line "
+              "that each rank executes"},
              {"ps -eo pid,user,psr,pcpu,comm --sort=-pcpu | head -15   # on {node}, in the next run, while "
               "the steps are slow: other processes on the cpus (column psr) of {ranks}",
               "ranks,!gc,!input,!passes"},

@@ -650,7 +650,7 @@ std::vector<JobFinding> check_stall(const JobRuleContext& context, const Effecti
 constexpr Threshold kMaxCpus{"max_cpus", 0.2, "cpus", "cpu time above which a rank is at work"};
 constexpr const char* kDump =
     "for p in $(pgrep -u \"$USER\" -x {process}); do py-spy dump --pid $p; done   # on {node}, in the next run, while "
-    "it stands still, with py-spy of PyPI: where each rank is";
+    "it stands still, with py-spy of PyPI (it needs kernel.yama.ptrace_scope=0): the line that each rank executes";
 
 const RegisteredJobRule kHang(
     check_hang,
