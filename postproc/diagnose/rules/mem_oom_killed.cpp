@@ -149,9 +149,8 @@ const RegisteredRule kRule{{
          {"Ask for more memory, or use less at once: smaller batches, fewer loader workers, more nodes.",
           "!memory_more"},
          {"Use less memory at once: smaller batches, fewer loader workers, more nodes.", "memory_more", kOr},
-         {"Use numactl --preferred in place of numactl --membind: with the latter, the kernel kills processes when "
-          "that "
-          "NUMA node is full, although the machine has free memory.",
+         {"Where numactl --membind binds the job, use --preferred: the kernel otherwise kills processes when that NUMA "
+          "node is full, although the machine has free memory.",
           "!memory_limit", kOr}},
     .admin_remedy = {{"cgroup.conf: ConstrainRAMSpace=yes   # a job that uses too much memory ends itself, not its "
                       "neighbours",
