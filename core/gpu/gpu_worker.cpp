@@ -6,6 +6,7 @@
 #include <cctype>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -129,6 +130,13 @@ std::string sysfs_address(std::string address) {
   return colon == std::string::npos || colon <= kDomain ? address : address.substr(colon - kDomain);
 }
 
+/// Whether a GPU is broken. A container may lack the device of one that is not: that is another result.
+bool is_broken(int result) {
+  constexpr std::array kBroken = {nvml::kInsufficientPower, nvml::kInterruptProblem, nvml::kGpuIsLost,
+                                  nvml::kResetRequired, nvml::kUnknown};
+  return std::find(kBroken.begin(), kBroken.end(), result) != kBroken.end();
+}
+
 /// The answers of one GPU: once it is lost, no more requests are sent. A call that is slow is left out of some
 /// requests.
 class Asked {
@@ -161,7 +169,8 @@ class Driver {
     if (library_.event_set_create(&events_) != nvml::kSuccess) events_ = nullptr;
   }
 
-  /// Opens the GPUs that are not open yet. Throws Unavailable if there is none, or none of them can be opened.
+  /// Opens the GPUs that are not open yet. Throws Unavailable if there is none, or none of them can be opened for
+  /// another reason than that it is broken.
   void open(std::string_view gpus) {
     unsigned count = 0;
     if (library_.count(&count) == nvml::kSuccess) count_ = std::min<std::size_t>(count, kMostGpus);
@@ -172,7 +181,8 @@ class Driver {
       if (index && *index >= 0)
         take(static_cast<int>(*index), std::string(word.substr(std::min(end + 1, word.size()))));
     }
-    if (any ? gpus_.empty() : count_ == 0) throw Unavailable("the NVIDIA driver shows no GPU to this user");
+    if (any ? gpus_.empty() && broken_.empty() : count_ == 0)
+      throw Unavailable("the NVIDIA driver shows no GPU to this user");
   }
 
   std::string facts() {
@@ -182,7 +192,13 @@ class Driver {
     if (library_.driver_version(version.data(), kLongestText) == nvml::kSuccess)
       answer = "driver " + clean(version.data()) + '\n';
     answer += "count " + std::to_string(count_) + '\n';
-    for (Gpu& gpu : gpus_) add_facts(gpu, answer);
+    for (const auto& [index, result] : broken_) add_lost(index, result, answer);
+    broken_.clear();
+    for (Gpu& gpu : gpus_) {
+      if (gpu.lost != nvml::kSuccess) continue;
+      add_facts(gpu, answer);
+      if (gpu.lost != nvml::kSuccess) add_lost(gpu.index, gpu.lost, answer);
+    }
     return answer;
   }
 
@@ -222,6 +238,7 @@ class Driver {
     nvml::Device device = nullptr;
     const int result = address.empty() ? library_.device_by_index(static_cast<unsigned>(index), &device)
                                        : library_.device_by_address(address.c_str(), &device);
+    if (is_broken(result)) broken_[index] = result;
     if (result != nvml::kSuccess) return;
     gpus_.push_back({.device = device, .index = index});
     if (events_ != nullptr) static_cast<void>(library_.register_events(device, nvml::kEventXid, events_));
@@ -247,10 +264,13 @@ class Driver {
       for (Gpu& gpu : gpus_) {
         if (!index || gpu.index != *index || gpu.lost != nvml::kSuccess) continue;
         act(gpu);
-        if (gpu.lost == nvml::kSuccess) continue;
-        answer += "lost " + std::to_string(gpu.index) + ' ' + std::to_string(gpu.lost) + '\n';
+        if (gpu.lost != nvml::kSuccess) add_lost(gpu.index, gpu.lost, answer);
       }
     }
+  }
+
+  static void add_lost(int index, int result, std::string& answer) {
+    answer += "lost " + std::to_string(index) + ' ' + std::to_string(result) + '\n';
   }
 
   void add_fact(std::string& answer, const Gpu& gpu, std::string_view key, const std::string& value) const {
@@ -536,6 +556,7 @@ class Driver {
 
   NvmlLibrary library_;
   std::vector<Gpu> gpus_;
+  std::map<int, int> broken_;  // results with which GPUs could not be opened, until they are told
   std::size_t count_ = 0;
   nvml::EventSet events_ = nullptr;
   CallPaces paces_;

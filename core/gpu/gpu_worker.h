@@ -18,8 +18,8 @@ namespace reveal {
 ///                             on is left out of some answers
 ///   end                       "ended": no handle of the driver is open any more
 /// Only the GPUs that were named are opened, read and watched; "open" may name more later. Only "fast" reports events.
-/// "lost INDEX RESULT": it does not answer any more, and is not read again. Values that the driver does not support for
-/// a GPU are in no line.
+/// "lost INDEX RESULT": it does not answer any more, and is not read again; in an answer to "open": it could not be
+/// opened. Values that the driver does not support for a GPU are in no line.
 [[nodiscard]] std::string query_gpus(const std::string& root, std::string_view request);
 
 }  // namespace reveal

@@ -85,12 +85,15 @@ std::map<std::string, ReportedErrors> reported_errors(const RuleContext& context
 
 Finding lost_gpu(const RuleContext& context, const std::string& gpu, const ReportedErrors& reported, const Xid& xid) {
   Finding finding = gpu_finding(context, gpu, bad_for_jobs(context, {{"gpu_error", "yes"}}));
+  const bool unopened = reported.lost.find("could not be opened") != std::string::npos;
   finding.severity = Severity::critical;
-  finding.impact.how = "not known: the work on the GPU at that time has failed";
+  finding.impact.how =
+      unopened ? "not known: the job could not use this GPU" : "not known: the work on the GPU at that time has failed";
   finding.evidence.push_back(fact(context, "gpu.xid", gpu, "total", reported.total, 0, "count"));
   finding.evidence.back().detectors = {Method::driver_event};
   finding.sentence =
-      fmt::format("The driver lost {} on {} while the job ran: {}{}.", gpu_name(context, gpu), context.telemetry.node,
+      fmt::format("The driver {} {} on {}{}: {}{}.", unopened ? "could not open" : "lost", gpu_name(context, gpu),
+                  context.telemetry.node, unopened ? "" : " while the job ran",
                   reported.lost.starts_with("it needs a reset") ? "it needs a reset" : "it fell off the bus",
                   xid.number > 0 ? fmt::format(" (Xid {})", xid.number) : "");
   finding.runner_up = {"", "an error of the program: the driver could still reach the GPU then"};

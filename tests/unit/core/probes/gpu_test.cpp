@@ -249,6 +249,19 @@ TEST(Gpu, StatesWhichGpuWasLost) {
   EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu1"), kMissing);
 }
 
+TEST(Gpu, StatesWhichGpusCouldNotBeOpened) {
+  GpuBench bench("gpus 3\nutilization 97\n1.open !15\n2.open !4\n");
+  const std::string reason = "gpu1 could not be opened: it has fallen off the bus";  // a container may lack the device
+  EXPECT_TRUE(bench.until([&] { return bench.coverage().reason == reason; })) << bench.coverage().reason;
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 97);
+  EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu0"), 0);
+  EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu1"), kMissing) << "nothing was watched there";
+  GpuBench alone("gpus 1\nutilization 97\nopen !16\n");
+  EXPECT_TRUE(alone.until([&] { return alone.coverage().reason == "gpu0 could not be opened: it needs a reset"; }))
+      << alone.coverage().reason;
+  EXPECT_EQ(alone.coverage().state, Coverage::State::ok);
+}
+
 TEST(Gpu, CountsCriticalErrorsOnce) {
   GpuBench bench("gpus 1\nutilization 30\n0.xid 79\n");
   EXPECT_TRUE(bench.until([&] { return bench.value("gpu/xids", "gpu.xid", "gpu0") == 1; }));

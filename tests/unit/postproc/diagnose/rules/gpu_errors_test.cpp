@@ -107,6 +107,16 @@ TEST(RuleGpuXid, NamesAGpuThatTheDriverLost) {
   EXPECT_NE(found[0].sentence.find("it fell off the bus"), std::string::npos) << found[0].sentence;
 }
 
+TEST(RuleGpuXid, NamesAGpuThatWasLostBeforeTheJob) {
+  GpuTraining lost;
+  lost.node.events.push_back({0, "gpu1", "gpu_lost", "it needs a reset; it could not be opened"});
+  const auto found = lost.findings("gpu.xid");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_EQ(found[0].sentence, "The driver could not open gpu1 (0000:81:00.0) on n2: it needs a reset.");
+  EXPECT_EQ(found[0].impact.how, "not known: the job could not use this GPU");
+}
+
 TEST(RuleGpuXid, IsSilentWithoutOne) {
   EXPECT_TRUE(GpuTraining().findings("gpu.xid").empty());
 }
