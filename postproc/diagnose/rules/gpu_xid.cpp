@@ -49,15 +49,21 @@ Xid xid_of(int number) {
   return known == kXids.end() ? Xid{number, XidSource::unknown, "look it up in the driver's catalogue"} : *known;
 }
 
-/// Returns the number of the error that the driver reported for a GPU; 0 where its event was left out.
-int reported_xid(const RuleContext& context, const std::string& gpu) {
-  int worst = 0;
+/// The errors that the driver reported for a GPU, by their numbers: one fault is often followed by an error of each
+/// process that used the GPU.
+struct ReportedXids {
+  int worst = 0;  // 0 where the events were left out
+  bool alike = true;
+};
+ReportedXids reported_xids(const RuleContext& context, const std::string& gpu) {
+  ReportedXids reported;
   for (const Event& event : context.events) {
     if (event.object != gpu || event.code != "xid") continue;
     const int number = static_cast<int>(parse_int(event.text.substr(0, event.text.find(' '))).value_or(0));
-    if (worst == 0 || xid_of(number).source > xid_of(worst).source) worst = number;
+    reported.alike = reported.alike && (reported.worst == 0 || number == reported.worst);
+    if (reported.worst == 0 || xid_of(number).source > xid_of(reported.worst).source) reported.worst = number;
   }
-  return worst;
+  return reported;
 }
 
 /// Errors that the driver reported for one GPU: counted, or as events where the job ended with the error.
@@ -103,7 +109,8 @@ Finding lost_gpu(const RuleContext& context, const std::string& gpu, const Repor
 std::vector<Finding> check_xid(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const auto& [gpu, reported] : reported_errors(context)) {
-    const Xid xid = xid_of(reported_xid(context, gpu));
+    const ReportedXids numbers = reported_xids(context, gpu);
+    const Xid xid = xid_of(numbers.worst);
     if (!reported.lost.empty()) {
       findings.push_back(lost_gpu(context, gpu, reported, xid));
       continue;
@@ -124,11 +131,12 @@ std::vector<Finding> check_xid(const RuleContext& context) {
                                                 : fact(context, "gpu.xid", gpu, "total", reported.total, 0, "count"));
     finding.evidence.back().observed = reported.total;
     finding.evidence.back().detectors = {Method::driver_event};
-    finding.sentence =
-        fmt::format("The driver reported {} of {} on {} while the job ran{}: {}.",
-                    counted(reported.total, hardware ? "critical error" : "error"), gpu_name(context, gpu),
-                    context.telemetry.node, xid.number > 0 ? fmt::format(", Xid {}", xid.number) : "",
-                    xid.number > 0 ? xid.words : "the kernel log has its number");
+    finding.sentence = fmt::format(
+        "The driver reported {} of {} on {} while the job ran{}: {}.",
+        counted(reported.total, hardware && numbers.alike ? "critical error" : "error"), gpu_name(context, gpu),
+        context.telemetry.node,
+        xid.number > 0 ? fmt::format("{} {}", numbers.alike ? ", Xid" : ", the worst of them Xid", xid.number) : "",
+        xid.number > 0 ? xid.words : "the kernel log has its number");
     if (application) finding.runner_up = {"", "a broken GPU: this number usually follows an error of the program"};
     if (ended) finding.runner_up = {"mem.oom_killed", "the end of the process has a cause of its own, as a time limit"};
     if (hardware) finding.runner_up = {"", "an error of the program: such errors have other numbers"};

@@ -24,6 +24,17 @@ TEST(RuleGpuEcc, IsCriticalWhereAnErrorWasNotCorrected) {
   EXPECT_NEAR(bad.node.second_of(found[0].intervals[0].begin_utc_ns), 100, 1);
 }
 
+TEST(RuleGpuEcc, KnowsTheErrorsOfAGpuThatIsDivided) {
+  R divided;
+  divided.begin = {{"gpu.gpu0.mig", "enabled"}, {"gpu.gpu0.address", "0000:81:00.0"}};
+  divided.counter("gpu.ecc_uncorrected", "gpu0", once_at(100, 2))
+      .counter("gpu.ecc_uncorrected", "gpu1", once_at(100, 2));
+  const auto found = divided.findings("gpu.ecc_remap");
+  ASSERT_EQ(found.size(), 1U) << "gpu1 is not the job's";
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu0"});
+  EXPECT_NE(found[0].sentence.find("gpu0 (0000:81:00.0, divided by MIG)"), std::string::npos) << found[0].sentence;
+}
+
 TEST(RuleGpuEcc, AlarmsNobodyForARowThatWaitsForAReset) {
   GpuTraining pending;
   pending.set("gpu.remap_pending", R::always(1), 0);
@@ -67,6 +78,19 @@ TEST(RuleGpuXid, TellsABrokenGpuFromABrokenProgram) {
   EXPECT_EQ(ended[0].severity, Severity::info) << "a process that was killed";
   EXPECT_TRUE(ended[0].remedy.user.empty());
   EXPECT_EQ(with_xid("999")[0].severity, Severity::notice) << "nothing is known of it";
+}
+
+TEST(RuleGpuXid, DoesNotTakeWhatFollowsAFaultForMoreOfIt) {
+  GpuTraining bad;
+  for (const char* number : {"45", "48", "45", "45"})
+    bad.node.events.push_back({120'000'000'000, "gpu0", "xid", number});
+  const auto found = bad.findings("gpu.xid");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_EQ(
+      found[0].sentence,
+      "The driver reported 4 errors of gpu0 (0000:80:00.0) on n2 while the job ran, the worst of them Xid 48: memory "
+      "error that could not be corrected.");
 }
 
 bool excludes_a_node(const Finding& finding) {
