@@ -46,7 +46,7 @@ class DriverGpuProbe final : public Probe {
     if (text.empty() && hung_) text = std::string(driver_.words.text) + " did not answer for a part of the time";
     if (text.empty() && job_gpus_.indices.empty()) {
       text = job_gpus_.allocated_by.empty()
-                 ? "none was measured: neither Slurm nor the devices cgroup assigns a GPU of this node to the job"
+                 ? "none was measured: neither Slurm nor the devices cgroup assigns a whole GPU of this node to the job"
                  : "none was measured: " + job_gpus_.allocated_by + " names no GPU of this node";
     }
     std::string asleep;

@@ -142,6 +142,17 @@ std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuI
   return indices;
 }
 
+/// Where a GPU is divided by MIG, Slurm numbers the parts: the number of one may be that of another whole GPU, of a
+/// neighbour's.
+bool has_parts(std::string_view environment, const GpuMaker& maker) {
+  for (const std::string_view name : maker.visible) {
+    for (const std::string& list : values_of(environment, name)) {
+      if (list.find("MIG-") != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 constexpr GpuMaker kNvidiaGpus{.device = "c 195:", .visible = kOfCuda};
@@ -155,7 +166,9 @@ JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity>
   if (job == nullptr) return all;
   const std::string environment = environment_of(fs, *job);
   const bool slurm = has_line(environment, kSlurm);
+  const bool parts = has_parts(environment, maker);
   for (const std::string_view name : kOfSlurm) {
+    if (parts) break;
     JobGpus found{{}, "Slurm"};
     for (const std::string& list : values_of(environment, name)) {
       found.indices.merge(with_minors(gpus, minors_of_slurm(gpus, parse_cpu_list(list), maker.first_minor)));

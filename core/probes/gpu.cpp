@@ -203,7 +203,7 @@ class GpuProbe final : public Probe {
     if (!opened_ && text.empty()) text = "the NVIDIA library has not answered yet";
     if (opened_ && text.empty() && job_gpus_.indices.empty()) {
       text = job_gpus_.allocated_by.empty()
-                 ? "none was measured: neither Slurm nor the devices cgroup assigns a GPU of this node to the job"
+                 ? "none was measured: neither Slurm nor the devices cgroup assigns a whole GPU of this node to the job"
                  : "none was measured: " + job_gpus_.allocated_by + " names no GPU of this node";
     }
     if (!slow_calls_.empty()) text += (text.empty() ? "" : "; ") + slow_calls_words();

@@ -395,6 +395,12 @@ TEST(JobGpus, AreNoneOfASlurmJobThatNamesNone) {
   EXPECT_EQ(of_environment("SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=GPU-2").indices, (std::set<int>{2}));
 }
 
+TEST(JobGpus, AreNoneWhereSlurmNumbersThePartsOfThem) {
+  const std::string slurm = std::string("SLURM_JOB_ID=4711") + '\0' + "SLURM_STEP_GPUS=3";
+  EXPECT_EQ(of_environment(slurm, "CUDA_VISIBLE_DEVICES=0").indices, (std::set<int>{3}));
+  EXPECT_TRUE(of_environment(slurm, "CUDA_VISIBLE_DEVICES=MIG-1aaa").indices.empty()) << "it may be a neighbour's";
+}
+
 TEST(JobGpus, AreThoseThatTheDevicesCgroupLetsItOpen) {
   const TestHost host;
   host.process(50, 1, "python", 10, 5);
