@@ -152,6 +152,8 @@ std::string words_of_loss(std::int64_t result) {
       return "it has fallen off the bus";
     case nvml::kInsufficientPower:
       return "its power supply is not connected properly";
+    case nvml::kUnknown:
+      return "the driver reports an unknown error";
     default:
       return "the driver reports error " + std::to_string(result);
   }
@@ -325,8 +327,7 @@ class GpuProbe final : public Probe {
     const std::string name = "gpu" + std::to_string(number);
     const std::string why = words_of_loss(*result);
     gap_ += (gap_.empty() ? "" : "; ") + name + " could not be opened: " + why;
-    const bool known_lost = *result == nvml::kGpuIsLost || *result == nvml::kResetRequired;
-    if (known_lost) context_.sink.event(name, "gpu_lost", why + "; it could not be opened");
+    context_.sink.event(name, "gpu_lost", why + "; it could not be opened");
   }
 
   // The driver's text in /proc identifies the GPUs before any is opened; without it they are counted.

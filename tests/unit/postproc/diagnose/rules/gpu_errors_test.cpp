@@ -99,8 +99,14 @@ bool excludes_a_node(const Finding& finding) {
 }
 
 TEST(RuleGpuXid, KeepsJobsAwayOnlyFromABrokenGpu) {
-  for (const auto& [number, broken] :
-       {std::pair{"79", true}, {"48", true}, {"63", false}, {"31", false}, {"999", false}}) {
+  for (const auto& [number, broken] : {std::pair{"79", true},
+                                       {"48", true},
+                                       {"62", true},
+                                       {"140", true},
+                                       {"63", false},
+                                       {"31", false},
+                                       {"137", false},
+                                       {"999", false}}) {
     GpuTraining training;
     training.set("gpu.xid", once_at(120, 1), 0);
     training.node.begin.emplace_back("env.SLURM_JOB_ID", "4711");
@@ -139,6 +145,13 @@ TEST(RuleGpuXid, NamesAGpuThatWasLostBeforeTheJob) {
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_EQ(found[0].sentence, "The driver could not open gpu1 (0000:81:00.0) on n2: it needs a reset.");
   EXPECT_EQ(found[0].impact.how, "not known: the job could not use this GPU");
+  GpuTraining unknown;
+  unknown.node.events.push_back({0, "gpu1", "gpu_lost", "the driver reports an unknown error; it could not be opened"});
+  const auto other = unknown.findings("gpu.xid");
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_EQ(other[0].severity, Severity::warning);
+  EXPECT_EQ(other[0].sentence,
+            "The driver could not open gpu1 (0000:81:00.0) on n2: the driver reports an unknown error.");
 }
 
 TEST(RuleGpuXid, IsSilentWithoutOne) {
