@@ -395,6 +395,19 @@ TEST(JobGpus, AreNoneOfASlurmJobThatNamesNone) {
   EXPECT_EQ(of_environment("SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=GPU-2").indices, (std::set<int>{2}));
 }
 
+TEST(JobGpus, AreThoseOfTheContainerWhoseProgramsCountFromItsFirst) {
+  const JobGpus named = of_environment("NVIDIA_VISIBLE_DEVICES=GPU-2aaa,GPU-3aaa", "CUDA_VISIBLE_DEVICES=0");
+  EXPECT_EQ(named.indices, (std::set<int>{2, 3}));
+  EXPECT_EQ(named.allocated_by, "NVIDIA_VISIBLE_DEVICES");
+  EXPECT_EQ(of_environment("NVIDIA_VISIBLE_DEVICES=2,3").indices, (std::set<int>{2, 3}));
+  EXPECT_EQ(of_environment("NVIDIA_VISIBLE_DEVICES=2,3", "CUDA_VISIBLE_DEVICES=GPU-3").indices, (std::set<int>{3}));
+  EXPECT_EQ(of_environment("NVIDIA_VISIBLE_DEVICES=all", "CUDA_VISIBLE_DEVICES=0").indices, (std::set<int>{0}));
+  EXPECT_EQ(of_environment("NVIDIA_VISIBLE_DEVICES=6,7", "CUDA_VISIBLE_DEVICES=0").indices, (std::set<int>{0}))
+      << "the collector is in the container, too";
+  EXPECT_EQ(of_environment("NVIDIA_VISIBLE_DEVICES=MIG-1aaa", "CUDA_VISIBLE_DEVICES=0").allocated_by, "")
+      << "the number of a part";
+}
+
 TEST(JobGpus, AreNoneWhereSlurmNumbersThePartsOfThem) {
   const std::string slurm = std::string("SLURM_JOB_ID=4711") + '\0' + "SLURM_STEP_GPUS=3";
   EXPECT_EQ(of_environment(slurm, "CUDA_VISIBLE_DEVICES=0").indices, (std::set<int>{3}));
