@@ -87,7 +87,7 @@ class DriverGpuProbe final : public Probe {
   struct GpuState {
     Snapshot facts;
     bool asleep = false;
-    bool spoke = false;   // it had values of those that are read each second
+    bool spoke = false;   // it had values
     bool silent = false;  // and then none: it is being reset, or is lost
   };
 
@@ -143,7 +143,6 @@ class DriverGpuProbe final : public Probe {
     if (!next_line(answer, line)) return;
     const bool slow = line == GpuRequest::kSlow;
     if (!slow && line != GpuRequest::kFast) return;
-    fast_ = !slow;
     rows_.begin(slow);
     while (next_line(answer, line)) take_line(line);
     rows_.commit(slow);
@@ -158,8 +157,8 @@ class DriverGpuProbe final : public Probe {
     if (head != "fact" && head != "asleep") {
       if (GpuState* gpu = state_of(head)) {
         gpu->asleep = false;
-        gpu->silent = gpu->silent || (fast_ && gpu->spoke && line.empty());
-        gpu->spoke = gpu->spoke || (fast_ && !line.empty());
+        gpu->silent = gpu->silent || (gpu->spoke && line.empty());
+        gpu->spoke = gpu->spoke || !line.empty();
       }
       rows_.take("gpu", head, "job", line);
       return;
@@ -202,7 +201,6 @@ class DriverGpuProbe final : public Probe {
   std::string request_;
   std::uint64_t generation_ = 0;
   std::int64_t next_slow_ns_ = 0;
-  bool fast_ = false;  // the answer that is being taken
   bool hung_ = false;
 };
 
