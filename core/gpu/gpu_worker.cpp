@@ -84,6 +84,7 @@ struct Gpu {
   nvml::Device device = nullptr;
   int index = 0;
   int lost = nvml::kSuccess;                                         // the result that reported it
+  bool watched = false;                                              // its errors are reported as events
   unsigned long long seen_process = 0;                               // time of the last sample of a process, us
   std::bitset<kRegions.size()> without_region = {};                  // known not to be counted
   std::array<unsigned long long, kSampled.size()> seen_sample = {};  // times of the last ones, us
@@ -197,6 +198,7 @@ class Driver {
     for (Gpu& gpu : gpus_) {
       if (gpu.lost != nvml::kSuccess) continue;
       add_facts(gpu, answer);
+      if (!gpu.watched) answer += "unwatched " + std::to_string(gpu.index) + '\n';
       if (gpu.lost != nvml::kSuccess) add_lost(gpu.index, gpu.lost, answer);
     }
     return answer;
@@ -241,7 +243,8 @@ class Driver {
     if (is_broken(result)) broken_[index] = result;
     if (result != nvml::kSuccess) return;
     gpus_.push_back({.device = device, .index = index});
-    if (events_ != nullptr) static_cast<void>(library_.register_events(device, nvml::kEventXid, events_));
+    gpus_.back().watched =
+        events_ != nullptr && library_.register_events(device, nvml::kEventXid, events_) == nvml::kSuccess;
     open_monitor(gpus_.back());
   }
 

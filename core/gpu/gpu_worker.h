@@ -9,7 +9,8 @@ namespace reveal {
 
 /// Work of a WorkerProcess. Requests and the lines of their answers:
 ///   open GPU...\nLIBRARY      "none WHY", or "driver VERSION", "count GPUS" and facts of each GPU that is open, "fact
-///                             INDEX KEY VALUE"; GPU is INDEX=ADDRESS, or INDEX where the address is not known
+///                             INDEX KEY VALUE", and "unwatched INDEX" if the driver reports no events of it; GPU is
+///                             INDEX=ADDRESS, or INDEX where the address is not known
 ///   fast INDEX...             "fast", then "INDEX METRIC VALUE METRIC VALUE ..." and "xid INDEX NUMBER"
 ///   slow INDEX...             "slow", then the same, "INDEX/linkN METRIC VALUE ...", the same with
 ///                             INDEX/REGION, and "process PID INDEX METRIC VALUE ..."

@@ -210,6 +210,12 @@ class GpuProbe final : public Probe {
     }
     if (!slow_calls_.empty()) text += (text.empty() ? "" : "; ") + slow_calls_words();
     if (asleep_ > 0) text += (text.empty() ? "" : "; ") + std::to_string(asleep_) + " GPUs sleep and were not woken";
+    std::string unwatched;
+    for (const auto& [index, gpu] : gpus_) {
+      if (gpu.watched || !job_gpus_.indices.contains(index)) continue;
+      unwatched += (unwatched.empty() ? "gpu" : ", gpu") + std::to_string(index);
+    }
+    if (!unwatched.empty()) text += (text.empty() ? "" : "; ") + ("the driver does not report Xids of " + unwatched);
     return text;
   }
 
@@ -236,6 +242,7 @@ class GpuProbe final : public Probe {
     Snapshot facts;
     std::int64_t xids = 0;
     bool opened = true;
+    bool watched = true;  // the driver reports its Xids
     bool lost = false;
   };
 
@@ -260,6 +267,7 @@ class GpuProbe final : public Probe {
         count_ = static_cast<int>(std::clamp<std::int64_t>(parse_int(cut_word(line)).value_or(0), 0, kMostIndex));
       }
       if (what == "fact") take_fact(line, seen);
+      if (what == "unwatched") take_unwatched(line);
       if (what == "lost") take_unopened(line);
     }
     opened_ = count_ > 0 || !gpus_.empty();
@@ -305,6 +313,12 @@ class GpuProbe final : public Probe {
     for (const auto& [file, name] : {std::pair{"/numa_node", "numa_node"}, std::pair{"/local_cpulist", "local_cpus"}}) {
       if (std::string text = context_.fs.word(folder + file); !text.empty()) gpu.facts.emplace_back(name, text);
     }
+  }
+
+  void take_unwatched(std::string_view line) {
+    const auto index = parse_int(cut_word(line));
+    const auto found = index ? gpus_.find(static_cast<int>(*index)) : gpus_.end();
+    if (found != gpus_.end()) found->second.watched = false;
   }
 
   /// A GPU that was broken before the job could use it.
@@ -462,7 +476,7 @@ class GpuProbe final : public Probe {
   // The driver reports each Xid once, so they are counted here, and from the beginning; its own counters are older.
   void count_xids() {
     for (const auto& [index, gpu] : gpus_) {
-      if (gpu.opened && job_gpus_.indices.contains(index))
+      if (gpu.opened && gpu.watched && job_gpus_.indices.contains(index))
         rows_.set("gpu", std::to_string(index), "job", kXid, gpu.xids, 0);
     }
   }

@@ -269,6 +269,14 @@ TEST(Gpu, CountsCriticalErrorsOnce) {
   EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu0"), 1);
 }
 
+TEST(Gpu, CountsNoCriticalErrorsThatTheDriverWouldNotReport) {
+  GpuBench bench("gpus 2\nutilization 30\n1.watch 3\n");
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu1"), 30);
+  EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu0"), 0);
+  EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu1"), kMissing);
+  EXPECT_EQ(bench.coverage().reason, "the driver does not report Xids of gpu1");
+}
+
 TEST(Gpu, TellsCriticalErrorsBehindALostGpu) {
   GpuBench bench("gpus 1\nutilization 30\nwait_lost 3\n0.xid 79\n");
   EXPECT_TRUE(bench.until([&] { return bench.value("gpu/xids", "gpu.xid", "gpu0") == 1; }));
