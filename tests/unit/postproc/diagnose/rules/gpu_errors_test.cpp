@@ -196,6 +196,12 @@ TEST(RuleGpuNvlink, IsSilentOnBoardsWithoutLinksAndWithAllOfThem) {
   EXPECT_THROW(static_cast<void>(GpuTraining().findings("gpu.nvlink_down")), Unavailable);
 }
 
+TEST(RuleGpuNvlink, IsSilentOnAGpuThatIsDivided) {
+  GpuTraining divided = with_links({R::always(1), R::always(0)});
+  divided.fact("mig", "enabled", 1);
+  EXPECT_TRUE(divided.findings("gpu.nvlink_down").empty());
+}
+
 TEST(RuleGpuNvlink, ReportsErrorsOfALink) {
   GpuTraining errors = with_links({R::always(1)});
   errors.node.counter("nvlink.crc_errors", "gpu0/link0", once_at(30, 25));
