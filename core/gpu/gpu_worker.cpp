@@ -482,7 +482,7 @@ class Driver {
       int active = 0;
       if (!asked(library_.link_state, link, &active)) break;  // the first that it does not have
       Line line(answer, std::to_string(gpu.index) + "/link" + std::to_string(link));
-      line.add("nvlink.active", active == 1 ? 1 : 0);
+      line.add("nvlink.active", active != 0 ? 1 : 0);  // a link that sleeps wakes for its next data
       unsigned long long count = 0;
       if (asked(library_.link_errors, link, nvml::kLinkReplay, &count)) line.add("nvlink.replays", count);
       if (asked(library_.link_errors, link, nvml::kLinkRecovery, &count)) line.add("nvlink.recoveries", count);

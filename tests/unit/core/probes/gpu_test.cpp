@@ -138,6 +138,12 @@ TEST(Gpu, GoesOnWhileAGpuComesAndGoes) {
   EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu2"), kMissing);
 }
 
+TEST(Gpu, TakesALinkThatSleepsForUp) {
+  GpuBench bench("gpus 1\nutilization 3\nlink0 2\nlink1 0\n");
+  EXPECT_EQ(bench.answered("gpu/states", "nvlink.active", "gpu0/link0"), 1);
+  EXPECT_EQ(bench.value("gpu/states", "nvlink.active", "gpu0/link1"), 0);
+}
+
 TEST(Gpu, TellsWhoTheGpusAre) {
   const GpuBench bench(kTwoGpus);
   EXPECT_EQ(bench.fact("gpu.driver"), "550.54.15");
