@@ -32,6 +32,9 @@ constexpr std::size_t kRoomForProcesses = kMostGpuProcesses * 32 / sizeof(nvml::
 constexpr unsigned kLongestText = 96;
 constexpr unsigned long long kNotAvailable = ~0ULL;
 constexpr std::int64_t kMega = 1'000'000;
+/// The rest of an answer is for events, which the driver reports only once, and for costs.
+constexpr std::size_t kRoomForValues = WorkerProcess::kLongestAnswer - 4096;
+constexpr std::string_view kOmitted = "omitted\n";
 
 struct ClockReason {
   std::uint64_t bit;
@@ -92,13 +95,17 @@ struct Gpu {
   bool monitored = false;                                            // the first of them was taken
 };
 
-/// One line of an answer. A part of a line would be a wrong number: a word that does not fit is left out.
+/// One line of an answer. A part of a line would be a wrong number: one that does not fit is left out.
 class Line {
  public:
   Line(std::string& answer, std::string_view head) : answer_(answer), text_(head) {}
   ~Line() {
-    if (!any_ || answer_.size() + text_.size() + 1 > WorkerProcess::kLongestAnswer) return;
-    answer_.append(text_).append(1, '\n');
+    if (!any_) return;
+    if (answer_.size() + text_.size() + 1 <= kRoomForValues) {
+      answer_.append(text_).append(1, '\n');
+    } else if (!answer_.ends_with(kOmitted)) {
+      answer_.append(kOmitted);
+    }
   }
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
@@ -223,10 +230,13 @@ class Driver {
       add_fast(gpu, answer);
       fast += SteadyClock::now() - before;
       add_slow(gpu, answer);
-      add_regions(gpu, answer);
-      add_links(gpu, answer);
-      add_processes(gpu, answer);
     });
+    // What matters less comes last: there may be no room for it.
+    for_each(indices, answer, [&](Gpu& gpu) {
+      add_processes(gpu, answer);
+      add_regions(gpu, answer);
+    });
+    for_each(indices, answer, [&](Gpu& gpu) { add_links(gpu, answer); });
     add_costs(answer, fast, SteadyClock::now() - begin);
     add_events(answer);
     add_slow_calls(answer);

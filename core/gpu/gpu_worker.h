@@ -13,7 +13,8 @@ namespace reveal {
 ///                             INDEX=ADDRESS, or INDEX where the address is not known
 ///   fast INDEX...             "fast", then "INDEX METRIC VALUE METRIC VALUE ..." and "xid INDEX NUMBER"
 ///   slow INDEX...             "slow", then the same, "INDEX/linkN METRIC VALUE ...", the same with
-///                             INDEX/REGION, and "process PID INDEX METRIC VALUE ..."
+///                             INDEX/REGION, and "process PID INDEX METRIC VALUE ..."; "omitted" where there was no
+///                             room for lines
 ///                             The first "slow": "cost NAME MICROSECONDS" of the values that "fast" has (each_second),
 ///                             of all, and of each call at its slowest. Once for each: "slow_call CALL", which from now
 ///                             on is left out of some answers

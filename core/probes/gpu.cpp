@@ -210,6 +210,7 @@ class GpuProbe final : public Probe {
     }
     if (!slow_calls_.empty()) text += (text.empty() ? "" : "; ") + slow_calls_words();
     if (asleep_ > 0) text += (text.empty() ? "" : "; ") + std::to_string(asleep_) + " GPUs sleep and were not woken";
+    if (omitted_) text += (text.empty() ? "" : "; ") + std::string("there was no room for all values of so many GPUs");
     std::string unwatched;
     for (const auto& [index, gpu] : gpus_) {
       if (gpu.watched || !job_gpus_.indices.contains(index)) continue;
@@ -420,6 +421,10 @@ class GpuProbe final : public Probe {
       take_event(head, line);
       return;
     }
+    if (head == "omitted") {
+      omitted_ = true;
+      return;
+    }
     if (head == "cost" || head == "slow_call") {
       take_cost(head, line);
       return;
@@ -520,6 +525,7 @@ class GpuProbe final : public Probe {
   std::int64_t follow_period_ = kFollowPeriod;
   bool opened_ = false;
   bool closed_ = false;
+  bool omitted_ = false;  // values, for lack of room in an answer
 };
 
 std::unique_ptr<Probe> open_gpu(const ProbeContext& context) {

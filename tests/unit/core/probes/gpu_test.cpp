@@ -275,6 +275,19 @@ TEST(Gpu, CountsCriticalErrorsOnce) {
   EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu0"), 1);
 }
 
+TEST(Gpu, LosesNoEventAndLinksFirstWhereAnAnswerHasNoRoomForAll) {
+  std::string text = "gpus 16\nutilization 30\ntemperature 61\n15.xid 79\n";
+  for (int link = 0; link < 18; ++link) {
+    text += "link" + std::to_string(link) + " 1\nlink_errors" + std::to_string(link) + " 123456789012\n";
+  }
+  GpuBench bench(text);
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/xids", "gpu.xid", "gpu15") == 1; }));
+  EXPECT_EQ(bench.answered("gpu/temperatures", "gpu.temperature", "gpu15"), 61);
+  EXPECT_EQ(bench.answered("gpu/states", "nvlink.active", "gpu0/link17"), 1);
+  EXPECT_EQ(bench.value("gpu/states", "nvlink.active", "gpu15/link17"), kMissing);
+  EXPECT_EQ(bench.coverage().reason, "there was no room for all values of so many GPUs");
+}
+
 TEST(Gpu, CountsNoCriticalErrorsThatTheDriverWouldNotReport) {
   GpuBench bench("gpus 2\nutilization 30\n1.watch 3\n");
   EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu1"), 30);
