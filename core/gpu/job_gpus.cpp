@@ -125,14 +125,22 @@ std::vector<std::string> values_of(std::string_view environment, std::string_vie
   return values;
 }
 
+/// "GPU-1a2b" of "MIG-GPU-1a2b/7/0", as Slurm names a part of that GPU.
+std::string_view whole_gpu(std::string_view word) {
+  constexpr std::string_view kPart = "MIG-";
+  if (word.starts_with("MIG-GPU-")) word = word.substr(kPart.size(), word.find('/') - kPart.size());
+  return word;
+}
+
 /// The list as CUDA and ROCr read it: up to the first word that names no GPU. No value if it names parts of GPUs
-/// ("MIG-...", or "0.1" of Level Zero).
+/// without these ("MIG-1a2b", or "0.1" of Level Zero).
 /// `may_count`: numbers count from the node's first GPU; in a job of Slurm's they may count from the job's own.
 /// https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
 std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuIdentity> gpus, bool may_count) {
   std::set<int> indices;
-  for (const std::string& word : split_names(list)) {
-    if (word.starts_with("MIG-") || word.find('.') != std::string::npos) return std::nullopt;
+  for (const std::string& each : split_names(list)) {
+    const std::string_view word = whole_gpu(each);
+    if (word.starts_with("MIG-") || word.find('.') != std::string_view::npos) return std::nullopt;
     const auto number = parse_int(word);
     if (number && !may_count) return std::nullopt;
     const auto named = std::find_if(gpus.begin(), gpus.end(), [&](const GpuIdentity& gpu) {
@@ -157,7 +165,8 @@ ContainerGpus gpus_of_container(std::string_view environment, std::span<const Gp
   for (const std::string& list : values_of(environment, variable)) {
     if (list.empty() || list == "all" || list == "none" || list == "void") continue;
     const auto named = visible(list, gpus, true);
-    if (named && named->size() < split_names(list).size()) return {};
+    const bool parts = list.find("MIG-") != std::string::npos;  // several may be of one GPU
+    if (!parts && named && named->size() < split_names(list).size()) return {};
     found.counts_own = true;
     if (named) found.indices.insert(named->begin(), named->end());
   }

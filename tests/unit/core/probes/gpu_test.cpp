@@ -439,6 +439,9 @@ TEST(JobGpus, AreNoneWhereSlurmNumbersThePartsOfThem) {
   const std::string slurm = std::string("SLURM_JOB_ID=4711") + '\0' + "SLURM_STEP_GPUS=3";
   EXPECT_EQ(of_environment(slurm, "CUDA_VISIBLE_DEVICES=0").indices, (std::set<int>{3}));
   EXPECT_TRUE(of_environment(slurm, "CUDA_VISIBLE_DEVICES=MIG-1aaa").indices.empty()) << "it may be a neighbour's";
+  const JobGpus divided = of_environment(slurm, "CUDA_VISIBLE_DEVICES=MIG-GPU-2aaa/7/0,MIG-GPU-2aaa/8/0");
+  EXPECT_EQ(divided.indices, (std::set<int>{2})) << "the GPU of these parts";
+  EXPECT_EQ(divided.allocated_by, "CUDA_VISIBLE_DEVICES");
 }
 
 TEST(JobGpus, AreThoseThatTheDevicesCgroupLetsItOpen) {
