@@ -231,7 +231,7 @@ class Driver {
       fast += SteadyClock::now() - before;
       add_slow(gpu, answer);
     });
-    // What matters less comes last: there may be no room for it.
+    // Values that matter less come last: there may be no room for them.
     for_each(indices, answer, [&](Gpu& gpu) {
       add_processes(gpu, answer);
       add_regions(gpu, answer);
