@@ -46,14 +46,17 @@ class DriverGpuProbe final : public Probe {
     if (text.empty() && hung_) text = std::string(driver_.words.text) + " did not answer for a part of the time";
     if (text.empty() && job_gpus_.indices.empty()) {
       text = job_gpus_.allocated_by.empty()
-                 ? "none was measured: neither Slurm nor the devices cgroup assigns a GPU of this node to the job"
+                 ? "none was measured: neither Slurm nor the devices cgroup assigns a whole GPU of this node to the job"
                  : "none was measured: " + job_gpus_.allocated_by + " names no GPU of this node";
     }
     std::string asleep;
+    std::string silent;
     for (const auto& [number, gpu] : gpus_) {
       if (gpu.asleep) asleep += (asleep.empty() ? "gpu" : ", gpu") + number;
+      if (gpu.silent) silent += (silent.empty() ? "gpu" : ", gpu") + number;
     }
     if (!asleep.empty()) text += (text.empty() ? "" : "; ") + ("asleep and not woken: " + asleep);
+    if (!silent.empty()) text += (text.empty() ? "" : "; ") + ("without any value for a part of the time: " + silent);
     return text;
   }
 
@@ -84,6 +87,8 @@ class DriverGpuProbe final : public Probe {
   struct GpuState {
     Snapshot facts;
     bool asleep = false;
+    bool spoke = false;   // it had values
+    bool silent = false;  // and then none: it is being reset, or is lost
   };
 
   [[nodiscard]] std::string number_of(const GpuIdentity& gpu) const {
@@ -150,21 +155,29 @@ class DriverGpuProbe final : public Probe {
       return;
     }
     if (head != "fact" && head != "asleep") {
-      if (const auto gpu = gpus_.find(head); gpu != gpus_.end()) gpu->second.asleep = false;
+      if (GpuState* gpu = state_of(head)) {
+        gpu->asleep = false;
+        gpu->silent = gpu->silent || (gpu->spoke && line.empty());
+        gpu->spoke = gpu->spoke || !line.empty();
+      }
       rows_.take("gpu", head, "job", line);
       return;
     }
-    const std::string_view number = cut_word(line);
-    auto gpu = gpus_.find(number);
-    if (gpu == gpus_.end()) {
-      if (gpus_.size() == GpuRequest::kMostGpus) return;
-      gpu = gpus_.emplace(std::string(number), GpuState()).first;
-    }
-    gpu->second.asleep = head == "asleep";
+    GpuState* gpu = state_of(cut_word(line));
+    if (gpu == nullptr) return;
+    gpu->asleep = head == "asleep";
     const std::string_view key = cut_word(line);
     constexpr std::size_t kMostFacts = 16;
-    const bool whole = head == "fact" && line.size() > 1 && gpu->second.facts.size() < kMostFacts;
-    if (whole) gpu->second.facts.emplace_back(key, line.substr(1));
+    const bool whole = head == "fact" && line.size() > 1 && gpu->facts.size() < kMostFacts;
+    if (whole) gpu->facts.emplace_back(key, line.substr(1));
+  }
+
+  /// Null where there are more than any node has: a recording may hold anything.
+  GpuState* state_of(std::string_view number) {
+    const auto known = gpus_.find(number);
+    if (known != gpus_.end()) return &known->second;
+    if (gpus_.size() == GpuRequest::kMostGpus) return nullptr;
+    return &gpus_.emplace(std::string(number), GpuState()).first->second;
   }
 
   void take_process(std::string_view line) {

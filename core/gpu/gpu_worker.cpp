@@ -6,6 +6,7 @@
 #include <cctype>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -31,6 +32,9 @@ constexpr std::size_t kRoomForProcesses = kMostGpuProcesses * 32 / sizeof(nvml::
 constexpr unsigned kLongestText = 96;
 constexpr unsigned long long kNotAvailable = ~0ULL;
 constexpr std::int64_t kMega = 1'000'000;
+/// The rest of an answer is for events, which the driver reports only once, and for costs.
+constexpr std::size_t kRoomForValues = WorkerProcess::kLongestAnswer - 4096;
+constexpr std::string_view kOmitted = "omitted\n";
 
 struct ClockReason {
   std::uint64_t bit;
@@ -83,6 +87,7 @@ struct Gpu {
   nvml::Device device = nullptr;
   int index = 0;
   int lost = nvml::kSuccess;                                         // the result that reported it
+  bool watched = false;                                              // its errors are reported as events
   unsigned long long seen_process = 0;                               // time of the last sample of a process, us
   std::bitset<kRegions.size()> without_region = {};                  // known not to be counted
   std::array<unsigned long long, kSampled.size()> seen_sample = {};  // times of the last ones, us
@@ -90,13 +95,17 @@ struct Gpu {
   bool monitored = false;                                            // the first of them was taken
 };
 
-/// One line of an answer. A part of a line would be a wrong number: a word that does not fit is left out.
+/// One line of an answer. A part of a line would be a wrong number: one that does not fit is left out.
 class Line {
  public:
   Line(std::string& answer, std::string_view head) : answer_(answer), text_(head) {}
   ~Line() {
-    if (!any_ || answer_.size() + text_.size() + 1 > WorkerProcess::kLongestAnswer) return;
-    answer_.append(text_).append(1, '\n');
+    if (!any_) return;
+    if (answer_.size() + text_.size() + 1 <= kRoomForValues) {
+      answer_.append(text_).append(1, '\n');
+    } else if (!answer_.ends_with(kOmitted)) {
+      answer_.append(kOmitted);
+    }
   }
   Line(const Line&) = delete;
   Line& operator=(const Line&) = delete;
@@ -127,6 +136,13 @@ std::string sysfs_address(std::string address) {
   for (char& letter : address) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
   const std::size_t colon = address.find(':');
   return colon == std::string::npos || colon <= kDomain ? address : address.substr(colon - kDomain);
+}
+
+/// Whether a GPU is broken. A container may lack the device of one that is not: that is another result.
+bool is_broken(int result) {
+  constexpr std::array kBroken = {nvml::kInsufficientPower, nvml::kInterruptProblem, nvml::kGpuIsLost,
+                                  nvml::kResetRequired, nvml::kUnknown};
+  return std::find(kBroken.begin(), kBroken.end(), result) != kBroken.end();
 }
 
 /// The answers of one GPU: once it is lost, no more requests are sent. A call that is slow is left out of some
@@ -161,7 +177,8 @@ class Driver {
     if (library_.event_set_create(&events_) != nvml::kSuccess) events_ = nullptr;
   }
 
-  /// Opens the GPUs that are not open yet. Throws Unavailable if there is none, or none of them can be opened.
+  /// Opens the GPUs that are not open yet. Throws Unavailable if there is none, or none of them can be opened for
+  /// another reason than that it is broken.
   void open(std::string_view gpus) {
     unsigned count = 0;
     if (library_.count(&count) == nvml::kSuccess) count_ = std::min<std::size_t>(count, kMostGpus);
@@ -172,7 +189,8 @@ class Driver {
       if (index && *index >= 0)
         take(static_cast<int>(*index), std::string(word.substr(std::min(end + 1, word.size()))));
     }
-    if (any ? gpus_.empty() : count_ == 0) throw Unavailable("the NVIDIA driver shows no GPU to this user");
+    if (any ? gpus_.empty() && broken_.empty() : count_ == 0)
+      throw Unavailable("the NVIDIA driver shows no GPU to this user");
   }
 
   std::string facts() {
@@ -182,7 +200,14 @@ class Driver {
     if (library_.driver_version(version.data(), kLongestText) == nvml::kSuccess)
       answer = "driver " + clean(version.data()) + '\n';
     answer += "count " + std::to_string(count_) + '\n';
-    for (Gpu& gpu : gpus_) add_facts(gpu, answer);
+    for (const auto& [index, result] : broken_) add_lost(index, result, answer);
+    broken_.clear();
+    for (Gpu& gpu : gpus_) {
+      if (gpu.lost != nvml::kSuccess) continue;
+      add_facts(gpu, answer);
+      if (!gpu.watched) answer += "unwatched " + std::to_string(gpu.index) + '\n';
+      if (gpu.lost != nvml::kSuccess) add_lost(gpu.index, gpu.lost, answer);
+    }
     return answer;
   }
 
@@ -205,10 +230,13 @@ class Driver {
       add_fast(gpu, answer);
       fast += SteadyClock::now() - before;
       add_slow(gpu, answer);
-      add_regions(gpu, answer);
-      add_links(gpu, answer);
-      add_processes(gpu, answer);
     });
+    // Values that matter less come last: there may be no room for them.
+    for_each(indices, answer, [&](Gpu& gpu) {
+      add_processes(gpu, answer);
+      add_regions(gpu, answer);
+    });
+    for_each(indices, answer, [&](Gpu& gpu) { add_links(gpu, answer); });
     add_costs(answer, fast, SteadyClock::now() - begin);
     add_events(answer);
     add_slow_calls(answer);
@@ -222,9 +250,11 @@ class Driver {
     nvml::Device device = nullptr;
     const int result = address.empty() ? library_.device_by_index(static_cast<unsigned>(index), &device)
                                        : library_.device_by_address(address.c_str(), &device);
+    if (is_broken(result)) broken_[index] = result;
     if (result != nvml::kSuccess) return;
     gpus_.push_back({.device = device, .index = index});
-    if (events_ != nullptr) static_cast<void>(library_.register_events(device, nvml::kEventXid, events_));
+    gpus_.back().watched =
+        events_ != nullptr && library_.register_events(device, nvml::kEventXid, events_) == nvml::kSuccess;
     open_monitor(gpus_.back());
   }
 
@@ -247,10 +277,13 @@ class Driver {
       for (Gpu& gpu : gpus_) {
         if (!index || gpu.index != *index || gpu.lost != nvml::kSuccess) continue;
         act(gpu);
-        if (gpu.lost == nvml::kSuccess) continue;
-        answer += "lost " + std::to_string(gpu.index) + ' ' + std::to_string(gpu.lost) + '\n';
+        if (gpu.lost != nvml::kSuccess) add_lost(gpu.index, gpu.lost, answer);
       }
     }
+  }
+
+  static void add_lost(int index, int result, std::string& answer) {
+    answer += "lost " + std::to_string(index) + ' ' + std::to_string(result) + '\n';
   }
 
   void add_fact(std::string& answer, const Gpu& gpu, std::string_view key, const std::string& value) const {
@@ -459,7 +492,7 @@ class Driver {
       int active = 0;
       if (!asked(library_.link_state, link, &active)) break;  // the first that it does not have
       Line line(answer, std::to_string(gpu.index) + "/link" + std::to_string(link));
-      line.add("nvlink.active", active == 1 ? 1 : 0);
+      line.add("nvlink.active", active != 0 ? 1 : 0);  // a link that sleeps wakes for its next data
       unsigned long long count = 0;
       if (asked(library_.link_errors, link, nvml::kLinkReplay, &count)) line.add("nvlink.replays", count);
       if (asked(library_.link_errors, link, nvml::kLinkRecovery, &count)) line.add("nvlink.recoveries", count);
@@ -536,6 +569,7 @@ class Driver {
 
   NvmlLibrary library_;
   std::vector<Gpu> gpus_;
+  std::map<int, int> broken_;  // results with which GPUs could not be opened, until they are told
   std::size_t count_ = 0;
   nvml::EventSet events_ = nullptr;
   CallPaces paces_;

@@ -9,17 +9,19 @@ namespace reveal {
 
 /// Work of a WorkerProcess. Requests and the lines of their answers:
 ///   open GPU...\nLIBRARY      "none WHY", or "driver VERSION", "count GPUS" and facts of each GPU that is open, "fact
-///                             INDEX KEY VALUE"; GPU is INDEX=ADDRESS, or INDEX where the address is not known
+///                             INDEX KEY VALUE", and "unwatched INDEX" if the driver reports no events of it; GPU is
+///                             INDEX=ADDRESS, or INDEX where the address is not known
 ///   fast INDEX...             "fast", then "INDEX METRIC VALUE METRIC VALUE ..." and "xid INDEX NUMBER"
 ///   slow INDEX...             "slow", then the same, "INDEX/linkN METRIC VALUE ...", the same with
-///                             INDEX/REGION, and "process PID INDEX METRIC VALUE ..."
+///                             INDEX/REGION, and "process PID INDEX METRIC VALUE ..."; "omitted" where there was no
+///                             room for lines
 ///                             The first "slow": "cost NAME MICROSECONDS" of the values that "fast" has (each_second),
 ///                             of all, and of each call at its slowest. Once for each: "slow_call CALL", which from now
 ///                             on is left out of some answers
 ///   end                       "ended": no handle of the driver is open any more
 /// Only the GPUs that were named are opened, read and watched; "open" may name more later. Only "fast" reports events.
-/// "lost INDEX RESULT": it does not answer any more, and is not read again. Values that the driver does not support for
-/// a GPU are in no line.
+/// "lost INDEX RESULT": it does not answer any more, and is not read again; in an answer to "open": it could not be
+/// opened. Values that the driver does not support for a GPU are in no line.
 [[nodiscard]] std::string query_gpus(const std::string& root, std::string_view request);
 
 }  // namespace reveal

@@ -22,6 +22,8 @@ constexpr std::array<std::string_view, 3> kOfRocm = {"ROCR_VISIBLE_DEVICES", "HI
                                                      "CUDA_VISIBLE_DEVICES"};
 // https://oneapi-src.github.io/level-zero-spec/level-zero/latest/core/PROG.html#affinity-mask
 constexpr std::array<std::string_view, 1> kOfLevelZero = {"ZE_AFFINITY_MASK"};
+// https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html
+constexpr std::string_view kOfContainer = "NVIDIA_VISIBLE_DEVICES";
 constexpr std::array<std::string_view, 2> kOfSlurm = {"SLURM_STEP_GPUS", "SLURM_JOB_GPUS"};
 constexpr std::string_view kSlurm = "slurm";
 constexpr std::size_t kMostEnvironments = 256;  // that are looked at
@@ -74,7 +76,7 @@ bool is_read(std::string_view variable) {
         std::span<const std::string_view>(kOfSlurm)}) {
     if (std::find(names.begin(), names.end(), variable) != names.end()) return true;
   }
-  return false;
+  return variable == kOfContainer;
 }
 
 /// "NAME=value" lines of the variables above, as the job's processes have them: each step and each task may have GPUs
@@ -123,14 +125,22 @@ std::vector<std::string> values_of(std::string_view environment, std::string_vie
   return values;
 }
 
+/// "GPU-1a2b" of "MIG-GPU-1a2b/7/0", as Slurm names a part of that GPU.
+std::string_view whole_gpu(std::string_view word) {
+  constexpr std::string_view kPart = "MIG-";
+  if (word.starts_with("MIG-GPU-")) word = word.substr(kPart.size(), word.find('/') - kPart.size());
+  return word;
+}
+
 /// The list as CUDA and ROCr read it: up to the first word that names no GPU. No value if it names parts of GPUs
-/// ("MIG-...", or "0.1" of Level Zero).
+/// without these ("MIG-1a2b", or "0.1" of Level Zero).
 /// `may_count`: numbers count from the node's first GPU; in a job of Slurm's they may count from the job's own.
 /// https://docs.nvidia.com/cuda/cuda-c-programming-guide/#cuda-environment-variables
 std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuIdentity> gpus, bool may_count) {
   std::set<int> indices;
-  for (const std::string& word : split_names(list)) {
-    if (word.starts_with("MIG-") || word.find('.') != std::string::npos) return std::nullopt;
+  for (const std::string& each : split_names(list)) {
+    const std::string_view word = whole_gpu(each);
+    if (word.starts_with("MIG-") || word.find('.') != std::string_view::npos) return std::nullopt;
     const auto number = parse_int(word);
     if (number && !may_count) return std::nullopt;
     const auto named = std::find_if(gpus.begin(), gpus.end(), [&](const GpuIdentity& gpu) {
@@ -142,9 +152,41 @@ std::optional<std::set<int>> visible(std::string_view list, std::span<const GpuI
   return indices;
 }
 
+/// The GPUs of a container. Its programs count them, or the parts of GPUs that it has, from the first of these.
+struct ContainerGpus {
+  bool counts_own = false;
+  std::set<int> indices;
+};
+/// None where the container has all GPUs, or names others than the collector sees: then both are in it, and count
+/// alike.
+ContainerGpus gpus_of_container(std::string_view environment, std::span<const GpuIdentity> gpus,
+                                std::string_view variable) {
+  ContainerGpus found;
+  for (const std::string& list : values_of(environment, variable)) {
+    if (list.empty() || list == "all" || list == "none" || list == "void") continue;
+    const auto named = visible(list, gpus, true);
+    const bool parts = list.find("MIG-") != std::string::npos;  // several may be of one GPU
+    if (!parts && named && named->size() < split_names(list).size()) return {};
+    found.counts_own = true;
+    if (named) found.indices.insert(named->begin(), named->end());
+  }
+  return found;
+}
+
+/// Where a GPU is divided by MIG, Slurm numbers the parts: the number of one may be that of another whole GPU, of a
+/// neighbour's.
+bool has_parts(std::string_view environment, const GpuMaker& maker) {
+  for (const std::string_view name : maker.visible) {
+    for (const std::string& list : values_of(environment, name)) {
+      if (list.find("MIG-") != std::string::npos) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
-constexpr GpuMaker kNvidiaGpus{.device = "c 195:", .visible = kOfCuda};
+constexpr GpuMaker kNvidiaGpus{.device = "c 195:", .visible = kOfCuda, .container = kOfContainer};
 constexpr GpuMaker kAmdGpus{.device = "c 226:", .visible = kOfRocm, .first_minor = 128};
 constexpr GpuMaker kIntelGpus{.device = "c 226:", .visible = kOfLevelZero, .first_minor = 128};
 
@@ -155,7 +197,9 @@ JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity>
   if (job == nullptr) return all;
   const std::string environment = environment_of(fs, *job);
   const bool slurm = has_line(environment, kSlurm);
+  const bool parts = has_parts(environment, maker);
   for (const std::string_view name : kOfSlurm) {
+    if (parts) break;
     JobGpus found{{}, "Slurm"};
     for (const std::string& list : values_of(environment, name)) {
       found.indices.merge(with_minors(gpus, minors_of_slurm(gpus, parse_cpu_list(list), maker.first_minor)));
@@ -168,12 +212,18 @@ JobGpus gpus_of_job(KernelTree& fs, const Job* job, std::span<const GpuIdentity>
   }
   // Open files are no allocation: a library opens all GPUs that it may.
   const JobGpus by_files{with_minors(gpus, std::vector<int>(opened.begin(), opened.end())), ""};
-  const JobGpus otherwise = slurm ? JobGpus{} : !by_files.indices.empty() ? by_files : all;
+  const ContainerGpus container =
+      slurm || maker.container.empty() ? ContainerGpus{} : gpus_of_container(environment, gpus, maker.container);
+  const JobGpus of_container{container.indices, std::string(maker.container)};
+  const JobGpus otherwise = slurm                        ? JobGpus{}
+                            : !container.indices.empty() ? of_container
+                            : !by_files.indices.empty()  ? by_files
+                                                         : all;
   for (const std::string_view name : maker.visible) {
     JobGpus found{{}, std::string(name)};
     const std::vector<std::string> lists = values_of(environment, name);
     for (const std::string& list : lists) {
-      auto indices = visible(list, gpus, !slurm && !divided);
+      auto indices = visible(list, gpus, !slurm && !divided && !container.counts_own);
       if (!indices) return otherwise;
       found.indices.merge(*indices);
     }

@@ -30,6 +30,7 @@ struct GpuMaker {
   std::string_view device;                    // in the list of a devices cgroup: "c 195:"
   std::span<const std::string_view> visible;  // variables; the first that is set counts
   int first_minor = 0;                        // smaller numbers of Slurm's count the device files
+  std::string_view container = {};            // variable in which an engine names the GPUs of a container
 };
 extern const GpuMaker kNvidiaGpus;
 extern const GpuMaker kAmdGpus;

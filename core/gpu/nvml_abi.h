@@ -18,11 +18,14 @@ enum Result : int {
   kNotSupported = 3,
   kNoPermission = 4,
   kInsufficientSize = 7,
+  kInsufficientPower = 8,
   kDriverNotLoaded = 9,
   kTimeout = 10,
+  kInterruptProblem = 11,
   kGpuIsLost = 15,
   kResetRequired = 16,
   kVersionMismatch = 18,
+  kUnknown = 999,
 };
 
 enum ClockType : int { kClockSm = 1, kClockMemory = 2 };

@@ -143,6 +143,22 @@ constexpr FamilyTable kFamilies[] = {
 };
 constexpr std::size_t kFirstSlow = 10;  // place of "gpu/temperatures" among the families
 
+/// Why a GPU is lost, as the library reports it.
+std::string words_of_loss(std::int64_t result) {
+  switch (result) {
+    case nvml::kResetRequired:
+      return "it needs a reset";
+    case nvml::kGpuIsLost:
+      return "it has fallen off the bus";
+    case nvml::kInsufficientPower:
+      return "its power supply is not connected properly";
+    case nvml::kUnknown:
+      return "the driver reports an unknown error";
+    default:
+      return "the driver reports error " + std::to_string(result);
+  }
+}
+
 class GpuProbe final : public Probe {
  public:
   explicit GpuProbe(const ProbeContext& context)
@@ -189,11 +205,18 @@ class GpuProbe final : public Probe {
     if (!opened_ && text.empty()) text = "the NVIDIA library has not answered yet";
     if (opened_ && text.empty() && job_gpus_.indices.empty()) {
       text = job_gpus_.allocated_by.empty()
-                 ? "none was measured: neither Slurm nor the devices cgroup assigns a GPU of this node to the job"
+                 ? "none was measured: neither Slurm nor the devices cgroup assigns a whole GPU of this node to the job"
                  : "none was measured: " + job_gpus_.allocated_by + " names no GPU of this node";
     }
     if (!slow_calls_.empty()) text += (text.empty() ? "" : "; ") + slow_calls_words();
     if (asleep_ > 0) text += (text.empty() ? "" : "; ") + std::to_string(asleep_) + " GPUs sleep and were not woken";
+    if (omitted_) text += (text.empty() ? "" : "; ") + std::string("there was no room for all values of so many GPUs");
+    std::string unwatched;
+    for (const auto& [index, gpu] : gpus_) {
+      if (gpu.watched || !job_gpus_.indices.contains(index)) continue;
+      unwatched += (unwatched.empty() ? "gpu" : ", gpu") + std::to_string(index);
+    }
+    if (!unwatched.empty()) text += (text.empty() ? "" : "; ") + ("the driver does not report Xids of " + unwatched);
     return text;
   }
 
@@ -219,6 +242,8 @@ class GpuProbe final : public Probe {
     GpuIdentity identity;
     Snapshot facts;
     std::int64_t xids = 0;
+    bool opened = true;
+    bool watched = true;  // the driver reports its Xids
     bool lost = false;
   };
 
@@ -243,6 +268,8 @@ class GpuProbe final : public Probe {
         count_ = static_cast<int>(std::clamp<std::int64_t>(parse_int(cut_word(line)).value_or(0), 0, kMostIndex));
       }
       if (what == "fact") take_fact(line, seen);
+      if (what == "unwatched") take_unwatched(line);
+      if (what == "lost") take_unopened(line);
     }
     opened_ = count_ > 0 || !gpus_.empty();
     follow_job();
@@ -287,6 +314,35 @@ class GpuProbe final : public Probe {
     for (const auto& [file, name] : {std::pair{"/numa_node", "numa_node"}, std::pair{"/local_cpulist", "local_cpus"}}) {
       if (std::string text = context_.fs.word(folder + file); !text.empty()) gpu.facts.emplace_back(name, text);
     }
+  }
+
+  void take_unwatched(std::string_view line) {
+    const auto index = parse_int(cut_word(line));
+    const auto found = index ? gpus_.find(static_cast<int>(*index)) : gpus_.end();
+    if (found != gpus_.end()) found->second.watched = false;
+  }
+
+  /// A GPU that was broken before the job could use it.
+  void take_unopened(std::string_view line) {
+    const auto index = parse_int(cut_word(line));
+    const auto result = parse_int(cut_word(line));
+    if (!index || *index < 0 || *index > kMostIndex || !result) return;
+    const int number = static_cast<int>(*index);
+    GpuState& gpu = gpus_[number];
+    if (gpu.lost) return;  // told before
+    gpu.identity.index = number;
+    gpu.opened = false;
+    gpu.lost = true;
+    const auto known = std::find_if(identities_.begin(), identities_.end(),
+                                    [number](const GpuIdentity& one) { return one.index == number; });
+    if (known != identities_.end() && !known->address.empty() && gpu.facts.empty()) {
+      gpu.identity = *known;
+      gpu.facts = {{"address", known->address}};
+    }
+    const std::string name = "gpu" + std::to_string(number);
+    const std::string why = words_of_loss(*result);
+    gap_ += (gap_.empty() ? "" : "; ") + name + " could not be opened: " + why;
+    context_.sink.event(name, "gpu_lost", why + "; it could not be opened");
   }
 
   // The driver's text in /proc identifies the GPUs before any is opened; without it they are counted.
@@ -365,6 +421,10 @@ class GpuProbe final : public Probe {
       take_event(head, line);
       return;
     }
+    if (head == "omitted") {
+      omitted_ = true;
+      return;
+    }
     if (head == "cost" || head == "slow_call") {
       take_cost(head, line);
       return;
@@ -407,8 +467,7 @@ class GpuProbe final : public Probe {
     }
     found->second.lost = true;
     gap_ += (gap_.empty() ? "" : "; ") + name + " was lost while the job ran: there is no data of it after that";
-    const bool reset = parse_int(cut_word(line)) == nvml::kResetRequired;
-    context_.sink.event(name, "gpu_lost", reset ? "it needs a reset" : "it has fallen off the bus");
+    context_.sink.event(name, "gpu_lost", words_of_loss(parse_int(cut_word(line)).value_or(nvml::kGpuIsLost)));
   }
 
   void take_events(std::string_view answer) {
@@ -422,7 +481,8 @@ class GpuProbe final : public Probe {
   // The driver reports each Xid once, so they are counted here, and from the beginning; its own counters are older.
   void count_xids() {
     for (const auto& [index, gpu] : gpus_) {
-      if (job_gpus_.indices.contains(index)) rows_.set("gpu", std::to_string(index), "job", kXid, gpu.xids, 0);
+      if (gpu.opened && gpu.watched && job_gpus_.indices.contains(index))
+        rows_.set("gpu", std::to_string(index), "job", kXid, gpu.xids, 0);
     }
   }
 
@@ -465,6 +525,7 @@ class GpuProbe final : public Probe {
   std::int64_t follow_period_ = kFollowPeriod;
   bool opened_ = false;
   bool closed_ = false;
+  bool omitted_ = false;  // values, for lack of room in an answer
 };
 
 std::unique_ptr<Probe> open_gpu(const ProbeContext& context) {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "core/kernel_text/kernel_words.h"
+#include "core/kernel_text/physical_first.h"
 #include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/text.h"
 
@@ -202,7 +203,9 @@ std::string query_ports(const std::string& root, std::string_view request) {
   const bool all = request == kAskAll;
   std::string text;
   std::set<std::string> there;
-  for (const std::string& device : fs.list(kFolder)) {
+  std::vector<std::string> devices = fs.list(kFolder);
+  if (devices.size() > kMostPorts) devices = physical_first(fs, std::move(devices), kFolder, "/device/physfn");
+  for (const std::string& device : devices) {
     const std::string parent = std::string(kFolder) + '/' + device + "/ports/";
     for (const std::string& port : fs.list(parent)) {
       if (there.size() == kMostPorts) break;
@@ -238,6 +241,7 @@ class InfinibandProbe final : public Probe {
     }
     if (ports == 0) throw Unavailable("this host has no InfiniBand or RoCE adapter (/sys/class/infiniband)");
     child_.need();
+    ports_of_node_ = ports;
     for (std::size_t i = 0; i < families_.size(); ++i) {
       families_[i] =
           i == errors ? &context.sink.add_family(kFamilies[i], error_period_) : &context.family(kFamilies[i]);
@@ -259,8 +263,13 @@ class InfinibandProbe final : public Probe {
 
   [[nodiscard]] std::string caveat() const override {
     if (hangs_) return "an adapter does not answer";
-    if (saturated_.empty()) return "";
-    return saturated_ + " has reached its maximum value and no longer counts (reset: perfquery -R)";
+    std::string text;
+    if (ports_of_node_ > kMostPorts) {
+      text = "only " + std::to_string(kMostPorts) + " of " + std::to_string(ports_of_node_) + " ports are measured";
+    }
+    if (saturated_.empty()) return text;
+    return text + (text.empty() ? "" : "; ") + saturated_ +
+           " has reached its maximum value and no longer counts (reset: perfquery -R)";
   }
 
  private:
@@ -348,6 +357,7 @@ class InfinibandProbe final : public Probe {
   std::map<std::string, Port, std::less<>> ports_;
   std::map<std::string, std::int32_t> transport_channels_;  // by name and port
   std::int64_t next_errors_ns_ = 0;
+  std::size_t ports_of_node_ = 0;
   bool got_errors_ = false;
   bool hangs_ = false;
   std::string saturated_;

@@ -14,6 +14,7 @@
 #include "core/kernel_text/ethtool.h"
 #include "core/kernel_text/kernel_words.h"
 #include "core/kernel_text/link_list.h"
+#include "core/kernel_text/physical_first.h"
 #include "core/probes/namespace_answer.h"
 #include "core/sampler/asked_child.h"
 #include "hdf5schema/basics/clocks.h"
@@ -228,7 +229,7 @@ class LinkWatch {
       const std::string folder = std::string(kFolder) + '/' + name;
       return fs_.list(folder + "/device").empty() && fs_.list(folder + "/bonding").empty();
     });
-    return names;
+    return names.size() > kMostInterfaces ? physical_first(fs_, std::move(names), kFolder, "/device/physfn") : names;
   }
 
   Values values_of_sysfs(const std::string& name) {

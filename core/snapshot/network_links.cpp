@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "core/kernel_text/physical_first.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/cpu_mask.h"
 #include "hdf5schema/basics/text.h"
@@ -10,6 +11,8 @@
 namespace reveal {
 namespace {
 
+constexpr std::string_view kInterfaces = "/sys/class/net";
+constexpr std::string_view kRdmaDevices = "/sys/class/infiniband";
 constexpr std::size_t kMostInterfaces = 32;
 constexpr std::size_t kMostPorts = 64;
 
@@ -85,9 +88,16 @@ std::string interface_of(KernelTree& fs, const std::string& device, const std::s
 Snapshot network_links(KernelTree& fs) {
   Snapshot facts;
   std::size_t interfaces = 0;
-  for (const std::string& name : fs.list("/sys/class/net")) {
+  std::vector<std::string> names = fs.list(kInterfaces);
+  if (names.size() > kMostInterfaces) {  // a host of containers
+    names = physical_first(fs, std::move(names), kInterfaces, "/device/physfn");
+    std::stable_partition(names.begin(), names.end(), [&](const std::string& name) {
+      return !fs.list(std::string(kInterfaces) + '/' + name + "/device").empty();
+    });
+  }
+  for (const std::string& name : names) {
     if (name == "lo" || ++interfaces > kMostInterfaces) continue;
-    const std::string folder = "/sys/class/net/" + name;
+    const std::string folder = std::string(kInterfaces) + '/' + name;
     const auto receiving = masks_of(fs, folder + "/queues", "rx-", "/rps_cpus");
     const auto sending = masks_of(fs, folder + "/queues", "tx-", "/xps_cpus");
     facts.emplace_back("net." + name + ".rps_cpus", steering_of(receiving));
@@ -105,8 +115,12 @@ Snapshot network_links(KernelTree& fs) {
 Snapshot rdma_ports(KernelTree& fs) {
   Snapshot facts;
   std::size_t ports = 0;
-  for (const std::string& device : fs.list("/sys/class/infiniband")) {
-    const std::string folder = "/sys/class/infiniband/" + device;
+  std::vector<std::string> devices = fs.list(kRdmaDevices);
+  if (devices.size() > kMostPorts) {
+    devices = physical_first(fs, std::move(devices), kRdmaDevices, "/device/physfn");
+  }
+  for (const std::string& device : devices) {
+    const std::string folder = std::string(kRdmaDevices) + '/' + device;
     facts.emplace_back("rdma." + device + ".numa_node", numa_node_of(fs, folder + "/device"));
     facts.emplace_back("rdma." + device + ".type", fs.word(folder + "/hca_type"));  // "MT4129"
     facts.emplace_back("rdma." + device + ".firmware", fs.word(folder + "/fw_ver"));

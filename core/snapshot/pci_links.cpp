@@ -4,6 +4,7 @@
 #include <array>
 
 #include "core/kernel_text/kernel_words.h"
+#include "core/kernel_text/physical_first.h"
 #include "core/snapshot/interrupts.h"
 #include "core/snapshot/snapshot.h"
 #include "hdf5schema/basics/text.h"
@@ -109,12 +110,15 @@ void add_link(KernelTree& fs, const std::string& address, const std::string& fol
 Snapshot pci_links(KernelTree& fs) {
   Snapshot facts;
   std::size_t devices = 0;
-  for (const std::string& address : fs.list("/sys/bus/pci/devices")) {
-    const std::string folder = "/sys/bus/pci/devices/" + address;
+  constexpr std::string_view kDevices = "/sys/bus/pci/devices";
+  std::vector<std::string> adapters = fs.list(kDevices);
+  std::erase_if(adapters, [&](const std::string& address) {
+    return class_of(fs, std::string(kDevices) + '/' + address).empty();
+  });
+  for (const std::string& address : physical_first(fs, std::move(adapters), kDevices, "/physfn")) {
+    const std::string folder = std::string(kDevices) + '/' + address;
     const std::string_view kind = class_of(fs, folder);
-    if (kind.empty() || sleeps(fs.word(folder + "/power/runtime_status")) ||
-        fs.word(folder + "/max_link_width").empty())
-      continue;
+    if (sleeps(fs.word(folder + "/power/runtime_status")) || fs.word(folder + "/max_link_width").empty()) continue;
     if (++devices > kMostDevices) break;
     facts.emplace_back("pci." + address + ".class", kind);
     facts.emplace_back("pci." + address + ".device", pci_device_name(fs, address));

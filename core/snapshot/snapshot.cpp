@@ -71,7 +71,7 @@ constexpr std::array kClockFacts = {
 };
 
 // Exact names only: a pattern would let tokens through.
-constexpr std::array<std::string_view, 62> kEnvironment = {"OMP_NUM_THREADS",
+constexpr std::array<std::string_view, 63> kEnvironment = {"OMP_NUM_THREADS",
                                                            "OMP_PROC_BIND",
                                                            "OMP_PLACES",
                                                            "OMP_WAIT_POLICY",
@@ -85,6 +85,7 @@ constexpr std::array<std::string_view, 62> kEnvironment = {"OMP_NUM_THREADS",
                                                            "NUMEXPR_NUM_THREADS",
                                                            "MALLOC_ARENA_MAX",
                                                            "CUDA_VISIBLE_DEVICES",
+                                                           "NVIDIA_VISIBLE_DEVICES",
                                                            "ROCR_VISIBLE_DEVICES",
                                                            "HIP_VISIBLE_DEVICES",
                                                            "ZE_AFFINITY_MASK",

@@ -92,16 +92,22 @@ std::vector<double> through_network(const RuleContext& context, std::string_view
     for (double& value : moved) value = std::isnan(value) ? 0 : value;
     return moved;
   };
-  for (const std::size_t channel : context.channels(of_interface)) {
-    const std::string& instance = context.telemetry.channels[channel].instance;
-    if (instance.substr(instance.rfind('/') + 1) != "lo") ways[instance] = moved_by(channel);
+  for (const std::size_t channel : channels_that_lead_out(context, of_interface)) {
+    ways[context.telemetry.channels[channel].instance] = moved_by(channel);
   }
   for (const std::size_t channel : context.channels(of_port)) {
     const std::string& port = context.telemetry.channels[channel].instance;  // "mlx5_0:1"
-    const std::vector<double> moved = moved_by(channel);
+    std::vector<double> moved = moved_by(channel);
     std::string key = "rdma." + port;
     std::replace(key.begin(), key.end(), ':', '.');
     const std::string interface = context.snapshot_value(key + ".interface");
+    if (!interface.empty() && !ways.contains(interface)) {
+      // That of a bond: its members have a part of these bytes.
+      for (const std::size_t bond : context.channels(of_interface, interface)) {
+        const std::vector<double> counted = moved_by(bond);
+        for (std::size_t t = 0; t < moved.size(); ++t) moved[t] = std::max(0.0, moved[t] - counted[t]);
+      }
+    }
     std::vector<double>& way = ways[interface.empty() ? port : interface];
     way.resize(moved.size(), 0);
     for (std::size_t t = 0; t < moved.size(); ++t) way[t] = std::max(way[t], moved[t]);

@@ -17,6 +17,7 @@ RdmaPort with_key(const RuleContext& context, const std::string& key) {
   port.link_layer = context.snapshot_value("rdma." + key + ".link_layer");
   port.interface = context.snapshot_value("rdma." + key + ".interface");
   port.rate = link_rate_of(context.snapshot_value("rdma." + key + ".rate"));
+  port.mlx_tools = has_mlx_tools(port.device, context.snapshot_value("rdma." + port.device + ".type"));
   return port;
 }
 

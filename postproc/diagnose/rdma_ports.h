@@ -15,6 +15,11 @@ struct LinkRate {
 };
 [[nodiscard]] LinkRate link_rate_of(std::string_view text);
 
+/// Whether the tools of NVIDIA's (Mellanox) adapters are for this one. `type`: "MT4129"; "" if unknown.
+[[nodiscard]] inline bool has_mlx_tools(std::string_view device, std::string_view type) {
+  return type.starts_with("MT") || device.starts_with("mlx");
+}
+
 struct RdmaPort {
   std::string key;   // "mlx5_0.1", of its facts
   std::string name;  // "mlx5_0:1", as its channels, NCCL and UCX call it
@@ -23,12 +28,14 @@ struct RdmaPort {
   std::string link_layer;  // "InfiniBand", "Ethernet"
   std::string interface;   // "ib0"; "" if unknown
   LinkRate rate;           // at the start
+  bool mlx_tools = false;
 
   [[nodiscard]] bool is_ethernet() const { return link_layer == "Ethernet"; }
   /// Returns values for remedies.
   [[nodiscard]] JobValues values() const {
     JobValues values{{"device", device}, {"port", number}, {"interface", interface}};
     if (!is_ethernet()) values["infiniband"] = "yes";
+    if (mlx_tools) values["mlx"] = "yes";
     return values;
   }
 };

@@ -41,10 +41,25 @@ MetricSeries channel_rate(const RuleContext& context, std::size_t channel, doubl
   return signal;
 }
 
+std::vector<std::size_t> channels_that_lead_out(const RuleContext& context, std::string_view metric) {
+  const auto instance = [&](std::size_t channel) { return context.telemetry.channels[channel].instance; };
+  // The facts are those of the node's own interfaces; in another namespace, one of the same name is another one.
+  const auto is_elsewhere = [&](std::size_t channel) { return instance(channel).find('/') != std::string::npos; };
+  const auto is_device = [&](std::size_t channel) {
+    return !is_elsewhere(channel) &&
+           !context.snapshot_value(interface_fact_key(instance(channel), "numa_node")).empty();
+  };
+  std::vector<std::size_t> channels = context.channels(metric);
+  std::erase_if(channels, [&](std::size_t channel) { return interface_name(instance(channel)) == "lo"; });
+  if (std::any_of(channels.begin(), channels.end(), is_device)) {
+    std::erase_if(channels, [&](std::size_t channel) { return !is_elsewhere(channel) && !is_device(channel); });
+  }
+  return channels;
+}
+
 std::optional<MetricSeries> traffic_of_interfaces(const RuleContext& context, std::string_view metric) {
   std::optional<MetricSeries> sum;
-  for (const std::size_t channel : context.channels(metric)) {
-    if (interface_name(context.telemetry.channels[channel].instance) == "lo") continue;
+  for (const std::size_t channel : channels_that_lead_out(context, metric)) {
     const MetricSeries one = channel_rate(context, channel, 1, "bytes/s");
     for (std::size_t t = 0; t < one.values.size(); ++t) {
       if (std::isnan(one.values[t])) continue;

@@ -23,8 +23,10 @@ struct MetricSeries {
 /// One channel of a counter per second.
 [[nodiscard]] MetricSeries channel_rate(const RuleContext& context, std::size_t channel, double scale,
                                         std::string_view unit);
-/// Bytes per second of net.rx_bytes or net.tx_bytes through all interfaces but the loopback: that never leaves the
-/// node. Nothing if not measured.
+/// Channels of a metric of interfaces by which data leave the node. The loopback is none; nor are bonds, bridges and
+/// VLANs where some interface has hardware of its own: they count what the interfaces below them count.
+[[nodiscard]] std::vector<std::size_t> channels_that_lead_out(const RuleContext& context, std::string_view metric);
+/// Bytes per second of net.rx_bytes or net.tx_bytes through these interfaces. Nothing if not measured.
 [[nodiscard]] std::optional<MetricSeries> traffic_of_interfaces(const RuleContext& context, std::string_view metric);
 /// Sum of a gauge's channels.
 [[nodiscard]] std::optional<MetricSeries> level(const RuleContext& context, std::string_view metric,

@@ -10,6 +10,8 @@
 //   crash 0*3,1*60               the process dies in the fourth second
 //   log /tmp/calls               start and end of use are noted there
 //   opened /tmp/opened           the number of each GPU that is opened
+//   1.open !15                   opening this one fails with result 15
+//   watch 3                      registering for events fails with result 3
 //   wait_lost 2                  so many waits for an event end with a lost GPU
 //
 // Compiled with NVML_DOUBLE_OLD it lacks the calls that came with later versions.
@@ -203,6 +205,8 @@ int nvmlDeviceGetCount_v2(unsigned* count) {
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
   self().enter();
   if (index >= static_cast<unsigned>(gpus())) return kInvalid;
+  const Answer opening = self().ask("open", static_cast<int>(index));
+  if (opening.result != kSuccess && opening.result != kNotSupported) return opening.result;
   *device = device_of(static_cast<int>(index));
   if (const std::string file = self().text("opened"); !file.empty())
     std::ofstream(file, std::ios::app) << index << '\n';
@@ -317,8 +321,9 @@ int nvmlEventSetCreate(EventSet* set) {
   *set = reinterpret_cast<EventSet>(handles);
   return kSuccess;
 }
-int nvmlDeviceRegisterEvents(Device, unsigned long long, EventSet) {
-  return kSuccess;
+int nvmlDeviceRegisterEvents(Device device, unsigned long long, EventSet) {
+  const std::string watch = self().text("watch", number_of(device));
+  return watch.empty() ? kSuccess : std::atoi(watch.c_str());
 }
 // Each "xid" of the file once.
 int nvmlEventSetWait_v2(EventSet, EventData* event, unsigned) {

@@ -18,6 +18,8 @@ bool ever_set(const RuleContext& context, std::string_view metric, const std::st
   return std::any_of(series.begin(), series.end(), [](double value) { return value >= 1; });
 }
 
+constexpr std::string_view kUncorrected = "gpu.ecc_uncorrected";
+
 struct MemoryState {
   std::string_view metric;
   std::string_view words;
@@ -31,13 +33,30 @@ constexpr std::array kMemoryStates = {
     MemoryState{"gpu.retired_pages_pending", "has a bad page of memory that is retired when the GPU is reset",
                 Severity::notice}};
 
+/// The job's GPUs whose memory errors are known. The driver reports them of GPUs that are divided by MIG, too, which
+/// have no use as a whole.
+std::vector<std::string> gpus_with_memory(const RuleContext& context) {
+  std::vector<std::string> gpus;
+  const auto add = [&](std::string_view metric) {
+    for (const std::size_t channel : context.channels(metric)) {
+      const std::string& gpu = context.telemetry.channels[channel].instance;
+      const bool fresh = std::find(gpus.begin(), gpus.end(), gpu) == gpus.end();
+      if (fresh && is_gpu_of_job(context.begin, context.end, gpu)) gpus.push_back(gpu);
+    }
+  };
+  add(kUncorrected);
+  for (const MemoryState& state : kMemoryStates) add(state.metric);
+  if (gpus.empty())
+    throw Unavailable("not measured: memory errors of GPUs (no ECC, or the driver does not report them)");
+  return gpus;
+}
+
 std::vector<Finding> check_memory(const RuleContext& context) {
-  const std::vector<std::string> gpus = gpus_measured(context);
+  const std::vector<std::string> gpus = gpus_with_memory(context);
   std::vector<Finding> findings;
   std::map<std::string, EventCount> uncorrected;
-  bool known = !context.channels("gpu.ecc_uncorrected").empty();
-  if (known) {
-    for (const EventCount& count : counted_events(context, "gpu.ecc_uncorrected")) {
+  if (!context.channels(kUncorrected).empty()) {
+    for (const EventCount& count : counted_events(context, kUncorrected)) {
       uncorrected.emplace(context.telemetry.channels[count.channel].instance, count);
     }
   }
@@ -57,7 +76,6 @@ std::vector<Finding> check_memory(const RuleContext& context) {
       continue;
     }
     for (const MemoryState& state : kMemoryStates) {
-      known = known || !gpu_series(context, state.metric, gpu).empty();
       if (!ever_set(context, state.metric, gpu)) continue;
       const bool failed = state.severity >= Severity::warning;
       Finding finding = gpu_finding(context, gpu, failed ? bad_for_jobs(context) : JobValues{});
@@ -71,7 +89,6 @@ std::vector<Finding> check_memory(const RuleContext& context) {
       break;
     }
   }
-  if (!known) throw Unavailable("not measured: memory errors of GPUs (no ECC, or the driver does not report them)");
   return findings;
 }
 

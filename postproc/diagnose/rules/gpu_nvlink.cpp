@@ -59,6 +59,7 @@ std::vector<Finding> check_links(const RuleContext& context) {
   const auto up = links_up(all);
   std::vector<Finding> findings;
   for (const auto& [gpu, count] : up) {
+    if (is_divided(context, gpu)) continue;  // its parts exchange nothing with other GPUs
     std::vector<std::string> down;
     std::vector<std::string> never_up;
     const int expected = links_of_kind(context, up, gpu);
@@ -121,7 +122,7 @@ const RegisteredRule kNvlink{{
     .kind = FindingKind::audit,
     .subsystem = Subsystem::gpu,
     .order = 14,
-    .look_alikes = "a board without NVLink or with fewer links,a link that came up again",
+    .look_alikes = "a board without NVLink or with fewer links,a link that came up again,divided GPUs (MIG)",
     .proof = Proof::test_double,
     .checks_node = true,
     .thresholds = {{"min_errors", 10, "errors", "errors of one link from which it is reported"}},

@@ -19,6 +19,12 @@ double most_of(std::span<const double> series) {
   return most;
 }
 
+/// It could not be used any more, for a reason that is the finding of another rule.
+bool was_lost(const RuleContext& context, const std::string& gpu) {
+  return std::any_of(context.events.begin(), context.events.end(),
+                     [&gpu](const Event& event) { return event.object == gpu && event.code == "gpu_lost"; });
+}
+
 bool is_unused(const RuleContext& context, const std::string& gpu) {
   const auto use = gpu_series(context, "gpu.utilization", gpu);
   const double memory = most_of(gpu_series(context, "gpu.memory_used", gpu));
@@ -34,12 +40,14 @@ std::vector<Finding> check_unused(const RuleContext& context) {
   for (const std::string& gpu : gpus_measured(context)) {
     if (gpu_fact(context, gpu, "allocated_by").empty()) continue;
     ++asked_for;
-    if (is_divided(context, gpu) || std::isnan(mean_of(gpu_series(context, "gpu.utilization", gpu)))) continue;
+    if (is_divided(context, gpu) || was_lost(context, gpu) ||
+        std::isnan(mean_of(gpu_series(context, "gpu.utilization", gpu))))
+      continue;
     ++measured;
     if (is_unused(context, gpu)) unused.push_back(gpu);
   }
   if (asked_for == 0) throw Unavailable("the job's GPUs are not known (no Slurm, no CUDA_VISIBLE_DEVICES)");
-  if (measured == 0) throw Unavailable("not measured: gpu.utilization of divided GPUs (MIG)");
+  if (measured == 0) throw Unavailable("not measured: gpu.utilization of divided (MIG) or lost GPUs");
   if (unused.empty()) return {};
   // A step that ended while its allocation remained: nothing ran at all.
   const auto cpu = rate(context, "job.cpu_time", 1e-9, "cpus");
@@ -86,7 +94,7 @@ const RegisteredRule kUnused{{
     .states = Stated::fact,
     .subsystem = Subsystem::gpu,
     .order = 96,
-    .look_alikes = "gpu.starved_input,a step that ended while its allocation remained,divided GPUs (MIG)",
+    .look_alikes = "gpu.starved_input,gpu.xid,a step that ended while its allocation remained,divided GPUs (MIG)",
     .proof = Proof::test_double,
     .thresholds = {{"max_use", 1, "percent", "mean utilisation below which a GPU counts as unused"},
                    {"max_peak", 10, "percent", "highest utilisation below which a GPU counts as unused"},

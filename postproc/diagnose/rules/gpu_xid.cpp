@@ -33,6 +33,7 @@ constexpr std::array kXids = {
     Xid{43, XidSource::application, "the driver stopped a process after an error of its own"},
     Xid{45, XidSource::ended, "the driver cleaned up after a process that was killed or failed"},
     Xid{48, XidSource::hardware, "memory error that could not be corrected"},
+    Xid{62, XidSource::hardware, "a controller within the GPU stopped"},
     Xid{63, XidSource::repaired, "a page or row of memory was taken out of use"},
     Xid{64, XidSource::hardware, "a page or row of memory could not be taken out of use"},
     Xid{74, XidSource::hardware, "NVLink error"},
@@ -42,6 +43,8 @@ constexpr std::array kXids = {
     Xid{95, XidSource::hardware, "memory error that was not contained"},
     Xid{119, XidSource::hardware, "the GPU's system processor did not answer"},
     Xid{120, XidSource::hardware, "the GPU's system processor failed"},
+    Xid{137, XidSource::application, "a kernel used memory of another GPU that is not its own"},
+    Xid{140, XidSource::hardware, "memory error from which the driver could not recover"},
 };
 
 Xid xid_of(int number) {
@@ -49,15 +52,21 @@ Xid xid_of(int number) {
   return known == kXids.end() ? Xid{number, XidSource::unknown, "look it up in the driver's catalogue"} : *known;
 }
 
-/// Returns the number of the error that the driver reported for a GPU; 0 where its event was left out.
-int reported_xid(const RuleContext& context, const std::string& gpu) {
-  int worst = 0;
+/// The errors that the driver reported for a GPU, by their numbers: one fault is often followed by an error of each
+/// process that used the GPU.
+struct ReportedXids {
+  int worst = 0;  // 0 where the events were left out
+  bool alike = true;
+};
+ReportedXids reported_xids(const RuleContext& context, const std::string& gpu) {
+  ReportedXids reported;
   for (const Event& event : context.events) {
     if (event.object != gpu || event.code != "xid") continue;
     const int number = static_cast<int>(parse_int(event.text.substr(0, event.text.find(' '))).value_or(0));
-    if (worst == 0 || xid_of(number).source > xid_of(worst).source) worst = number;
+    reported.alike = reported.alike && (reported.worst == 0 || number == reported.worst);
+    if (reported.worst == 0 || xid_of(number).source > xid_of(reported.worst).source) reported.worst = number;
   }
-  return worst;
+  return reported;
 }
 
 /// Errors that the driver reported for one GPU: counted, or as events where the job ended with the error.
@@ -83,16 +92,29 @@ std::map<std::string, ReportedErrors> reported_errors(const RuleContext& context
   return all;
 }
 
+/// "it needs a reset" of "it needs a reset; it could not be opened (2 before it left out)".
+std::string_view reason_of_loss(std::string_view text) {
+  text = text.substr(0, text.find_first_of(";("));
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  if (text.empty()) return "it did not answer any more";
+  return text == "it has fallen off the bus" ? "it fell off the bus" : text;
+}
+
 Finding lost_gpu(const RuleContext& context, const std::string& gpu, const ReportedErrors& reported, const Xid& xid) {
   Finding finding = gpu_finding(context, gpu, bad_for_jobs(context, {{"gpu_error", "yes"}}));
-  finding.severity = Severity::critical;
-  finding.impact.how = "not known: the work on the GPU at that time has failed";
+  const bool unopened = reported.lost.find("could not be opened") != std::string::npos;
+  const std::string_view why = reason_of_loss(reported.lost);
+  // An error without a name may be that of the driver, or of a container, instead of the GPU's.
+  const bool broken = xid.number > 0 || !why.starts_with("the driver reports");
+  finding.severity = broken ? Severity::critical : Severity::warning;
+  if (!broken) finding.confidence = Confidence::likely;
+  finding.impact.how =
+      unopened ? "not known: the job could not use this GPU" : "not known: the work on the GPU at that time has failed";
   finding.evidence.push_back(fact(context, "gpu.xid", gpu, "total", reported.total, 0, "count"));
   finding.evidence.back().detectors = {Method::driver_event};
-  finding.sentence =
-      fmt::format("The driver lost {} on {} while the job ran: {}{}.", gpu_name(context, gpu), context.telemetry.node,
-                  reported.lost.starts_with("it needs a reset") ? "it needs a reset" : "it fell off the bus",
-                  xid.number > 0 ? fmt::format(" (Xid {})", xid.number) : "");
+  finding.sentence = fmt::format("The driver {} {} on {}{}: {}{}.", unopened ? "could not open" : "lost",
+                                 gpu_name(context, gpu), context.telemetry.node, unopened ? "" : " while the job ran",
+                                 why, xid.number > 0 ? fmt::format(" (Xid {})", xid.number) : "");
   finding.runner_up = {"", "an error of the program: the driver could still reach the GPU then"};
   return finding;
 }
@@ -100,7 +122,8 @@ Finding lost_gpu(const RuleContext& context, const std::string& gpu, const Repor
 std::vector<Finding> check_xid(const RuleContext& context) {
   std::vector<Finding> findings;
   for (const auto& [gpu, reported] : reported_errors(context)) {
-    const Xid xid = xid_of(reported_xid(context, gpu));
+    const ReportedXids numbers = reported_xids(context, gpu);
+    const Xid xid = xid_of(numbers.worst);
     if (!reported.lost.empty()) {
       findings.push_back(lost_gpu(context, gpu, reported, xid));
       continue;
@@ -121,11 +144,12 @@ std::vector<Finding> check_xid(const RuleContext& context) {
                                                 : fact(context, "gpu.xid", gpu, "total", reported.total, 0, "count"));
     finding.evidence.back().observed = reported.total;
     finding.evidence.back().detectors = {Method::driver_event};
-    finding.sentence =
-        fmt::format("The driver reported {} of {} on {} while the job ran{}: {}.",
-                    counted(reported.total, hardware ? "critical error" : "error"), gpu_name(context, gpu),
-                    context.telemetry.node, xid.number > 0 ? fmt::format(", Xid {}", xid.number) : "",
-                    xid.number > 0 ? xid.words : "the kernel log has its number");
+    finding.sentence = fmt::format(
+        "The driver reported {} of {} on {} while the job ran{}: {}.",
+        counted(reported.total, hardware && numbers.alike ? "critical error" : "error"), gpu_name(context, gpu),
+        context.telemetry.node,
+        xid.number > 0 ? fmt::format("{} {}", numbers.alike ? ", Xid" : ", the worst of them Xid", xid.number) : "",
+        xid.number > 0 ? xid.words : "the kernel log has its number");
     if (application) finding.runner_up = {"", "a broken GPU: this number usually follows an error of the program"};
     if (ended) finding.runner_up = {"mem.oom_killed", "the end of the process has a cause of its own, as a time limit"};
     if (hardware) finding.runner_up = {"", "an error of the program: such errors have other numbers"};
@@ -143,7 +167,7 @@ const RegisteredRule kXid{{
     .states = Stated::fact,
     .subsystem = Subsystem::gpu,
     .order = 11,
-    .look_alikes = "an error of the program (Xid 13; 31; 43),a process that was killed (Xid 45),memory that was "
+    .look_alikes = "an error of the program (Xid 13; 31; 43; 137),a process that was killed (Xid 45),memory that was "
                    "replaced (Xid 63; 92)",
     .proof = Proof::test_double,
     .user_remedy = {{"compute-sanitizer   # finds the access; much slower", "program_error"},

@@ -108,8 +108,9 @@ const RegisteredRule kRule{{
     .thresholds = {{"min_errors", 10, "errors", "least errors of one kind; one failure or retraining is enough"},
                    {"min_per_hour", 10, "/h", "least errors per hour, in addition"}},
     .user_remedy = {{"#SBATCH --exclude={nodes}   # until the cable is replaced", "job"}},
-    .admin_remedy = {"mlxlink -d {device} -p {port} -c -m   # errors, and the state of the cable's module; mstlink of "
-                     "mstflint does the same",
+    .admin_remedy = {{"mlxlink -d {device} -p {port} -c -m   # errors, and the state of the cable's module; mstlink of "
+                      "mstflint does the same",
+                      "mlx"},
                      {"ibqueryerrors   # which ports of the fabric count errors, also at the far end", "infiniband"},
                      {"ethtool -S {interface} | grep -iE 'phy|symbol|crc'   # error counters of the card",
                       "!infiniband"},

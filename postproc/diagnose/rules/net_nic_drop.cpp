@@ -139,7 +139,7 @@ std::vector<Excursion> intervals(const RuleContext& context, const MetricSeries&
 }
 
 std::vector<Finding> check(const RuleContext& context) {
-  const auto channels = context.channels("net.rx_dropped");
+  const auto channels = channels_that_lead_out(context, "net.rx_dropped");
   if (channels.empty()) throw Unavailable("not measured: net.rx_dropped");
   std::vector<Finding> findings;
   for (const std::size_t channel : channels) {

@@ -164,7 +164,13 @@ std::vector<JobFinding> check_job(const JobRuleContext& context, const Effective
   const std::string& first = finding.instances.front();
   const std::size_t colon = first.find(':');
   if (colon == std::string::npos) return {finding};
-  return {{finding, {{"device", first.substr(0, colon)}, {"port", first.substr(colon + 1)}}}};
+  const std::string device = first.substr(0, colon);
+  JobValues values{{"device", device}, {"port", first.substr(colon + 1)}};
+  const bool mlx = std::any_of(context.nodes.begin(), context.nodes.end(), [&](const NodeProfile* node) {
+    return has_mlx_tools(device, fact_in(node->facts, "rdma." + device + ".type").value_or(""));
+  });
+  if (mlx || has_mlx_tools(device, "")) values["mlx"] = "yes";
+  return {{finding, values}};
 }
 
 const RegisteredJobRule kRule(
@@ -184,8 +190,9 @@ const RegisteredJobRule kRule(
         .checks_node = true,
         .user_remedy = {{"#SBATCH --exclude={nodes}   # until the link is repaired", "job"},
                         "ibstat | grep -E \"^CA|Rate|State\"   # on {node} and on another node"},
-        .admin_remedy = {"mlxlink -d {device} -p {port}   # the link's best state, and the reason for its present one; "
-                         "mstlink of mstflint does the same",
+        .admin_remedy = {{"mlxlink -d {device} -p {port}   # the link's best state, and the reason for its present "
+                          "one; mstlink of mstflint does the same",
+                          "mlx"},
                          {"scontrol update nodename={nodes} state=drain reason=fabric   # changes the state in Slurm: "
                           "no new job starts there",
                           "job"},

@@ -196,6 +196,21 @@ TEST(AmdGpu, FollowsGpusThatComeAndGo) {
   EXPECT_TRUE(until(55));
 }
 
+TEST(AmdGpu, StatesWhichGpuGaveNoValuesAnyMore) {
+  const TestHost host;
+  gpu(host, 128, kFirst, "97");
+  gpu(host, 129, kSecond, "12");
+  ProbeBench bench(host, "amd_gpu");
+  EXPECT_EQ(bench.answered("gpu/amd_utilization", "gpu.utilization", "gpu0"), 97);
+  EXPECT_EQ(bench.coverage().reason, "");
+  for (const char* file : {"/gpu_busy_percent", "/mem_busy_percent", "/mem_info_vram_used", "/gpu_metrics",
+                           "/hwmon/hwmon4/power1_average", "/hwmon/hwmon4/freq1_input", "/hwmon/hwmon4/freq2_input"})
+    host.write(kFirst + file, "");  // as with ENODEV
+  EXPECT_TRUE(sample_until(bench, [&] {
+    return bench.coverage().reason == "without any value for a part of the time: gpu0";
+  })) << bench.coverage().reason;
+}
+
 TEST(AmdGpu, IsAbsentWithoutADeviceOfTheDriver) {
   const TestHost host;
   device(host, 128, "0000:01:00.0", "nvidia");

@@ -138,6 +138,12 @@ TEST(Gpu, GoesOnWhileAGpuComesAndGoes) {
   EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu2"), kMissing);
 }
 
+TEST(Gpu, TakesALinkThatSleepsForUp) {
+  GpuBench bench("gpus 1\nutilization 3\nlink0 2\nlink1 0\n");
+  EXPECT_EQ(bench.answered("gpu/states", "nvlink.active", "gpu0/link0"), 1);
+  EXPECT_EQ(bench.value("gpu/states", "nvlink.active", "gpu0/link1"), 0);
+}
+
 TEST(Gpu, TellsWhoTheGpusAre) {
   const GpuBench bench(kTwoGpus);
   EXPECT_EQ(bench.fact("gpu.driver"), "550.54.15");
@@ -249,11 +255,45 @@ TEST(Gpu, StatesWhichGpuWasLost) {
   EXPECT_EQ(bench.value("gpu/utilization", "gpu.utilization", "gpu1"), kMissing);
 }
 
+TEST(Gpu, StatesWhichGpusCouldNotBeOpened) {
+  GpuBench bench("gpus 3\nutilization 97\n1.open !15\n2.open !4\n");
+  const std::string reason = "gpu1 could not be opened: it has fallen off the bus";  // a container may lack the device
+  EXPECT_TRUE(bench.until([&] { return bench.coverage().reason == reason; })) << bench.coverage().reason;
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 97);
+  EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu0"), 0);
+  EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu1"), kMissing) << "nothing was watched there";
+  GpuBench alone("gpus 1\nutilization 97\nopen !16\n");
+  EXPECT_TRUE(alone.until([&] { return alone.coverage().reason == "gpu0 could not be opened: it needs a reset"; }))
+      << alone.coverage().reason;
+  EXPECT_EQ(alone.coverage().state, Coverage::State::ok);
+}
+
 TEST(Gpu, CountsCriticalErrorsOnce) {
   GpuBench bench("gpus 1\nutilization 30\n0.xid 79\n");
   EXPECT_TRUE(bench.until([&] { return bench.value("gpu/xids", "gpu.xid", "gpu0") == 1; }));
   for (int i = 0; i < 20; ++i) bench.sample();
   EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu0"), 1);
+}
+
+TEST(Gpu, LosesNoEventAndLinksFirstWhereAnAnswerHasNoRoomForAll) {
+  std::string text = "gpus 16\nutilization 30\ntemperature 61\n15.xid 79\n";
+  for (int link = 0; link < 18; ++link) {
+    text += "link" + std::to_string(link) + " 1\nlink_errors" + std::to_string(link) + " 123456789012\n";
+  }
+  GpuBench bench(text);
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/xids", "gpu.xid", "gpu15") == 1; }));
+  EXPECT_EQ(bench.answered("gpu/temperatures", "gpu.temperature", "gpu15"), 61);
+  EXPECT_EQ(bench.answered("gpu/states", "nvlink.active", "gpu0/link17"), 1);
+  EXPECT_EQ(bench.value("gpu/states", "nvlink.active", "gpu15/link17"), kMissing);
+  EXPECT_EQ(bench.coverage().reason, "there was no room for all values of so many GPUs");
+}
+
+TEST(Gpu, CountsNoCriticalErrorsThatTheDriverWouldNotReport) {
+  GpuBench bench("gpus 2\nutilization 30\n1.watch 3\n");
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu1"), 30);
+  EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu0"), 0);
+  EXPECT_EQ(bench.value("gpu/xids", "gpu.xid", "gpu1"), kMissing);
+  EXPECT_EQ(bench.coverage().reason, "the driver does not report Xids of gpu1");
 }
 
 TEST(Gpu, TellsCriticalErrorsBehindALostGpu) {
@@ -380,6 +420,28 @@ TEST(JobGpus, AreNoneOfASlurmJobThatNamesNone) {
   EXPECT_TRUE(of_environment("SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=0").indices.empty())
       << "it may count from the job's own";
   EXPECT_EQ(of_environment("SLURM_JOB_ID=4711", "CUDA_VISIBLE_DEVICES=GPU-2").indices, (std::set<int>{2}));
+}
+
+TEST(JobGpus, AreThoseOfTheContainerWhoseProgramsCountFromItsFirst) {
+  const JobGpus named = of_environment("NVIDIA_VISIBLE_DEVICES=GPU-2aaa,GPU-3aaa", "CUDA_VISIBLE_DEVICES=0");
+  EXPECT_EQ(named.indices, (std::set<int>{2, 3}));
+  EXPECT_EQ(named.allocated_by, "NVIDIA_VISIBLE_DEVICES");
+  EXPECT_EQ(of_environment("NVIDIA_VISIBLE_DEVICES=2,3").indices, (std::set<int>{2, 3}));
+  EXPECT_EQ(of_environment("NVIDIA_VISIBLE_DEVICES=2,3", "CUDA_VISIBLE_DEVICES=GPU-3").indices, (std::set<int>{3}));
+  EXPECT_EQ(of_environment("NVIDIA_VISIBLE_DEVICES=all", "CUDA_VISIBLE_DEVICES=0").indices, (std::set<int>{0}));
+  EXPECT_EQ(of_environment("NVIDIA_VISIBLE_DEVICES=6,7", "CUDA_VISIBLE_DEVICES=0").indices, (std::set<int>{0}))
+      << "the collector is in the container, too";
+  EXPECT_EQ(of_environment("NVIDIA_VISIBLE_DEVICES=MIG-1aaa", "CUDA_VISIBLE_DEVICES=0").allocated_by, "")
+      << "the number of a part";
+}
+
+TEST(JobGpus, AreNoneWhereSlurmNumbersThePartsOfThem) {
+  const std::string slurm = std::string("SLURM_JOB_ID=4711") + '\0' + "SLURM_STEP_GPUS=3";
+  EXPECT_EQ(of_environment(slurm, "CUDA_VISIBLE_DEVICES=0").indices, (std::set<int>{3}));
+  EXPECT_TRUE(of_environment(slurm, "CUDA_VISIBLE_DEVICES=MIG-1aaa").indices.empty()) << "it may be a neighbour's";
+  const JobGpus divided = of_environment(slurm, "CUDA_VISIBLE_DEVICES=MIG-GPU-2aaa/7/0,MIG-GPU-2aaa/8/0");
+  EXPECT_EQ(divided.indices, (std::set<int>{2})) << "the GPU of these parts";
+  EXPECT_EQ(divided.allocated_by, "CUDA_VISIBLE_DEVICES");
 }
 
 TEST(JobGpus, AreThoseThatTheDevicesCgroupLetsItOpen) {

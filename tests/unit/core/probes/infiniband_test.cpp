@@ -126,6 +126,18 @@ TEST(Infiniband, SeesCountersThatADriverAddsLater) {
   EXPECT_EQ(bench.answered("network/ib_waiting", "ib.xmit_wait", "mlx5_0:1"), 7);
 }
 
+TEST(Infiniband, MeasuresCardsBeforeTheirVirtualFunctions) {
+  const TestHost host;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "mlx5_" + std::to_string(i);
+    counter(host, name + ":1", "counters/port_rcv_data", std::to_string(100 + i));
+    if (i >= 2 && i < 39) host.write(kClass + name + "/device/physfn/vendor", "0x15b3\n");
+  }
+  ProbeBench bench(host, "infiniband");
+  EXPECT_EQ(bench.answered("network/ib_bytes", "ib.rcv_bytes", "mlx5_39:1"), 4 * 139) << "the 35th in the list";
+  EXPECT_EQ(bench.coverage().reason, "only 32 of 40 ports are measured");
+}
+
 TEST(Infiniband, TellsNoPieceOfAnAnswerThatIsTooLong) {
   const TestHost host;
   for (int device = 0; device < 30; ++device) {

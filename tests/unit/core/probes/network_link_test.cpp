@@ -39,6 +39,18 @@ TEST(NetworkLink, MeasuresSpeedAndPausesInBaseUnits) {
   EXPECT_EQ(bench.value("network/carrier", "net.carrier_down", "eth0"), 2);
 }
 
+TEST(NetworkLink, MeasuresCardsBeforeTheirVirtualFunctions) {
+  const TestHost host;
+  for (int i = 0; i < 40; ++i) {
+    const std::string name = "ens1f0v" + std::to_string(i);
+    interface(host, name, "100000");
+    host.write("/sys/class/net/" + name + "/device/physfn/vendor", "0x15b3\n");
+  }
+  interface(host, "ens2f0np0", "400000");
+  ProbeBench bench(host, "network_link");
+  EXPECT_EQ(bench.answered("network/speed", "net.speed", "ens2f0np0"), 400'000'000'000);
+}
+
 TEST(NetworkLink, KnowsTheNamesOfOtherDrivers) {
   const TestHost host;
   const auto frames = [&](const std::string& statistics) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "test_host.h"
 
 namespace reveal::tests::snapshot_test {
@@ -46,6 +48,16 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   EXPECT_EQ(value(nodes, "numa.node1.distance"), "21 10");
   EXPECT_EQ(value(nodes, "numa.node1.hugepages-2048kB"), "512");
   EXPECT_EQ(value(nodes, "numa.node1.hugepages-1048576kB"), "8");
+}
+
+TEST(NetworkLinks, AreThoseOfCardsFirstOnAHostOfContainers) {
+  const TestHost host;
+  for (int i = 0; i < 40; ++i) host.write("/sys/class/net/cali" + std::to_string(i) + "/speed", "10000\n");
+  host.write("/sys/class/net/eth0/speed", "100000\n");
+  host.write("/sys/class/net/eth0/device/vendor", "0x15b3\n");
+  KernelTree fs(host.root());
+  const Snapshot links = network_links(fs);
+  EXPECT_TRUE(std::any_of(links.begin(), links.end(), [](const auto& fact) { return fact.first == "net.eth0.speed"; }));
 }
 
 TEST(NetworkLinks, TellNoLongerListOfSendersThanAFactHasRoomFor) {
@@ -170,6 +182,23 @@ TEST(PciLinks, NameTheBridgesAboveADevice) {
   EXPECT_EQ(value_of(facts, "pci.0000:c5:00.0.bridges"), "0000:c0:01.1 0000:c1:00.0 0000:c2:08.0");
   EXPECT_EQ(value_of(facts, "pci.0000:00:03.0.class"), "network");
   EXPECT_EQ(value_of(facts, "pci.0000:00:03.0.bridges"), "") << "a virtual machine";
+}
+
+TEST(PciLinks, AreThoseOfCardsBeforeThoseOfTheirVirtualFunctions) {
+  const TestHost host;
+  const std::string devices = "/sys/bus/pci/devices/";
+  for (int i = 0; i < 70; ++i) {
+    const std::string address = "0000:01:0" + std::to_string(i / 8) + '.' + std::to_string(i % 8);
+    host.write(devices + address + "/class", "0x020000\n");
+    host.write(devices + address + "/max_link_width", "16\n");
+    host.write(devices + address + "/physfn/class", "0x020000\n");
+  }
+  host.write(devices + "0000:c1:00.0/class", "0x030200\n");
+  host.write(devices + "0000:c1:00.0/max_link_width", "16\n");
+  KernelTree fs(host.root());
+  const Snapshot facts = pci_links(fs);
+  EXPECT_EQ(value_of(facts, "pci.0000:c1:00.0.class"), "gpu");
+  EXPECT_EQ(value_of(facts, "pci.0000:01:00.0.class"), "network") << "where there is room";
 }
 
 TEST(PciLinks, LeaveAloneWhatSleepsAndWhatIsNoAdapter) {

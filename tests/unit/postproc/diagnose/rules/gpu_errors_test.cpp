@@ -24,6 +24,17 @@ TEST(RuleGpuEcc, IsCriticalWhereAnErrorWasNotCorrected) {
   EXPECT_NEAR(bad.node.second_of(found[0].intervals[0].begin_utc_ns), 100, 1);
 }
 
+TEST(RuleGpuEcc, KnowsTheErrorsOfAGpuThatIsDivided) {
+  R divided;
+  divided.begin = {{"gpu.gpu0.mig", "enabled"}, {"gpu.gpu0.address", "0000:81:00.0"}};
+  divided.counter("gpu.ecc_uncorrected", "gpu0", once_at(100, 2))
+      .counter("gpu.ecc_uncorrected", "gpu1", once_at(100, 2));
+  const auto found = divided.findings("gpu.ecc_remap");
+  ASSERT_EQ(found.size(), 1U) << "gpu1 is not the job's";
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"gpu0"});
+  EXPECT_NE(found[0].sentence.find("gpu0 (0000:81:00.0, divided by MIG)"), std::string::npos) << found[0].sentence;
+}
+
 TEST(RuleGpuEcc, AlarmsNobodyForARowThatWaitsForAReset) {
   GpuTraining pending;
   pending.set("gpu.remap_pending", R::always(1), 0);
@@ -69,14 +80,33 @@ TEST(RuleGpuXid, TellsABrokenGpuFromABrokenProgram) {
   EXPECT_EQ(with_xid("999")[0].severity, Severity::notice) << "nothing is known of it";
 }
 
+TEST(RuleGpuXid, DoesNotTakeWhatFollowsAFaultForMoreOfIt) {
+  GpuTraining bad;
+  for (const char* number : {"45", "48", "45", "45"})
+    bad.node.events.push_back({120'000'000'000, "gpu0", "xid", number});
+  const auto found = bad.findings("gpu.xid");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_EQ(
+      found[0].sentence,
+      "The driver reported 4 errors of gpu0 (0000:80:00.0) on n2 while the job ran, the worst of them Xid 48: memory "
+      "error that could not be corrected.");
+}
+
 bool excludes_a_node(const Finding& finding) {
   return std::any_of(finding.remedy.user.begin(), finding.remedy.user.end(),
                      [](const std::string& line) { return line.find("--exclude") != std::string::npos; });
 }
 
 TEST(RuleGpuXid, KeepsJobsAwayOnlyFromABrokenGpu) {
-  for (const auto& [number, broken] :
-       {std::pair{"79", true}, {"48", true}, {"63", false}, {"31", false}, {"999", false}}) {
+  for (const auto& [number, broken] : {std::pair{"79", true},
+                                       {"48", true},
+                                       {"62", true},
+                                       {"140", true},
+                                       {"63", false},
+                                       {"31", false},
+                                       {"137", false},
+                                       {"999", false}}) {
     GpuTraining training;
     training.set("gpu.xid", once_at(120, 1), 0);
     training.node.begin.emplace_back("env.SLURM_JOB_ID", "4711");
@@ -105,6 +135,23 @@ TEST(RuleGpuXid, NamesAGpuThatTheDriverLost) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::critical);
   EXPECT_NE(found[0].sentence.find("it fell off the bus"), std::string::npos) << found[0].sentence;
+}
+
+TEST(RuleGpuXid, NamesAGpuThatWasLostBeforeTheJob) {
+  GpuTraining lost;
+  lost.node.events.push_back({0, "gpu1", "gpu_lost", "it needs a reset; it could not be opened"});
+  const auto found = lost.findings("gpu.xid");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  EXPECT_EQ(found[0].sentence, "The driver could not open gpu1 (0000:81:00.0) on n2: it needs a reset.");
+  EXPECT_EQ(found[0].impact.how, "not known: the job could not use this GPU");
+  GpuTraining unknown;
+  unknown.node.events.push_back({0, "gpu1", "gpu_lost", "the driver reports an unknown error; it could not be opened"});
+  const auto other = unknown.findings("gpu.xid");
+  ASSERT_EQ(other.size(), 1U);
+  EXPECT_EQ(other[0].severity, Severity::warning);
+  EXPECT_EQ(other[0].sentence,
+            "The driver could not open gpu1 (0000:81:00.0) on n2: the driver reports an unknown error.");
 }
 
 TEST(RuleGpuXid, IsSilentWithoutOne) {
@@ -147,6 +194,12 @@ TEST(RuleGpuNvlink, IsSilentOnBoardsWithoutLinksAndWithAllOfThem) {
   single.node.gauge("nvlink.active", "gpu0/link0", R::always(0));
   EXPECT_TRUE(single.findings("gpu.nvlink_down").empty()) << "a board that does not use it";
   EXPECT_THROW(static_cast<void>(GpuTraining().findings("gpu.nvlink_down")), Unavailable);
+}
+
+TEST(RuleGpuNvlink, IsSilentOnAGpuThatIsDivided) {
+  GpuTraining divided = with_links({R::always(1), R::always(0)});
+  divided.fact("mig", "enabled", 1);
+  EXPECT_TRUE(divided.findings("gpu.nvlink_down").empty());
 }
 
 TEST(RuleGpuNvlink, ReportsErrorsOfALink) {

@@ -56,6 +56,22 @@ TEST(RuleGpuStarvedComm, CountsAPortAndItsInterfaceOnceAndTellsNvlinkFromTheFabr
   EXPECT_NE(inside.findings("gpu.starved_comm").at(0).sentence.find("went over NVLink"), std::string::npos);
 }
 
+TEST(RuleGpuStarvedComm, CountsTheBytesOfABondAndOfItsRdmaDeviceOnce) {
+  GpuTraining bonded = exchanging(100, 250, 1e9);  // over eth0; as much goes by RDMA
+  bonded.node.begin.emplace_back("net.eth0.numa_node", "0");
+  bonded.node.begin.emplace_back("rdma.mlx5_bond_0.1.interface", "bond0");
+  for (const char* metric : {"net.tx_bytes", "net.rx_bytes"}) {
+    bonded.node.counter(metric, "bond0", then(1e9, 10e6), "node");
+    bonded.node.counter(metric, "ns2/eth0", then(0.5e9, 10e6), "node");
+  }
+  for (const char* metric : {"ib.xmit_bytes", "ib.rcv_bytes"}) {
+    bonded.node.counter(metric, "mlx5_bond_0:1", then(2e9, 20e6), "node");
+  }
+  const auto found = bonded.findings("gpu.starved_comm");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].evidence.at(1).observed.value_or(0), 2.5e9, 0.1e9);
+}
+
 TEST(RuleGpuStarvedComm, IsSilentWithoutBurstsAndWhereCpusPrepareTheData) {
   EXPECT_TRUE(exchanging(100, 250, 10e6).findings("gpu.starved_comm").empty()) << "a phase of less power";
   GpuTraining preparing = exchanging(3, 100, 2e9);

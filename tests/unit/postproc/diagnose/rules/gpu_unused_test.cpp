@@ -48,6 +48,13 @@ TEST(RuleGpuUnused, IsSilentWhereNobodyAskedForTheGpuWhereNothingRanAndOnParts) 
   EXPECT_TRUE(starved.findings("gpu.allocated_unused").empty());
 }
 
+TEST(RuleGpuUnused, IsSilentOnAGpuThatWasLost) {
+  GpuTraining lost = with_idle_gpu(1);
+  lost.node.events.push_back({5'000'000'000, "gpu1", "gpu_lost", "it has fallen off the bus"});
+  EXPECT_TRUE(lost.findings("gpu.allocated_unused").empty());
+  EXPECT_EQ(lost.findings("gpu.xid").size(), 1U);
+}
+
 TEST(RuleGpuImbalance, NamesTheLeastAndTheMostLoaded) {
   GpuTraining uneven;
   uneven.set("gpu.utilization", GpuTraining::while_it_works(35, 1), 0);

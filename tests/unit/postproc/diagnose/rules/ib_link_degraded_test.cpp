@@ -117,6 +117,9 @@ TEST(RuleIbLinkDegraded, HoldsThePortsOfAJobsNodesAgainstEachOther) {
       << found[0].sentence;
   EXPECT_NE(found[0].sentence.find("mlx5_0:1 of n[1-2] is 100 Gb/sec (2X HDR)"), std::string::npos)
       << found[0].sentence;
+  const auto omni_path = among_nodes({{"rdma.hfi1_0.1.rate", {"n1"}, "25 Gb/sec (1X EDR)", "100 Gb/sec (4X EDR)"}});
+  ASSERT_EQ(omni_path.size(), 1U);
+  for (const std::string& line : omni_path[0].remedy.admin) EXPECT_FALSE(line.starts_with("mlxlink ")) << line;
 }
 
 TEST(RuleIbLinkDegraded, HoldsOnlyPortsOfOneKindAgainstEachOther) {

@@ -47,6 +47,18 @@ TEST(RuleIbLinkErrors, NamesThePortTheTimeAndTheErrors) {
   EXPECT_EQ(found[0].remedy.admin.at(0).substr(0, 28), "mlxlink -d mlx5_0 -p 1 -c -m");
 }
 
+TEST(RuleIbLinkErrors, NamesTheToolsOfAMakerOnlyForItsAdapters) {
+  const auto first_line = [](const std::string& device, const std::string& type) {
+    R node(600);
+    node.gauge("ib.link_downed", device + ":1", in_row(300, 1), "node");
+    node.begin = {{"rdma." + device + ".1.state", "ACTIVE"}, {"rdma." + device + ".type", type}};
+    node.end = node.begin;
+    return node.findings("ib.link_errors").at(0).remedy.admin.at(0);
+  };
+  EXPECT_TRUE(first_line("ibp24s0", "MT4129").starts_with("mlxlink -d ibp24s0 -p 1 "));
+  EXPECT_TRUE(first_line("hfi1_0", "").starts_with("ibqueryerrors ")) << "Omni-Path";
+}
+
 TEST(RuleIbLinkErrors, SaysWhereDamageThatCameFromFurtherUpWasDone) {
   const auto found = node_with({.remote = 500}).findings("ib.link_errors");
   ASSERT_EQ(found.size(), 1U);

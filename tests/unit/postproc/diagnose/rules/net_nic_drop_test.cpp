@@ -116,6 +116,19 @@ TEST(RuleNicDrop, KnowsTheRingOfACardInANamespaceOfItsOwn) {
   EXPECT_EQ(found[0].evidence.back().observed, 256);
 }
 
+TEST(RuleNicDrop, NamesTheCardAndNotTheBondAboveIt) {
+  R node;
+  node.begin = {{"net.eth0.numa_node", "0"}, {"net.eth1.numa_node", "0"}};
+  for (const char* name : {"bond0", "eth0", "eth1"}) {
+    const bool drops = std::string(name) != "eth1";
+    node.counter("net.rx_dropped", name, drops ? R::event(0, 300) : R::always(0), "node");
+    node.counter("net.rx_packets", name, R::always(20'000), "node");
+  }
+  const auto found = node.findings("net.nic_rx_drop");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"eth0"}) << "a bond has no ring";
+}
+
 TEST(RuleNicDrop, LeavesWhatACpusBacklogDroppedToOthers) {
   EXPECT_TRUE(of(R::event(0, 300), 20'000, {}, R::event(0, 320)).empty());
   EXPECT_EQ(of(R::event(0, 300), 20'000, {}, R::event(0, 20)).size(), 1U);
