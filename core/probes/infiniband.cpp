@@ -258,9 +258,13 @@ class InfinibandProbe final : public Probe {
   }
 
   [[nodiscard]] std::string caveat() const override {
-    if (hangs_) return "an adapter does not answer";
-    if (saturated_.empty()) return "";
-    return saturated_ + " has reached its maximum value and no longer counts (reset: perfquery -R)";
+    std::string text = child_.gaps();
+    const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+    if (hangs_) add("an adapter does not answer");
+    if (!saturated_.empty()) {
+      add(saturated_ + " has reached its maximum value and no longer counts (reset: perfquery -R)");
+    }
+    return text;
   }
 
  private:
