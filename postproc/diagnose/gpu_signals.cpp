@@ -94,7 +94,7 @@ std::vector<double> through_network(const RuleContext& context, std::string_view
   };
   for (const std::size_t channel : context.channels(of_interface)) {
     const std::string& instance = context.telemetry.channels[channel].instance;
-    if (instance.substr(instance.rfind('/') + 1) != "lo") ways[instance] = moved_by(channel);
+    if (leads_out_once(context, of_interface, instance)) ways[instance] = moved_by(channel);
   }
   for (const std::size_t channel : context.channels(of_port)) {
     const std::string& port = context.telemetry.channels[channel].instance;  // "mlx5_0:1"

@@ -6,6 +6,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/network_interface.h"
+#include "postproc/telemetry/snapshot_facts.h"
 
 namespace reveal {
 namespace {
@@ -41,10 +42,17 @@ MetricSeries channel_rate(const RuleContext& context, std::size_t channel, doubl
   return signal;
 }
 
+bool leads_out_once(const RuleContext& context, std::string_view metric, const std::string& instance) {
+  if (interface_name(instance) == "lo") return false;
+  const std::string cards = context.snapshot_value(interface_fact_key(instance, "cards"));
+  return !is_counted_at_cards(cards, [&](std::string_view card) { return !context.channels(metric, card).empty(); });
+}
+
 std::optional<MetricSeries> traffic_of_interfaces(const RuleContext& context, std::string_view metric) {
   std::optional<MetricSeries> sum;
   for (const std::size_t channel : context.channels(metric)) {
-    if (interface_name(context.telemetry.channels[channel].instance) == "lo") continue;
+    const std::string& instance = context.telemetry.channels[channel].instance;
+    if (!leads_out_once(context, metric, instance)) continue;
     const MetricSeries one = channel_rate(context, channel, 1, "bytes/s");
     for (std::size_t t = 0; t < one.values.size(); ++t) {
       if (std::isnan(one.values[t])) continue;

@@ -23,8 +23,10 @@ struct MetricSeries {
 /// One channel of a counter per second.
 [[nodiscard]] MetricSeries channel_rate(const RuleContext& context, std::size_t channel, double scale,
                                         std::string_view unit);
-/// Bytes per second of net.rx_bytes or net.tx_bytes through all interfaces but the loopback: that never leaves the
-/// node. Nothing if not measured.
+/// Whether the traffic of an interface belongs to a sum over interfaces: that of the loopback never leaves the node,
+/// and that of a bond, a VLAN or a bridge is counted at the cards below it. `instance` has the counter `metric`.
+[[nodiscard]] bool leads_out_once(const RuleContext& context, std::string_view metric, const std::string& instance);
+/// Bytes per second of net.rx_bytes or net.tx_bytes through all interfaces that do. Nothing if not measured.
 [[nodiscard]] std::optional<MetricSeries> traffic_of_interfaces(const RuleContext& context, std::string_view metric);
 /// Sum of a gauge's channels.
 [[nodiscard]] std::optional<MetricSeries> level(const RuleContext& context, std::string_view metric,
