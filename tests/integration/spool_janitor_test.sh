@@ -110,5 +110,15 @@ a_week_later
 bash "$janitor" spool conf >out 2>&1
 [ ! -d spool/106 ] || fail "the clock is right again: $(cat out)"
 
+# A file system that a user mounted in his folder is not looked at.
+if [ "$(id -u)" = 0 ] && mkdir -p spool/107/inner spool/108 && mount -t tmpfs tmpfs spool/107/inner 2>/dev/null; then
+  bash "$janitor" spool conf >out 2>&1
+  a_week_later
+  bash "$janitor" spool conf >out 2>&1 || fail "beside a mount: exit status $?"
+  grep -q 'a file system is mounted in ./107' out && [ -d spool/107 ] || fail "a mount in a folder: $(cat out)"
+  [ ! -d spool/108 ] || fail "a folder beside one with a mount stays: $(cat out)"
+  umount spool/107/inner
+fi
+
 bash "$janitor" "$work/nowhere" conf || fail "a node without a spool is none of its business"
 [ $failures -eq 0 ]
