@@ -96,7 +96,7 @@ void add_cards(KernelTree& fs, const std::string& name, int& looks, std::set<std
   }
 }
 
-/// What passes through the interface is counted at these, too: "eth0 eth1"; "" of a card.
+/// The traffic of the interface is counted at these, too: "eth0 eth1"; "" for a card.
 std::string cards_below(KernelTree& fs, const std::string& name) {
   int looks = 64;
   std::set<std::string> cards;

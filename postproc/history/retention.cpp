@@ -221,7 +221,7 @@ bool has_file(const Descriptor& folder, const char* name) {
   return ::fstatat(folder.get(), name, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/// Of times before this one, the clock was not set: reveal is younger.
+/// A clock with an earlier time was not set: reveal is younger.
 constexpr std::int64_t kClockIsSet = 1'577'836'800 * kSecond;
 
 std::int64_t recorded_end(const RunRecord& record) {

@@ -46,7 +46,7 @@ struct RetentionLimits {
 struct ClockFacts {
   std::int64_t now_utc_ns = 0;
   bool synchronised = true;               // as far as the kernel knows
-  std::int64_t file_system_ahead_ns = 0;  // of this clock; 0: not known
+  std::int64_t file_system_ahead_ns = 0;  // clock of the file system minus this one; 0: not known
 };
 /// Why the ages of the runs are not to be believed; "" if nothing contradicts the clock. A clock that is wrong must not
 /// delete all runs.
