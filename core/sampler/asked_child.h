@@ -63,15 +63,18 @@ class AskedChild : public WorkerProcess {
   [[nodiscard]] std::string_view answer() {
     if (!opening_.empty()) return current_ = std::exchange(opening_, {});
     const std::string_view text = WorkerProcess::answer();
-    if (!text.empty()) {
-      replay_waits_ = false;
-      if (std::exchange(silent_, false)) missing_ns_ += sink_.now() - lost_ns_;
-    }
+    if (!text.empty()) replay_waits_ = false;
+    end_silence(text);
     if (was_lost()) {
       note_loss();
     } else if (state() == State::lost) {
       restart_when_due();
     }
+    return text;
+  }
+  [[nodiscard]] std::string_view answer_within(std::chrono::milliseconds limit) noexcept {
+    const std::string_view text = WorkerProcess::answer_within(limit);
+    end_silence(text);
     return text;
   }
   /// True once after a restart, which answer() makes: the child knows nothing of earlier requests.
@@ -121,6 +124,10 @@ class AskedChild : public WorkerProcess {
   }
 
  private:
+  void end_silence(std::string_view answer) noexcept {
+    if (!answer.empty() && std::exchange(silent_, false)) missing_ns_ += sink_.now() - lost_ns_;
+  }
+
   void note_loss() {
     if (!std::exchange(silent_, true)) lost_ns_ = sink_.now();
     ended_ns_ = sink_.now();

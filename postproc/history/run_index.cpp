@@ -37,7 +37,7 @@ constexpr std::size_t kMostRoots = 200;
 constexpr std::size_t kLargestRoots = 1 << 20;
 constexpr std::int64_t kNewestOfKey = 200;  // runs with which a later one is compared
 constexpr std::int64_t kOldestOfKey = 10;
-constexpr std::int64_t kMostRuns = 50'000;
+constexpr std::int64_t kMostIndexedRuns = 50'000;
 
 /// The disk is full, or another program is in the index: it is as it was, and is not put aside for that.
 class IndexNotUsable final : public Error {
@@ -343,7 +343,7 @@ void RunIndex::make_smaller() {
   }
   Statement(database_,
             "DELETE FROM runs WHERE rowid IN (SELECT rowid FROM runs ORDER BY begin_utc_ns DESC LIMIT -1 OFFSET ?1)")
-      .bind(1, kMostRuns)
+      .bind(1, kMostIndexedRuns)
       .step();
 }
 
