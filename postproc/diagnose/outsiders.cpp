@@ -86,7 +86,7 @@ struct UsedCpus {
   [[nodiscard]] const MetricSeries& of_those_that_wait() const { return of_measured ? *of_measured : all; }
 };
 
-UsedCpus cpus_used(const RuleContext& context, MetricSeries all, const MetricSeries& wait) {
+UsedCpus use_of_cpus(const RuleContext& context, MetricSeries all, const MetricSeries& wait) {
   UsedCpus used{.all = std::move(all)};
   const bool of_processes = !wait.metric.starts_with("pressure.");
   if (of_processes && !measures_every_process(context, {0, context.telemetry.samples})) {
@@ -453,7 +453,7 @@ std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
   const MetricSeries outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
   MetricSeries all_used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const MetricSeries wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
-  const UsedCpus used = cpus_used(context, std::move(all_used), wait);
+  const UsedCpus used = use_of_cpus(context, std::move(all_used), wait);
 
   const auto excursions = excursions_of(context, outsider.values, context.threshold("min_cpu"),
                                         context.threshold("min_score"), Cause::external);
