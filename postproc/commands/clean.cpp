@@ -71,7 +71,7 @@ class Clean final : public Command {
     const bool by_age = bounds.ended_before_utc_ns != 0;
     const std::string doubt = by_age ? doubt_of_ages(runs, bounds.ended_before_utc_ns, clock_facts(runs)) : "";
     if (!doubt.empty()) {
-      complain("no run is deleted by its age: " + printable(doubt, 4096));
+      complain("no run is deleted by its age: " + printable(doubt, 4096) + "; --keep and --total apply all the same");
       bounds.ended_before_utc_ns = 0;
     }
     const std::vector<const StoredRun*> beyond = beyond_limits(runs, bounds);
