@@ -659,8 +659,9 @@ bool TraceWriter::Impl::room_for(std::uint64_t raw) {
 
 /// A flush may write both buffers of an axis.
 bool TraceWriter::Impl::room_for_flush() {
+  const std::uint64_t most = limits.max_flushes > 0 ? limits.max_flushes : kMaxChunks;
   for (const auto& axis : axes) {
-    if (axis->chunks + std::size(axis->buffers) <= limits.max_flushes) continue;
+    if (axis->chunks + std::size(axis->buffers) <= most) continue;
     fail("a trace ends after 30 days; --retain rolling=24h keeps the last day of a longer job", Writing::is_over);
     return false;
   }
