@@ -173,6 +173,7 @@ struct TraceWriter::Impl {
   [[nodiscard]] std::uint64_t raw_bytes(const Axis& axis, const HandOver& handed) const;
   [[nodiscard]] std::uint64_t raw_bytes_of_tables();
   [[nodiscard]] bool room_for(std::uint64_t raw);
+  [[nodiscard]] bool room_for_flush();
   void make_compact();
   void fail(const std::string& why, Writing state);
   void note(std::int64_t time_ns, std::string_view code, std::string_view text);
@@ -589,7 +590,7 @@ void TraceWriter::Impl::write_full(bool last) {
     if (batch.empty() && !last) return;
     raw += raw_bytes_of_tables();
     std::int64_t until = 0;
-    if (!broken && room_for(raw)) {
+    if (!broken && room_for_flush() && room_for(raw)) {
       try {
         write_records();
         for (const auto& [axis, handed] : batch) {
@@ -656,6 +657,17 @@ bool TraceWriter::Impl::room_for(std::uint64_t raw) {
   return true;
 }
 
+/// A flush may write both buffers of an axis.
+bool TraceWriter::Impl::room_for_flush() {
+  const std::uint64_t most = limits.max_flushes > 0 ? limits.max_flushes : kMaxChunks;
+  for (const auto& axis : axes) {
+    if (axis->chunks + std::size(axis->buffers) <= most) continue;
+    fail("a trace ends after 30 days; --retain rolling=24h keeps the last day of a longer job", Writing::is_over);
+    return false;
+  }
+  return true;
+}
+
 void TraceWriter::Impl::fail(const std::string& why, Writing state) {
   const std::lock_guard lock(mutex);
   failure = why;
@@ -690,7 +702,7 @@ void TraceWriter::Impl::lose(const Axis& axis, const HandOver& handed) {
 
 void TraceWriter::Impl::write_buffer(Axis& axis, HandOver& handed) {
   const RowBuffer& buffer = handed.buffer;
-  if (axis.chunks++ == kMaxChunks) throw Error(part.string() + ": a trace ends after 30 days");
+  ++axis.chunks;
   for (std::size_t slot = 0; slot < axis.families.size(); ++slot) {
     const std::size_t index = axis.families[slot];
     Family& family = *families[index];

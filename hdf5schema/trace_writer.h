@@ -18,7 +18,8 @@
 namespace reveal {
 
 struct TraceLimits {
-  std::uint64_t max_bytes = 0;  // 0: no cap. Beyond it rows are counted as lost, the job and the trace stay whole.
+  std::uint64_t max_bytes = 0;    // 0: no cap. Beyond it rows are counted as lost, the job and the trace stay whole.
+  std::uint64_t max_flushes = 0;  // likewise; 0: as many as a file holds
   std::chrono::milliseconds flush_jitter{0};  // at most; drawn once, so that nodes do not flush together
   Retention retention = {};
   bool waits =

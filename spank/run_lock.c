@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -219,6 +220,19 @@ static unsigned long long start_time(pid_t pid) {
   return field != NULL ? strtoull(field + 1, NULL, 10) : 0;
 }
 
+/// Root must not end a later process with the same id.
+static bool terminate(pid_t pid, unsigned long long started) {
+#if defined(SYS_pidfd_open) && defined(SYS_pidfd_send_signal)
+  const int process = (int)syscall(SYS_pidfd_open, pid, 0);
+  if (process >= 0) {  // from Linux 5.3 on
+    const bool sent = start_time(pid) == started && syscall(SYS_pidfd_send_signal, process, SIGTERM, NULL, 0) == 0;
+    close(process);
+    return sent;
+  }
+#endif
+  return start_time(pid) == started && kill(pid, SIGTERM) == 0;
+}
+
 /// False while the file does not name a process that runs.
 static bool ask_to_end(int lock) {
   char text[64];
@@ -227,8 +241,7 @@ static bool ask_to_end(int lock) {
   char* rest = NULL;
   const long pid = strtol(text, &rest, 10);
   const unsigned long long started = strtoull(rest, NULL, 10);
-  if (pid <= 1 || pid > INT32_MAX || started == 0 || start_time((pid_t)pid) != started) return false;
-  return kill((pid_t)pid, SIGTERM) == 0;
+  return pid > 1 && pid <= INT32_MAX && started != 0 && terminate((pid_t)pid, started);
 }
 
 static void forget_failure(int run, uint32_t job, const char* node) {

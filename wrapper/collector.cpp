@@ -206,7 +206,7 @@ std::optional<JobDirectory> recorded_in(const RunDirectory& run) {
 
 void signal_collector(const RunDirectory& run, int signal) noexcept try {
   const std::optional<Running> running = read_running(run);
-  if (running && process_alive(running->pid, running->started)) ::kill(running->pid, signal);
+  if (running) signal_process(running->pid, running->started, signal);
 } catch (const std::exception&) {  // no memory: it ends with the job
 }
 
@@ -217,7 +217,7 @@ CollectorResult await_collector(const Launch& launch, const RunDirectory& run, s
   if (!status) {
     const WaitResult waited = wait_for_end(running->pid, running->started, kStopLimit);
     if (waited.end == WaitEnd::interrupted) result.end = CollectorEnd::interrupted;
-    if (waited.end == WaitEnd::deadline) ::kill(running->pid, SIGKILL);
+    if (waited.end == WaitEnd::deadline) signal_process(running->pid, running->started, SIGKILL);
     status = waited.status;
   }
   // The closed trace decides: the exit status is known to only one of the ranks.
@@ -244,7 +244,7 @@ CollectorResult await_collector(const Launch& launch, const RunDirectory& run, s
 void discard_collector(const Launch& launch, const RunDirectory& run) {
   const std::optional<Running> running = read_running(run);
   if (!running) return;
-  if (process_alive(running->pid, running->started)) ::kill(running->pid, SIGKILL);
+  signal_process(running->pid, running->started, SIGKILL);
   static_cast<void>(wait_for_end(running->pid, running->started, 1s));
   const std::string trace = trace_path(launch, *running);
   for (const std::string& file : {trace, trace + ".part"}) ::unlink(file.c_str());

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <ctime>
@@ -47,10 +48,14 @@ bool holds_trace_of(const std::string& path, const std::string& node) {
   return ::lstat(trace.c_str(), &status) == 0 || ::lstat(open_trace.c_str(), &status) == 0;
 }
 
+/// /var/tmp and not /tmp: it survives a reboot, and it is rarely in memory.
+std::string spools_of_user() {
+  return "/var/tmp/reveal-" + std::to_string(::geteuid());
+}
+
 std::string make_spool(const std::string& job_directory) {
-  // /var/tmp and not /tmp: it survives a reboot, and it is rarely in memory.
-  std::string name = private_directory("/var/tmp/reveal-" + std::to_string(::geteuid())) + "/" +
-                     fs::path(job_directory).filename().string() + ".XXXXXX";
+  std::string name =
+      private_directory(spools_of_user()) + "/" + fs::path(job_directory).filename().string() + ".XXXXXX";
   if (::mkdtemp(name.data()) == nullptr) throw system_error(name, errno);
   return name;
 }
@@ -160,6 +165,47 @@ std::string deliver(const JobDirectory& directory, const std::string& node) try 
 } catch (...) {
   release(directory.path, node);
   throw;
+}
+
+namespace {
+
+bool is_undelivered(const fs::path& spool) {
+  constexpr std::chrono::minutes kStillWritten{10};  // an open trace is flushed every ten seconds
+  const auto young = fs::file_time_type::clock::now() - kStillWritten;
+  bool has_trace = false;
+  std::error_code error;
+  for (fs::directory_iterator entry(spool, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name == "report.json") return false;
+    const bool is_file = entry->symlink_status(error).type() == fs::file_type::regular;
+    if (!is_file || !(name.ends_with(".h5") || name.ends_with(".h5.part"))) continue;
+    const auto changed = entry->last_write_time(error);
+    if (error || changed > young) return false;
+    has_trace = true;
+  }
+  return has_trace;
+}
+
+}  // namespace
+
+std::vector<std::string> undelivered_in(const std::string& spools) {
+  constexpr std::size_t kMostSpools = 1000;
+  std::vector<std::string> found;
+  std::error_code error;
+  std::size_t seen = 0;
+  for (fs::directory_iterator entry(spools, error), end; !error && entry != end && seen < kMostSpools;
+       entry.increment(error), ++seen) {
+    std::error_code unknown;
+    const bool is_folder = entry->symlink_status(unknown).type() == fs::file_type::directory;
+    if (is_folder && is_undelivered(entry->path())) found.push_back(entry->path().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+std::vector<std::string> undelivered_traces() {
+  const std::string spools = existing_private_directory(spools_of_user());
+  return spools.empty() ? std::vector<std::string>() : undelivered_in(spools);
 }
 
 }  // namespace reveal

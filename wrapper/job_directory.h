@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "hdf5schema/basics/network_file_system.h"
 #include "wrapper/settings.h"
@@ -39,5 +40,11 @@ void abandon(const JobDirectory& directory, const std::string& node) noexcept;
 /// gives up the claim. Throws Error if a file could not be delivered; it then stays in the spool. Returns why the spool
 /// could not be removed, "" if it was.
 [[nodiscard]] std::string deliver(const JobDirectory& directory, const std::string& node);
+
+/// The spool directories in `spools` with traces that no run delivers any more, because it was killed or could not, and
+/// without a report. Follows no link.
+[[nodiscard]] std::vector<std::string> undelivered_in(const std::string& spools);
+/// Likewise, of this user on this node.
+[[nodiscard]] std::vector<std::string> undelivered_traces();
 
 }  // namespace reveal

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -209,6 +210,13 @@ bool process_alive(pid_t pid, std::optional<long long> start_time) {
   if (state == "Z" || state == "X") return false;
   const auto now = process_start_time(pid);
   return !start_time || !now || *now == *start_time;
+}
+
+bool signal_process(pid_t pid, std::optional<long long> start_time, int signal) {
+  const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!process_alive(pid, start_time)) return false;
+  if (process) return ::syscall(SYS_pidfd_send_signal, process.get(), signal, nullptr, 0) == 0;
+  return ::kill(pid, signal) == 0;
 }
 
 bool interrupted_within(std::chrono::milliseconds time) {

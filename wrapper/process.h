@@ -91,6 +91,8 @@ struct StartedProgram {
 
 /// True while `pid` exists (a zombie does not count) and, if /proc is there, is still the process that started then.
 [[nodiscard]] bool process_alive(pid_t pid, std::optional<long long> start_time);
+/// Signals that process and no later one with its number (from Linux 5.3 on). False if it was not signalled.
+bool signal_process(pid_t pid, std::optional<long long> start_time, int signal);
 
 /// Sleeps; returns true at once on a signal to end (SIGINT, SIGTERM, SIGHUP, SIGQUIT).
 [[nodiscard]] bool interrupted_within(std::chrono::milliseconds time);

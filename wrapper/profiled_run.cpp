@@ -9,9 +9,12 @@
 #include <cstring>
 #include <exception>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "hdf5schema/basics/child_process.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/shell_word.h"
 #include "hdf5schema/basics/text.h"
 #include "wrapper/closing_report.h"
 #include "wrapper/collector.h"
@@ -153,6 +156,15 @@ void finish(Profile& profile, const RunSettings& settings, const Ended& ended, s
   }
 }
 
+/// A run that was killed with its collector, as by the end of a container, delivers nothing.
+void say_undelivered(const Lines& lines) {
+  const std::vector<std::string> left = undelivered_traces();
+  if (left.empty()) return;
+  const std::string more = left.size() > 1 ? "; and " + std::to_string(left.size() - 1) + " more beside it" : "";
+  lines.say({"the trace of an earlier run was not delivered; for its report: reveal report ", shell_word(left.front()),
+             more});
+}
+
 /// Runs `work` in a child and waits for it; without a child to be had, here. At the deadline, or some time after
 /// Ctrl-C, the child is killed.
 template <typename Work>
@@ -216,6 +228,7 @@ void close_run(Profile& profile, const RunSettings& settings, Ended ended, std::
       } else {
         finish(profile, settings, ended, collector_status, signals, lines, deadline);
       }
+      say_undelivered(lines);
     } catch (const std::exception& error) {
       lines.say({"the profile could not be finished: ", error.what()});
     }

@@ -16,9 +16,14 @@
 #include <ctime>
 #include <map>
 #include <memory>
+#include <set>
+#include <string_view>
+#include <vector>
 
 #include "hdf5schema/basics/descriptor.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/file_text.h"
+#include "hdf5schema/basics/text.h"
 
 namespace reveal {
 namespace {
@@ -182,6 +187,7 @@ struct SpoolUse {
   std::map<uid_t, std::uint64_t> bytes;  // by user; files of root count for the user who may read them
   std::string oldest;                    // run
   time_t since = 0;                      // its age
+  std::set<uid_t> mounted;               // users with a file system of their own in a run
 
   void add(const struct stat& status, uid_t reader) {
     constexpr std::uint64_t kBlock = 512;
@@ -209,15 +215,48 @@ void count_files(const std::filesystem::path& folder, uid_t reader, int& files, 
   }
 }
 
-/// Follows no link: it only counts.
+/// Mount points, as the kernel writes them.
+std::vector<std::string> mount_points() {
+  constexpr std::size_t kMostText = std::size_t{4} << 20;
+  constexpr std::size_t kPlaceOfPoint = 4;
+  std::vector<std::string> points;
+  const std::string text = file_text("/proc/self/mountinfo", kMostText);
+  std::string_view rest = text;
+  std::string_view line;
+  while (next_line(rest, line)) {
+    const std::vector<std::string> words = split_words(line);
+    if (words.size() > kPlaceOfPoint) points.push_back(words[kPlaceOfPoint]);
+  }
+  return points;
+}
+
+enum class Mounted : std::uint8_t { nothing, over_it, below };
+
+Mounted mounted_at(const std::vector<std::string>& points, const std::string& folder) {
+  Mounted found = Mounted::nothing;
+  for (const std::string& point : points) {
+    if (point == folder) return Mounted::over_it;
+    if (point.starts_with(folder + '/')) found = Mounted::below;
+  }
+  return found;
+}
+
+/// Follows no link: it only counts. A file system that a user has mounted in his run (FUSE) answers when he likes.
 SpoolUse use_of(const std::filesystem::path& spool) {
   SpoolUse use;
   int files = 0;
   std::error_code error;
+  const std::filesystem::path real = std::filesystem::canonical(spool, error);
+  const std::vector<std::string> points = mount_points();
   for (std::filesystem::directory_iterator entry(spool, error), end;
        !error && entry != end && files < kMostCountedFiles; entry.increment(error), ++files) {
     struct stat status {};
-    if (::lstat(entry->path().c_str(), &status) != 0) continue;
+    const Mounted mounted = mounted_at(points, (real / entry->path().filename()).string());
+    if (mounted == Mounted::over_it || ::lstat(entry->path().c_str(), &status) != 0) continue;
+    if (mounted == Mounted::below) {
+      use.mounted.insert(status.st_uid);
+      continue;
+    }
     const uid_t reader = reader_of(entry->path());
     use.add(status, reader);
     if (S_ISDIR(status.st_mode)) count_files(entry->path(), reader, files, use);
@@ -240,6 +279,10 @@ std::string megabytes(std::uint64_t bytes) {
 
 void require_room(const std::filesystem::path& spool, const SpoolLimits& limits, uid_t user) {
   const SpoolUse use = use_of(spool);
+  if (user != 0 && use.mounted.contains(user)) {
+    throw Error(spool.string() + ": user " + std::to_string(user) +
+                " has mounted a file system in it: no new recording of this user starts on this node");
+  }
   const std::uint64_t share = limits.total / 2;
   const auto own = use.bytes.find(user);
   if (user != 0 && own != use.bytes.end() && own->second > share) {

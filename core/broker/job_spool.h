@@ -24,7 +24,8 @@ struct SpoolLimits {
 
 /// Throws Error when the spool holds more than `limits.total`, or more than half of that is this user's; the message
 /// names the user with most, and the oldest run that was not fetched. No user counts for more than half: a user's own
-/// files in the folder of his run end his recordings, not those of others.
+/// files in the folder of his run end his recordings, not those of others. So does a file system that he mounted there,
+/// which is not looked into.
 void require_room(const std::filesystem::path& spool, const SpoolLimits& limits, uid_t user);
 
 /// "4711", "4711-r2" after two requeues.

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -89,11 +90,13 @@ bool kill_processes_of(const fs::path& group) {
   set(group / "pids.max", "0");
   set(group / "freezer.state", "FROZEN");
   set(group / "cgroup.freeze", "1");
-  const std::string text = file_text((group / "cgroup.procs").string());
+  const std::string processes = (group / "cgroup.procs").string();
+  const auto is_member = [&processes](pid_t pid) { return has_word(file_text(processes), std::to_string(pid)); };
+  const std::string text = file_text(processes);
   std::string_view rest = text;
   std::string_view line;
   while (next_line(rest, line)) {
-    if (const auto pid = parse_int(line); pid && *pid > 1) ::kill(static_cast<pid_t>(*pid), SIGKILL);
+    if (const auto pid = parse_int(line); pid && *pid > 1) kill_member(static_cast<pid_t>(*pid), is_member);
   }
   set(group / "freezer.state", "THAWED");
   set(group / "cgroup.freeze", "0");
@@ -101,6 +104,13 @@ bool kill_processes_of(const fs::path& group) {
 }
 
 }  // namespace
+
+bool kill_member(pid_t pid, const std::function<bool(pid_t)>& is_member) {
+  const Descriptor process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if ((!process && errno == ESRCH) || !is_member(pid)) return false;
+  if (process) return ::syscall(SYS_pidfd_send_signal, process.get(), SIGKILL, nullptr, 0) == 0;
+  return ::kill(pid, SIGKILL) == 0;  // before Linux 5.3
+}
 
 UserCgroup::UserCgroup(std::string run, const fs::path& root) : run_(std::move(run)) {
   const std::string name = run_ + "." + std::to_string(::getpid());

@@ -3,11 +3,18 @@
 // broker is done. Where control groups cannot be made, the limits of the processes themselves remain.
 #pragma once
 
+#include <sys/types.h>
+
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace reveal {
+
+/// Kills the process if it still `is_member`: its number may be that of another user's process by now. False if it was
+/// not killed.
+bool kill_member(pid_t pid, const std::function<bool(pid_t)>& is_member);
 
 class UserCgroup {
  public:

@@ -168,8 +168,11 @@ class DriverGpuProbe final : public Probe {
     gpu->asleep = head == "asleep";
     const std::string_view key = cut_word(line);
     constexpr std::size_t kMostFacts = 16;
-    const bool whole = head == "fact" && line.size() > 1 && gpu->facts.size() < kMostFacts;
-    if (whole) gpu->facts.emplace_back(key, line.substr(1));
+    Snapshot& facts = gpu->facts;
+    const bool is_known =  // from a child before this one
+        std::any_of(facts.begin(), facts.end(), [key](const auto& fact) { return fact.first == key; });
+    const bool whole = head == "fact" && line.size() > 1 && !is_known && facts.size() < kMostFacts;
+    if (whole) facts.emplace_back(key, line.substr(1));
   }
 
   /// Null where there are more than any node has: a recording may hold anything.

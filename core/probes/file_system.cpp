@@ -164,6 +164,16 @@ class FileSystemProbe final : public Probe {
     for (Family* family : families_) family->commit();
   }
 
+  [[nodiscard]] std::string caveat() const override {
+    std::string text;
+    const auto add = [&text](const std::string& of, const std::string& gaps) {
+      if (!gaps.empty()) text += (text.empty() ? "" : "; ") + of + gaps;
+    };
+    add("local file systems: ", local_.gaps());
+    if (remote_) add("file servers: ", remote_->gaps());
+    return text;
+  }
+
  private:
   struct Place {
     std::int32_t bytes = Family::kNoChannel;

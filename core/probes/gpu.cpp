@@ -181,7 +181,8 @@ class GpuProbe final : public Probe {
   void sample() noexcept override try {
     const std::string_view answer = child_.answer();
     if (!answer.empty()) take(answer);
-    if (child_.state() == AskedChild::State::lost) lose(std::string(kWords.lost));
+    if (child_.state() == AskedChild::State::lost) opened_ = false;
+    if (child_.was_restarted()) open_gpus();
     watch();
     if (opened_ && child_.state() == AskedChild::State::idle) ask();
   } catch (const std::exception& error) {  // no memory
@@ -201,7 +202,8 @@ class GpuProbe final : public Probe {
   }
 
   [[nodiscard]] std::string caveat() const override {
-    std::string text = gap_;
+    std::string text = child_.gaps();
+    if (!gap_.empty()) text += (text.empty() ? "" : "; ") + gap_;
     if (!opened_ && text.empty()) text = "the NVIDIA library has not answered yet";
     if (opened_ && text.empty() && job_gpus_.indices.empty()) {
       text = job_gpus_.allocated_by.empty()
@@ -451,7 +453,10 @@ class GpuProbe final : public Probe {
     }
     constexpr std::size_t kMostCosts = 64;
     const std::string_view name = cut_word(line);
-    if (costs_.size() < kMostCosts) costs_.emplace_back("gpu.call_us." + std::string(name), cut_word(line));
+    std::string fact = "gpu.call_us." + std::string(name);
+    const bool is_known =  // from a child before this one
+        std::any_of(costs_.begin(), costs_.end(), [&fact](const auto& cost) { return cost.first == fact; });
+    if (!is_known && costs_.size() < kMostCosts) costs_.emplace_back(std::move(fact), cut_word(line));
   }
 
   void take_event(std::string_view what, std::string_view line) {
@@ -493,14 +498,10 @@ class GpuProbe final : public Probe {
     gap_ += (gap_.empty() ? "" : "; ") + std::string(kGap);
   }
 
-  void lose(const std::string& why) {
-    opened_ = false;
-    gap_ = why + ": there is no data of the GPUs after that";
-  }
-
   void break_off(const std::exception& error) noexcept {
     context_.sink.event("probe gpu", "probe_lost", error.what());
-    lose(error.what());
+    opened_ = false;
+    gap_ = std::string(error.what()) + ": there is no data of the GPUs after that";
   }
 
   static constexpr std::int64_t kMostIndex = 255;

@@ -262,14 +262,16 @@ class InfinibandProbe final : public Probe {
   }
 
   [[nodiscard]] std::string caveat() const override {
-    if (hangs_) return "an adapter does not answer";
-    std::string text;
+    std::string text = child_.gaps();
+    const auto add = [&text](const std::string& more) { text += (text.empty() ? "" : "; ") + more; };
+    if (hangs_) add("an adapter does not answer");
     if (ports_of_node_ > kMostPorts) {
-      text = "only " + std::to_string(kMostPorts) + " of " + std::to_string(ports_of_node_) + " ports are measured";
+      add("only " + std::to_string(kMostPorts) + " of " + std::to_string(ports_of_node_) + " ports are measured");
     }
-    if (saturated_.empty()) return text;
-    return text + (text.empty() ? "" : "; ") + saturated_ +
-           " has reached its maximum value and no longer counts (reset: perfquery -R)";
+    if (!saturated_.empty()) {
+      add(saturated_ + " has reached its maximum value and no longer counts (reset: perfquery -R)");
+    }
+    return text;
   }
 
  private:

@@ -128,6 +128,8 @@ class PlacementProbe final : public Probe {
     if (context_.sink.now() >= (context_.is_faster() ? paced_ns_ : next_ns_)) ask();
   }
 
+  [[nodiscard]] std::string caveat() const override { return child_.gaps(); }
+
  private:
   struct Place {
     std::vector<std::int32_t> nodes;

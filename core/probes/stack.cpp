@@ -382,8 +382,8 @@ std::unique_ptr<Probe> open_stack(const ProbeContext& context) {
   need_job(context);
   if (!context.fs.live() && !context.fs.recorded()) throw Unavailable("a copied tree has no processes to attach to");
   const Descriptor broker(context.call_broker);  // the child's alone: at its end nothing may be attached any more
-  auto child =
-      std::make_unique<AskedChild>(context, query_stack, AskedChildWords{.probe = "stack", .kept = broker.get()});
+  auto child = std::make_unique<AskedChild>(
+      context, query_stack, AskedChildWords{.probe = "stack", .kept = broker.get(), .starts_again = false});
   const std::string opening = context.fs.fact("@stack/open", [&child, &broker] {
     static_cast<void>(child->ask(broker ? "open broker" : "open"));
     const std::string answer(child->answer_within(kForTheCalibration));

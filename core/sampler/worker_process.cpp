@@ -59,8 +59,17 @@ int serve(int socket_of_parent, int kept, const std::string& root, WorkerProcess
 }  // namespace
 
 WorkerProcess::WorkerProcess(KernelTree& fs, std::string name, Work work, int kept)
-    : fs_(fs), name_("@" + std::move(name)) {
+    : fs_(fs),
+      name_("@" + std::move(name)),
+      work_(work),
+      kept_(kept),
+      root_(fs.root().empty() ? "" : std::filesystem::absolute(fs.root()).string()) {
   if (fs.recorded()) return;
+  buffer_.resize(kLongestAnswer);
+  start();
+}
+
+void WorkerProcess::start() noexcept {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
     state_ = State::lost;
@@ -68,11 +77,17 @@ WorkerProcess::WorkerProcess(KernelTree& fs, std::string name, Work work, int ke
   }
   const Descriptor socket_of_child(ends[1]);
   socket_ = Descriptor(ends[0]);
-  const std::string root = fs.root().empty() ? "" : std::filesystem::absolute(fs.root()).string();
   const pid_t parent = ::getpid();
-  child_ = fork_child([&] { return serve(socket_of_child.get(), kept, root, work, parent); });
-  buffer_.resize(kLongestAnswer);
+  child_ = fork_child([&] { return serve(socket_of_child.get(), kept_, root_, work_, parent); });
+  state_ = State::idle;
   if (!child_) lose();
+}
+
+bool WorkerProcess::start_again() noexcept {
+  if (fs_.recorded() || state_ != State::lost) return false;
+  start();
+  loss_reported_ = state_ == State::lost;  // the same loss goes on
+  return state_ == State::idle;
 }
 
 WorkerProcess::~WorkerProcess() {

@@ -34,7 +34,7 @@ class WorkerProcess {
   WorkerProcess(const WorkerProcess&) = delete;
   WorkerProcess& operator=(const WorkerProcess&) = delete;
 
-  /// False while the last request is under way, and for good when the child was killed.
+  /// False while the last request is under way, and when the child was killed.
   bool ask(std::string_view request) noexcept;
   /// The answer since the last call, "" if there was none. Valid until the next call.
   [[nodiscard]] std::string_view answer() noexcept;
@@ -43,13 +43,20 @@ class WorkerProcess {
   [[nodiscard]] State state() const noexcept { return state_; }
   /// True once, after it was killed.
   [[nodiscard]] bool was_lost() noexcept { return state_ == State::lost && !std::exchange(loss_reported_, true); }
+  /// After it was killed: another child, which knows nothing of earlier requests. False if none could be started. Call
+  /// it from the thread that made this object: the child ends with that thread. `kept` must still be open.
+  bool start_again() noexcept;
 
  private:
+  void start() noexcept;
   [[nodiscard]] std::string_view receive() noexcept;
   void lose() noexcept;
 
   KernelTree& fs_;
   std::string name_;
+  Work work_;
+  int kept_;
+  std::string root_;
   std::string replayed_;
   std::vector<char> buffer_;
   State state_ = State::idle;

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/kernel_text/physical_first.h"
 #include "core/snapshot/snapshot.h"
@@ -83,6 +84,31 @@ std::string interface_of(KernelTree& fs, const std::string& device, const std::s
   return "";
 }
 
+/// Adds the cards below a bond, a VLAN or a bridge. `looks`: a bridge of a host of containers has hundreds of ports.
+void add_cards(KernelTree& fs, const std::string& name, int& looks, std::set<std::string>& cards) {
+  constexpr std::string_view kLower = "lower_";
+  const std::string net = "/sys/class/net/";
+  for (const std::string& entry : fs.list(net + name)) {
+    if (!entry.starts_with(kLower) || looks-- <= 0) continue;
+    const std::string lower = entry.substr(kLower.size());
+    if (!fs.list(net + lower + "/device").empty()) {
+      cards.insert(lower);
+    } else {
+      add_cards(fs, lower, looks, cards);
+    }
+  }
+}
+
+/// The traffic of the interface is counted at these, too: "eth0 eth1"; "" for a card.
+std::string cards_below(KernelTree& fs, const std::string& name) {
+  int looks = 64;
+  std::set<std::string> cards;
+  add_cards(fs, name, looks, cards);
+  std::string text;
+  for (const std::string& card : cards) text += (text.empty() ? "" : " ") + card;
+  return text;
+}
+
 }  // namespace
 
 Snapshot network_links(KernelTree& fs) {
@@ -108,6 +134,9 @@ Snapshot network_links(KernelTree& fs) {
     facts.emplace_back("net." + name + ".mtu", fs.word(folder + "/mtu"));
     facts.emplace_back("net." + name + ".vendor", fs.word(folder + "/device/vendor"));  // "0x15b3", of the PCI device
     facts.emplace_back("net." + name + ".numa_node", numa_node_of(fs, folder + "/device"));
+    if (std::string cards = cards_below(fs, name); !cards.empty()) {
+      facts.emplace_back("net." + name + ".cards", std::move(cards));
+    }
   }
   return facts;
 }

@@ -442,12 +442,15 @@ void CallCounters::forget_calls(std::size_t index) {
 
 void CallCounters::drop_pending(std::size_t first, std::size_t count) {
   for (const auto& [call, begin] : all_pending()) {
-    if (call.index < first || call.index >= first + count) continue;
-    bpf_attr drop{};
-    drop.map_fd = static_cast<std::uint32_t>(pending_.get());
-    drop.key = address_of(&call);
-    static_cast<void>(bpf(BPF_MAP_DELETE_ELEM, drop));
+    if (call.index >= first && call.index < first + count) drop_pending(call);
   }
+}
+
+void CallCounters::drop_pending(const PendingCall& call) const {
+  bpf_attr drop{};
+  drop.map_fd = static_cast<std::uint32_t>(pending_.get());
+  drop.key = address_of(&call);
+  static_cast<void>(bpf(BPF_MAP_DELETE_ELEM, drop));
 }
 
 namespace {
@@ -559,7 +562,10 @@ std::map<std::size_t, std::int64_t> CallCounters::pending() const {
   if (broker_) return broker_->pending();
   std::map<std::size_t, std::int64_t> oldest;
   for (const auto& [call, begin] : all_pending()) {
-    if (thread_ended(call)) continue;
+    if (thread_ended(call)) {
+      drop_pending(call);  // otherwise a pool of threads that end fills the table, and no call has a time
+      continue;
+    }
     const auto [place, fresh] = oldest.emplace(call.index, begin);
     if (!fresh) place->second = std::min(place->second, begin);
   }

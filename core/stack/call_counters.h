@@ -122,6 +122,7 @@ class CallCounters {
                                           std::span<const Point> points) const;
   [[nodiscard]] std::vector<std::pair<PendingCall, std::int64_t>> all_pending() const;
   void drop_pending(std::size_t first, std::size_t count);
+  void drop_pending(const PendingCall& call) const;
   /// "", or why this way does not count.
   [[nodiscard]] std::string try_way(Way way);
   [[nodiscard]] std::string calibrate(const CallShape& shape, double& cost_ns);

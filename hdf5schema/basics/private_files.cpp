@@ -117,15 +117,33 @@ Descriptor open_private_directory(const std::string& path) {
   return folder;
 }
 
+namespace {
+
+constexpr int kMostTaken = 100;  // names that other users may have taken
+
+std::string private_name(const std::string& path, int number) {
+  return number == 0 ? path : path + "." + std::to_string(number);
+}
+
+}  // namespace
+
 std::string private_directory(const std::string& path) {
-  constexpr int kMostTaken = 100;
   for (int number = 0; number <= kMostTaken; ++number) {
-    std::string candidate = number == 0 ? path : path + "." + std::to_string(number);
+    std::string candidate = private_name(path, number);
     if (::mkdir(candidate.c_str(), 0700) == 0) return candidate;
     if (errno != EEXIST) throw system_error(candidate, errno);
     if (flaw_of(candidate, Privacy::others_do_not_enter).empty()) return candidate;
   }
   throw Error(path + " and " + std::to_string(kMostTaken) + " names beside it are not directories of this user alone");
+}
+
+std::string existing_private_directory(const std::string& path) {
+  for (int number = 0; number <= kMostTaken; ++number) {
+    std::string candidate = private_name(path, number);
+    if (struct stat status{}; ::lstat(candidate.c_str(), &status) != 0) return "";
+    if (flaw_of(candidate, Privacy::others_do_not_enter).empty()) return candidate;
+  }
+  return "";
 }
 
 // Permission bits are not sufficient (read-only mounts, quotas, root squash): the only test is to try.

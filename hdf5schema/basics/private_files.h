@@ -31,6 +31,8 @@ void require_private_directory(int folder, const std::string& path, Privacy priv
 /// The first of PATH, PATH.1, PATH.2, ... that others_do_not_enter, or can be made one. In /tmp any user may take a
 /// name first, and keep it. All processes of a user on a node get the same. Throws Error.
 [[nodiscard]] std::string private_directory(const std::string& path);
+/// The same, but makes none: "" if this user has none yet.
+[[nodiscard]] std::string existing_private_directory(const std::string& path);
 
 /// Throws Error if no file can be written there.
 void require_writable(const std::string& path);

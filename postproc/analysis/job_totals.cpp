@@ -54,6 +54,8 @@ class Node {
         const std::string name = instance.substr(instance.rfind('/') + 1);
         if (name == "lo") continue;
         if (known && fact("net." + name + ".numa_node").empty()) continue;  // a bridge, a bond: counted below it
+        const auto is_measured = [this, metric](std::string_view card) { return is_there(metric, card); };
+        if (is_counted_at_cards(fact("net." + instance + ".cards"), is_measured)) continue;
         traffic.push_back(i);
       }
     }
@@ -105,6 +107,13 @@ class Node {
   }
 
  private:
+  [[nodiscard]] bool is_there(std::string_view metric, std::string_view instance) const {
+    for (std::size_t i = 0; i < channels_.size(); ++i) {
+      const bool same = channels_[i].metric == metric && channels_[i].instance == instance;
+      if (same && totals_.channels[i].present > 0) return true;
+    }
+    return false;
+  }
   static bool is_device(std::string_view key) { return key.starts_with("net.") && key.ends_with(".numa_node"); }
 
   template <typename Join>

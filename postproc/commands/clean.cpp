@@ -1,12 +1,15 @@
 #include <spdlog/fmt/fmt.h>
+#include <sys/timex.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <limits>
 #include <set>
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "hdf5schema/basics/report_lease.h"
 #include "hdf5schema/basics/shell_word.h"
 #include "hdf5schema/basics/text.h"
 #include "postproc/commands/selected_runs.h"
@@ -40,7 +43,7 @@ class Clean final : public Command {
   void declare(CLI::App& app, CommonOptions& common) override {
     add_config_option(app, common);
     selection_.add_folder_option(app);
-    app.add_option("--older-than", age_, "delete runs that began longer ago than this: 30d, 2w, 12h")
+    app.add_option("--older-than", age_, "delete runs that ended longer ago than this: 30d, 2w, 12h")
         ->type_name("AGE")
         ->check([](const std::string& text) {
           return parse_age(text) ? std::string() : "\"" + text + "\" is no age such as 30d, 2w or 12h";
@@ -64,7 +67,14 @@ class Clean final : public Command {
       return kUsage;
     }
     const std::vector<StoredRun> runs = stored_runs();
-    const std::vector<const StoredRun*> beyond = beyond_limits(runs, limits());
+    RetentionLimits bounds = limits();
+    const bool by_age = bounds.ended_before_utc_ns != 0;
+    const std::string doubt = by_age ? doubt_of_ages(runs, bounds.ended_before_utc_ns, clock_facts(runs)) : "";
+    if (!doubt.empty()) {
+      complain("no run is deleted by its age: " + printable(doubt, 4096) + "; --keep and --total apply all the same");
+      bounds.ended_before_utc_ns = 0;
+    }
+    const std::vector<const StoredRun*> beyond = beyond_limits(runs, bounds);
     std::vector<CleanedRun> cleaned;
     cleaned.reserve(beyond.size());
     for (const StoredRun* run : beyond) cleaned.push_back(delete_ ? deleted(*run) : CleanedRun{run, {}, ""});
@@ -73,7 +83,7 @@ class Clean final : public Command {
     for (const CleanedRun& one : cleaned) {
       if (!one.problem.empty()) complain(one.run->directory.string() + ": " + one.problem);
     }
-    return failed ? kFailure : 0;
+    return failed || !doubt.empty() ? kFailure : 0;
   }
 
  private:
@@ -88,9 +98,20 @@ class Clean final : public Command {
 
   [[nodiscard]] RetentionLimits limits() const {
     RetentionLimits limits{.most_runs = most_runs_};
-    if (!age_.empty()) limits.begun_before_utc_ns = utc_now_ns() - *parse_age(age_);
+    if (!age_.empty()) limits.ended_before_utc_ns = utc_now_ns() - *parse_age(age_);
     if (!total_.empty()) limits.most_bytes = parse_bytes(total_);
     return limits;
+  }
+
+  [[nodiscard]] ClockFacts clock_facts(const std::vector<StoredRun>& runs) const {
+    timex kernel{};
+    ClockFacts facts{.now_utc_ns = utc_now_ns(), .synchronised = ::adjtimex(&kernel) != TIME_ERROR};
+    if (delete_ && !runs.empty()) {  // a file server has a clock of its own
+      const fs::file_time_type there = file_time_now(runs.front().directory.parent_path().string());
+      const auto ahead = there - fs::file_time_type::clock::now();
+      facts.file_system_ahead_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(ahead).count();
+    }
+    return facts;
   }
 
   /// The newest first, without those that were removed.
@@ -199,7 +220,8 @@ const RegisteredCommand kCleanCommand{
          "Deletes traces and reports of your own runs, and the directory if nothing else is in it; other files there\n"
          "stay, and links are not followed. A run is deleted if it exceeds one of the limits. Runs without run.json\n"
          "(killed, never analysed, or without history) are included if their directory is reveal-* or that of a Slurm\n"
-         "job; their time is that of their newest file. Runs that are still being recorded are left alone. Without a\n"
+         "job; their time is that of their newest file. Runs that are still being recorded are left alone. No run is\n"
+         "deleted by its age where the clock of this machine contradicts the times of runs or of files. Without a\n"
          "limit here, keep_days, keep_number and keep_total in [report] of reveal.conf are the limits. reveal deletes\n"
          "no run by itself; for every night, put the line `0 5 * * * reveal clean --delete` into your crontab.\n",
      .make = make_command<Clean>}};

@@ -49,7 +49,7 @@ constexpr std::string_view kCollectorEvents[] = {"begin",         "end",
                                                  "counter_reset", "probe_lost",
                                                  "slow_call",     "answering",
                                                  "not_answering", "job_look_failed",
-                                                 "cpus_online"};
+                                                 "cpus_online",   "probe_restarted"};
 
 /// Forms of settings that hold no name.
 constexpr ConfigForm kPlainForms[] = {ConfigForm::names, ConfigForm::truth, ConfigForm::whole,  ConfigForm::number,

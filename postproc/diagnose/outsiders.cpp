@@ -8,6 +8,7 @@
 #include <cmath>
 #include <map>
 #include <span>
+#include <utility>
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
@@ -76,31 +77,55 @@ bool waited_far_longer(const InsideOutside& wait) {
   return wait.excess() >= std::max(kLeastRise, kTimes * wait.outside);
 }
 
+/// Cpus that the job used, and those that the processes used whose waiting was measured: in a large job, these are not
+/// all.
+struct UsedCpus {
+  MetricSeries all;
+  std::optional<MetricSeries> of_measured = {};  // only where they are not all
+
+  [[nodiscard]] const MetricSeries& of_those_that_wait() const { return of_measured ? *of_measured : all; }
+};
+
+UsedCpus use_of_cpus(const RuleContext& context, MetricSeries all, const MetricSeries& wait) {
+  UsedCpus used{.all = std::move(all)};
+  const bool of_processes = !wait.metric.starts_with("pressure.");
+  if (of_processes && !measures_every_process(context, {0, context.telemetry.samples})) {
+    used.of_measured = rate(context, "process.cpu_time", 1e-9, "cpus");
+  }
+  return used;
+}
+
+double width_of(const std::optional<InsideOutside>& used) {
+  return std::max(1.0, used ? std::max(used->inside, used->outside) : 1.0);
+}
+
 OutsiderCost cost_of_outsider(const RuleContext& context, Interval at, std::span<const Interval> excluded,
-                              const MetricSeries& wait, const MetricSeries& used, double excess) {
+                              const MetricSeries& wait, const UsedCpus& used_all, double excess) {
   OutsiderCost cost;
   const double length = context.seconds(at.length());
-  cost.used = inside_outside(context, used, at, excluded);
+  cost.used = inside_outside(context, used_all.all, at, excluded);
   cost.wait = inside_outside(context, wait, at, excluded);
-  const double width = std::max(1.0, cost.used ? std::max(cost.used->inside, cost.used->outside) : 1.0);
 
   if (cost.wait && cost.wait->excess() >= context.threshold("min_wait")) {
     // The node's pressure is a share of time already; waiting time of threads is shared by all cpus the job runs on.
     const bool share_of_time = wait.metric.starts_with("pressure.");
+    const double width = width_of(inside_outside(context, used_all.of_those_that_wait(), at, excluded));
     const double lost = cost.wait->excess() * length / (share_of_time ? 1.0 : width);
     // It cannot have lost more than others took: the rest of the waiting is the job's own.
     cost.seconds = std::min({lost, length, excess * length});
     cost.how = share_of_time
                    ? fmt::format("{} of {} s in which a task waited for a cpu, beyond the usual share ({})",
                                  number(lost), number(length), wait.metric)
-                   : fmt::format("{} s of extra run-queue wait of the job's processes, over the {} cpus it uses",
-                                 number(cost.wait->excess() * length), number(width));
+                   : fmt::format("{} s of extra run-queue wait of {}, over the {} cpus {}",
+                                 number(cost.wait->excess() * length),
+                                 used_all.of_measured ? "the processes that were measured" : "the job's processes",
+                                 number(width), used_all.of_measured ? "they use" : "it uses");
     return cost;
   }
   cost.fell = cost.used && -cost.used->excess() >= excess * context.threshold("min_displaced_share");
   // Where all cpus are busy anyway, waiting hardly changes and the job's share of them does.
   if (cost.fell && cost.wait && (cost.wait->inside >= context.threshold("min_wait") || waited_far_longer(*cost.wait))) {
-    cost.seconds = std::min(-cost.used->excess(), excess) * length / width;
+    cost.seconds = std::min(-cost.used->excess(), excess) * length / width_of(cost.used);
     cost.how = fmt::format("the job, with work waiting, got {} cpus instead of {} for {} s", number(cost.used->inside),
                            number(cost.used->outside), number(length));
   }
@@ -382,7 +407,7 @@ Finding describe_outsider(const RuleContext& context, const MetricSeries& outsid
 /// compared with the job's waiting, is then the evidence. The threshold is higher, since a bias of the clocks is a
 /// level too.
 std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, const MetricSeries& outsider,
-                                                 const MetricSeries& used, const MetricSeries& wait) {
+                                                 const UsedCpus& used_all, const MetricSeries& wait) {
   const auto seconds = reference_means(outsider.values, {}, context.steps(1));
   if (seconds.empty() || static_cast<double>(seconds.size()) * context.telemetry.step_seconds <
                              context.threshold("min_constant_seconds")) {
@@ -391,10 +416,12 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
   if (seconds[seconds.size() / 10] < context.threshold("min_constant_cpu")) return std::nullopt;
   const Interval whole{0, context.telemetry.samples};
   const double taken = mean_inside(outsider.values, whole);
+  const MetricSeries& used = used_all.of_those_that_wait();
   const double got = mean_inside(used.values, whole);
   const double waited = mean_inside(wait.values, whole);
   if (std::isnan(got) || std::isnan(waited) || waited < context.threshold("min_wait")) return std::nullopt;
-  const double missed = std::min(waited, taken);
+  const double part = used_all.of_measured ? std::min(1.0, got / mean_inside(used_all.all.values, whole)) : 1.0;
+  const double missed = std::min(waited, part * taken);
   const double share = missed / (got + missed);
   // Services and threads of the kernel always take that much of a node with many cpus.
   if (100 * share < context.threshold(kMinLostPercent.name)) return std::nullopt;
@@ -403,7 +430,8 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
   const std::vector<NamedOutsider> named = named_outsiders(context, whole);
   Finding finding = finding_at(context, whole, values_for(context, who, whole, named));
   set_loss(context, finding, job_seconds(context) * share,
-           fmt::format("it got {} cpus and waited for {} more, of which others used {}", number(got), number(waited),
+           fmt::format("{} got {} cpus and waited for {} more, of which others used {}",
+                       used_all.of_measured ? "the processes that were measured" : "it", number(got), number(waited),
                        number(missed)));
   finding.confidence = Confidence::likely;
   finding.evidence = {evidence_of(context, outsider, {taken, kNaN, 0}, whole),
@@ -411,9 +439,10 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
                       evidence_of(context, used, {got, kNaN, 0}, whole)};
   for (Evidence& evidence : finding.evidence) evidence.expected.reset();  // there was no time without it
   add_counts(context, finding, who, whole, {});
-  finding.sentence =
-      fmt::format("{} used {} cpus of {} throughout the run; the job got {} cpus and waited for {} more.",
-                  words_of(who).subject, number(taken), context.telemetry.node, number(got), number(missed));
+  finding.sentence = fmt::format("{} used {} cpus of {} throughout the run; {} got {} cpus and waited for {} more.",
+                                 words_of(who).subject, number(taken), context.telemetry.node,
+                                 used_all.of_measured ? "those processes of the job that were measured" : "the job",
+                                 number(got), number(missed));
   if (may_name(who)) finding.sentence += among_them(named);
   finding.runner_up = {"", "the job's own threads compete, too, but this cpu time is not theirs"};
   return OutsiderFinding{who, std::move(finding)};
@@ -422,8 +451,9 @@ std::optional<OutsiderFinding> constant_outsider(const RuleContext& context, con
 /// Returns the findings of all rules: a level that lasts for the whole job is compared with intervals that come and go.
 std::vector<OutsiderFinding> all_outsiders(const RuleContext& context) {
   const MetricSeries outsider{"job.outsider_cpu", "cpus", context.total("job.outsider_cpu")};
-  const MetricSeries used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
+  MetricSeries all_used = needed(rate(context, "job.cpu_time", 1e-9, "cpus"), "job.cpu_time");
   const MetricSeries wait = needed(cpu_wait(context), "waiting time of the job (schedstat) or pressure.cpu_some");
+  const UsedCpus used = use_of_cpus(context, std::move(all_used), wait);
 
   const auto excursions = excursions_of(context, outsider.values, context.threshold("min_cpu"),
                                         context.threshold("min_score"), Cause::external);

@@ -6,6 +6,7 @@
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/not_measured.h"
 #include "postproc/diagnose/network_interface.h"
+#include "postproc/telemetry/snapshot_facts.h"
 
 namespace reveal {
 namespace {
@@ -50,7 +51,14 @@ std::vector<std::size_t> channels_that_lead_out(const RuleContext& context, std:
            !context.snapshot_value(interface_fact_key(instance(channel), "numa_node")).empty();
   };
   std::vector<std::size_t> channels = context.channels(metric);
-  std::erase_if(channels, [&](std::size_t channel) { return interface_name(instance(channel)) == "lo"; });
+  const auto is_counted_below = [&](std::size_t channel) {
+    if (is_elsewhere(channel)) return false;
+    const std::string cards = context.snapshot_value(interface_fact_key(instance(channel), "cards"));
+    return is_counted_at_cards(cards, [&](std::string_view card) { return !context.channels(metric, card).empty(); });
+  };
+  std::erase_if(channels, [&](std::size_t channel) {
+    return interface_name(instance(channel)) == "lo" || is_counted_below(channel);
+  });
   if (std::any_of(channels.begin(), channels.end(), is_device)) {
     std::erase_if(channels, [&](std::size_t channel) { return !is_elsewhere(channel) && !is_device(channel); });
   }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <set>
 
@@ -19,6 +20,7 @@
 #include "hdf5schema/zlib_text.h"
 #include "postproc/telemetry/job_files.h"
 #include "postproc/telemetry/node_folders.h"
+#include "postproc/words/times.h"
 
 namespace reveal {
 namespace {
@@ -219,6 +221,16 @@ bool has_file(const Descriptor& folder, const char* name) {
   return ::fstatat(folder.get(), name, &status, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
+/// A clock with an earlier time was not set: reveal is younger.
+constexpr std::int64_t kClockIsSet = 1'577'836'800 * kSecond;
+
+std::int64_t recorded_end(const RunRecord& record) {
+  constexpr double kLongest = 1e9;  // seconds
+  constexpr std::int64_t kLatest = 8'000'000'000 * kSecond;
+  const double seconds = record.seconds > 0 ? std::min(record.seconds, kLongest) : 0;
+  return std::min(record.begin_utc_ns, kLatest) + static_cast<std::int64_t>(seconds * 1e9);
+}
+
 void need_same_run(const Descriptor& folder, const RunRecord& record) {
   if (record.run_id.empty() && has_file(folder, kRunRecordFile)) throw Error("it has a report by now");
   if (!record.run_id.empty() && record_in(folder).run_id != record.run_id) throw Error("it holds another run by now");
@@ -228,6 +240,8 @@ void need_same_run(const Descriptor& folder, const RunRecord& record) {
 
 StoredRun look_at_run(const fs::path& directory, const RunRecord& record) {
   StoredRun run{.directory = directory, .record = record};
+  run.ended_utc_ns = recorded_end(record);
+  std::int64_t newest = 0;
   try {
     Descriptor folder = open_own(directory);
     need_same_run(folder, record);
@@ -236,11 +250,13 @@ StoredRun look_at_run(const fs::path& directory, const RunRecord& record) {
         if (file.being_written) run.why_not = "it is still being recorded";
         run.bytes += file.ours ? file.bytes : 0;
         ++(file.ours ? run.files : run.others);
+        if (file.ours) newest = std::max(newest, file.changed_utc_ns);
       }
     }
   } catch (const Error& error) {
     run.why_not = error.what();
   }
+  if (run.ended_utc_ns < kClockIsSet) run.ended_utc_ns = std::max(run.ended_utc_ns, newest);
   return run;
 }
 
@@ -267,17 +283,18 @@ std::optional<StoredRun> look_at_unrecorded(const fs::path& directory) {
     return std::nullopt;  // a directory of another user, or not readable
   }
   if (!has_traces) return std::nullopt;
+  run.ended_utc_ns = run.record.begin_utc_ns;
   if (utc_now_ns() - run.record.begin_utc_ns < kStillWritten) run.why_not = "it may still be recorded";
   return run;
 }
 
 std::vector<StoredRun> unrecorded_runs_in(const fs::path& folder) {
-  constexpr std::size_t kMostLookedAt = 5000;
   std::vector<StoredRun> runs;
   std::error_code error;
-  std::size_t seen = 0;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end && seen < kMostLookedAt;
-       entry.increment(error), ++seen) {
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    // Known from the list itself: a folder may hold a million files.
+    std::error_code unknown;
+    if (!entry->is_directory(unknown)) continue;
     if (auto run = look_at_unrecorded(entry->path())) runs.push_back(*std::move(run));
   }
   return runs;
@@ -289,7 +306,7 @@ std::vector<const StoredRun*> beyond_limits(const std::vector<StoredRun>& runs, 
   std::uint64_t bytes = 0;
   bool large = false;  // a run did not fit: no older one stays for it
   for (const StoredRun& run : runs) {
-    const bool old = limits.begun_before_utc_ns != 0 && run.record.begin_utc_ns < limits.begun_before_utc_ns;
+    const bool old = limits.ended_before_utc_ns != 0 && run.ended_utc_ns < limits.ended_before_utc_ns;
     const bool many = limits.most_runs && kept >= *limits.most_runs;
     large = large || (limits.most_bytes && bytes + run.bytes > *limits.most_bytes);
     if (run.why_not.empty() && (old || many || large)) {
@@ -300,6 +317,25 @@ std::vector<const StoredRun*> beyond_limits(const std::vector<StoredRun>& runs, 
     }
   }
   return beyond;
+}
+
+std::string doubt_of_ages(const std::vector<StoredRun>& runs, std::int64_t ended_before_utc_ns,
+                          const ClockFacts& clock) {
+  constexpr std::int64_t kDay = 86'400 * kSecond;
+  const std::string now = "the clock of this machine (" + date_and_time(clock.now_utc_ns) + ")";
+  if (std::abs(clock.file_system_ahead_ns) > kDay) {
+    return now + " differs from that of the file system (" +
+           date_and_time(clock.now_utc_ns + clock.file_system_ahead_ns) + ")";
+  }
+  for (const StoredRun& run : runs) {
+    if (run.ended_utc_ns - clock.now_utc_ns <= kDay) continue;
+    return now + " is behind the run in " + run.directory.string() + " (" + date_and_time(run.ended_utc_ns) +
+           "): if the clock is right, delete this run by hand";
+  }
+  const bool all = runs.size() > 1 && std::ranges::all_of(runs, [ended_before_utc_ns](const StoredRun& run) {
+                     return run.ended_utc_ns < ended_before_utc_ns;
+                   });
+  return all && !clock.synchronised ? "all runs are older, and " + now + " is not synchronised" : "";
 }
 
 Deletion delete_run(const StoredRun& run) {

@@ -35,6 +35,9 @@ constexpr std::size_t kMostEntries = 5000;  // entries of a folder with job dire
 constexpr std::size_t kMostRecords = 300;
 constexpr std::size_t kMostRoots = 200;
 constexpr std::size_t kLargestRoots = 1 << 20;
+constexpr std::int64_t kNewestOfKey = 200;  // runs with which a later one is compared
+constexpr std::int64_t kOldestOfKey = 10;
+constexpr std::int64_t kMostIndexedRuns = 50'000;
 
 /// The disk is full, or another program is in the index: it is as it was, and is not put aside for that.
 class IndexNotUsable final : public Error {
@@ -260,9 +263,9 @@ void RunIndex::remember_root(const fs::path& root) {
 
 std::vector<RunRecord> RunIndex::runs(const std::string& key) {
   std::vector<RunRecord> found;
-  const auto collect = [&](const char* sql) {
+  const auto collect = [&](const char* sql, std::int64_t limit) {
     Statement statement(database_, sql);
-    statement.bind(1, key);
+    statement.bind(1, key).bind(2, limit);
     while (statement.step()) {
       try {
         found.push_back(parse_run(statement.text(0)));
@@ -271,8 +274,10 @@ std::vector<RunRecord> RunIndex::runs(const std::string& key) {
       }
     }
   };
-  collect("SELECT record FROM runs WHERE key = ?1 ORDER BY begin_utc_ns DESC LIMIT 200");
-  if (found.size() == 200) collect("SELECT record FROM runs WHERE key = ?1 ORDER BY begin_utc_ns LIMIT 10");
+  collect("SELECT record FROM runs WHERE key = ?1 ORDER BY begin_utc_ns DESC LIMIT ?2", kNewestOfKey);
+  if (found.size() == static_cast<std::size_t>(kNewestOfKey)) {
+    collect("SELECT record FROM runs WHERE key = ?1 ORDER BY begin_utc_ns LIMIT ?2", kOldestOfKey);
+  }
   return found;
 }
 
@@ -298,6 +303,48 @@ std::vector<std::pair<fs::path, RunRecord>> RunIndex::newest(std::size_t limit,
 void RunIndex::put(const fs::path& job_directory, const RunRecord& record) {
   insert(database_, job_directory, record);
   remember_root(job_directory.parent_path());
+  try {
+    make_smaller();
+  } catch (const Error&) {  // no window functions before SQLite 3.25: it stays as large as it is
+    return;
+  }
+}
+
+/// The channels are most of a record. Without this, opening and checking the index takes longer with every run.
+void RunIndex::make_smaller() {
+  constexpr std::int64_t kWorthIt = 8192;  // bytes of a record
+  constexpr std::int64_t kAtOnce = 64;     // a report does not wait long for them
+  {
+    Statement count(database_, "SELECT count(*) FROM runs");
+    if (!count.step() || std::atoll(count.text(0).c_str()) <= kNewestOfKey + kOldestOfKey) return;
+  }
+  std::vector<std::pair<std::string, std::string>> smaller;
+  {
+    Statement large(database_,
+                    "SELECT directory, record FROM runs WHERE rowid IN (SELECT id FROM (SELECT rowid AS id, "
+                    "row_number() OVER (PARTITION BY key ORDER BY begin_utc_ns DESC) AS from_newest, "
+                    "row_number() OVER (PARTITION BY key ORDER BY begin_utc_ns) AS from_oldest FROM runs) "
+                    "WHERE from_newest > ?1 AND from_oldest > ?2) AND length(record) > ?3 LIMIT ?4");
+    large.bind(1, kNewestOfKey).bind(2, kOldestOfKey).bind(3, kWorthIt).bind(4, kAtOnce);
+    while (large.step()) {
+      try {
+        RunRecord record = parse_run(large.text(1));
+        record.channels.clear();
+        record.zeros.clear();
+        record.facts.clear();
+        smaller.emplace_back(large.text(0), render_run(record));
+      } catch (const Error&) {
+        continue;  // written by another version
+      }
+    }
+  }
+  for (const auto& [directory, record] : smaller) {
+    Statement(database_, "UPDATE runs SET record = ?2 WHERE directory = ?1").bind(1, directory).bind(2, record).step();
+  }
+  Statement(database_,
+            "DELETE FROM runs WHERE rowid IN (SELECT rowid FROM runs ORDER BY begin_utc_ns DESC LIMIT -1 OFFSET ?1)")
+      .bind(1, kMostIndexedRuns)
+      .step();
 }
 
 void RunIndex::forget(const fs::path& job_directory) {

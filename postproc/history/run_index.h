@@ -46,7 +46,8 @@ class RunIndex {
   /// `wanted` accepts. Records without the text `containing` are not parsed.
   [[nodiscard]] std::vector<std::pair<std::filesystem::path, RunRecord>> newest(
       std::size_t limit, const std::function<bool(const RunRecord&)>& wanted, const std::string& containing = "");
-  /// The report of one job directory; an earlier one of the same directory is replaced.
+  /// The report of one job directory; an earlier one of the same directory is replaced. Runs with which no later one is
+  /// compared lose their channels and facts, and the oldest of very many are forgotten.
   void put(const std::filesystem::path& job_directory, const RunRecord& record);
   /// The run in this directory, if it is known.
   void forget(const std::filesystem::path& job_directory);
@@ -56,6 +57,7 @@ class RunIndex {
   void close();
   void rebuild();
   void remember_root(const std::filesystem::path& root);
+  void make_smaller();
 
   std::filesystem::path directory_;
   int lock_ = -1;

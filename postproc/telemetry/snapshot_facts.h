@@ -1,9 +1,10 @@
-// Looking a fact up in the configuration of a node.
+// Looking a fact up in the configuration of a node, and what it means.
 #pragma once
 
 #include <optional>
 #include <string_view>
 
+#include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace.h"
 #include "postproc/words/shared_text.h"
 
@@ -21,6 +22,16 @@ namespace reveal {
     if (name == key) return value.str();
   }
   return std::nullopt;
+}
+
+/// Whether the bytes of an interface are counted a second time, at a card below it. `cards`: its fact net.NAME.cards,
+/// which a bond, a VLAN or a bridge has; `is_measured` of a card's name.
+template <typename IsMeasured>
+[[nodiscard]] bool is_counted_at_cards(std::string_view cards, const IsMeasured& is_measured) {
+  for (std::string_view card = next_word(cards); !card.empty(); card = next_word(cards)) {
+    if (is_measured(card)) return true;
+  }
+  return false;
 }
 
 }  // namespace reveal

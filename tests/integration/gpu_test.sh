@@ -80,7 +80,7 @@ coverage hangs | grep -q "not answered yet" || fail "the hanging library is not 
 echo "== a library that crashes in the middle"
 gpus "gpus 1" "utilization 90" "crash 0*3,1*600"
 watched crashes bash -c 'sleep 6; exit 7'
-coverage crashes | grep -q "crashed: there is no data of the GPUs after that" || fail "the crash is not named: $(coverage crashes)"
+coverage crashes | grep -q "crashed: there is no data after that" || fail "the crash is not named: $(coverage crashes)"
 
 echo "== a GPU that falls off the bus"
 gpus "gpus 2" "utilization 90" "1.utilization 90*3,!15*600"

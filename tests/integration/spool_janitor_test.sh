@@ -8,7 +8,11 @@ failures=0
 fail() { echo "FAILED: $*" >&2; failures=$((failures + 1)); }
 janitor=$REVEAL_SOURCE/site-config/spool-janitor
 export REVEAL_PROGRAM=$REVEAL_BUILD/bin/reveal
-a_week_later() { find spool/.first-seen spool/run -type f -exec touch -d '-8 days' {} +; }
+a_week_older() { find spool/.first-seen spool/run -type f -exec touch -d '-8 days' {} +; }
+a_week_later() { # of daily runs
+  a_week_older
+  touch -d '-1 day' spool/.last-run
+}
 
 printf '[run]\nkeep_days = 99\n[slurm] # ours\nkeep_days = 2 # days\nspool_total_max = "1MB"\n[mail]\nkeep_days = 55\n' >conf
 me=$(id -u) other=$(($(id -u) + 1))
@@ -22,7 +26,7 @@ head -c 2000000 /dev/zero >spool/101/trace.h5
 touch -d '-100 days' spool/100 spool/101/trace.h5
 
 bash "$janitor" spool conf >out || fail "exit status $?"
-[ "$(find spool -mindepth 1 -maxdepth 1 | wc -l)" = 8 ] || fail "something young was removed: $(cat out)"
+[ "$(find spool -mindepth 1 -maxdepth 1 | wc -l)" = 9 ] || fail "something young was removed: $(cat out)"
 grep -q 'more than spool_total_max = 1MB .*the oldest is 10' out || fail "a full spool was not reported: $(cat out)"
 
 a_week_later
@@ -89,5 +93,32 @@ REVEAL_PROGRAM=/bin/false bash "$janitor" --reset-breaker spool conf >out || fai
 rm conf
 bash "$janitor" spool conf >out 2>&1 || fail "without a configuration: $(cat out)"
 [ ! -d spool/105 ] || fail "7 days are over: $(cat out)"
+# A clock that was set.
+mkdir spool/106
+bash "$janitor" spool conf >out 2>&1
+a_week_older
+touch -d '-400 days' spool/.last-run
+bash "$janitor" --dry-run spool conf >out 2>&1
+grep -q 'days ago, or the clock was set' out && ! grep -q 'would remove' out || fail "--dry-run after a leap: $(cat out)"
+bash "$janitor" spool conf >out 2>&1 || fail "after a leap to the future: exit status $?"
+grep -q 'days ago, or the clock was set' out && [ -d spool/106 ] || fail "a leap of the clock removes a trace: $(cat out)"
+touch -d '+30 days' spool/.last-run spool/.first-seen/.-106
+bash "$janitor" spool conf >out 2>&1 || fail "after a leap back: exit status $?"
+grep -q 'a later time than the clock has now' out && [ -d spool/106 ] || fail "the clock is behind: $(cat out)"
+[ -z "$(find spool/.first-seen -newermt '+1 day')" ] || fail "a trace stays until the time that the clock had"
+a_week_later
+bash "$janitor" spool conf >out 2>&1
+[ ! -d spool/106 ] || fail "the clock is right again: $(cat out)"
+
+# A file system that a user mounted in his folder is not looked at.
+if [ "$(id -u)" = 0 ] && mkdir -p spool/107/inner spool/108 && mount -t tmpfs tmpfs spool/107/inner 2>/dev/null; then
+  bash "$janitor" spool conf >out 2>&1
+  a_week_later
+  bash "$janitor" spool conf >out 2>&1 || fail "beside a mount: exit status $?"
+  grep -q 'a file system is mounted in ./107' out && [ -d spool/107 ] || fail "a mount in a folder: $(cat out)"
+  [ ! -d spool/108 ] || fail "a folder beside one with a mount stays: $(cat out)"
+  umount spool/107/inner
+fi
+
 bash "$janitor" "$work/nowhere" conf || fail "a node without a spool is none of its business"
 [ $failures -eq 0 ]

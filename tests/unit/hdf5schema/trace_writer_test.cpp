@@ -402,6 +402,27 @@ TEST(TraceWriter, StaysBelowItsLimitAndWhole) {
   EXPECT_EQ(reader.events().at(0).code, "rows_lost");
 }
 
+TEST(TraceWriter, EndsWholeWhereItsFileHoldsNoMoreFlushes) {
+  const TemporaryDirectory directory;
+  const auto path = directory.path() / "t.h5";
+  TraceWriter writer(path, sample_header(), {.max_flushes = 5});
+  const auto id = writer.add_family(counter_family());
+  writer.add_channel(id, {.metric = "m"});
+  writer.start();
+  for (int tick = 0; tick < 1'000; ++tick) {
+    writer.append_row(id, kBegin + tick * kTick, std::vector<std::int64_t>{tick});
+    if (tick % 100 == 99) wait_until_flushed(writer, kBegin + tick * kTick);
+  }
+  EXPECT_TRUE(writer.status().failure.starts_with("a trace ends after 30 days")) << writer.status().failure;
+  EXPECT_EQ(writer.status().writing, TraceWriter::Writing::is_over);
+  EXPECT_GT(writer.status().rows_lost, 0U);
+  writer.close();
+  const TraceReader reader(path);
+  EXPECT_TRUE(reader.complete());
+  EXPECT_EQ(reader.families()[0].time_ns.size(), 400U);
+  EXPECT_EQ(reader.events().at(0).code, "rows_lost");
+}
+
 TEST(TraceWriter, SurvivesAFullDisk) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to mount a small tmpfs";
   const TemporaryDirectory directory;

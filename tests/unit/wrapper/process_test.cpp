@@ -23,6 +23,20 @@ bool pending(int signal) {
   return ::sigpending(&set) == 0 && sigismember(&set, signal) == 1;
 }
 
+TEST(SignalledProcess, IsNoLaterOneWithItsNumber) {
+  ChildProcess child = fork_child([]() -> int {
+    while (true) ::pause();
+  });
+  ASSERT_TRUE(child);
+  const auto start = process_start_time(child.pid());
+  ASSERT_TRUE(start);
+  EXPECT_FALSE(signal_process(child.pid(), *start - 1, SIGKILL));
+  EXPECT_FALSE(child.status());
+  EXPECT_TRUE(signal_process(child.pid(), start, SIGKILL));
+  EXPECT_EQ(exit_status(child.wait()), 128 + SIGKILL);
+  EXPECT_FALSE(signal_process(child.pid(), start, SIGKILL)) << "it has ended";
+}
+
 TEST(EarlySignals, KeepsWhatWasSentAndDropsWhatTheWrapperRaised) {
   EXPECT_TRUE(in_another_process([] {
     const BlockedSignals blocked;

@@ -289,6 +289,35 @@ TEST_F(JobDirectoryTest, WhatCannotBeDeliveredStaysInTheSpool) {
   EXPECT_TRUE(fs::exists(path_ + "/spool/n1.h5"));
 }
 
+TEST_F(JobDirectoryTest, FindsWhatKilledRunsLeftInTheSpool) {
+  EXPECT_EQ(undelivered_in(path_ + "/nothing"), std::vector<std::string>());
+  for (const char* name : {"closed.1", "open.2", "young.3", "reported.4", "empty.5", "none.6"}) {
+    fs::create_directories(path_ + "/" + name);
+  }
+  touch("closed.1/n1.h5", 1h);
+  touch("open.2/n1.h5.part", 11min);
+  touch("young.3/n1.h5.part", 9min);
+  touch("reported.4/n1.h5", 1h);
+  touch("reported.4/report.json", 30min);
+  touch("none.6/n1.summary.json", 1h);
+  touch("n1.h5", 1h);
+  fs::create_directory_symlink(path_ + "/closed.1", path_ + "/link.7");
+  fs::create_directory(path_ + "/linked.8");
+  fs::create_symlink(path_ + "/n1.h5", path_ + "/linked.8/n1.h5");
+  EXPECT_EQ(undelivered_in(path_), (std::vector<std::string>{path_ + "/closed.1", path_ + "/open.2"}));
+}
+
+TEST_F(JobDirectoryTest, LooksForTracesInNoDirectoryThatOthersEnter) {
+  const std::string mine = path_ + "/reveal-1";
+  EXPECT_EQ(existing_private_directory(mine), "");
+  EXPECT_FALSE(fs::exists(mine));
+  fs::create_directory(mine);
+  ::chmod(mine.c_str(), 0755);
+  EXPECT_EQ(existing_private_directory(mine), "") << "another user may have put traces there";
+  EXPECT_EQ(private_directory(mine), mine + ".1");
+  EXPECT_EQ(existing_private_directory(mine), mine + ".1");
+}
+
 TEST_F(JobDirectoryTest, DefaultNamesTheJob) {
   const Environment slurm = [](const char* name) { return std::string(name) == "SLURM_JOB_ID" ? "4711" : ""; };
   EXPECT_EQ(choose_job_directory({}, slurm), (fs::current_path() / "reveal-4711").string());

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -197,6 +198,26 @@ TEST_F(Site, LetsTheFilesOfOneUserEndHisRecordingsOnly) {
   }
 }
 
+TEST_F(Site, LooksIntoNoFileSystemThatAUserMountedInTheSpool) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root mounts without more";
+  const fs::path spool = base_ / "spool";
+  for (const char* run : {"1/inner", "2"}) fs::create_directories(spool / run);
+  ASSERT_EQ(::chown((spool / "1").c_str(), 1001, 1001), 0);
+  ASSERT_EQ(::chown((spool / "2").c_str(), 1002, 1002), 0);
+  for (const fs::path& place : {spool / "1/inner", spool / "2"}) {
+    if (::mount("tmpfs", place.c_str(), "tmpfs", 0, "size=4m") != 0) {
+      ::umount((spool / "1/inner").c_str());
+      GTEST_SKIP() << "this root may not mount a tmpfs";
+    }
+    std::ofstream(place / "n1.h5") << std::string(2'000'000, 'x');
+  }
+  const SpoolLimits limits{.total = 1'000'000};
+  EXPECT_NO_THROW(require_room(spool, limits, 1003)) << "nothing of it counts for others";
+  EXPECT_THROW(require_room(spool, limits, 1001), Error);
+  for (const fs::path& place : {spool / "1/inner", spool / "2"}) EXPECT_EQ(::umount(place.c_str()), 0);
+  EXPECT_NO_THROW(require_room(spool, limits, 1001));
+}
+
 TEST_F(Site, GivesTheUserNoFileOfOthersWhichHeMovedIntoTheSpool) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root gives files away";
   const fs::path folder = base_ / "spool/1";
@@ -311,6 +332,18 @@ void expect_that_nothing_outlives_it(const fs::path& root, const fs::path& hiera
     ::kill(left, SIGKILL);
   }
   ::close(ends[0]);
+}
+
+TEST(UserCgroup, KillsNoProcessThatIsNoMemberAnyMore) {
+  ChildProcess child = fork_child([]() -> int {
+    while (true) ::pause();
+  });
+  ASSERT_TRUE(child);
+  EXPECT_FALSE(kill_member(child.pid(), [](pid_t) { return false; }));
+  EXPECT_FALSE(child.status()) << "its number may be that of another process by now";
+  EXPECT_TRUE(kill_member(child.pid(), [&](pid_t pid) { return pid == child.pid(); }));
+  EXPECT_EQ(exit_status(child.wait()), 128 + SIGKILL);
+  EXPECT_FALSE(kill_member(child.pid(), [](pid_t) { return true; })) << "it has ended";
 }
 
 TEST(UserCgroup, IsLeftByNoProcessInVersionOne) {

@@ -240,9 +240,20 @@ TEST(Gpu, OutlivesALibraryThatCrashes) {
   EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);
   bench.write("gpus 1\nutilization 30\ncrash 1\n");
   EXPECT_TRUE(bench.until([&] { return bench.coverage().reason.find("crashed") != std::string::npos; }));
-  EXPECT_EQ(bench.coverage().reason, "the NVIDIA library crashed: there is no data of the GPUs after that");
+  EXPECT_EQ(bench.coverage().reason, "the NVIDIA library crashed: there is no data after that");
   const GpuBench at_once("gpus 1\ncrash 1\n");
   EXPECT_EQ(at_once.coverage().state, Coverage::State::absent);
+}
+
+TEST(Gpu, IsMeasuredAgainAfterTheLibraryCrashed) {
+  GpuBench bench("gpus 1\nutilization 30\n");
+  EXPECT_EQ(bench.answered("gpu/utilization", "gpu.utilization", "gpu0"), 30);
+  bench.write("gpus 1\nutilization 30\ncrash 1\n");
+  EXPECT_TRUE(bench.until([&] { return bench.coverage().reason.find("crashed") != std::string::npos; }));
+  bench.write("gpus 1\nutilization 31\n");
+  EXPECT_TRUE(bench.until([&] { return bench.value("gpu/utilization", "gpu.utilization", "gpu0") == 31; }));
+  EXPECT_TRUE(bench.coverage().reason.starts_with("the NVIDIA library crashed: there is no data for "))
+      << bench.coverage().reason;
 }
 
 TEST(Gpu, StatesWhichGpuWasLost) {

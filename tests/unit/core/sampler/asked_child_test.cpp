@@ -25,7 +25,7 @@ std::string die_or_wait(const std::string& /*root*/, std::string_view request) {
 
 class ChildOfAProbe {
  public:
-  ChildOfAProbe() {
+  explicit ChildOfAProbe(bool starts_again = true) : starts_again_(starts_again) {
     writer_.start();
     second(1);
   }
@@ -56,6 +56,7 @@ class ChildOfAProbe {
     return host_.root() / "traces" / "node.h5";
   }
 
+  bool starts_again_;
   TestHost host_;
   KernelTree fs_;
   Host constants_;
@@ -64,7 +65,8 @@ class ChildOfAProbe {
   ProbeContext context_{fs_, constants_, sink_, std::chrono::seconds(1)};
 
  public:
-  AskedChild child{context_, die_or_wait, {.probe = "test", .object = "the disk", .text = "sda"}};
+  AskedChild child{
+      context_, die_or_wait, {.probe = "test", .object = "the disk", .text = "sda", .starts_again = starts_again_}};
 };
 
 using Events = std::vector<std::string>;
@@ -77,6 +79,84 @@ TEST(AskedChild, TellsOnceThatItWasKilled) {
   EXPECT_THROW(probe.child.need(), Unavailable);
   EXPECT_EQ(probe.child.gaps(), "its child process was killed: there is no data after that");
   EXPECT_EQ(probe.events(), Events{"probe test probe_lost its child process was killed"});
+}
+
+TEST(AskedChild, StartsAgainAfterTenSecondsAndStatesTheGap) {
+  ChildOfAProbe probe;
+  probe.second(100);
+  ASSERT_TRUE(probe.child.ask("die"));
+  EXPECT_EQ(probe.patient_answer(), "");
+  probe.second(109);
+  EXPECT_EQ(probe.child.answer(), "");
+  EXPECT_FALSE(probe.child.ask("one"));
+  EXPECT_FALSE(probe.child.was_restarted());
+  probe.second(110);
+  EXPECT_EQ(probe.child.answer(), "");
+  EXPECT_TRUE(probe.child.was_restarted());
+  EXPECT_FALSE(probe.child.was_restarted()) << "it is told once";
+  EXPECT_EQ(probe.child.gaps(), "its child process was killed: there is no data after that");
+  ASSERT_TRUE(probe.child.ask("one"));
+  probe.second(111);
+  EXPECT_EQ(probe.patient_answer(), "answer to one");
+  EXPECT_EQ(probe.child.gaps(), "its child process was killed: there is no data for 11 s");
+  EXPECT_EQ(probe.events(), (Events{"probe test probe_lost its child process was killed",
+                                    "probe test probe_restarted its child process was started again"}));
+}
+
+TEST(AskedChild, StartsAgainThreeTimesAnHour) {
+  ChildOfAProbe probe;
+  const auto dies = [&probe](std::int64_t second) {
+    probe.second(second);
+    ASSERT_TRUE(probe.child.ask("die"));
+    EXPECT_EQ(probe.patient_answer(), "");
+  };
+  const auto starts_again = [&probe](std::int64_t second) {
+    probe.second(second);
+    static_cast<void>(probe.child.answer());
+    return probe.child.state() == AskedChild::State::idle;
+  };
+  for (const std::int64_t second : {100, 200, 300}) {
+    dies(second);
+    EXPECT_TRUE(starts_again(second + 10));
+  }
+  dies(400);
+  EXPECT_FALSE(starts_again(410));
+  EXPECT_FALSE(starts_again(110 + 3599));
+  EXPECT_TRUE(starts_again(110 + 3600));
+  ASSERT_TRUE(probe.child.ask("one"));
+  EXPECT_EQ(probe.patient_answer(), "answer to one");
+  EXPECT_EQ(probe.child.gaps(), "its child process was killed 4 times: there is no data for 3610 s");
+  dies(5000);
+  EXPECT_EQ(probe.child.gaps(),
+            "its child process was killed 5 times: there is no data for 3610 s, and none after the last time");
+}
+
+TEST(AskedChild, IsNotStartedAgainWhereItCannotGoOn) {
+  ChildOfAProbe probe(false);
+  ASSERT_TRUE(probe.child.ask("die"));
+  EXPECT_EQ(probe.patient_answer(), "");
+  probe.second(5000);
+  EXPECT_EQ(probe.child.answer(), "");
+  EXPECT_EQ(probe.child.state(), AskedChild::State::lost);
+  EXPECT_EQ(probe.child.gaps(), "its child process was killed: there is no data after that");
+}
+
+TEST(AskedChild, ThatHungWhenItWasKilledAnswersAgainWhenItsSuccessorDoes) {
+  ChildOfAProbe probe;
+  probe.second(100);
+  ASSERT_TRUE(probe.child.ask("die"));
+  probe.second(105);
+  EXPECT_TRUE(probe.child.hangs());
+  EXPECT_EQ(probe.patient_answer(), "");
+  probe.second(115);
+  EXPECT_EQ(probe.child.answer(), "");
+  EXPECT_FALSE(probe.child.hangs());
+  ASSERT_TRUE(probe.child.ask("one"));
+  EXPECT_EQ(probe.child.answer_within(std::chrono::seconds(10)), "answer to one");
+  EXPECT_FALSE(probe.child.hangs());
+  EXPECT_EQ(probe.events(),
+            (Events{"the disk not_answering sda", "probe test probe_lost its child process was killed",
+                    "probe test probe_restarted its child process was started again", "the disk answering sda"}));
 }
 
 TEST(AskedChild, TellsWhenItHangsAndWhenItAnswersAgain) {

@@ -82,5 +82,20 @@ TEST(WorkerProcess, IsLostWhenSomebodyKillsIt) {
   EXPECT_FALSE(worker.was_lost()) << "it is told once";
 }
 
+TEST(WorkerProcess, StartsAgainAfterItWasKilled) {
+  KernelTree fs;
+  WorkerProcess worker(fs, "test", repeat_or_hang);
+  EXPECT_FALSE(worker.start_again()) << "it runs";
+  ASSERT_TRUE(worker.ask("die"));
+  EXPECT_EQ(patient_answer(worker), "");
+  ASSERT_TRUE(worker.start_again());
+  EXPECT_FALSE(worker.was_lost());
+  ASSERT_TRUE(worker.ask("one"));
+  EXPECT_EQ(patient_answer(worker), "one");
+  ASSERT_TRUE(worker.ask("die"));
+  EXPECT_EQ(patient_answer(worker), "");
+  EXPECT_TRUE(worker.was_lost()) << "for the second time";
+}
+
 }  // namespace
 }  // namespace reveal::tests::worker_process_test

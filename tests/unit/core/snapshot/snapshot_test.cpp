@@ -3,11 +3,32 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "test_host.h"
 
 namespace reveal::tests::snapshot_test {
 namespace {
+
+TEST(NetworkLinks, NameTheCardsBelowOtherInterfaces) {
+  const TestHost host;
+  const std::string net = "/sys/class/net/";
+  for (const char* card : {"eth0", "eth1"}) host.write(net + card + "/device/driver", "");
+  host.write(net + "bond0/lower_eth0/mtu", "9000\n");
+  host.write(net + "bond0/lower_eth1/mtu", "9000\n");
+  host.write(net + "bond0.7/lower_bond0/mtu", "9000\n");
+  host.write(net + "docker0/lower_veth1/mtu", "1500\n");
+  host.write(net + "veth1/mtu", "1500\n");
+  host.write(net + "loop/lower_loop/mtu", "1500\n");  // no kernel makes it, a copied tree may
+  KernelTree fs(host.root());
+  std::map<std::string, std::string> cards;
+  for (const auto& [key, text] : network_links(fs)) {
+    if (key.ends_with(".cards")) cards[key] = text;
+  }
+  EXPECT_EQ(cards,
+            (std::map<std::string, std::string>{{"net.bond0.cards", "eth0 eth1"}, {"net.bond0.7.cards", "eth0 eth1"}}));
+}
 
 TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   const TestHost host;
@@ -40,6 +61,7 @@ TEST(NetworkLinks, TellSteeringQueuesPortsAndNodes) {
   EXPECT_EQ(value(links, "net.eth0.tx_queues"), "6");
   EXPECT_EQ(value(links, "net.eth0.speed"), "100000");
   EXPECT_EQ(value(links, "net.eth0.numa_node"), "1");
+  EXPECT_EQ(value(links, "net.eth0.cards"), "no such fact");
   const Snapshot ports = rdma_ports(fs);
   EXPECT_EQ(value(ports, "rdma.mlx5_0.1.state"), "ACTIVE");
   EXPECT_EQ(value(ports, "rdma.mlx5_0.1.rate"), "200 Gb/sec (4X HDR)");

@@ -142,6 +142,15 @@ TEST(JobTotals, CountTheTrafficOfTheInterfacesThatLeadOut) {
   EXPECT_EQ(shared.notes.at("network_bytes"), "other jobs use the node");
 }
 
+TEST(JobTotals, CountTheTrafficOfABondOnce) {
+  Recording node;
+  node.trace.begin.emplace_back("net.bond0.cards", "eth0 eth1");
+  node.trace.begin.emplace_back("net.br0.cards", "eth9");  // not measured: its bytes are nowhere else
+  node.add("net.rx_bytes", "eth0", 10).add("net.rx_bytes", "eth1", 20).add("net.rx_bytes", "bond0", 30);
+  EXPECT_EQ(node.totals().network_bytes, 300);
+  EXPECT_EQ(node.add("net.rx_bytes", "br0", 1).totals().network_bytes, 310);
+}
+
 TEST(JobTotals, OfTheWholeJobAreSumsAndTheFullestNode) {
   JobTotals first =
       Recording().add("job.cpu_time", "", 1e9).add("job.cpus_owned", "", 4).add("process.rss", "rank0", 100).totals();

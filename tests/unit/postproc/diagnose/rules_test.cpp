@@ -189,6 +189,40 @@ TEST(RuleOutsider, LeavesTheServicesOfALargeNodeAlone) {
   EXPECT_EQ(large_node(120, 4, 4).findings("cpu.outsider").size(), 1U);
 }
 
+/// 16 of its processes are measured one by one.
+void add_measured(RuleRecording& node, double processes, double cpus_of_measured) {
+  constexpr int kMeasured = 16;
+  node.gauge("job.processes", "", RuleRecording::always(processes));
+  for (int rank = 0; rank < kMeasured; ++rank) {
+    node.counter("process.cpu_time", "rank" + std::to_string(rank),
+                 RuleRecording::always(cpus_of_measured / kMeasured * 1e9), "rank");
+  }
+}
+
+TEST(RuleOutsider, RatesTheWaitingOfMeasuredProcessesByTheirOwnCpus) {
+  RuleRecording node = large_node(120, 4, 1);
+  add_measured(node, 128, 15);
+  const auto found = node.findings("cpu.outsider");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].impact.seconds.value_or(0), 120 * 0.5 / 15.5, 0.3) << "an eighth of the 4 cpus";
+  EXPECT_NE(found[0].sentence.find("those processes of the job that were measured got"), std::string::npos)
+      << found[0].sentence;
+
+  RuleRecording event;
+  event.counter("cpu.user", "job_cpus", RuleRecording::event(64e9, 65e9))
+      .counter("cpu.nice", "job_cpus", RuleRecording::always(0))
+      .counter("cpu.system", "job_cpus", RuleRecording::always(0))
+      .gauge("job.cpu_allowed", "job_cpus", RuleRecording::always(1))
+      .counter("job.cpu_time", "", RuleRecording::always(64e9))
+      .counter("job.wait_time", "", RuleRecording::event(0, 0.5e9));
+  add_measured(event, 64, 16);
+  const auto passing = event.findings("cpu.outsider");
+  ASSERT_EQ(passing.size(), 1U);
+  EXPECT_NEAR(passing[0].impact.seconds.value_or(0), 0.5 * 15 / 16, 0.06);
+  EXPECT_NE(passing[0].impact.how.find("of the processes that were measured"), std::string::npos)
+      << passing[0].impact.how;
+}
+
 TEST(RuleOutsider, FindsThirtyPercentBesideHeavyInterruptsChargedToTheJob) {
   const auto telemetry = SyntheticNode{}.record(120, [](double second, Demand& demand) {
     SyntheticNode::training(second, demand);

@@ -326,6 +326,26 @@ TEST_F(HistoryIndex, ForgetsOneDirectory) {
   EXPECT_EQ(index.runs("key").size(), 2U);
 }
 
+TEST_F(HistoryIndex, KeepsTheChannelsOfRunsThatLaterOnesAreComparedWith) {
+  RunIndex index(state_);
+  constexpr int kRuns = 215;
+  for (int i = 0; i < kRuns; ++i) {
+    RunRecord record = run(i);
+    for (int c = 100; c < 300; ++c) {
+      record.channels.push_back({"other_" + std::to_string(c), "count/s", Subsystem::cpu, Kind::counter, 0.1 * c});
+    }
+    index.put("/runs/reveal-" + std::to_string(i), record);
+  }
+  const std::vector<RunRecord> compared = index.runs("key");
+  EXPECT_EQ(compared.size(), 210U);
+  for (const RunRecord& record : compared) EXPECT_EQ(record.channels.size(), 260U) << record.run_id;
+  const auto all = index.newest(1000, [](const RunRecord&) { return true; });
+  ASSERT_EQ(all.size(), static_cast<std::size_t>(kRuns)) << "each is still found by its number";
+  EXPECT_EQ(all[202].second.run_id, "run12");
+  EXPECT_TRUE(all[202].second.channels.empty());
+  EXPECT_TRUE(all[202].second.facts.empty());
+}
+
 TEST_F(HistoryIndex, RemembersTheNewestFolders) {
   RunIndex index(state_);
   std::ofstream roots(state_ / "history.roots");

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <set>
 
+#include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/zlib_text.h"
 #include "tests/unit/temporary_directory.h"
@@ -232,11 +233,55 @@ TEST_F(Retention, LeavesDirectoriesOfOtherUsers) {
   EXPECT_THROW(static_cast<void>(delete_run(old)), Error);
 }
 
+TEST_F(Retention, LooksAtAllOfALargeFolder) {
+  for (int i = 0; i < 12'000; ++i) write(work_ / ("data." + std::to_string(i)), "");
+  for (const char* name : {"reveal-1", "reveal-2", "reveal-3"}) {
+    fs::create_directories(work_ / name);
+    fs::copy(fs::path(TEST_DATA) / "traces/v1.h5", work_ / name / "n1.h5");
+  }
+  EXPECT_EQ(unrecorded_runs_in(work_).size(), 3U);
+}
+
+TEST_F(Retention, TakesARunForAsOldAsItsEnd) {
+  constexpr std::int64_t kBegin = 1'700'000'000 * kSecond;
+  run("reveal-1");
+  RunRecord record;
+  record.run_id = "reveal-1";
+  record.begin_utc_ns = kBegin;
+  record.seconds = 500;
+  EXPECT_EQ(look_at_run(work_ / "reveal-1", record).ended_utc_ns, kBegin + 500 * kSecond);
+  record.begin_utc_ns = 100 * kSecond;
+  EXPECT_GT(look_at_run(work_ / "reveal-1", record).ended_utc_ns, kBegin)
+      << "its node had no clock, and its files are new";
+}
+
+TEST(RetentionLimits, AreNoAgesWhereTheClockIsContradicted) {
+  constexpr std::int64_t kDay = 86'400 * kSecond;
+  constexpr std::int64_t kNow = 20'000 * kDay;
+  std::vector<StoredRun> runs(2);
+  runs[0].ended_utc_ns = kNow - 40 * kDay;
+  runs[1].ended_utc_ns = kNow - 50 * kDay;
+  runs[1].directory = "/runs/reveal-2";
+  const std::int64_t month_ago = kNow - 30 * kDay;
+  EXPECT_EQ(doubt_of_ages(runs, month_ago, {.now_utc_ns = kNow}), "");
+  EXPECT_NE(doubt_of_ages(runs, month_ago, {.now_utc_ns = kNow, .synchronised = false}).find("not synchronised"),
+            std::string::npos);
+  EXPECT_EQ(doubt_of_ages(runs, kNow - 45 * kDay, {.now_utc_ns = kNow, .synchronised = false}), "")
+      << "a run stays: nobody deletes all of them by mistake";
+  EXPECT_EQ(doubt_of_ages(runs, month_ago, {.now_utc_ns = kNow, .file_system_ahead_ns = kDay}), "");
+  EXPECT_NE(doubt_of_ages(runs, month_ago, {.now_utc_ns = kNow, .file_system_ahead_ns = -2 * kDay}).find("differs"),
+            std::string::npos);
+  runs[1].ended_utc_ns = kNow + kDay;
+  EXPECT_EQ(doubt_of_ages(runs, month_ago, {.now_utc_ns = kNow}), "");
+  runs[1].ended_utc_ns = kNow + 2 * kDay;
+  EXPECT_NE(doubt_of_ages(runs, month_ago, {.now_utc_ns = kNow}).find("/runs/reveal-2"), std::string::npos);
+}
+
 TEST(RetentionLimits, SelectByAgeNumberAndTotalSize) {
   std::vector<StoredRun> runs;
   for (const std::int64_t begin : {50, 40, 30, 20, 10}) {
     StoredRun& run = runs.emplace_back();
-    run.record.begin_utc_ns = begin;
+    run.record.begin_utc_ns = run.ended_utc_ns = begin;
     run.bytes = 100;
   }
   const auto begins = [&](const RetentionLimits& limits) {
@@ -246,14 +291,14 @@ TEST(RetentionLimits, SelectByAgeNumberAndTotalSize) {
   };
   using Begins = std::vector<std::int64_t>;
   EXPECT_EQ(begins({}), Begins{});
-  EXPECT_EQ(begins({.begun_before_utc_ns = 30}), (Begins{20, 10}));
+  EXPECT_EQ(begins({.ended_before_utc_ns = 30}), (Begins{20, 10}));
   EXPECT_EQ(begins({.most_runs = 4}), Begins{10});
   EXPECT_EQ(begins({.most_bytes = 250}), (Begins{30, 20, 10}));
-  EXPECT_EQ(begins({.begun_before_utc_ns = 15, .most_runs = 3}), (Begins{20, 10}));
+  EXPECT_EQ(begins({.ended_before_utc_ns = 15, .most_runs = 3}), (Begins{20, 10}));
   runs[2].bytes = 300;
   EXPECT_EQ(begins({.most_bytes = 450}), (Begins{30, 20, 10})) << "no older run stays for one that does not fit";
   runs[4].why_not = "it is still being recorded";
-  EXPECT_EQ(begins({.begun_before_utc_ns = 30}), Begins{20});
+  EXPECT_EQ(begins({.ended_before_utc_ns = 30}), Begins{20});
 }
 
 }  // namespace

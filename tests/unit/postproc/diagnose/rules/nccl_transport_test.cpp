@@ -38,6 +38,15 @@ TEST(RuleSocketFallback, SeesTrafficThatShouldBeOnTheFabric) {
   EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 400e6, 20e6);
 }
 
+TEST(RuleSocketFallback, CountsTheBytesOfABondOnce) {
+  R node = training(400, 420);
+  node.counter("net.tx_bytes", "bond0", R::always(400e6)).counter("net.rx_bytes", "bond0", R::always(420e6));
+  node.begin.emplace_back("net.bond0.cards", "eth0 eth1");
+  const auto found = node.findings("nccl.socket_fallback");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_NEAR(found[0].evidence.at(0).observed.value_or(0), 400e6, 20e6);
+}
+
 TEST(RuleSocketFallback, NamesTheSettingThatAsksForIt) {
   R node = training(400, 420);
   node.begin.emplace_back("env.NCCL_IB_DISABLE", "1");

@@ -75,6 +75,18 @@ TEST(RuleNetPause, CountsFramesWhereTheCardCountsNoTime) {
   EXPECT_TRUE(of(R::event(0, 300)).empty());
 }
 
+TEST(RuleNetPause, NeedsNoMoreFramesThanStopASlowPort) {
+  const auto of = [](double speed, const R::Course& frames) {
+    R node;
+    node.counter("net.rx_pause", "eth0", frames, "node").gauge("net.speed", "eth0", R::always(speed), "node");
+    return node.findings("net.pause_congestion").size();
+  };
+  EXPECT_EQ(of(1e9, R::event(0, 60)), 1U) << "30/s stop it all the time";
+  EXPECT_EQ(of(1e9, R::event(0, 10)), 0U);
+  EXPECT_EQ(of(100e9, R::event(0, 60)), 0U);
+  EXPECT_EQ(of(100e9, R::event(0, 3000)), 1U);
+}
+
 TEST(RuleNetPause, IsSilentOnAFewPauses) {
   EXPECT_TRUE(node_with(R::always(0), R::always(0)).findings("net.pause_congestion").empty());
   EXPECT_TRUE(
