@@ -41,10 +41,13 @@ class Attached {
  public:
   Attached() : counters(kProcesses * stack_functions().size()) {}
 
-  void attach(const ToyProcess& toy, const char* library, std::string_view name, std::size_t process = 0) {
+  /// `called`: the function that is there in its place; "": itself.
+  void attach(const ToyProcess& toy, const char* library, std::string_view name, std::size_t process = 0,
+              std::string_view called = {}) {
     const Descriptor file(::open((std::string(STACK_DOUBLES) + '/' + library).c_str(), O_RDONLY | O_CLOEXEC));
     const StackFunction& function = stack_functions()[number_of(name)];
-    const FoundFunctions found = find_functions(reader_of(file.get()), std::span(function.symbols).first(1));
+    const StackFunction& there = called.empty() ? function : stack_functions()[number_of(called)];
+    const FoundFunctions found = find_functions(reader_of(file.get()), std::span(there.symbols).first(1));
     const CallCounters::Point point{.offset = found.offsets.at(0),
                                     .index = process * stack_functions().size() + number_of(name)};
     CallCounters::Attached attached =
@@ -243,6 +246,22 @@ TEST(Communicators, OfGlooTellTheirRanks) {
   all = attached->counters.communicators(0);
   ASSERT_EQ(all.size(), 1U);
   EXPECT_EQ(all[0].ranks, 0U);
+}
+
+TEST(Communicators, KnowNoSizeOfACallWhoseOptionsDoNotHaveIt) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach(toy, "libgloo.so.0", "gloo.allgather", 0, "gloo.allreduce");
+  EXPECT_EQ(toy.ask({.call = Call::gloo_on, .times = 2, .elements = 5, .rank = 6, .ranks = 8}), 0);
+  const auto all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].ranks, 8U);
+  EXPECT_EQ(words_of(all[0]), "gloo.allgather=-,gloo.allgather=-");
+  const CallCounts counts = attached->counters.take(number_of("gloo.allgather"));
+  EXPECT_EQ(counts.calls, 2U);
+  EXPECT_EQ(counts.unsized, 2U);
+  EXPECT_EQ(counts.bytes, 0U);
 }
 
 TEST(Communicators, AreToldOnceWhenNoOtherCallComes) {

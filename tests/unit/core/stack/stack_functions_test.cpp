@@ -23,6 +23,18 @@ TEST(StackFunctions, HaveNamesAndSymbolsOfTheirOwn) {
   }
 }
 
+// Where the number of elements would be, their options have the size of one, and behind it a tag that counts the calls.
+TEST(StackFunctions, OfGlooWithoutANumberOfElementsHaveNoSize) {
+  std::size_t found = 0;
+  for (const StackFunction& function : stack_functions()) {
+    if (function.name != "gloo.allgather" && function.name != "gloo.alltoall") continue;
+    ++found;
+    EXPECT_FALSE(has_size(function)) << function.name;
+    EXPECT_TRUE(exchanges(function)) << "the bytes of a step are then not known: " << function.name;
+  }
+  EXPECT_EQ(found, 2U);
+}
+
 // The call server refuses more, and a job under Slurm would have no calls at all.
 TEST(StackFunctions, FitIntoTheCallServerForAllProcessesThatAreMeasured) {
   EXPECT_LE(ProcessSlots::kSlots * stack_functions().size(), kMostCallPlaces);
