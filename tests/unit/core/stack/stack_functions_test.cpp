@@ -84,6 +84,21 @@ TEST(FirstInstruction, IsOneThatTheKernelEmulates) {
   EXPECT_EQ(probed(""sv), std::nullopt);
 }
 
+TEST(FirstInstruction, MayBeAPushBehindOneThatLeavesTheArgumentsAlone) {
+  using namespace std::literals;
+  // ncclCommInitRankConfig of NCCL 2.28: a constant in rax, push %rbp
+  EXPECT_EQ(probed("\x48\xb8\xef\xbe\xfe\xca\x19\x59\x00\x00\x55\x48\x89\xe5"sv), 10U);
+  // MPI_Waitall of OpenMPI 4.1: a word of the library's data in rax, push %r12
+  EXPECT_EQ(probed("\x48\x8b\x05\x61\x4e\x08\x00\x41\x54\x49\x89\xd4"sv), 7U);
+  EXPECT_EQ(probed("\x48\x8d\x05\x61\x4e\x08\x00\x55"sv), 7U);                               // lea
+  EXPECT_EQ(probed("\xf3\x0f\x1e\xfa\x48\xb8\x01\x02\x03\x04\x05\x06\x07\x08\x53"sv), 14U);  // behind endbr64
+  // MPI_Finalize of OpenMPI 4.1: no push behind it
+  EXPECT_EQ(probed("\x48\x8b\x05\x81\xfd\x09\x00\x80\x38\x00\x74\x11"sv), std::nullopt);
+  EXPECT_EQ(probed("\x48\x8b\x05\x61\x4e\x08\x00\x90"sv), std::nullopt) << "a jump may lead to a nop";
+  EXPECT_EQ(probed("\x48\x8b\x3d\x61\x4e\x08\x00\x55"sv), std::nullopt) << "rdi is the first argument";
+  EXPECT_EQ(probed("\x48\x8b\x05\x61\x4e\x08\x00"sv), std::nullopt) << "cut off";
+}
+
 TEST(ProcessMaps, AreReadLineByLine) {
   const auto mapping =
       parse_mapping("7f0000001000-7f0000003000 r-xp 00028000 fd:01 1234     /usr/lib/libnccl.so.2 (deleted)");
