@@ -301,11 +301,12 @@ bool CallLedger::records_collectives(const Instance& instance) const {
   return true;
 }
 
-/// All calls of NCCL's communicators were counted, from the first one on, and on the right communicator.
+/// All calls of NCCL's communicators were counted, from the first one on, and on the right communicator. One that was
+/// made unseen has no id.
 bool CallLedger::numbers_collectives() const {
   for (std::size_t function = 0; function < functions_.size(); ++function) {
     const StackFunction& each = functions_[function];
-    const bool numbers = each.communicator != 0 && each.name.starts_with("nccl");
+    const bool numbers = each.communicator != 0 && each.communicator != kMadeByCall && each.name.starts_with("nccl");
     if (numbers && (is_missed(function) || has_rested(function))) return false;
   }
   return true;

@@ -303,16 +303,20 @@ TEST(Communicators, HaveNoIdWhereACallMayBeMissing) {
   CallLedger whole(attached->counters, 32768);
   CallLedger detached(attached->counters, 32768);
   CallLedger failed(attached->counters, 32768);
-  for (CallLedger* ledger : {&whole, &detached, &failed}) {
+  CallLedger others_unseen(attached->counters, 32768);
+  for (CallLedger* ledger : {&whole, &detached, &failed, &others_unseen}) {
     ledger->attached("rank0", number_of("ncclAllReduce"), 0, true);
   }
   detached.rest(number_of("ncclReduce"), "it costs too much");
   detached.resume(number_of("ncclReduce"));
   failed.failed(number_of("ncclAllGather"), "no reason");
+  others_unseen.failed(number_of("ncclCommInitRankConfig"), "no reason");
   std::this_thread::sleep_for(std::chrono::milliseconds(3100));
   EXPECT_NE(whole.answer().find("standing rank0 comm=0 ranks=4 rank=0 id="), std::string::npos);
   EXPECT_NE(detached.answer().find("standing rank0 comm=0 ranks=4 rank=0 calls=0"), std::string::npos);
   EXPECT_NE(failed.answer().find("standing rank0 comm=0 ranks=4 rank=0 calls=0"), std::string::npos);
+  EXPECT_NE(others_unseen.answer().find("standing rank0 comm=0 ranks=4 rank=0 id="), std::string::npos)
+      << "a communicator that is made in another way has no id itself";
 }
 
 /// "called rank0 ncclAllReduce 0 4 7994 12 5000 0": function, order, ranks, id, number and begin of each, and whether
