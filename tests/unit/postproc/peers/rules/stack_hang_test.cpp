@@ -340,14 +340,21 @@ TEST(RuleStackHang, NamesTheRankThatNeverMadeAnyCollective) {
   for (Channel& channel : traces[1].telemetry.channels) {
     if (channel.instance == "rank3") channel.instance = "slot3";
   }
+  const auto calls_once = [&traces](const std::string& function) {
+    std::vector<double> once(traces[1].telemetry.samples, 0.0);
+    once[5] = 1;
+    traces[1].telemetry.channels.push_back(
+        {.metric = "stack.calls", .instance = "slot3/" + function, .kind = Kind::counter});
+    traces[1].telemetry.values.insert(traces[1].telemetry.values.end(), once.begin(), once.end());
+  };
   auto found = found_in(histories_of(traces));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0].instances.empty()) << "a process that may be no rank";
-  Channel begins{.metric = "stack.calls", .instance = "slot3/MPI_Init", .kind = Kind::counter};
-  std::vector<double> once(traces[1].telemetry.samples, 0.0);
-  once[5] = 1;
-  traces[1].telemetry.channels.push_back(std::move(begins));
-  traces[1].telemetry.values.insert(traces[1].telemetry.values.end(), once.begin(), once.end());
+  calls_once("python.gc");
+  found = found_in(histories_of(traces));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].instances.empty()) << "a service in Python that keeps logs";
+  calls_once("MPI_Init");
   found = found_in(histories_of(traces));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"slot3"});
@@ -564,6 +571,13 @@ TEST(RuleStackHang, IsSilentWhileTheRankThatIsWaitedForMayBeAtWork) {
   job = that_hangs();
   job.beside = 0.7;
   EXPECT_TRUE(found_in(job).empty()) << "it has started a process that computes";
+  std::vector<NodeTrace> traces = job.record();
+  Telemetry& telemetry = traces[1].telemetry;  // that process is measured by itself, and it runs Python
+  telemetry.channels.push_back({.metric = "process.cpu_time", .instance = "slot9", .kind = Kind::counter});
+  telemetry.values.insert(telemetry.values.end(), telemetry.samples, 0.7 * kCpuOfTick);
+  telemetry.channels.push_back({.metric = "stack.calls", .instance = "slot9/python.gc", .kind = Kind::counter});
+  telemetry.values.insert(telemetry.values.end(), telemetry.samples, 0.1);
+  EXPECT_TRUE(found_in(histories_of(traces)).empty());
 }
 
 TEST(RuleStackHang, IsSilentOnAServiceThatWaitsForRequests) {
