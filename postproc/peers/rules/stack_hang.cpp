@@ -403,9 +403,14 @@ bool may_be_idle(const std::vector<Rank>& ranks, const Standstill& all, const Wa
 }
 
 bool may_work(const Standstill& all, const Waiting& waiting, double least_cpus) {
-  return waiting.gpu || (waiting.kind == Kind::rank_absent &&
-                         std::any_of(waiting.absent.begin(), waiting.absent.end(),
-                                     [&](std::size_t rank) { return is_busy(all, *all.of_rank[rank], least_cpus); }));
+  const auto is_at_work = [&](std::size_t rank) { return is_busy(all, *all.of_rank[rank], least_cpus); };
+  if (waiting.gpu) return true;
+  if (waiting.kind == Kind::rank_absent) return std::any_of(waiting.absent.begin(), waiting.absent.end(), is_at_work);
+  if (waiting.kind != Kind::calls_differ || waiting.matched) return false;
+  // By their numbers alone, these may be calls on different communicators, as of MPI, after which the ranks compute.
+  const auto may_compute = [&](std::size_t rank) { return !all.of_rank[rank]->timed && is_at_work(rank); };
+  return std::any_of(waiting.present.begin(), waiting.present.end(), may_compute) ||
+         std::any_of(waiting.absent.begin(), waiting.absent.end(), may_compute);
 }
 
 class Words {

@@ -411,6 +411,38 @@ TEST(RuleStackHang, TellsOfRanksThatCalledDifferentThings) {
   }));
 }
 
+/// The same calls by MPI, which are not timed.
+std::vector<NodeTrace> recorded_of_mpi(const Job& job) {
+  std::vector<NodeTrace> traces = job.record();
+  for (NodeTrace& trace : traces) {
+    for (Channel& channel : trace.telemetry.channels) {
+      const std::string rank = channel.instance.substr(0, channel.instance.find('/') + 1);
+      if (channel.instance.ends_with("/gloo.allreduce")) channel.instance = rank + "MPI_Allreduce";
+      if (channel.instance.ends_with("/gloo.broadcast")) channel.instance = rank + "MPI_Bcast";
+      if (channel.instance.ends_with("/c10d.work")) channel.metric = "another";
+    }
+  }
+  return traces;
+}
+
+// A rank that broadcasts on a communicator of its own, before all compute until the time limit comes.
+TEST(RuleStackHang, IsSilentWhereRanksMayComputeBehindDifferentCalls) {
+  Job job = that_hangs();
+  job.timed = false;
+  job.pauses[0].calls_another = "MPI_Bcast";
+  auto found = found_in(histories_of(recorded_of_mpi(job)));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  expect_in("rank2 on n2 called MPI_Allreduce, and rank3 on n2 called MPI_Bcast: ", found[0].sentence);
+  job.pauses[0].cpus = 0.9;
+  EXPECT_TRUE(found_in(histories_of(recorded_of_mpi(job))).empty());
+  job.seconds = 800;
+  found = found_in(histories_of(recorded_of_mpi(job)), job.seconds);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+}
+
 TEST(RuleStackHang, NamesTheCallTheCommunicatorAndItsRanks) {
   const auto standing = standing_ranks([](std::size_t rank) {
     return collectives(rank == 3 ? 309 : 310, {4096, 4096, 4096}, 0);
