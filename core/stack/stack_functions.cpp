@@ -17,13 +17,14 @@ constexpr ByteRule kUnknown = ByteRule::unknown;
 constexpr PartOfStep kNoPart = PartOfStep::none;
 constexpr PartOfStep kWaiting = PartOfStep::waiting;
 
-constexpr std::array<std::string_view, 2> kCuda = {"libcudart.so"};
-constexpr std::array<std::string_view, 2> kCudaDriver = {"libcuda.so"};
-constexpr std::array<std::string_view, 2> kNccl = {"libnccl.so", "libtorch_cuda"};  // some wheels link it in
-constexpr std::array<std::string_view, 2> kGloo = {"libgloo.so", "libtorch_cpu.so"};
-constexpr std::array<std::string_view, 2> kTorch = {"libtorch_cpu.so"};
-constexpr std::array<std::string_view, 2> kPython = {"python3", "libpython3"};
-constexpr std::array<std::string_view, 2> kMpi = {"libmpi.so", "libmpich.so"};
+using Libraries = decltype(StackFunction::libraries);
+constexpr Libraries kCuda = {"libcudart.so"};
+constexpr Libraries kCudaDriver = {"libcuda.so"};
+constexpr Libraries kNccl = {"libnccl.so", "libtorch_cuda"};  // some wheels link it in
+constexpr Libraries kGloo = {"libgloo.so", "libtorch_cpu.so"};
+constexpr Libraries kTorch = {"libtorch_cpu.so"};
+constexpr Libraries kPython = {"python3", "libpython3"};
+constexpr Libraries kMpi = {"libmpi.so", "libmpich.so", "libmpi_"};  // the last is for those of Cray, by compiler
 
 constexpr std::int32_t kCudaNotReady = 600;
 constexpr std::int32_t kNcclInProgress = 7;

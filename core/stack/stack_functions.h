@@ -52,7 +52,7 @@ inline constexpr int kNoLongerThere = -3;  // NCCL: the first argument, which th
 
 struct StackFunction {
   std::string_view name;                      // as its channels are called
-  std::array<std::string_view, 2> libraries;  // file names that begin so; "": none
+  std::array<std::string_view, 3> libraries;  // file names that begin so; "": none
   std::array<std::string_view, 2> symbols;    // each one that a library has is counted; or the two marks
   Ending ending = Ending::returns_status;
   ByteRule rule = ByteRule::none;

@@ -56,6 +56,10 @@ TEST(StackFunctions, BelongToLibrariesByTheBeginOfTheirNames) {
   EXPECT_TRUE(is_stack_library("libtorch_cpu.so"));
   EXPECT_TRUE(is_stack_library("python3.11"));
   EXPECT_TRUE(is_stack_library("libpython3.12.so.1.0"));
+  EXPECT_TRUE(is_stack_library("libmpi.so.40.30.4"));
+  EXPECT_TRUE(is_stack_library("libmpi_gnu_91.so.12.0.0"));
+  EXPECT_TRUE(is_stack_library("libmpi_cray.so.12"));
+  EXPECT_FALSE(is_stack_library("libmpifort.so.12"));
   EXPECT_FALSE(is_stack_library("python2.7"));
   EXPECT_FALSE(is_stack_library("libnccl-net.so"));
   EXPECT_FALSE(is_stack_library("my-libnccl.so.2"));
