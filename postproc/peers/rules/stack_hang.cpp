@@ -413,6 +413,11 @@ bool may_work(const Standstill& all, const Waiting& waiting, double least_cpus) 
          std::any_of(waiting.absent.begin(), waiting.absent.end(), may_compute);
 }
 
+/// Ranks of the communicator without recorded calls: of many processes of a node, not all are measured one by one.
+std::int64_t ranks_not_recorded(const std::vector<Rank>& ranks, const Waiting& waiting) {
+  return waiting.call ? std::max<std::int64_t>(0, waiting.call->ranks - std::ssize(ranks)) : 0;
+}
+
 class Words {
  public:
   Words(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting,
@@ -445,6 +450,13 @@ class Words {
         waiting_.gpu && waiting_.call
             ? fmt::format("; their last collective was {}{}", waiting_.call->function, details_of(*waiting_.call))
             : "";
+    const std::int64_t others = ranks_not_recorded(ranks_, waiting_);
+    if (unrecorded_.empty() && others > 0) {
+      return fmt::format(
+          "all {} recorded ranks were in {}, and it did not end{}; {} other{} of the communicator {} not "
+          "recorded",
+          ranks_.size(), call, last, others, others == 1 ? "" : "s", others == 1 ? "was" : "were");
+    }
     if (unrecorded_.empty())
       return fmt::format("all {} ranks were in {}, and it did not end{}", ranks_.size(), call, last);
     return fmt::format("all {} recorded ranks were in {}, and it did not end{}; {} not recorded", ranks_.size(), call,
@@ -615,7 +627,8 @@ std::vector<JobFinding> check_hang(const JobRuleContext& context, const Effectiv
   Finding finding = describe(context, rule, ranks, *last, *waiting);
   finding.severity = works ? Severity::warning : Severity::critical;
   const std::vector<std::string> unrecorded = unrecorded_nodes(context);
-  const bool maybe_elsewhere = waiting->kind == Kind::none_came_back && !unrecorded.empty();
+  const bool maybe_elsewhere =
+      waiting->kind == Kind::none_came_back && (!unrecorded.empty() || ranks_not_recorded(ranks, *waiting) > 0);
   finding.confidence = works || maybe_elsewhere || !waiting->counted ? Confidence::possible : Confidence::likely;
   const double into_job = static_cast<double>(last->begin_utc_ns - context.job.begin_utc_ns) * 1e-9;
   finding.sentence =
@@ -642,7 +655,8 @@ std::vector<JobFinding> check_stall(const JobRuleContext& context, const Effecti
     const bool material = finding.impact.percent.value_or(0) >= rule.threshold("min_lost_percent");
     finding.severity = material ? Severity::warning : Severity::notice;
     const std::vector<std::string> unrecorded = unrecorded_nodes(context);
-    const bool maybe_elsewhere = waiting->kind == Kind::none_came_back && !unrecorded.empty();
+    const bool maybe_elsewhere =
+        waiting->kind == Kind::none_came_back && (!unrecorded.empty() || ranks_not_recorded(ranks, *waiting) > 0);
     finding.confidence = waiting->counted && !maybe_elsewhere ? Confidence::likely : Confidence::possible;
     finding.sentence =
         fmt::format("At {} UTC, {} into the job, the ranks made no progress for {}: {}.", clock_time(one.begin_utc_ns),

@@ -562,6 +562,26 @@ TEST(RuleStackHang, SaysThatARankMayBeMissingOfWhichNothingWasRecorded) {
   expect_in("the ranks of n3 were not recorded.", uncounted[0].sentence);
 }
 
+TEST(RuleStackHang, SaysThatARankOfTheCommunicatorMayBeMissing) {
+  Job job = that_hangs();
+  job.pauses[0].absent = {};
+  const auto found_with = [&job](std::int64_t ranks) {
+    auto standing = standing_ranks([](std::size_t /*rank*/) { return collectives(310, {4096}, 0); });
+    for (StandingProcess& one : standing) one.last.ranks = ranks;
+    return found_in(histories_of(job.record(), {}, standing));
+  };
+  auto found = found_with(20);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  expect_in(
+      "all 4 recorded ranks were in gloo.allreduce (4096 bytes, on communicator 1 of 20 ranks), and it did not end; 16 "
+      "others of the communicator were not recorded.",
+      found[0].sentence);
+  found = found_with(4);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::likely);
+}
+
 TEST(RuleStackHang, TellsOfACollectiveFromWhichNobodyComesBack) {
   Job job = that_hangs();
   job.pauses[0].absent = {};
