@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
 #include "postproc/numerics/median.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/matched_calls.h"
@@ -33,6 +34,19 @@ struct Rank {
   [[nodiscard]] std::string name() const { return fmt::format("{} on {}", of->rank, node); }
 };
 
+/// The others went on for long without a process that had ended: they do not wait for it.
+void leave_out_long_ended(std::vector<Rank>& ranks) {
+  constexpr std::int64_t kLong = 600 * kSecond;
+  std::int64_t newest = 0;  // until then, a rank called something
+  for (const Rank& rank : ranks) {
+    if (!rank.of->quiet.empty()) newest = std::max(newest, rank.of->quiet.back().begin_utc_ns);
+  }
+  std::erase_if(ranks, [newest](const Rank& rank) {
+    const std::int64_t ended = rank.of->quiet.empty() ? 0 : rank.of->quiet.back().process_ended_utc_ns;
+    return ended > 0 && ended < newest - kLong;
+  });
+}
+
 /// Without processes that make a few collectives beside the job, as to try out a library. A rank that made none belongs
 /// to the others only while they have made some: the first ones of a job are made by all.
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
@@ -52,6 +66,7 @@ std::vector<Rank> ranks_of(const JobRuleContext& context) {
   std::erase_if(ranks, [middle](const Rank& rank) {
     return rank.of->calls == 0 ? middle > kFirst : static_cast<double>(rank.of->calls) < kFew * middle;
   });
+  leave_out_long_ended(ranks);
   return ranks;
 }
 

@@ -294,6 +294,23 @@ TEST(RuleStackHang, NamesTheRankWhoseProcessEnded) {
   expect_in("for rank3 on n2, whose process ended at 22:14:42 UTC.", found[0].sentence);
 }
 
+TEST(RuleStackHang, DoesNotNameAProcessWithoutWhichTheOthersWentOn) {
+  Job job = that_hangs();
+  job.seconds = 900;
+  job.pauses[0].from = 800;
+  std::vector<CallHistory> histories = histories_of(job.record());
+  QuietTime& of_0 = histories[0].ranks[0].quiet.back();
+  of_0.process_ended_utc_ns = kUtc + 799 * kSecond;
+  auto found = found_in(histories, job.seconds);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, (std::vector<std::string>{"rank0", "rank3"}));
+  of_0.process_ended_utc_ns = of_0.begin_utc_ns = kUtc + 100 * kSecond;
+  found = found_in(histories, job.seconds);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  expect_in("rank1 on n1, rank2 on n2 waited in gloo.allreduce for rank3 on n2,", found[0].sentence);
+}
+
 TEST(RuleStackHang, TellsOfSeveralRanksWhatHoldsForAllOfThem) {
   Job job = that_hangs();
   job.pauses[0].absent = {2, 3};
