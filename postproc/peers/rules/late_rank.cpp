@@ -230,8 +230,12 @@ std::vector<Late> onsets_of(const Bins& bins, std::size_t rank, const EffectiveR
 /// anyway, and those of gloo run in threads beside the program.
 enum class EndsWith : std::uint8_t { others, maybe_others, nothing };
 EndsWith call_ends_with(std::string_view function) {
+  // All wait for one rank, or that one for all; in a scan, each waits for those before it.
+  constexpr std::string_view kOneSided[] = {"MPI_Bcast",   "MPI_Reduce",   "MPI_Gather", "MPI_Gatherv",
+                                            "MPI_Scatter", "MPI_Scatterv", "MPI_Scan"};
   const CallLibrary library = call_facts(function).library;
-  if (library == CallLibrary::gloo) return EndsWith::maybe_others;
+  const bool one_sided = std::find(std::begin(kOneSided), std::end(kOneSided), function) != std::end(kOneSided);
+  if (library == CallLibrary::gloo || one_sided) return EndsWith::maybe_others;
   const bool blocks = library == CallLibrary::mpi && !function.starts_with("MPI_I");
   return blocks ? EndsWith::others : EndsWith::nothing;
 }

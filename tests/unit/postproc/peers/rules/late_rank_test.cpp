@@ -260,10 +260,12 @@ TEST(RuleLateRank, KnowsWhichCallsEndWhenTheOthersHaveCome) {
     EXPECT_EQ(found_in(for_a_while).size(), 1U) << "the pace of all ranks shows that they wait";
   }
   EXPECT_FALSE(found_in(with_a_rank_that_is_always_late()).at(0).impact.at_most);
-  always.function = "gloo.allreduce";
-  const auto found = found_in(always);
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_TRUE(found[0].impact.at_most);
+  for (const char* const function : {"gloo.allreduce", "MPI_Reduce"}) {
+    always.function = function;
+    const auto found = found_in(always);
+    ASSERT_EQ(found.size(), 1U) << function;
+    EXPECT_TRUE(found[0].impact.at_most) << function;
+  }
 }
 
 TEST(RuleLateRank, MatchesCallsWithoutAnIdByTheirNumberOrTheirEnd) {
