@@ -30,8 +30,8 @@ constexpr std::array kEmulated = {
 constexpr std::size_t kPushes = 2;  // the first ones
 constexpr std::string_view kEndbr64 = "\xf3\x0f\x1e\xfa"sv;
 
-/// What compilers put before the first push: it sets rax, which no function of the table has as an argument. Nothing
-/// else jumps to that push, which would leave a word too many on the stack.
+/// An instruction that compilers put before the first push: it sets rax, which no function of the table has as an
+/// argument. Nothing else jumps to that push, which would leave a word too many on the stack.
 struct BeforePush {
   std::string_view begin;
   std::size_t length;  // length of the whole instruction

@@ -13,7 +13,7 @@ constexpr ByteRule kNoBytes = ByteRule::none;
 constexpr ByteRule kBytes = ByteRule::plain;
 constexpr ByteRule kElements = ByteRule::nccl_count;
 constexpr ByteRule kOptions = ByteRule::gloo_count;
-constexpr ByteRule kUnknown = ByteRule::unknown;
+constexpr ByteRule kNoSize = ByteRule::unknown;
 constexpr PartOfStep kNoPart = PartOfStep::none;
 constexpr PartOfStep kWaiting = PartOfStep::waiting;
 
@@ -145,7 +145,7 @@ constexpr StackFunction kFunctions[] = {
      kGloo,
      {"_ZN4gloo9allgatherERNS_16AllgatherOptionsE"},
      kMayThrow,
-     kUnknown,
+     kNoSize,
      0,
      0,
      kNoPart,
@@ -164,7 +164,7 @@ constexpr StackFunction kFunctions[] = {
      kGloo,
      {"_ZN4gloo8alltoallERNS_15AlltoallOptionsE"},
      kMayThrow,
-     kUnknown,
+     kNoSize,
      0,
      0,
      kNoPart,

@@ -81,7 +81,7 @@ TEST(HangWatch, NamesTheCallOnceItIsWrittenToTheTrace) {
       << seen.sentence;
 }
 
-/// Of one node, with rows on each tick.
+/// Writes the trace of one node, with rows on each tick.
 template <typename AddFamilies, typename Row>
 void write_trace(const std::filesystem::path& path, const std::string& node, const AddFamilies& add, const Row& row) {
   TraceHeader header = sample_header();
