@@ -421,7 +421,13 @@ bool may_work(const Standstill& all, const Waiting& waiting, double least_cpus) 
   const auto is_at_work = [&](std::size_t rank) { return is_busy(all, *all.of_rank[rank], least_cpus); };
   if (waiting.gpu) return true;
   if (waiting.kind == Kind::rank_absent) return std::any_of(waiting.absent.begin(), waiting.absent.end(), is_at_work);
-  if (waiting.kind != Kind::calls_differ || waiting.matched) return false;
+  if (waiting.kind == Kind::none_came_back) {
+    // A collective of much data takes long: the cpus move it, and ranks that stand still in one use none.
+    return call_facts(waiting.function).library == CallLibrary::gloo &&
+           std::any_of(waiting.present.begin(), waiting.present.end(),
+                       [&](std::size_t rank) { return all.of_rank[rank]->cpus.value_or(0) >= least_cpus; });
+  }
+  if (waiting.matched) return false;
   // By their numbers alone, these may be calls on different communicators, as of MPI, after which the ranks compute.
   const auto may_compute = [&](std::size_t rank) { return !all.of_rank[rank]->timed && is_at_work(rank); };
   return std::any_of(waiting.present.begin(), waiting.present.end(), may_compute) ||

@@ -44,6 +44,7 @@ class Job {
   std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first calls that were not counted
   std::function<double(std::size_t)> ended = [](std::size_t) { return 1e9; };  // its process, at this time
   std::string inside = "c10d.work";
+  double cpus_inside = 0.02;
   bool trains = true;
   double beside = 0;  // cpus that other processes of the job use
 
@@ -127,7 +128,7 @@ class Job {
       for (std::size_t t = 0; t < flight.size(); ++t) {
         const double row = std::floor(static_cast<double>(t) / 10);
         if (row >= from && row < to) flight[t] = (row - from) * 1e9;
-        if (row >= from && row < to) cpu[t] = 0.02 * kCpuOfTick;
+        if (row >= from && row < to) cpu[t] = cpus_inside * kCpuOfTick;
       }
     }
     for (const auto& [from, pause] : course.away) {
@@ -640,6 +641,11 @@ TEST(RuleStackHang, IsSilentWhileTheRankThatIsWaitedForMayBeAtWork) {
   job = that_hangs();
   job.beside = 0.7;
   EXPECT_TRUE(found_in(job).empty()) << "it has started a process that computes";
+  Job moves = that_hangs();
+  moves.pauses[0].absent = {};
+  ASSERT_EQ(found_in(moves).size(), 1U);
+  moves.cpus_inside = 0.6;
+  EXPECT_TRUE(found_in(moves).empty()) << "all ranks are in a collective of much data";
   std::vector<NodeTrace> traces = job.record();
   Telemetry& telemetry = traces[1].telemetry;  // that process is measured by itself, and it runs Python
   telemetry.channels.push_back({.metric = "process.cpu_time", .instance = "slot9", .kind = Kind::counter});
@@ -868,6 +874,10 @@ TEST(RuleStackStall, IsSilentOnWhatJobsDo) {
   job = that_stalls();
   job.pauses[0].written = 1e8;
   EXPECT_TRUE(found_in(job).empty()) << "a checkpoint";
+  job = that_stalls();
+  job.pauses[0].absent = {};
+  job.cpus_inside = 0.6;
+  EXPECT_TRUE(found_in(job).empty()) << "a collective of much data";
   job = that_stalls();
   job.pauses[0].from = 20;
   job.pauses[0].to = 45;
