@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -417,6 +418,14 @@ bool may_be_idle(const std::vector<Rank>& ranks, const Standstill& all, const Wa
                       [&](std::size_t rank) { return process_ended(all, *all.of_rank[rank]); });
 }
 
+/// Ranks of MPI that wait for the next order of one of them, as of a program with a prompt, do so in these.
+bool may_wait_for_orders(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting) {
+  constexpr std::string_view kFromOne[] = {"MPI_Bcast", "MPI_Ibcast", "MPI_Scatter", "MPI_Scatterv"};
+  return waiting.kind == Kind::rank_absent && waiting.absent.size() == 1 && !trains(ranks) &&
+         !process_ended(all, *all.of_rank[waiting.absent.front()]) &&
+         std::find(std::begin(kFromOne), std::end(kFromOne), waiting.function) != std::end(kFromOne);
+}
+
 bool may_work(const Standstill& all, const Waiting& waiting, double least_cpus) {
   const auto is_at_work = [&](std::size_t rank) { return is_busy(all, *all.of_rank[rank], least_cpus); };
   if (waiting.gpu) return true;
@@ -646,11 +655,12 @@ std::vector<JobFinding> check_hang(const JobRuleContext& context, const Effectiv
   if (works && last->seconds() < rule.threshold("min_busy_seconds")) return {};
   std::vector<JobFinding> findings;
   Finding finding = describe(context, rule, ranks, *last, *waiting);
-  finding.severity = works ? Severity::warning : Severity::critical;
+  const bool unsure = works || may_wait_for_orders(ranks, *last, *waiting);
+  finding.severity = unsure ? Severity::warning : Severity::critical;
   const std::vector<std::string> unrecorded = unrecorded_nodes(context);
   const bool maybe_elsewhere =
       waiting->kind == Kind::none_came_back && (!unrecorded.empty() || ranks_not_recorded(ranks, *waiting) > 0);
-  finding.confidence = works || maybe_elsewhere || !waiting->counted ? Confidence::possible : Confidence::likely;
+  finding.confidence = unsure || maybe_elsewhere || !waiting->counted ? Confidence::possible : Confidence::likely;
   const double into_job = static_cast<double>(last->begin_utc_ns - context.job.begin_utc_ns) * 1e-9;
   finding.sentence =
       fmt::format("The ranks made no progress in the last {} that were recorded, from {} UTC ({} into the job) on: {}.",

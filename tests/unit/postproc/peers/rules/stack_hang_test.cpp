@@ -430,12 +430,12 @@ TEST(RuleStackHang, TellsOfRanksThatCalledDifferentThings) {
 }
 
 /// The same calls by MPI, which are not timed.
-std::vector<NodeTrace> recorded_of_mpi(const Job& job) {
+std::vector<NodeTrace> recorded_of_mpi(const Job& job, const std::string& in_each_step = "MPI_Allreduce") {
   std::vector<NodeTrace> traces = job.record();
   for (NodeTrace& trace : traces) {
     for (Channel& channel : trace.telemetry.channels) {
       const std::string rank = channel.instance.substr(0, channel.instance.find('/') + 1);
-      if (channel.instance.ends_with("/gloo.allreduce")) channel.instance = rank + "MPI_Allreduce";
+      if (channel.instance.ends_with("/gloo.allreduce")) channel.instance = rank + in_each_step;
       if (channel.instance.ends_with("/gloo.broadcast")) channel.instance = rank + "MPI_Bcast";
       if (channel.instance.ends_with("/c10d.work")) channel.metric = "another";
     }
@@ -459,6 +459,21 @@ TEST(RuleStackHang, IsSilentWhereRanksMayComputeBehindDifferentCalls) {
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].confidence, Confidence::possible);
+}
+
+// A program with a prompt, whose first rank tells the others what to do, until it is cancelled.
+TEST(RuleStackHang, IsUnsureWhereRanksMayWaitForTheNextOrder) {
+  Job job = that_hangs();
+  job.timed = job.trains = false;
+  job.pauses[0].absent = {0};
+  const auto reduces = found_in(histories_of(recorded_of_mpi(job)));
+  ASSERT_EQ(reduces.size(), 1U);
+  EXPECT_EQ(reduces[0].severity, Severity::critical);
+  const auto broadcasts = found_in(histories_of(recorded_of_mpi(job, "MPI_Bcast")));
+  ASSERT_EQ(broadcasts.size(), 1U);
+  EXPECT_EQ(broadcasts[0].instances, std::vector<std::string>{"rank0"});
+  EXPECT_EQ(broadcasts[0].severity, Severity::warning);
+  EXPECT_EQ(broadcasts[0].confidence, Confidence::possible);
 }
 
 TEST(RuleStackHang, NamesTheCallTheCommunicatorAndItsRanks) {
