@@ -64,11 +64,20 @@ sys.exit(3)
 REAL = ATTACHED + """
 cuda, nccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
 attached(cuda, "cudaMalloc"), attached(nccl, "ncclAllReduce")
+class UniqueId(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * 128)]
+code = ctypes.cast(nccl.ncclCommInitRankConfig, ctypes.POINTER(ctypes.c_ubyte))
+at = 10 if code[:2] == [0x48, 0xb8] else 0  # behind a mov that sets rax
+made = 3 * (code[at] in (0xcc, 0x41, *range(0x50, 0x58)))  # else it would be single-stepped
+if made:
+    attached(nccl, "ncclCommInitRankConfig", at)
 pointer, null = ctypes.c_void_p(), ctypes.c_void_p()
+for _ in range(made):
+    nccl.ncclCommInitRankConfig(ctypes.byref(pointer), 0, UniqueId(), 0, null)  # of no ranks: it fails
 results = [cuda.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(4096)) for _ in range(500)]
 refused = [nccl.ncclAllReduce(null, null, ctypes.c_size_t(100), 9, 0, null, null) for _ in range(300)]
 with open(sys.argv[3], "w") as log:
-    json.dump([sum(result != 0 for result in results), sum(result != 0 for result in refused)], log)
+    json.dump([sum(result != 0 for result in results), sum(result != 0 for result in refused), made], log)
 time.sleep(2.5)  # an answer may come a row late
 """
 RANK = ATTACHED + """
@@ -326,7 +335,7 @@ with tempfile.TemporaryDirectory() as name:
     else:
         (folder / "real.py").write_text(REAL)
         Job(folder / "real", sys.executable, folder / "real.py", libraries[0][0], libraries[1][0], folder / "log").end(0)
-        refused = json.loads((folder / "log").read_text())
+        *refused, made = json.loads((folder / "log").read_text())
         with h5py.File(folder / "real/here.h5") as trace:
             calls, moved = totals(trace, "calls", "stack.calls"), totals(trace, "bytes", "stack.bytes")
             errors = totals(trace, "errors", "stack.errors")
@@ -334,6 +343,7 @@ with tempfile.TemporaryDirectory() as name:
             expect(of(calls, "cudaMalloc") == [500] and of(moved, "cudaMalloc") == [500 * 4096], f"{calls} {moved}")
             expect(of(calls, "ncclAllReduce") == [300] and of(moved, "ncclAllReduce") == [300 * 200], f"{calls} {moved}")
             expect(of(errors, "cudaMalloc") + of(errors, "ncclAllReduce") == refused, f"{refused} errors are {errors}")
+            expect(of(calls, "ncclCommInitRankConfig") == [made] * (made > 0), f"{made} communicators are {calls}")
         failed = findings(folder / "real").get("stack.errors", {}).get("sentence", "")
         print(failed)
         expect(bool(failed) == any(refused), f"{refused} errors are told as {failed!r}")
