@@ -353,6 +353,16 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
   if (!waiting || waiting->matched || waiting->kind == Kind::calls_differ) return waiting;
   auto call = common_call(all.of_rank, waiting->present);
   if (call && (waiting->gpu || call->function == waiting->function)) waiting->call = std::move(call);
+  const bool numbered = !waiting->calls_made.empty();
+  if (waiting->kind == Kind::rank_absent && !numbered && waiting->call &&
+      are_all_members(all.of_rank, waiting->present)) {
+    // The others are no members: these ranks wait for nobody, or all of them in one call.
+    const bool all_inside = std::all_of(waiting->present.begin(), waiting->present.end(),
+                                        [&](std::size_t rank) { return is_inside(*all.of_rank[rank]); });
+    if (!all_inside || waiting->present.size() < 2) return std::nullopt;
+    waiting->kind = Kind::none_came_back;
+    waiting->absent.clear();
+  }
   return waiting;
 }
 
@@ -485,12 +495,12 @@ class Words {
       return fmt::format(
           "all {} recorded ranks were in {}, and it did not end{}; {} other{} of the communicator {} not "
           "recorded",
-          ranks_.size(), call, last, others, others == 1 ? "" : "s", others == 1 ? "was" : "were");
+          waiting_.present.size(), call, last, others, others == 1 ? "" : "s", others == 1 ? "was" : "were");
     }
     if (unrecorded_.empty())
-      return fmt::format("all {} ranks were in {}, and it did not end{}", ranks_.size(), call, last);
-    return fmt::format("all {} recorded ranks were in {}, and it did not end{}; {} not recorded", ranks_.size(), call,
-                       last,
+      return fmt::format("all {} ranks were in {}, and it did not end{}", waiting_.present.size(), call, last);
+    return fmt::format("all {} recorded ranks were in {}, and it did not end{}; {} not recorded",
+                       waiting_.present.size(), call, last,
                        unrecorded_.size() == 1 ? "the ranks of " + unrecorded_.front() + " were"
                                                : "those of " + node_list(unrecorded_) + " were");
   }

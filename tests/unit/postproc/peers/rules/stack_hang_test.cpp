@@ -595,6 +595,25 @@ TEST(RuleStackHang, SaysThatARankMayBeMissingOfWhichNothingWasRecorded) {
   expect_in("the ranks of n3 were not recorded.", uncounted[0].sentence);
 }
 
+TEST(RuleStackHang, NamesNoRankThatIsNoMemberOfTheCommunicator) {
+  Job job = that_hangs();
+  job.pauses[0].absent = {2, 3};
+  auto standing = standing_ranks([](std::size_t /*rank*/) { return collectives(310, {4096}, 0); });
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    standing[rank].last.order = 1;
+    standing[rank].last.ranks = 2;
+  }
+  std::vector<CallHistory> histories = histories_of(job.record(), {}, standing);
+  const auto found = found_in(histories);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].instances.empty());
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n1"});
+  expect_in("all 2 ranks were in gloo.allreduce (4096 bytes, on communicator 2 of 2 ranks), and it did not end.",
+            found[0].sentence);
+  for (RankCalls& rank : histories[0].ranks) rank.quiet.back().inside.clear();
+  EXPECT_TRUE(found_in(histories).empty()) << "they have come back";
+}
+
 TEST(RuleStackHang, SaysThatARankOfTheCommunicatorMayBeMissing) {
   Job job = that_hangs();
   job.pauses[0].absent = {};
