@@ -268,6 +268,16 @@ TEST(RuleLateRank, KnowsWhichCallsEndWhenTheOthersHaveCome) {
   }
 }
 
+TEST(RuleLateRank, TakesNoRankThatIsBehindAnywayForALateOneWhereCallsAreQueued) {
+  Solver job;  // all steps take longer for a while, and rank 3 prints something in each
+  const auto longer = [](int call) { return is_late_call(call) ? 1.5 : 1.0; };
+  job.computes = [longer](std::size_t, int call) { return longer(call) * kUsual; };
+  job.longer = [longer](std::size_t rank, int call) { return rank == 3 ? longer(call) * kUsual / 2 : 0; };
+  EXPECT_EQ(found_in(job).size(), 1U) << "the others wait longer for it";
+  job.function = "ncclAllReduce";
+  EXPECT_TRUE(found_in(job).empty()) << "the others may be ahead by what is in their queues";
+}
+
 TEST(RuleLateRank, MatchesCallsWithoutAnIdByTheirNumberOrTheirEnd) {
   Solver job = with_a_late_rank(3);
   job.id = 0;
