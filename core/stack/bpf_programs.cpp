@@ -235,6 +235,10 @@ void read_options(Assembler& code, std::int32_t offset) {
 void count_bytes(Assembler& code, const CallShape& shape) {
   const ByteRule rule = shape.rule;
   if (rule == ByteRule::none) return;
+  if (rule == ByteRule::unknown) {
+    code.count_one(r6, REVEAL_COUNT(unsized));
+    return;
+  }
   if (rule == ByteRule::gloo_count) read_options(code, shape.offset);
   if (rule == ByteRule::nccl_count) {
     code.jump_if(BPF_JGE, r9, static_cast<std::int32_t>(kNcclSizes.size()), kUnsized);
@@ -597,7 +601,7 @@ CallShape shape_of(const StackFunction& function, bool timed) noexcept {
 std::vector<bpf_insn> entry_program(const CallShape& shape, const CallMaps& maps) {
   Assembler code;
   code.move(r6, r1);
-  if (shape.rule != ByteRule::none) {
+  if (shape.argument > 0) {
     const auto argument = static_cast<std::size_t>(shape.argument - 1);
     code.load(r8, r6, kArgumentOffsets[argument]);
     if (shape.rule == ByteRule::nccl_count) {

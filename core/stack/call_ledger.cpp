@@ -301,11 +301,12 @@ bool CallLedger::records_collectives(const Instance& instance) const {
   return true;
 }
 
-/// All calls of NCCL's communicators were counted, from the first one on, and on the right communicator.
+/// All calls of NCCL's communicators were counted, from the first one on, and on the right communicator. One that was
+/// made unseen has no id.
 bool CallLedger::numbers_collectives() const {
   for (std::size_t function = 0; function < functions_.size(); ++function) {
     const StackFunction& each = functions_[function];
-    const bool numbers = each.communicator != 0 && each.name.starts_with("nccl");
+    const bool numbers = each.communicator != 0 && each.communicator != kMadeByCall && each.name.starts_with("nccl");
     if (numbers && (is_missed(function) || has_rested(function))) return false;
   }
   return true;
@@ -351,7 +352,7 @@ void CallLedger::append_notes(std::string& text, std::uint64_t unsized, std::uin
              " processes are counted and not timed: they are under a seccomp filter");
   }
   if (unsized > 0)
-    add_note("the bytes of " + std::to_string(unsized) + " calls are not known, because their datatype is not known");
+    add_note("the bytes of " + std::to_string(unsized) + " calls are not known: their arguments do not show them");
   if (untimed > 0) add_note(std::to_string(untimed) + " calls were not timed: too many were under way at once");
   if (steps_lost_ > 0) {
     add_note(std::to_string(steps_lost_) + " steps are counted and not listed: they followed each other too fast");
@@ -381,7 +382,7 @@ void CallLedger::append_count(std::string& text, const std::string& name, std::s
   const std::int64_t age = begun == pending.end() ? 0 : read_clock(CLOCK_MONOTONIC) - begun->second;
   text += "count " + name + ' ' + std::string(functions_[function].name);
   word(true, sum.calls);
-  word(functions_[function].rule != ByteRule::none && sum.unsized == 0, sum.bytes);
+  word(has_size(functions_[function]) && sum.unsized == 0, sum.bytes);
   word(row.timed, sum.time_ns);
   word(row.timed && sum.longest_ns > 0, sum.longest_ns);
   word(row.timed && row.index, static_cast<std::uint64_t>(std::max<std::int64_t>(age, 0)));
@@ -524,7 +525,7 @@ bool CallLedger::knows_bytes(const Instance& instance) const {
   for (std::size_t function = 0; function < functions_.size(); ++function) {
     const Row& row = instance.rows[function];
     if (!exchanges(functions_[function])) continue;
-    const bool of_gloo = functions_[function].rule == ByteRule::gloo_count;
+    const bool of_gloo = functions_[function].rule != ByteRule::nccl_count;
     if (of_gloo && !makes_collectives(instance)) continue;
     if (is_missed(function) || row.rests) return false;
     if (!row.counted) continue;

@@ -10,8 +10,8 @@
 
 namespace reveal {
 
-/// How far behind its begin the function that starts with this x86-64 code can be probed: 0, or 4 behind endbr64, which
-/// leaves registers and stack as they were. Nothing where the kernel would single-step.
+/// How far behind its begin the function that starts with this x86-64 code can be probed: 0, or behind endbr64 and an
+/// instruction that leaves arguments and stack as they were. Nothing where the kernel would single-step.
 [[nodiscard]] std::optional<std::uint64_t> cheap_probe_at(std::span<const std::byte> code) noexcept;
 
 /// The bytes of a function that are needed for the decision.

@@ -13,16 +13,18 @@ constexpr ByteRule kNoBytes = ByteRule::none;
 constexpr ByteRule kBytes = ByteRule::plain;
 constexpr ByteRule kElements = ByteRule::nccl_count;
 constexpr ByteRule kOptions = ByteRule::gloo_count;
+constexpr ByteRule kNoSize = ByteRule::unknown;
 constexpr PartOfStep kNoPart = PartOfStep::none;
 constexpr PartOfStep kWaiting = PartOfStep::waiting;
 
-constexpr std::array<std::string_view, 2> kCuda = {"libcudart.so"};
-constexpr std::array<std::string_view, 2> kCudaDriver = {"libcuda.so"};
-constexpr std::array<std::string_view, 2> kNccl = {"libnccl.so", "libtorch_cuda"};  // some wheels link it in
-constexpr std::array<std::string_view, 2> kGloo = {"libgloo.so", "libtorch_cpu.so"};
-constexpr std::array<std::string_view, 2> kTorch = {"libtorch_cpu.so"};
-constexpr std::array<std::string_view, 2> kPython = {"python3", "libpython3"};
-constexpr std::array<std::string_view, 2> kMpi = {"libmpi.so", "libmpich.so"};
+using Libraries = decltype(StackFunction::libraries);
+constexpr Libraries kCuda = {"libcudart.so"};
+constexpr Libraries kCudaDriver = {"libcuda.so"};
+constexpr Libraries kNccl = {"libnccl.so", "libtorch_cuda"};  // some wheels link it in
+constexpr Libraries kGloo = {"libgloo.so", "libtorch_cpu.so"};
+constexpr Libraries kTorch = {"libtorch_cpu.so"};
+constexpr Libraries kPython = {"python3", "libpython3"};
+constexpr Libraries kMpi = {"libmpi.so", "libmpich.so", "libmpi_"};  // the last is for those of Cray, by compiler
 
 constexpr std::int32_t kCudaNotReady = 600;
 constexpr std::int32_t kNcclInProgress = 7;
@@ -117,7 +119,7 @@ constexpr StackFunction kFunctions[] = {
 
     // https://github.com/pytorch/gloo The options begin with the context. Those of an allreduce hold their buffers in
     // two vectors, those of a broadcast and a reduce in two pointers; the number of elements and their size follow.
-    // An allgather and an alltoall have other numbers there, which count as calls without a size.
+    // An allgather and an alltoall have a tag in place of the latter.
     {"gloo.allreduce",
      kGloo,
      {"_ZN4gloo9allreduceERKNS_16AllreduceOptionsE", "_ZN4gloo9allreduceERNS_16AllreduceOptionsE"},
@@ -143,12 +145,11 @@ constexpr StackFunction kFunctions[] = {
      kGloo,
      {"_ZN4gloo9allgatherERNS_16AllgatherOptionsE"},
      kMayThrow,
-     kOptions,
-     1,
+     kNoSize,
+     0,
      0,
      kNoPart,
-     kInOptions,
-     32},
+     kInOptions},
     {"gloo.reduce",
      kGloo,
      {"_ZN4gloo6reduceERNS_13ReduceOptionsE"},
@@ -163,12 +164,11 @@ constexpr StackFunction kFunctions[] = {
      kGloo,
      {"_ZN4gloo8alltoallERNS_15AlltoallOptionsE"},
      kMayThrow,
-     kOptions,
-     1,
+     kNoSize,
+     0,
      0,
      kNoPart,
-     kInOptions,
-     32},
+     kInOptions},
 
     // https://pytorch.org/docs/stable/notes/autograd.html One call for each backward pass: a step of the training, or a
     // part of it.
@@ -263,7 +263,7 @@ constexpr int kMostArguments = 9;
 
 constexpr bool is_whole(const StackFunction& function) {
   const int last = function.argument + (function.rule == kElements ? 1 : 0);
-  const bool counted = function.rule != kNoBytes;
+  const bool counted = has_size(function);
   return !function.name.empty() && function.name.find(' ') == std::string_view::npos &&
          !function.libraries[0].empty() && !function.symbols[0].empty() && counted == (function.argument > 0) &&
          last <= kArgumentsInRegisters && (function.rule == kOptions) == (function.offset > 0) &&

@@ -15,6 +15,7 @@ enum class ByteRule : std::uint8_t {
   plain,       // one of them is a number of bytes
   nccl_count,  // one is a number of elements, the next one their ncclDataType_t
   gloo_count,  // one is the address of options, with a number of elements and their size at `offset`
+  unknown,     // ranks exchange data, and no argument has their amount
 };
 
 /// How it ends. The kernel measures a duration by exchanging the return address on the stack. A C++ exception that
@@ -51,7 +52,7 @@ inline constexpr int kNoLongerThere = -3;  // NCCL: the first argument, which th
 
 struct StackFunction {
   std::string_view name;                      // as its channels are called
-  std::array<std::string_view, 2> libraries;  // file names that begin so; "": none
+  std::array<std::string_view, 3> libraries;  // file names that begin so; "": none
   std::array<std::string_view, 2> symbols;    // each one that a library has is counted; or the two marks
   Ending ending = Ending::returns_status;
   ByteRule rule = ByteRule::none;
@@ -65,7 +66,13 @@ struct StackFunction {
 
 /// Its bytes are those that ranks exchange.
 [[nodiscard]] constexpr bool exchanges(const StackFunction& function) noexcept {
-  return function.rule == ByteRule::nccl_count || function.rule == ByteRule::gloo_count;
+  return function.rule == ByteRule::nccl_count || function.rule == ByteRule::gloo_count ||
+         function.rule == ByteRule::unknown;
+}
+
+/// The arguments show its bytes.
+[[nodiscard]] constexpr bool has_size(const StackFunction& function) noexcept {
+  return function.rule != ByteRule::none && function.rule != ByteRule::unknown;
 }
 
 /// A place in which a call of a function of the table is seen.

@@ -246,6 +246,7 @@ void add_steps(Events& events, std::size_t process, const NodeTrace& trace, std:
     if (step.begin_ns != bounded(step.begin_ns)) continue;
     if (ranks.size() < kMostRanks || ranks.contains(step.rank)) ranks[step.rank].push_back(&step);
   }
+  constexpr const char* kStep = "training step";  // it lasts until the next backward pass begins
   const std::int64_t to_utc = bounded(trace.utc_minus_monotonic_ns);
   int thread = kFirstRank;
   for (auto& [rank, steps] : ranks) {
@@ -268,9 +269,9 @@ void add_steps(Events& events, std::size_t process, const NodeTrace& trace, std:
       if (step.waiting_ns >= 0) about["waiting_ms"] = static_cast<double>(step.waiting_ns) / 1e6;
       if (step.bytes >= 0) about["bytes"] = step.bytes;
       if (ended) {
-        events.add_slice(process, thread, "step", "backward pass", span, std::move(about));
+        events.add_slice(process, thread, "step", kStep, span, std::move(about));
       } else {
-        events.add_instant(process, thread, "step", "backward pass", span.begin_utc_ns, std::move(about));
+        events.add_instant(process, thread, "step", kStep, span.begin_utc_ns, std::move(about));
       }
     }
     ++thread;

@@ -47,11 +47,15 @@ SeenHang hang_in(std::span<LiveTrace* const> nodes, const AnalysisSettings& sett
   std::deque<CallHistory> histories;
   std::vector<NodeCalls> calls;
   std::vector<std::pair<LiveTrace*, LiveBlock>> blocks;
+  std::vector<std::string> not_counted;
   TimeSpan job{INT64_MAX, 0};
   for (LiveTrace* const node : nodes) {
-    if (!node->rows().find(std::string(kCallsFamily))) continue;
-    auto block = node->block(0, kRuleFamilies);
-    if (!block) continue;
+    const bool counted = node->rows().find(std::string(kCallsFamily)).has_value();
+    auto block = counted ? node->block(0, kRuleFamilies) : std::nullopt;
+    if (!block) {
+      not_counted.emplace_back(node->node());
+      continue;
+    }
     histories.push_back(call_history_of(block->telemetry));
     calls.push_back({node->node(), histories.back()});
     blocks.emplace_back(node, *std::move(block));
@@ -65,8 +69,10 @@ SeenHang hang_in(std::span<LiveTrace* const> nodes, const AnalysisSettings& sett
     histories[i] = call_history_of(block.telemetry, {}, node->utc_minus_monotonic_ns(),
                                    last_collectives(node->collective_events()));
   }
-  std::vector<Finding> findings =
-      run_job_rule(kHangRule, {.comparison = {}, .nodes = {}, .job = job, .calls = calls, .goes_on = true}, settings);
+  std::vector<Finding> findings = run_job_rule(
+      kHangRule,
+      {.comparison = {}, .nodes = {}, .job = job, .calls = calls, .nodes_missing = not_counted, .goes_on = true},
+      settings);
   static_cast<void>(take_muted(findings, settings));
   if (findings.empty()) return {};
   return {.sentence = findings.front().sentence, .detailed = !any_rank(histories, stands_somewhere)};

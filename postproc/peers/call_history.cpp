@@ -1,6 +1,7 @@
 #include "postproc/peers/call_history.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <utility>
@@ -166,13 +167,16 @@ std::optional<std::size_t> first_collective(const std::map<std::string, RankChan
   return first;
 }
 
-/// Only ranks call these libraries, as far as it is known.
+/// Only ranks call the libraries that are not among these, as far as it is known. Launchers, workers of a data loader
+/// and services that keep logs run Python, too.
 bool is_a_rank(const std::string& name, const RankChannels& channels, std::size_t samples) {
+  constexpr std::array kOfOthers = {CallLibrary::unknown, CallLibrary::cuda, CallLibrary::cuda_driver,
+                                    CallLibrary::python};
   return is_named_rank(name) ||
          std::any_of(channels.functions.begin(), channels.functions.end(), [&](const CalledFunction& function) {
            const CallLibrary library = call_facts(function.name).library;
-           return library != CallLibrary::unknown && library != CallLibrary::cuda &&
-                  library != CallLibrary::cuda_driver && sum_in(function.calls, {0, samples}).value_or(0) > 0;
+           return std::find(kOfOthers.begin(), kOfOthers.end(), library) == kOfOthers.end() &&
+                  sum_in(function.calls, {0, samples}).value_or(0) > 0;
          });
 }
 
@@ -214,7 +218,7 @@ std::vector<Interval> worth_keeping(std::vector<Interval> all) {
   return all;
 }
 
-/// Cpu time of processes of the job that make no such calls: a process that a rank has started may work for it.
+/// Cpu time of processes of the job that are no ranks: a process that a rank has started may work for it.
 std::vector<double> cpu_time_beside(const std::map<std::string, RankChannels>& ranks, const Telemetry& telemetry) {
   std::vector<double> beside;
   for (std::size_t i = 0; i < telemetry.channels.size(); ++i) {
@@ -224,7 +228,7 @@ std::vector<double> cpu_time_beside(const std::map<std::string, RankChannels>& r
     for (std::size_t t = 0; t < series.size(); ++t) beside[t] += series[t];
   }
   for (const auto& [name, rank] : ranks) {
-    if (rank.functions.empty()) continue;
+    if (rank.functions.empty() || !is_a_rank(name, rank, telemetry.samples)) continue;
     for (std::size_t t = 0; t < std::min(beside.size(), rank.cpu_time.size()); ++t) {
       if (!std::isnan(rank.cpu_time[t])) beside[t] -= rank.cpu_time[t];
     }

@@ -242,4 +242,14 @@ std::optional<CommunicatorCall> common_call(std::span<const QuietTime* const> ra
   return common;
 }
 
+bool are_all_members(std::span<const QuietTime* const> ranks, std::span<const std::size_t> some) {
+  if (!common_call(ranks, some)) return false;
+  std::set<std::int64_t> numbers;
+  for (const std::size_t rank : some) {
+    const LastCollectives& last = *newest_of(*ranks[rank]);
+    if (last.ranks != std::ssize(some) || last.rank >= last.ranks || !numbers.insert(last.rank).second) return false;
+  }
+  return true;
+}
+
 }  // namespace reveal

@@ -46,4 +46,7 @@ struct MatchedCalls {
 [[nodiscard]] std::optional<CommunicatorCall> common_call(std::span<const QuietTime* const> ranks,
                                                           std::span<const std::size_t> some);
 
+/// These ranks are all members of the communicator on which they made that call.
+[[nodiscard]] bool are_all_members(std::span<const QuietTime* const> ranks, std::span<const std::size_t> some);
+
 }  // namespace reveal

@@ -25,10 +25,10 @@ DOUBLES = BUILD / "doubles"
 # Waits until the function is probed, as its own code shows: what is called before that cannot be counted.
 ATTACHED = """
 import ctypes, json, os, sys, time
-def attached(library, name):
+def attached(library, name, at=0):
     code = ctypes.cast(getattr(library, name), ctypes.POINTER(ctypes.c_ubyte))
     for _ in range(600):
-        if code[0] == 0xcc:
+        if code[at] == 0xcc:
             return
         time.sleep(.1)
     sys.exit(9)
@@ -64,11 +64,20 @@ sys.exit(3)
 REAL = ATTACHED + """
 cuda, nccl = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(sys.argv[2])
 attached(cuda, "cudaMalloc"), attached(nccl, "ncclAllReduce")
+class UniqueId(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_ubyte * 128)]
+code = ctypes.cast(nccl.ncclCommInitRankConfig, ctypes.POINTER(ctypes.c_ubyte))
+at = 10 if code[:2] == [0x48, 0xb8] else 0  # behind a mov that sets rax
+made = 3 * (code[at] in (0xcc, 0x41, *range(0x50, 0x58)))  # else it would be single-stepped
+if made:
+    attached(nccl, "ncclCommInitRankConfig", at)
 pointer, null = ctypes.c_void_p(), ctypes.c_void_p()
+for _ in range(made):
+    nccl.ncclCommInitRankConfig(ctypes.byref(pointer), 0, UniqueId(), 0, null)  # of no ranks: it fails
 results = [cuda.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(4096)) for _ in range(500)]
 refused = [nccl.ncclAllReduce(null, null, ctypes.c_size_t(100), 9, 0, null, null) for _ in range(300)]
 with open(sys.argv[3], "w") as log:
-    json.dump([sum(result != 0 for result in results), sum(result != 0 for result in refused)], log)
+    json.dump([sum(result != 0 for result in results), sum(result != 0 for result in refused), made], log)
 time.sleep(2.5)  # an answer may come a row late
 """
 RANK = ATTACHED + """
@@ -139,9 +148,10 @@ world, logged, measured = MPI.COMM_WORLD, {}, {}
 def call(function, name, *arguments):
     if name not in measured:
         code = ctypes.cast(getattr(library, name), ctypes.POINTER(ctypes.c_ubyte))
-        measured[name] = code[0] in (0xcc, 0xf3, 0x41, *range(0x50, 0x58))  # else it would be single-stepped
+        at = 7 if code[:3] == [0x48, 0x8b, 0x05] else 0  # behind a mov that sets rax
+        measured[name] = code[at] in (0xcc, 0xf3, 0x41, *range(0x50, 0x58))  # else it would be single-stepped
         if measured[name]:
-            attached(library, name)
+            attached(library, name, at)
     logged[name] = logged.get(name, 0) + 1
     return function(*arguments)
 one, two, other = array("d", [1.0] * 64), array("d", [0.0] * 128), 1 - world.rank
@@ -325,7 +335,7 @@ with tempfile.TemporaryDirectory() as name:
     else:
         (folder / "real.py").write_text(REAL)
         Job(folder / "real", sys.executable, folder / "real.py", libraries[0][0], libraries[1][0], folder / "log").end(0)
-        refused = json.loads((folder / "log").read_text())
+        *refused, made = json.loads((folder / "log").read_text())
         with h5py.File(folder / "real/here.h5") as trace:
             calls, moved = totals(trace, "calls", "stack.calls"), totals(trace, "bytes", "stack.bytes")
             errors = totals(trace, "errors", "stack.errors")
@@ -333,6 +343,7 @@ with tempfile.TemporaryDirectory() as name:
             expect(of(calls, "cudaMalloc") == [500] and of(moved, "cudaMalloc") == [500 * 4096], f"{calls} {moved}")
             expect(of(calls, "ncclAllReduce") == [300] and of(moved, "ncclAllReduce") == [300 * 200], f"{calls} {moved}")
             expect(of(errors, "cudaMalloc") + of(errors, "ncclAllReduce") == refused, f"{refused} errors are {errors}")
+            expect(of(calls, "ncclCommInitRankConfig") == [made] * (made > 0), f"{made} communicators are {calls}")
         failed = findings(folder / "real").get("stack.errors", {}).get("sentence", "")
         print(failed)
         expect(bool(failed) == any(refused), f"{refused} errors are told as {failed!r}")

@@ -231,8 +231,12 @@ std::vector<Late> onsets_of(const Bins& bins, std::size_t rank, const EffectiveR
 /// anyway, and those of gloo run in threads beside the program.
 enum class EndsWith : std::uint8_t { others, maybe_others, nothing };
 EndsWith call_ends_with(std::string_view function) {
+  // All wait for one rank, or that one for all; in a scan, each waits for those before it.
+  constexpr std::string_view kOneSided[] = {"MPI_Bcast",   "MPI_Reduce",   "MPI_Gather", "MPI_Gatherv",
+                                            "MPI_Scatter", "MPI_Scatterv", "MPI_Scan"};
   const CallLibrary library = call_facts(function).library;
-  if (library == CallLibrary::gloo) return EndsWith::maybe_others;
+  const bool one_sided = std::find(std::begin(kOneSided), std::end(kOneSided), function) != std::end(kOneSided);
+  if (library == CallLibrary::gloo || one_sided) return EndsWith::maybe_others;
   const bool blocks = library == CallLibrary::mpi && !function.starts_with("MPI_I");
   return blocks ? EndsWith::others : EndsWith::nothing;
 }
@@ -254,6 +258,11 @@ std::optional<Late> always_late(const Bins& bins, std::size_t rank, const Effect
   return share >= rule.threshold("min_cost") / 100 ? std::optional(std::move(late)) : std::nullopt;
 }
 
+double pace_inside(const Bins& bins, const Late& late) {
+  return median_of({bins.pace.begin() + static_cast<std::ptrdiff_t>(late.bins.begin),
+                    bins.pace.begin() + static_cast<std::ptrdiff_t>(late.bins.end)});
+}
+
 /// A rank enters a call after the others have entered the one before. Where a rank seems later than that, the numbers
 /// are not those of the same calls, or the others do not wait.
 bool is_possible(const Bins& bins, std::size_t rank, const Late& late) {
@@ -269,17 +278,23 @@ bool is_possible(const Bins& bins, std::size_t rank, const Late& late) {
     possible += its.late[call] <= most ? 1 : 0;
   }
   if (known > 0) return possible >= kPossible * known;
-  return late.seconds <= kTolerance * median_of({bins.pace.begin() + static_cast<std::ptrdiff_t>(late.bins.begin),
-                                                 bins.pace.begin() + static_cast<std::ptrdiff_t>(late.bins.end)});
+  return late.seconds <= kTolerance * pace_inside(bins, late);
 }
 
 /// The time that each call costs. Calls behind a long time without one are looked at more often than others: the pace
 /// of all calls has no such error. Without a change of it, the others had to wait as long anyway.
 double extra_of(const Bins& bins, const Late& late) {
   if (late.always) return late.seconds;
-  std::vector<double> inside;
-  for (std::size_t bin = late.bins.begin; bin < late.bins.end; ++bin) inside.push_back(bins.pace[bin]);
-  return std::min(late.seconds, median_of(std::move(inside)) - usual_of(bins.pace, late));
+  return std::min(late.seconds, pace_inside(bins, late) - usual_of(bins.pace, late));
+}
+
+/// Calls that are put into a queue: a rank that waits for its GPU in each step, as to print a loss, is behind the
+/// others anyway, and the more the longer all of them take.
+bool is_behind_anyway(const Bins& bins, const Late& late, const EffectiveRule& rule) {
+  if (late.always || call_ends_with(bins.of->function) != EndsWith::nothing) return false;
+  const double longer = pace_inside(bins, late) / usual_of(bins.pace, late);
+  const double expected = usual_of(bins.late[late.rank], late) * longer;
+  return !(mean_inside(bins.late[late.rank], late.bins) - expected >= least_late(bins, late.rank, rule));
 }
 
 /// The ranks that are late by most of the same; nothing where this one is not the latest, where the others are not
@@ -288,6 +303,7 @@ std::optional<LateRanks> ranks_late_in(const Bins& bins, const Late& late, const
   constexpr double kSlower = 0.5;  // share of the least lateness
   LateRanks all{.bins = &bins, .of_latest = late, .extra = extra_of(bins, late), .ranks = {}};
   if (!(all.extra >= kSlower * rule.threshold("min_share") * usual_of(bins.pace, late))) return std::nullopt;
+  if (is_behind_anyway(bins, late, rule)) return std::nullopt;
   const bool two = bins.ranks() == 2;
   for (std::size_t rank = 0; rank < bins.ranks(); ++rank) {
     const double excess = excess_of(bins, rank, late);

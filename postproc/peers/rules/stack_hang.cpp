@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
 #include <utility>
 
+#include "hdf5schema/basics/clocks.h"
 #include "postproc/numerics/median.h"
 #include "postproc/peers/job_rule.h"
 #include "postproc/peers/matched_calls.h"
@@ -33,6 +35,19 @@ struct Rank {
   [[nodiscard]] std::string name() const { return fmt::format("{} on {}", of->rank, node); }
 };
 
+/// The others went on for long without a process that had ended: they do not wait for it.
+void leave_out_long_ended(std::vector<Rank>& ranks) {
+  constexpr std::int64_t kLong = 600 * kSecond;
+  std::int64_t newest = 0;  // until then, a rank called something
+  for (const Rank& rank : ranks) {
+    if (!rank.of->quiet.empty()) newest = std::max(newest, rank.of->quiet.back().begin_utc_ns);
+  }
+  std::erase_if(ranks, [newest](const Rank& rank) {
+    const std::int64_t ended = rank.of->quiet.empty() ? 0 : rank.of->quiet.back().process_ended_utc_ns;
+    return ended > 0 && ended < newest - kLong;
+  });
+}
+
 /// Without processes that make a few collectives beside the job, as to try out a library. A rank that made none belongs
 /// to the others only while they have made some: the first ones of a job are made by all.
 std::vector<Rank> ranks_of(const JobRuleContext& context) {
@@ -52,6 +67,7 @@ std::vector<Rank> ranks_of(const JobRuleContext& context) {
   std::erase_if(ranks, [middle](const Rank& rank) {
     return rank.of->calls == 0 ? middle > kFirst : static_cast<double>(rank.of->calls) < kFew * middle;
   });
+  leave_out_long_ended(ranks);
   return ranks;
 }
 
@@ -337,6 +353,16 @@ std::optional<Waiting> waiting_in(const Standstill& all) {
   if (!waiting || waiting->matched || waiting->kind == Kind::calls_differ) return waiting;
   auto call = common_call(all.of_rank, waiting->present);
   if (call && (waiting->gpu || call->function == waiting->function)) waiting->call = std::move(call);
+  const bool numbered = !waiting->calls_made.empty();
+  if (waiting->kind == Kind::rank_absent && !numbered && waiting->call &&
+      are_all_members(all.of_rank, waiting->present)) {
+    // The others are no members: these ranks wait for nobody, or all of them in one call.
+    const bool all_inside = std::all_of(waiting->present.begin(), waiting->present.end(),
+                                        [&](std::size_t rank) { return is_inside(*all.of_rank[rank]); });
+    if (!all_inside || waiting->present.size() < 2) return std::nullopt;
+    waiting->kind = Kind::none_came_back;
+    waiting->absent.clear();
+  }
   return waiting;
 }
 
@@ -402,10 +428,34 @@ bool may_be_idle(const std::vector<Rank>& ranks, const Standstill& all, const Wa
                       [&](std::size_t rank) { return process_ended(all, *all.of_rank[rank]); });
 }
 
+/// Ranks of MPI that wait for the next order of one of them, as of a program with a prompt, do so in these.
+bool may_wait_for_orders(const std::vector<Rank>& ranks, const Standstill& all, const Waiting& waiting) {
+  constexpr std::string_view kFromOne[] = {"MPI_Bcast", "MPI_Ibcast", "MPI_Scatter", "MPI_Scatterv"};
+  return waiting.kind == Kind::rank_absent && waiting.absent.size() == 1 && !trains(ranks) &&
+         !process_ended(all, *all.of_rank[waiting.absent.front()]) &&
+         std::find(std::begin(kFromOne), std::end(kFromOne), waiting.function) != std::end(kFromOne);
+}
+
 bool may_work(const Standstill& all, const Waiting& waiting, double least_cpus) {
-  return waiting.gpu || (waiting.kind == Kind::rank_absent &&
-                         std::any_of(waiting.absent.begin(), waiting.absent.end(),
-                                     [&](std::size_t rank) { return is_busy(all, *all.of_rank[rank], least_cpus); }));
+  const auto is_at_work = [&](std::size_t rank) { return is_busy(all, *all.of_rank[rank], least_cpus); };
+  if (waiting.gpu) return true;
+  if (waiting.kind == Kind::rank_absent) return std::any_of(waiting.absent.begin(), waiting.absent.end(), is_at_work);
+  if (waiting.kind == Kind::none_came_back) {
+    // A collective of much data takes long: the cpus move it, and ranks that stand still in one use none.
+    return call_facts(waiting.function).library == CallLibrary::gloo &&
+           std::any_of(waiting.present.begin(), waiting.present.end(),
+                       [&](std::size_t rank) { return all.of_rank[rank]->cpus.value_or(0) >= least_cpus; });
+  }
+  if (waiting.matched) return false;
+  // By their numbers alone, these may be calls on different communicators, as of MPI, after which the ranks compute.
+  const auto may_compute = [&](std::size_t rank) { return !all.of_rank[rank]->timed && is_at_work(rank); };
+  return std::any_of(waiting.present.begin(), waiting.present.end(), may_compute) ||
+         std::any_of(waiting.absent.begin(), waiting.absent.end(), may_compute);
+}
+
+/// Ranks of the communicator without recorded calls: of many processes of a node, not all are measured one by one.
+std::int64_t ranks_not_recorded(const std::vector<Rank>& ranks, const Waiting& waiting) {
+  return waiting.call ? std::max<std::int64_t>(0, waiting.call->ranks - std::ssize(ranks)) : 0;
 }
 
 class Words {
@@ -440,10 +490,17 @@ class Words {
         waiting_.gpu && waiting_.call
             ? fmt::format("; their last collective was {}{}", waiting_.call->function, details_of(*waiting_.call))
             : "";
+    const std::int64_t others = ranks_not_recorded(ranks_, waiting_);
+    if (unrecorded_.empty() && others > 0) {
+      return fmt::format(
+          "all {} recorded ranks were in {}, and it did not end{}; {} other{} of the communicator {} not "
+          "recorded",
+          waiting_.present.size(), call, last, others, others == 1 ? "" : "s", others == 1 ? "was" : "were");
+    }
     if (unrecorded_.empty())
-      return fmt::format("all {} ranks were in {}, and it did not end{}", ranks_.size(), call, last);
-    return fmt::format("all {} recorded ranks were in {}, and it did not end{}; {} not recorded", ranks_.size(), call,
-                       last,
+      return fmt::format("all {} ranks were in {}, and it did not end{}", waiting_.present.size(), call, last);
+    return fmt::format("all {} recorded ranks were in {}, and it did not end{}; {} not recorded",
+                       waiting_.present.size(), call, last,
                        unrecorded_.size() == 1 ? "the ranks of " + unrecorded_.front() + " were"
                                                : "those of " + node_list(unrecorded_) + " were");
   }
@@ -608,10 +665,12 @@ std::vector<JobFinding> check_hang(const JobRuleContext& context, const Effectiv
   if (works && last->seconds() < rule.threshold("min_busy_seconds")) return {};
   std::vector<JobFinding> findings;
   Finding finding = describe(context, rule, ranks, *last, *waiting);
-  finding.severity = works ? Severity::warning : Severity::critical;
+  const bool unsure = works || may_wait_for_orders(ranks, *last, *waiting);
+  finding.severity = unsure ? Severity::warning : Severity::critical;
   const std::vector<std::string> unrecorded = unrecorded_nodes(context);
-  const bool maybe_elsewhere = waiting->kind == Kind::none_came_back && !unrecorded.empty();
-  finding.confidence = works || maybe_elsewhere || !waiting->counted ? Confidence::possible : Confidence::likely;
+  const bool maybe_elsewhere =
+      waiting->kind == Kind::none_came_back && (!unrecorded.empty() || ranks_not_recorded(ranks, *waiting) > 0);
+  finding.confidence = unsure || maybe_elsewhere || !waiting->counted ? Confidence::possible : Confidence::likely;
   const double into_job = static_cast<double>(last->begin_utc_ns - context.job.begin_utc_ns) * 1e-9;
   finding.sentence =
       fmt::format("The ranks made no progress in the last {} that were recorded, from {} UTC ({} into the job) on: {}.",
@@ -637,7 +696,8 @@ std::vector<JobFinding> check_stall(const JobRuleContext& context, const Effecti
     const bool material = finding.impact.percent.value_or(0) >= rule.threshold("min_lost_percent");
     finding.severity = material ? Severity::warning : Severity::notice;
     const std::vector<std::string> unrecorded = unrecorded_nodes(context);
-    const bool maybe_elsewhere = waiting->kind == Kind::none_came_back && !unrecorded.empty();
+    const bool maybe_elsewhere =
+        waiting->kind == Kind::none_came_back && (!unrecorded.empty() || ranks_not_recorded(ranks, *waiting) > 0);
     finding.confidence = waiting->counted && !maybe_elsewhere ? Confidence::likely : Confidence::possible;
     finding.sentence =
         fmt::format("At {} UTC, {} into the job, the ranks made no progress for {}: {}.", clock_time(one.begin_utc_ns),

@@ -41,10 +41,13 @@ class Attached {
  public:
   Attached() : counters(kProcesses * stack_functions().size()) {}
 
-  void attach(const ToyProcess& toy, const char* library, std::string_view name, std::size_t process = 0) {
+  /// `called`: the function that is there in its place; "": itself.
+  void attach(const ToyProcess& toy, const char* library, std::string_view name, std::size_t process = 0,
+              std::string_view called = {}) {
     const Descriptor file(::open((std::string(STACK_DOUBLES) + '/' + library).c_str(), O_RDONLY | O_CLOEXEC));
     const StackFunction& function = stack_functions()[number_of(name)];
-    const FoundFunctions found = find_functions(reader_of(file.get()), std::span(function.symbols).first(1));
+    const StackFunction& there = called.empty() ? function : stack_functions()[number_of(called)];
+    const FoundFunctions found = find_functions(reader_of(file.get()), std::span(there.symbols).first(1));
     const CallCounters::Point point{.offset = found.offsets.at(0),
                                     .index = process * stack_functions().size() + number_of(name)};
     CallCounters::Attached attached =
@@ -245,6 +248,22 @@ TEST(Communicators, OfGlooTellTheirRanks) {
   EXPECT_EQ(all[0].ranks, 0U);
 }
 
+TEST(Communicators, KnowNoSizeOfACallWhoseOptionsDoNotHaveIt) {
+  const ToyProcess toy;
+  ASSERT_EQ(toy.ask({.call = Call::load}), 0);
+  ATTACH_OR_SKIP(attached);
+  attached->attach(toy, "libgloo.so.0", "gloo.allgather", 0, "gloo.allreduce");
+  EXPECT_EQ(toy.ask({.call = Call::gloo_on, .times = 2, .elements = 5, .rank = 6, .ranks = 8}), 0);
+  const auto all = attached->counters.communicators(0);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_EQ(all[0].ranks, 8U);
+  EXPECT_EQ(words_of(all[0]), "gloo.allgather=-,gloo.allgather=-");
+  const CallCounts counts = attached->counters.take(number_of("gloo.allgather"));
+  EXPECT_EQ(counts.calls, 2U);
+  EXPECT_EQ(counts.unsized, 2U);
+  EXPECT_EQ(counts.bytes, 0U);
+}
+
 TEST(Communicators, AreToldOnceWhenNoOtherCallComes) {
   const ToyProcess toy;
   ASSERT_EQ(toy.ask({.call = Call::load}), 0);
@@ -284,16 +303,20 @@ TEST(Communicators, HaveNoIdWhereACallMayBeMissing) {
   CallLedger whole(attached->counters, 32768);
   CallLedger detached(attached->counters, 32768);
   CallLedger failed(attached->counters, 32768);
-  for (CallLedger* ledger : {&whole, &detached, &failed}) {
+  CallLedger others_unseen(attached->counters, 32768);
+  for (CallLedger* ledger : {&whole, &detached, &failed, &others_unseen}) {
     ledger->attached("rank0", number_of("ncclAllReduce"), 0, true);
   }
   detached.rest(number_of("ncclReduce"), "it costs too much");
   detached.resume(number_of("ncclReduce"));
   failed.failed(number_of("ncclAllGather"), "no reason");
+  others_unseen.failed(number_of("ncclCommInitRankConfig"), "no reason");
   std::this_thread::sleep_for(std::chrono::milliseconds(3100));
   EXPECT_NE(whole.answer().find("standing rank0 comm=0 ranks=4 rank=0 id="), std::string::npos);
   EXPECT_NE(detached.answer().find("standing rank0 comm=0 ranks=4 rank=0 calls=0"), std::string::npos);
   EXPECT_NE(failed.answer().find("standing rank0 comm=0 ranks=4 rank=0 calls=0"), std::string::npos);
+  EXPECT_NE(others_unseen.answer().find("standing rank0 comm=0 ranks=4 rank=0 id="), std::string::npos)
+      << "a communicator that is made in another way has no id itself";
 }
 
 /// "called rank0 ncclAllReduce 0 4 7994 12 5000 0": function, order, ranks, id, number and begin of each, and whether

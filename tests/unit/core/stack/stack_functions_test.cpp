@@ -23,6 +23,18 @@ TEST(StackFunctions, HaveNamesAndSymbolsOfTheirOwn) {
   }
 }
 
+// Where the number of elements would be, their options have the size of one, and behind it a tag that counts the calls.
+TEST(StackFunctions, OfGlooWithoutANumberOfElementsHaveNoSize) {
+  std::size_t found = 0;
+  for (const StackFunction& function : stack_functions()) {
+    if (function.name != "gloo.allgather" && function.name != "gloo.alltoall") continue;
+    ++found;
+    EXPECT_FALSE(has_size(function)) << function.name;
+    EXPECT_TRUE(exchanges(function)) << "the bytes of a step are then not known: " << function.name;
+  }
+  EXPECT_EQ(found, 2U);
+}
+
 // The call server refuses more, and a job under Slurm would have no calls at all.
 TEST(StackFunctions, FitIntoTheCallServerForAllProcessesThatAreMeasured) {
   EXPECT_LE(ProcessSlots::kSlots * stack_functions().size(), kMostCallPlaces);
@@ -44,6 +56,10 @@ TEST(StackFunctions, BelongToLibrariesByTheBeginOfTheirNames) {
   EXPECT_TRUE(is_stack_library("libtorch_cpu.so"));
   EXPECT_TRUE(is_stack_library("python3.11"));
   EXPECT_TRUE(is_stack_library("libpython3.12.so.1.0"));
+  EXPECT_TRUE(is_stack_library("libmpi.so.40.30.4"));
+  EXPECT_TRUE(is_stack_library("libmpi_gnu_91.so.12.0.0"));
+  EXPECT_TRUE(is_stack_library("libmpi_cray.so.12"));
+  EXPECT_FALSE(is_stack_library("libmpifort.so.12"));
   EXPECT_FALSE(is_stack_library("python2.7"));
   EXPECT_FALSE(is_stack_library("libnccl-net.so"));
   EXPECT_FALSE(is_stack_library("my-libnccl.so.2"));
@@ -70,6 +86,21 @@ TEST(FirstInstruction, IsOneThatTheKernelEmulates) {
   EXPECT_EQ(probed("\xe9\x2b"sv), std::nullopt);
   EXPECT_EQ(probed("\xf3\x0f\x1e\xfa"sv), std::nullopt);
   EXPECT_EQ(probed(""sv), std::nullopt);
+}
+
+TEST(FirstInstruction, MayBeAPushBehindOneThatLeavesTheArgumentsAlone) {
+  using namespace std::literals;
+  // ncclCommInitRankConfig of NCCL 2.28: a constant in rax, push %rbp
+  EXPECT_EQ(probed("\x48\xb8\xef\xbe\xfe\xca\x19\x59\x00\x00\x55\x48\x89\xe5"sv), 10U);
+  // MPI_Waitall of OpenMPI 4.1: a word of the library's data in rax, push %r12
+  EXPECT_EQ(probed("\x48\x8b\x05\x61\x4e\x08\x00\x41\x54\x49\x89\xd4"sv), 7U);
+  EXPECT_EQ(probed("\x48\x8d\x05\x61\x4e\x08\x00\x55"sv), 7U);                               // lea
+  EXPECT_EQ(probed("\xf3\x0f\x1e\xfa\x48\xb8\x01\x02\x03\x04\x05\x06\x07\x08\x53"sv), 14U);  // behind endbr64
+  // MPI_Finalize of OpenMPI 4.1: no push behind it
+  EXPECT_EQ(probed("\x48\x8b\x05\x81\xfd\x09\x00\x80\x38\x00\x74\x11"sv), std::nullopt);
+  EXPECT_EQ(probed("\x48\x8b\x05\x61\x4e\x08\x00\x90"sv), std::nullopt) << "a jump may lead to a nop";
+  EXPECT_EQ(probed("\x48\x8b\x3d\x61\x4e\x08\x00\x55"sv), std::nullopt) << "rdi is the first argument";
+  EXPECT_EQ(probed("\x48\x8b\x05\x61\x4e\x08\x00"sv), std::nullopt) << "cut off";
 }
 
 TEST(ProcessMaps, AreReadLineByLine) {

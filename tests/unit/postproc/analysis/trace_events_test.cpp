@@ -133,6 +133,7 @@ TEST(TraceEvents, AreThoseAroundTheIntervalsOfTheReport) {
     EXPECT_GE(step.at("ts").get<double>(), end);
     end = step.at("ts").get<double>() + step.at("dur").get<double>();
     EXPECT_EQ(step.at("args").at("waiting_ms"), 3);
+    EXPECT_EQ(step.at("name").get<std::string>(), "training step") << "its backward pass is a part of it";
   }
   EXPECT_EQ(ends.size(), 2U);
   EXPECT_EQ(all.events("i", "step").size(), 4U) << "how long they took is not known";

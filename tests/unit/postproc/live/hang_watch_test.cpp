@@ -81,6 +81,69 @@ TEST(HangWatch, NamesTheCallOnceItIsWrittenToTheTrace) {
       << seen.sentence;
 }
 
+/// Writes the trace of one node, with rows on each tick.
+template <typename AddFamilies, typename Row>
+void write_trace(const std::filesystem::path& path, const std::string& node, const AddFamilies& add, const Row& row) {
+  TraceHeader header = sample_header();
+  header.node = node;
+  TraceWriter writer(path, header);
+  add(writer);
+  writer.start();
+  writer.append_clock({kSecond, 2 * kSecond, 0});
+  for (std::int64_t tick = 0; tick < kTicks; ++tick) {
+    const std::int64_t time = kSecond + tick * kTick;
+    row(writer, tick, time);
+    if (tick % 100 == 99) wait_until_flushed(writer, time);
+  }
+  writer.close();
+}
+
+TEST(HangWatch, NamesANodeWhoseCallsAreNotCounted) {
+  constexpr std::int64_t kStops = 500;
+  const TemporaryDirectory directory;
+  TraceWriter::FamilyId calls{};
+  TraceWriter::FamilyId durations{};
+  write_trace(
+      directory.path() / "n01.h5", "n01",
+      [&](TraceWriter& writer) {
+        calls = writer.add_family(counter_family("stack/calls"));
+        durations = writer.add_family(gauge_family("stack/durations"));
+        for (const char* rank : {"rank0", "rank1"}) {
+          writer.add_channel(calls, {.metric = "stack.calls", .instance = std::string(rank) + "/gloo.allreduce"});
+          writer.add_channel(durations,
+                             {.metric = "stack.in_flight", .instance = std::string(rank) + "/gloo.allreduce"});
+        }
+        writer.add_channel(calls, {.metric = "stack.calls", .instance = "rank0/torch.backward"});
+      },
+      [&](TraceWriter& writer, std::int64_t tick, std::int64_t time) {
+        const std::int64_t last = std::min(tick, kStops);
+        const std::int64_t inside = (tick - last) * kTick;
+        writer.append_row(calls, time, std::vector<std::int64_t>{last, last, last});
+        writer.append_row(durations, time, std::vector<std::int64_t>{inside, inside});
+      });
+  TraceWriter::FamilyId job{};
+  write_trace(
+      directory.path() / "n02.h5", "n02",
+      [&](TraceWriter& writer) {
+        job = writer.add_family(counter_family("job/cpu"));
+        writer.add_channel(job, {.metric = "job.cpu_time"});
+      },
+      [&](TraceWriter& writer, std::int64_t tick, std::int64_t time) {
+        writer.append_row(job, time, std::vector<std::int64_t>{tick * kTick});
+      });
+  LiveTrace one(directory.path() / "n01.h5", kLiveBlock);
+  LiveTrace other(directory.path() / "n02.h5", kLiveBlock);
+  for (LiveTrace* const trace : {&one, &other}) {
+    trace->poll(std::chrono::steady_clock::time_point(std::chrono::hours(1)));
+  }
+  LiveTrace* const nodes[] = {&one, &other};
+  const std::string sentence = hang_in(nodes, analysis_settings(config_of(""))).sentence;
+  EXPECT_NE(sentence.find("all 2 recorded ranks were in gloo.allreduce, and it did not end; the ranks of n02 were not "
+                          "recorded."),
+            std::string::npos)
+      << sentence;
+}
+
 TEST(HangWatch, IsSilentWhileRanksGoOn) {
   EXPECT_EQ(seen_in(kTicks), "");
   EXPECT_EQ(seen_in(kTicks - 60), "") << "some seconds";

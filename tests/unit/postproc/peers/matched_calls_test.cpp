@@ -118,6 +118,13 @@ TEST(MatchedCalls, HaveACommonCallOnlyWhereAllAgree) {
   EXPECT_FALSE(common_call(Ranks({{part(0, 2, 0, 3, {8})}, {part(0, 2, 1, 3, {9})}}).all, both));
   EXPECT_FALSE(common_call(Ranks({{part(0, 2, 0, 3, {8})}, {}}).all, both));
   EXPECT_FALSE(common_call(same.all, {}));
+  EXPECT_TRUE(are_all_members(same.all, both));
+  EXPECT_FALSE(are_all_members(same.all, {}));
+  EXPECT_FALSE(are_all_members(unnumbered.all, both)) << "their number is not known";
+  EXPECT_FALSE(are_all_members(Ranks({{part(0, 3, 0, 3, {8})}, {part(0, 3, 1, 3, {8})}}).all, both))
+      << "one is missing";
+  EXPECT_FALSE(are_all_members(Ranks({{part(0, 2, 0, 3, {8})}, {part(0, 2, 0, 3, {8})}}).all, both))
+      << "two communicators of the same size";
 }
 
 }  // namespace

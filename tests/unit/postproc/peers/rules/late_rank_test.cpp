@@ -268,10 +268,22 @@ TEST(RuleLateRank, KnowsWhichCallsEndWhenTheOthersHaveCome) {
     EXPECT_EQ(found_in(for_a_while).size(), 1U) << "the pace of all ranks shows that they wait";
   }
   EXPECT_FALSE(found_in(with_a_rank_that_is_always_late()).at(0).impact.at_most);
-  always.function = "gloo.allreduce";
-  const auto found = found_in(always);
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_TRUE(found[0].impact.at_most);
+  for (const char* const function : {"gloo.allreduce", "MPI_Reduce"}) {
+    always.function = function;
+    const auto found = found_in(always);
+    ASSERT_EQ(found.size(), 1U) << function;
+    EXPECT_TRUE(found[0].impact.at_most) << function;
+  }
+}
+
+TEST(RuleLateRank, TakesNoRankThatIsBehindAnywayForALateOneWhereCallsAreQueued) {
+  Solver job;  // all steps take longer for a while, and rank 3 prints something in each
+  const auto longer = [](int call) { return is_late_call(call) ? 1.5 : 1.0; };
+  job.computes = [longer](std::size_t, int call) { return longer(call) * kUsual; };
+  job.longer = [longer](std::size_t rank, int call) { return rank == 3 ? longer(call) * kUsual / 2 : 0; };
+  EXPECT_EQ(found_in(job).size(), 1U) << "the others wait longer for it";
+  job.function = "ncclAllReduce";
+  EXPECT_TRUE(found_in(job).empty()) << "the others may be ahead by what is in their queues";
 }
 
 TEST(RuleLateRank, MatchesCallsWithoutAnIdByTheirNumberOrTheirEnd) {

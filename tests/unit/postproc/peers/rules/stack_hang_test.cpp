@@ -44,6 +44,7 @@ class Job {
   std::function<int(std::size_t)> unseen = [](std::size_t) { return 0; };      // first calls that were not counted
   std::function<double(std::size_t)> ended = [](std::size_t) { return 1e9; };  // its process, at this time
   std::string inside = "c10d.work";
+  double cpus_inside = 0.02;
   bool trains = true;
   double beside = 0;  // cpus that other processes of the job use
 
@@ -127,7 +128,7 @@ class Job {
       for (std::size_t t = 0; t < flight.size(); ++t) {
         const double row = std::floor(static_cast<double>(t) / 10);
         if (row >= from && row < to) flight[t] = (row - from) * 1e9;
-        if (row >= from && row < to) cpu[t] = 0.02 * kCpuOfTick;
+        if (row >= from && row < to) cpu[t] = cpus_inside * kCpuOfTick;
       }
     }
     for (const auto& [from, pause] : course.away) {
@@ -294,6 +295,23 @@ TEST(RuleStackHang, NamesTheRankWhoseProcessEnded) {
   expect_in("for rank3 on n2, whose process ended at 22:14:42 UTC.", found[0].sentence);
 }
 
+TEST(RuleStackHang, DoesNotNameAProcessWithoutWhichTheOthersWentOn) {
+  Job job = that_hangs();
+  job.seconds = 900;
+  job.pauses[0].from = 800;
+  std::vector<CallHistory> histories = histories_of(job.record());
+  QuietTime& of_0 = histories[0].ranks[0].quiet.back();
+  of_0.process_ended_utc_ns = kUtc + 799 * kSecond;
+  auto found = found_in(histories, job.seconds);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, (std::vector<std::string>{"rank0", "rank3"}));
+  of_0.process_ended_utc_ns = of_0.begin_utc_ns = kUtc + 100 * kSecond;
+  found = found_in(histories, job.seconds);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].instances, std::vector<std::string>{"rank3"});
+  expect_in("rank1 on n1, rank2 on n2 waited in gloo.allreduce for rank3 on n2,", found[0].sentence);
+}
+
 TEST(RuleStackHang, TellsOfSeveralRanksWhatHoldsForAllOfThem) {
   Job job = that_hangs();
   job.pauses[0].absent = {2, 3};
@@ -340,14 +358,21 @@ TEST(RuleStackHang, NamesTheRankThatNeverMadeAnyCollective) {
   for (Channel& channel : traces[1].telemetry.channels) {
     if (channel.instance == "rank3") channel.instance = "slot3";
   }
+  const auto calls_once = [&traces](const std::string& function) {
+    std::vector<double> once(traces[1].telemetry.samples, 0.0);
+    once[5] = 1;
+    traces[1].telemetry.channels.push_back(
+        {.metric = "stack.calls", .instance = "slot3/" + function, .kind = Kind::counter});
+    traces[1].telemetry.values.insert(traces[1].telemetry.values.end(), once.begin(), once.end());
+  };
   auto found = found_in(histories_of(traces));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_TRUE(found[0].instances.empty()) << "a process that may be no rank";
-  Channel begins{.metric = "stack.calls", .instance = "slot3/MPI_Init", .kind = Kind::counter};
-  std::vector<double> once(traces[1].telemetry.samples, 0.0);
-  once[5] = 1;
-  traces[1].telemetry.channels.push_back(std::move(begins));
-  traces[1].telemetry.values.insert(traces[1].telemetry.values.end(), once.begin(), once.end());
+  calls_once("python.gc");
+  found = found_in(histories_of(traces));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].instances.empty()) << "a service in Python that keeps logs";
+  calls_once("MPI_Init");
   found = found_in(histories_of(traces));
   ASSERT_EQ(found.size(), 1U);
   EXPECT_EQ(found[0].instances, std::vector<std::string>{"slot3"});
@@ -402,6 +427,53 @@ TEST(RuleStackHang, TellsOfRanksThatCalledDifferentThings) {
   EXPECT_TRUE(std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
     return line.starts_with("export TORCH_DISTRIBUTED_DEBUG=DETAIL");
   }));
+}
+
+/// The same calls by MPI, which are not timed.
+std::vector<NodeTrace> recorded_of_mpi(const Job& job, const std::string& in_each_step = "MPI_Allreduce") {
+  std::vector<NodeTrace> traces = job.record();
+  for (NodeTrace& trace : traces) {
+    for (Channel& channel : trace.telemetry.channels) {
+      const std::string rank = channel.instance.substr(0, channel.instance.find('/') + 1);
+      if (channel.instance.ends_with("/gloo.allreduce")) channel.instance = rank + in_each_step;
+      if (channel.instance.ends_with("/gloo.broadcast")) channel.instance = rank + "MPI_Bcast";
+      if (channel.instance.ends_with("/c10d.work")) channel.metric = "another";
+    }
+  }
+  return traces;
+}
+
+// A rank that broadcasts on a communicator of its own, before all compute until the time limit comes.
+TEST(RuleStackHang, IsSilentWhereRanksMayComputeBehindDifferentCalls) {
+  Job job = that_hangs();
+  job.timed = false;
+  job.pauses[0].calls_another = "MPI_Bcast";
+  auto found = found_in(histories_of(recorded_of_mpi(job)));
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::critical);
+  expect_in("rank2 on n2 called MPI_Allreduce, and rank3 on n2 called MPI_Bcast: ", found[0].sentence);
+  job.pauses[0].cpus = 0.9;
+  EXPECT_TRUE(found_in(histories_of(recorded_of_mpi(job))).empty());
+  job.seconds = 800;
+  found = found_in(histories_of(recorded_of_mpi(job)), job.seconds);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].severity, Severity::warning);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+}
+
+// A program with a prompt, whose first rank tells the others what to do, until it is cancelled.
+TEST(RuleStackHang, IsUnsureWhereRanksMayWaitForTheNextOrder) {
+  Job job = that_hangs();
+  job.timed = job.trains = false;
+  job.pauses[0].absent = {0};
+  const auto reduces = found_in(histories_of(recorded_of_mpi(job)));
+  ASSERT_EQ(reduces.size(), 1U);
+  EXPECT_EQ(reduces[0].severity, Severity::critical);
+  const auto broadcasts = found_in(histories_of(recorded_of_mpi(job, "MPI_Bcast")));
+  ASSERT_EQ(broadcasts.size(), 1U);
+  EXPECT_EQ(broadcasts[0].instances, std::vector<std::string>{"rank0"});
+  EXPECT_EQ(broadcasts[0].severity, Severity::warning);
+  EXPECT_EQ(broadcasts[0].confidence, Confidence::possible);
 }
 
 TEST(RuleStackHang, NamesTheCallTheCommunicatorAndItsRanks) {
@@ -523,6 +595,45 @@ TEST(RuleStackHang, SaysThatARankMayBeMissingOfWhichNothingWasRecorded) {
   expect_in("the ranks of n3 were not recorded.", uncounted[0].sentence);
 }
 
+TEST(RuleStackHang, NamesNoRankThatIsNoMemberOfTheCommunicator) {
+  Job job = that_hangs();
+  job.pauses[0].absent = {2, 3};
+  auto standing = standing_ranks([](std::size_t /*rank*/) { return collectives(310, {4096}, 0); });
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    standing[rank].last.order = 1;
+    standing[rank].last.ranks = 2;
+  }
+  std::vector<CallHistory> histories = histories_of(job.record(), {}, standing);
+  const auto found = found_in(histories);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_TRUE(found[0].instances.empty());
+  EXPECT_EQ(found[0].nodes, std::vector<std::string>{"n1"});
+  expect_in("all 2 ranks were in gloo.allreduce (4096 bytes, on communicator 2 of 2 ranks), and it did not end.",
+            found[0].sentence);
+  for (RankCalls& rank : histories[0].ranks) rank.quiet.back().inside.clear();
+  EXPECT_TRUE(found_in(histories).empty()) << "they have come back";
+}
+
+TEST(RuleStackHang, SaysThatARankOfTheCommunicatorMayBeMissing) {
+  Job job = that_hangs();
+  job.pauses[0].absent = {};
+  const auto found_with = [&job](std::int64_t ranks) {
+    auto standing = standing_ranks([](std::size_t /*rank*/) { return collectives(310, {4096}, 0); });
+    for (StandingProcess& one : standing) one.last.ranks = ranks;
+    return found_in(histories_of(job.record(), {}, standing));
+  };
+  auto found = found_with(20);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::possible);
+  expect_in(
+      "all 4 recorded ranks were in gloo.allreduce (4096 bytes, on communicator 1 of 20 ranks), and it did not end; 16 "
+      "others of the communicator were not recorded.",
+      found[0].sentence);
+  found = found_with(4);
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].confidence, Confidence::likely);
+}
+
 TEST(RuleStackHang, TellsOfACollectiveFromWhichNobodyComesBack) {
   Job job = that_hangs();
   job.pauses[0].absent = {};
@@ -564,6 +675,18 @@ TEST(RuleStackHang, IsSilentWhileTheRankThatIsWaitedForMayBeAtWork) {
   job = that_hangs();
   job.beside = 0.7;
   EXPECT_TRUE(found_in(job).empty()) << "it has started a process that computes";
+  Job moves = that_hangs();
+  moves.pauses[0].absent = {};
+  ASSERT_EQ(found_in(moves).size(), 1U);
+  moves.cpus_inside = 0.6;
+  EXPECT_TRUE(found_in(moves).empty()) << "all ranks are in a collective of much data";
+  std::vector<NodeTrace> traces = job.record();
+  Telemetry& telemetry = traces[1].telemetry;  // that process is measured by itself, and it runs Python
+  telemetry.channels.push_back({.metric = "process.cpu_time", .instance = "slot9", .kind = Kind::counter});
+  telemetry.values.insert(telemetry.values.end(), telemetry.samples, 0.7 * kCpuOfTick);
+  telemetry.channels.push_back({.metric = "stack.calls", .instance = "slot9/python.gc", .kind = Kind::counter});
+  telemetry.values.insert(telemetry.values.end(), telemetry.samples, 0.1);
+  EXPECT_TRUE(found_in(histories_of(traces)).empty());
 }
 
 TEST(RuleStackHang, IsSilentOnAServiceThatWaitsForRequests) {
@@ -785,6 +908,10 @@ TEST(RuleStackStall, IsSilentOnWhatJobsDo) {
   job = that_stalls();
   job.pauses[0].written = 1e8;
   EXPECT_TRUE(found_in(job).empty()) << "a checkpoint";
+  job = that_stalls();
+  job.pauses[0].absent = {};
+  job.cpus_inside = 0.6;
+  EXPECT_TRUE(found_in(job).empty()) << "a collective of much data";
   job = that_stalls();
   job.pauses[0].from = 20;
   job.pauses[0].to = 45;
