@@ -118,6 +118,16 @@ double time_of_node(const RuleContext& context, Interval at, std::span<const Int
   return more;
 }
 
+/// Segments that were lost elsewhere are a reason of their own to do less: this node dropped none of them.
+bool loses_segments(const RuleContext& context, Interval at, std::span<const Interval> all) {
+  constexpr double kMostLost = 10;  // /s
+  for (const std::string_view metric : {"tcp.RetransSegs", "tcpext.TCPOFOQueue"}) {
+    const auto change = inside_outside(context, rate(context, metric, 1, "/s"), at, all);
+    if (change && change->excess() >= kMostLost) return true;
+  }
+  return false;
+}
+
 /// The work that the job did not do meanwhile, if as many packets came as in the rest of the run and the node spent
 /// more time on them: with fewer or more packets the job did something else.
 std::optional<WorkPace> slowed_by(const RuleContext& context, const Packets& packets, Interval at,
@@ -127,7 +137,7 @@ std::optional<WorkPace> slowed_by(const RuleContext& context, const Packets& pac
   double usual = 0;
   for (const std::vector<double>& rates : packets.rates) usual += mean_outside(rates, all);
   if (!(std::abs(packets_in(packets, at) / usual - 1) <= kSame)) return std::nullopt;
-  if (!(time_of_node(context, at, all) >= kLeastRise)) return std::nullopt;
+  if (!(time_of_node(context, at, all) >= kLeastRise) || loses_segments(context, at, all)) return std::nullopt;
   return slower_work(context, at);
 }
 

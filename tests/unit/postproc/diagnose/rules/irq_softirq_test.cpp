@@ -36,12 +36,14 @@ TEST(RuleSoftirq, NamesTheCpuThatDropsPackets) {
 }
 
 TEST(RuleSoftirq, NamesTheCpuThatGotAsManyPacketsAloneWhileTheJobDidLess) {
-  const auto with_work = [](double received, double work) {
+  const auto with_work = [](double received, double work, double lost = 0, double out_of_order = 0) {
     R node;
     node.counter("softnet.processed", "cpu0", R::event(30'000, received))
         .counter("softnet.processed", "cpu1", R::event(30'000, 100))
         .counter("cpu.softirq", "cpu0", R::event(0.02e9, 0.07e9))
-        .counter("process.read_by_calls", "rank0", R::event(1e6, work));
+        .counter("process.read_by_calls", "rank0", R::event(1e6, work))
+        .counter("tcp.RetransSegs", "", R::event(1, lost))
+        .counter("tcpext.TCPOFOQueue", "", R::event(1, out_of_order));
     return node.findings("irq.softirq_saturation");
   };
   const auto found = with_work(60'000, 0.8e6);
@@ -53,6 +55,8 @@ TEST(RuleSoftirq, NamesTheCpuThatGotAsManyPacketsAloneWhileTheJobDidLess) {
       << found[0].sentence;
   EXPECT_TRUE(with_work(60'000, 1e6).empty()) << "the job did as much as ever";
   EXPECT_TRUE(with_work(20'000, 0.8e6).empty()) << "the job did something else";
+  EXPECT_TRUE(with_work(60'000, 0.8e6, 600).empty()) << "packets to another node were lost";
+  EXPECT_TRUE(with_work(60'000, 0.8e6, 0, 600).empty()) << "packets to this node were lost";
 }
 
 TEST(RuleSoftirq, KnowsNoUsualLevelOfAPileUpThatLastsAllAlong) {
