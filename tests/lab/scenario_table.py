@@ -50,14 +50,15 @@ SCENARIOS = {
     "loss1": Scenario("1 % of the packets to one node are lost", loss, 1, "network", (), "net.tcp_retrans_fault",
                        workloads=NETWORKED),
     "congestion": Scenario("a switch port of 200 Mbit/s with a 64 KB buffer", congestion, 200, "network", (),
-                           "net.congestion", workloads=NETWORKED),
+                           "net.congestion", workloads=("mlp-train", "encoder-train", "ring-train")),  # they send more
     "congestion_loose": Scenario("look-alike of congestion: a rate that the job does not reach", wide_port, 20000,
                                  workloads=NETWORKED),
     "local_queue": Scenario("look-alike of loss: the node's own queue passes on 100 Mbit/s and drops the rest",
                             local_queue, 100, "network", (), "net.tx_queue_drop",
                             workloads=("*-train",)),  # the solver sends less than that
     "softirq": Scenario("the packets of all interfaces on one cpu", softirq, 0, "network", ("interrupts", "cpu"),
-                        "irq.softirq_saturation", True, NETWORKED),
+                        "irq.softirq_saturation", True,
+                        ("mlp-train", "ring-train")),  # the others send too little to fill a cpu with packets
     "softirq_idle": Scenario("look-alike of softirq: the same, while the job sends nothing", softirq, everywhere=True,
                              workloads=STEADY),
     "outsider100": Scenario("another process on a cpu of the job", outsider, 100, "cpu", ("process",), "cpu.outsider",
