@@ -46,11 +46,18 @@ bool is_own(const fs::path& directory) {
   return folder.get() >= 0 && ::fstat(folder.get(), &status) == 0 && status.st_uid == ::geteuid();
 }
 
+constexpr const char* kGoesOn = "it was queued again and may have gone on from a checkpoint";
+
+bool may_go_on(const ReportJob& job) {
+  return job.restart.value_or(0) > 0;
+}
+
 /// A baseline is made of normal runs only; one that differs from its past is none: a slow level today must not be
 /// normal tomorrow.
 std::string why_not_normal(const Report& report) {
   if (report.partial) return "part of its data is missing";
   if (has_failed(report.job)) return "it failed";
+  if (may_go_on(report.job)) return kGoesOn;
   if (report.verdict.status == VerdictStatus::insufficient_data) return "too little of it was recorded";
   for (const Finding& finding : report.findings) {
     const bool reported = finding.severity >= Severity::warning ||
@@ -99,17 +106,21 @@ void keep(const fs::path& directory, const RunRecord& record, std::vector<InputP
   }
 }
 
-/// A run that failed, or of which a part was recorded, need not have been faster to be shorter.
+/// Why the run need not have been faster to be shorter, or "".
+std::string why_part_of_a_run(const Report& report) {
+  if (has_failed(report.job)) return "it failed";
+  if (report.partial && !report.job.ran_seconds) return "its recording is incomplete";
+  return may_go_on(report.job) ? kGoesOn : "";
+}
+
 void leave_out_part_of_a_run(const Report& report, HistoryComparison& history) {
-  const bool failed = has_failed(report.job);
-  const bool cut = report.partial && !report.job.ran_seconds;
+  const std::string part = why_part_of_a_run(report);
   const auto is_time = [](const HistoryChange& change) { return change.what == HistoryChange::What::run_time; };
   const bool longer = std::any_of(history.changes.begin(), history.changes.end(),
                                   [&](const HistoryChange& change) { return is_time(change) && change.percent > 0; });
-  if (history.status != HistoryStatus::compared || longer || (!failed && !cut)) return;
+  if (history.status != HistoryStatus::compared || longer || part.empty()) return;
   std::erase_if(history.changes, is_time);
-  history.sentence = sentence_of(history) + fmt::format("; its run time is not compared, because {}",
-                                                        failed ? "it failed" : "its recording is incomplete");
+  history.sentence = sentence_of(history) + fmt::format("; its run time is not compared, because {}", part);
 }
 
 std::optional<KeptRun> never(HistoryComparison& history, std::string why) {

@@ -113,6 +113,23 @@ TEST_F(JobHistory, DoesNotTakeAPartOfARunForAFasterOne) {
   EXPECT_TRUE(cut.ends_with("; its run time is not compared, because its recording is incomplete")) << cut;
   part.job.ran_seconds = 60;
   EXPECT_NE(compared_again().find("shorter than usual"), std::string::npos) << "the command itself took 60 s";
+  part.partial = false;
+  part.job.restart = 1;
+  const std::string rest = compared_again();
+  EXPECT_TRUE(rest.ends_with(
+      "; its run time is not compared, because it was queued again and may have gone on from a checkpoint"))
+      << rest;
+}
+
+TEST_F(JobHistory, LearnsNothingFromARunThatWasQueuedAgain) {
+  Report again = report(0, 120);
+  EXPECT_TRUE(again.history.enters_baseline);
+  again.job.restart = 1;
+  auto run = compare_with_earlier(work_ / "jobs/reveal-0", {}, options_, {}, again, problems_);
+  ASSERT_TRUE(run);
+  keep_run(*run, options_, again, problems_);
+  EXPECT_FALSE(again.history.enters_baseline);
+  EXPECT_EQ(again.history.why_not, "it was queued again and may have gone on from a checkpoint");
 }
 
 TEST_F(JobHistory, RemembersFindingsAndNoObservations) {
