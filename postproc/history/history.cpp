@@ -10,6 +10,8 @@
 #include "hdf5schema/basics/enum_names.h"
 #include "postproc/history/history_changes.h"
 #include "postproc/history/history_words.h"
+#include "postproc/peers/hardware_kinds.h"
+#include "postproc/telemetry/snapshot_facts.h"
 
 namespace reveal {
 namespace {
@@ -35,10 +37,12 @@ void compare_facts(const RunRecord& run, const RunRecord& before, HistoryCompari
   }
 }
 
-void list_earlier(const std::vector<const RunRecord*>& all, HistoryComparison& history) {
+void list_earlier(const std::vector<const RunRecord*>& all, const std::vector<const RunRecord*>& baseline,
+                  HistoryComparison& history) {
   const std::size_t first = all.size() - std::min(all.size(), kDrawnRuns);
   for (std::size_t i = first; i < all.size(); ++i) {
-    history.earlier.push_back({all[i]->begin_utc_ns, all[i]->seconds, all[i]->accepted});
+    const bool in_baseline = std::find(baseline.begin(), baseline.end(), all[i]) != baseline.end();
+    history.earlier.push_back({all[i]->begin_utc_ns, all[i]->seconds, in_baseline});
   }
 }
 
@@ -70,6 +74,21 @@ std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vecto
   return all;
 }
 
+bool on_same_hardware(const RunRecord& one, const RunRecord& other) {
+  return std::none_of(one.facts.begin(), one.facts.end(), [&other](const auto& fact) {
+    if (!names_the_kind(fact.first)) return false;
+    const auto theirs = fact_in(other.facts, fact.first);
+    return theirs && *theirs != fact.second;
+  });
+}
+
+std::vector<const RunRecord*> baseline_among(const RunRecord& run, const std::vector<const RunRecord*>& before) {
+  std::vector<const RunRecord*> baseline;
+  std::copy_if(before.begin(), before.end(), std::back_inserter(baseline),
+               [&run](const RunRecord* one) { return one->accepted && on_same_hardware(run, *one); });
+  return baseline;
+}
+
 HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord>& earlier,
                                const AnalysisSettings& settings) {
   HistoryComparison history;
@@ -78,11 +97,9 @@ HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord
   history.enters_baseline = run.accepted;
   history.why_not = run.why_not;
   const std::vector<const RunRecord*> all = runs_before(run, earlier);
-  std::vector<const RunRecord*> baseline_runs;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(baseline_runs),
-               [](const RunRecord* one) { return one->accepted; });
+  const std::vector<const RunRecord*> baseline_runs = baseline_among(run, all);
   history.runs = all.size();
-  list_earlier(all, history);
+  list_earlier(all, baseline_runs, history);
   history.accepted = baseline_runs.size();
   if (all.empty()) {
     history.reason = "no earlier run of this command and shape is known";
