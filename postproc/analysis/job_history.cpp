@@ -166,7 +166,7 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
       problems.push_back({"", fmt::format("{}: the index of earlier runs was damaged and has been rebuilt",
                                           options.state.directory.string())});
     }
-    earlier = index.runs(run.record.key);
+    earlier = index.runs(run.record.key, task_in_array(run.record.array));
   } catch (const Error& failure) {
     run.without_index = failure.what();
   }

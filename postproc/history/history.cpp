@@ -63,9 +63,11 @@ std::optional<HistoryChange::What> history_change_of(std::string_view name) noex
 
 std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vector<RunRecord>& earlier) {
   std::vector<const RunRecord*> all;
+  const std::string task = task_in_array(run.array);
   for (const RunRecord& record : earlier) {
     // A report made again long after must not be held against runs that came later.
-    if (record.key == run.key && record.begin_utc_ns < run.begin_utc_ns) all.push_back(&record);
+    const bool later = record.begin_utc_ns >= run.begin_utc_ns;
+    if (!later && record.key == run.key && task_in_array(record.array) == task) all.push_back(&record);
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const RunRecord* a, const RunRecord* b) { return a->begin_utc_ns < b->begin_utc_ns; });
@@ -102,7 +104,8 @@ HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord
   list_earlier(all, baseline_runs, history);
   history.accepted = baseline_runs.size();
   if (all.empty()) {
-    history.reason = "no earlier run of this command and shape is known";
+    history.reason = task_in_array(run.array).empty() ? "no earlier run of this command and shape is known"
+                                                      : "no earlier run of this task of the array is known";
     return history;
   }
   if (baseline_runs.size() < kLeastRuns) {

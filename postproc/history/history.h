@@ -68,8 +68,8 @@ struct HistoryComparison {
   bool operator==(const HistoryComparison&) const = default;
 };
 
-/// The runs of `earlier` (in any order) with this command and shape, each once, the oldest first; without this run's
-/// own earlier reports, and without later runs.
+/// The runs of `earlier` (in any order) with this command and shape, each once, the oldest first; of a task of an array
+/// only those of the same task. Without this run's own earlier reports, and without later runs.
 [[nodiscard]] std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vector<RunRecord>& earlier);
 /// The runs of these that are a baseline for this one: normal ones, on the same models of hardware.
 [[nodiscard]] std::vector<const RunRecord*> baseline_among(const RunRecord& run,

@@ -258,11 +258,15 @@ void RunIndex::remember_root(const fs::path& root) {
   publish_file(directory_, kRoots, text);
 }
 
-std::vector<RunRecord> RunIndex::runs(const std::string& key) {
+std::vector<RunRecord> RunIndex::runs(const std::string& key, const std::string& array_task) {
+  // The end of "array": "4710_3". The other tasks of a large array would fill the newest runs.
+  const std::string containing = array_task.empty() ? "" : "_" + array_task + "\"";
   std::vector<RunRecord> found;
-  const auto collect = [&](const char* sql) {
-    Statement statement(database_, sql);
-    statement.bind(1, key);
+  const auto collect = [&](const std::string& order) {
+    const std::string sql =
+        "SELECT record FROM runs WHERE key = ?1 AND (?2 = '' OR instr(record, ?2) > 0) ORDER BY begin_utc_ns " + order;
+    Statement statement(database_, sql.c_str());
+    statement.bind(1, key).bind(2, containing);
     while (statement.step()) {
       try {
         found.push_back(parse_run(statement.text(0)));
@@ -271,8 +275,8 @@ std::vector<RunRecord> RunIndex::runs(const std::string& key) {
       }
     }
   };
-  collect("SELECT record FROM runs WHERE key = ?1 ORDER BY begin_utc_ns DESC LIMIT 200");
-  if (found.size() == 200) collect("SELECT record FROM runs WHERE key = ?1 ORDER BY begin_utc_ns LIMIT 10");
+  collect("DESC LIMIT 200");
+  if (found.size() == 200) collect("LIMIT 10");
   return found;
 }
 

@@ -32,6 +32,11 @@ double RunRecord::value_of(std::string_view channel) const {
   return std::binary_search(zeros.begin(), zeros.end(), channel) ? 0 : std::numeric_limits<double>::quiet_NaN();
 }
 
+std::string task_in_array(const std::string& array) {
+  const std::size_t line = array.rfind('_');
+  return line == std::string::npos ? "" : array.substr(line + 1);
+}
+
 void summarise_nodes(const std::vector<const NodeProfile*>& nodes, RunRecord& record) {
   struct Sum {
     RunChannel channel;

@@ -51,6 +51,10 @@ struct RunRecord {
   bool operator==(const RunRecord&) const = default;
 };
 
+/// "3" for RunRecord::array 4710_3; "" outside an array. The number of the task is an argument of its program: the
+/// other tasks do other work.
+[[nodiscard]] std::string task_in_array(const std::string& array);
+
 /// Fills channels and facts from the nodes that do the same work; levels that earlier jobs left behind are not a run's.
 void summarise_nodes(const std::vector<const NodeProfile*>& nodes, RunRecord& record);
 

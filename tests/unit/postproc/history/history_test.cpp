@@ -199,6 +199,20 @@ TEST(History, ComparesLikeWithLikeOnly) {
   EXPECT_EQ(compare_runs(run(2), runs(6)).runs, 2U) << "a report made again is not held against later runs";
 }
 
+TEST(History, ComparesATaskOfAnArrayWithTheSameTaskOnly) {
+  std::vector<RunRecord> earlier = runs(6);
+  for (std::size_t i = 0; i < earlier.size(); ++i) earlier[i].array = "4710_" + std::to_string(i);
+  RunRecord now = run(6, 900);
+  now.array = "4710_6";
+  const HistoryComparison sibling = compare_runs(now, earlier);
+  EXPECT_EQ(sibling.status, HistoryStatus::never_compared) << sibling.sentence;
+  EXPECT_EQ(sibling.reason, "no earlier run of this task of the array is known");
+  now.array = "4720_3";
+  EXPECT_EQ(compare_runs(now, earlier).runs, 1U) << "the same task of an earlier array";
+  now.array.clear();
+  EXPECT_EQ(compare_runs(now, earlier).runs, 0U);
+}
+
 TEST(History, ComparesRunsOnTheSameModelsOfHardwareOnly) {
   const auto on = [](RunRecord record, const char* model) {
     record.facts.emplace(record.facts.begin(), "cpu.model", model);
@@ -270,6 +284,19 @@ TEST_F(HistoryIndex, FindsTheRunsOfAKey) {
   EXPECT_FALSE(index.rebuilt());
   EXPECT_EQ(index.runs("key").size(), 3U);
   EXPECT_TRUE(index.runs("another").empty());
+}
+
+TEST_F(HistoryIndex, FindsTheRunsOfATaskOfAnArray) {
+  RunIndex index(state_);
+  for (int i = 0; i < 4; ++i) {
+    RunRecord record = run(i);
+    record.array = std::to_string(4710 + i) + (i < 3 ? "_3" : "_103");
+    index.put(work_ / "jobs" / std::to_string(i), record);
+  }
+  EXPECT_EQ(index.runs("key").size(), 4U);
+  EXPECT_EQ(index.runs("key", "3").size(), 3U);
+  EXPECT_EQ(index.runs("key", "103").size(), 1U);
+  EXPECT_TRUE(index.runs("key", "4").empty());
 }
 
 TEST_F(HistoryIndex, IsMadeAgainFromTheDirectories) {
