@@ -23,8 +23,12 @@ void compare_facts(const RunRecord& run, const RunRecord& before, HistoryCompari
   std::map<std::string, std::pair<std::string, std::string>> values;  // before, now
   for (const auto& [key, value] : before.facts) values[key].first = value;
   for (const auto& [key, value] : run.facts) values[key].second = value;
+  const auto is_mixed = [&](const std::string& key) {
+    return std::binary_search(run.mixed_facts.begin(), run.mixed_facts.end(), key) ||
+           std::binary_search(before.mixed_facts.begin(), before.mixed_facts.end(), key);
+  };
   for (const auto& [key, both] : values) {
-    if (both.first == both.second) continue;
+    if (both.first == both.second || is_mixed(key)) continue;
     HistoryChange change{.what = HistoryChange::What::configuration, .name = key};
     change.before = both.first;
     change.now = both.second;

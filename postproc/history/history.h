@@ -34,7 +34,7 @@ struct HistoryChange {
   std::optional<double> observed, expected;  // expected: median of the baseline
   double percent = 0;
   double t = 0;
-  std::string now, before;        // values of a configuration fact; "" if it is gone, or was not there
+  std::string now, before;        // values of a configuration fact; "" if it is not recorded, or was not
   std::int64_t since_utc_ns = 0;  // begin of the last run that was still otherwise
   bool drift = false;             // seen against the oldest runs only
   bool operator==(const HistoryChange&) const = default;

@@ -72,9 +72,11 @@ void summarise_nodes(const std::vector<const NodeProfile*>& nodes, RunRecord& re
   for (const auto& [key, values] : facts) {
     const bool configured = std::none_of(std::begin(kNotConfiguration), std::end(kNotConfiguration),
                                          [&key = key](std::string_view prefix) { return key.starts_with(prefix); });
-    // Where nodes differ among themselves, the peers' comparison has the word.
-    if (configured && values.size() == 1 && record.facts.size() < kMostRecordedFacts) {
+    if (!configured || record.facts.size() + record.mixed_facts.size() >= kMostRecordedFacts) continue;
+    if (values.size() == 1) {
       record.facts.emplace_back(key, values.begin()->first);
+    } else {
+      record.mixed_facts.push_back(key);  // the comparison of the nodes has the word
     }
   }
 }
@@ -95,6 +97,7 @@ RunRecord parse_run(const std::string& text) {
             [](const RunChannel& a, const RunChannel& b) { return a.name < b.name; });
   std::sort(record.zeros.begin(), record.zeros.end());
   std::sort(record.facts.begin(), record.facts.end());
+  std::sort(record.mixed_facts.begin(), record.mixed_facts.end());
   return record;
 }
 

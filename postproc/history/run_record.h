@@ -44,6 +44,7 @@ struct RunRecord {
   std::vector<RunChannel> channels;                        // by name
   std::vector<std::string> zeros;                          // measured, and 0; by name
   std::vector<std::pair<std::string, std::string>> facts;  // by key
+  std::vector<std::string> mixed_facts;                    // keys of those that differ among the nodes, sorted
 
   [[nodiscard]] const RunChannel* find(std::string_view channel) const;
   /// NaN when it was not measured.

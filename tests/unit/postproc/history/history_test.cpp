@@ -10,7 +10,9 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 
+#include "postproc/history/history_words.h"
 #include "postproc/history/run_index.h"
 #include "postproc/telemetry/publish.h"
 #include "rules_tried.h"
@@ -137,6 +139,37 @@ TEST(History, SaysWhatIsNewSinceWhen) {
             std::string::npos)
       << history.sentence;
   EXPECT_TRUE(findings(history).empty()) << "one channel of sixty that costs no time is no finding";
+}
+
+TEST(History, RecordsOnlyTheNamesOfFactsThatDifferAmongTheNodes) {
+  NodeProfile one;
+  NodeProfile other;
+  one.facts.emplace_back(std::string("cpu.governor"), std::string("performance"));
+  other.facts = one.facts;
+  one.facts.emplace_back(std::string("kernel.release"), std::string("6.1.0"));
+  other.facts.emplace_back(std::string("kernel.release"), std::string("6.5.0"));
+  RunRecord record;
+  summarise_nodes({&one, &other}, record);
+  EXPECT_EQ(record.facts, (std::vector<std::pair<std::string, std::string>>{{"cpu.governor", "performance"}}));
+  EXPECT_EQ(record.mixed_facts, std::vector<std::string>{"kernel.release"});
+}
+
+TEST(History, CallsNoFactGoneThatDiffersAmongTheNodes) {
+  RunRecord now = run(8);
+  now.facts.pop_back();
+  now.mixed_facts = {"kernel.release"};
+  EXPECT_TRUE(compare_runs(now, runs(8)).changes.empty());
+  std::vector<RunRecord> earlier = runs(8);
+  std::swap(earlier.back().facts, now.facts);
+  std::swap(earlier.back().mixed_facts, now.mixed_facts);
+  EXPECT_TRUE(compare_runs(now, earlier).changes.empty());
+  now.mixed_facts.clear();
+  now.facts.pop_back();
+  now.facts.emplace_back("env.OMP_NUM_THREADS", "4");
+  const HistoryComparison history = compare_runs(now, runs(8));
+  ASSERT_EQ(history.changes.size(), 2U);
+  EXPECT_EQ(fact_words(history.changes[0]), "env.OMP_NUM_THREADS is 4, was not set");
+  EXPECT_EQ(fact_words(history.changes[1]), "kernel.release is not recorded, was 6.1.0") << "it may not be readable";
 }
 
 TEST(History, TellsOtherWorkInTheSameTime) {
