@@ -102,6 +102,16 @@ TEST(History, SeesARunThatTookLonger) {
   EXPECT_NE(history.sentence.find("% longer than usual"), std::string::npos) << history.sentence;
 }
 
+TEST(History, SeesALongerRunBesideOneThatHadLittleToDo) {
+  std::vector<RunRecord> earlier = runs(12);
+  earlier[4].seconds = 200;
+  const auto reported = findings(compare_runs(run(12, 780), earlier));
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].id, "history.slower");
+  earlier[5].seconds = earlier[6].seconds = 200;
+  EXPECT_TRUE(findings(compare_runs(run(12, 780), earlier)).empty()) << "its run time changes often";
+}
+
 TEST(History, DoesNotTakeAFewUnsteadyRunsForSteadyOnes) {
   std::vector<RunRecord> earlier = runs(3);
   const double seconds[] = {1000, 1180, 1030};
