@@ -26,11 +26,9 @@ bool shows_the_spread(const RunRecord& run) {
   return run.accepted || run.why_not.starts_with(std::string(kHadFinding) + "history.");
 }
 
-/// Whether they differ among themselves as the compared ones would: they are the same task, on the same hardware.
-bool is_like_all(const RunRecord& run, const std::string& array_task, const std::vector<RunRecord>& compared) {
-  return task_in_array(run.array) == array_task &&
-         std::all_of(compared.begin(), compared.end(),
-                     [&run](const RunRecord& one) { return on_same_hardware(one, run); });
+/// The same task of an array, on the hardware of the newest compared run: runs on several kinds differ by more.
+bool is_like(const RunRecord& run, const std::string& array_task, const std::vector<RunRecord>& compared) {
+  return task_in_array(run.array) == array_task && (compared.empty() || on_same_hardware(compared.front(), run));
 }
 
 }  // namespace
@@ -53,7 +51,7 @@ std::vector<double> seconds_of_earlier_runs(const std::vector<ComparedRun>& befo
   const std::vector<RunRecord> compared(runs.begin(), others);
   runs.erase(runs.begin(), others);
   std::erase_if(runs, [&, &task = task](const RunRecord& run) {
-    return !shows_the_spread(run) || !is_like_all(run, task, compared);
+    return !shows_the_spread(run) || !is_like(run, task, compared);
   });
   std::sort(runs.begin(), runs.end(),
             [](const RunRecord& a, const RunRecord& b) { return a.begin_utc_ns > b.begin_utc_ns; });
