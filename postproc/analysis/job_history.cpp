@@ -113,14 +113,16 @@ std::string why_part_of_a_run(const Report& report) {
   return may_go_on(report.job) ? kGoesOn : "";
 }
 
-void leave_out_part_of_a_run(const Report& report, HistoryComparison& history) {
+/// True if the run time is left out: then the means of the channels are those of a part of a run, too.
+bool leave_out_time_of_part(const Report& report, HistoryComparison& history) {
   const std::string part = why_part_of_a_run(report);
   const auto is_time = [](const HistoryChange& change) { return change.what == HistoryChange::What::run_time; };
   const bool longer = std::any_of(history.changes.begin(), history.changes.end(),
                                   [&](const HistoryChange& change) { return is_time(change) && change.percent > 0; });
-  if (history.status != HistoryStatus::compared || longer || part.empty()) return;
+  if (history.status != HistoryStatus::compared || longer || part.empty()) return false;
   std::erase_if(history.changes, is_time);
   history.sentence = sentence_of(history) + fmt::format("; its run time is not compared, because {}", part);
+  return true;
 }
 
 std::optional<KeptRun> never(HistoryComparison& history, std::string why) {
@@ -175,13 +177,14 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
     for (auto& [beside, known] : records_in(run.place.parent_path())) earlier.push_back(std::move(known));
   }
   report.history = compare_runs(run.record, earlier, settings);
-  leave_out_part_of_a_run(report, report.history);
+  const bool part = leave_out_time_of_part(report, report.history);
   name_unusual_nodes(run.record, earlier, report.findings);
   if (!run.without_index.empty()) {
     std::string& said =
         report.history.status == HistoryStatus::never_compared ? report.history.reason : report.history.sentence;
     said += fmt::format(" (only the runs in the same directory are known: {})", run.without_index);
   }
+  if (part) return run;
   for (Finding& finding :
        history_findings(report.history, report.job.nodes, {report.job.begin_utc_ns, report.job.end_utc_ns}, settings)) {
     finding.remedy = remedy_for(*find_rule(finding.id), job_values(finding, remedy_names(report.job)));

@@ -121,6 +121,31 @@ TEST_F(JobHistory, DoesNotTakeAPartOfARunForAFasterOne) {
       << rest;
 }
 
+TEST_F(JobHistory, TellsNoOtherWorkOfAPartOfARun) {
+  for (int run = 0; run < 5; ++run) static_cast<void>(report(run, 120));
+  Report last = report(5, 120);
+  NodeSummary other;
+  other.node = "n01";
+  const std::string earlier = read_text_file(work_ / "jobs/reveal-4/run.json", kLargestRunRecord);
+  for (const RunChannel& channel : parse_run(earlier).channels) {
+    ProfileChannel& changed = other.profile.channels.emplace_back();
+    changed.name = channel.name;
+    changed.unit = channel.unit;
+    changed.subsystem = channel.subsystem;
+    changed.kind = channel.kind;
+    changed.mean = 3 * channel.value;
+  }
+  const auto tells_other_work = [&] {
+    last.findings.clear();
+    static_cast<void>(compare_with_earlier(work_ / "jobs/reveal-5", {other}, options_, {}, last, problems_));
+    return std::any_of(last.findings.begin(), last.findings.end(),
+                       [](const Finding& one) { return one.id == "history.changed"; });
+  };
+  EXPECT_TRUE(tells_other_work()) << last.history.sentence;
+  last.job.exit_code = 3;
+  EXPECT_FALSE(tells_other_work()) << "that it did not take longer is not known";
+}
+
 TEST_F(JobHistory, LearnsNothingFromARunThatWasQueuedAgain) {
   Report again = report(0, 120);
   EXPECT_TRUE(again.history.enters_baseline);
