@@ -45,7 +45,14 @@ std::string absolute_path(const std::string& path) {
   return fs::absolute(path, error).lexically_normal().string();
 }
 
-/// `bash`, `srun --pty bash -l`: a person types what runs, or it is read from standard input.
+void add(Wide& hash, std::string_view text) noexcept {
+  const auto add_byte = [&hash](unsigned char byte) { hash = (hash ^ byte) * kPrime; };
+  for (const char letter : text) add_byte(static_cast<unsigned char>(letter));
+  add_byte(0);  // "a b" is not "ab"
+}
+
+}  // namespace
+
 bool runs_something_unknown(std::span<const std::string> command) {
   const auto is_session_option = [](std::string_view word) {
     return std::find(std::begin(kSessionOptions), std::end(kSessionOptions), word) != std::end(kSessionOptions);
@@ -56,14 +63,6 @@ bool runs_something_unknown(std::span<const std::string> command) {
   }
   return true;
 }
-
-void add(Wide& hash, std::string_view text) noexcept {
-  const auto add_byte = [&hash](unsigned char byte) { hash = (hash ^ byte) * kPrime; };
-  for (const char letter : text) add_byte(static_cast<unsigned char>(letter));
-  add_byte(0);  // "a b" is not "ab"
-}
-
-}  // namespace
 
 std::string run_key(std::span<const std::string> command) {
   if (runs_something_unknown(command)) return "";

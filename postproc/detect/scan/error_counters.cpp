@@ -14,7 +14,7 @@ constexpr double kQuietSeconds = 3;       // between two bursts
 constexpr double kMostBusySeconds = 0.5;  // share of the seconds with a count
 constexpr std::size_t kFewBursts = 3;     // more, of similar size, belong to the job
 constexpr double kSimilar = 0.2;
-constexpr std::size_t kMostBursts = 200;  // of a counter; a job of weeks has hundreds of thousands
+constexpr std::size_t kMostBursts = 200;  // for each counter; a job of weeks has hundreds of thousands
 
 /// Smaller bursts decide nothing: more than kFewBursts larger ones are there.
 void keep_largest(std::vector<CounterBurst>& bursts) {
