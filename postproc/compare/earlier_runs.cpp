@@ -26,9 +26,9 @@ bool shows_the_spread(const RunRecord& run) {
   return run.accepted || run.why_not.starts_with(std::string(kHadFinding) + "history.");
 }
 
-/// The same task of an array, on the hardware of the newest compared run: runs on several kinds differ by more.
+/// The same task of an array, on the resources of the newest compared run: runs on several differ by more.
 bool is_like(const RunRecord& run, const std::string& array_task, const std::vector<RunRecord>& compared) {
-  return task_in_array(run.array) == array_task && (compared.empty() || on_same_hardware(compared.front(), run));
+  return task_in_array(run.array) == array_task && (compared.empty() || has_same_resources(compared.front(), run));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace reveal {
 namespace {
 
 constexpr std::string_view kStatuses[] = {"never_compared", "too_few_runs", "compared"};
+constexpr std::string_view kGiven[] = {"env.SLURM_CPUS_ON_NODE", "env.SLURM_GPUS_ON_NODE"};
 constexpr std::string_view kWhats[] = {"run_time", "channel", "configuration"};
 
 void compare_facts(const RunRecord& run, const RunRecord& before, HistoryComparison& history) {
@@ -80,9 +81,10 @@ std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vecto
   return all;
 }
 
-bool on_same_hardware(const RunRecord& one, const RunRecord& other) {
+bool has_same_resources(const RunRecord& one, const RunRecord& other) {
   return std::none_of(one.facts.begin(), one.facts.end(), [&other](const auto& fact) {
-    if (!names_the_kind(fact.first)) return false;
+    const bool given = std::find(std::begin(kGiven), std::end(kGiven), fact.first) != std::end(kGiven);
+    if (!given && !names_the_kind(fact.first)) return false;
     const auto theirs = fact_in(other.facts, fact.first);
     return theirs && *theirs != fact.second;
   });
@@ -91,7 +93,7 @@ bool on_same_hardware(const RunRecord& one, const RunRecord& other) {
 std::vector<const RunRecord*> baseline_among(const RunRecord& run, const std::vector<const RunRecord*>& before) {
   std::vector<const RunRecord*> baseline;
   std::copy_if(before.begin(), before.end(), std::back_inserter(baseline),
-               [&run](const RunRecord* one) { return one->accepted && on_same_hardware(run, *one); });
+               [&run](const RunRecord* one) { return one->accepted && has_same_resources(run, *one); });
   return baseline;
 }
 

@@ -1,6 +1,6 @@
-// This run against earlier ones of the same command and shape, on the same models of hardware. A run with findings is
-// no baseline, so that a fault does not become normal; a drift too slow for neighbours to show is seen against the
-// oldest runs.
+// This run against earlier ones of the same command and shape, on the same resources. A run with findings is no
+// baseline, so that a fault does not become normal; a drift too slow for neighbours to show is seen against the oldest
+// runs.
 #pragma once
 
 #include <cstdint>
@@ -71,11 +71,12 @@ struct HistoryComparison {
 /// The runs of `earlier` (in any order) with this command and shape, each once, the oldest first; of a task of an array
 /// only those of the same task. Without this run's own earlier reports, and without later runs.
 [[nodiscard]] std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vector<RunRecord>& earlier);
-/// The runs of these that are a baseline for this one: normal ones, on the same models of hardware.
+/// The runs of these that are a baseline for this one: normal ones, on the same resources.
 [[nodiscard]] std::vector<const RunRecord*> baseline_among(const RunRecord& run,
                                                            const std::vector<const RunRecord*>& before);
-/// False if a model of the machine, of its processor or of its GPUs is known of both runs and differs.
-[[nodiscard]] bool on_same_hardware(const RunRecord& one, const RunRecord& other);
+/// False if a model of the machine, of its processor or of its GPUs, or the number of cpus or GPUs that Slurm gave to
+/// the job on a node, is known of both runs and differs.
+[[nodiscard]] bool has_same_resources(const RunRecord& one, const RunRecord& other);
 
 [[nodiscard]] HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord>& earlier,
                                              const AnalysisSettings& settings = {});

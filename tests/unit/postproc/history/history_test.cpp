@@ -256,24 +256,27 @@ TEST(History, ComparesATaskOfAnArrayWithTheSameTaskOnly) {
   EXPECT_EQ(compare_runs(now, earlier).runs, 0U);
 }
 
-TEST(History, ComparesRunsOnTheSameModelsOfHardwareOnly) {
-  const auto on = [](RunRecord record, const char* model) {
-    record.facts.emplace(record.facts.begin(), "cpu.model", model);
-    return record;
-  };
-  std::vector<RunRecord> earlier;
-  for (int i = 0; i < 6; ++i) earlier.push_back(on(run(i), "new"));
-  const HistoryComparison first = compare_runs(on(run(6, 900), "old"), earlier);
-  EXPECT_EQ(first.status, HistoryStatus::too_few_runs);
-  EXPECT_TRUE(findings(first).empty()) << "another model of processor is no slowdown";
-  EXPECT_NE(first.sentence.find("cpu.model is old, was new"), std::string::npos) << first.sentence;
-  EXPECT_FALSE(first.earlier.front().in_baseline);
-  for (int i = 6; i < 9; ++i) earlier.push_back(on(run(i, 900), "old"));
-  const HistoryComparison fourth = compare_runs(on(run(9, 900), "old"), earlier);
-  EXPECT_EQ(fourth.accepted, 3U);
-  EXPECT_TRUE(findings(fourth).empty()) << fourth.sentence;
-  EXPECT_EQ(findings(compare_runs(on(run(9, 900), "new"), earlier)).size(), 1U);
-  EXPECT_EQ(compare_runs(run(9), earlier).accepted, 9U) << "its model is not known";
+TEST(History, ComparesRunsOnTheSameResourcesOnly) {
+  for (const char* fact :
+       {"cpu.model", "gpu.models", "machine.model", "env.SLURM_CPUS_ON_NODE", "env.SLURM_GPUS_ON_NODE"}) {
+    const auto on = [fact](RunRecord record, const char* value) {
+      record.facts.emplace(record.facts.begin(), fact, value);
+      return record;
+    };
+    std::vector<RunRecord> earlier;
+    for (int i = 0; i < 6; ++i) earlier.push_back(on(run(i), "new"));
+    const HistoryComparison first = compare_runs(on(run(6, 900), "old"), earlier);
+    EXPECT_EQ(first.status, HistoryStatus::too_few_runs);
+    EXPECT_TRUE(findings(first).empty()) << "another model, or fewer cpus, are no slowdown";
+    EXPECT_NE(first.sentence.find(std::string(fact) + " is old, was new"), std::string::npos) << first.sentence;
+    EXPECT_FALSE(first.earlier.front().in_baseline);
+    for (int i = 6; i < 9; ++i) earlier.push_back(on(run(i, 900), "old"));
+    const HistoryComparison fourth = compare_runs(on(run(9, 900), "old"), earlier);
+    EXPECT_EQ(fourth.accepted, 3U);
+    EXPECT_TRUE(findings(fourth).empty()) << fourth.sentence;
+    EXPECT_EQ(findings(compare_runs(on(run(9, 900), "new"), earlier)).size(), 1U);
+    EXPECT_EQ(compare_runs(run(9), earlier).accepted, 9U) << "its own are not known";
+  }
 }
 
 TEST(History, DoesNotTakeMissingForZero) {
