@@ -193,7 +193,9 @@ std::vector<Series> series_of(const RunRecord& run, const std::vector<const RunR
     series.now = run.value_of(name);
     const RunChannel* any = run.find(name);
     for (const RunRecord* record : baseline_runs) {
-      if (any == nullptr) any = record->find(name);
+      const RunChannel* theirs = record->find(name);
+      if (any == nullptr) any = theirs;
+      if (theirs != nullptr && theirs->unit != any->unit) continue;  // by another version of reveal
       const double then = record->value_of(name);
       if (!std::isnan(then)) series.before.push_back(then);
     }

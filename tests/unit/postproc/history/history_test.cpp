@@ -291,6 +291,17 @@ TEST(History, DoesNotTakeMissingForZero) {
   EXPECT_EQ(history.changes[0].observed, 0.0);
 }
 
+TEST(History, ComparesNoNumbersOfDifferentUnits) {
+  std::vector<RunRecord> earlier = runs(6);
+  for (RunRecord& record : earlier) {
+    record.channels[7].unit = "cpus";
+    record.channels[7].value /= 1000;
+  }
+  const HistoryComparison history = compare_runs(run(6), earlier);
+  EXPECT_TRUE(history.changes.empty()) << history.sentence;
+  EXPECT_EQ(history.channels, 59U);
+}
+
 TEST(History, WritesAndReadsARecord) {
   RunRecord written = run(3);
   written.zeros = {"z"};
