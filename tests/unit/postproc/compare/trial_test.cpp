@@ -137,7 +137,6 @@ TEST(ForegroundCommands, PassASignalOnAndRememberIt) {
                               {"PATH=/usr/bin:/bin"}, OutputOf::nowhere);
   EXPECT_EQ(run.status, 9) << "the command ended in its own way";
   EXPECT_EQ(ForegroundCommands::stopped_by(), SIGTERM);
-  EXPECT_FALSE(run.left_processes);
 }
 
 TEST(ForegroundCommands, TellOfProcessesThatASignalLeft) {
