@@ -162,18 +162,21 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
               .without_index = {}};
 
   std::vector<RunRecord> earlier;
+  std::size_t indexed = 0;  // runs, also those of other tasks of the array
   try {
     RunIndex index(options.state.directory);
     if (index.rebuilt()) {
       problems.push_back({"", fmt::format("{}: the index of earlier runs was damaged and has been rebuilt",
                                           options.state.directory.string())});
     }
-    earlier = index.runs(run.record.key, task_in_array(run.record.array));
+    const std::string task = task_in_array(run.record.array);
+    earlier = index.runs(run.record.key, task);
+    indexed = earlier.size() < kLeastRuns && !task.empty() ? index.runs(run.record.key).size() : earlier.size();
   } catch (const Error& failure) {
     run.without_index = failure.what();
   }
   // Runs that are not in the index yet: from before it was there, or copied from elsewhere.
-  if (earlier.size() < kLeastRuns) {
+  if (indexed < kLeastRuns) {
     for (auto& [beside, known] : records_in(run.place.parent_path())) earlier.push_back(std::move(known));
   }
   report.history = compare_runs(run.record, earlier, settings);
