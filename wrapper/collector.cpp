@@ -119,12 +119,11 @@ std::vector<std::string> collector_command(const RunSettings& settings, const La
                                  "--job",
                                  "run:" + run_directory,
                                  "--command",
-                                 std::filesystem::path(command.front()).filename().string(),
-                                 "--run-key",
-                                 settings.name.empty() ? run_key(command) : "name:" + settings.name};
+                                 std::filesystem::path(command.front()).filename().string()};
   const auto add = [&](const char* option, const std::string& value) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
+  add("--run-key", settings.name.empty() ? run_key(command) : "name:" + settings.name);
   add("--job-id", environment("SLURM_JOB_ID"));
   add("--job-name", settings.name.empty() ? name_beside_command(command, environment) : settings.name);
   add("--probes", settings.probes);

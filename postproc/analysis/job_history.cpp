@@ -46,11 +46,18 @@ bool is_own(const fs::path& directory) {
   return folder.get() >= 0 && ::fstat(folder.get(), &status) == 0 && status.st_uid == ::geteuid();
 }
 
+constexpr const char* kGoesOn = "it was queued again and may have gone on from a checkpoint";
+
+bool may_go_on(const ReportJob& job) {
+  return job.restart.value_or(0) > 0;
+}
+
 /// A baseline is made of normal runs only; one that differs from its past is none: a slow level today must not be
 /// normal tomorrow.
 std::string why_not_normal(const Report& report) {
   if (report.partial) return "part of its data is missing";
   if (has_failed(report.job)) return "it failed";
+  if (may_go_on(report.job)) return kGoesOn;
   if (report.verdict.status == VerdictStatus::insufficient_data) return "too little of it was recorded";
   for (const Finding& finding : report.findings) {
     const bool reported = finding.severity >= Severity::warning ||
@@ -99,17 +106,23 @@ void keep(const fs::path& directory, const RunRecord& record, std::vector<InputP
   }
 }
 
-/// A run that failed, or of which a part was recorded, need not have been faster to be shorter.
-void leave_out_part_of_a_run(const Report& report, HistoryComparison& history) {
-  const bool failed = has_failed(report.job);
-  const bool cut = report.partial && !report.job.ran_seconds;
+/// Why the run need not have been faster to be shorter, or "".
+std::string why_part_of_a_run(const Report& report) {
+  if (has_failed(report.job)) return "it failed";
+  if (report.partial && !report.job.ran_seconds) return "its recording is incomplete";
+  return may_go_on(report.job) ? kGoesOn : "";
+}
+
+/// True if the run time is left out: then the means of the channels are those of a part of a run, too.
+bool leave_out_time_of_part(const Report& report, HistoryComparison& history) {
+  const std::string part = why_part_of_a_run(report);
   const auto is_time = [](const HistoryChange& change) { return change.what == HistoryChange::What::run_time; };
   const bool longer = std::any_of(history.changes.begin(), history.changes.end(),
                                   [&](const HistoryChange& change) { return is_time(change) && change.percent > 0; });
-  if (history.status != HistoryStatus::compared || longer || (!failed && !cut)) return;
+  if (history.status != HistoryStatus::compared || longer || part.empty()) return false;
   std::erase_if(history.changes, is_time);
-  history.sentence = sentence_of(history) + fmt::format("; its run time is not compared, because {}",
-                                                        failed ? "it failed" : "its recording is incomplete");
+  history.sentence = sentence_of(history) + fmt::format("; its run time is not compared, because {}", part);
+  return true;
 }
 
 std::optional<KeptRun> never(HistoryComparison& history, std::string why) {
@@ -149,28 +162,32 @@ std::optional<KeptRun> compare_with_earlier(const fs::path& directory, const std
               .without_index = {}};
 
   std::vector<RunRecord> earlier;
+  std::size_t indexed = 0;  // runs, also those of other tasks of the array
   try {
     RunIndex index(options.state.directory);
     if (index.rebuilt()) {
       problems.push_back({"", fmt::format("{}: the index of earlier runs was damaged and has been rebuilt",
                                           options.state.directory.string())});
     }
-    earlier = index.runs(run.record.key);
+    const std::string task = task_in_array(run.record.array);
+    earlier = index.runs(run.record.key, task);
+    indexed = earlier.size() < kLeastRuns && !task.empty() ? index.runs(run.record.key).size() : earlier.size();
   } catch (const Error& failure) {
     run.without_index = failure.what();
   }
   // Runs that are not in the index yet: from before it was there, or copied from elsewhere.
-  if (earlier.size() < kLeastRuns) {
+  if (indexed < kLeastRuns) {
     for (auto& [beside, known] : records_in(run.place.parent_path())) earlier.push_back(std::move(known));
   }
   report.history = compare_runs(run.record, earlier, settings);
-  leave_out_part_of_a_run(report, report.history);
+  const bool part = leave_out_time_of_part(report, report.history);
   name_unusual_nodes(run.record, earlier, report.findings);
   if (!run.without_index.empty()) {
     std::string& said =
         report.history.status == HistoryStatus::never_compared ? report.history.reason : report.history.sentence;
     said += fmt::format(" (only the runs in the same directory are known: {})", run.without_index);
   }
+  if (part) return run;
   for (Finding& finding :
        history_findings(report.history, report.job.nodes, {report.job.begin_utc_ns, report.job.end_utc_ns}, settings)) {
     finding.remedy = remedy_for(*find_rule(finding.id), job_values(finding, remedy_names(report.job)));

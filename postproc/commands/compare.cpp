@@ -38,7 +38,7 @@ class Compare final : public Command {
         common.foreign ? std::vector<double>() : seconds_of_earlier_runs(before, after, state_place());
     const JobComparison comparison = compare_jobs(before, after, earlier);
     print(common.json ? comparison_as_json(comparison) : comparison_as_text(comparison, common.style()));
-    return comparison_status(comparison.change);
+    return comparison_status(comparison.change, after);
   }
 
   [[nodiscard]] Inputs inputs() const override {
@@ -85,7 +85,7 @@ const RegisteredCommand kCompareCommand{
                  "or\nearlier runs "
                  "of the same command in reveal's history, can show that the time differs by more than chance.\n"
                  "Exit status: 0 the time is shorter, or no difference is shown, 1 it is longer, 2 error, 3 it is not\n"
-                 "known (too few runs).",
+                 "known (too few runs, or a run after the change failed).",
      .failure_status = kTrouble,
      .make = make_command<Compare>}};
 

@@ -132,6 +132,7 @@ class Try final : public Command {
       if (pauses > kMostPauses) throw Error(name + " was paused each time: its run time is not known");
       const TimedRun run = ForegroundCommands::run(words, environment_with(line, own_environment()),
                                                    show_output_ ? OutputOf::standard_error : OutputOf::nowhere);
+      warn_of_processes_left(run);
       if (ForegroundCommands::stopped_by() != 0) break;
       if (run.start_error != 0) throw system_error(words.front(), run.start_error);
       if (run.paused) {
@@ -142,12 +143,16 @@ class Try final : public Command {
         throw Error(name + " ended with exit status " + std::to_string(run.status) + " after " + duration(run.seconds) +
                     (show_output_ ? "" : "; use --show-output to see its output"));
       }
-      if (run.left_processes && !std::exchange(warned_, true)) {
-        complain("processes of the command still ran 10 s after its end: they may slow down the other runs");
-      }
       return run.seconds;
     }
     return std::nullopt;
+  }
+
+  void warn_of_processes_left(const TimedRun& run) {
+    if (!run.left_processes || std::exchange(warned_, true)) return;
+    complain(ForegroundCommands::stopped_by() != 0
+                 ? "processes of the command still run: they have not ended with it"
+                 : "processes of the command still ran 10 s after its end: they may slow down the other runs");
   }
 
   static int stopped(Trial& trial) {

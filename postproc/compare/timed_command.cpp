@@ -22,6 +22,7 @@ namespace reveal {
 namespace {
 
 constexpr std::chrono::seconds kLeftBehind(10);
+constexpr std::chrono::seconds kLeftBySignal(1);  // the person at the terminal waits
 constexpr std::chrono::milliseconds kBetweenLooks(20);
 constexpr int kStopSignals[] = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
 
@@ -97,12 +98,13 @@ bool has_children() {
 bool outlives_the_command() {
   using std::chrono::steady_clock;
   if (g_had_children) return false;  // they cannot be distinguished
-  const auto end = steady_clock::now() + (g_outlived ? std::chrono::seconds(0) : kLeftBehind);
+  const auto begin = steady_clock::now();
   for (;;) {
     const pid_t ended = ::waitpid(-1, nullptr, WNOHANG);
     if (ended > 0 || (ended < 0 && errno == EINTR)) continue;
-    if (ended < 0 || g_stopped_by != 0) return false;
-    if (steady_clock::now() >= end) return g_outlived = true;
+    if (ended < 0) return false;
+    const std::chrono::seconds patience = g_stopped_by != 0 ? kLeftBySignal : kLeftBehind;
+    if (g_outlived || steady_clock::now() - begin >= patience) return g_outlived = true;
     std::this_thread::sleep_for(kBetweenLooks);
   }
 }

@@ -17,7 +17,7 @@ struct TimedRun {
   int start_error = 0;          // an errno: it never ran
   int status = 0;               // as a shell has it: 128 + n for signal n
   bool paused = false;          // it was stopped and went on (Ctrl-Z, fg): its time is useless
-  bool left_processes = false;  // something that it started ran on 10 s after its end
+  bool left_processes = false;  // something that it started ran on 10 s after its end; after a signal, 1 s
 };
 
 /// From construction to destruction, SIGINT, SIGQUIT, SIGTERM and SIGHUP go to the running command and are remembered.
@@ -31,8 +31,9 @@ class ForegroundCommands {
 
   /// The signal that came, or 0.
   [[nodiscard]] static int stopped_by() noexcept;
-  /// Waits for its end, and that of processes it leaves behind, which would slow the next one: for 10 s at most, and no
-  /// more once something has outlived them. `environment`: "NAME=value". Its standard input is empty.
+  /// Waits for its end, and that of processes it leaves behind, which would slow the next one: for 10 s at most, 1 s
+  /// after a signal, and no more once something has outlived them. `environment`: "NAME=value". Its standard input is
+  /// empty.
   [[nodiscard]] static TimedRun run(const std::vector<std::string>& words, const std::vector<std::string>& environment,
                                     OutputOf output);
 };

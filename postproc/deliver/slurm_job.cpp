@@ -8,6 +8,7 @@
 
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/program_name.h"
+#include "hdf5schema/basics/run_key.h"
 #include "hdf5schema/basics/text.h"
 #include "hdf5schema/trace_reader.h"
 #include "postproc/diagnose/analysis_settings.h"
@@ -136,7 +137,7 @@ std::string run_key_of(const JobNames& names) {
   std::string_view rest = names.command;
   const std::string_view program = next_word(rest);
   const std::string_view name = program.substr(program.rfind('/') + 1);
-  if (name.empty() || (is_interpreter(name) && next_word(rest).empty())) return "";
+  if (name.empty() || runs_something_unknown(split_words(names.command))) return "";
   const bool named = !names.name.empty() && names.name != name;
   return text_hash(names.command) + text_hash(named ? names.name : "");
 }

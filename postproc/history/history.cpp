@@ -10,19 +10,26 @@
 #include "hdf5schema/basics/enum_names.h"
 #include "postproc/history/history_changes.h"
 #include "postproc/history/history_words.h"
+#include "postproc/peers/hardware_kinds.h"
+#include "postproc/telemetry/snapshot_facts.h"
 
 namespace reveal {
 namespace {
 
 constexpr std::string_view kStatuses[] = {"never_compared", "too_few_runs", "compared"};
+constexpr std::string_view kGiven[] = {"env.SLURM_CPUS_ON_NODE", "env.SLURM_GPUS_ON_NODE"};
 constexpr std::string_view kWhats[] = {"run_time", "channel", "configuration"};
 
 void compare_facts(const RunRecord& run, const RunRecord& before, HistoryComparison& history) {
   std::map<std::string, std::pair<std::string, std::string>> values;  // before, now
   for (const auto& [key, value] : before.facts) values[key].first = value;
   for (const auto& [key, value] : run.facts) values[key].second = value;
+  const auto is_mixed = [&](const std::string& key) {
+    return std::binary_search(run.mixed_facts.begin(), run.mixed_facts.end(), key) ||
+           std::binary_search(before.mixed_facts.begin(), before.mixed_facts.end(), key);
+  };
   for (const auto& [key, both] : values) {
-    if (both.first == both.second) continue;
+    if (both.first == both.second || is_mixed(key)) continue;
     HistoryChange change{.what = HistoryChange::What::configuration, .name = key};
     change.before = both.first;
     change.now = both.second;
@@ -35,10 +42,12 @@ void compare_facts(const RunRecord& run, const RunRecord& before, HistoryCompari
   }
 }
 
-void list_earlier(const std::vector<const RunRecord*>& all, HistoryComparison& history) {
+void list_earlier(const std::vector<const RunRecord*>& all, const std::vector<const RunRecord*>& baseline,
+                  HistoryComparison& history) {
   const std::size_t first = all.size() - std::min(all.size(), kDrawnRuns);
   for (std::size_t i = first; i < all.size(); ++i) {
-    history.earlier.push_back({all[i]->begin_utc_ns, all[i]->seconds, all[i]->accepted});
+    const bool in_baseline = std::find(baseline.begin(), baseline.end(), all[i]) != baseline.end();
+    history.earlier.push_back({all[i]->begin_utc_ns, all[i]->seconds, in_baseline});
   }
 }
 
@@ -59,15 +68,33 @@ std::optional<HistoryChange::What> history_change_of(std::string_view name) noex
 
 std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vector<RunRecord>& earlier) {
   std::vector<const RunRecord*> all;
+  const std::string task = task_in_array(run.array);
   for (const RunRecord& record : earlier) {
     // A report made again long after must not be held against runs that came later.
-    if (record.key == run.key && record.begin_utc_ns < run.begin_utc_ns) all.push_back(&record);
+    const bool later = record.begin_utc_ns >= run.begin_utc_ns;
+    if (!later && record.key == run.key && task_in_array(record.array) == task) all.push_back(&record);
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const RunRecord* a, const RunRecord* b) { return a->begin_utc_ns < b->begin_utc_ns; });
   std::set<std::string> seen{run.run_id};
   std::erase_if(all, [&](const RunRecord* record) { return !seen.insert(record->run_id).second; });
   return all;
+}
+
+bool has_same_resources(const RunRecord& one, const RunRecord& other) {
+  return std::none_of(one.facts.begin(), one.facts.end(), [&other](const auto& fact) {
+    const bool given = std::find(std::begin(kGiven), std::end(kGiven), fact.first) != std::end(kGiven);
+    if (!given && !names_the_kind(fact.first)) return false;
+    const auto theirs = fact_in(other.facts, fact.first);
+    return theirs && *theirs != fact.second;
+  });
+}
+
+std::vector<const RunRecord*> baseline_among(const RunRecord& run, const std::vector<const RunRecord*>& before) {
+  std::vector<const RunRecord*> baseline;
+  std::copy_if(before.begin(), before.end(), std::back_inserter(baseline),
+               [&run](const RunRecord* one) { return one->accepted && has_same_resources(run, *one); });
+  return baseline;
 }
 
 HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord>& earlier,
@@ -78,14 +105,13 @@ HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord
   history.enters_baseline = run.accepted;
   history.why_not = run.why_not;
   const std::vector<const RunRecord*> all = runs_before(run, earlier);
-  std::vector<const RunRecord*> baseline_runs;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(baseline_runs),
-               [](const RunRecord* one) { return one->accepted; });
+  const std::vector<const RunRecord*> baseline_runs = baseline_among(run, all);
   history.runs = all.size();
-  list_earlier(all, history);
+  list_earlier(all, baseline_runs, history);
   history.accepted = baseline_runs.size();
   if (all.empty()) {
-    history.reason = "no earlier run of this command and shape is known";
+    history.reason = task_in_array(run.array).empty() ? "no earlier run of this command and shape is known"
+                                                      : "no earlier run of this task of the array is known";
     return history;
   }
   if (baseline_runs.size() < kLeastRuns) {

@@ -1,5 +1,6 @@
-// This run against earlier ones of the same command and shape. A run with findings is no baseline, so that a fault does
-// not become normal; a drift too slow for neighbours to show is seen against the oldest runs.
+// This run against earlier ones of the same command and shape, on the same resources. A run with findings is no
+// baseline, so that a fault does not become normal; a drift too slow for neighbours to show is seen against the oldest
+// runs.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,7 @@ struct HistoryChange {
   std::optional<double> observed, expected;  // expected: median of the baseline
   double percent = 0;
   double t = 0;
-  std::string now, before;        // values of a configuration fact; "" if it is gone, or was not there
+  std::string now, before;        // values of a configuration fact; "" if it is not recorded, or was not
   std::int64_t since_utc_ns = 0;  // begin of the last run that was still otherwise
   bool drift = false;             // seen against the oldest runs only
   bool operator==(const HistoryChange&) const = default;
@@ -67,9 +68,15 @@ struct HistoryComparison {
   bool operator==(const HistoryComparison&) const = default;
 };
 
-/// The runs of `earlier` (in any order) with this command and shape, each once, the oldest first; without this run's
-/// own earlier reports, and without later runs.
+/// The runs of `earlier` (in any order) with this command and shape, each once, the oldest first; of a task of an array
+/// only those of the same task. Without this run's own earlier reports, and without later runs.
 [[nodiscard]] std::vector<const RunRecord*> runs_before(const RunRecord& run, const std::vector<RunRecord>& earlier);
+/// The runs of these that are a baseline for this one: normal ones, on the same resources.
+[[nodiscard]] std::vector<const RunRecord*> baseline_among(const RunRecord& run,
+                                                           const std::vector<const RunRecord*>& before);
+/// False if a model of the machine, of its processor or of its GPUs, or the number of cpus or GPUs that Slurm gave to
+/// the job on a node, is known of both runs and differs.
+[[nodiscard]] bool has_same_resources(const RunRecord& one, const RunRecord& other);
 
 [[nodiscard]] HistoryComparison compare_runs(const RunRecord& run, const std::vector<RunRecord>& earlier,
                                              const AnalysisSettings& settings = {});

@@ -23,6 +23,8 @@ constexpr double kDriftPercent = 20;
 constexpr double kLeastRunSpread = 4e-4;  // variance between runs: two percent, squared
 constexpr double kRunTimeP = 0.01;
 constexpr double kRunTimePriorDf = 2;
+constexpr std::size_t kRunsWithOutliers = 8;
+constexpr double kFarShorter = 8;  // spreads of the four fifths of the runs that are nearest to the median
 
 /// Median and spread of a few runs, as of a normal distribution. The median absolute deviation of three runs is often 0
 /// by chance; the mean one is then the better guess.
@@ -122,12 +124,29 @@ double variance_of_levels(const std::vector<double>& values) {
   return squares / static_cast<double>(values.size() - 1);
 }
 
+double variance_of_run_times(const std::vector<double>& levels) {
+  return std::max(baseline_of(levels).variance, variance_of_levels(levels));
+}
+
+/// Runs that were far shorter than all others, a fifth at most, had little to do: beside one of them no slow run would
+/// stand out.
+void leave_out_far_shorter(std::vector<double>& levels) {
+  if (levels.size() < kRunsWithOutliers) return;
+  const double median = median_of(levels);
+  std::vector<double> nearest = levels;
+  std::sort(nearest.begin(), nearest.end(),
+            [median](double a, double b) { return std::abs(a - median) < std::abs(b - median); });
+  nearest.resize(nearest.size() - nearest.size() / 5);
+  const double spread = std::sqrt(std::max(variance_of_run_times(nearest), kLeastRunSpread));
+  std::erase_if(levels, [&](double level) { return level < median - kFarShorter * spread; });
+}
+
 /// The spread of a few runs is often too small by chance: the usual spread of run times makes it larger, never smaller.
 /// With a standard deviation of 20 %, 1.8 of 100 equal runs then take longer than 3 others (simulated), and 4.3 with a
 /// spread between both.
 double t_of_run_time(double level, const std::vector<double>& levels, const UsualRuns& baseline) {
   const auto runs = static_cast<double>(baseline.runs);
-  const double own = std::max(baseline.variance, variance_of_levels(levels));
+  const double own = variance_of_run_times(levels);
   const double variance = std::max(own, VariancePrior{kLeastRunSpread, kRunTimePriorDf}.moderated(own, runs - 1));
   return t_against_median(level - baseline.median, variance, runs);
 }
@@ -137,7 +156,9 @@ bool run_time_changed(const RunRecord& run, std::span<const RunRecord* const> ba
                       const AnalysisSettings& settings, HistoryComparison& history) {
   std::vector<double> levels;
   for (const RunRecord* record : baseline_runs) levels.push_back(std::log(std::max(record->seconds, 0.1)));
-  const UsualRuns baseline = baseline_of(levels);
+  const double median = median_of(levels);
+  leave_out_far_shorter(levels);
+  const UsualRuns baseline{.median = median, .runs = levels.size()};
   const double t = t_of_run_time(std::log(std::max(run.seconds, 0.1)), levels, baseline);
   const double expected = std::exp(baseline.median);
   const double percent = 100 * (run.seconds - expected) / expected;
@@ -172,7 +193,9 @@ std::vector<Series> series_of(const RunRecord& run, const std::vector<const RunR
     series.now = run.value_of(name);
     const RunChannel* any = run.find(name);
     for (const RunRecord* record : baseline_runs) {
-      if (any == nullptr) any = record->find(name);
+      const RunChannel* theirs = record->find(name);
+      if (any == nullptr) any = theirs;
+      if (theirs != nullptr && theirs->unit != any->unit) continue;  // by another version of reveal
       const double then = record->value_of(name);
       if (!std::isnan(then)) series.before.push_back(then);
     }

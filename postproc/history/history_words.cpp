@@ -12,7 +12,9 @@
 namespace reveal {
 
 std::string fact_words(const HistoryChange& change) {
-  const auto word = [](const std::string& value) { return value.empty() ? std::string("not set") : value; };
+  // All of the environment that is compared is read at once; any other fact may not have been readable.
+  const char* const missing = change.name.starts_with("env.") ? "not set" : "not recorded";
+  const auto word = [missing](const std::string& value) { return value.empty() ? missing : value; };
   return fmt::format("{} is {}, was {}", change.name, word(change.now), word(change.before));
 }
 

@@ -80,8 +80,7 @@ void name_unusual_nodes(const RunRecord& run, const std::vector<RunRecord>& earl
   const bool any =
       std::any_of(findings.begin(), findings.end(), [](const Finding& one) { return one.id == kPairRule; });
   if (!any) return;
-  std::vector<const RunRecord*> baseline = runs_before(run, earlier);
-  std::erase_if(baseline, [](const RunRecord* one) { return !one->accepted; });
+  const std::vector<const RunRecord*> baseline = baseline_among(run, runs_before(run, earlier));
   for (Finding& finding : findings) {
     if (finding.id == kPairRule && finding.nodes.size() == 2) name_unusual_node(baseline, finding);
   }

@@ -36,6 +36,7 @@ void fields(auto& v, Visited<decltype(v), RunRecord>& record) {
   v.table("channel_columns", "channels", record.channels);
   v("zeros", record.zeros);
   v.dictionary("facts", record.facts);
+  v("mixed_facts", record.mixed_facts);
 }
 
 }  // namespace reveal

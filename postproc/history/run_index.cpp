@@ -261,11 +261,17 @@ void RunIndex::remember_root(const fs::path& root) {
   publish_file(directory_, kRoots, text);
 }
 
-std::vector<RunRecord> RunIndex::runs(const std::string& key) {
+std::vector<RunRecord> RunIndex::runs(const std::string& key, const std::string& array_task) {
+  // The end of "array": "4710_3". The other tasks of a large array would fill the newest runs.
+  const std::string containing = array_task.empty() ? "" : "_" + array_task + "\"";
   std::vector<RunRecord> found;
-  const auto collect = [&](const char* sql, std::int64_t limit) {
-    Statement statement(database_, sql);
-    statement.bind(1, key).bind(2, limit);
+  const auto collect = [&](const char* order, std::int64_t limit) {
+    const std::string sql =
+        "SELECT record FROM runs WHERE key = ?1 AND (?3 = '' OR instr(record, ?3) > 0) "
+        "ORDER BY begin_utc_ns " +
+        std::string(order) + " LIMIT ?2";
+    Statement statement(database_, sql.c_str());
+    statement.bind(1, key).bind(2, limit).bind(3, containing);
     while (statement.step()) {
       try {
         found.push_back(parse_run(statement.text(0)));
@@ -274,10 +280,8 @@ std::vector<RunRecord> RunIndex::runs(const std::string& key) {
       }
     }
   };
-  collect("SELECT record FROM runs WHERE key = ?1 ORDER BY begin_utc_ns DESC LIMIT ?2", kNewestOfKey);
-  if (found.size() == static_cast<std::size_t>(kNewestOfKey)) {
-    collect("SELECT record FROM runs WHERE key = ?1 ORDER BY begin_utc_ns LIMIT ?2", kOldestOfKey);
-  }
+  collect("DESC", kNewestOfKey);
+  if (found.size() == static_cast<std::size_t>(kNewestOfKey)) collect("ASC", kOldestOfKey);
   return found;
 }
 

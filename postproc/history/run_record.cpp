@@ -32,6 +32,11 @@ double RunRecord::value_of(std::string_view channel) const {
   return std::binary_search(zeros.begin(), zeros.end(), channel) ? 0 : std::numeric_limits<double>::quiet_NaN();
 }
 
+std::string task_in_array(const std::string& array) {
+  const std::size_t line = array.rfind('_');
+  return line == std::string::npos ? "" : array.substr(line + 1);
+}
+
 void summarise_nodes(const std::vector<const NodeProfile*>& nodes, RunRecord& record) {
   struct Sum {
     RunChannel channel;
@@ -67,9 +72,11 @@ void summarise_nodes(const std::vector<const NodeProfile*>& nodes, RunRecord& re
   for (const auto& [key, values] : facts) {
     const bool configured = std::none_of(std::begin(kNotConfiguration), std::end(kNotConfiguration),
                                          [&key = key](std::string_view prefix) { return key.starts_with(prefix); });
-    // Where nodes differ among themselves, the peers' comparison has the word.
-    if (configured && values.size() == 1 && record.facts.size() < kMostRecordedFacts) {
+    if (!configured || record.facts.size() + record.mixed_facts.size() >= kMostRecordedFacts) continue;
+    if (values.size() == 1) {
       record.facts.emplace_back(key, values.begin()->first);
+    } else {
+      record.mixed_facts.push_back(key);  // the comparison of the nodes has the word
     }
   }
 }
@@ -90,6 +97,7 @@ RunRecord parse_run(const std::string& text) {
             [](const RunChannel& a, const RunChannel& b) { return a.name < b.name; });
   std::sort(record.zeros.begin(), record.zeros.end());
   std::sort(record.facts.begin(), record.facts.end());
+  std::sort(record.mixed_facts.begin(), record.mixed_facts.end());
   return record;
 }
 

@@ -44,12 +44,17 @@ struct RunRecord {
   std::vector<RunChannel> channels;                        // by name
   std::vector<std::string> zeros;                          // measured, and 0; by name
   std::vector<std::pair<std::string, std::string>> facts;  // by key
+  std::vector<std::string> mixed_facts;                    // keys of those that differ among the nodes, sorted
 
   [[nodiscard]] const RunChannel* find(std::string_view channel) const;
   /// NaN when it was not measured.
   [[nodiscard]] double value_of(std::string_view channel) const;
   bool operator==(const RunRecord&) const = default;
 };
+
+/// "3" for RunRecord::array 4710_3; "" outside an array. The number of the task is an argument of its program: the
+/// other tasks do other work.
+[[nodiscard]] std::string task_in_array(const std::string& array);
 
 /// Fills channels and facts from the nodes that do the same work; levels that earlier jobs left behind are not a run's.
 void summarise_nodes(const std::vector<const NodeProfile*>& nodes, RunRecord& record);

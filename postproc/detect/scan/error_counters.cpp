@@ -14,6 +14,18 @@ constexpr double kQuietSeconds = 3;       // between two bursts
 constexpr double kMostBusySeconds = 0.5;  // share of the seconds with a count
 constexpr std::size_t kFewBursts = 3;     // more, of similar size, belong to the job
 constexpr double kSimilar = 0.2;
+constexpr std::size_t kMostBursts = 200;  // for each counter; a job of weeks has hundreds of thousands
+
+/// Smaller bursts decide nothing: more than kFewBursts larger ones are there.
+void keep_largest(std::vector<CounterBurst>& bursts) {
+  if (bursts.size() < kMostBursts) return;
+  constexpr std::size_t kKept = kMostBursts / 2;
+  std::nth_element(bursts.begin(), bursts.begin() + static_cast<std::ptrdiff_t>(kKept), bursts.end(),
+                   [](const CounterBurst& a, const CounterBurst& b) { return a.count > b.count; });
+  bursts.resize(kKept);
+  std::sort(bursts.begin(), bursts.end(),
+            [](const CounterBurst& a, const CounterBurst& b) { return a.begin < b.begin; });
+}
 
 }  // namespace
 
@@ -45,12 +57,13 @@ void CounterWatch::count(double value, std::size_t at, Counter& counter) const {
   }
   std::vector<CounterBurst>& bursts = counter.bursts;
   if (bursts.empty() || at - bursts.back().end >= scale_.samples(kQuietSeconds)) {
+    keep_largest(bursts);
     bursts.push_back({.channel = counter.channel, .begin = at, .least = counter.least});
-    counter.first_measured.push_back(counter.measured);
+    counter.first_measured = counter.measured;
   }
   bursts.back().end = at + 1;
   bursts.back().count += value;
-  bursts.back().measured = counter.measured - counter.first_measured.back() + 1;
+  bursts.back().measured = counter.measured - counter.first_measured + 1;
 }
 
 void CounterWatch::add(const Telemetry& telemetry, std::size_t from) {

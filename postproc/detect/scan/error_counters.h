@@ -38,9 +38,9 @@ class CounterWatch {
   struct Counter {
     std::size_t channel = 0;
     double least = 0;
-    std::vector<CounterBurst> bursts;
-    std::vector<std::size_t> first_measured;  // the measured sample with which each burst began
-    std::size_t busy = 0;                     // seconds with a count
+    std::vector<CounterBurst> bursts;  // the last one, and the largest of those before
+    std::size_t first_measured = 0;    // the measured sample with which the last one began
+    std::size_t busy = 0;              // seconds with a count
     std::size_t counted_until = 0;
     double total = 0;
     std::size_t measured = 0;

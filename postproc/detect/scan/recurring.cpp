@@ -56,6 +56,7 @@ void withdraw_recurring(std::span<const Channel> channels, std::vector<Episode>&
   std::vector<std::size_t> like(scanned.size(), 1);
   for (std::size_t i = 0; i < scanned.size(); ++i) {
     for (std::size_t k = 0; k < i; ++k) {
+      if (like[i] > kMostRepeats && like[k] > kMostRepeats) continue;  // one more changes nothing
       if (scanned[i]->subsystem != scanned[k]->subsystem || !similar_length(*scanned[i], *scanned[k])) continue;
       if (likeness(signatures[i], signatures[k]) < kRepeatLikeness) continue;
       ++like[i];

@@ -19,6 +19,9 @@ class RunKey : public testing::Test {
     for (const char* project : {"/one", "/two"}) {
       std::filesystem::create_directory(path_ + project);
       std::ofstream(path_ + project + "/train.py") << "x";
+      const std::string script = path_ + project + "/run.sh";
+      std::ofstream(script) << "#!/bin/sh\n";
+      std::filesystem::permissions(script, std::filesystem::perms::owner_all);
     }
   }
   ~RunKey() override { std::filesystem::current_path("/"); }
@@ -52,6 +55,26 @@ TEST_F(RunKey, AScriptCountsByItsAbsolutePath) {
   EXPECT_EQ(key_in("/one", command), key_in("/two", {"python3.11", "-u", "../one/./train.py"}));
   EXPECT_NE(key_in("/one", {"mpirun", "-n", "8", "python", "train.py"}),
             key_in("/two", {"mpirun", "-n", "8", "python", "train.py"}));
+}
+
+TEST_F(RunKey, AScriptThatIsStartedByItselfCountsByItsAbsolutePath) {
+  const Command command{"./run.sh", "4"};
+  EXPECT_NE(key_in("/one", command), key_in("/two", command));
+  EXPECT_EQ(key_in("/one", command), key_in("/two", {"../one/run.sh", "4"}));
+  const Command launched{"mpirun", "-n", "8", "./run.sh"};
+  EXPECT_NE(key_in("/one", launched), key_in("/two", launched));
+  EXPECT_EQ(key_in("/one", {"./solver", "./run.sh"}), key_in("/two", {"./solver", "./run.sh"})) << "an input file";
+  EXPECT_EQ(key_in("/one", {"./run.sh", "./run.sh"}), key_in("/one", {"../one/run.sh", "./run.sh"}));
+}
+
+TEST_F(RunKey, IsNotKnownOfAShellThatIsTypedInto) {
+  for (const Command& command : {Command{"bash"}, Command{"/bin/bash", "-l"}, Command{"srun", "--pty", "bash", "-i"},
+                                 Command{"python3"}, Command{"env", "python3.11"}}) {
+    EXPECT_EQ(run_key(command), "") << command.front();
+  }
+  EXPECT_NE(run_key(Command{"bash", "-c", "A"}), "");
+  EXPECT_NE(run_key(Command{"solver", "-i"}), "");
+  EXPECT_NE(run_key(Command{"mpirun", "solver"}), "");
 }
 
 TEST_F(RunKey, AnInputFileCountsByItsName) {

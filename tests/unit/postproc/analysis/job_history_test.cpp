@@ -113,6 +113,48 @@ TEST_F(JobHistory, DoesNotTakeAPartOfARunForAFasterOne) {
   EXPECT_TRUE(cut.ends_with("; its run time is not compared, because its recording is incomplete")) << cut;
   part.job.ran_seconds = 60;
   EXPECT_NE(compared_again().find("shorter than usual"), std::string::npos) << "the command itself took 60 s";
+  part.partial = false;
+  part.job.restart = 1;
+  const std::string rest = compared_again();
+  EXPECT_TRUE(rest.ends_with(
+      "; its run time is not compared, because it was queued again and may have gone on from a checkpoint"))
+      << rest;
+}
+
+TEST_F(JobHistory, TellsNoOtherWorkOfAPartOfARun) {
+  for (int run = 0; run < 5; ++run) static_cast<void>(report(run, 120));
+  Report last = report(5, 120);
+  NodeSummary other;
+  other.node = "n01";
+  const std::string earlier = read_text_file(work_ / "jobs/reveal-4/run.json", kLargestRunRecord);
+  for (const RunChannel& channel : parse_run(earlier).channels) {
+    ProfileChannel& changed = other.profile.channels.emplace_back();
+    changed.name = channel.name;
+    changed.unit = channel.unit;
+    changed.subsystem = channel.subsystem;
+    changed.kind = channel.kind;
+    changed.mean = 3 * channel.value;
+  }
+  const auto tells_other_work = [&] {
+    last.findings.clear();
+    static_cast<void>(compare_with_earlier(work_ / "jobs/reveal-5", {other}, options_, {}, last, problems_));
+    return std::any_of(last.findings.begin(), last.findings.end(),
+                       [](const Finding& one) { return one.id == "history.changed"; });
+  };
+  EXPECT_TRUE(tells_other_work()) << last.history.sentence;
+  last.job.exit_code = 3;
+  EXPECT_FALSE(tells_other_work()) << "that it did not take longer is not known";
+}
+
+TEST_F(JobHistory, LearnsNothingFromARunThatWasQueuedAgain) {
+  Report again = report(0, 120);
+  EXPECT_TRUE(again.history.enters_baseline);
+  again.job.restart = 1;
+  auto run = compare_with_earlier(work_ / "jobs/reveal-0", {}, options_, {}, again, problems_);
+  ASSERT_TRUE(run);
+  keep_run(*run, options_, again, problems_);
+  EXPECT_FALSE(again.history.enters_baseline);
+  EXPECT_EQ(again.history.why_not, "it was queued again and may have gone on from a checkpoint");
 }
 
 TEST_F(JobHistory, RemembersFindingsAndNoObservations) {

@@ -52,6 +52,30 @@ TEST_F(EarlierRuns, AreNoneOfAnotherCommandOnOneSide) {
   EXPECT_TRUE(seconds_of_earlier_runs({run_with_key("", 400)}, {run_with_key("", 600)}, state_).empty());
 }
 
+TEST_F(EarlierRuns, AreOfTheSameHardwareAndTaskOfAnArray) {
+  const auto keep = [this](std::int64_t begin, const char* array, const char* model) {
+    RunRecord record{.run_id = std::to_string(begin), .key = "sweep"};
+    record.array = array;
+    record.begin_utc_ns = begin;
+    record.seconds = static_cast<double>(begin);
+    record.accepted = true;
+    record.facts = {{"cpu.model", model}};
+    RunIndex(state_.directory).put("/runs/" + record.run_id, record);
+  };
+  keep(100, "10_3", "new");
+  keep(110, "10_4", "new");
+  keep(200, "20_3", "old");
+  keep(300, "30_3", "new");
+  keep(400, "40_3", "new");
+  ComparedRun before = run_with_key("sweep", 300);
+  ComparedRun after = run_with_key("sweep", 400);
+  before.report.job.array = "30_3";
+  after.report.job.array = "40_3";
+  EXPECT_EQ(seconds_of_earlier_runs({before}, {after}, state_), std::vector<double>{100});
+  after.report.job.array = "40_4";
+  EXPECT_TRUE(seconds_of_earlier_runs({before}, {after}, state_).empty()) << "they do not do the same work";
+}
+
 TEST_F(EarlierRuns, AreNoneWithoutAHistoryAndNoneIsMade) {
   const auto seconds = seconds_of_earlier_runs({run_with_key("solver", 400)}, {run_with_key("solver", 600)}, state_);
   EXPECT_TRUE(seconds.empty());

@@ -10,6 +10,7 @@
 
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
+#include "postproc/commands/comparison_status.h"
 #include "postproc/compare/comparison_page.h"
 
 namespace reveal::tests::job_comparison_test {
@@ -114,6 +115,15 @@ TEST(JobComparison, LeavesTheTimeOfFailedRunsOut) {
   EXPECT_EQ(comparison.notes, std::vector{failed.directory + " failed: its time is not compared"});
   EXPECT_EQ(compare_jobs({healthy_run(80)}, {failed}).sentence,
             "The times cannot be compared: one side has no successful run with a known time.");
+}
+
+TEST(JobComparison, IsNoSuccessWhereARunAfterTheChangeFailed) {
+  ComparedRun failed = healthy_run(3);
+  failed.report.job.exit_code = 1;
+  EXPECT_EQ(comparison_status(TimeChange::faster, {healthy_run(80)}), kNotWorse);
+  EXPECT_EQ(comparison_status(TimeChange::faster, {healthy_run(80), failed}), kNotKnown);
+  EXPECT_EQ(comparison_status(TimeChange::same, {healthy_run(80), failed}), kNotKnown);
+  EXPECT_EQ(comparison_status(TimeChange::slower, {healthy_run(80), failed}), kRegression);
 }
 
 TEST(JobComparison, DoesNotMixToldAndRecordedTimes) {

@@ -1,10 +1,12 @@
 #include "postproc/compare/trial.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 
 #include <cerrno>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "postproc/compare/timed_command.h"
@@ -135,6 +137,22 @@ TEST(ForegroundCommands, PassASignalOnAndRememberIt) {
                               {"PATH=/usr/bin:/bin"}, OutputOf::nowhere);
   EXPECT_EQ(run.status, 9) << "the command ended in its own way";
   EXPECT_EQ(ForegroundCommands::stopped_by(), SIGTERM);
+}
+
+TEST(ForegroundCommands, TellOfProcessesThatASignalLeft) {
+  const TemporaryDirectory place;
+  const std::filesystem::path number = place.path() / "number";
+  const ForegroundCommands foreground;
+  const TimedRun run = ForegroundCommands::run(
+      {"sh", "-c", "sleep 100 & echo $! >" + number.string() + "; kill -TERM $PPID; while :; do sleep 0.01; done"},
+      {"PATH=/usr/bin:/bin"}, OutputOf::nowhere);
+  EXPECT_EQ(run.status, 128 + SIGTERM);
+  EXPECT_TRUE(run.left_processes);
+  pid_t left = 0;
+  std::ifstream(number) >> left;
+  ASSERT_GT(left, 0);
+  EXPECT_EQ(::kill(left, SIGKILL), 0);
+  EXPECT_EQ(::waitpid(left, nullptr, 0), left);
 }
 
 }  // namespace

@@ -599,6 +599,7 @@ TEST(SlurmJob, IsTheSameRunOnlyWhenItsCommandAndItsNameAre) {
   EXPECT_NE(key("/home/ada/old/train.sh --lr 3", "train.sh"), train);
   EXPECT_NE(key("/home/ada/train.sh --lr 3", "named"), train);
   EXPECT_EQ(key("python3", "python3"), "") << "nobody knows which script";
+  EXPECT_EQ(key("/bin/bash -l", "interactive"), "") << "somebody types into it";
   EXPECT_EQ(run_key_of({}), "");
 }
 

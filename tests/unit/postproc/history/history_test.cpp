@@ -10,7 +10,9 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
 
+#include "postproc/history/history_words.h"
 #include "postproc/history/run_index.h"
 #include "postproc/telemetry/publish.h"
 #include "rules_tried.h"
@@ -100,6 +102,16 @@ TEST(History, SeesARunThatTookLonger) {
   EXPECT_NE(history.sentence.find("% longer than usual"), std::string::npos) << history.sentence;
 }
 
+TEST(History, SeesALongerRunBesideOneThatHadLittleToDo) {
+  std::vector<RunRecord> earlier = runs(12);
+  earlier[4].seconds = 200;
+  const auto reported = findings(compare_runs(run(12, 780), earlier));
+  ASSERT_EQ(reported.size(), 1U);
+  EXPECT_EQ(reported[0].id, "history.slower");
+  earlier[5].seconds = earlier[6].seconds = 200;
+  EXPECT_TRUE(findings(compare_runs(run(12, 780), earlier)).empty()) << "its run time changes often";
+}
+
 TEST(History, DoesNotTakeAFewUnsteadyRunsForSteadyOnes) {
   std::vector<RunRecord> earlier = runs(3);
   const double seconds[] = {1000, 1180, 1030};
@@ -137,6 +149,37 @@ TEST(History, SaysWhatIsNewSinceWhen) {
             std::string::npos)
       << history.sentence;
   EXPECT_TRUE(findings(history).empty()) << "one channel of sixty that costs no time is no finding";
+}
+
+TEST(History, RecordsOnlyTheNamesOfFactsThatDifferAmongTheNodes) {
+  NodeProfile one;
+  NodeProfile other;
+  one.facts.emplace_back(std::string("cpu.governor"), std::string("performance"));
+  other.facts = one.facts;
+  one.facts.emplace_back(std::string("kernel.release"), std::string("6.1.0"));
+  other.facts.emplace_back(std::string("kernel.release"), std::string("6.5.0"));
+  RunRecord record;
+  summarise_nodes({&one, &other}, record);
+  EXPECT_EQ(record.facts, (std::vector<std::pair<std::string, std::string>>{{"cpu.governor", "performance"}}));
+  EXPECT_EQ(record.mixed_facts, std::vector<std::string>{"kernel.release"});
+}
+
+TEST(History, CallsNoFactGoneThatDiffersAmongTheNodes) {
+  RunRecord now = run(8);
+  now.facts.pop_back();
+  now.mixed_facts = {"kernel.release"};
+  EXPECT_TRUE(compare_runs(now, runs(8)).changes.empty());
+  std::vector<RunRecord> earlier = runs(8);
+  std::swap(earlier.back().facts, now.facts);
+  std::swap(earlier.back().mixed_facts, now.mixed_facts);
+  EXPECT_TRUE(compare_runs(now, earlier).changes.empty());
+  now.mixed_facts.clear();
+  now.facts.pop_back();
+  now.facts.emplace_back("env.OMP_NUM_THREADS", "4");
+  const HistoryComparison history = compare_runs(now, runs(8));
+  ASSERT_EQ(history.changes.size(), 2U);
+  EXPECT_EQ(fact_words(history.changes[0]), "env.OMP_NUM_THREADS is 4, was not set");
+  EXPECT_EQ(fact_words(history.changes[1]), "kernel.release is not recorded, was 6.1.0") << "it may not be readable";
 }
 
 TEST(History, TellsOtherWorkInTheSameTime) {
@@ -199,6 +242,43 @@ TEST(History, ComparesLikeWithLikeOnly) {
   EXPECT_EQ(compare_runs(run(2), runs(6)).runs, 2U) << "a report made again is not held against later runs";
 }
 
+TEST(History, ComparesATaskOfAnArrayWithTheSameTaskOnly) {
+  std::vector<RunRecord> earlier = runs(6);
+  for (std::size_t i = 0; i < earlier.size(); ++i) earlier[i].array = "4710_" + std::to_string(i);
+  RunRecord now = run(6, 900);
+  now.array = "4710_6";
+  const HistoryComparison sibling = compare_runs(now, earlier);
+  EXPECT_EQ(sibling.status, HistoryStatus::never_compared) << sibling.sentence;
+  EXPECT_EQ(sibling.reason, "no earlier run of this task of the array is known");
+  now.array = "4720_3";
+  EXPECT_EQ(compare_runs(now, earlier).runs, 1U) << "the same task of an earlier array";
+  now.array.clear();
+  EXPECT_EQ(compare_runs(now, earlier).runs, 0U);
+}
+
+TEST(History, ComparesRunsOnTheSameResourcesOnly) {
+  for (const char* fact :
+       {"cpu.model", "gpu.models", "machine.model", "env.SLURM_CPUS_ON_NODE", "env.SLURM_GPUS_ON_NODE"}) {
+    const auto on = [fact](RunRecord record, const char* value) {
+      record.facts.emplace(record.facts.begin(), fact, value);
+      return record;
+    };
+    std::vector<RunRecord> earlier;
+    for (int i = 0; i < 6; ++i) earlier.push_back(on(run(i), "new"));
+    const HistoryComparison first = compare_runs(on(run(6, 900), "old"), earlier);
+    EXPECT_EQ(first.status, HistoryStatus::too_few_runs);
+    EXPECT_TRUE(findings(first).empty()) << "another model, or fewer cpus, are no slowdown";
+    EXPECT_NE(first.sentence.find(std::string(fact) + " is old, was new"), std::string::npos) << first.sentence;
+    EXPECT_FALSE(first.earlier.front().in_baseline);
+    for (int i = 6; i < 9; ++i) earlier.push_back(on(run(i, 900), "old"));
+    const HistoryComparison fourth = compare_runs(on(run(9, 900), "old"), earlier);
+    EXPECT_EQ(fourth.accepted, 3U);
+    EXPECT_TRUE(findings(fourth).empty()) << fourth.sentence;
+    EXPECT_EQ(findings(compare_runs(on(run(9, 900), "new"), earlier)).size(), 1U);
+    EXPECT_EQ(compare_runs(run(9), earlier).accepted, 9U) << "its own are not known";
+  }
+}
+
 TEST(History, DoesNotTakeMissingForZero) {
   std::vector<RunRecord> earlier = runs(6);
   for (std::size_t i = 3; i < 6; ++i) earlier[i].channels.erase(earlier[i].channels.begin() + 7);
@@ -209,6 +289,17 @@ TEST(History, DoesNotTakeMissingForZero) {
   const HistoryComparison history = compare_runs(now, runs(6));
   ASSERT_EQ(history.changes.size(), 1U);
   EXPECT_EQ(history.changes[0].observed, 0.0);
+}
+
+TEST(History, ComparesNoNumbersOfDifferentUnits) {
+  std::vector<RunRecord> earlier = runs(6);
+  for (RunRecord& record : earlier) {
+    record.channels[7].unit = "cpus";
+    record.channels[7].value /= 1000;
+  }
+  const HistoryComparison history = compare_runs(run(6), earlier);
+  EXPECT_TRUE(history.changes.empty()) << history.sentence;
+  EXPECT_EQ(history.channels, 59U);
 }
 
 TEST(History, WritesAndReadsARecord) {
@@ -250,6 +341,19 @@ TEST_F(HistoryIndex, FindsTheRunsOfAKey) {
   EXPECT_FALSE(index.rebuilt());
   EXPECT_EQ(index.runs("key").size(), 3U);
   EXPECT_TRUE(index.runs("another").empty());
+}
+
+TEST_F(HistoryIndex, FindsTheRunsOfATaskOfAnArray) {
+  RunIndex index(state_);
+  for (int i = 0; i < 4; ++i) {
+    RunRecord record = run(i);
+    record.array = std::to_string(4710 + i) + (i < 3 ? "_3" : "_103");
+    index.put(work_ / "jobs" / std::to_string(i), record);
+  }
+  EXPECT_EQ(index.runs("key").size(), 4U);
+  EXPECT_EQ(index.runs("key", "3").size(), 3U);
+  EXPECT_EQ(index.runs("key", "103").size(), 1U);
+  EXPECT_TRUE(index.runs("key", "4").empty());
 }
 
 TEST_F(HistoryIndex, IsMadeAgainFromTheDirectories) {
