@@ -382,7 +382,7 @@ void set_headers(MimeMessage& message, std::string_view id, const MailSettings& 
   message.id(message_id(id, settings, context));
   message.header("Auto-Submitted", "auto-generated");  // RFC 3834: no holiday replies
   if (!settings.unsubscribe.empty() && context.audience == Audience::user) {
-    message.header("List-Unsubscribe", "<" + settings.unsubscribe + ">");  // RFC 2369
+    message.unfolded_header("List-Unsubscribe", "<" + settings.unsubscribe + ">");  // RFC 2369
   }
   message.header("X-Mailer", "reveal " REVEAL_VERSION);
 }

@@ -134,6 +134,13 @@ TEST(MailMessage, NamesTheHelpDeskAndTheWayOut) {
   EXPECT_EQ(admins.headers.count("List-Unsubscribe"), 0U);
 }
 
+TEST(MailMessage, LeavesALongUrlAsItIs) {
+  MailSettings settings = site();
+  settings.unsubscribe = "https://help.example.org/unsubscribe?list=reveal&token=" + std::string(100, '7');
+  const Parsed mail = parse(compose_mail(samples::outsider(8), settings, to_user()).mime);
+  EXPECT_EQ(only(mail, "List-Unsubscribe"), "<" + settings.unsubscribe + ">");
+}
+
 TEST(MailMessage, PutsAllTasksOfAnArrayIntoOneThread) {
   Report report = samples::many_nodes();
   ASSERT_EQ(report.job.array, "4710_3");
