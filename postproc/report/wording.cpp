@@ -33,13 +33,16 @@ std::string short_reason(std::string_view reason) {
   return shortened(reason.substr(0, std::min(reason.find(" ("), reason.find_first_of(",;"))), kLongestReason);
 }
 
+std::string second_of(const ReportJob& job, std::int64_t utc_ns) {
+  return one_decimal(static_cast<double>(utc_ns - job.begin_utc_ns) / 1e9);
+}
+
 }  // namespace
 
 std::string when(const TimeSpan& span, const ReportJob& job) {
   std::string clock = fmt::format("{} to {} UTC", clock_time(span.begin_utc_ns), clock_time(span.end_utc_ns));
   if (job.begin_utc_ns == 0) return clock;
-  const auto seconds = [&](std::int64_t utc_ns) { return static_cast<double>(utc_ns - job.begin_utc_ns) / 1e9; };
-  return fmt::format("{:.1f} s to {:.1f} s of the job ({})", seconds(span.begin_utc_ns), seconds(span.end_utc_ns),
+  return fmt::format("{} s to {} s of the job ({})", second_of(job, span.begin_utc_ns), second_of(job, span.end_utc_ns),
                      clock);
 }
 
@@ -105,9 +108,8 @@ std::vector<PhaseTime> phase_times(const NodePhases& node) {
 
 std::string steps_words(const NodePhases& node, const ReportJob& job) {
   if (node.first_step_utc_ns == 0 || job.begin_utc_ns == 0) return "";
-  const auto seconds = [&](std::int64_t utc_ns) { return static_cast<double>(utc_ns - job.begin_utc_ns) / 1e9; };
-  return fmt::format("training steps from {:.1f} s to {:.1f} s of the job", seconds(node.first_step_utc_ns),
-                     seconds(node.last_step_utc_ns));
+  return fmt::format("training steps from {} s to {} s of the job", second_of(job, node.first_step_utc_ns),
+                     second_of(job, node.last_step_utc_ns));
 }
 
 std::string phases_line(const NodePhases& node, const ReportJob& job) {

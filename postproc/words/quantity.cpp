@@ -99,6 +99,11 @@ std::string hundredths(double value) {
   return number(std::round(value * 100) / 100);
 }
 
+std::string one_decimal(double value) {
+  const std::string shown = fmt::format("{:.1f}", value);
+  return shown == "-0.0" ? "0.0" : shown;
+}
+
 std::string two_decimals(double value) {
   if (!std::isfinite(value)) return std::string(kNotMeasured);
   const std::string shown = fmt::format("{:.2f}", value);

@@ -116,6 +116,16 @@ TEST(Wording, WritesAndReadsTimes) {
   EXPECT_EQ(duration(86'461), "1 d 0 h 1 min");
 }
 
+TEST(Wording, TellsTimesOfAJobWithoutTheSignOfAZero) {
+  constexpr std::int64_t kBegin = 1'763'634'725'000'000'000;  // 2025-11-20 10:32:05 UTC
+  ReportJob job;
+  EXPECT_EQ(when({kBegin, kBegin + 15'000'000'000}, job), "10:32:05 to 10:32:20 UTC");
+  job.begin_utc_ns = kBegin;
+  EXPECT_EQ(when({kBegin - 40'000'000, kBegin + 15'000'000'000}, job),
+            "0.0 s to 15.0 s of the job (10:32:04 to 10:32:20 UTC)");
+  EXPECT_EQ(when({kBegin - 60'000'000, kBegin}, job), "-0.1 s to 0.0 s of the job (10:32:04 to 10:32:05 UTC)");
+}
+
 TEST(Wording, NamesSeveritiesBothWays) {
   for (const Severity severity : {Severity::info, Severity::notice, Severity::warning, Severity::critical}) {
     EXPECT_EQ(severity_of(name_of(severity)), severity);
