@@ -321,6 +321,15 @@ TEST(MailMessage, IsTheTextReportAndSaysHowToSeeMore) {
   EXPECT_EQ(other.find("$(id)"), std::string::npos);
 }
 
+TEST(MailMessage, HasTheWholeSentenceBelowAVerdictThatIsCut) {
+  Report report = samples::outsider(8);
+  std::string names = "worker 1";
+  for (int i = 2; i <= 40; ++i) names += ", worker " + std::to_string(i);
+  report.findings[0].sentence = "Processes outside the job used its cpus: " + names + " of another user.";
+  report.verdict.sentence = report.findings[0].sentence;
+  EXPECT_NE(compose_mail(report, site(), to_user()).html.find("worker 40 of another user."), std::string::npos);
+}
+
 TEST(MailMessage, HasTextAndHtmlWithThePictureAndThePackedPage) {
   MailSettings settings = site();
   const MailMessage mail = compose_mail(samples::outsider(8), settings, to_user());
