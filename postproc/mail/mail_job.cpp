@@ -13,6 +13,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
+#include "postproc/diagnose/rule.h"
 #include "postproc/json/json_fields.h"
 #include "postproc/mail/mail_claim.h"
 #include "postproc/mail/mail_queue.h"
@@ -152,6 +153,8 @@ ArrayTask task_of(const MailJob& job, const Report& report, const MailPlan& plan
   task.severity = primary.severity;
   task.lost_seconds = primary.impact.seconds;
   task.lost_percent = primary.impact.percent;
+  task.lost_at_most = primary.impact.at_most;
+  task.lost_perhaps = is_only_possible(primary);
   return task;
 }
 

@@ -110,6 +110,7 @@ Impact impact_of(const ArrayTask& task) {
   Impact impact;
   impact.seconds = task.lost_seconds;
   impact.percent = task.lost_percent;
+  impact.at_most = task.lost_at_most;
   return impact;
 }
 
@@ -134,7 +135,7 @@ std::string subject_for_array(const Report& report, const std::vector<ArrayTask>
   std::string subject = fmt::format("{} {}: {}", beginning(array), short_job(array), counted_tasks(tasks));
   if (!has_finding(worst)) return subject;
   return subject + fmt::format("; worst: task {}, {}{}", index_of_task(worst), printable(worst.title, kLongestTitle),
-                               lost(impact_of(worst)));
+                               lost(impact_of(worst), worst.lost_perhaps));
 }
 
 /// "[reveal] hydra job 4711 resnet50: COMPLETED - no finding"
