@@ -167,16 +167,35 @@ std::vector<TimeSpan> bands_of(const Finding& finding, const ReportJob& job) {
   return bands;
 }
 
-std::string clock_span(const TimeSpan& span) {
-  return clock_time(span.begin_utc_ns) + " to " + clock_time(span.end_utc_ns) + " UTC";
+/// How the times of a picture are told: where it goes beyond midnight, the clock alone is ambiguous.
+enum class PictureTimes : std::uint8_t { clock, with_date };
+
+std::string picture_time(std::int64_t utc_ns, PictureTimes times) {
+  const std::string whole = date_and_time(utc_ns);
+  return times == PictureTimes::clock ? clock_time(utc_ns) : whole.substr(0, whole.rfind(' '));
+}
+
+std::string picture_span(const TimeSpan& span, PictureTimes times) {
+  return picture_time(span.begin_utc_ns, times) + " to " + picture_time(span.end_utc_ns, times) + " UTC";
+}
+
+std::int64_t utc_in_picture(const ReportJob& job, double seconds) {
+  return job.begin_utc_ns + static_cast<std::int64_t>(seconds * 1e9);
+}
+
+PictureTimes times_of_picture(const EvidenceDrawing& drawing, const ReportJob& job) {
+  constexpr std::string_view kDate = "2026-11-20";
+  if (!is_plausible(job.begin_utc_ns)) return PictureTimes::clock;
+  const std::string begin = date_and_time(utc_in_picture(job, drawing.first_second()));
+  const std::string end = date_and_time(utc_in_picture(job, drawing.last_second()));
+  return begin.compare(0, kDate.size(), end, 0, kDate.size()) == 0 ? PictureTimes::clock : PictureTimes::with_date;
 }
 
 void add_labels(const TimelineChannel& channel, const EvidenceDrawing& drawing, ValueRange range, const Report& report,
                 EvidencePicture& picture) {
-  const std::int64_t job_begin = report.job.begin_utc_ns;
-  const auto time = [&](double seconds) {
-    return is_plausible(job_begin) ? clock_time(job_begin + static_cast<std::int64_t>(seconds * 1e9))
-                                   : duration(seconds);
+  const bool timed = is_plausible(report.job.begin_utc_ns);
+  const auto time = [&, times = times_of_picture(drawing, report.job)](double seconds) {
+    return timed ? picture_time(utc_in_picture(report.job, seconds), times) : duration(seconds);
   };
   picture.channel = channel.name;
   if (several_nodes(report) && !channel.node.empty()) picture.channel += " on " + channel.node;
@@ -186,7 +205,7 @@ void add_labels(const TimelineChannel& channel, const EvidenceDrawing& drawing, 
   picture.top = shown(range.high);
   picture.bottom = shown(range.low);
   picture.begin = time(drawing.first_second());
-  picture.end = time(drawing.last_second()) + (is_plausible(job_begin) ? " UTC" : "");
+  picture.end = time(drawing.last_second()) + (timed ? " UTC" : "");
   if (channel.expected) picture.expected = shown(channel.expected);
 }
 
@@ -217,7 +236,7 @@ std::optional<EvidencePicture> evidence_picture(const Report& report) {
   if (channel->expected) drawing.expected(*channel->expected);
   drawing.values();
   picture.png = drawing.png();
-  if (!bands.empty()) picture.band = clock_span(bands.front());
+  if (!bands.empty()) picture.band = picture_span(bands.front(), times_of_picture(drawing, report.job));
   if (bands.size() > 1) picture.band += fmt::format(" and {} more", bands.size() - 1);
   add_labels(*channel, drawing, *range, report, picture);
   picture.words = picture_in_words(picture);
