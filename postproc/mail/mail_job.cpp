@@ -22,6 +22,7 @@
 #include "postproc/mail/spooled_mail.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job_files.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -399,7 +400,9 @@ std::string outcome_as_text(const MailOutcome& outcome, MailText with) {
   std::string text;
   for (const MailOutcome::Item& item : outcome.items) {
     text += fmt::format("{} to {} ({})\n", state_words(item), listed(item.to, 20), name_of(item.audience));
-    if (!item.message.subject.empty()) text += fmt::format("  subject: {}\n", item.message.subject);
+    // The mailer's may come from a mail that broke its reader.
+    const std::string subject = printable(item.message.subject);
+    if (!subject.empty()) text += fmt::format("  subject: {}\n", subject);
     if (!item.why.empty()) text += "  because " + item.why + "\n";
     if (with == MailText::shown) text += "\n" + item.message.text + "\n";
   }

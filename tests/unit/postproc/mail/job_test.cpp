@@ -180,6 +180,13 @@ TEST_F(MailJobs, OnlyShowWhatADryRunWouldSend) {
   EXPECT_EQ(json["mails"][1]["state"], "would be sent");
 }
 
+TEST_F(MailJobs, PrintNoControlsOutOfASubject) {
+  MailOutcome outcome;
+  outcome.items.emplace_back().to = {"ada@example.org"};
+  outcome.items[0].message.subject = "a\x1b[2J\nsent to root";
+  EXPECT_EQ(outcome_as_text(outcome), "failed to ada@example.org (user)\n  subject: a sent to root\n");
+}
+
 TEST_F(MailJobs, MailOnceForAnArray) {
   MailJob first = job("many_nodes");
   first.array = "4710";
