@@ -47,9 +47,9 @@
     if (target) unfold(target);
   });
 
-  // A print has all findings.
+  // A print has all findings, each with all of its lines.
   window.addEventListener('beforeprint', function () {
-    for (const folded of document.querySelectorAll('details.findings')) folded.open = true;
+    for (const folded of document.querySelectorAll('details.findings, .card details')) folded.open = true;
   });
 
   // Tables whose rows are of a few kinds have a choice for each: detectors of an interval, and its subsystem.

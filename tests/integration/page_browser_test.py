@@ -139,6 +139,19 @@ def check_links(browser):
     check(unfolded == [True, True], f"unfolded: {unfolded}")
 
 
+def check_print(browser):
+    """Paper has neither folds nor scroll bars: nothing of a finding is lost on it."""
+    browser.value("""{ document.querySelector('.card').append(document.createElement('details'));
+        for (const name of ['beforeprint', 'afterprint']) window.dispatchEvent(new Event(name)); }""")
+    folded = browser.value("document.querySelectorAll('.card details:not([open]), details.findings:not([open])').length")
+    check(folded == 0, f"{folded} folds of findings are closed on paper")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    cut = browser.value("[...document.querySelectorAll('.scroll')]"
+                        ".filter((one) => getComputedStyle(one).overflowX !== 'visible').length")
+    browser.call("Emulation.setEmulatedMedia", media="")
+    check(cut == 0, f"{cut} tables are cut on paper")
+
+
 def check_scales(browser, page):
     """One number on an axis is no scale, also where values lie on both sides of zero."""
     values = '"values":' + json.dumps([-0.5, 0.7] * 60)
@@ -261,7 +274,7 @@ def main():
             browser.resize(DESKTOP)
             browser.open(page)
             for one in (check_copy, check_filter, check_choices, check_without_eyes, check_zoom, check_marks, check_node,
-                        check_strips, check_links):
+                        check_strips, check_links, check_print):
                 one(browser)
             check_quiet(browser, page)
             check_scales(browser, page)
