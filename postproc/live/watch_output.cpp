@@ -73,7 +73,7 @@ class WatchOutput::Screen {
   bool colour_;
   bool utf8_;
   std::size_t drawn_ = 0;               // lines
-  std::size_t width_ = 0, height_ = 0;  // of the terminal at that time
+  std::size_t width_ = 0, height_ = 0;  // size of the terminal at that time
 };
 
 WatchOutput::WatchOutput(const WatchOptions& options, std::FILE* out)

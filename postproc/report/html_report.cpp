@@ -22,7 +22,7 @@ namespace reveal {
 namespace {
 
 constexpr std::size_t kMostNotes = 3;      // the rest is folded away
-constexpr std::size_t kMostFindings = 20;  // of a section; the first one has the main finding alone
+constexpr std::size_t kMostFindings = 20;  // cards of a section; the first section has the main finding alone
 constexpr std::size_t kMostLanes = 40;
 constexpr std::size_t kMostMetricLanes = 15;
 constexpr std::size_t kMostNodesByDetector = 8;

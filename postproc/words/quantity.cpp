@@ -58,7 +58,7 @@ constexpr std::pair<std::string_view, std::string_view> kSingulars[] = {
 }  // namespace
 
 Scale scale_for(double largest, std::string_view unit) {
-  constexpr double kRoundedUp = 0.9995;  // of a step, to three digits: 999.6 ms is 1 s, not 1,000 ms
+  constexpr double kRoundedUp = 0.9995;  // share of a step that three digits round to it: 999.6 ms is 1 s
   const double magnitude = std::abs(largest);
   const std::string_view base = unit.ends_with("/s") ? unit.substr(0, unit.size() - 2) : unit;
   for (const std::string_view wanted : {unit, base}) {
