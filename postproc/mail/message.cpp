@@ -72,9 +72,9 @@ std::string short_job(const ReportJob& job) {
 
 /// `only_possible`: another cause was not ruled out.
 std::string lost(const Impact& impact, bool only_possible = false) {
-  const std::string about = impact.at_most ? ", at most " : only_possible ? ", perhaps " : ", about ";
-  if (impact.seconds && *impact.seconds > 0) return about + duration(*impact.seconds) + " lost";
-  if (impact.percent && *impact.percent > 0) return about + number(*impact.percent) + " % lost";
+  const char* const about = impact.at_most ? "at most" : only_possible ? "perhaps" : "about";
+  if (impact.seconds && *impact.seconds > 0) return ", " + estimated(about, duration(*impact.seconds)) + " lost";
+  if (impact.percent && *impact.percent > 0) return ", " + estimated(about, number(*impact.percent)) + " % lost";
   return {};
 }
 

@@ -239,13 +239,18 @@ std::string expected_of_comparison(const Finding& finding) {
   return finding.id + " must be gone";
 }
 
+std::string estimated(std::string_view word, const std::string& amount) {
+  constexpr std::string_view kLess = "< ";
+  return amount.starts_with(kLess) ? "less than " + amount.substr(kLess.size()) : fmt::format("{} {}", word, amount);
+}
+
 std::string cost_words(const Impact& cost) {
   const bool timed = cost.seconds.value_or(0) > 0;
   const bool shared = cost.percent.value_or(0) > 0;
   if (!timed && !shared) return "";
   const std::string share = shared ? number(*cost.percent) + " % of the run" : "";
   const std::string amount = timed ? duration(*cost.seconds) + (shared ? " (" + share + ")" : "") : share;
-  return (cost.at_most ? "at most " : "about ") + amount;
+  return estimated(cost.at_most ? "at most" : "about", amount);
 }
 
 bool is_cost_unknown(const Impact& cost) {

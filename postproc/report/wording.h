@@ -75,6 +75,8 @@ struct PhaseTime {
 /// "cpu.outsider must be gone": the answer of `reveal compare` if the remedy helped.
 [[nodiscard]] std::string expected_of_comparison(const Finding&);
 
+/// "about 6 s"; "less than 0.01 s", whatever the word is.
+[[nodiscard]] std::string estimated(std::string_view word, const std::string& amount);
 /// "about 13.2 s (11 % of the run)", "at most 3 % of the run"; "" where no loss was measured.
 [[nodiscard]] std::string cost_words(const Impact&);
 /// Whether time may have been lost, of which the amount could not be measured.

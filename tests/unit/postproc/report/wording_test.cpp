@@ -53,6 +53,7 @@ TEST(Wording, TellsTheCostBesideALevel) {
   EXPECT_EQ(cost_beside(finding), "");
   finding.impact = {.seconds = 10, .percent = 11.9, .how = "it waited"};
   EXPECT_EQ(cost_beside(finding), ", cost about 10 s (11.9 % of the run)");
+  EXPECT_EQ(cost_words({.seconds = 0.004, .percent = 0.02, .how = ""}), "less than 0.01 s (0.02 % of the run)");
   finding.confidence = Confidence::possible;
   EXPECT_EQ(cost_beside(finding), ", may have cost about 10 s (11.9 % of the run)");
   finding.severity = Severity::info;
