@@ -171,20 +171,14 @@ std::string subject_for_admins(const Report& report, const MailSettings& setting
   return fmt::format("{} ({})", subject, short_job(report.job));
 }
 
-/// "on node0, 2026-11-23 16:50:13 UTC to 16:50:25 UTC; the job lost about 4.75 s (10.5 % of the run)"
+/// "on node0; 2026-11-23 16:50:13 to 16:50:25 UTC; the job lost about 4.75 s (10.5 % of the run)"
 std::string where_and_when(const Finding& finding) {
   std::vector<std::string> parts;
   if (!finding.nodes.empty()) parts.push_back("on " + printable(node_list(finding.nodes), 500));
   if (!finding.intervals.empty()) {
     const TimeSpan& first = finding.intervals.front();
-    constexpr std::string_view kDate = "2026-11-20";
-    std::string time = date_and_time(first.begin_utc_ns);
-    const std::string end = date_and_time(first.end_utc_ns);
-    if (time.compare(0, kDate.size(), end, 0, kDate.size()) == 0) {
-      time = time.substr(0, time.rfind(' ')) + " to " + end.substr(kDate.size() + 1);
-    } else {
-      time += " to " + end;
-    }
+    constexpr std::int64_t kNoDay = 0;  // a mail is read on any day
+    std::string time = clock_span(first.begin_utc_ns, first.end_utc_ns, kNoDay);
     if (finding.intervals.size() > 1) {
       time += fmt::format(" and {} more", counted(static_cast<double>(finding.intervals.size() - 1), "interval"));
     }

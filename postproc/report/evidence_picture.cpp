@@ -167,36 +167,23 @@ std::vector<TimeSpan> bands_of(const Finding& finding, const ReportJob& job) {
   return bands;
 }
 
-/// How the times of a picture are told: where it goes beyond midnight, the clock alone is ambiguous.
-enum class PictureTimes : std::uint8_t { clock, with_date };
-
-std::string picture_time(std::int64_t utc_ns, PictureTimes times) {
-  const std::string whole = date_and_time(utc_ns);
-  return times == PictureTimes::clock ? clock_time(utc_ns) : whole.substr(0, whole.rfind(' '));
-}
-
-std::string picture_span(const TimeSpan& span, PictureTimes times) {
-  return picture_time(span.begin_utc_ns, times) + " to " + picture_time(span.end_utc_ns, times) + " UTC";
-}
-
-std::int64_t utc_in_picture(const ReportJob& job, double seconds) {
-  return job.begin_utc_ns + static_cast<std::int64_t>(seconds * 1e9);
-}
-
-PictureTimes times_of_picture(const EvidenceDrawing& drawing, const ReportJob& job) {
-  constexpr std::string_view kDate = "2026-11-20";
-  if (!is_plausible(job.begin_utc_ns)) return PictureTimes::clock;
-  const std::string begin = date_and_time(utc_in_picture(job, drawing.first_second()));
-  const std::string end = date_and_time(utc_in_picture(job, drawing.last_second()));
-  return begin.compare(0, kDate.size(), end, 0, kDate.size()) == 0 ? PictureTimes::clock : PictureTimes::with_date;
+/// The times at its left and right edge.
+void add_times(const EvidenceDrawing& drawing, const ReportJob& job, EvidencePicture& picture) {
+  if (!is_plausible(job.begin_utc_ns)) {
+    picture.begin = duration(drawing.first_second());
+    picture.end = duration(drawing.last_second());
+    return;
+  }
+  const auto utc_ns = [&job](double seconds) { return job.begin_utc_ns + static_cast<std::int64_t>(seconds * 1e9); };
+  const std::int64_t begin = utc_ns(drawing.first_second());
+  constexpr std::string_view kTo = " to ";
+  const std::string both = clock_span(begin, utc_ns(drawing.last_second()), begin);
+  picture.begin = both.substr(0, both.find(kTo));
+  picture.end = both.substr(picture.begin.size() + kTo.size());
 }
 
 void add_labels(const TimelineChannel& channel, const EvidenceDrawing& drawing, ValueRange range, const Report& report,
                 EvidencePicture& picture) {
-  const bool timed = is_plausible(report.job.begin_utc_ns);
-  const auto time = [&, times = times_of_picture(drawing, report.job)](double seconds) {
-    return timed ? picture_time(utc_in_picture(report.job, seconds), times) : duration(seconds);
-  };
   picture.channel = channel.name;
   if (several_nodes(report) && !channel.node.empty()) picture.channel += " on " + channel.node;
   // In the units of the sentences.
@@ -204,8 +191,7 @@ void add_labels(const TimelineChannel& channel, const EvidenceDrawing& drawing, 
                          std::optional<double> value) { return quantity_of(metric, value, channel.unit); };
   picture.top = shown(range.high);
   picture.bottom = shown(range.low);
-  picture.begin = time(drawing.first_second());
-  picture.end = time(drawing.last_second()) + (timed ? " UTC" : "");
+  add_times(drawing, report.job, picture);
   if (channel.expected) picture.expected = shown(channel.expected);
 }
 
@@ -236,7 +222,9 @@ std::optional<EvidencePicture> evidence_picture(const Report& report) {
   if (channel->expected) drawing.expected(*channel->expected);
   drawing.values();
   picture.png = drawing.png();
-  if (!bands.empty()) picture.band = picture_span(bands.front(), times_of_picture(drawing, report.job));
+  if (!bands.empty()) {
+    picture.band = clock_span(bands.front().begin_utc_ns, bands.front().end_utc_ns, report.job.begin_utc_ns);
+  }
   if (bands.size() > 1) picture.band += fmt::format(" and {} more", bands.size() - 1);
   add_labels(*channel, drawing, *range, report, picture);
   picture.words = picture_in_words(picture);

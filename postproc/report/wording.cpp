@@ -40,7 +40,8 @@ std::string second_of(const ReportJob& job, std::int64_t utc_ns) {
 }  // namespace
 
 std::string when(const TimeSpan& span, const ReportJob& job) {
-  std::string clock = fmt::format("{} to {} UTC", clock_time(span.begin_utc_ns), clock_time(span.end_utc_ns));
+  const std::int64_t known = job.begin_utc_ns == 0 ? span.begin_utc_ns : job.begin_utc_ns;
+  const std::string clock = clock_span(span.begin_utc_ns, span.end_utc_ns, known);
   if (job.begin_utc_ns == 0) return clock;
   return fmt::format("{} s to {} s of the job ({})", second_of(job, span.begin_utc_ns), second_of(job, span.end_utc_ns),
                      clock);

@@ -61,7 +61,7 @@ TEST(EvidencePicture, HasDatesWhereItGoesBeyondMidnight) {
   ASSERT_TRUE(picture);
   EXPECT_EQ(picture->begin, "2025-11-20 10:32:05");
   EXPECT_EQ(picture->end, "2025-11-22 10:32:05 UTC");
-  EXPECT_EQ(picture->band, "2025-11-21 10:32:05 to 2025-11-21 11:32:05 UTC");
+  EXPECT_EQ(picture->band, "2025-11-21 10:32:05 to 11:32:05 UTC");
 }
 
 TEST(EvidencePicture, LeavesOutWhatIsNotKnown) {

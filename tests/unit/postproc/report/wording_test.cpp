@@ -127,6 +127,17 @@ TEST(Wording, TellsTimesOfAJobWithoutTheSignOfAZero) {
   EXPECT_EQ(when({kBegin - 60'000'000, kBegin}, job), "-0.1 s to 0.0 s of the job (10:32:04 to 10:32:05 UTC)");
 }
 
+TEST(Wording, TellsTheDatesOfTimesOnOtherDays) {
+  constexpr std::int64_t kBegin = 1'763'634'725'000'000'000;  // 2025-11-20 10:32:05 UTC
+  constexpr std::int64_t kDay = std::int64_t{86'400} * 1'000'000'000;
+  EXPECT_EQ(clock_span(kBegin, kBegin + 1, kBegin - 1), "10:32:05 to 10:32:05 UTC");
+  EXPECT_EQ(clock_span(kBegin + kDay, kBegin + kDay, kBegin), "2025-11-21 10:32:05 to 10:32:05 UTC");
+  ReportJob job;
+  job.begin_utc_ns = kBegin;
+  EXPECT_EQ(when({kBegin, kBegin + kDay}, job),
+            "0.0 s to 86400.0 s of the job (2025-11-20 10:32:05 to 2025-11-21 10:32:05 UTC)");
+}
+
 TEST(Wording, NamesSeveritiesBothWays) {
   for (const Severity severity : {Severity::info, Severity::notice, Severity::warning, Severity::critical}) {
     EXPECT_EQ(severity_of(name_of(severity)), severity);
