@@ -68,18 +68,6 @@ class MailJobs : public ::testing::Test {
     return made;
   }
 
-  /// The subject of the mail about two tasks, where the main finding of the worse one is changed so.
-  [[nodiscard]] std::string subject_of_array(const nlohmann::json& change) {
-    settings_.admins.clear();
-    static_cast<void>(mail_job(task_of_array(9, "outsider", 3.5, ArrayState::running), settings_));
-    const MailJob worst = task_of_array(4, "outsider", 70, ArrayState::ended);
-    auto report = nlohmann::json::parse(file_text((worst.directory / "report.json").string()));
-    report["findings"][0].merge_patch(change);
-    std::ofstream(worst.directory / "report.json") << report;
-    const MailOutcome outcome = mail_job(worst, settings_);
-    return outcome.items.empty() ? "" : outcome.items.front().message.subject;
-  }
-
   /// The same with a known command, whose findings are counted.
   [[nodiscard]] MailJob counted_job(const std::string& run_key = "key") const {
     MailJob made = job("outsider");
@@ -103,6 +91,18 @@ class MailJobs : public ::testing::Test {
     std::ofstream(work_ + "/job/report.json") << report;
     made.state = work_ + "/state";
     return made;
+  }
+
+  /// The subject of the mail about two tasks, where the main finding of the worse one is changed so.
+  [[nodiscard]] std::string subject_of_array(const nlohmann::json& change) {
+    settings_.admins.clear();
+    static_cast<void>(mail_job(task_of_array(9, "outsider", 3.5, ArrayState::running), settings_));
+    const MailJob worst = task_of_array(4, "outsider", 70, ArrayState::ended);
+    auto report = nlohmann::json::parse(file_text((worst.directory / "report.json").string()));
+    report["findings"][0].merge_patch(change);
+    std::ofstream(worst.directory / "report.json") << report;
+    const MailOutcome outcome = mail_job(worst, settings_);
+    return outcome.items.empty() ? "" : outcome.items.front().message.subject;
   }
 
   [[nodiscard]] MailRetry later(std::chrono::hours hours, RetryMails which = RetryMails::due) const {
