@@ -47,10 +47,11 @@ class WatchOutput::Screen {
       style.width = size.ws_col - 1U;
       style.height = size.ws_row - 1U;  // the cursor stands below
     }
-    std::string text = drawn_ > 0 ? to_begin_of_page(style) : "";
+    // Letters of two columns, as in Chinese names, make a line wider than it has letters: it must not wrap.
+    std::string text = "\x1b[?7l" + (drawn_ > 0 ? to_begin_of_page(style) : "");
     const std::vector<std::string> lines = draw_page(page, style);
     for (const std::string& line : lines) text += line + "\x1b[K\n";
-    text += "\x1b[J";
+    text += "\x1b[J\x1b[?7h";
     drawn_ = lines.size();
     width_ = style.width;
     height_ = style.height;

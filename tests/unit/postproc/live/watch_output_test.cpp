@@ -73,6 +73,23 @@ std::string drawn_twice(const Terminal& terminal, unsigned short columns) {
   return terminal.text_until("the watch is over");
 }
 
+TEST(WatchOutput, LetsNoLineOfThePageWrap) {
+  constexpr std::string_view kNoWrap = "\x1b[?7l", kWrap = "\x1b[?7h", kPage = "reveal watch reveal-4711";
+  const Terminal terminal;
+  if (terminal.file() == nullptr) GTEST_SKIP() << "no pseudo terminals here";
+  const std::string text = drawn_twice(terminal, 100);
+  const std::size_t first = text.find(kPage);
+  const std::size_t last = text.rfind(kPage);
+  ASSERT_NE(first, std::string::npos) << text;
+  ASSERT_NE(first, last) << "the page is drawn twice";
+  for (const std::size_t page : {first, last}) {
+    EXPECT_NE(text.rfind(kNoWrap, page), std::string::npos) << text;
+    EXPECT_GT(text.find(kWrap, page), page);
+  }
+  EXPECT_NE(text.rfind(kWrap), std::string::npos);
+  EXPECT_GT(text.rfind(kWrap), text.rfind(kNoWrap)) << "the lines below the page wrap again";
+}
+
 TEST(WatchOutput, ClearsATerminalThatWasResized) {
   constexpr std::string_view kClear = "\x1b[2J\x1b[H";
   constexpr std::string_view kSixLinesUp = "\x1b[6A\r";
