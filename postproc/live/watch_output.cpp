@@ -47,15 +47,24 @@ class WatchOutput::Screen {
       style.width = size.ws_col - 1U;
       style.height = size.ws_row - 1U;  // the cursor stands below
     }
-    std::string text = drawn_ > 0 ? fmt::format("\x1b[{}A\r", std::min(drawn_, style.height)) : "";
+    // Letters of two columns, as in Chinese names, make a line wider than it has letters: it must not wrap.
+    std::string text = "\x1b[?7l" + (drawn_ > 0 ? to_begin_of_page(style) : "");
     const std::vector<std::string> lines = draw_page(page, style);
     for (const std::string& line : lines) text += line + "\x1b[K\n";
-    text += "\x1b[J";
+    text += "\x1b[J\x1b[?7h";
     drawn_ = lines.size();
+    width_ = style.width;
+    height_ = style.height;
     put(text);
   }
 
  private:
+  /// A terminal that was resized has wrapped the lines anew, and nobody knows how many there are: it is cleared.
+  [[nodiscard]] std::string to_begin_of_page(const ViewStyle& style) const {
+    if (style.width != width_ || style.height != height_) return "\x1b[2J\x1b[H";
+    return fmt::format("\x1b[{}A\r", drawn_);
+  }
+
   void put(const std::string& text) const {
     std::fwrite(text.data(), 1, text.size(), out_);
     std::fflush(out_);
@@ -64,7 +73,8 @@ class WatchOutput::Screen {
   std::FILE* out_;
   bool colour_;
   bool utf8_;
-  std::size_t drawn_ = 0;
+  std::size_t drawn_ = 0;               // lines
+  std::size_t width_ = 0, height_ = 0;  // size of the terminal at that time
 };
 
 WatchOutput::WatchOutput(const WatchOptions& options, std::FILE* out)

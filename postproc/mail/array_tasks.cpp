@@ -62,6 +62,8 @@ void fields(auto& v, Visited<decltype(v), ArrayTask>& task) {
   v.name("severity", task.severity, severity_of);
   v("lost_seconds", task.lost_seconds);
   v("lost_percent", task.lost_percent);
+  v("lost_at_most", task.lost_at_most);
+  v("lost_perhaps", task.lost_perhaps);
   v("rules", task.rules);
   v.time("time", task.utc_ns);
 }

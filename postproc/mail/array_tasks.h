@@ -27,6 +27,8 @@ struct ArrayTask {
   std::string title;  // main finding
   Severity severity = Severity::notice;
   std::optional<double> lost_seconds, lost_percent;
+  bool lost_at_most = false;       // they are an upper bound
+  bool lost_perhaps = false;       // another cause was not ruled out
   std::vector<std::string> rules;  // rules of which the mail tells
   std::int64_t utc_ns = 0;         // time of this record
 };

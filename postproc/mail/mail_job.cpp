@@ -13,6 +13,7 @@
 #include "hdf5schema/basics/clocks.h"
 #include "hdf5schema/basics/error.h"
 #include "hdf5schema/basics/file_text.h"
+#include "postproc/diagnose/rule.h"
 #include "postproc/json/json_fields.h"
 #include "postproc/mail/mail_claim.h"
 #include "postproc/mail/mail_queue.h"
@@ -21,6 +22,7 @@
 #include "postproc/mail/spooled_mail.h"
 #include "postproc/report/wording.h"
 #include "postproc/telemetry/job_files.h"
+#include "postproc/words/sanitize.h"
 
 namespace reveal {
 namespace {
@@ -152,6 +154,8 @@ ArrayTask task_of(const MailJob& job, const Report& report, const MailPlan& plan
   task.severity = primary.severity;
   task.lost_seconds = primary.impact.seconds;
   task.lost_percent = primary.impact.percent;
+  task.lost_at_most = primary.impact.at_most;
+  task.lost_perhaps = is_only_possible(primary);
   return task;
 }
 
@@ -396,7 +400,9 @@ std::string outcome_as_text(const MailOutcome& outcome, MailText with) {
   std::string text;
   for (const MailOutcome::Item& item : outcome.items) {
     text += fmt::format("{} to {} ({})\n", state_words(item), listed(item.to, 20), name_of(item.audience));
-    if (!item.message.subject.empty()) text += fmt::format("  subject: {}\n", item.message.subject);
+    // The mailer's may come from a mail that broke its reader.
+    const std::string subject = printable(item.message.subject);
+    if (!subject.empty()) text += fmt::format("  subject: {}\n", subject);
     if (!item.why.empty()) text += "  because " + item.why + "\n";
     if (with == MailText::shown) text += "\n" + item.message.text + "\n";
   }

@@ -21,7 +21,9 @@ std::string mistake_in_domain(const std::vector<std::string>& values) {
 
 /// A URL for a header: '>' would end it there.
 std::string mistake_in_unsubscribe(const std::vector<std::string>& values) {
+  constexpr std::size_t kLongestUrl = 900;  // it is one line of a mail, which ends at 998: RFC 5322, 2.1.1
   const std::string& url = values.front();
+  if (url.size() > kLongestUrl) return "a URL of more than " + std::to_string(kLongestUrl) + " characters";
   const bool known = url.starts_with("mailto:") || url.starts_with("https://");
   const bool plain =
       std::all_of(url.begin(), url.end(), [](char c) { return c > ' ' && c < '\x7f' && c != '<' && c != '>'; });

@@ -72,9 +72,9 @@ std::string short_job(const ReportJob& job) {
 
 /// `only_possible`: another cause was not ruled out.
 std::string lost(const Impact& impact, bool only_possible = false) {
-  const std::string about = impact.at_most ? ", at most " : only_possible ? ", perhaps " : ", about ";
-  if (impact.seconds && *impact.seconds > 0) return about + duration(*impact.seconds) + " lost";
-  if (impact.percent && *impact.percent > 0) return about + number(*impact.percent) + " % lost";
+  const char* const about = impact.at_most ? "at most" : only_possible ? "perhaps" : "about";
+  if (impact.seconds && *impact.seconds > 0) return ", " + estimated(about, duration(*impact.seconds)) + " lost";
+  if (impact.percent && *impact.percent > 0) return ", " + estimated(about, number(*impact.percent)) + " % lost";
   return {};
 }
 
@@ -110,6 +110,7 @@ Impact impact_of(const ArrayTask& task) {
   Impact impact;
   impact.seconds = task.lost_seconds;
   impact.percent = task.lost_percent;
+  impact.at_most = task.lost_at_most;
   return impact;
 }
 
@@ -134,7 +135,7 @@ std::string subject_for_array(const Report& report, const std::vector<ArrayTask>
   std::string subject = fmt::format("{} {}: {}", beginning(array), short_job(array), counted_tasks(tasks));
   if (!has_finding(worst)) return subject;
   return subject + fmt::format("; worst: task {}, {}{}", index_of_task(worst), printable(worst.title, kLongestTitle),
-                               lost(impact_of(worst)));
+                               lost(impact_of(worst), worst.lost_perhaps));
 }
 
 /// "[reveal] hydra job 4711 resnet50: COMPLETED - no finding"
@@ -170,20 +171,14 @@ std::string subject_for_admins(const Report& report, const MailSettings& setting
   return fmt::format("{} ({})", subject, short_job(report.job));
 }
 
-/// "on node0, 2026-11-23 16:50:13 UTC to 16:50:25 UTC; the job lost about 4.75 s (10.5 % of the run)"
+/// "on node0; 2026-11-23 16:50:13 to 16:50:25 UTC; the job lost about 4.75 s (10.5 % of the run)"
 std::string where_and_when(const Finding& finding) {
   std::vector<std::string> parts;
   if (!finding.nodes.empty()) parts.push_back("on " + printable(node_list(finding.nodes), 500));
   if (!finding.intervals.empty()) {
     const TimeSpan& first = finding.intervals.front();
-    constexpr std::string_view kDate = "2026-11-20";
-    std::string time = date_and_time(first.begin_utc_ns);
-    const std::string end = date_and_time(first.end_utc_ns);
-    if (time.compare(0, kDate.size(), end, 0, kDate.size()) == 0) {
-      time = time.substr(0, time.rfind(' ')) + " to " + end.substr(kDate.size() + 1);
-    } else {
-      time += " to " + end;
-    }
+    constexpr std::int64_t kNoDay = 0;  // a mail is read on any day
+    std::string time = clock_span(first.begin_utc_ns, first.end_utc_ns, kNoDay);
     if (finding.intervals.size() > 1) {
       time += fmt::format(" and {} more", counted(static_cast<double>(finding.intervals.size() - 1), "interval"));
     }
@@ -382,7 +377,7 @@ void set_headers(MimeMessage& message, std::string_view id, const MailSettings& 
   message.id(message_id(id, settings, context));
   message.header("Auto-Submitted", "auto-generated");  // RFC 3834: no holiday replies
   if (!settings.unsubscribe.empty() && context.audience == Audience::user) {
-    message.header("List-Unsubscribe", "<" + settings.unsubscribe + ">");  // RFC 2369
+    message.unfolded_header("List-Unsubscribe", "<" + settings.unsubscribe + ">");  // RFC 2369
   }
   message.header("X-Mailer", "reveal " REVEAL_VERSION);
 }

@@ -134,6 +134,13 @@ void MimeMessage::header(const char* name, const std::string& value) {
   g_mime_object_set_header(GMIME_OBJECT(message_), name, value.c_str(), "utf-8");
 }
 
+/// GMime encodes a word of more than a line, and nothing decodes encoded words within a URL: RFC 2047, 5.
+void MimeMessage::unfolded_header(const char* name, const std::string& word) {
+  header(name, word);
+  GMimeHeader* made = g_mime_header_list_get_header(g_mime_object_get_header_list(GMIME_OBJECT(message_)), name);
+  if (made != nullptr) g_mime_header_set_raw_value(made, (" " + word + "\n").c_str());
+}
+
 std::string MimeMessage::with(const MimeBody& body, std::string_view id) {
   const Multipart parts = parts_of(body, text_hash(std::string(id) + body.text));
   g_mime_message_set_mime_part(message_, GMIME_OBJECT(parts.get()));

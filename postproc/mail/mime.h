@@ -42,6 +42,8 @@ class MimeMessage {
   void id(const std::string& id);
   /// `value` is one line.
   void header(const char* name, const std::string& value);
+  /// A header whose value is one word, such as an address in the web: readers take it as it is written.
+  void unfolded_header(const char* name, const std::string& word);
   /// The whole mail. The same `id` and body give the same text.
   [[nodiscard]] std::string with(const MimeBody& body, std::string_view id);
 

@@ -167,17 +167,23 @@ std::vector<TimeSpan> bands_of(const Finding& finding, const ReportJob& job) {
   return bands;
 }
 
-std::string clock_span(const TimeSpan& span) {
-  return clock_time(span.begin_utc_ns) + " to " + clock_time(span.end_utc_ns) + " UTC";
+/// The times at its left and right edge.
+void add_times(const EvidenceDrawing& drawing, const ReportJob& job, EvidencePicture& picture) {
+  if (!is_plausible(job.begin_utc_ns)) {
+    picture.begin = duration(drawing.first_second());
+    picture.end = duration(drawing.last_second());
+    return;
+  }
+  const auto utc_ns = [&job](double seconds) { return job.begin_utc_ns + static_cast<std::int64_t>(seconds * 1e9); };
+  const std::int64_t begin = utc_ns(drawing.first_second());
+  constexpr std::string_view kTo = " to ";
+  const std::string both = clock_span(begin, utc_ns(drawing.last_second()), begin);
+  picture.begin = both.substr(0, both.find(kTo));
+  picture.end = both.substr(picture.begin.size() + kTo.size());
 }
 
 void add_labels(const TimelineChannel& channel, const EvidenceDrawing& drawing, ValueRange range, const Report& report,
                 EvidencePicture& picture) {
-  const std::int64_t job_begin = report.job.begin_utc_ns;
-  const auto time = [&](double seconds) {
-    return is_plausible(job_begin) ? clock_time(job_begin + static_cast<std::int64_t>(seconds * 1e9))
-                                   : duration(seconds);
-  };
   picture.channel = channel.name;
   if (several_nodes(report) && !channel.node.empty()) picture.channel += " on " + channel.node;
   // In the units of the sentences.
@@ -185,8 +191,7 @@ void add_labels(const TimelineChannel& channel, const EvidenceDrawing& drawing, 
                          std::optional<double> value) { return quantity_of(metric, value, channel.unit); };
   picture.top = shown(range.high);
   picture.bottom = shown(range.low);
-  picture.begin = time(drawing.first_second());
-  picture.end = time(drawing.last_second()) + (is_plausible(job_begin) ? " UTC" : "");
+  add_times(drawing, report.job, picture);
   if (channel.expected) picture.expected = shown(channel.expected);
 }
 
@@ -217,7 +222,9 @@ std::optional<EvidencePicture> evidence_picture(const Report& report) {
   if (channel->expected) drawing.expected(*channel->expected);
   drawing.values();
   picture.png = drawing.png();
-  if (!bands.empty()) picture.band = clock_span(bands.front());
+  if (!bands.empty()) {
+    picture.band = clock_span(bands.front().begin_utc_ns, bands.front().end_utc_ns, report.job.begin_utc_ns);
+  }
   if (bands.size() > 1) picture.band += fmt::format(" and {} more", bands.size() - 1);
   add_labels(*channel, drawing, *range, report, picture);
   picture.words = picture_in_words(picture);

@@ -21,8 +21,8 @@
 namespace reveal {
 namespace {
 
-constexpr std::size_t kMostNotes = 3;  // the rest is folded away
-constexpr std::size_t kMostFindings = 20;
+constexpr std::size_t kMostNotes = 3;      // the rest is folded away
+constexpr std::size_t kMostFindings = 20;  // cards of a section; the first section has the main finding alone
 constexpr std::size_t kMostLanes = 40;
 constexpr std::size_t kMostMetricLanes = 15;
 constexpr std::size_t kMostNodesByDetector = 8;
@@ -293,6 +293,12 @@ void mark(MapCell& cell, Tier shade, std::string text) {
   if (!text.empty()) cell.texts.push_back(std::move(text));
 }
 
+/// A link where the page has the finding's card.
+std::string finding_link(std::size_t number) {
+  const std::string text = fmt::format("finding {}", number);
+  return number <= 1 + kMostFindings ? fmt::format("<a href=\"#finding-{}\">{}</a>", number, text) : text;
+}
+
 NodeMap node_map(const Report& report) {
   NodeMap map;
   std::size_t number = 0;
@@ -301,7 +307,7 @@ NodeMap node_map(const Report& report) {
     if (finding->nodes.size() == report.job.nodes.size()) continue;
     for (const std::string& node : finding->nodes) {
       mark(map[node][finding->subsystem], finding->severity >= Severity::warning ? Tier::strong : Tier::weak,
-           fmt::format("<a href=\"#finding-{0}\">finding {0}</a>", number));
+           finding_link(number));
     }
   }
   std::map<MapCell*, Tier> intervals;

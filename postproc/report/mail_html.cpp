@@ -16,6 +16,7 @@ namespace {
 constexpr std::size_t kMostNotesInMail = 3;
 constexpr std::size_t kMostLines = 6;  // lines of one row
 constexpr std::size_t kMostIntervals = 2;
+constexpr std::size_t kLongestVerdict = 400;
 constexpr std::size_t kLongText = 1200;
 constexpr std::size_t kShortText = 300;
 constexpr std::size_t kRoomForEnd = 6 << 10;
@@ -256,7 +257,7 @@ std::string verdict_rows(const Report& report) {
       "<div class=\"{0}-ink\" style=\"color:{2};font-size:12px;font-weight:700;letter-spacing:.06em;"
       "text-transform:uppercase\">{3}</div>"
       "<h1 style=\"margin:2px 0 0;font-size:19px;line-height:1.35;font-weight:600\">{4}</h1></td></tr>\n",
-      tone.name, tone.tint, tone.ink, headline(report.verdict), html(report.verdict.sentence, 400));
+      tone.name, tone.tint, tone.ink, headline(report.verdict), html(report.verdict.sentence, kLongestVerdict));
 }
 
 std::string job_line(const Section& section) {
@@ -319,7 +320,9 @@ std::string card_of(const Card& card, const Report& report, const MailHtml& mail
   std::string text = title_line(html(finding.title, 200)) + level_of(finding.severity, level_words(finding));
   const bool read_above = std::any_of(mail.actions.begin(), mail.actions.end(),
                                       [&](const MailAction& action) { return action.sentence == finding.sentence; });
-  if (!read_above && !repeats(report.verdict, finding.sentence)) {
+  const Verdict& verdict = report.verdict;
+  const bool in_verdict = verdict.sentence.size() <= kLongestVerdict && repeats(verdict, finding.sentence);
+  if (!read_above && !in_verdict) {
     text += "<p style=\"margin:6px 0\">" + html(told(finding), kLongText) + "</p>";
   }
   if (mail.picture) text += chart_of(*mail.picture, mail.picture_id);

@@ -467,7 +467,7 @@ Cell reasons_of(const ReportEpisode& episode) {
     reasons.folded.push_back(prose(std::string(name_of(view.method)) + ":"));
     for (const ReportEpisode::Contribution& part : view.channels) {
       reasons.folded.push_back(
-          {{channel_name(part.metric, part.instance), true}, {fmt::format(" {:.1f} %", 100 * part.share)}});
+          {{channel_name(part.metric, part.instance), true}, {" " + one_decimal(100 * part.share) + " %"}});
     }
   }
   return reasons;
@@ -505,11 +505,6 @@ std::string detector_caption(const Report& report) {
   return text;
 }
 
-/// Without the sign of a zero: "0.0 s", not "-0.0 s".
-double tenths(double seconds) {
-  return std::round(10 * seconds) / 10 + 0.0;
-}
-
 /// Single happenings; of a training's many steps only the first and the last one that are marked.
 Section happened_section(const Report& report) {
   Section section{SectionId::happened, "What happened, in order", true};
@@ -523,8 +518,8 @@ Section happened_section(const Report& report) {
   for (const ReportMark& mark : report.marks) {
     const bool training = mark.kind == ReportMark::Kind::training;
     if (training && !std::exchange(first, false) && &mark != last) continue;
-    const double seconds = tenths(static_cast<double>(mark.span.begin_utc_ns - report.job.begin_utc_ns) / 1e9);
-    const std::string at = report.job.begin_utc_ns == 0 ? "" : fmt::format("{:.1f} s ", seconds);
+    const double seconds = static_cast<double>(mark.span.begin_utc_ns - report.job.begin_utc_ns) / 1e9;
+    const std::string at = report.job.begin_utc_ns == 0 ? "" : one_decimal(seconds) + " s ";
     table.rows.push_back({several_nodes(report) ? cell(mark.node, "", " ") : Cell{},
                           cell(fmt::format("{}({} UTC)", at, clock_time(mark.span.begin_utc_ns))),
                           cell(std::string(name_of(mark.kind))),

@@ -36,9 +36,20 @@
     frame.append(block, copy);
   }
 
-  // A print has all findings.
+  function unfold(inside) {
+    for (let fold = inside.closest('details'); fold; fold = fold.parentElement.closest('details')) fold.open = true;
+  }
+
+  // A link leads to a finding that is folded away: not all browsers unfold it by themselves.
+  document.addEventListener('click', function (event) {
+    const link = event.target.closest('a[href^="#"]');
+    const target = link && document.getElementById(link.getAttribute('href').slice(1));
+    if (target) unfold(target);
+  });
+
+  // A print has all findings, each with all of its lines.
   window.addEventListener('beforeprint', function () {
-    for (const folded of document.querySelectorAll('details.findings')) folded.open = true;
+    for (const folded of document.querySelectorAll('details.findings, .card details')) folded.open = true;
   });
 
   // Tables whose rows are of a few kinds have a choice for each: detectors of an interval, and its subsystem.
@@ -99,16 +110,21 @@
   notice.id = 'one-node';
   notice.setAttribute('role', 'status');
   function showOnly(node) {
+    const former = names.find(function (name) { return name.firstChild.getAttribute('aria-pressed') === 'true'; });
     for (const name of names) name.firstChild.setAttribute('aria-pressed', String(name.textContent === node));
     for (const part of document.querySelectorAll('[data-node]')) {
       part.classList.toggle('elsewhere', node !== null && part.dataset.node !== node);
-      if (part.dataset.node === node && part.closest('details')) part.closest('details').open = true;
+      if (part.dataset.node === node) unfold(part);
     }
     document.dispatchEvent(new CustomEvent('node', { detail: node }));
-    if (node === null) { notice.remove(); return; }
+    if (node === null) {
+      // The button goes; whoever uses the keyboard goes on where the node was chosen.
+      if (former && notice.contains(document.activeElement)) former.firstChild.focus({ preventScroll: true });
+      notice.replaceChildren();
+      return;
+    }
     notice.replaceChildren('Charts, tables and lanes show only ' + node + '.',
         button('All nodes', function () { showOnly(null); }));
-    document.querySelector('main').append(notice);
   }
   for (const name of names) {
     const open = button(name.textContent, function () {
@@ -117,7 +133,10 @@
     open.setAttribute('aria-pressed', 'false');
     name.replaceChildren(open);
   }
-  if (names.length) document.getElementById('node-help').hidden = false;
+  if (names.length) {
+    document.getElementById('node-help').hidden = false;
+    document.querySelector('main').append(notice);  // empty: screen readers tell only of changes
+  }
 })();
 
 (function () {
@@ -352,7 +371,7 @@
       underlayCallback: expectation(channel),
       axes: {
         x: { drawAxis: last, axisLabelFormatter: function (x) { return +x.toFixed(3) + ' s'; }, pixelsPerLabel: 70 },
-        y: { axisLabelWidth: 52, pixelsPerLabel: 26, axisLabelFormatter: tick },
+        y: { axisLabelWidth: 52, pixelsPerLabel: 18, axisLabelFormatter: tick },
       },
       highlightCallback: function (event, x) { if (!synchronising) read(x); },
       unhighlightCallback: function () { if (!synchronising) unread(); },

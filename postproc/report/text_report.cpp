@@ -27,6 +27,7 @@ constexpr std::size_t kIndent = 2;
 constexpr std::size_t kLabel = 13;  // "  run this     ..."
 constexpr std::ptrdiff_t kBriefLines = 6;
 constexpr std::size_t kLongestLine = 2000;
+constexpr std::size_t kLongestHeading = 200;
 
 /// How much of each thing is shown.
 struct Limits {
@@ -161,10 +162,14 @@ class Page {
 
   /// Left and right on one line where they fit.
   void title(std::string_view left, std::string_view right, Ink ink) {
-    const std::string shown = printable(left, width_);
+    const std::string shown = printable(left, kLongestHeading);
     const std::size_t used = columns(shown) + columns(right);
     blank();
-    text_ += paint(shown, Ink::bold);
+    const std::string all = folded_behind("", 0, shown, 0, width_, columns);
+    std::string_view rest = all;
+    std::string_view before;
+    for (std::string_view line; next_line(rest, line); before = "\n")
+      text_ += std::string(before) + paint(line, Ink::bold);
     text_ += used + 2 <= width_ ? std::string(width_ - used, ' ') : "\n  ";
     text_ += paint(right, ink) + "\n";
   }

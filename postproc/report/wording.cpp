@@ -36,13 +36,17 @@ std::string short_reason(std::string_view reason) {
   return text.starts_with(kNotMeasured) ? "no " + text.substr(kNotMeasured.size()) : text;
 }
 
+std::string second_of(const ReportJob& job, std::int64_t utc_ns) {
+  return one_decimal(static_cast<double>(utc_ns - job.begin_utc_ns) / 1e9);
+}
+
 }  // namespace
 
 std::string when(const TimeSpan& span, const ReportJob& job) {
-  std::string clock = fmt::format("{} to {} UTC", clock_time(span.begin_utc_ns), clock_time(span.end_utc_ns));
+  const std::int64_t known = job.begin_utc_ns == 0 ? span.begin_utc_ns : job.begin_utc_ns;
+  const std::string clock = clock_span(span.begin_utc_ns, span.end_utc_ns, known);
   if (job.begin_utc_ns == 0) return clock;
-  const auto seconds = [&](std::int64_t utc_ns) { return static_cast<double>(utc_ns - job.begin_utc_ns) / 1e9; };
-  return fmt::format("{:.1f} s to {:.1f} s of the job ({})", seconds(span.begin_utc_ns), seconds(span.end_utc_ns),
+  return fmt::format("{} s to {} s of the job ({})", second_of(job, span.begin_utc_ns), second_of(job, span.end_utc_ns),
                      clock);
 }
 
@@ -108,9 +112,8 @@ std::vector<PhaseTime> phase_times(const NodePhases& node) {
 
 std::string steps_words(const NodePhases& node, const ReportJob& job) {
   if (node.first_step_utc_ns == 0 || job.begin_utc_ns == 0) return "";
-  const auto seconds = [&](std::int64_t utc_ns) { return static_cast<double>(utc_ns - job.begin_utc_ns) / 1e9; };
-  return fmt::format("training steps from {:.1f} s to {:.1f} s of the job", seconds(node.first_step_utc_ns),
-                     seconds(node.last_step_utc_ns));
+  return fmt::format("training steps from {} s to {} s of the job", second_of(job, node.first_step_utc_ns),
+                     second_of(job, node.last_step_utc_ns));
 }
 
 std::string phases_line(const NodePhases& node, const ReportJob& job) {
@@ -240,13 +243,18 @@ std::string expected_of_comparison(const Finding& finding) {
   return finding.id + " must be gone";
 }
 
+std::string estimated(std::string_view word, const std::string& amount) {
+  constexpr std::string_view kLess = "< ";
+  return amount.starts_with(kLess) ? "less than " + amount.substr(kLess.size()) : fmt::format("{} {}", word, amount);
+}
+
 std::string cost_words(const Impact& cost) {
   const bool timed = cost.seconds.value_or(0) > 0;
   const bool shared = cost.percent.value_or(0) > 0;
   if (!timed && !shared) return "";
   const std::string share = shared ? number(*cost.percent) + " % of the run" : "";
   const std::string amount = timed ? duration(*cost.seconds) + (shared ? " (" + share + ")" : "") : share;
-  return (cost.at_most ? "at most " : "about ") + amount;
+  return estimated(cost.at_most ? "at most" : "about", amount);
 }
 
 bool is_cost_unknown(const Impact& cost) {

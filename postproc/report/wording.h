@@ -15,7 +15,8 @@
 
 namespace reveal {
 
-/// "62.0 s to 77.0 s of the job (10:33:07 to 10:33:22 UTC)"; the clock alone when the job's begin is not known.
+/// "62.0 s to 77.0 s of the job (10:33:07 to 10:33:22 UTC)", with dates where it is not the day on which the job began;
+/// the clock alone when the job's begin is not known.
 [[nodiscard]] std::string when(const TimeSpan&, const ReportJob&);
 
 [[nodiscard]] std::string_view name_of(Coverage::State) noexcept;
@@ -75,6 +76,8 @@ struct PhaseTime {
 /// "cpu.outsider must be gone": the answer of `reveal compare` if the remedy helped.
 [[nodiscard]] std::string expected_of_comparison(const Finding&);
 
+/// "about 6 s"; "less than 0.01 s", whatever the word is.
+[[nodiscard]] std::string estimated(std::string_view word, const std::string& amount);
 /// "about 13.2 s (11 % of the run)", "at most 3 % of the run"; "" where no loss was measured.
 [[nodiscard]] std::string cost_words(const Impact&);
 /// Whether time may have been lost, of which the amount could not be measured.

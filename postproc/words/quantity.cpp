@@ -58,12 +58,13 @@ constexpr std::pair<std::string_view, std::string_view> kSingulars[] = {
 }  // namespace
 
 Scale scale_for(double largest, std::string_view unit) {
+  constexpr double kRoundedUp = 0.9995;  // share of a step that three digits round to it: 999.6 ms is 1 s
   const double magnitude = std::abs(largest);
   const std::string_view base = unit.ends_with("/s") ? unit.substr(0, unit.size() - 2) : unit;
   for (const std::string_view wanted : {unit, base}) {
     for (const Step& step : kSteps) {
       const bool zero = magnitude == 0 && step.factor == 1;  // 0 s, not 0 ms
-      if (step.unit != wanted || (magnitude < step.at_least && !zero)) continue;
+      if (step.unit != wanted || (magnitude < kRoundedUp * step.at_least && !zero)) continue;
       std::string shown(step.shown);
       if (wanted != unit) shown += "/s";
       return {step.factor, shown};
@@ -85,10 +86,8 @@ std::string scaled(double value, const Scale& scale) {
 std::string number(double value) {
   if (!std::isfinite(value)) return std::string(kNotMeasured);
   const double magnitude = std::abs(value);
-  if (magnitude >= 1e15) return fmt::format("{:.3g}", value);
-  if (magnitude < 999.5) {
-    return fmt::format("{:.3g}", value);
-  }
+  if (magnitude == 0) return "0";  // also without the sign of a zero
+  if (magnitude >= 1e15 || magnitude < 999.5) return fmt::format("{:.3g}", value);
   std::string digits = fmt::format("{:.0f}", magnitude);
   for (std::size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
   return value < 0 ? "-" + digits : digits;
@@ -98,6 +97,11 @@ std::string hundredths(double value) {
   if (!std::isfinite(value) || value == 0) return number(value);
   if (std::abs(value) < 0.005) return value < 0 ? "> -0.01" : "< 0.01";
   return number(std::round(value * 100) / 100);
+}
+
+std::string one_decimal(double value) {
+  const std::string shown = fmt::format("{:.1f}", value);
+  return shown == "-0.0" ? "0.0" : shown;
 }
 
 std::string two_decimals(double value) {

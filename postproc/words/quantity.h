@@ -24,6 +24,8 @@ struct Scale {
 /// The same without digits behind the hundredths, for cpus and seconds: "0.58", "14.2", "< 0.01".
 [[nodiscard]] std::string hundredths(double value);
 
+/// "62.0", never "-0.0": for seconds of a job, which may begin a little before it.
+[[nodiscard]] std::string one_decimal(double value);
 /// "1.00", "0.05", never "-0.00": for numbers that are compared with each other.
 [[nodiscard]] std::string two_decimals(double value);
 /// How times that are about as long as `typical` are printed beside each other: in seconds or milliseconds.

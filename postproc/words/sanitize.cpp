@@ -1,7 +1,9 @@
 #include "postproc/words/sanitize.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 
 namespace reveal {
 namespace {
@@ -31,10 +33,27 @@ Character decode(std::string_view text) noexcept {
   return {code, bytes, true};
 }
 
+struct CodeRange {
+  char32_t first, last;
+};
+
 // They reorder the following text on the screen, or hide in it.
+constexpr CodeRange kInvisible[] = {
+    {0x00AD, 0x00AD},    // soft hyphen
+    {0x061C, 0x061C},    // Arabic letter mark
+    {0x180E, 0x180E},    // Mongolian vowel separator
+    {0x200B, 0x200F},    // spaces without width, marks of direction
+    {0x202A, 0x202E},    // embeddings and overrides of direction
+    {0x2060, 0x2069},    // joiners, isolates
+    {0xFEFF, 0xFEFF},    // byte order mark
+    {0xFFF9, 0xFFFB},    // annotations
+    {0xE0000, 0xE007F},  // tags
+};
+
 constexpr bool is_invisible(char32_t code) noexcept {
-  return (code >= 0x200B && code <= 0x200F) || (code >= 0x202A && code <= 0x202E) ||
-         (code >= 0x2060 && code <= 0x2069) || code == 0xFEFF;
+  if (code < kInvisible[0].first) return false;
+  return std::any_of(std::begin(kInvisible), std::end(kInvisible),
+                     [code](const CodeRange& range) { return code >= range.first && code <= range.last; });
 }
 
 constexpr bool is_control(char32_t code) noexcept {

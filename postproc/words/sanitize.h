@@ -8,8 +8,8 @@
 
 namespace reveal {
 
-/// Valid UTF-8 on one line: escape sequences and text-direction overrides are dropped, other control characters become
-/// blanks, broken bytes U+FFFD. Longer than `limit` characters: cut, with "..." at the end.
+/// Valid UTF-8 on one line: escape sequences and what is invisible or turns the direction are dropped, other control
+/// characters become blanks, broken bytes U+FFFD. Longer than `limit` characters: cut, with "..." at the end.
 [[nodiscard]] std::string printable(std::string_view text, std::size_t limit = 600);
 
 /// Whole text of ours, with its lines and colours, as a terminal may have it: DEL, C1 controls and invisible characters

@@ -82,4 +82,13 @@ std::string clock_time(std::int64_t utc_ns) {
   return time_of(civil_time(utc_ns));
 }
 
+std::string clock_span(std::int64_t begin_utc_ns, std::int64_t end_utc_ns, std::int64_t known_utc_ns) {
+  const CivilTime begin = civil_time(begin_utc_ns);
+  const CivilTime end = civil_time(end_utc_ns);
+  const bool several_days = begin.date != end.date;
+  const bool dated = several_days || begin.date != civil_time(known_utc_ns).date;
+  return (dated ? date_of(begin) + " " : "") + time_of(begin) + " to " + (several_days ? date_of(end) + " " : "") +
+         time_of(end) + " UTC";
+}
+
 }  // namespace reveal

@@ -4,6 +4,7 @@ have contrast; the first screen has cause, place, cost and remedy; copying, filt
 node do what they say. Prints the size and the load time of each page, those of jobs of 4, 64 and 1,024 nodes among them."""
 import json
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -117,6 +118,49 @@ def check_node(browser):
     browser.value("document.querySelector('#one-node button').focus()")
     browser.enter()
     check(set(browser.value(shown)) >= set(before), "not all nodes are back")
+    check(browser.value("document.activeElement.textContent") == "n01", "the keyboard has lost its place")
+    check(browser.value("document.querySelector('#one-node[role=status]').textContent") == "", "a notice is left")
+
+
+def check_links(browser):
+    """A link unfolds its finding where the browser does not do so: its own way there is cut off."""
+    unfolded = browser.value("""(() => {
+      const card = document.querySelector('.card');
+      const folds = [1, 2].map(() => document.createElement('details'));
+      card.before(folds[0]);
+      folds[0].append(folds[1]);
+      folds[1].append(card);
+      window.addEventListener('click', (event) => event.preventDefault(), { once: true });
+      document.querySelector('h1 a').click();
+      const open = folds.map((fold) => fold.open);
+      folds[0].replaceWith(card);
+      return open;
+    })()""")
+    check(unfolded == [True, True], f"unfolded: {unfolded}")
+
+
+def check_print(browser):
+    """Paper has neither folds nor scroll bars: nothing of a finding is lost on it."""
+    browser.value("""{ document.querySelector('.card').append(document.createElement('details'));
+        for (const name of ['beforeprint', 'afterprint']) window.dispatchEvent(new Event(name)); }""")
+    folded = browser.value("document.querySelectorAll('.card details:not([open]), details.findings:not([open])').length")
+    check(folded == 0, f"{folded} folds of findings are closed on paper")
+    browser.call("Emulation.setEmulatedMedia", media="print")
+    cut = browser.value("[...document.querySelectorAll('.scroll')]"
+                        ".filter((one) => getComputedStyle(one).overflowX !== 'visible').length")
+    browser.call("Emulation.setEmulatedMedia", media="")
+    check(cut == 0, f"{cut} tables are cut on paper")
+
+
+def check_scales(browser, page):
+    """One number on an axis is no scale, also where values lie on both sides of zero."""
+    values = '"values":' + json.dumps([-0.5, 0.7] * 60)
+    changed = page.with_name("around_zero.html")
+    changed.write_text(re.sub(r'"values":\[[^\]]*\]', values, page.read_text(), count=1))
+    browser.open(changed)
+    few = browser.value("""[...document.querySelectorAll('.channel')].filter((channel) => channel.checkVisibility() &&
+        channel.querySelectorAll('.dygraph-axis-label-y').length < 2).map((channel) => channel.textContent.slice(0, 60))""")
+    check(not few, f"charts without a scale: {few}")
 
 
 def check_strips(browser):
@@ -230,9 +274,10 @@ def main():
             browser.resize(DESKTOP)
             browser.open(page)
             for one in (check_copy, check_filter, check_choices, check_without_eyes, check_zoom, check_marks, check_node,
-                        check_strips):
+                        check_strips, check_links, check_print):
                 one(browser)
             check_quiet(browser, page)
+            check_scales(browser, page)
             browser.resize(PHONE)
             browser.open(page)
             check_filter(browser)

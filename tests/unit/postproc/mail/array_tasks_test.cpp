@@ -49,6 +49,8 @@ TEST_F(ArrayTasksTest, ReturnsWhatWasKept) {
   one.state = "FAILED";
   one.title = "The network lost packets";
   one.lost_seconds = 7.25;
+  one.lost_at_most = true;
+  one.lost_perhaps = true;
   one.rules = {"net.loss", "cpu.outsider"};
   one.utc_ns = 1'763'640'000'000'000'000;
   kept_.keep(one);
@@ -66,6 +68,8 @@ TEST_F(ArrayTasksTest, ReturnsWhatWasKept) {
   EXPECT_EQ(all[0].title, "The network lost packets");
   EXPECT_EQ(all[0].lost_seconds, 7.25);
   EXPECT_EQ(all[0].lost_percent, std::nullopt) << "not measured is not 0";
+  EXPECT_TRUE(all[0].lost_at_most);
+  EXPECT_TRUE(all[0].lost_perhaps);
   EXPECT_EQ(all[0].rules, (std::vector<std::string>{"net.loss", "cpu.outsider"}));
   EXPECT_EQ(all[0].utc_ns, 1'763'640'000'000'000'000);
 }

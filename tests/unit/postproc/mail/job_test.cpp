@@ -93,6 +93,18 @@ class MailJobs : public ::testing::Test {
     return made;
   }
 
+  /// The subject of the mail about two tasks, where the main finding of the worse one is changed so.
+  [[nodiscard]] std::string subject_of_array(const nlohmann::json& change) {
+    settings_.admins.clear();
+    static_cast<void>(mail_job(task_of_array(9, "outsider", 3.5, ArrayState::running), settings_));
+    const MailJob worst = task_of_array(4, "outsider", 70, ArrayState::ended);
+    auto report = nlohmann::json::parse(file_text((worst.directory / "report.json").string()));
+    report["findings"][0].merge_patch(change);
+    std::ofstream(worst.directory / "report.json") << report;
+    const MailOutcome outcome = mail_job(worst, settings_);
+    return outcome.items.empty() ? "" : outcome.items.front().message.subject;
+  }
+
   [[nodiscard]] MailRetry later(std::chrono::hours hours, RetryMails which = RetryMails::due) const {
     return {.state = work_ + "/state",
             .which = which,
@@ -168,6 +180,13 @@ TEST_F(MailJobs, OnlyShowWhatADryRunWouldSend) {
   EXPECT_EQ(json["mails"][1]["state"], "would be sent");
 }
 
+TEST_F(MailJobs, PrintNoControlsOutOfASubject) {
+  MailOutcome outcome;
+  outcome.items.emplace_back().to = {"ada@example.org"};
+  outcome.items[0].message.subject = "a\x1b[2J\nsent to root";
+  EXPECT_EQ(outcome_as_text(outcome), "failed to ada@example.org (user)\n  subject: a sent to root\n");
+}
+
 TEST_F(MailJobs, MailOnceForAnArray) {
   MailJob first = job("many_nodes");
   first.array = "4710";
@@ -214,6 +233,16 @@ TEST_F(MailJobs, MailTheWorstTasksOfAnArrayWhenItsLastTaskHasEnded) {
   EXPECT_EQ(mail.text.find("task 5"), std::string::npos) << "it has no finding";
   EXPECT_NE(mail.html.find("reveal show " + work_ + "/job4"), std::string::npos);
   EXPECT_TRUE(ArrayTasks(work_ + "/state").all("4710", "ada").empty());
+}
+
+TEST_F(MailJobs, TellThatTheCostOfAnArraysTaskIsABound) {
+  const std::string subject = subject_of_array({{"impact", {{"at_most", true}}}});
+  EXPECT_TRUE(subject.ends_with(", at most 70 s lost")) << subject;
+}
+
+TEST_F(MailJobs, TellThatAnArraysTaskPerhapsLostTime) {
+  const std::string subject = subject_of_array({{"confidence", "possible"}});
+  EXPECT_TRUE(subject.ends_with(", perhaps 70 s lost")) << subject;
 }
 
 TEST_F(MailJobs, WaitForTheReportsOfAnArraysOtherTasks) {

@@ -134,6 +134,13 @@ TEST(MailMessage, NamesTheHelpDeskAndTheWayOut) {
   EXPECT_EQ(admins.headers.count("List-Unsubscribe"), 0U);
 }
 
+TEST(MailMessage, LeavesALongUrlAsItIs) {
+  MailSettings settings = site();
+  settings.unsubscribe = "https://help.example.org/unsubscribe?list=reveal&token=" + std::string(100, '7');
+  const Parsed mail = parse(compose_mail(samples::outsider(8), settings, to_user()).mime);
+  EXPECT_EQ(only(mail, "List-Unsubscribe"), "<" + settings.unsubscribe + ">");
+}
+
 TEST(MailMessage, PutsAllTasksOfAnArrayIntoOneThread) {
   Report report = samples::many_nodes();
   ASSERT_EQ(report.job.array, "4710_3");
@@ -312,6 +319,15 @@ TEST(MailMessage, IsTheTextReportAndSaysHowToSeeMore) {
   const std::string other = compose_mail(report, site(), array).text;
   EXPECT_NE(other.find("This is the only mail about array job 4710"), std::string::npos);
   EXPECT_EQ(other.find("$(id)"), std::string::npos);
+}
+
+TEST(MailMessage, HasTheWholeSentenceBelowAVerdictThatIsCut) {
+  Report report = samples::outsider(8);
+  std::string names = "worker 1";
+  for (int i = 2; i <= 40; ++i) names += ", worker " + std::to_string(i);
+  report.findings[0].sentence = "Processes outside the job used its cpus: " + names + " of another user.";
+  report.verdict.sentence = report.findings[0].sentence;
+  EXPECT_NE(compose_mail(report, site(), to_user()).html.find("worker 40 of another user."), std::string::npos);
 }
 
 TEST(MailMessage, HasTextAndHtmlWithThePictureAndThePackedPage) {

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config_of.h"
@@ -46,6 +47,11 @@ TEST(MailSettings, TakeOnlyWhatCanStandInAHeader) {
   EXPECT_NE(message("[mail]\nreply_to = \"Help <h@x>\"\n"), "");
   for (const char* wrong : {"http://example.org", "help@example.org", "https://x> y", "mailto:a@b\tX"}) {
     EXPECT_NE(message(std::string("[mail]\nunsubscribe = \"") + wrong + "\"\n"), "") << wrong;
+  }
+  const std::string beginning = "https://example.org/";
+  for (const auto& [size, fits] : {std::pair(900, true), std::pair(901, false)}) {
+    const std::string url = beginning + std::string(static_cast<std::size_t>(size) - beginning.size(), 'x');
+    EXPECT_EQ(message("[mail]\nunsubscribe = \"" + url + "\"\n").empty(), fits) << size;
   }
 }
 

@@ -50,6 +50,20 @@ TEST(EvidencePicture, HasTheUnitsOfTheSentences) {
   EXPECT_TRUE(picture->top.ends_with(" % of the time")) << picture->top;
 }
 
+TEST(EvidencePicture, HasDatesWhereItGoesBeyondMidnight) {
+  Report report = samples::outsider(1);
+  const std::int64_t day = std::int64_t{86'400} * 1'000'000'000;
+  report.timeline[0].values.assign(121, 0.5);
+  report.timeline[0].step_seconds = 1440;  // two days
+  report.job.end_utc_ns = report.job.begin_utc_ns + 2 * day;
+  report.findings[0].intervals = {{report.job.begin_utc_ns + day, report.job.begin_utc_ns + day + day / 24}};
+  const auto picture = evidence_picture(report);
+  ASSERT_TRUE(picture);
+  EXPECT_EQ(picture->begin, "2025-11-20 10:32:05");
+  EXPECT_EQ(picture->end, "2025-11-22 10:32:05 UTC");
+  EXPECT_EQ(picture->band, "2025-11-21 10:32:05 to 11:32:05 UTC");
+}
+
 TEST(EvidencePicture, LeavesOutWhatIsNotKnown) {
   Report report = samples::outsider(1);
   report.job.begin_utc_ns = 0;

@@ -157,6 +157,19 @@ TEST(ReportHtml, MarksFindingsOfSomeNodesInTheMap) {
   EXPECT_EQ(render_html(report).find("table class=\"map\""), std::string::npos) << "no node differs";
 }
 
+TEST(ReportHtml, LinksNoFindingThatThePageDoesNotHave) {
+  Report report = samples::outsider(2);
+  const Finding one = report.findings.front();
+  report.findings.assign(40, one);
+  const std::string page = render_html(report);
+  for (int number = 1; number <= 40; ++number) {
+    const bool linked = page.find("<a href=\"#finding-" + std::to_string(number) + "\">") != std::string::npos;
+    const bool there = page.find("id=\"finding-" + std::to_string(number) + "\"") != std::string::npos;
+    EXPECT_EQ(linked, there) << number;
+  }
+  EXPECT_NE(page.find("; finding 40"), std::string::npos);
+}
+
 TEST(ReportHtml, DrawsObservedBesideExpected) {
   Report report = samples::outsider(2);
   report.findings.resize(1);

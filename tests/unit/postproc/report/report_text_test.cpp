@@ -42,6 +42,14 @@ TEST(ReportText, IsAsWideAsItIsToldToBe) {
   }
 }
 
+TEST(ReportText, HasTheWholeTitleInANarrowTerminal) {
+  Report report = samples::outsider(2);
+  report.findings.resize(1);
+  ASSERT_EQ(report.findings[0].title, "A process outside the job ran on the job's CPUs");
+  const std::string text = render_text(report, {.width = 40});
+  EXPECT_NE(text.find("\nA process outside the job ran on the\njob's CPUs\n  critical, "), std::string::npos) << text;
+}
+
 TEST(ReportText, EndsWithWhereItIsAndWhatToTypeNext) {
   const std::vector<std::string> lines =
       lines_of(render_text(samples::outsider(2), {.directory = "my runs/reveal-4711"}));

@@ -53,6 +53,7 @@ TEST(Wording, TellsTheCostBesideALevel) {
   EXPECT_EQ(cost_beside(finding), "");
   finding.impact = {.seconds = 10, .percent = 11.9, .how = "it waited"};
   EXPECT_EQ(cost_beside(finding), ", cost about 10 s (11.9 % of the run)");
+  EXPECT_EQ(cost_words({.seconds = 0.004, .percent = 0.02, .how = ""}), "less than 0.01 s (0.02 % of the run)");
   finding.confidence = Confidence::possible;
   EXPECT_EQ(cost_beside(finding), ", may have cost about 10 s (11.9 % of the run)");
   finding.severity = Severity::info;
@@ -114,6 +115,27 @@ TEST(Wording, WritesAndReadsTimes) {
   EXPECT_EQ(duration(120), "2 min");
   EXPECT_EQ(duration(3599), "59 min 59 s");
   EXPECT_EQ(duration(86'461), "1 d 0 h 1 min");
+}
+
+TEST(Wording, TellsTimesOfAJobWithoutTheSignOfAZero) {
+  constexpr std::int64_t kBegin = 1'763'634'725'000'000'000;  // 2025-11-20 10:32:05 UTC
+  ReportJob job;
+  EXPECT_EQ(when({kBegin, kBegin + 15'000'000'000}, job), "10:32:05 to 10:32:20 UTC");
+  job.begin_utc_ns = kBegin;
+  EXPECT_EQ(when({kBegin - 40'000'000, kBegin + 15'000'000'000}, job),
+            "0.0 s to 15.0 s of the job (10:32:04 to 10:32:20 UTC)");
+  EXPECT_EQ(when({kBegin - 60'000'000, kBegin}, job), "-0.1 s to 0.0 s of the job (10:32:04 to 10:32:05 UTC)");
+}
+
+TEST(Wording, TellsTheDatesOfTimesOnOtherDays) {
+  constexpr std::int64_t kBegin = 1'763'634'725'000'000'000;  // 2025-11-20 10:32:05 UTC
+  constexpr std::int64_t kDay = std::int64_t{86'400} * 1'000'000'000;
+  EXPECT_EQ(clock_span(kBegin, kBegin + 1, kBegin - 1), "10:32:05 to 10:32:05 UTC");
+  EXPECT_EQ(clock_span(kBegin + kDay, kBegin + kDay, kBegin), "2025-11-21 10:32:05 to 10:32:05 UTC");
+  ReportJob job;
+  job.begin_utc_ns = kBegin;
+  EXPECT_EQ(when({kBegin, kBegin + kDay}, job),
+            "0.0 s to 86400.0 s of the job (2025-11-20 10:32:05 to 2025-11-21 10:32:05 UTC)");
 }
 
 TEST(Wording, NamesSeveritiesBothWays) {

@@ -30,6 +30,25 @@ TEST(Quantity, IsInTheUnitOfItsSize) {
   EXPECT_EQ(quantity(std::numeric_limits<double>::quiet_NaN(), "bytes"), "not measured");
 }
 
+TEST(Quantity, IsInTheUnitOfTheValueThatIsShown) {
+  EXPECT_EQ(quantity(999.6e6, "ns"), "1 s");
+  EXPECT_EQ(quantity(999.4e6, "ns"), "999 ms");
+  EXPECT_EQ(quantity(999.7e3, "ns"), "1 ms");
+  EXPECT_EQ(quantity(999.6e6, "Hz"), "1 GHz");
+  EXPECT_EQ(quantity(999.8, "W"), "1 kW");
+  EXPECT_EQ(quantity(1023.9 * 1024, "bytes"), "1 MiB");
+  EXPECT_EQ(quantity(1023.9 * 1024, "bytes/s"), "1 MiB/s");
+  EXPECT_EQ(quantity(1010.0 * 1024, "bytes"), "1,010 KiB");
+  EXPECT_EQ(quantity(-999.6e6, "ns"), "-1 s");
+}
+
+TEST(Quantity, OfNothingHasNoSign) {
+  EXPECT_EQ(number(-0.0), "0");
+  EXPECT_EQ(quantity(-0.0, "W"), "0 W");
+  EXPECT_EQ(quantity(-0.0, "cpus"), "0 cpus");
+  EXPECT_EQ(duration(-0.0), "0 s");
+}
+
 TEST(Quantity, OfOneHasNoPlural) {
   EXPECT_EQ(quantity(1, "cpus"), "1 cpu");
   EXPECT_EQ(quantity(1.001, "threads waiting"), "1 thread waiting");

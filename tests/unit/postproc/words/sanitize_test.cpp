@@ -25,6 +25,15 @@ TEST(Untrusted, ReplacesBrokenBytesAndDropsEscapes) {
   EXPECT_EQ(printable(""), "");
 }
 
+TEST(Untrusted, HidesNothing) {
+  constexpr std::string_view kSoftHyphen = "\xc2\xad", kArabicMark = "\xd8\x9c", kTag = "\xf3\xa0\x81\x81";
+  for (const std::string_view invisible : {kSoftHyphen, kArabicMark, kTag}) {
+    EXPECT_EQ(printable("a" + std::string(invisible) + "b"), "ab");
+  }
+  EXPECT_EQ(without_controls("a" + std::string(kTag)), "a\\ue0041");
+  EXPECT_EQ(printable("\xc2\xae\xf0\x9f\x98\x80"), "\xc2\xae\xf0\x9f\x98\x80") << "visible ones stay";
+}
+
 TEST(Untrusted, CutsLongTextAtTheLimit) {
   EXPECT_EQ(printable("abcdef", 6), "abcdef");
   EXPECT_EQ(printable("abcdefg", 6), "abc...");
