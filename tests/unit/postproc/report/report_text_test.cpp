@@ -302,7 +302,8 @@ TEST(ReportText, HasTheFindingBeforeTheTableOfNodes) {
 TEST(ReportText, HoldsTwoFindingsOnOnePage) {
   const Report report = samples::outsider(2);
   ASSERT_EQ(report.findings.size(), 2U);
-  EXPECT_LE(lines_of(render_text(report, {.directory = report.directory})).size(), 46U);
+  const std::string page = render_text(report, {.directory = report.directory});
+  EXPECT_LE(lines_of(page).size(), 46U) << page;
 }
 
 TEST(ReportText, DrawsTheCourseOfEvidenceWhereTheLineHasRoom) {

@@ -35,10 +35,10 @@ TEST(RemedyLines, OfUsersAreAllTyped) {
 
 /// A new program in the rule table needs a form: a program that is not in remedy_lines.cpp only shows something.
 TEST(RemedyLines, HaveAKnownFirstWord) {
-  const std::set<std::string_view> shows{"amd-smi", "cat",         "df",      "du",        "for",      "grep",
-                                         "ibstat",  "iostat",      "ip",      "lctl",      "lsblk",    "nfsiostat",
-                                         "nstat",   "nvidia-smi",  "ps",      "sacct",     "scontrol", "squeue",
-                                         "tc",      "timedatectl", "timeout", "tracepath", "xpu-smi",  "{python}"};
+  const std::set<std::string_view> shows{
+      "amd-smi",  "cat",    "df",    "du",          "find",    "for",        "grep",      "ibstat",  "iostat",
+      "ip",       "lctl",   "lsblk", "nfsiostat",   "nstat",   "nvidia-smi", "ps",        "reveal",  "sacct",
+      "scontrol", "squeue", "tc",    "timedatectl", "timeout", "top",        "tracepath", "xpu-smi", "{python}"};
   for (const RuleSpec* rule : rules()) {
     for (const RemedyLine& line : rule->user_remedy) {
       const std::string_view word = line.text.substr(0, line.text.find(' '));
