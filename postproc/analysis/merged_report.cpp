@@ -8,6 +8,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,8 +22,10 @@
 #include "postproc/analysis/node_addresses.h"
 #include "postproc/analysis/node_marks.h"
 #include "postproc/peers/job_rule.h"
+#include "postproc/peers/node_ranks.h"
 #include "postproc/report/anomalous_time.h"
 #include "postproc/report/wording.h"
+#include "postproc/telemetry/job_files.h"
 
 namespace reveal {
 namespace {
@@ -81,6 +84,76 @@ double clock_error(const NodeSummary& summary) {
   return coverage.empty() ? kUnknown : coverage.front().clock_error_seconds.value_or(kUnknown);
 }
 
+/// Needs summaries whose coverage was not moved away.
+std::vector<NodeRanks> ranks_of_nodes(const std::vector<NodeSummary>& summaries) {
+  std::vector<NodeRanks> nodes;
+  nodes.reserve(summaries.size());
+  for (const NodeSummary& summary : summaries) {
+    nodes.push_back({.node = summary.node,
+                     .boot_id = summary.boot_id,
+                     .clock_error_seconds = clock_error(summary),
+                     .steps = summary.steps,
+                     .calls = summary.calls,
+                     .collectives = summary.collectives});
+  }
+  return nodes;
+}
+
+void join_part(NodeSummary& summary, Report& report) {
+  Report& part = summary.part;
+  move_all(part.findings, report.findings);
+  // Summaries of earlier versions have their episodes only.
+  add_anomalous_time(part.anomalous.empty() ? anomalous_time(part.episodes) : part.anomalous, report.anomalous);
+  move_all(part.episodes, report.episodes);
+  move_all(part.coverage, report.coverage);
+  move_all(part.totals, report.totals);
+  move_all(part.overhead, report.overhead);
+  move_all(part.faster, report.faster);
+  if (report.locality.size() < kMostMaps) {
+    report.locality.insert(report.locality.end(), part.locality.begin(), part.locality.end());
+    report.python.insert(report.python.end(), part.python.begin(), part.python.end());
+  } else if (!part.locality.empty()) {
+    report.omitted["maps of nodes"] += 1;
+  }
+  for (const auto& [what, count] : part.omitted) report.omitted[what] += count;
+  report.partial = report.partial || part.partial;
+  report.privileged = report.privileged || part.privileged;
+  report.shared_node = report.shared_node || part.shared_node;
+  report.files.emplace_back("trace " + summary.node, summary.trace);
+}
+
+/// Adds the differences of nodes, and removes the findings and labels the episodes that they explain.
+void compare_nodes(const std::vector<NodeSummary>& summaries, std::span<const NodeRanks> ranks, JobOutcome end,
+                   const AnalysisSettings& settings, Report& report) {
+  std::vector<const NodeProfile*> profiles;
+  for (const NodeSummary& summary : summaries) {
+    if (!summary.profile.channels.empty()) profiles.push_back(&summary.profile);
+  }
+  report.comparison = compare_peers(profiles, settings);
+  label_common(summaries, report.comparison, report);
+  const TimeSpan job{report.job.begin_utc_ns, report.job.end_utc_ns};
+  std::vector<Finding> of_nodes = run_job_rules({.comparison = report.comparison,
+                                                 .nodes = profiles,
+                                                 .job = job,
+                                                 .found = report.findings,
+                                                 .ranks = ranks,
+                                                 .names = remedy_names(report.job),
+                                                 .nodes_missing = report.job.nodes_missing,
+                                                 .end = end},
+                                                settings);
+  void_where_kernel_is_shared(summaries, of_nodes);
+  move_all(of_nodes, report.findings);
+  drop_explained_elsewhere(job, report.findings);
+}
+
+void keep_strongest(Report& report) {
+  std::stable_sort(report.episodes.begin(), report.episodes.end(),
+                   [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
+  if (report.episodes.size() <= kMostEpisodes) return;
+  report.omitted["episodes"] += static_cast<double>(report.episodes.size() - kMostEpisodes);
+  report.episodes.resize(kMostEpisodes);
+}
+
 }  // namespace
 
 Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<InputProblem>& problems,
@@ -89,79 +162,24 @@ Report merged_parts(std::vector<NodeSummary>& summaries, const std::vector<Input
   report.created_utc_ns = options.now_utc_ns;
   report.tool_version = REVEAL_VERSION;
   merge_job(summaries, report.job);
-  std::vector<Finding>& findings = report.findings;
-  std::vector<NodeSteps> steps;
-  steps.reserve(summaries.size());
-  std::vector<NodeCalls> calls;
-  calls.reserve(summaries.size());
-  std::vector<NodeCollectives> collectives;
-  collectives.reserve(summaries.size());
-  for (NodeSummary& summary : summaries) {
-    calls.push_back({summary.node, summary.calls});
-    steps.push_back({summary.node, summary.steps, summary.boot_id, clock_error(summary)});
-    collectives.push_back({summary.node, summary.collectives, summary.boot_id, clock_error(summary)});
-    Report& part = summary.part;
-    move_all(part.findings, findings);
-    // Summaries of earlier versions have their episodes only.
-    add_anomalous_time(part.anomalous.empty() ? anomalous_time(part.episodes) : part.anomalous, report.anomalous);
-    move_all(part.episodes, report.episodes);
-    move_all(part.coverage, report.coverage);
-    move_all(part.totals, report.totals);
-    move_all(part.overhead, report.overhead);
-    move_all(part.faster, report.faster);
-    if (report.locality.size() < kMostMaps) {
-      report.locality.insert(report.locality.end(), part.locality.begin(), part.locality.end());
-      report.python.insert(report.python.end(), part.python.begin(), part.python.end());
-    } else if (!part.locality.empty()) {
-      report.omitted["maps of nodes"] += 1;
-    }
-    for (const auto& [what, count] : part.omitted) report.omitted[what] += count;
-    report.partial = report.partial || part.partial;
-    report.privileged = report.privileged || part.privileged;
-    report.shared_node = report.shared_node || part.shared_node;
-    report.files.emplace_back("trace " + summary.node, summary.trace);
-  }
-  compare_with_senders(summaries, options.settings, findings);
-  name_nodes(summaries, findings);
+  const std::vector<NodeRanks> ranks = ranks_of_nodes(summaries);
+  for (NodeSummary& summary : summaries) join_part(summary, report);
+  compare_with_senders(summaries, options.settings, report.findings);
+  name_nodes(summaries, report.findings);
   if (!report.totals.empty()) report.totals.insert(report.totals.begin(), whole_job(report.totals));
   add_problems(problems, report);
   add_problems(recordings_apart(summaries), report);
-  std::vector<const NodeProfile*> profiles;
-  for (const NodeSummary& summary : summaries) {
-    if (!summary.profile.channels.empty()) profiles.push_back(&summary.profile);
-  }
-  report.comparison = compare_peers(profiles, options.settings);
-  label_common(summaries, report.comparison, report);
-  const TimeSpan job{report.job.begin_utc_ns, report.job.end_utc_ns};
-  auto of_nodes = run_job_rules({.comparison = report.comparison,
-                                 .nodes = profiles,
-                                 .job = job,
-                                 .found = findings,
-                                 .steps = steps,
-                                 .calls = calls,
-                                 .collectives = collectives,
-                                 .names = remedy_names(report.job),
-                                 .nodes_missing = report.job.nodes_missing,
-                                 .end = end},
-                                options.settings);
-  void_where_kernel_is_shared(summaries, of_nodes);
-  findings.insert(findings.end(), of_nodes.begin(), of_nodes.end());
-  drop_explained_elsewhere(job, findings);
-  std::stable_sort(report.episodes.begin(), report.episodes.end(),
-                   [](const ReportEpisode& a, const ReportEpisode& b) { return a.score > b.score; });
-  if (report.episodes.size() > kMostEpisodes) {
-    report.omitted["episodes"] += static_cast<double>(report.episodes.size() - kMostEpisodes);
-    report.episodes.resize(kMostEpisodes);
-  }
+  compare_nodes(summaries, ranks, end, options.settings, report);
+  keep_strongest(report);
   finish_anomalous_time(report.anomalous);
   report.marks = job_marks(summaries);
   report.phases = job_phases(summaries, report.omitted);
   report.not_checked = merge_not_checked(summaries);
   report.report_id =
       text_hash(fmt::format("{}\n{}\n{}", report.job.id, report.job.begin_utc_ns, report.created_utc_ns));
-  report.files.emplace_back("report as data", "report.json");
-  report.files.emplace_back("report as text", "report.txt");
-  report.files.emplace_back("report as a page", "report.html");
+  report.files.emplace_back("report as data", kReportFile);
+  report.files.emplace_back("report as text", kTextPageFile);
+  report.files.emplace_back("report as a page", kWebPageFile);
   return report;
 }
 

@@ -389,7 +389,7 @@ Finding describe(const LateRanks& found, const EffectiveRule& rule, double job_s
 
 std::vector<JobFinding> check(const JobRuleContext& context, const EffectiveRule& rule) {
   const double job_seconds = static_cast<double>(context.job.end_utc_ns - context.job.begin_utc_ns) * 1e-9;
-  const std::vector<MatchedCollectives> matched = match_collectives(context.collectives, context.end);
+  const std::vector<MatchedCollectives> matched = match_collectives(context.ranks, context.end);
   std::vector<Bins> bins;
   bins.reserve(matched.size());
   for (const MatchedCollectives& each : matched) bins.push_back(bins_of(each));
