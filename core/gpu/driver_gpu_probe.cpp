@@ -146,7 +146,7 @@ class DriverGpuProbe final : public Probe {
   void take_line(std::string_view line) {
     const std::string_view head = cut_word(line);
     if (head == "process") {
-      take_process(line);
+      rows_.take_process(context_.slots, line);
       return;
     }
     if (head != "fact" && head != "asleep") {
@@ -165,15 +165,6 @@ class DriverGpuProbe final : public Probe {
     constexpr std::size_t kMostFacts = 16;
     const bool whole = head == "fact" && line.size() > 1 && gpu->second.facts.size() < kMostFacts;
     if (whole) gpu->second.facts.emplace_back(key, line.substr(1));
-  }
-
-  void take_process(std::string_view line) {
-    const auto pid = parse_int(cut_word(line));
-    const std::string_view gpu = cut_word(line);
-    if (!pid || context_.slots == nullptr) return;
-    for (const ProcessSlot& slot : context_.slots->slots()) {
-      if (slot.pid == *pid && slot.process != nullptr) rows_.take(slot.instance + "/gpu", gpu, slot.role, line);
-    }
   }
 
   ProbeContext context_;
